@@ -1,0 +1,178 @@
+//! Distributions: a mergeable HDR histogram with three significant digits, and its summary for reports.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// A distribution of non-negative integers (ns, bytes/s, …) kept with three significant decimal digits.
+///
+/// Memory grows with the largest value recorded (200-500 KiB for ns up to an hour), so it is made on the first
+/// record and belongs to a worker and a phase, never to a connection.
+#[derive(Clone, Default, Debug)]
+pub struct Dist {
+    inner: Option<Box<Histogram<u64>>>,
+}
+
+impl Dist {
+    /// Records one value. Values that do not fit a 64-bit histogram are recorded as its maximum.
+    pub fn record(&mut self, value: u64) {
+        if self.inner.is_none() {
+            let Ok(mut made) = Histogram::<u64>::new(3) else { return };
+            made.auto(true);
+            self.inner = Some(Box::new(made));
+        }
+        if let Some(histogram) = &mut self.inner
+            && histogram.record(value).is_err()
+        {
+            histogram.saturating_record(value);
+        }
+    }
+
+    /// Adds all that `other` holds; the result is exactly what one histogram would have recorded.
+    pub fn merge(&mut self, other: &Dist) {
+        match (&mut self.inner, &other.inner) {
+            (_, None) => {}
+            (None, Some(theirs)) => self.inner = Some(theirs.clone()),
+            (Some(ours), Some(theirs)) => {
+                // Both resize on demand, so adding cannot fail; if it ever did, nothing is added.
+                let _ = ours.add(&**theirs);
+            }
+        }
+    }
+
+    /// How many values were recorded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.inner.as_ref().map_or(0, |h| h.len())
+    }
+
+    /// The value at quantile `q` (0..=1), or 0 when nothing was recorded.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> u64 {
+        self.inner.as_ref().map_or(0, |h| h.value_at_quantile(q))
+    }
+
+    /// Count, extremes, mean, standard deviation, percentiles and at most 64 buckets; `None` when empty.
+    #[must_use]
+    pub fn summary(&self) -> Option<DistSummary> {
+        let h = self.inner.as_ref().filter(|h| !h.is_empty())?;
+        let mut buckets: Vec<(u64, u64)> = Vec::new();
+        let step = 10f64.powf(0.1); // ten buckets a decade
+        let start = h.min().max(1);
+        for bucket in h.iter_log(start, step) {
+            let upper = bucket.value_iterated_to();
+            match buckets.last_mut() {
+                Some(last) if last.0 == upper => last.1 += bucket.count_since_last_iteration(),
+                _ => buckets.push((upper, bucket.count_since_last_iteration())),
+            }
+        }
+        while buckets.len() > 64 {
+            buckets = buckets
+                .chunks(2)
+                .map(|pair| (pair[pair.len() - 1].0, pair.iter().map(|b| b.1).sum()))
+                .collect();
+        }
+        Some(DistSummary {
+            count: h.len(),
+            min: h.min(),
+            mean: h.mean(),
+            sd: h.stdev(),
+            p50: h.value_at_quantile(0.5),
+            p90: h.value_at_quantile(0.9),
+            p99: h.value_at_quantile(0.99),
+            p999: h.value_at_quantile(0.999),
+            max: h.max(),
+            buckets,
+        })
+    }
+}
+
+/// What a report says about a distribution. The unit is that of the recorded values.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DistSummary {
+    /// Number of values.
+    pub count: u64,
+    /// Smallest value.
+    pub min: u64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Standard deviation of the population.
+    pub sd: f64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+    /// Largest value.
+    pub max: u64,
+    /// `(upper bound, count)` in rising order, about ten to a decade; counts add up to `count`.
+    #[serde(default)]
+    pub buckets: Vec<(u64, u64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The slow obvious implementation: keep all values, sort, take the ceil(q*n)-th.
+    fn exact(values: &[u64], q: f64) -> u64 {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable();
+        let rank = ((q * sorted.len() as f64).ceil() as usize).max(1);
+        sorted[rank - 1]
+    }
+
+    fn skewed(n: u64) -> Vec<u64> {
+        (1..=n).map(|i| i * i % 7_919 * (1 + i % 13) * 1_000 + i).collect()
+    }
+
+    #[test]
+    fn quantiles_are_within_a_thousandth_of_the_exact_ones() {
+        let values = skewed(20_000);
+        let mut dist = Dist::default();
+        values.iter().for_each(|&v| dist.record(v));
+        for q in [0.01, 0.5, 0.9, 0.99, 0.999, 1.0] {
+            let (got, want) = (dist.quantile(q) as f64, exact(&values, q) as f64);
+            assert!((got - want).abs() <= want * 0.001 + 1.0, "q={q}: {got} against {want}");
+        }
+    }
+
+    #[test]
+    fn merging_equals_recording_everything_in_one() {
+        let values = skewed(5_000);
+        let (mut one, mut left, mut right) = (Dist::default(), Dist::default(), Dist::default());
+        for (i, &v) in values.iter().enumerate() {
+            one.record(v);
+            if i % 3 == 0 { left.record(v) } else { right.record(v) }
+        }
+        left.merge(&right);
+        assert_eq!(left.summary(), one.summary());
+    }
+
+    #[test]
+    fn mean_and_deviation_agree_with_the_textbook() {
+        let mut dist = Dist::default();
+        [10, 20, 30, 20, 10].iter().for_each(|&v| dist.record(v));
+        let s = dist.summary().unwrap();
+        assert_eq!((s.count, s.min, s.max, s.mean), (5, 10, 30, 18.0));
+        assert!((s.sd - 56f64.sqrt()).abs() < 1e-9, "population variance of 10,20,30,20,10 is 56");
+    }
+
+    #[test]
+    fn buckets_hold_every_value_once() {
+        let mut dist = Dist::default();
+        skewed(3_000).iter().for_each(|&v| dist.record(v));
+        dist.record(0);
+        let s = dist.summary().unwrap();
+        assert_eq!(s.buckets.iter().map(|b| b.1).sum::<u64>(), s.count);
+        assert!(s.buckets.len() <= 64 && s.buckets.windows(2).all(|w| w[0].0 < w[1].0));
+    }
+
+    #[test]
+    fn nothing_recorded_is_no_summary() {
+        assert!(Dist::default().summary().is_none());
+        assert_eq!(Dist::default().quantile(0.5), 0);
+    }
+}

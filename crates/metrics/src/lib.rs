@@ -1,0 +1,25 @@
+//! Numbers in, numbers out.
+//!
+//! Time and unit types, distributions, per-connection and per-group accounting, fairness, means with their
+//! confidence. Nothing here reads a clock, opens a socket or prints: every figure is a function of its arguments,
+//! so each one is tested against an independent reference.
+#![forbid(unsafe_code)]
+
+mod dist;
+mod fairness;
+mod record;
+mod stats;
+mod tcp;
+mod time;
+mod units;
+
+pub use dist::{Dist, DistSummary};
+pub use fairness::Moments;
+pub use record::{CauseTally, Counts, Ending, Group, Recorder, Remote, Row, Tally};
+pub use stats::Spread;
+pub use tcp::{TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
+pub use time::{Clock, Mono, SECOND, Stamp, StampKind, Wall};
+pub use units::{
+    ParseUnitError, format_bits_per_second, format_bytes, format_duration, parse_bytes, parse_duration,
+    parse_rate,
+};

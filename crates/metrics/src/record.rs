@@ -1,0 +1,325 @@
+//! Accounting on the hot path: one row per connection, one tally per group and interval. All of it belongs to one
+//! worker; nothing is shared, locked or allocated per event.
+
+use crate::{Dist, Moments, Mono, TcpInfo, TcpTotals};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// A set of connections that are counted together: a client's run, or one session on a server. [`Group::ALL`] counts
+/// everything a worker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Group(pub u32);
+
+impl Group {
+    /// All groups together.
+    pub const ALL: Group = Group(0);
+}
+
+/// Which row of the recorder belongs to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row(u32);
+
+/// Counters of one connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Payload bytes the kernel accepted from us.
+    pub tx_bytes: u64,
+    /// Payload bytes received (and, when verification is on, found intact).
+    pub rx_bytes: u64,
+}
+
+/// How a connection ended, as every report classifies it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// All bytes moved, verified, and both ends agreed on the count.
+    Completed,
+    /// Ended early because the run ended; both ends agreed on what had been moved.
+    Stopped,
+    /// Failed to connect, was reset, timed out.
+    NetworkError,
+    /// Too few or too many bytes, or bytes that differ from what was sent.
+    DataError,
+    /// The peer spoke, but not our protocol.
+    ProtocolError,
+}
+
+/// What is known about one remote address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remote {
+    /// Connections that ended.
+    pub connections: u64,
+    /// Those that ended in an error of any kind.
+    pub failed: u64,
+    /// Payload bytes sent to it.
+    pub tx_bytes: u64,
+    /// Payload bytes received from it.
+    pub rx_bytes: u64,
+    /// Sum of the connections' durations, ns.
+    pub time_ns: u64,
+}
+
+/// How often connections failed for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CauseTally {
+    /// Class.
+    pub class: Ending,
+    /// How often.
+    pub count: u64,
+    /// The first such failure in full.
+    pub first: String,
+}
+
+/// Different reasons for failure kept apart in one tally.
+const MAX_CAUSES: usize = 32;
+/// Connections whose TCP_INFO one tally carries.
+const MAX_SAMPLES: usize = 64;
+
+/// Remote addresses kept apart in one tally; further ones are counted in the totals only.
+const MAX_REMOTES: usize = 4096;
+
+/// Sums over a group. A worker counts into one; at an interval it hands it up and goes on with a clean one.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Payload bytes sent.
+    pub tx_bytes: u64,
+    /// Payload bytes received.
+    pub rx_bytes: u64,
+    /// Connections established.
+    pub opened: u64,
+    /// Connections that ended, by [`Ending`] (in its order).
+    pub ended: [u64; 5],
+    /// Segments retransmitted, as far as sampled.
+    pub retransmits: u64,
+    /// Time to connect, ns.
+    pub connect_ns: Dist,
+    /// Time from the first payload request to the end, ns, of completed connections.
+    pub transfer_ns: Dist,
+    /// Rate of each ended connection over its life, bytes/s, both directions together.
+    pub rate: Dist,
+    /// The same rates, for the fairness index.
+    pub rates: Moments,
+    /// How late paced sends left, ns.
+    pub late_ns: Dist,
+    /// By remote address.
+    pub remotes: BTreeMap<IpAddr, Remote>,
+    /// Failures by what went wrong.
+    pub causes: BTreeMap<String, CauseTally>,
+    /// What the kernel told about connections, summed.
+    pub tcp: TcpTotals,
+    /// What it told about some open connections when the tally was taken: identifier, slot, info.
+    pub samples: Vec<(u128, u32, TcpInfo)>,
+    /// Connections open when the tally was taken.
+    pub open: u64,
+    /// Last instant at which payload moved.
+    pub last: Mono,
+}
+
+impl Tally {
+    /// Counts an ended connection.
+    pub fn ended(&mut self, how: Ending) {
+        self.ended[how as usize] += 1;
+    }
+
+    /// Counts a failure: what went wrong, without and with particulars.
+    pub fn failed(&mut self, class: Ending, what: &str, particulars: impl FnOnce() -> String) {
+        if let Some(known) = self.causes.get_mut(what) {
+            known.count += 1;
+        } else if self.causes.len() < MAX_CAUSES {
+            let cause = CauseTally { class, count: 1, first: particulars() };
+            self.causes.insert(what.to_owned(), cause);
+        }
+    }
+
+    /// Connections that ended in `how`.
+    #[must_use]
+    pub fn count(&self, how: Ending) -> u64 {
+        self.ended[how as usize]
+    }
+
+    /// The entry of a remote address; `None` once [`MAX_REMOTES`] others are kept.
+    pub fn remote(&mut self, at: IpAddr) -> Option<&mut Remote> {
+        if self.remotes.len() >= MAX_REMOTES && !self.remotes.contains_key(&at) {
+            return None;
+        }
+        Some(self.remotes.entry(at).or_default())
+    }
+
+    /// Adds another worker's or interval's tally.
+    pub fn merge(&mut self, other: &Tally) {
+        self.tx_bytes += other.tx_bytes;
+        self.rx_bytes += other.rx_bytes;
+        self.opened += other.opened;
+        for (ours, theirs) in self.ended.iter_mut().zip(other.ended) {
+            *ours += theirs;
+        }
+        self.retransmits += other.retransmits;
+        self.connect_ns.merge(&other.connect_ns);
+        self.transfer_ns.merge(&other.transfer_ns);
+        self.rate.merge(&other.rate);
+        self.rates.merge(&other.rates);
+        self.late_ns.merge(&other.late_ns);
+        self.tcp.merge(&other.tcp);
+        self.open += other.open;
+        self.last = self.last.max(other.last);
+        let room = MAX_SAMPLES.saturating_sub(self.samples.len());
+        self.samples.extend(other.samples.iter().take(room).copied());
+        for (what, theirs) in &other.causes {
+            self.failed(theirs.class, what, || theirs.first.clone());
+            if let Some(ours) = self.causes.get_mut(what) {
+                ours.count += theirs.count - 1;
+            }
+        }
+        for (at, theirs) in &other.remotes {
+            if let Some(ours) = self.remote(*at) {
+                ours.connections += theirs.connections;
+                ours.failed += theirs.failed;
+                ours.tx_bytes += theirs.tx_bytes;
+                ours.rx_bytes += theirs.rx_bytes;
+                ours.time_ns += theirs.time_ns;
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    group: Group,
+    counts: Counts,
+    since: Mono,
+}
+
+/// One per worker: the rows of its connections and the tallies of its groups.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    rows: Vec<Entry>,
+    free: Vec<Row>,
+    tallies: Vec<Tally>,
+}
+
+impl Recorder {
+    /// Gives a connection of `group` a row; its life is counted from `now`.
+    pub fn open(&mut self, group: Group, now: Mono) -> Row {
+        let entry = Entry { group, counts: Counts::default(), since: now };
+        if let Some(row) = self.free.pop() {
+            self.rows[row.0 as usize] = entry;
+            return row;
+        }
+        self.rows.push(entry);
+        Row(self.rows.len() as u32 - 1)
+    }
+
+    /// Takes the row back and returns what it held and since when.
+    pub fn close(&mut self, row: Row) -> (Counts, Mono) {
+        self.free.push(row);
+        let entry = &self.rows[row.0 as usize];
+        (entry.counts, entry.since)
+    }
+
+    /// `n` payload bytes were accepted by the kernel.
+    pub fn sent(&mut self, row: Row, n: u64) {
+        let entry = &mut self.rows[row.0 as usize];
+        entry.counts.tx_bytes += n;
+        let group = entry.group;
+        self.tally(group).tx_bytes += n;
+        if group != Group::ALL {
+            self.tally(Group::ALL).tx_bytes += n;
+        }
+    }
+
+    /// `n` payload bytes were received.
+    pub fn received(&mut self, row: Row, n: u64) {
+        let entry = &mut self.rows[row.0 as usize];
+        entry.counts.rx_bytes += n;
+        let group = entry.group;
+        self.tally(group).rx_bytes += n;
+        if group != Group::ALL {
+            self.tally(Group::ALL).rx_bytes += n;
+        }
+    }
+
+    /// What a connection has counted so far.
+    #[must_use]
+    pub fn counts(&self, row: Row) -> Counts {
+        self.rows[row.0 as usize].counts
+    }
+
+    /// Which group a row belongs to.
+    #[must_use]
+    pub fn group(&self, row: Row) -> Group {
+        self.rows[row.0 as usize].group
+    }
+
+    /// The running tally of a group.
+    pub fn tally(&mut self, group: Group) -> &mut Tally {
+        let at = group.0 as usize;
+        if at >= self.tallies.len() {
+            self.tallies.resize_with(at + 1, Tally::default);
+        }
+        &mut self.tallies[at]
+    }
+
+    /// Hands the running tally of a group up and starts a clean one.
+    pub fn take_tally(&mut self, group: Group) -> Tally {
+        std::mem::take(self.tally(group))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_reused_and_tallies_swap() {
+        let mut rec = Recorder::default();
+        let a = rec.open(Group(1), Mono(5));
+        let b = rec.open(Group(2), Mono(6));
+        rec.sent(a, 100);
+        rec.received(b, 7);
+        rec.received(b, 8);
+        assert_eq!(rec.close(a), (Counts { tx_bytes: 100, rx_bytes: 0 }, Mono(5)));
+        let c = rec.open(Group(2), Mono(9));
+        assert_eq!(c, a, "a closed row is used again");
+        assert_eq!(rec.counts(c), Counts::default());
+        rec.sent(c, 1);
+        let tally = rec.take_tally(Group(2));
+        assert_eq!((tally.tx_bytes, tally.rx_bytes), (1, 15));
+        assert_eq!(rec.take_tally(Group(2)).rx_bytes, 0);
+        assert_eq!(rec.take_tally(Group(1)).tx_bytes, 100);
+        let all = rec.take_tally(Group::ALL);
+        assert_eq!((all.tx_bytes, all.rx_bytes), (101, 15));
+    }
+
+    #[test]
+    fn merging_adds_every_field() {
+        let mut one = Tally { tx_bytes: 1, rx_bytes: 2, opened: 3, retransmits: 4, ..Tally::default() };
+        one.ended(Ending::DataError);
+        one.connect_ns.record(50);
+        one.failed(Ending::DataError, "wrong data", || "wrong data at offset 5".into());
+        let here = IpAddr::from([127, 0, 0, 1]);
+        if let Some(r) = one.remote(here) {
+            *r = Remote { connections: 1, failed: 1, tx_bytes: 5, rx_bytes: 6, time_ns: 7 };
+        }
+        let mut two = one.clone();
+        two.merge(&one);
+        assert_eq!((two.tx_bytes, two.rx_bytes, two.opened, two.retransmits), (2, 4, 6, 8));
+        assert_eq!(two.count(Ending::DataError), 2);
+        assert_eq!(two.connect_ns.count(), 2);
+        assert_eq!(two.causes["wrong data"].count, 2);
+        assert_eq!(
+            two.remotes[&here],
+            Remote { connections: 2, failed: 2, tx_bytes: 10, rx_bytes: 12, time_ns: 14 }
+        );
+    }
+
+    #[test]
+    fn remotes_are_bounded() {
+        let mut tally = Tally::default();
+        for i in 0..10_000u32 {
+            tally.remote(IpAddr::from(i.to_be_bytes()));
+        }
+        assert_eq!(tally.remotes.len(), MAX_REMOTES);
+        assert!(tally.remote(IpAddr::from([0, 0, 0, 1])).is_some(), "a known address is still found");
+    }
+}

@@ -1,0 +1,147 @@
+//! What the kernel tells about a TCP connection, and the figures RFC 6349 makes of it.
+
+use serde::{Deserialize, Serialize};
+
+/// The part of the kernel's `struct tcp_info` that a measurement uses. Absent fields (older kernels, other systems)
+/// are `None`; times are in microseconds as the kernel gives them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TcpInfo {
+    /// Smoothed round-trip time, µs.
+    pub rtt_us: u32,
+    /// Variation of the round-trip time, µs.
+    pub rttvar_us: u32,
+    /// Smallest round-trip time seen (within the kernel's window), µs.
+    pub min_rtt_us: Option<u32>,
+    /// Segments retransmitted over the connection's life.
+    pub retransmits: u32,
+    /// Congestion window, segments.
+    pub cwnd: u32,
+    /// Sending maximum segment size, bytes.
+    pub snd_mss: u32,
+    /// Slow-start threshold, segments; `None` while it was never set.
+    pub ssthresh: Option<u32>,
+    /// Most recent goodput as the kernel estimates it, bytes/s.
+    pub delivery_rate: Option<u64>,
+    /// Whether that estimate was limited by the application.
+    pub app_limited: bool,
+    /// Time spent with data outstanding, µs.
+    pub busy_us: Option<u64>,
+    /// Part of it limited by the receiver's window, µs.
+    pub rwnd_limited_us: Option<u64>,
+    /// Part of it limited by the send buffer, µs.
+    pub sndbuf_limited_us: Option<u64>,
+    /// Bytes sent, retransmissions included.
+    pub bytes_sent: Option<u64>,
+    /// Bytes retransmitted.
+    pub bytes_retrans: Option<u64>,
+    /// Events of reordering seen by the sender.
+    pub reord_seen: Option<u32>,
+    /// Receiver's estimate of the sender's round-trip time, µs.
+    pub rcv_rtt_us: u32,
+    /// The peer's advertised window, bytes.
+    pub snd_wnd: Option<u32>,
+}
+
+/// Sums over the ended connections' last TCP_INFO, and means over all samples of those still open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TcpTotals {
+    /// Connections summed.
+    pub connections: u64,
+    /// Segments retransmitted.
+    pub retransmits: u64,
+    /// Bytes sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Bytes retransmitted.
+    pub bytes_retrans: u64,
+    /// Time with data outstanding, µs.
+    pub busy_us: u64,
+    /// Part of it limited by the receiver's window, µs.
+    pub rwnd_limited_us: u64,
+    /// Part of it limited by the send buffer, µs.
+    pub sndbuf_limited_us: u64,
+    /// Smallest round-trip time, µs; 0 when unknown.
+    pub min_rtt_us: u32,
+    /// Sum of sampled smoothed round-trip times, µs.
+    pub rtt_sum_us: f64,
+    /// Number of such samples.
+    pub rtt_samples: u64,
+}
+
+impl TcpTotals {
+    /// Adds a connection's last words.
+    pub fn add(&mut self, info: &TcpInfo) {
+        self.connections += 1;
+        self.retransmits += u64::from(info.retransmits);
+        self.bytes_sent += info.bytes_sent.unwrap_or(0);
+        self.bytes_retrans += info.bytes_retrans.unwrap_or(0);
+        self.busy_us += info.busy_us.unwrap_or(0);
+        self.rwnd_limited_us += info.rwnd_limited_us.unwrap_or(0);
+        self.sndbuf_limited_us += info.sndbuf_limited_us.unwrap_or(0);
+        self.sample(info);
+    }
+
+    /// Adds the round-trip times of a sample.
+    pub fn sample(&mut self, info: &TcpInfo) {
+        if info.rtt_us > 0 {
+            self.rtt_sum_us += f64::from(info.rtt_us);
+            self.rtt_samples += 1;
+        }
+        let min = info.min_rtt_us.unwrap_or(0);
+        if min > 0 && (self.min_rtt_us == 0 || min < self.min_rtt_us) {
+            self.min_rtt_us = min;
+        }
+    }
+
+    /// Adds another worker's sums.
+    pub fn merge(&mut self, other: &TcpTotals) {
+        self.connections += other.connections;
+        self.retransmits += other.retransmits;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_retrans += other.bytes_retrans;
+        self.busy_us += other.busy_us;
+        self.rwnd_limited_us += other.rwnd_limited_us;
+        self.sndbuf_limited_us += other.sndbuf_limited_us;
+        self.rtt_sum_us += other.rtt_sum_us;
+        self.rtt_samples += other.rtt_samples;
+        if other.min_rtt_us > 0 && (self.min_rtt_us == 0 || other.min_rtt_us < self.min_rtt_us) {
+            self.min_rtt_us = other.min_rtt_us;
+        }
+    }
+
+    /// Mean smoothed round-trip time under load, µs.
+    #[must_use]
+    pub fn mean_rtt_us(&self) -> Option<f64> {
+        (self.rtt_samples > 0).then(|| self.rtt_sum_us / self.rtt_samples as f64)
+    }
+}
+
+/// TCP efficiency (RFC 6349 §4.1): bytes that were not retransmissions, in percent of all bytes sent.
+/// `None` when nothing was sent.
+#[must_use]
+pub fn tcp_efficiency_percent(sent: u64, retransmitted: u64) -> Option<f64> {
+    (sent > 0).then(|| sent.saturating_sub(retransmitted) as f64 / sent as f64 * 100.0)
+}
+
+/// Buffer delay (RFC 6349 §4.2): growth of the mean round-trip time under load over the baseline, in percent.
+/// `None` without a baseline.
+#[must_use]
+pub fn buffer_delay_percent(mean_rtt_us: f64, base_rtt_us: f64) -> Option<f64> {
+    (base_rtt_us > 0.0 && mean_rtt_us > 0.0).then(|| (mean_rtt_us - base_rtt_us) / base_rtt_us * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc6349_worked_examples() {
+        // §4.1: 100,000 bytes sent and 2,000 of them retransmitted: (102,000 - 2,000) / 102,000 = 98.03 %.
+        assert!((tcp_efficiency_percent(102_000, 2_000).unwrap() - 98.039).abs() < 0.01);
+        // §4.2: baseline 25 ms, average 32 ms: 28 %.
+        assert!((buffer_delay_percent(32_000.0, 25_000.0).unwrap() - 28.0).abs() < 1e-9);
+        assert_eq!(tcp_efficiency_percent(0, 0), None);
+        assert_eq!(buffer_delay_percent(1.0, 0.0), None);
+    }
+}

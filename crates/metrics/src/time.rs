@@ -1,0 +1,90 @@
+//! Instants and the relation between the monotonic and the wall clock.
+
+use serde::{Deserialize, Serialize};
+
+/// Nanoseconds in a second.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// A reading of the process's monotonic clock, in nanoseconds since an arbitrary zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Mono(pub u64);
+
+/// A reading of the wall clock, in nanoseconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Wall(pub i64);
+
+impl Mono {
+    /// The instant `ns` nanoseconds later, saturating.
+    #[must_use]
+    pub const fn plus(self, ns: u64) -> Self {
+        Mono(self.0.saturating_add(ns))
+    }
+
+    /// Nanoseconds from `earlier` to `self`; 0 when `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Mono) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// Where a time stamp was taken; it decides how far the stamp can be believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StampKind {
+    /// Read by this process around the system call.
+    User,
+    /// By the kernel when the packet was received.
+    KernelRx,
+    /// By the kernel when the packet was handed to the driver.
+    KernelTx,
+    /// By the network card.
+    Hardware,
+}
+
+/// An instant and where it was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    /// When.
+    pub at: Mono,
+    /// By whom.
+    pub kind: StampKind,
+}
+
+/// How the monotonic clock relates to the wall clock, as last sampled, and how far that can be trusted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    /// Wall time, in ns since the epoch, at `Mono(0)`.
+    pub wall_at_zero: i64,
+    /// The kernel's bound on the error of the wall clock, in ns (`adjtimex` maxerror).
+    pub error_ns: u64,
+    /// Whether the kernel believes the wall clock to be disciplined.
+    pub synced: bool,
+}
+
+impl Clock {
+    /// The wall time at `at`.
+    #[must_use]
+    pub fn wall(&self, at: Mono) -> Wall {
+        Wall(self.wall_at_zero.saturating_add_unsigned(at.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_saturate_instead_of_wrapping() {
+        assert_eq!(Mono(5).since(Mono(9)), 0);
+        assert_eq!(Mono(9).since(Mono(5)), 4);
+        assert_eq!(Mono(u64::MAX).plus(1), Mono(u64::MAX));
+    }
+
+    #[test]
+    fn wall_follows_mono() {
+        let clock = Clock { wall_at_zero: 1_000, ..Clock::default() };
+        assert_eq!(clock.wall(Mono(234)), Wall(1_234));
+    }
+}

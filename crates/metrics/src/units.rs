@@ -1,0 +1,189 @@
+//! Quantities as people write them: `25M`, `64Ki`, `250ms`.
+//!
+//! Rates are in bits per second with SI prefixes (k = 1000); sizes are in bytes, where `K`, `M`, `G` alone mean 1024
+//! as in iperf3 and `Ki`, `Mi`, `Gi` say so; durations carry a unit, a bare number is seconds.
+
+use std::fmt;
+
+/// A quantity that could not be understood: what was given and what would have been.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseUnitError {
+    given: String,
+    wanted: &'static str,
+}
+
+impl fmt::Display for ParseUnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is not {}", self.given, self.wanted)
+    }
+}
+
+impl std::error::Error for ParseUnitError {}
+
+const RATE: &str = "a rate in bits per second such as 500k, 25M or 1.5G";
+const SIZE: &str = "a size in bytes such as 1400, 64Ki, 1Mi or 2G";
+const TIME: &str = "a duration such as 10s, 250ms, 5m or 1h";
+
+/// Splits `text` into a non-negative decimal number and its unit.
+fn split(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number = text[..end].parse::<f64>().ok().filter(|n| n.is_finite())?;
+    Some((number, text[end..].trim()))
+}
+
+fn scaled(
+    text: &str,
+    wanted: &'static str,
+    factor: impl Fn(&str) -> Option<f64>,
+) -> Result<u64, ParseUnitError> {
+    let fail = || ParseUnitError { given: text.to_owned(), wanted };
+    let (number, unit) = split(text).ok_or_else(fail)?;
+    let value = number * factor(unit).ok_or_else(fail)?;
+    if value > 9.2e18 {
+        return Err(fail());
+    }
+    Ok(value.round() as u64)
+}
+
+/// Bits per second: `500k`, `25M`, `1.5G`, with or without a trailing `bit/s`, `bps`.
+///
+/// # Errors
+/// When `text` is not such a rate, or does not fit 63 bits.
+pub fn parse_rate(text: &str) -> Result<u64, ParseUnitError> {
+    scaled(text, RATE, |unit| {
+        let unit = unit.trim_end_matches("bit/s").trim_end_matches("bps").trim();
+        Some(match unit {
+            "" => 1.0,
+            "k" | "K" => 1e3,
+            "m" | "M" => 1e6,
+            "g" | "G" => 1e9,
+            "t" | "T" => 1e12,
+            _ => return None,
+        })
+    })
+}
+
+/// Bytes: `1400`, `64Ki`, `64K` (1024 as in iperf3), `1MiB`.
+///
+/// # Errors
+/// When `text` is not such a size, or does not fit 63 bits.
+pub fn parse_bytes(text: &str) -> Result<u64, ParseUnitError> {
+    scaled(text, SIZE, |unit| {
+        let unit = unit.strip_suffix(['B', 'b']).unwrap_or(unit);
+        Some(match unit {
+            "" => 1.0,
+            "k" | "K" | "Ki" | "ki" => 1024.0,
+            "m" | "M" | "Mi" | "mi" => 1024.0 * 1024.0,
+            "g" | "G" | "Gi" | "gi" => 1024.0 * 1024.0 * 1024.0,
+            "t" | "T" | "Ti" | "ti" => 1024.0f64.powi(4),
+            _ => return None,
+        })
+    })
+}
+
+/// Nanoseconds: `10s`, `250ms`, `20us`, `5m`, `1h`; a bare number is seconds.
+///
+/// # Errors
+/// When `text` is not such a duration, or does not fit 63 bits.
+pub fn parse_duration(text: &str) -> Result<u64, ParseUnitError> {
+    scaled(text, TIME, |unit| {
+        Some(match unit {
+            "" | "s" | "sec" => 1e9,
+            "ms" => 1e6,
+            "us" | "µs" => 1e3,
+            "ns" => 1.0,
+            "m" | "min" => 60e9,
+            "h" => 3600e9,
+            "d" => 86_400e9,
+            _ => return None,
+        })
+    })
+}
+
+fn prefixed(value: f64, base: f64, prefixes: &[&str]) -> String {
+    let mut value = value;
+    let mut scale = 0;
+    while scale + 1 < prefixes.len() {
+        // 999.95 would print as 1000.0
+        if value < base * 0.999_95 {
+            break;
+        }
+        value /= base;
+        scale += 1;
+    }
+    let digits = if value >= 100.0 || (scale == 0 && value.fract() == 0.0) {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$} {}", prefixes[scale])
+}
+
+/// `9.87 Gbit/s`: SI prefixes, three significant digits.
+#[must_use]
+pub fn format_bits_per_second(rate: f64) -> String {
+    format!("{}bit/s", prefixed(rate.max(0.0), 1000.0, &["", "k", "M", "G", "T", "P"]))
+}
+
+/// `1.50 GiB`: binary prefixes, three significant digits.
+#[must_use]
+pub fn format_bytes(bytes: u64) -> String {
+    format!("{}B", prefixed(bytes as f64, 1024.0, &["", "Ki", "Mi", "Gi", "Ti", "Pi"]))
+}
+
+/// `12.3 ms`: three significant digits in the largest unit up to seconds.
+#[must_use]
+pub fn format_duration(ns: f64) -> String {
+    if ns < 1.0 {
+        return "0 ns".to_owned();
+    }
+    if ns >= 100e9 {
+        return format!("{:.0} s", ns / 1e9);
+    }
+    format!("{}s", prefixed(ns, 1000.0, &["n", "µ", "m", ""]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_write() {
+        assert_eq!(parse_rate("25M"), Ok(25_000_000));
+        assert_eq!(parse_rate("1.5Gbit/s"), Ok(1_500_000_000));
+        assert_eq!(parse_rate("800"), Ok(800));
+        assert_eq!(parse_bytes("64K"), Ok(65_536));
+        assert_eq!(parse_bytes("64Ki"), Ok(65_536));
+        assert_eq!(parse_bytes("1MiB"), Ok(1 << 20));
+        assert_eq!(parse_duration("10"), Ok(10_000_000_000));
+        assert_eq!(parse_duration("250ms"), Ok(250_000_000));
+        assert_eq!(parse_duration("1.5h"), Ok(5_400_000_000_000));
+    }
+
+    #[test]
+    fn what_they_should_not() {
+        for bad in ["", "-1", "x", "1x", "1e400", "99999999T", "1..2", "inf", "NaN"] {
+            assert!(
+                parse_rate(bad).is_err() && parse_bytes(bad).is_err() && parse_duration(bad).is_err(),
+                "{bad}"
+            );
+        }
+        assert_eq!(parse_rate("fast").unwrap_err().to_string(), format!("'fast' is not {RATE}"));
+    }
+
+    #[test]
+    fn printed_with_three_digits() {
+        assert_eq!(format_bits_per_second(9_876_000_000.0), "9.88 Gbit/s");
+        assert_eq!(format_bits_per_second(0.0), "0 bit/s");
+        assert_eq!(format_bits_per_second(999_960.0), "1.00 Mbit/s");
+        assert_eq!(format_bits_per_second(123_456.0), "123 kbit/s");
+        assert_eq!(format_bytes(1_610_612_736), "1.50 GiB");
+        assert_eq!(format_bytes(17), "17 B");
+        assert_eq!(format_duration(12_345_678.0), "12.3 ms");
+        assert_eq!(format_duration(51_000.0), "51.0 µs");
+        assert_eq!(format_duration(3.0e9), "3.00 s");
+    }
+}

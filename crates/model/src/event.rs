@@ -1,0 +1,342 @@
+//! A run, told as it happens. The same events feed the live printout, the journal on disk and the outcome.
+
+use crate::{CpuUse, HostCounters, HostSnapshot, Phase, Status};
+use metrics::{DistSummary, Ending, Moments, Remote, TcpInfo, TcpTotals, Wall};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use uuid::Uuid;
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The run begins.
+    Begin(Box<Begin>),
+    /// A phase begins.
+    Phase {
+        /// What a sweep varies, name to value; empty without a sweep.
+        label: BTreeMap<String, String>,
+        /// Which repetition, from 1.
+        repeat: u32,
+        /// What was asked for.
+        phase: Box<Phase>,
+    },
+    /// A server has accepted the phase.
+    Session(Box<SessionInfo>),
+    /// An interval is over.
+    Interval(Box<Interval>),
+    /// A connection has ended.
+    Connection(Box<ConnectionRecord>),
+    /// Something a person should know now.
+    Notice {
+        /// How bad.
+        level: Level,
+        /// One sentence.
+        text: String,
+    },
+    /// Our own totals of the phase.
+    Near(Box<Totals>),
+    /// The far end's totals of the phase, one event per server.
+    Far(Box<Totals>),
+    /// The phase is over.
+    PhaseEnd {
+        /// How it ended.
+        status: Status,
+        /// Why, when not as planned.
+        reason: Option<String>,
+    },
+    /// The run is over.
+    End {
+        /// How it ended.
+        status: Status,
+        /// Why, when not as planned.
+        reason: Option<String>,
+    },
+}
+
+/// How bad a notice is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// For information.
+    Info,
+    /// The result may suffer.
+    Warning,
+    /// Something failed.
+    Error,
+}
+
+/// The start of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Begin {
+    /// Version of this program.
+    pub version: String,
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// `tcp`, `connect`, `serve`, `demo`.
+    pub verb: String,
+    /// Identifies the run on both ends.
+    pub run: Uuid,
+    /// Wall clock at the start, ns since the epoch.
+    pub started: Wall,
+    /// The names or addresses given.
+    pub targets: Vec<String>,
+    /// This host.
+    pub host: HostSnapshot,
+    /// Placement of the workers: `spread`, or the cores they were pinned to.
+    pub placement: String,
+    /// Worker threads.
+    pub workers: u32,
+}
+
+/// A difference between what was asked for and what the server gives.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Change {
+    /// The setting.
+    pub what: String,
+    /// As asked.
+    pub asked: String,
+    /// As given.
+    pub given: String,
+    /// The server's reason.
+    pub why: String,
+}
+
+/// Settings as the kernel really applied them, read back from the first connection.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Effective {
+    /// `SO_SNDBUF`, bytes, as the kernel counts (usually twice what was asked).
+    pub sndbuf: u64,
+    /// `SO_RCVBUF`, likewise.
+    pub rcvbuf: u64,
+    /// `TCP_NODELAY`.
+    pub nodelay: bool,
+    /// `TCP_MAXSEG`, bytes.
+    pub mss: u32,
+    /// `TCP_CONGESTION`.
+    pub congestion: String,
+    /// Traffic class octet.
+    pub tos: u8,
+    /// Time to live or hop limit.
+    pub ttl: u8,
+}
+
+/// What a server granted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Accepted {
+    /// The session's number on the server.
+    pub session: u64,
+    /// What it reduced.
+    pub changes: Vec<Change>,
+    /// Other runs' sessions on the server at that moment.
+    pub others: u32,
+}
+
+/// A session as the client knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionInfo {
+    /// The name given on the command line.
+    pub target: String,
+    /// The address it resolved to.
+    pub address: SocketAddr,
+    /// Version of the server.
+    pub version: String,
+    /// What it granted.
+    pub accepted: Accepted,
+    /// The server's host.
+    pub host: HostSnapshot,
+    /// The server's worker threads.
+    pub workers: u32,
+    /// Placement of the server's workers.
+    pub placement: String,
+    /// Whether both ends proved to know the pre-shared key.
+    pub authenticated: bool,
+    /// Smallest round-trip time of the idle control connection before the load, ns.
+    pub base_rtt_ns: u64,
+    /// Round trip of a UDP datagram to the same port before the load, ns; `None` if none came back.
+    #[serde(default)]
+    pub udp_rtt_ns: Option<u64>,
+}
+
+/// Bytes in a stretch of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Traffic {
+    /// Payload bytes sent.
+    pub tx_bytes: u64,
+    /// Payload bytes received.
+    pub rx_bytes: u64,
+    /// The stretch, ns.
+    pub ns: u64,
+}
+
+impl Traffic {
+    /// Sending rate, bits/s; 0 for an empty stretch.
+    #[must_use]
+    pub fn tx_bps(&self) -> f64 {
+        rate(self.tx_bytes, self.ns)
+    }
+
+    /// Receiving rate, bits/s; 0 for an empty stretch.
+    #[must_use]
+    pub fn rx_bps(&self) -> f64 {
+        rate(self.rx_bytes, self.ns)
+    }
+
+    /// Adds another host's traffic in the same stretch: bytes add up, the longer stretch counts.
+    pub fn beside(&mut self, other: &Traffic) {
+        self.tx_bytes += other.tx_bytes;
+        self.rx_bytes += other.rx_bytes;
+        self.ns = self.ns.max(other.ns);
+    }
+
+    /// Adds a later stretch.
+    pub fn after(&mut self, later: &Traffic) {
+        self.tx_bytes += later.tx_bytes;
+        self.rx_bytes += later.rx_bytes;
+        self.ns += later.ns;
+    }
+}
+
+fn rate(bytes: u64, ns: u64) -> f64 {
+    if ns == 0 { 0.0 } else { bytes as f64 * 8e9 / ns as f64 }
+}
+
+/// One interval, both ends side by side.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Interval {
+    /// Number, from 0.
+    pub index: u32,
+    /// Start and end, ns since the run's start.
+    pub start_ns: u64,
+    /// End, ns since the run's start.
+    pub end_ns: u64,
+    /// Whether it lies in the omitted start.
+    pub omitted: bool,
+    /// What we counted.
+    pub near: Traffic,
+    /// What the far ends counted, summed; `None` when no report came.
+    pub far: Option<Traffic>,
+    /// Connections open at its end.
+    pub in_flight: u64,
+    /// Connections completed or stopped in good order since the start.
+    pub completed: u64,
+    /// Network errors since the start.
+    pub network_errors: u64,
+    /// Data and protocol errors since the start.
+    pub data_errors: u64,
+    /// Connections opened in this interval.
+    pub opened: u64,
+    /// Segments retransmitted by us in this interval, as far as sampled.
+    pub retransmits: u64,
+    /// TCP_INFO of up to 64 open connections at its end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<Sample>,
+}
+
+/// One connection's TCP_INFO at an instant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The connection.
+    pub id: Uuid,
+    /// Its slot.
+    pub slot: u32,
+    /// What the kernel said.
+    pub info: TcpInfo,
+}
+
+/// One connection, from open to end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConnectionRecord {
+    /// Known to both ends; nil when the connection failed before it was exchanged.
+    pub id: Uuid,
+    /// Our address.
+    pub local: Option<SocketAddr>,
+    /// The peer's address.
+    pub remote: SocketAddr,
+    /// When it ended, ns since the run's start.
+    pub ended_ns: u64,
+    /// Payload bytes sent.
+    pub tx_bytes: u64,
+    /// Payload bytes received.
+    pub rx_bytes: u64,
+    /// Time to connect, ns; `None` on the accepting side and when it never connected.
+    pub connect_ns: Option<u64>,
+    /// Time from established to end, ns.
+    pub duration_ns: u64,
+    /// How it ended.
+    pub result: Ending,
+    /// The error in words.
+    pub error: Option<String>,
+    /// The kernel's word at its end.
+    pub tcp: Option<TcpInfo>,
+}
+
+/// How often connections failed for one reason.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CauseCount {
+    /// Class.
+    pub class: Ending,
+    /// What went wrong, without particulars.
+    pub text: String,
+    /// How often.
+    pub count: u64,
+    /// The first such failure in full.
+    pub first: String,
+}
+
+/// What one end counted over a phase, the omitted start excepted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Which end (the address, for a far end).
+    pub who: String,
+    /// Payload bytes and the time they took.
+    pub traffic: Traffic,
+    /// Connections established.
+    pub opened: u64,
+    /// Connections that moved all their bytes.
+    pub completed: u64,
+    /// Connections ended early, in good order, because the run ended.
+    pub stopped: u64,
+    /// Network errors.
+    pub network_errors: u64,
+    /// Data errors.
+    pub data_errors: u64,
+    /// Protocol errors.
+    pub protocol_errors: u64,
+    /// Failures by cause, most frequent first, at most 32.
+    pub causes: Vec<CauseCount>,
+    /// Most connections open at once.
+    pub peak: u64,
+    /// Time to connect, ns.
+    pub connect_ns: Option<DistSummary>,
+    /// Life of completed connections, ns.
+    pub transfer_ns: Option<DistSummary>,
+    /// Rate of ended connections, bytes/s.
+    pub rate: Option<DistSummary>,
+    /// The same rates, for Jain's index.
+    pub rates: Moments,
+    /// How late paced sends left, ns.
+    pub late_ns: Option<DistSummary>,
+    /// By remote address.
+    pub remotes: BTreeMap<IpAddr, Remote>,
+    /// Sums of TCP_INFO over ended connections.
+    pub tcp: TcpTotals,
+    /// Settings as the kernel applied them.
+    pub effective: Option<Effective>,
+    /// CPU time.
+    pub cpu: Option<CpuUse>,
+    /// Counters that moved.
+    pub counters: HostCounters,
+    /// Largest number of other runs' sessions seen on this server during the phase.
+    pub others: u32,
+    /// How receivers read: `compare`, `read`, `discard` (`MSG_TRUNC`).
+    pub receive: String,
+}

@@ -1,0 +1,27 @@
+//! What a run is and what it found.
+//!
+//! A [`Phase`] is a set of orthogonal values (pattern, connections, size, rate, stop, …); a [`Method`] yields phases; a
+//! run is told as [`Event`]s; a [`Builder`] makes an [`Outcome`] of them, live or from a file alike; [`Doubt`]s say how
+//! far the outcome can be believed.
+#![forbid(unsafe_code)]
+
+pub mod churn;
+mod doubt;
+mod event;
+mod host;
+mod outcome;
+mod pace;
+mod phase;
+
+pub use doubt::Doubt;
+pub use event::{
+    Accepted, Begin, CauseCount, Change, ConnectionRecord, Effective, Event, Interval, Level, Sample,
+    SessionInfo, Totals, Traffic,
+};
+pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
+pub use outcome::{Direction, Outcome, Point, SCHEMA, Status, SweepRow};
+pub use pace::Pace;
+pub use phase::{
+    Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, SocketSettings,
+    Verify,
+};

@@ -1,0 +1,123 @@
+//! What a run found: the document that reports print, files keep and `schema/outcome.v1.json` describes.
+
+use crate::{Begin, ConnectionRecord, Doubt, Interval, Phase, SessionInfo, Totals};
+use metrics::Spread;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How a run or a phase ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// As planned.
+    Complete,
+    /// By the user or the system (SIGINT, SIGTERM), in good order, on either side.
+    Interrupted,
+    /// The far end, or this process, vanished: what was measured until then is kept.
+    #[default]
+    Partial,
+    /// Nothing was measured.
+    Failed,
+}
+
+/// The document's name and version.
+pub const SCHEMA: &str = "netcaliper.outcome.v1";
+
+/// What a run found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Outcome {
+    /// Always `netcaliper.outcome.v1`.
+    pub schema: String,
+    /// How the run came about.
+    pub begin: Begin,
+    /// How it ended.
+    pub status: Status,
+    /// Why, when not as planned.
+    pub reason: Option<String>,
+    /// One per phase: one, or one per setting and repetition of a sweep.
+    pub points: Vec<Point>,
+    /// With a sweep: one row per setting, over its repetitions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sweep: Vec<SweepRow>,
+    /// Notices of the run, in order, at most 200.
+    pub notices: Vec<String>,
+}
+
+/// One direction of a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Direction {
+    /// Payload bytes the sender's kernel accepted.
+    pub sent_bytes: u64,
+    /// Payload bytes the receiver got; the result.
+    pub received_bytes: u64,
+    /// Sender's rate, bits/s.
+    pub sent_bps: f64,
+    /// Goodput: the receiver's rate, bits/s.
+    pub goodput_bps: f64,
+    /// Goodput per interval, bits/s.
+    pub per_interval: Option<Spread>,
+    /// Whether the received figure is the receiver's own (else it is only the sender's).
+    pub confirmed: bool,
+}
+
+/// One phase and what it found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Point {
+    /// What a sweep varies, name to value.
+    pub label: BTreeMap<String, String>,
+    /// Which repetition, from 1.
+    pub repeat: u32,
+    /// What was asked for.
+    pub phase: Phase,
+    /// How it ended.
+    pub status: Status,
+    /// Why, when not as planned.
+    pub reason: Option<String>,
+    /// The servers.
+    pub sessions: Vec<SessionInfo>,
+    /// The intervals.
+    pub intervals: Vec<Interval>,
+    /// Client to server; `None` when nothing was to go that way.
+    pub up: Option<Direction>,
+    /// Server to client; `None` when nothing was to go that way.
+    pub down: Option<Direction>,
+    /// Our totals.
+    pub near: Totals,
+    /// The servers' totals.
+    pub far: Vec<Totals>,
+    /// Jain's fairness index over connections.
+    pub fairness: Option<f64>,
+    /// TCP efficiency (RFC 6349), percent of bytes that were not retransmissions; both senders together.
+    pub tcp_efficiency_percent: Option<f64>,
+    /// Buffer delay (RFC 6349), percent by which the mean round-trip time under load exceeds the idle one.
+    pub buffer_delay_percent: Option<f64>,
+    /// CPU seconds per 10^9 payload bytes: this process.
+    pub near_cpu_s_per_gb: Option<f64>,
+    /// CPU seconds per 10^9 payload bytes: the servers' processes.
+    pub far_cpu_s_per_gb: Option<f64>,
+    /// How far to believe it.
+    pub doubts: Vec<Doubt>,
+    /// Ended connections, the first 10,000; all of them are in the connection CSV and the journal.
+    pub connections: Vec<ConnectionRecord>,
+}
+
+/// A sweep's row: one setting over its repetitions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SweepRow {
+    /// The setting, name to value.
+    pub label: BTreeMap<String, String>,
+    /// Goodput client to server, bits/s.
+    pub up: Option<Spread>,
+    /// Goodput server to client, bits/s.
+    pub down: Option<Spread>,
+    /// Connections established per second.
+    pub connects: Option<Spread>,
+    /// Errors of all kinds over the repetitions.
+    pub errors: u64,
+    /// CPU seconds per 10^9 bytes, both hosts' processes together.
+    pub cpu_s_per_gb: Option<Spread>,
+}

@@ -1,0 +1,392 @@
+//! One stretch of measuring under fixed settings, as orthogonal values.
+
+use metrics::SECOND;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Which question is asked; it decides what counts as the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Goodput, integrity and reliability of TCP connections.
+    #[default]
+    Tcp,
+    /// Connection establishment: many short connections.
+    Connect,
+}
+
+/// Who sends payload, and in what order (the patterns of ctsTraffic).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// The client sends.
+    #[default]
+    Push,
+    /// The server sends.
+    Pull,
+    /// Client and server take turns; the bytes of each turn. Both directions count toward the transfer.
+    PushPull {
+        /// Bytes the client sends in its turn.
+        push: u64,
+        /// Bytes the server sends in its turn.
+        pull: u64,
+    },
+    /// Both send half of the transfer at the same time.
+    Duplex,
+}
+
+impl Pattern {
+    /// How a transfer of `total` bytes splits into client-to-server and server-to-client payload.
+    ///
+    /// Duplex halves it, rounding an odd total up first; push-pull cuts the last turn short; as ctsTraffic does.
+    #[must_use]
+    pub fn split(self, total: u64) -> (u64, u64) {
+        match self {
+            Pattern::Push => (total, 0),
+            Pattern::Pull => (0, total),
+            Pattern::Duplex => {
+                let half = total / 2 + total % 2;
+                (half, half)
+            }
+            Pattern::PushPull { push, pull } => {
+                let round = push.saturating_add(pull).max(1);
+                let (rounds, rest) = (total / round, total % round);
+                (rounds * push + rest.min(push), rounds * pull + rest.saturating_sub(push))
+            }
+        }
+    }
+
+    /// Whether the client sends payload.
+    #[must_use]
+    pub fn sends_up(self) -> bool {
+        self != Pattern::Pull
+    }
+
+    /// Whether the server sends payload.
+    #[must_use]
+    pub fn sends_down(self) -> bool {
+        self != Pattern::Push
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Pattern::Push => "push",
+            Pattern::Pull => "pull",
+            Pattern::PushPull { .. } => "pushpull",
+            Pattern::Duplex => "duplex",
+        })
+    }
+}
+
+/// What a receiver checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verify {
+    /// Every byte is compared with what was sent.
+    #[default]
+    Data,
+    /// Bytes are read and counted; the counts of both ends must agree.
+    Connection,
+    /// Bytes may be dropped unseen (`MSG_TRUNC`); the counts of both ends must agree.
+    None,
+}
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Payload {
+    /// The ctsTraffic pattern: a 16-bit little-endian counter, period 64 KiB.
+    #[default]
+    Pattern,
+    /// Random bytes, seeded per connection and direction: incompressible, and never the same at two offsets.
+    Random,
+    /// Zeros.
+    Zeros,
+}
+
+/// How a client ends a connection that has moved all its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shutdown {
+    /// In order: FIN both ways.
+    #[default]
+    Graceful,
+    /// By abort: RST, which leaves no TIME_WAIT.
+    Rude,
+    /// A coin flip per connection.
+    Random,
+}
+
+/// A size or a range of sizes, both ends included; from a range one is drawn per use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    /// Smallest, bytes.
+    pub low: u64,
+    /// Largest, bytes.
+    pub high: u64,
+}
+
+impl Range {
+    /// Always `n`.
+    #[must_use]
+    pub const fn just(n: u64) -> Self {
+        Range { low: n, high: n }
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.low == self.high {
+            write!(f, "{}", self.low)
+        } else {
+            write!(f, "[{},{}]", self.low, self.high)
+        }
+    }
+}
+
+/// `count` sends, then a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Burst {
+    /// Sends in a burst.
+    pub count: u32,
+    /// Pause after it, ns.
+    pub delay_ns: u64,
+}
+
+/// Socket options, asked of both ends; `None` leaves the system's default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SocketSettings {
+    /// `SO_SNDBUF`, bytes.
+    pub sndbuf: Option<u64>,
+    /// `SO_RCVBUF`, bytes.
+    pub rcvbuf: Option<u64>,
+    /// `TCP_NODELAY`.
+    pub nodelay: bool,
+    /// `TCP_MAXSEG`, bytes.
+    pub mss: Option<u32>,
+    /// `TCP_CONGESTION`.
+    pub congestion: Option<String>,
+    /// DSCP, 0..=63.
+    pub dscp: Option<u8>,
+    /// Time to live or hop limit.
+    pub ttl: Option<u8>,
+    /// IPv6 flow label, 0..=0xfffff; the client's packets only.
+    pub flow_label: Option<u32>,
+    /// `SO_KEEPALIVE` with this idle time, ns.
+    pub keepalive_ns: Option<u64>,
+}
+
+impl Default for SocketSettings {
+    fn default() -> Self {
+        SocketSettings {
+            sndbuf: None,
+            rcvbuf: None,
+            nodelay: true,
+            mss: None,
+            congestion: None,
+            dscp: None,
+            ttl: None,
+            flow_label: None,
+            keepalive_ns: None,
+        }
+    }
+}
+
+/// One stretch of measuring under fixed settings. Durations are in ns, sizes in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Phase {
+    /// The question.
+    pub kind: Kind,
+    /// Who sends.
+    pub pattern: Pattern,
+    /// Concurrent connections.
+    pub connections: u32,
+    /// Payload of one connection, both directions together; it is replaced by another when done.
+    pub transfer: u64,
+    /// Lives of each connection slot; `None` replaces them until the time is up.
+    pub iterations: Option<u64>,
+    /// Payload of all connections together, after which the run ends.
+    pub total_bytes: Option<u64>,
+    /// Length of the run.
+    pub duration_ns: Option<u64>,
+    /// Part at its start that does not count.
+    pub omit_ns: u64,
+    /// Length of an interval.
+    pub interval_ns: u64,
+    /// Bytes per send and receive call.
+    pub buffer: Range,
+    /// Limit per connection and direction, bits/s.
+    pub rate: Option<u64>,
+    /// Sends in bursts.
+    pub burst: Option<Burst>,
+    /// What receivers check.
+    pub verify: Verify,
+    /// What is sent.
+    pub payload: Payload,
+    /// How connections end.
+    pub shutdown: Shutdown,
+    /// Socket options.
+    pub sockets: SocketSettings,
+    /// New connections per second over all slots; `None` is as fast as it goes.
+    pub connect_rate: Option<f64>,
+    /// Connections that may be connecting at once.
+    pub throttle: u32,
+    /// How long a connect may take.
+    pub connect_timeout_ns: u64,
+    /// How long a connection may move nothing while it should.
+    pub stall_ns: u64,
+    /// No other session may run on the server at the same time.
+    pub exclusive: bool,
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Phase {
+            kind: Kind::Tcp,
+            pattern: Pattern::Push,
+            connections: 8,
+            transfer: 1 << 30,
+            iterations: None,
+            total_bytes: None,
+            duration_ns: Some(10 * SECOND),
+            omit_ns: 0,
+            interval_ns: SECOND,
+            buffer: Range::just(256 * 1024),
+            rate: None,
+            burst: None,
+            verify: Verify::Data,
+            payload: Payload::Pattern,
+            shutdown: Shutdown::Graceful,
+            sockets: SocketSettings::default(),
+            connect_rate: None,
+            throttle: 1000,
+            connect_timeout_ns: 10 * SECOND,
+            stall_ns: 15 * SECOND,
+            exclusive: false,
+        }
+    }
+}
+
+/// Longest buffer a phase may ask for; it is the size of a worker's receive buffer.
+pub const MAX_BUFFER: u64 = 16 << 20;
+/// Most connections a phase may ask for.
+pub const MAX_CONNECTIONS: u32 = 1_000_000;
+
+impl Phase {
+    /// Checks every value; both ends do.
+    ///
+    /// # Errors
+    /// One sentence naming the first value that cannot be, and what would be accepted.
+    pub fn check(&self) -> Result<(), String> {
+        let must = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
+        must((1..=MAX_CONNECTIONS).contains(&self.connections), "connections must be 1 to 1000000")?;
+        must((1..=1 << 50).contains(&self.transfer), "the transfer must be 1 byte to 1 PiB")?;
+        must(self.iterations != Some(0), "iterations must be at least 1")?;
+        must(self.total_bytes != Some(0), "the total number of bytes must be at least 1")?;
+        must(self.duration_ns != Some(0), "the duration must be longer than 0")?;
+        must((SECOND / 100..=3600 * SECOND).contains(&self.interval_ns), "the interval must be 10ms to 1h")?;
+        must(
+            self.buffer.low >= 1 && self.buffer.low <= self.buffer.high && self.buffer.high <= MAX_BUFFER,
+            "the buffer must be 1 byte to 16Mi, and a range must rise",
+        )?;
+        must(
+            self.rate.is_none_or(|r| (8..=10_000_000_000_000).contains(&r)),
+            "the rate must be 8 bit/s to 10T",
+        )?;
+        must(
+            self.burst.is_none_or(|b| b.count > 0 && b.delay_ns > 0),
+            "a burst needs a count and a delay above 0",
+        )?;
+        must(!(self.burst.is_some() && self.rate.is_some()), "a burst and a rate exclude each other")?;
+        must(
+            self.connect_rate.is_none_or(|r| r > 0.0 && r <= 1e7),
+            "the connection rate must be above 0 and at most 10000000 per second",
+        )?;
+        must(self.throttle > 0, "the connect throttle must be at least 1")?;
+        must(
+            self.duration_ns.is_none_or(|d| d > self.omit_ns),
+            "the omitted start must be shorter than the run",
+        )?;
+        must(self.sockets.dscp.is_none_or(|d| d < 64), "DSCP must be 0 to 63")?;
+        must(self.sockets.ttl != Some(0), "TTL must be 1 to 255")?;
+        must(self.sockets.flow_label.is_none_or(|f| f < 1 << 20), "the flow label must be 0 to 0xfffff")?;
+        if let Pattern::PushPull { push, pull } = self.pattern {
+            must(push > 0 && pull > 0, "push-pull segments must be at least 1 byte")?;
+        }
+        Ok(())
+    }
+
+    /// When the run ends by the clock, counted from its start: the omitted part and the duration.
+    #[must_use]
+    pub fn ends_after(&self) -> Option<u64> {
+        self.duration_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays the turns one by one.
+    fn played(push: u64, pull: u64, total: u64) -> (u64, u64) {
+        let (mut up, mut down, mut ours) = (0, 0, true);
+        while up + down < total {
+            let left = total - up - down;
+            if ours {
+                up += push.min(left)
+            } else {
+                down += pull.min(left)
+            }
+            ours = !ours;
+        }
+        (up, down)
+    }
+
+    #[test]
+    fn push_pull_splits_as_if_played_turn_by_turn() {
+        for (push, pull, total) in [
+            (1_048_576, 1_048_576, 2_500_000),
+            (3, 5, 1),
+            (3, 5, 8),
+            (3, 5, 10),
+            (3, 5, 13),
+            (7, 1, 1_000),
+            (1, 1, 3),
+        ] {
+            assert_eq!(Pattern::PushPull { push, pull }.split(total), played(push, pull, total));
+        }
+        // The example of the ctsTraffic notes: 1,048,576 up, as many down, 402,848 up.
+        let (up, down) = Pattern::PushPull { push: 1_048_576, pull: 1_048_576 }.split(2_500_000);
+        assert_eq!((up, down), (1_048_576 + 402_848, 1_048_576));
+    }
+
+    #[test]
+    fn duplex_rounds_an_odd_total_up() {
+        assert_eq!(Pattern::Duplex.split(255), (128, 128));
+        assert_eq!(Pattern::Duplex.split(256), (128, 128));
+        assert_eq!(Pattern::Push.split(5), (5, 0));
+        assert_eq!(Pattern::Pull.split(5), (0, 5));
+    }
+
+    #[test]
+    fn the_default_phase_passes_its_own_check() {
+        assert_eq!(Phase::default().check(), Ok(()));
+        let bad = Phase { buffer: Range { low: 9, high: 3 }, ..Phase::default() };
+        assert!(bad.check().unwrap_err().contains("range must rise"));
+        let bad = Phase { connections: 0, ..Phase::default() };
+        assert!(bad.check().unwrap_err().contains("connections"));
+    }
+
+    #[test]
+    fn a_phase_survives_json_and_ignores_what_it_does_not_know() {
+        let phase = Phase { rate: Some(5), ..Phase::default() };
+        let mut json = serde_json::to_value(&phase).unwrap();
+        json["something_new"] = serde_json::json!({"deep": [1, 2]});
+        assert_eq!(serde_json::from_value::<Phase>(json).unwrap(), phase);
+        assert_eq!(serde_json::from_str::<Phase>("{}").unwrap(), Phase::default());
+    }
+}

@@ -1,0 +1,224 @@
+//! One send call's worth of bytes on the way out, one receive call's worth on the way in.
+
+use crate::Path;
+use metrics::Stamp;
+
+/// Part of a [`Burst`].
+#[derive(Clone, Copy, Debug)]
+pub enum Piece {
+    /// `len` bytes of the arena from `at`.
+    Own {
+        /// First byte.
+        at: u32,
+        /// Number of bytes.
+        len: u32,
+    },
+    /// Bytes that live as long as the program and are sent by reference (the pattern).
+    Fixed(&'static [u8]),
+}
+
+/// Worker-owned memory for one send. Its contents survive from one send to the next while the same template key is
+/// used, so that prepared datagrams only need their headers rewritten.
+#[derive(Debug)]
+pub struct Arena {
+    bytes: Vec<u8>,
+    key: u64,
+    pieces: Vec<Piece>,
+}
+
+impl Arena {
+    /// An arena whose bursts may write up to `size` bytes of their own.
+    #[must_use]
+    pub fn new(size: usize) -> Self {
+        Arena { bytes: vec![0; size], key: 0, pieces: Vec::with_capacity(32) }
+    }
+}
+
+/// Exactly one send call: one destination, one segment size, one stamp tag.
+#[derive(Debug)]
+pub struct Burst<'a> {
+    arena: &'a mut Arena,
+    room: usize,
+    used: usize,
+    len: usize,
+    /// Datagrams: size of each but the last (generic segmentation); 0 for a single one and for streams.
+    pub segment: u16,
+    /// Datagrams: where to, and from which local address; `None` on a connected socket.
+    pub to: Option<Path>,
+    /// Traffic class octet (DSCP and ECN) of this send, when it differs from the socket's.
+    pub tos: Option<u8>,
+    /// Asks for a kernel transmit stamp, which comes back as `News::Stamped` with this tag.
+    pub tag: Option<u32>,
+}
+
+impl<'a> Burst<'a> {
+    /// An empty burst that may hold up to `room` bytes.
+    pub fn new(arena: &'a mut Arena, room: usize) -> Self {
+        arena.pieces.clear();
+        Burst { arena, room, used: 0, len: 0, segment: 0, to: None, tos: None, tag: None }
+    }
+
+    /// Bytes that still fit.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.room - self.len
+    }
+
+    /// Bytes so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing was offered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Offers bytes by reference; what does not fit in the room is left out.
+    pub fn fixed(&mut self, bytes: &'static [u8]) {
+        let bytes = &bytes[..bytes.len().min(self.room())];
+        if !bytes.is_empty() {
+            self.arena.pieces.push(Piece::Fixed(bytes));
+            self.len += bytes.len();
+        }
+    }
+
+    /// Up to `n` bytes to be written by the caller; fewer when room or arena end earlier.
+    pub fn own(&mut self, n: usize) -> &mut [u8] {
+        self.arena.key = 0;
+        let at = self.used;
+        let n = n.min(self.room()).min(self.arena.bytes.len() - at);
+        self.used += n;
+        self.len += n;
+        match self.arena.pieces.last_mut() {
+            Some(Piece::Own { at: first, len }) if (*first + *len) as usize == at => *len += n as u32,
+            _ => self.arena.pieces.push(Piece::Own { at: at as u32, len: n as u32 }),
+        }
+        &mut self.arena.bytes[at..at + n]
+    }
+
+    /// The burst's only piece: `n` bytes that `make` prepares once under `key` (not 0) and that are kept from send to
+    /// send, so that only what changes is written again.
+    pub fn template(&mut self, key: u64, n: usize, make: impl FnOnce(&mut [u8])) -> &mut [u8] {
+        let n = n.min(self.room()).min(self.arena.bytes.len());
+        if self.arena.key != key {
+            make(&mut self.arena.bytes);
+            self.arena.key = key;
+        }
+        (self.used, self.len) = (n, n);
+        self.arena.pieces.clear();
+        self.arena.pieces.push(Piece::Own { at: 0, len: n as u32 });
+        &mut self.arena.bytes[..n]
+    }
+
+    /// The pieces in order, as byte slices.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        self.arena.pieces.iter().map(|piece| match *piece {
+            Piece::Own { at, len } => &self.arena.bytes[at as usize..(at + len) as usize],
+            Piece::Fixed(bytes) => bytes,
+        })
+    }
+}
+
+/// Exactly one receive call: one source, one stride, one set of marks.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// The bytes; empty when they were skipped unseen (`Read::Skip`).
+    pub bytes: &'a [u8],
+    /// How many bytes were received, seen or not.
+    pub len: usize,
+    /// Size of each datagram but the last (generic receive offload); equals `len` for one datagram and for streams.
+    pub stride: usize,
+    /// When it arrived, if better known than by the worker's clock.
+    pub stamp: Option<Stamp>,
+    /// Datagrams: where from, and to which local address.
+    pub from: Option<Path>,
+    /// Traffic class octet as received.
+    pub tos: u8,
+    /// Time to live or hop limit as received; 0 when unknown.
+    pub ttl: u8,
+    /// A datagram was longer than the buffer.
+    pub truncated: bool,
+    /// Datagrams the socket's receive buffer has dropped so far (`SO_RXQ_OVFL`).
+    pub dropped: u32,
+}
+
+impl<'a> Batch<'a> {
+    /// Bytes of a stream.
+    #[must_use]
+    pub fn stream(bytes: &'a [u8]) -> Self {
+        Batch { bytes, ..Batch::skipped(bytes.len()) }
+    }
+
+    /// `len` bytes of a stream that were dropped unseen.
+    #[must_use]
+    pub fn skipped(len: usize) -> Self {
+        Batch {
+            bytes: &[],
+            len,
+            stride: len,
+            stamp: None,
+            from: None,
+            tos: 0,
+            ttl: 0,
+            truncated: false,
+            dropped: 0,
+        }
+    }
+
+    /// The datagrams of the batch.
+    pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.bytes.chunks(self.stride.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gather(burst: &Burst<'_>) -> Vec<u8> {
+        burst.slices().flatten().copied().collect()
+    }
+
+    #[test]
+    fn pieces_keep_their_order_and_never_exceed_the_room() {
+        let mut arena = Arena::new(8);
+        let mut burst = Burst::new(&mut arena, 10);
+        burst.own(2).copy_from_slice(b"ab");
+        burst.own(1).copy_from_slice(b"c");
+        burst.fixed(b"DEF");
+        burst.own(2).copy_from_slice(b"gh");
+        burst.fixed(b"IJKLMN");
+        assert_eq!(gather(&burst), b"abcDEFghIJ");
+        assert_eq!((burst.len(), burst.room(), burst.own(5).len()), (10, 0, 0));
+    }
+
+    #[test]
+    fn a_template_is_made_once_and_lost_when_the_arena_is_used_otherwise() {
+        let mut arena = Arena::new(8);
+        let mut made = 0;
+        for _ in 0..2 {
+            let mut burst = Burst::new(&mut arena, 8);
+            burst.template(7, 4, |bytes| {
+                made += 1;
+                bytes.fill(b'x');
+            })[0] = b'0';
+            assert_eq!(gather(&burst), b"0xxx");
+        }
+        assert_eq!(made, 1);
+        Burst::new(&mut arena, 8).own(1)[0] = b'?';
+        Burst::new(&mut arena, 8).template(7, 4, |bytes| {
+            made += 1;
+            bytes.fill(b'y');
+        });
+        assert_eq!(made, 2);
+    }
+
+    #[test]
+    fn a_receive_run_splits_by_stride() {
+        let batch = Batch { stride: 3, ..Batch::stream(b"abcdefgh") };
+        assert_eq!(batch.datagrams().collect::<Vec<_>>(), [&b"abc"[..], b"def", b"gh"]);
+    }
+}

@@ -1,0 +1,177 @@
+//! What can go wrong with a link: the kernel's word (a fault) and the peer's deed (a violation).
+
+use metrics::Ending;
+use std::fmt;
+use std::time::Duration;
+
+/// What was being done when the kernel refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Deed {
+    /// Making a socket or setting its options.
+    Open,
+    /// Binding to a local address.
+    Bind,
+    /// Listening.
+    Listen,
+    /// Connecting.
+    Connect,
+    /// Sending.
+    Send,
+    /// Receiving.
+    Receive,
+}
+
+/// A refusal by the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fault {
+    /// What was being done.
+    pub deed: Deed,
+    /// The system's error number.
+    pub errno: i32,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let deed = match self.deed {
+            Deed::Open => "opening a socket",
+            Deed::Bind => "binding",
+            Deed::Listen => "listening",
+            Deed::Connect => "connecting",
+            Deed::Send => "sending",
+            Deed::Receive => "receiving",
+        };
+        write!(f, "{deed}: {}", std::io::Error::from_raw_os_error(self.errno))
+    }
+}
+
+/// Something the peer, or the path, did that the protocol does not allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// Payload that differs from what was sent. `want` and `got` hold the first `len` bytes from the first bad one.
+    BadData {
+        /// Offset of the first bad byte in its direction's payload.
+        offset: u64,
+        /// What should have come.
+        want: [u8; 16],
+        /// What came.
+        got: [u8; 16],
+        /// How many bytes of `want` and `got` are meant.
+        len: u8,
+    },
+    /// The stream ended before its payload was complete.
+    TooFew {
+        /// Payload bytes received.
+        got: u64,
+        /// Payload bytes expected.
+        want: u64,
+    },
+    /// Bytes arrived after the payload was complete.
+    TooMany {
+        /// Payload bytes expected.
+        want: u64,
+    },
+    /// The two ends counted differently.
+    Disagree {
+        /// Bytes sent.
+        sent: u64,
+        /// Bytes the other end says it received.
+        received: u64,
+    },
+    /// The peer found our payload damaged.
+    Reported {
+        /// Offset of the first bad byte as the peer counted.
+        offset: u64,
+    },
+    /// Nothing moved for too long.
+    Stalled(Duration),
+    /// The peer spoke, but not our protocol; the text says what was seen.
+    Malformed(&'static str),
+}
+
+impl Violation {
+    /// The class under which reports count it.
+    #[must_use]
+    pub fn ending(&self) -> Ending {
+        match self {
+            Violation::Stalled(_) => Ending::NetworkError,
+            Violation::Malformed(_) => Ending::ProtocolError,
+            _ => Ending::DataError,
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Violation::BadData { offset, want, got, len } => {
+                let n = usize::from(*len).min(16);
+                write!(
+                    f,
+                    "wrong data at offset {offset}: expected {}, received {}",
+                    Hex(&want[..n]),
+                    Hex(&got[..n])
+                )
+            }
+            Violation::TooFew { got, want } => write!(f, "too few bytes: {got} of {want} arrived"),
+            Violation::TooMany { want } => write!(f, "too many bytes: more than the {want} expected"),
+            Violation::Disagree { sent, received } => {
+                write!(f, "the ends disagree: {sent} bytes sent, {received} received")
+            }
+            Violation::Reported { offset } => write!(f, "the peer received wrong data at offset {offset}"),
+            Violation::Stalled(after) => write!(f, "timed out: nothing moved for {after:?}"),
+            Violation::Malformed(what) => write!(f, "protocol error: {what}"),
+        }
+    }
+}
+
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, byte) in self.0.iter().enumerate() {
+            write!(f, "{}{byte:02x}", if i == 0 { "" } else { " " })?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a link failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The kernel's word.
+    Fault(Fault),
+    /// The peer's deed.
+    Violation(Violation),
+}
+
+impl Cause {
+    /// The class under which reports count it.
+    #[must_use]
+    pub fn ending(&self) -> Ending {
+        match self {
+            Cause::Fault(_) => Ending::NetworkError,
+            Cause::Violation(violation) => violation.ending(),
+        }
+    }
+}
+
+impl From<Fault> for Cause {
+    fn from(fault: Fault) -> Self {
+        Cause::Fault(fault)
+    }
+}
+
+impl From<Violation> for Cause {
+    fn from(violation: Violation) -> Self {
+        Cause::Violation(violation)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Fault(fault) => fault.fmt(f),
+            Cause::Violation(violation) => violation.fmt(f),
+        }
+    }
+}

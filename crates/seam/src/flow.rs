@@ -1,0 +1,265 @@
+//! One socket's state machine, and what makes such machines.
+
+use crate::{Batch, Burst, Cause, Fault, Violation};
+use metrics::{Clock, Ending, Mono, Recorder, Row, Stamp};
+use std::any::Any;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use uuid::Uuid;
+
+/// A message between a flow or opener on a worker and its session on the control thread; only they know its type.
+pub type Note = Box<dyn Any + Send>;
+
+/// Everything a protocol may know of the world, as an argument.
+pub struct Cx<'a> {
+    /// The current instant.
+    pub now: Mono,
+    /// How it relates to wall time.
+    pub clock: &'a Clock,
+    /// Randomness.
+    pub rng: &'a mut Rng,
+    /// Where counts go.
+    pub rec: &'a mut Recorder,
+    /// Notes for the session.
+    pub post: &'a mut Vec<Note>,
+}
+
+/// A seeded generator (SplitMix64): fast, good enough for sizes and identifiers, not for secrets.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// A generator that always yields the same numbers for the same seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Rng(seed)
+    }
+
+    /// The next 64 bits.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number in `low..=high`; `low` when the range is empty.
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        match high.checked_sub(low) {
+            None | Some(0) => low,
+            Some(span) => low + ((u128::from(self.next()) * (u128::from(span) + 1)) >> 64) as u64,
+        }
+    }
+
+    /// A random (version 4) UUID.
+    pub fn uuid(&mut self) -> Uuid {
+        let bits = u128::from(self.next()) << 64 | u128::from(self.next());
+        uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
+    }
+}
+
+/// The two ends of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Path {
+    /// The other end.
+    pub peer: SocketAddr,
+    /// Our end.
+    pub local: SocketAddr,
+}
+
+/// When a flow wants to send next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Nothing to send.
+    Never,
+    /// As soon as the socket takes it.
+    Now,
+    /// Not before this instant.
+    At(Mono),
+}
+
+/// What a flow wants to read next. The limit never goes beyond what belongs to this step of the protocol, so that a
+/// socket can be handed on without left-over bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Nothing.
+    Pause,
+    /// Up to so many bytes, to look at.
+    Look(NonZeroU32),
+    /// Up to so many bytes, dropped unseen (cheaper where the kernel can: `MSG_TRUNC`).
+    Skip(NonZeroU32),
+}
+
+impl Read {
+    /// `Look(n)`, capped to 32 bits; `Pause` when `n` is 0.
+    #[must_use]
+    pub fn look(n: u64) -> Read {
+        NonZeroU32::new(n.min(u64::from(u32::MAX)) as u32).map_or(Read::Pause, Read::Look)
+    }
+
+    /// `Skip(n)`, capped to 32 bits; `Pause` when `n` is 0.
+    #[must_use]
+    pub fn skip(n: u64) -> Read {
+        NonZeroU32::new(n.min(u64::from(u32::MAX)) as u32).map_or(Read::Pause, Read::Skip)
+    }
+}
+
+/// How a flow wants its socket to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// No more sends from our side; reading goes on. Asked for until it is done, done once.
+    Half,
+    /// The flow is done with the socket.
+    Done {
+        /// What became of the connection.
+        how: Ending,
+        /// Abort (RST) instead of an orderly close.
+        reset: bool,
+    },
+    /// The socket goes up to the session, which reads on.
+    Lift,
+    /// Socket and flow go to another worker.
+    Hand(u16),
+}
+
+/// What a flow wants of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// To send.
+    pub send: When,
+    /// To read.
+    pub read: Read,
+    /// To be told when this instant has come, whatever happens.
+    pub wake: Option<Mono>,
+    /// To end.
+    pub end: Option<End>,
+}
+
+/// What the kernel made of a send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wrote {
+    /// Bytes accepted.
+    pub bytes: usize,
+    /// Why no more were, unless the socket was merely full.
+    pub fault: Option<Fault>,
+}
+
+/// Tidings for a flow.
+#[derive(Debug)]
+pub enum News {
+    /// The link is established (connected or accepted), or has arrived on this worker.
+    Up(Path),
+    /// The peer will send no more.
+    Fin,
+    /// The kernel gave the link up.
+    Broken(Fault),
+    /// A kernel transmit stamp that was asked for with this tag.
+    Stamped {
+        /// The tag.
+        tag: u32,
+        /// The stamp.
+        stamp: Stamp,
+    },
+    /// The instant asked for with `Want::wake` has come.
+    Wake,
+    /// The run ends: finish what is begun, begin nothing.
+    Stop,
+}
+
+/// What identifies a flow in records and logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Card {
+    /// Its row in the worker's recorder, once it counts anything.
+    pub row: Option<Row>,
+    /// The connection's identifier, known to both ends; nil until then.
+    pub id: Uuid,
+    /// Which of the run's concurrent connections it is.
+    pub slot: u32,
+}
+
+/// One socket: its bytes, its time-outs, its end. Lives on the worker that owns the socket.
+pub trait Flow: Send {
+    /// What it wants; changes nothing. Asked after every other call.
+    fn want(&self) -> Want;
+    /// Offers ONE send call. Offsets and counts change in [`Flow::wrote`] only.
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>);
+    /// What became of the offer.
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote);
+    /// One receive call's bytes. On datagram sockets `reply` may be filled at once; on streams it has no room.
+    ///
+    /// # Errors
+    /// When the peer broke the protocol; the link is then given up.
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation>;
+    /// Tidings.
+    ///
+    /// # Errors
+    /// When they mean that the link has failed.
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation>;
+    /// How records and logs name it.
+    fn card(&self) -> Card;
+}
+
+/// Where a new link goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The other end.
+    pub to: SocketAddr,
+    /// Our end, when it is chosen; port 0 lets the kernel pick.
+    pub from: Option<SocketAddr>,
+}
+
+/// An opener's answer.
+pub enum Open {
+    /// Connect this flow.
+    Flow(Box<dyn Flow>, Target),
+    /// Ask again at this instant.
+    At(Mono),
+    /// Ask again after the next link has ended.
+    Idle,
+    /// There will be no more.
+    Done,
+}
+
+/// Makes flows on the worker where they will live: one opener per worker, no thread crossing per connection.
+pub trait Opener: Send {
+    /// The next link to connect, if any. Asked until it answers otherwise.
+    fn open(&mut self, cx: &mut Cx<'_>) -> Open;
+    /// A link was accepted: its flow, or `None` to refuse it.
+    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>>;
+    /// A link has ended.
+    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>);
+    /// The run ends: open no more.
+    fn stop(&mut self);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splitmix64_reference_values() {
+        // Published test vector of SplitMix64 for seed 1234567.
+        let mut rng = Rng::new(1_234_567);
+        assert_eq!(
+            [rng.next(), rng.next(), rng.next()],
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        );
+    }
+
+    #[test]
+    fn ranges_include_both_ends() {
+        let mut rng = Rng::new(1);
+        let drawn: Vec<u64> = (0..200).map(|_| rng.between(3, 6)).collect();
+        assert_eq!((drawn.iter().min(), drawn.iter().max()), (Some(&3), Some(&6)));
+        assert_eq!(rng.between(9, 9), 9);
+        assert_eq!(rng.between(9, 2), 9);
+        let _ = rng.between(0, u64::MAX);
+    }
+
+    #[test]
+    fn a_budget_of_zero_pauses() {
+        assert_eq!(Read::look(0), Read::Pause);
+        assert_eq!(Read::skip(1 << 40), Read::Skip(NonZeroU32::MAX));
+    }
+}

@@ -1,0 +1,18 @@
+//! What may cross between a protocol and the machine.
+//!
+//! `wire` implements [`Flow`], [`Opener`] and [`Session`]; `io` fills a [`Batch`] and empties a [`Burst`]; `engine` and
+//! `wire::sim` join them through [`turn()`]. Neither side sees the other, and nothing here knows a socket, reads a clock
+//! or holds protocol state. The figures and the reasons behind this shape are in ARCHITECTURE.md, "The seam".
+#![forbid(unsafe_code)]
+
+mod burst;
+mod fault;
+mod flow;
+mod session;
+mod turn;
+
+pub use burst::{Arena, Batch, Burst, Piece};
+pub use fault::{Cause, Deed, Fault, Violation};
+pub use flow::{Card, Cx, End, Flow, News, Note, Open, Opener, Path, Read, Rng, Target, Want, When, Wrote};
+pub use session::{Action, GroupPlan, Input, Key, Link, Order, Session};
+pub use turn::{Can, Desk, Got, Net, Turn, turn};

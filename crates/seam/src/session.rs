@@ -1,0 +1,90 @@
+//! The conversation: negotiation, start and stop, results. Sessions run on the control thread.
+
+use crate::{Cx, End, Fault, Note, Opener, Path, Target};
+use metrics::{Group, Mono, Tally};
+
+/// A control link, as the control thread numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Link(pub u64);
+
+/// What a session calls a thing it asked for, before it has a [`Link`].
+pub type Key = u32;
+
+/// A group of links on the workers: who makes them and how they are watched.
+pub struct GroupPlan<S> {
+    /// Its number.
+    pub group: Group,
+    /// One per worker, in the workers' order; empty when the links come from a listener's openers.
+    pub openers: Vec<Box<dyn Opener>>,
+    /// Socket options of its links; a value that only the machine understands.
+    pub sockets: S,
+    /// Links that may be connecting at once, per worker.
+    pub throttle: u32,
+    /// How long a connect may take, ns.
+    pub connect_timeout: u64,
+    /// First instant of its first interval, and the interval's length in ns.
+    pub interval: (Mono, u64),
+    /// Whether every ended connection is reported, or only those that failed.
+    pub records: bool,
+}
+
+/// What a group is told. Times are absolute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Open no more links and end those that are open in good order.
+    Stop,
+    /// Abort all its links now.
+    Kill,
+    /// Forget the group; its last tally comes up first.
+    Drop,
+}
+
+/// What reaches a session.
+pub enum Input<'a> {
+    /// A control link is up: the one asked for under this key, or one that a worker lifted (no key).
+    Up(Link, Path, Option<Key>),
+    /// A control link asked for could not be had.
+    Refused(Key, Fault),
+    /// Bytes on a control link.
+    Bytes(Link, &'a [u8]),
+    /// A control link is gone; with the reason, unless the peer closed it in order.
+    Down(Link, Option<Fault>),
+    /// A note that a flow posted.
+    Note(Note),
+    /// What a group counted in interval number `.1`, summed over the workers; `.2` to `.3` is the time it covers.
+    Tally(Group, u32, Mono, Mono, &'a Tally),
+    /// A group has no links left and will open no more.
+    Idle(Group),
+    /// The deadline asked for has come.
+    Wake,
+    /// The user or the system asks to end: the first time in good order.
+    Stop,
+}
+
+/// What a session asks for. `E` is what it tells the reporters, `S` the machine's socket options.
+pub enum Action<E, S> {
+    /// A control link.
+    Connect(Key, Target),
+    /// Bytes for a control link; queued, bounded by the machine.
+    Send(Link, Vec<u8>),
+    /// End a control link after what is queued has been sent.
+    Close(Link, End),
+    /// Start a group on the workers.
+    Group(GroupPlan<S>),
+    /// Tell a group something.
+    Order(Group, Order),
+    /// Tell the reporters something.
+    Emit(E),
+    /// The session is over.
+    Done,
+}
+
+/// One side of the conversation.
+pub trait Session<E, S>: Send {
+    /// Something happened.
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>);
+    /// The next thing to do, until there is none.
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<E, S>>;
+    /// When to be woken at the latest.
+    fn deadline(&self) -> Option<Mono>;
+}

@@ -1,0 +1,146 @@
+//! The one order of calls between a flow and its socket, for the worker and the simulator alike.
+
+use crate::{Arena, Batch, Burst, Cause, Cx, Fault, Flow, News, Read, When, Wrote};
+use metrics::Mono;
+
+/// What a receive call brought.
+#[derive(Debug)]
+pub enum Got<'a> {
+    /// The socket is empty.
+    Nothing,
+    /// Bytes.
+    Batch(Batch<'a>),
+    /// The peer will send no more.
+    Fin,
+    /// The kernel gave the link up.
+    Fault(Fault),
+}
+
+/// A socket, real or simulated. Static: compiled once for the worker and once for the simulator.
+pub trait Net {
+    /// Tries to send a burst. A full socket is `Wrote::default()`.
+    fn send(&mut self, burst: &Burst<'_>) -> Wrote;
+    /// Tries to receive what `how` allows.
+    fn recv(&mut self, how: Read) -> Got<'_>;
+    /// The current instant.
+    fn now(&mut self) -> Mono;
+}
+
+/// Which calls are worth trying: a socket that was full or empty is not tried again before the kernel says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Can {
+    /// Sending may succeed.
+    pub send: bool,
+    /// Receiving may succeed.
+    pub read: bool,
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Bytes accepted by the kernel.
+    pub sent: usize,
+    /// The kernel took less than was offered.
+    pub full: bool,
+    /// Bytes received.
+    pub got: usize,
+    /// There was nothing, or less than was asked for.
+    pub empty: bool,
+}
+
+/// A worker's memory for turns, shared by all its links.
+#[derive(Debug)]
+pub struct Desk {
+    /// What flows write their sends into.
+    pub tx: Arena,
+    /// What they write their replies into.
+    pub reply: Arena,
+    /// Most bytes in one send.
+    pub room: usize,
+    /// Most bytes in one reply: no more than was received, and none on streams, where a partial send would lose the rest.
+    pub reply_room: usize,
+}
+
+/// One turn: want, fill, send, wrote; want, recv, take. At most one send and one receive.
+///
+/// A send that the kernel refuses does not end the turn: what the peer said before it hung up is still read, because it
+/// may explain why.
+///
+/// # Errors
+/// When the link has failed. A flow that found the peer at fault is offered one last send, so that the peer learns why.
+pub fn turn<N: Net>(
+    net: &mut N,
+    flow: &mut dyn Flow,
+    cx: &mut Cx<'_>,
+    desk: &mut Desk,
+    can: Can,
+) -> Result<Turn, Cause> {
+    let mut done = Turn::default();
+    cx.now = net.now();
+    let mut want = flow.want();
+    let due = match want.send {
+        When::Now => true,
+        When::At(at) => at <= cx.now,
+        When::Never => false,
+    };
+    let mut broken = None;
+    if can.send && due {
+        let mut burst = Burst::new(&mut desk.tx, desk.room);
+        flow.fill(cx, &mut burst);
+        if !burst.is_empty() {
+            let wrote = net.send(&burst);
+            done.sent = wrote.bytes;
+            done.full = wrote.bytes < burst.len();
+            broken = wrote.fault;
+            flow.wrote(cx, wrote);
+        }
+        want = flow.want();
+    }
+    if !(can.read || broken.is_some()) || want.read == Read::Pause {
+        return broken.map_or(Ok(done), |fault| Err(hang_up(flow, cx, fault)));
+    }
+    let budget = match want.read {
+        Read::Look(n) | Read::Skip(n) => n.get() as usize,
+        Read::Pause => 0,
+    };
+    let result = match net.recv(want.read) {
+        Got::Nothing => {
+            done.empty = true;
+            Ok(())
+        }
+        Got::Batch(batch) => {
+            done.got = batch.len;
+            done.empty = batch.len < budget;
+            let mut reply = Burst::new(&mut desk.reply, desk.reply_room.min(batch.len));
+            let taken = flow.take(cx, &batch, &mut reply);
+            if !reply.is_empty() {
+                let wrote = net.send(&reply);
+                flow.wrote(cx, wrote);
+            }
+            taken
+        }
+        Got::Fin => flow.hear(cx, News::Fin),
+        Got::Fault(fault) => return Err(hang_up(flow, cx, fault)),
+    };
+    if let Err(violation) = result {
+        let mut burst = Burst::new(&mut desk.tx, desk.room);
+        flow.fill(cx, &mut burst);
+        if !burst.is_empty() {
+            net.send(&burst);
+        }
+        return Err(Cause::Violation(violation));
+    }
+    // A broken link is read to its end, a turn at a time, before it is given up.
+    match broken {
+        Some(fault) if done.got == 0 => Err(hang_up(flow, cx, fault)),
+        _ => Ok(done),
+    }
+}
+
+/// Tells the flow that the kernel gave the link up; the flow may know a better reason.
+fn hang_up(flow: &mut dyn Flow, cx: &mut Cx<'_>, fault: Fault) -> Cause {
+    match flow.hear(cx, News::Broken(fault)) {
+        Ok(()) => Cause::Fault(fault),
+        Err(violation) => Cause::Violation(violation),
+    }
+}
