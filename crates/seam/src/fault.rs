@@ -82,6 +82,16 @@ pub enum Violation {
         /// Offset of the first bad byte as the peer counted.
         offset: u64,
     },
+    /// The framing around the payload was damaged, after so many payload bytes.
+    BadFrame {
+        /// Payload bytes received before it.
+        offset: u64,
+    },
+    /// The peer hung up before it confirmed what it had received.
+    Unconfirmed {
+        /// Payload bytes sent.
+        sent: u64,
+    },
     /// Nothing moved for too long.
     Stalled(Duration),
     /// The peer spoke, but not our protocol; the text says what was seen.
@@ -96,6 +106,24 @@ impl Violation {
             Violation::Stalled(_) => Ending::NetworkError,
             Violation::Malformed(_) => Ending::ProtocolError,
             _ => Ending::DataError,
+        }
+    }
+}
+
+impl Violation {
+    /// What went wrong, without particulars: failures with the same name are counted together.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Violation::BadData { .. } => "wrong data",
+            Violation::TooFew { .. } => "too few bytes",
+            Violation::TooMany { .. } => "too many bytes",
+            Violation::Disagree { .. } => "the ends disagree on the byte count",
+            Violation::Reported { .. } => "the peer received wrong data",
+            Violation::BadFrame { .. } => "damaged framing",
+            Violation::Unconfirmed { .. } => "closed without confirmation",
+            Violation::Stalled(_) => "timed out: nothing moved",
+            Violation::Malformed(what) => what,
         }
     }
 }
@@ -118,6 +146,10 @@ impl fmt::Display for Violation {
                 write!(f, "the ends disagree: {sent} bytes sent, {received} received")
             }
             Violation::Reported { offset } => write!(f, "the peer received wrong data at offset {offset}"),
+            Violation::BadFrame { offset } => write!(f, "damaged framing after {offset} bytes of payload"),
+            Violation::Unconfirmed { sent } => {
+                write!(f, "the peer closed the connection without confirming the {sent} bytes sent")
+            }
             Violation::Stalled(after) => write!(f, "timed out: nothing moved for {after:?}"),
             Violation::Malformed(what) => write!(f, "protocol error: {what}"),
         }

@@ -10,6 +10,16 @@ pub struct Link(pub u64);
 /// What a session calls a thing it asked for, before it has a [`Link`].
 pub type Key = u32;
 
+/// The types that only the machine and the reporters understand.
+pub trait World {
+    /// What reporters are told.
+    type Event: Send;
+    /// Socket options.
+    type Sockets: Send;
+    /// What a group found, with what its host did meanwhile.
+    type Totals: Send;
+}
+
 /// A group of links on the workers: who makes them and how they are watched.
 pub struct GroupPlan<S> {
     /// Its number.
@@ -22,8 +32,14 @@ pub struct GroupPlan<S> {
     pub throttle: u32,
     /// How long a connect may take, ns.
     pub connect_timeout: u64,
-    /// First instant of its first interval, and the interval's length in ns.
-    pub interval: (Mono, u64),
+    /// When its first interval begins; what ends before does not count.
+    pub start: Mono,
+    /// Length of an interval, ns.
+    pub interval: u64,
+    /// When measuring ends by the clock: the last interval is cut there, and what moves later does not count.
+    pub end: Option<Mono>,
+    /// How much of the start does not count, ns; rounded up to whole intervals.
+    pub omit: u64,
     /// Whether every ended connection is reported, or only those that failed.
     pub records: bool,
 }
@@ -35,12 +51,12 @@ pub enum Order {
     Stop,
     /// Abort all its links now.
     Kill,
-    /// Forget the group; its last tally comes up first.
+    /// Forget the group; its links are aborted, and what it found comes up as `Input::Dropped`.
     Drop,
 }
 
 /// What reaches a session.
-pub enum Input<'a> {
+pub enum Input<'a, W: World> {
     /// A control link is up: the one asked for under this key, or one that a worker lifted (no key).
     Up(Link, Path, Option<Key>),
     /// A control link asked for could not be had.
@@ -51,18 +67,31 @@ pub enum Input<'a> {
     Down(Link, Option<Fault>),
     /// A note that a flow posted.
     Note(Note),
-    /// What a group counted in interval number `.1`, summed over the workers; `.2` to `.3` is the time it covers.
-    Tally(Group, u32, Mono, Mono, &'a Tally),
+    /// What a group counted in an interval, summed over the workers.
+    Tally {
+        /// The group.
+        group: Group,
+        /// The interval's number, from 0.
+        index: u32,
+        /// When it began.
+        from: Mono,
+        /// When it ended.
+        to: Mono,
+        /// The counts.
+        tally: &'a Tally,
+    },
     /// A group has no links left and will open no more.
     Idle(Group),
+    /// A group was dropped; this is what it found.
+    Dropped(Group, Box<W::Totals>),
     /// The deadline asked for has come.
     Wake,
     /// The user or the system asks to end: the first time in good order.
     Stop,
 }
 
-/// What a session asks for. `E` is what it tells the reporters, `S` the machine's socket options.
-pub enum Action<E, S> {
+/// What a session asks for.
+pub enum Action<W: World> {
     /// A control link.
     Connect(Key, Target),
     /// Bytes for a control link; queued, bounded by the machine.
@@ -70,21 +99,21 @@ pub enum Action<E, S> {
     /// End a control link after what is queued has been sent.
     Close(Link, End),
     /// Start a group on the workers.
-    Group(GroupPlan<S>),
+    Group(Box<GroupPlan<W::Sockets>>),
     /// Tell a group something.
     Order(Group, Order),
     /// Tell the reporters something.
-    Emit(E),
+    Emit(W::Event),
     /// The session is over.
     Done,
 }
 
 /// One side of the conversation.
-pub trait Session<E, S>: Send {
+pub trait Session<W: World>: Send {
     /// Something happened.
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>);
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, W>);
     /// The next thing to do, until there is none.
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<E, S>>;
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<W>>;
     /// When to be woken at the latest.
     fn deadline(&self) -> Option<Mono>;
 }

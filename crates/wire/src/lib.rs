@@ -1,1 +1,19 @@
-//! x
+//! Protocols as codecs and state machines over bytes.
+//!
+//! Nothing here opens a socket, reads a clock or sleeps: bytes, time and randomness are arguments, so every protocol runs
+//! in virtual time against its peer ([`sim`]). Each packet is drawn at the top of its codec.
+#![forbid(unsafe_code)]
+
+pub mod native;
+pub mod payload;
+pub mod sim;
+
+/// What the sessions of this crate tell reporters and ask of the machine.
+#[derive(Debug)]
+pub enum Run {}
+
+impl seam::World for Run {
+    type Event = model::Event;
+    type Sockets = model::SocketSettings;
+    type Totals = model::Totals;
+}

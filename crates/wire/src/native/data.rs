@@ -1,0 +1,610 @@
+//! One data connection, either end: payload in spans, verified, its end agreed on.
+//!
+//! ```text
+//! client                                         server
+//!   preamble ───────────────────────────────────▶
+//!   SPAN n, n bytes, SPAN …, END total ─────────▶          (push, push-pull, duplex)
+//!   ◀─────────── SPAN n, n bytes, SPAN …, END total        (pull, push-pull, duplex)
+//!   ◀────────────────────────── VERDICT received           (when the client sent)
+//!   VERDICT received ───────────────────────────▶          (when the server sent)
+//!   ◀────────────────────────────────────── DONE           (when the server sent)
+//!   close (FIN) or abort (RST) ─────────────────▶
+//! ```
+//!
+//! Rules:
+//! 1. Both ends know from the preamble how much each direction carries; `END` says how much it did. An end that is short
+//!    without the flag, or a count that differs from what arrived, is a data error.
+//! 2. The receiver compares every byte in place. On the first bad one it sends a flagged `VERDICT`, if it is not in the
+//!    middle of a span of its own, and aborts: both ends then count a data error.
+//! 3. When the run ends, the sender finishes its span and sends a flagged `END`; a client that only receives sends `STOP`.
+//! 4. The server speaks last. The client has everything confirmed before it closes, so that its abort loses nothing, and
+//!    the server takes FIN and RST alike from then on.
+//! 5. Nothing moving for the stall time, while something should, is a network error.
+
+use super::mark::{Kind, MARK, Mark};
+use super::preamble::{PREAMBLE, Preamble, Purpose};
+use crate::payload::Source;
+use metrics::{Ending, Group, Mono, Row, SECOND};
+use model::{Burst as Bursts, Pace, Pattern, Payload, Phase, Range, Shutdown, Verify};
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Which end this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Opened the connection.
+    Client,
+    /// Accepted it.
+    Server,
+}
+
+/// What all data connections of a session share.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// Where they are counted.
+    pub group: Group,
+    /// Who sends, in what order.
+    pub pattern: Pattern,
+    /// What receivers check.
+    pub verify: Verify,
+    /// What is sent.
+    pub payload: Payload,
+    /// Bytes per send and receive call.
+    pub buffer: Range,
+    /// Limit per connection and direction, bits/s.
+    pub rate: Option<u64>,
+    /// Sends in bursts.
+    pub burst: Option<Bursts>,
+    /// How the client ends a connection.
+    pub shutdown: Shutdown,
+    /// How long nothing may move, ns.
+    pub stall_ns: u64,
+}
+
+impl Params {
+    /// The settings of `phase` that concern its data connections.
+    #[must_use]
+    pub fn of(phase: &Phase, group: Group) -> Self {
+        // A slow schedule must not look like a stall.
+        let gap = phase.rate.map_or(0, |rate| Pace::new(rate, phase.buffer.high, Mono(0)).gap_ns());
+        let pause = phase.burst.map_or(0, |burst| burst.delay_ns);
+        Params {
+            group,
+            pattern: phase.pattern,
+            verify: phase.verify,
+            payload: phase.payload,
+            buffer: phase.buffer,
+            rate: phase.rate,
+            burst: phase.burst,
+            shutdown: phase.shutdown,
+            stall_ns: phase.stall_ns.max(4 * gap.max(pause)),
+        }
+    }
+}
+
+const FIRST_SPAN: u64 = 16 * 1024;
+const LONGEST_SPAN: u64 = 64 << 20;
+/// A span that took less is followed by one twice as long.
+const SHORT_SPAN: u64 = SECOND / 40;
+/// A span that took more is followed by one half as long.
+const LONG_SPAN: u64 = SECOND / 10;
+
+/// The sending half.
+#[derive(Debug)]
+struct Sending {
+    source: Source,
+    /// Payload this direction is to carry.
+    want: u64,
+    /// Payload the kernel has taken.
+    sent: u64,
+    /// Left of the open span.
+    span: u64,
+    span_length: u64,
+    span_since: Mono,
+    /// Most payload of the next send.
+    size: u64,
+    pace: Option<Pace>,
+    /// Sends left in the burst, and until when to pause.
+    burst: u32,
+    hold: Mono,
+    ended: bool,
+    confirmed: bool,
+}
+
+/// The receiving half.
+#[derive(Debug)]
+struct Receiving {
+    source: Source,
+    want: u64,
+    got: u64,
+    span: u64,
+    /// Most bytes of the next receive.
+    size: u64,
+    mark: [u8; MARK],
+    mark_len: u8,
+    ended: bool,
+    verdict_sent: bool,
+    /// First bad offset.
+    bad: Option<u64>,
+}
+
+/// Bytes of preamble and marks waiting to be sent, ahead of any payload.
+#[derive(Debug)]
+struct Outbox {
+    bytes: [u8; PREAMBLE + 2 * MARK],
+    from: u8,
+    to: u8,
+}
+
+impl Outbox {
+    fn is_empty(&self) -> bool {
+        self.from == self.to
+    }
+
+    fn waiting(&self) -> &[u8] {
+        &self.bytes[usize::from(self.from)..usize::from(self.to)]
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        if self.is_empty() {
+            (self.from, self.to) = (0, 0);
+        }
+        let at = usize::from(self.to);
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        self.to += bytes.len() as u8;
+    }
+
+    fn has_room(&self) -> bool {
+        self.is_empty() || usize::from(self.to) + MARK <= self.bytes.len()
+    }
+}
+
+/// A data connection.
+#[derive(Debug)]
+pub struct Data {
+    params: Arc<Params>,
+    role: Role,
+    id: Uuid,
+    slot: u32,
+    row: Option<Row>,
+    out: Outbox,
+    tx: Sending,
+    rx: Receiving,
+    rude: bool,
+    stopping: bool,
+    stop_sent: bool,
+    /// DONE was sent (server) or received (client).
+    done: bool,
+    hung_up: bool,
+    moved: Mono,
+}
+
+impl Data {
+    /// The client's end; `token` is the session's.
+    #[must_use]
+    pub fn client(
+        params: Arc<Params>,
+        token: [u8; 16],
+        id: Uuid,
+        slot: u32,
+        transfer: u64,
+        rude: bool,
+    ) -> Self {
+        let mut data = Data::new(params, Role::Client, id, slot, transfer);
+        let preamble = Preamble { token, id, slot, transfer, ..Preamble::new(Purpose::Data) };
+        data.out.put(&preamble.encode());
+        data.rude = rude;
+        data
+    }
+
+    /// The server's end of the connection that `preamble` has announced.
+    #[must_use]
+    pub fn server(params: Arc<Params>, preamble: &Preamble) -> Self {
+        Data::new(params, Role::Server, preamble.id, preamble.slot, preamble.transfer)
+    }
+
+    fn new(params: Arc<Params>, role: Role, id: Uuid, slot: u32, transfer: u64) -> Self {
+        let (up, down) = params.pattern.split(transfer);
+        let (tx_want, rx_want) = if role == Role::Client { (up, down) } else { (down, up) };
+        let source = |from_client| Source::new(params.payload, id.as_u128(), from_client);
+        Data {
+            role,
+            id,
+            slot,
+            row: None,
+            out: Outbox { bytes: [0; PREAMBLE + 2 * MARK], from: 0, to: 0 },
+            tx: Sending {
+                source: source(role == Role::Client),
+                want: tx_want,
+                sent: 0,
+                span: 0,
+                span_length: FIRST_SPAN,
+                span_since: Mono(0),
+                size: params.buffer.high,
+                pace: None,
+                burst: params.burst.map_or(0, |b| b.count),
+                hold: Mono(0),
+                ended: false,
+                confirmed: false,
+            },
+            rx: Receiving {
+                source: source(role == Role::Server),
+                want: rx_want,
+                got: 0,
+                span: 0,
+                size: params.buffer.high,
+                mark: [0; MARK],
+                mark_len: 0,
+                ended: false,
+                verdict_sent: false,
+                bad: None,
+            },
+            rude: false,
+            stopping: false,
+            stop_sent: false,
+            done: false,
+            hung_up: false,
+            moved: Mono(0),
+            params,
+        }
+    }
+
+    /// Payload we may have sent by now; push-pull gives each end its turn.
+    fn allowance(&self) -> u64 {
+        let Pattern::PushPull { push, pull } = self.params.pattern else { return self.tx.want };
+        if self.rx.got == self.rx.want {
+            return self.tx.want;
+        }
+        let turns = match self.role {
+            Role::Client => (self.rx.got / pull + 1).saturating_mul(push),
+            Role::Server => (self.rx.got / push).saturating_mul(pull),
+        };
+        turns.min(self.tx.want)
+    }
+
+    /// The mark to send next, if the current span is over.
+    fn next_mark(&self) -> Option<Kind> {
+        let (tx, rx) = (&self.tx, &self.rx);
+        if rx.bad.is_some() {
+            return (!rx.verdict_sent).then_some(Kind::Verdict);
+        }
+        if rx.ended && !rx.verdict_sent {
+            return Some(Kind::Verdict);
+        }
+        if self.stopping && self.role == Role::Client && rx.want > 0 && !rx.ended && !self.stop_sent {
+            return Some(Kind::Stop);
+        }
+        if tx.want > 0 && !tx.ended {
+            let peer_cut_short = rx.ended && rx.got < rx.want && self.allowance() <= tx.sent;
+            if tx.sent == tx.want || self.stopping || peer_cut_short {
+                return Some(Kind::End);
+            }
+            return (self.allowance() > tx.sent).then_some(Kind::Span);
+        }
+        let speaks_last = self.role == Role::Server && tx.want > 0 && !self.done;
+        (speaks_last && self.both_confirmed()).then_some(Kind::Done)
+    }
+
+    fn both_confirmed(&self) -> bool {
+        (self.tx.want == 0 || self.tx.confirmed) && (self.rx.want == 0 || self.rx.verdict_sent)
+    }
+
+    /// Everything is agreed on and nothing is waiting to be sent.
+    fn settled(&self) -> bool {
+        let last_word = match self.role {
+            Role::Client => self.rx.want == 0 || self.done,
+            Role::Server => self.tx.want == 0 || self.done,
+        };
+        self.both_confirmed() && last_word && self.out.is_empty()
+    }
+
+    fn payload_due(&self) -> When {
+        if self.tx.hold > Mono(0) {
+            return When::At(self.tx.hold);
+        }
+        self.tx.pace.as_ref().map_or(When::Now, |pace| When::At(pace.due()))
+    }
+
+    fn payload_is_due(&self, now: Mono) -> bool {
+        match self.payload_due() {
+            When::Now => true,
+            When::At(at) => at <= now,
+            When::Never => false,
+        }
+    }
+
+    /// Puts the marks that may be sent now into the outbox.
+    fn prepare(&mut self, now: Mono) {
+        while self.tx.span == 0
+            && self.out.has_room()
+            && let Some(kind) = self.next_mark()
+        {
+            if kind == Kind::Span && !self.payload_is_due(now) {
+                return;
+            }
+            let mark = self.commit(kind, now);
+            self.out.put(&mark.encode(self.id));
+        }
+    }
+
+    /// Decides on a mark: from here on it will be sent.
+    fn commit(&mut self, kind: Kind, now: Mono) -> Mark {
+        match kind {
+            Kind::Span => {
+                let length = self.tx.span_length.min(self.allowance() - self.tx.sent);
+                self.tx.span = length;
+                self.tx.span_since = now;
+                Mark::new(kind, length)
+            }
+            Kind::End => {
+                self.tx.ended = true;
+                Mark { kind, flagged: self.tx.sent < self.tx.want, value: self.tx.sent }
+            }
+            Kind::Verdict => {
+                self.rx.verdict_sent = true;
+                Mark { kind, flagged: self.rx.bad.is_some(), value: self.rx.bad.unwrap_or(self.rx.got) }
+            }
+            Kind::Stop => {
+                self.stop_sent = true;
+                Mark::new(kind, 0)
+            }
+            Kind::Done | Kind::Refused => {
+                self.done = true;
+                Mark::new(Kind::Done, 0)
+            }
+        }
+    }
+
+    fn span_over(&mut self, now: Mono) {
+        let took = now.since(self.tx.span_since);
+        let longest = self.params.rate.map_or(LONGEST_SPAN, |rate| (rate / 8 / 20).clamp(1, LONGEST_SPAN));
+        let length = match took {
+            0..SHORT_SPAN => self.tx.span_length * 2,
+            SHORT_SPAN..LONG_SPAN => self.tx.span_length,
+            _ => self.tx.span_length / 2,
+        };
+        self.tx.span_length = length.max(FIRST_SPAN).min(longest);
+    }
+
+    fn payload_sent(&mut self, cx: &mut Cx<'_>, n: u64) {
+        self.tx.sent += n;
+        self.tx.span -= n;
+        if let Some(row) = self.row {
+            cx.rec.sent(row, n);
+        }
+        if let Some(pace) = &mut self.tx.pace {
+            let late = cx.now.since(pace.due());
+            pace.sent(n, cx.now);
+            cx.rec.tally(self.params.group).late_ns.record(late);
+        }
+        self.tx.hold = Mono(0);
+        if let Some(burst) = self.params.burst {
+            self.tx.burst = self.tx.burst.saturating_sub(1);
+            if self.tx.burst == 0 {
+                self.tx.burst = burst.count;
+                self.tx.hold = cx.now.plus(burst.delay_ns);
+            }
+        }
+        if self.tx.span == 0 {
+            self.span_over(cx.now);
+        }
+        let Range { low, high } = self.params.buffer;
+        self.tx.size = if low == high { high } else { cx.rng.between(low, high) };
+    }
+
+    fn payload_received(&mut self, cx: &mut Cx<'_>, n: u64) {
+        self.rx.got += n;
+        self.rx.span -= n;
+        if let Some(row) = self.row {
+            cx.rec.received(row, n);
+        }
+    }
+
+    /// Remembers where the payload went wrong, so that the peer is told.
+    fn damaged(&mut self, offset: u64, violation: Violation) -> Violation {
+        self.rx.bad = Some(offset);
+        violation
+    }
+
+    fn marked(&mut self, bytes: &[u8; MARK]) -> Result<(), Violation> {
+        let (got, want) = (self.rx.got, self.rx.want);
+        let Some(mark) = Mark::decode(bytes, self.id) else {
+            let complete = self.rx.ended || (want > 0 && got == want);
+            let what =
+                if complete { Violation::TooMany { want } } else { Violation::BadFrame { offset: got } };
+            return Err(self.damaged(got, what));
+        };
+        match mark.kind {
+            Kind::Span if self.rx.ended || mark.value > want - got || mark.value == 0 => {
+                Err(self.damaged(got, Violation::TooMany { want }))
+            }
+            Kind::Span => {
+                self.rx.span = mark.value;
+                Ok(())
+            }
+            Kind::End if self.rx.ended || want == 0 => Err(Violation::Malformed("an end without payload")),
+            Kind::End if mark.value != got => {
+                Err(self.damaged(got, Violation::Disagree { sent: mark.value, received: got }))
+            }
+            Kind::End if got < want && !mark.flagged => {
+                Err(self.damaged(got, Violation::TooFew { got, want }))
+            }
+            Kind::End => {
+                self.rx.ended = true;
+                Ok(())
+            }
+            Kind::Verdict if mark.flagged => Err(Violation::Reported { offset: mark.value }),
+            Kind::Verdict if !self.tx.ended => Err(Violation::Malformed("a verdict before the end")),
+            Kind::Verdict if mark.value != self.tx.sent => {
+                Err(Violation::Disagree { sent: self.tx.sent, received: mark.value })
+            }
+            Kind::Verdict => {
+                self.tx.confirmed = true;
+                Ok(())
+            }
+            Kind::Stop if self.role == Role::Server => {
+                self.stopping = true;
+                Ok(())
+            }
+            Kind::Done if self.role == Role::Client => {
+                self.done = true;
+                Ok(())
+            }
+            Kind::Refused if mark.value == 2 => {
+                Err(Violation::Malformed("the server refused it: too many connections"))
+            }
+            Kind::Refused if mark.value == 3 => Err(Violation::Malformed(
+                "the server refused it: it ends after a number of connections that is reached",
+            )),
+            Kind::Refused => Err(Violation::Malformed("the server does not know the session (any more)")),
+            Kind::Stop | Kind::Done => Err(Violation::Malformed("a mark from the wrong end")),
+        }
+    }
+
+    fn read(&self) -> Read {
+        let rx = &self.rx;
+        if rx.bad.is_some() || (self.role == Role::Client && self.settled()) {
+            return Read::Pause;
+        }
+        let to_mark = (MARK - usize::from(rx.mark_len)) as u64;
+        if rx.want == 0 || rx.ended {
+            Read::look(to_mark)
+        } else if self.params.verify != Verify::None {
+            Read::look(if rx.span == 0 { rx.size.max(to_mark) } else { rx.size })
+        } else if rx.span > 0 {
+            Read::skip(rx.span.min(rx.size))
+        } else {
+            Read::look(to_mark)
+        }
+    }
+}
+
+impl Flow for Data {
+    fn want(&self) -> Want {
+        if self.settled() && (self.role == Role::Client || self.hung_up) {
+            let whole = self.tx.sent == self.tx.want && self.rx.got == self.rx.want;
+            let how = if whole { Ending::Completed } else { Ending::Stopped };
+            let end = Some(End::Done { how, reset: self.role == Role::Client && self.rude });
+            return Want { send: When::Never, read: Read::Pause, wake: None, end };
+        }
+        let send = if !self.out.is_empty() {
+            When::Now
+        } else if self.rx.bad.is_some() {
+            When::Never
+        } else if self.tx.span > 0 {
+            self.payload_due()
+        } else {
+            match self.next_mark() {
+                None => When::Never,
+                Some(Kind::Span) => self.payload_due(),
+                Some(_) => When::Now,
+            }
+        };
+        Want { send, read: self.read(), wake: Some(self.moved.plus(self.params.stall_ns)), end: None }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        self.prepare(cx.now);
+        let waiting = self.out.waiting();
+        if !waiting.is_empty() {
+            let n = waiting.len().min(out.room());
+            out.own(n).copy_from_slice(&waiting[..n]);
+        }
+        if self.tx.span > 0 && self.rx.bad.is_none() && self.payload_is_due(cx.now) {
+            let most = self.tx.pace.as_ref().map_or(self.tx.size, |pace| pace.chunk().min(self.tx.size));
+            let n = self.tx.span.min(most).min(out.room() as u64);
+            self.tx.source.offer(self.tx.sent, n as usize, out);
+        }
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        if n.bytes == 0 {
+            return;
+        }
+        self.moved = cx.now;
+        let framing = n.bytes.min(self.out.waiting().len());
+        self.out.from += framing as u8;
+        let payload = (n.bytes - framing) as u64;
+        if payload > 0 {
+            self.payload_sent(cx, payload);
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        self.moved = cx.now;
+        if got.bytes.is_empty() {
+            self.payload_received(cx, (got.len as u64).min(self.rx.span));
+            return Ok(());
+        }
+        let mut bytes = got.bytes;
+        while !bytes.is_empty() {
+            if self.rx.span > 0 {
+                let n = (bytes.len() as u64).min(self.rx.span) as usize;
+                if self.params.verify == Verify::Data
+                    && let Err(violation) = self.rx.source.check(self.rx.got, &bytes[..n])
+                {
+                    let offset =
+                        if let Violation::BadData { offset, .. } = violation { offset } else { self.rx.got };
+                    self.payload_received(cx, offset - self.rx.got);
+                    return Err(self.damaged(offset, violation));
+                }
+                self.payload_received(cx, n as u64);
+                bytes = &bytes[n..];
+            } else {
+                let have = usize::from(self.rx.mark_len);
+                let n = bytes.len().min(MARK - have);
+                self.rx.mark[have..have + n].copy_from_slice(&bytes[..n]);
+                self.rx.mark_len += n as u8;
+                bytes = &bytes[n..];
+                if usize::from(self.rx.mark_len) == MARK {
+                    self.rx.mark_len = 0;
+                    let mark = self.rx.mark;
+                    self.marked(&mark)?;
+                }
+            }
+        }
+        let Range { low, high } = self.params.buffer;
+        self.rx.size = if low == high { high } else { cx.rng.between(low, high) };
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(_) => {
+                self.moved = cx.now;
+                self.row = Some(cx.rec.open(self.params.group, cx.now));
+                self.tx.pace = self.params.rate.map(|rate| Pace::new(rate, self.params.buffer.high, cx.now));
+                self.tx.span_length =
+                    self.params.rate.map_or(FIRST_SPAN, |rate| (rate / 8 / 20).clamp(1, FIRST_SPAN));
+                Ok(())
+            }
+            News::Fin if self.settled() => {
+                self.hung_up = true;
+                Ok(())
+            }
+            News::Fin if self.rx.want > 0 && !self.rx.ended => {
+                let violation = Violation::TooFew { got: self.rx.got, want: self.rx.want };
+                Err(self.damaged(self.rx.got, violation))
+            }
+            News::Fin => Err(Violation::Unconfirmed { sent: self.tx.sent }),
+            News::Broken(_) => {
+                self.hung_up = true;
+                Ok(())
+            }
+            News::Wake if cx.now.since(self.moved) >= self.params.stall_ns => {
+                Err(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)))
+            }
+            News::Stop => {
+                self.stopping = true;
+                Ok(())
+            }
+            News::Wake | News::Stamped { .. } => Ok(()),
+        }
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, id: self.id, slot: self.slot }
+    }
+}

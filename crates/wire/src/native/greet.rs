@@ -1,0 +1,412 @@
+//! The server's side of new connections: who is there, and where do they belong?
+
+use super::data::{Data, Params};
+use super::mark::{Kind, Mark};
+use super::message::{Message, encode};
+use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
+use metrics::{Ending, Mono, SECOND};
+use seam::{
+    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
+};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A session's permission to open data connections.
+#[derive(Debug)]
+pub struct Grant {
+    /// What they are like.
+    pub params: Arc<Params>,
+    /// Most that may be open at once.
+    pub limit: u32,
+    /// Largest payload of one.
+    pub transfer: u64,
+    /// Whether they are spread evenly over the workers by their slot, or stay where they were accepted.
+    pub even: bool,
+    /// How many are open.
+    open: AtomicU32,
+}
+
+impl Grant {
+    /// A grant of which nothing is used yet.
+    #[must_use]
+    pub fn new(params: Arc<Params>, limit: u32, transfer: u64, even: bool) -> Self {
+        Grant { params, limit, transfer, even, open: AtomicU32::new(0) }
+    }
+}
+
+/// The grants of a server by their secret, shared by its workers. Looked up once per connection.
+#[derive(Debug, Default)]
+pub struct Grants {
+    by_token: RwLock<HashMap<[u8; 16], Arc<Grant>>>,
+    waiting: AtomicU32,
+    budget: Option<Arc<AtomicI64>>,
+}
+
+impl Grants {
+    /// No grants yet; `budget` is how many data connections may be admitted in all.
+    #[must_use]
+    pub fn new(budget: Option<Arc<AtomicI64>>) -> Self {
+        Grants { budget, ..Grants::default() }
+    }
+
+    /// Adds a grant.
+    pub fn insert(&self, token: [u8; 16], grant: Arc<Grant>) {
+        self.by_token.write().unwrap_or_else(PoisonError::into_inner).insert(token, grant);
+    }
+
+    /// Takes a grant back; its open connections are not touched.
+    pub fn remove(&self, token: &[u8; 16]) {
+        self.by_token.write().unwrap_or_else(PoisonError::into_inner).remove(token);
+    }
+
+    fn find(&self, token: &[u8; 16]) -> Option<Arc<Grant>> {
+        self.by_token.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
+    }
+}
+
+/// Who may connect, by address: denied networks first, then allowed ones (none means all).
+#[derive(Clone, Debug, Default)]
+pub struct Fence {
+    /// Networks that may connect; empty for all.
+    pub allow: Vec<ipnet::IpNet>,
+    /// Networks that may not.
+    pub deny: Vec<ipnet::IpNet>,
+}
+
+impl Fence {
+    /// Whether `address` may connect. IPv4-mapped IPv6 addresses count as IPv4.
+    #[must_use]
+    pub fn admits(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let within = |nets: &[ipnet::IpNet]| nets.iter().any(|net| net.contains(&address));
+        !within(&self.deny) && (self.allow.is_empty() || within(&self.allow))
+    }
+}
+
+/// A connection that was not for us, told to the session.
+#[derive(Clone, Copy, Debug)]
+pub struct Stranger {
+    /// Who.
+    pub path: Path,
+    /// What it seems to speak.
+    pub guess: Guess,
+}
+
+/// Most connections that may be waiting for their first bytes, over all workers.
+const MOST_WAITING: u32 = 4096;
+/// How long the first 64 bytes may take.
+const PATIENCE: u64 = 5 * SECOND;
+/// How long a stranger's first bytes are waited for before one guesses.
+const GUESS_AFTER: u64 = SECOND;
+
+/// Greets connections on one worker.
+pub struct Reception {
+    grants: Arc<Grants>,
+    fence: Arc<Fence>,
+    worker: u16,
+    workers: u16,
+}
+
+impl Reception {
+    /// The reception of worker `worker` of `workers`.
+    #[must_use]
+    pub fn new(grants: Arc<Grants>, fence: Arc<Fence>, worker: u16, workers: u16) -> Self {
+        Reception { grants, fence, worker, workers: workers.max(1) }
+    }
+}
+
+impl Opener for Reception {
+    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        Open::Idle
+    }
+
+    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+        let waiting = Waiting::enter(&self.grants)?;
+        Some(Box::new(Greeter {
+            grants: Arc::clone(&self.grants),
+            path: *path,
+            admitted: self.fence.admits(path.peer.ip()),
+            place: (self.worker, self.workers),
+            state: State::Waiting {
+                _waiting: waiting,
+                bytes: [0; PREAMBLE],
+                len: 0,
+                since: cx.now,
+                first: None,
+            },
+        }))
+    }
+
+    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+
+    fn stop(&mut self) {}
+}
+
+/// A place among the connections that wait for their first bytes; given back when dropped.
+struct Waiting(Arc<Grants>);
+
+impl Waiting {
+    fn enter(grants: &Arc<Grants>) -> Option<Self> {
+        let before = grants.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting(Arc::clone(grants));
+        (before < MOST_WAITING).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A place among a session's open connections; given back when dropped.
+struct Seat(Arc<Grant>);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A new connection: reads 64 bytes and becomes what they say.
+pub struct Greeter {
+    grants: Arc<Grants>,
+    path: Path,
+    admitted: bool,
+    place: (u16, u16),
+    state: State,
+}
+
+enum State {
+    Waiting {
+        _waiting: Waiting,
+        bytes: [u8; PREAMBLE],
+        len: usize,
+        since: Mono,
+        first: Option<Mono>,
+    },
+    /// Say this, then hang up.
+    Farewell {
+        bytes: Vec<u8>,
+        sent: usize,
+    },
+    /// Over to the session.
+    Control,
+    /// Over to another worker, where it starts.
+    Leaving {
+        to: u16,
+        data: Data,
+        seat: Seat,
+    },
+    /// A data connection of a session.
+    Data {
+        data: Data,
+        _seat: Seat,
+    },
+    Gone,
+}
+
+impl Greeter {
+    fn farewell(&mut self, bytes: Vec<u8>) {
+        self.state = State::Farewell { bytes, sent: 0 };
+    }
+
+    fn refuse(&mut self, preamble: &Preamble, reason: u64) {
+        self.farewell(Mark::new(Kind::Refused, reason).encode(preamble.id).to_vec());
+    }
+
+    /// All 64 bytes are there.
+    fn greet(&mut self, cx: &mut Cx<'_>, bytes: &[u8; PREAMBLE]) -> Result<(), Violation> {
+        let Some(preamble) = Preamble::decode(bytes) else {
+            self.stranger(cx, bytes);
+            return Ok(());
+        };
+        if preamble.version != super::WIRE_VERSION {
+            self.farewell(Preamble::new(Purpose::Answer).encode().to_vec());
+            return Ok(());
+        }
+        match preamble.purpose {
+            Purpose::Control if self.admitted => {
+                self.state = State::Control;
+                Ok(())
+            }
+            Purpose::Control => {
+                let reason = format!(
+                    "this server does not serve {} (--allow, --deny)",
+                    self.path.peer.ip().to_canonical()
+                );
+                self.farewell(encode(&Message::Refused { reason }));
+                Ok(())
+            }
+            Purpose::Data => self.admit(cx, &preamble),
+            Purpose::Hello | Purpose::Answer => {
+                Err(Violation::Malformed("a datagram's preamble on a stream"))
+            }
+        }
+    }
+
+    fn admit(&mut self, cx: &mut Cx<'_>, preamble: &Preamble) -> Result<(), Violation> {
+        let Some(grant) = self.grants.find(&preamble.token).filter(|_| self.admitted) else {
+            self.refuse(preamble, 1);
+            return Ok(());
+        };
+        let seat = Seat(Arc::clone(&grant));
+        // A replacement may arrive before the end of its predecessor is known here, hence the slack.
+        let limit = grant.limit.saturating_add(grant.limit / 2).saturating_add(64);
+        if grant.open.fetch_add(1, Ordering::Relaxed) >= limit {
+            self.refuse(preamble, 2);
+            return Ok(());
+        }
+        if preamble.transfer == 0 || preamble.transfer > grant.transfer {
+            return Err(Violation::Malformed("a transfer that was not agreed on"));
+        }
+        if let Some(left) = &self.grants.budget
+            && left.fetch_sub(1, Ordering::Relaxed) <= 0
+        {
+            self.refuse(preamble, 3);
+            return Ok(());
+        }
+        let mut data = Data::server(Arc::clone(&grant.params), preamble);
+        let to = (preamble.slot % u32::from(self.place.1)) as u16;
+        if grant.even && to != self.place.0 {
+            self.state = State::Leaving { to, data, seat };
+            return Ok(());
+        }
+        data.hear(cx, News::Up(self.path))?;
+        self.state = State::Data { data, _seat: seat };
+        Ok(())
+    }
+
+    /// Tells whoever this is what it has reached, in its own words where there are any.
+    fn stranger(&mut self, cx: &mut Cx<'_>, seen: &[u8]) {
+        let guess = guess(seen);
+        cx.post.push(Box::new(Stranger { path: self.path, guess }));
+        let text = "This is a netcaliper measurement server. Use: netcaliper tcp HOST\r\n";
+        self.farewell(match guess {
+            Guess::Http => format!(
+                "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{text}",
+                text.len()
+            )
+            .into_bytes(),
+            // SERVER_ERROR, then iperf's "unable to receive parameters from client" and errno EPROTO: the only way to
+            // make an iperf3 client print an error of ours; its server says who was there.
+            Guess::Iperf3 => [&[0xfe][..], &115i32.to_be_bytes(), &71i32.to_be_bytes()].concat(),
+            Guess::Tls => vec![0x15, 3, 3, 0, 2, 2, 40],
+            _ => text.as_bytes().to_vec(),
+        });
+    }
+
+    /// Whether enough was seen of a stranger to tell who it is.
+    fn recognisable(seen: &[u8]) -> bool {
+        !matches!(guess(seen), Guess::Netcaliper | Guess::Unknown | Guess::Text)
+            || seen.contains(&b'\n')
+            || seen.len() >= 40
+    }
+}
+
+impl Flow for Greeter {
+    fn want(&self) -> Want {
+        let quiet = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
+        match &self.state {
+            State::Waiting { len, since, first, .. } => {
+                let patience = since.plus(PATIENCE);
+                let wake = first.map_or(patience, |first| first.plus(GUESS_AFTER).min(patience));
+                Want { read: Read::look((PREAMBLE - len) as u64), wake: Some(wake), ..quiet }
+            }
+            State::Farewell { bytes, sent } if *sent < bytes.len() => Want { send: When::Now, ..quiet },
+            State::Farewell { .. } | State::Gone => {
+                Want { end: Some(End::Done { how: Ending::ProtocolError, reset: false }), ..quiet }
+            }
+            State::Control => Want { end: Some(End::Lift), ..quiet },
+            State::Leaving { to, .. } => Want { end: Some(End::Hand(*to)), ..quiet },
+            State::Data { data, .. } => data.want(),
+        }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        match &mut self.state {
+            State::Data { data, .. } => data.fill(cx, out),
+            State::Farewell { bytes, sent } => {
+                let rest = &bytes[*sent..];
+                let n = rest.len().min(out.room());
+                let own = out.own(n);
+                let n = own.len();
+                own.copy_from_slice(&rest[..n]);
+            }
+            _ => {}
+        }
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        match &mut self.state {
+            State::Data { data, .. } => data.wrote(cx, n),
+            State::Farewell { sent, .. } => *sent += n.bytes,
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+        match &mut self.state {
+            State::Data { data, .. } => data.take(cx, got, reply),
+            State::Waiting { bytes, len, first, .. } => {
+                let n = got.bytes.len().min(PREAMBLE - *len);
+                bytes[*len..*len + n].copy_from_slice(&got.bytes[..n]);
+                *len += n;
+                let (bytes, len) = (*bytes, *len);
+                let ours = guess(&bytes[..len]) == Guess::Netcaliper;
+                if !ours {
+                    first.get_or_insert(cx.now);
+                }
+                if len == PREAMBLE {
+                    return self.greet(cx, &bytes);
+                }
+                if !ours && Greeter::recognisable(&bytes[..len]) {
+                    self.stranger(cx, &bytes[..len]);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match (&mut self.state, news) {
+            (State::Data { data, .. }, news) => data.hear(cx, news),
+            (State::Leaving { .. }, News::Up(path)) => {
+                let State::Leaving { mut data, seat, .. } = std::mem::replace(&mut self.state, State::Gone)
+                else {
+                    return Ok(());
+                };
+                data.hear(cx, News::Up(path))?;
+                self.state = State::Data { data, _seat: seat };
+                Ok(())
+            }
+            (State::Waiting { bytes, len, .. }, News::Wake) if *len > 0 => {
+                let (bytes, len) = (*bytes, *len);
+                if guess(&bytes[..len]) == Guess::Netcaliper {
+                    return Err(Violation::Malformed("the first 64 bytes took too long"));
+                }
+                self.stranger(cx, &bytes[..len]);
+                Ok(())
+            }
+            (State::Waiting { .. }, News::Wake) => Err(Violation::Malformed("connected and said nothing")),
+            (State::Waiting { len, .. }, News::Fin) if *len > 0 => {
+                Err(Violation::Malformed("hung up in the middle of its first 64 bytes"))
+            }
+            (State::Waiting { .. }, News::Fin) => {
+                self.state = State::Gone;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn card(&self) -> Card {
+        match &self.state {
+            State::Data { data, .. } => data.card(),
+            _ => Card::default(),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Control messages: JSON, length-prefixed, bounded.
+//!
+//! ```text
+//! +---------------+------------------------------+
+//! | length (4)    | JSON, UTF-8, `length` bytes  |
+//! +---------------+------------------------------+
+//! ```
+//!
+//! The length is big-endian. Unknown fields and unknown message types are ignored, so that versions can differ; what must
+//! not differ is the wire version in the preamble. A message is at most 1 MiB and nests at most 32 deep.
+
+use model::{Accepted, HostSnapshot, Phase, Totals, Traffic};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use uuid::Uuid;
+
+/// Longest message.
+pub const MAX_MESSAGE: usize = 1 << 20;
+/// Deepest nesting.
+const MAX_DEPTH: usize = 32;
+
+/// A message of the control connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Message {
+    /// Both ends' first word.
+    Hello {
+        /// Version of the program.
+        version: String,
+        /// What the sender can do, for later versions to agree on.
+        #[serde(default)]
+        capabilities: Vec<String>,
+        /// 16 random bytes in hexadecimal.
+        nonce: String,
+        /// From a server: a key is needed. From a client: it has one.
+        #[serde(default)]
+        key: bool,
+    },
+    /// Proof of knowing the pre-shared key.
+    Proof {
+        /// HMAC-SHA-256 in hexadecimal.
+        proof: String,
+    },
+    /// Are you there?
+    Ping {
+        /// Comes back.
+        n: u32,
+    },
+    /// Yes.
+    Pong {
+        /// From the ping.
+        n: u32,
+    },
+    /// What the client wants to do.
+    Propose {
+        /// The run; several sessions may belong to one.
+        run: Uuid,
+        /// The phase.
+        phase: Box<Phase>,
+    },
+    /// The proposal waits for others to finish.
+    Queued {
+        /// Sessions ahead.
+        ahead: u32,
+        /// Why.
+        reason: String,
+    },
+    /// What the server grants.
+    Accepted {
+        /// The session, and what was reduced.
+        accepted: Accepted,
+        /// The secret that data connections open with, in hexadecimal.
+        token: String,
+        /// The phase as granted.
+        phase: Box<Phase>,
+        /// The server's host.
+        host: Box<HostSnapshot>,
+        /// Its worker threads.
+        workers: u32,
+        /// Their placement.
+        placement: String,
+    },
+    /// The server does not want to; the sentence is shown to the user.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// The client is ready.
+    Start,
+    /// So is the server; its clock runs.
+    Started,
+    /// What the server counted in an interval.
+    Interval {
+        /// Number, from 0.
+        index: u32,
+        /// Bytes and time.
+        traffic: Traffic,
+        /// Connections open at its end.
+        open: u64,
+        /// Other runs' sessions on the server.
+        others: u32,
+    },
+    /// The client has ended its connections.
+    Stop,
+    /// What the server counted over the phase.
+    Result {
+        /// Its totals.
+        totals: Box<Totals>,
+    },
+    /// The server is asked to end; the client should end its run in good order.
+    Stopping {
+        /// Why.
+        reason: String,
+    },
+    /// End the server once its sessions are over.
+    Shutdown,
+    /// Nothing more will come.
+    Bye,
+    /// A message of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Why a message could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MessageError {
+    /// Longer than the reader allows.
+    #[error("a control message of {0} bytes is too long")]
+    TooLong(usize),
+    /// Nested too deeply.
+    #[error("a control message is nested too deeply")]
+    TooDeep,
+    /// Not JSON, or not one of ours.
+    #[error("a control message cannot be understood: {0}")]
+    Malformed(String),
+}
+
+/// A message with its length before it.
+#[must_use]
+pub fn encode(message: &Message) -> Vec<u8> {
+    let mut out = vec![0; 4];
+    // Serialising our own types into memory cannot fail; if it ever did, the peer gets an empty, ignored frame.
+    if serde_json::to_writer(&mut out, message).is_err() {
+        out.truncate(4);
+    }
+    let length = (out.len() - 4) as u32;
+    out[..4].copy_from_slice(&length.to_be_bytes());
+    out
+}
+
+/// Puts a byte stream back together into messages.
+#[derive(Debug)]
+pub struct Frames {
+    buffer: Vec<u8>,
+    longest: usize,
+}
+
+impl Frames {
+    /// A reader of messages of at most `longest` bytes.
+    #[must_use]
+    pub fn new(longest: usize) -> Self {
+        Frames { buffer: Vec::new(), longest: longest.min(MAX_MESSAGE) }
+    }
+
+    /// Adds received bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole message.
+    ///
+    /// # Errors
+    /// When the peer sends something else; the connection is then of no more use.
+    pub fn next(&mut self) -> Result<Option<Message>, MessageError> {
+        let Some((head, rest)) = self.buffer.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*head) as usize;
+        if length > self.longest {
+            return Err(MessageError::TooLong(length));
+        }
+        let Some(body) = rest.get(..length) else { return Ok(None) };
+        let message = decode(body);
+        self.buffer.drain(..4 + length);
+        message.map(Some)
+    }
+
+    /// The bytes not yet used, for telling a stranger.
+    #[must_use]
+    pub fn rest(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+fn decode(body: &[u8]) -> Result<Message, MessageError> {
+    if depth(body) > MAX_DEPTH {
+        return Err(MessageError::TooDeep);
+    }
+    serde_json::from_slice(body).map_err(|error| MessageError::Malformed(error.to_string()))
+}
+
+/// Deepest nesting of brackets outside strings.
+fn depth(body: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut text, mut escaped) = (0usize, 0, false, false);
+    for &byte in body {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if text => escaped = true,
+            b'"' => text = !text,
+            b'{' | b'[' if !text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_survive_any_split() {
+        let messages = [
+            Message::Start,
+            Message::Ping { n: 7 },
+            Message::Refused { reason: "no \u{201c}quotes\u{201d} {[".into() },
+            Message::Propose { run: Uuid::from_u128(5), phase: Box::default() },
+            Message::Result { totals: Box::default() },
+        ];
+        let bytes: Vec<u8> = messages.iter().flat_map(encode).collect();
+        for size in [1, 3, 64, bytes.len()] {
+            let mut frames = Frames::new(MAX_MESSAGE);
+            let mut got = Vec::new();
+            for chunk in bytes.chunks(size) {
+                frames.push(chunk);
+                while let Some(message) = frames.next().unwrap() {
+                    got.push(message);
+                }
+            }
+            assert_eq!(got, messages);
+        }
+    }
+
+    fn framed(body: &[u8]) -> Vec<u8> {
+        [&(body.len() as u32).to_be_bytes(), body].concat()
+    }
+
+    #[test]
+    fn later_versions_are_tolerated() {
+        let mut frames = Frames::new(1000);
+        frames.push(&framed(br#"{"type":"ping","n":3,"colour":"blue"}"#));
+        frames.push(&framed(br#"{"type":"teleport","to":{"x":1}}"#));
+        assert_eq!(frames.next(), Ok(Some(Message::Ping { n: 3 })));
+        assert_eq!(frames.next(), Ok(Some(Message::Unknown)));
+        assert_eq!(frames.next(), Ok(None));
+    }
+
+    #[test]
+    fn abuse_is_bounded() {
+        let mut frames = Frames::new(1000);
+        frames.push(&1001u32.to_be_bytes());
+        assert_eq!(frames.next(), Err(MessageError::TooLong(1001)));
+        let mut frames = Frames::new(MAX_MESSAGE);
+        frames.push(&framed(&[b'['; 100_000]));
+        assert_eq!(frames.next(), Err(MessageError::TooDeep));
+        let mut frames = Frames::new(1000);
+        frames.push(&framed(b"{\"type\":\"ping\"}"));
+        assert!(matches!(frames.next(), Err(MessageError::Malformed(_))));
+        assert_eq!(depth(br#"{"a":"}}}[[[\"[","b":[1]}"#), 2);
+    }
+}

@@ -1,0 +1,268 @@
+//! The first 64 bytes of every native connection and the whole of a native UDP hello.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------------------------------------------------------+
+//! |              magic  8e 4e 45 54 43 41 4c 0a                    |  "\x8eNETCAL\n"
+//! |                                                               |
+//! +-------------------------------+---------------+---------------+
+//! |  wire version                 |  purpose      |  0            |
+//! +-------------------------------+---------------+---------------+
+//! |                                                               |
+//! |  token (16): the session's secret; 0 on control               |
+//! |                                                               |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//! |                                                               |
+//! |  connection id (16): a version 4 UUID made by the client      |
+//! |                                                               |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//! |  slot: which of the run's concurrent connections              |
+//! +---------------------------------------------------------------+
+//! |  transfer (8): payload of this connection, both directions    |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//! |  0                                                            |
+//! +---------------------------------------------------------------+
+//! |  check: FNV-1a (32 bit) of the 60 bytes before                |
+//! +---------------------------------------------------------------+
+//! ```
+//!
+//! Numbers are big-endian. The magic starts with a byte that no text protocol sends and ends with a newline, so that a
+//! line-oriented peer answers at once. A control connection pads its preamble to the same 64 bytes: whoever reads the
+//! first 64 bytes knows what the connection is for and has read nothing that belongs to somebody else.
+
+use uuid::Uuid;
+
+/// Length of a preamble.
+pub const PREAMBLE: usize = 64;
+
+const MAGIC: [u8; 8] = *b"\x8eNETCAL\n";
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The conversation about a session.
+    Control,
+    /// Payload of a session.
+    Data,
+    /// UDP: is there a server, and how far is it?
+    Hello,
+    /// The answer to a hello, and to a control preamble of another wire version.
+    Answer,
+}
+
+/// A decoded preamble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preamble {
+    /// The sender's wire version.
+    pub version: u16,
+    /// What the connection is for.
+    pub purpose: Purpose,
+    /// The session's secret.
+    pub token: [u8; 16],
+    /// The connection's identifier.
+    pub id: Uuid,
+    /// Which of the run's concurrent connections it is.
+    pub slot: u32,
+    /// Payload of this connection, both directions together, bytes.
+    pub transfer: u64,
+}
+
+/// FNV-1a, 32 bit (draft-eastlake-fnv): enough to tell damage from intent, not meant against forgery.
+pub(super) fn fnv1a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+impl Preamble {
+    /// A preamble of our version without token, id, slot and transfer.
+    #[must_use]
+    pub fn new(purpose: Purpose) -> Self {
+        Preamble {
+            version: super::WIRE_VERSION,
+            purpose,
+            token: [0; 16],
+            id: Uuid::nil(),
+            slot: 0,
+            transfer: 0,
+        }
+    }
+
+    /// The 64 bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; PREAMBLE] {
+        let mut out = [0; PREAMBLE];
+        out[..8].copy_from_slice(&MAGIC);
+        out[8..10].copy_from_slice(&self.version.to_be_bytes());
+        out[10] = match self.purpose {
+            Purpose::Control => 1,
+            Purpose::Data => 2,
+            Purpose::Hello => 3,
+            Purpose::Answer => 4,
+        };
+        out[12..28].copy_from_slice(&self.token);
+        out[28..44].copy_from_slice(self.id.as_bytes());
+        out[44..48].copy_from_slice(&self.slot.to_be_bytes());
+        out[48..56].copy_from_slice(&self.transfer.to_be_bytes());
+        let check = fnv1a(&out[..60]);
+        out[60..].copy_from_slice(&check.to_be_bytes());
+        out
+    }
+
+    /// Decodes 64 bytes; `None` when they are not a preamble.
+    #[must_use]
+    pub fn decode(bytes: &[u8; PREAMBLE]) -> Option<Preamble> {
+        let (head, check) = bytes.split_last_chunk::<4>()?;
+        if bytes[..8] != MAGIC || u32::from_be_bytes(*check) != fnv1a(head) {
+            return None;
+        }
+        let purpose = match bytes[10] {
+            1 => Purpose::Control,
+            2 => Purpose::Data,
+            3 => Purpose::Hello,
+            4 => Purpose::Answer,
+            _ => return None,
+        };
+        Some(Preamble {
+            version: u16::from_be_bytes(*bytes[8..].first_chunk()?),
+            purpose,
+            token: *bytes[12..].first_chunk()?,
+            id: Uuid::from_bytes(*bytes[28..].first_chunk()?),
+            slot: u32::from_be_bytes(*bytes[44..].first_chunk()?),
+            transfer: u64::from_be_bytes(*bytes[48..].first_chunk()?),
+        })
+    }
+}
+
+/// Who the other end seems to be, judged by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Guess {
+    /// One of us, as far as can be seen.
+    Netcaliper,
+    /// A web client or server.
+    Http,
+    /// An iperf3 client (its 37-byte cookie) or server (a state byte).
+    Iperf3,
+    /// A TLS client or server.
+    Tls,
+    /// An SSH server.
+    Ssh,
+    /// A mail, FTP or similar server greeting, or a person with telnet.
+    Text,
+    /// Something else.
+    Unknown,
+}
+
+impl Guess {
+    /// How messages call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Guess::Netcaliper => "netcaliper",
+            Guess::Http => "HTTP",
+            Guess::Iperf3 => "iperf3",
+            Guess::Tls => "TLS",
+            Guess::Ssh => "SSH",
+            Guess::Text => "a text protocol",
+            Guess::Unknown => "an unknown protocol",
+        }
+    }
+}
+
+/// Guesses who sent `bytes`, the first of a connection.
+#[must_use]
+pub fn guess(bytes: &[u8]) -> Guess {
+    let magic = bytes.len().min(MAGIC.len());
+    let starts = |words: &[&[u8]]| words.iter().any(|w| bytes.starts_with(w));
+    let cookie = |b: &[u8]| b.iter().all(|c| c.is_ascii_lowercase() || (b'2'..=b'7').contains(c));
+    if bytes.is_empty() {
+        Guess::Unknown
+    } else if bytes[..magic] == MAGIC[..magic] {
+        Guess::Netcaliper
+    } else if starts(&[
+        b"GET ",
+        b"HEAD ",
+        b"POST ",
+        b"PUT ",
+        b"DELETE ",
+        b"OPTIONS ",
+        b"CONNECT ",
+        b"PRI * HTTP",
+        b"HTTP/",
+    ]) {
+        Guess::Http
+    } else if starts(&[b"SSH-"]) {
+        Guess::Ssh
+    } else if starts(&[&[0x16, 3], &[0x15, 3]]) {
+        Guess::Tls
+    } else if (bytes.len() >= 37 && bytes[36] == 0 && cookie(&bytes[..36]))
+        || matches!(bytes, [9] | [0xff] | [0xfe, ..])
+    {
+        Guess::Iperf3
+    } else if bytes.iter().take(32).all(|b| b.is_ascii_graphic() || b" \r\n\t".contains(b)) {
+        Guess::Text
+    } else {
+        Guess::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Preamble {
+        Preamble {
+            token: *b"0123456789abcdef",
+            id: Uuid::from_u128(0x1122_3344_5566_4788_99aa_bbcc_ddee_ff00),
+            slot: 0x0102_0304,
+            transfer: 0x1_0000_0001,
+            ..Preamble::new(Purpose::Data)
+        }
+    }
+
+    #[test]
+    fn bytes_are_where_the_drawing_says() {
+        let bytes = sample().encode();
+        assert_eq!(bytes[..12], *b"\x8eNETCAL\n\x00\x01\x02\x00");
+        assert_eq!(bytes[12..28], *b"0123456789abcdef");
+        assert_eq!(bytes[28..32], [0x11, 0x22, 0x33, 0x44]);
+        assert_eq!(bytes[44..48], [1, 2, 3, 4]);
+        assert_eq!(bytes[48..56], [0, 0, 0, 1, 0, 0, 0, 1]);
+        assert_eq!(Preamble::decode(&bytes), Some(sample()));
+    }
+
+    #[test]
+    fn the_check_is_the_published_hash() {
+        // Test vectors of the FNV draft.
+        assert_eq!(fnv1a(b""), 0x811c_9dc5);
+        assert_eq!(fnv1a(b"a"), 0xe40c_292c);
+        assert_eq!(fnv1a(b"foobar"), 0xbf9c_f968);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let bytes = sample().encode();
+        for bit in 0..PREAMBLE * 8 {
+            let mut bad = bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Preamble::decode(&bad), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn strangers_are_recognised() {
+        assert_eq!(guess(&sample().encode()), Guess::Netcaliper);
+        assert_eq!(guess(b"\x8eNET"), Guess::Netcaliper);
+        assert_eq!(guess(b"GET / HTTP/1.1\r\n"), Guess::Http);
+        assert_eq!(guess(b"HTTP/1.0 400 Bad Request\r\n"), Guess::Http);
+        assert_eq!(guess(b"ovtbza7m2lbfqs2qupwzkaugldlcjxwnuhtl\0"), Guess::Iperf3);
+        assert_eq!(guess(&[9]), Guess::Iperf3);
+        assert_eq!(guess(b"SSH-2.0-OpenSSH_9.2"), Guess::Ssh);
+        assert_eq!(guess(&[0x16, 3, 1, 2, 0]), Guess::Tls);
+        assert_eq!(guess(b"hello?\r\n"), Guess::Text);
+        assert_eq!(guess(b"220 mail ESMTP\r\n"), Guess::Text);
+        assert_eq!(guess(&[0, 0, 0]), Guess::Unknown);
+    }
+}
