@@ -1,1 +1,51 @@
-//! x
+//! Runs it: joins sessions and flows to sockets.
+//!
+//! The control thread runs one session: negotiation, intervals, results. Worker threads own the data sockets, one reactor
+//! and one recorder each, and share nothing; commands go down and reports come up through channels. Nothing here knows a
+//! protocol.
+#![forbid(unsafe_code)]
+
+mod client;
+mod control;
+mod group;
+mod interrupt;
+mod link;
+mod machine;
+mod place;
+mod server;
+mod worker;
+
+pub use client::{ClientConfig, resolve_targets, run, stop_servers};
+pub use interrupt::Interrupt;
+pub use machine::snapshot;
+pub use place::Placement;
+pub use server::{Bound, ServerConfig};
+
+use thiserror::Error;
+
+/// Why something could not be run at all.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// A name or address could not be used.
+    #[error("{0}")]
+    Resolve(String),
+    /// A socket could not be had.
+    #[error("{at}: {fault}")]
+    Socket {
+        /// The address.
+        at: std::net::SocketAddr,
+        /// The kernel's word.
+        fault: seam::Fault,
+    },
+    /// The system refused something that nothing works without.
+    #[error("{what}: {source}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// A setting cannot work here; one sentence.
+    #[error("{0}")]
+    Setting(String),
+}

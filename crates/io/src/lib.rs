@@ -1,1 +1,30 @@
-//! x
+//! The kernel: clock, reactor, sockets and their options, threads, name resolution.
+//!
+//! The only crate with unsafe code; all of it that Linux needs is in `sys::linux`, one system call a function. What only
+//! Linux can do has a portable fallback or answers `None` or "unsupported" elsewhere. Nothing here knows a protocol:
+//! [`tcp::TcpNet`] implements [`seam::Net`], and the engine joins it to flows.
+#![expect(unsafe_code, reason = "system calls that std and socket2 do not offer")]
+
+pub mod clock;
+pub mod host;
+pub mod reactor;
+pub mod resolve;
+pub mod tcp;
+pub mod thread;
+pub mod udp;
+
+mod sys;
+#[cfg(test)]
+mod testing;
+
+/// The system's error number for "timed out".
+#[cfg(target_os = "linux")]
+pub const TIMED_OUT: i32 = libc::ETIMEDOUT;
+/// The system's error number for "timed out".
+#[cfg(not(target_os = "linux"))]
+pub const TIMED_OUT: i32 = 10_060;
+
+pub use clock::Clock;
+pub use reactor::{Reactor, Ready, Waker, Watchable};
+pub use tcp::{Effective, Listener, Settings, Stream, TcpNet};
+pub use udp::Datagrams;

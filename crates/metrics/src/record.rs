@@ -210,11 +210,9 @@ impl Recorder {
         Row(self.rows.len() as u32 - 1)
     }
 
-    /// Takes the row back and returns what it held and since when.
-    pub fn close(&mut self, row: Row) -> (Counts, Mono) {
+    /// Takes the row back.
+    pub fn close(&mut self, row: Row) {
         self.free.push(row);
-        let entry = &self.rows[row.0 as usize];
-        (entry.counts, entry.since)
     }
 
     /// `n` payload bytes were accepted by the kernel.
@@ -239,10 +237,11 @@ impl Recorder {
         }
     }
 
-    /// What a connection has counted so far.
+    /// What a connection has counted so far, and since when.
     #[must_use]
-    pub fn counts(&self, row: Row) -> Counts {
-        self.rows[row.0 as usize].counts
+    pub fn life(&self, row: Row) -> (Counts, Mono) {
+        let entry = &self.rows[row.0 as usize];
+        (entry.counts, entry.since)
     }
 
     /// Which group a row belongs to.
@@ -278,10 +277,11 @@ mod tests {
         rec.sent(a, 100);
         rec.received(b, 7);
         rec.received(b, 8);
-        assert_eq!(rec.close(a), (Counts { tx_bytes: 100, rx_bytes: 0 }, Mono(5)));
+        assert_eq!(rec.life(a), (Counts { tx_bytes: 100, rx_bytes: 0 }, Mono(5)));
+        rec.close(a);
         let c = rec.open(Group(2), Mono(9));
         assert_eq!(c, a, "a closed row is used again");
-        assert_eq!(rec.counts(c), Counts::default());
+        assert_eq!(rec.life(c), (Counts::default(), Mono(9)));
         rec.sent(c, 1);
         let tally = rec.take_tally(Group(2));
         assert_eq!((tally.tx_bytes, tally.rx_bytes), (1, 15));

@@ -52,6 +52,8 @@ pub struct ClientPlan {
     pub secret: [u8; 32],
     /// Whether every ended connection is reported, or only those that failed.
     pub records: bool,
+    /// Not to run the phase, but to ask the servers to end.
+    pub stop_servers: bool,
 }
 
 /// The client's only group.
@@ -81,6 +83,8 @@ enum Step {
     Starting,
     Running,
     Collecting,
+    /// The server was asked to end.
+    Stopping,
     Over,
 }
 
@@ -475,6 +479,11 @@ impl Client {
                 self.servers[at].totals = Some(totals);
                 self.advance(cx.now);
             }
+            (Step::Stopping, Message::Stopping { reason }) => {
+                self.servers[at].heard = Mono(u64::MAX);
+                self.notice(Level::Info, format!("{} is stopping: {reason}", self.servers[at].peer.address));
+            }
+            (Step::Stopping, Message::Bye) => self.finish(Status::Complete, None),
             (_, Message::Stopping { reason }) => {
                 let name = self.servers[at].peer.name.clone();
                 self.notice(Level::Warning, format!("{name} is stopping: {reason}"));
@@ -538,6 +547,10 @@ impl Client {
         server.base_rtt = if server.base_rtt == 0 { rtt } else { server.base_rtt.min(rtt) };
         if server.ping.0 < PINGS {
             return self.ping(cx, at);
+        }
+        if self.plan.stop_servers {
+            self.say(at, &Message::Shutdown);
+            return self.enter(at, Step::Stopping, cx.now);
         }
         // Each server is asked for its share of the connections, or for all when there are fewer of them than servers.
         let shares = self.plan.peers.len().max(1) as u32;
@@ -657,6 +670,7 @@ impl Client {
                 {
                     self.lose(at, &format!("no answer within {seconds} s"), now);
                 }
+                Step::Stopping if overdue(heard, SILENCE) => self.lose(at, "did not answer", now),
                 Step::Running | Step::Collecting if overdue(heard, SILENCE) => {
                     let seconds = Duration::from_nanos(SILENCE).as_secs();
                     self.lose(at, &format!("vanished: nothing was heard from it for {seconds} s"), now);
@@ -738,7 +752,8 @@ impl Session<Run> for Client {
     fn deadline(&self) -> Option<Mono> {
         let step = self.servers.iter().filter_map(|s| match s.step {
             Step::Over => None,
-            Step::Running | Step::Collecting => Some(s.heard.plus(SILENCE)),
+            Step::Stopping if s.heard == Mono(u64::MAX) => None,
+            Step::Running | Step::Collecting | Step::Stopping => Some(s.heard.plus(SILENCE)),
             Step::Queued => Some(s.heard.plus(3 * SILENCE)),
             Step::Ready => None,
             _ => Some(s.since.plus(PATIENCE)),

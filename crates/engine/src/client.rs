@@ -1,0 +1,271 @@
+//! A client's phase, from names to results.
+
+use crate::control::{Control, Setup, now};
+use crate::interrupt::Interrupt;
+use crate::place::{Placement, default_workers};
+use crate::{EngineError, machine};
+use io::Datagrams;
+use io::resolve::{Family, resolve};
+use metrics::SECOND;
+use model::{Begin, Event, Phase, Verify};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use uuid::Uuid;
+use wire::native::{Client, ClientPlan, Peer, Psk};
+
+/// What a client needs besides the phase.
+#[derive(Clone, Debug, Default)]
+pub struct ClientConfig {
+    /// The servers' addresses, with the names they came from.
+    pub peers: Vec<Peer>,
+    /// The key, if there is one.
+    pub psk: Option<Psk>,
+    /// Local addresses to use in turn.
+    pub sources: Vec<IpAddr>,
+    /// Local ports to use in turn, both included.
+    pub ports: Option<(u16, u16)>,
+    /// Interface to bind to.
+    pub device: Option<String>,
+    /// Where workers run.
+    pub placement: Placement,
+    /// Worker threads; `None` is one per core, but not more than connections.
+    pub workers: Option<u16>,
+    /// The run.
+    pub run: Uuid,
+    /// Version of this program.
+    pub version: String,
+    /// Whether every ended connection is told, or only those that failed.
+    pub records: bool,
+}
+
+/// The addresses of `targets` (`name`, `name:port`, `[::1]:port`), each name with all of its addresses.
+///
+/// # Errors
+/// One sentence naming the first target that cannot be resolved.
+pub fn resolve_targets(targets: &[String], port: u16, v4: bool, v6: bool) -> Result<Vec<Peer>, EngineError> {
+    let family = match (v4, v6) {
+        (true, false) => Family::V4,
+        (false, true) => Family::V6,
+        _ => Family::Any,
+    };
+    let mut peers: Vec<Peer> = Vec::new();
+    for target in targets {
+        let (host, port) = split_port(target, port);
+        for address in resolve(host, port, family).map_err(EngineError::Resolve)? {
+            if !peers.iter().any(|p| p.address == address) {
+                peers.push(Peer { name: target.clone(), address });
+            }
+        }
+    }
+    Ok(peers)
+}
+
+/// `host:port` and `[v6]:port` apart; a bare IPv6 address has no port.
+fn split_port(target: &str, default: u16) -> (&str, u16) {
+    let split = target.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
+    match split.and_then(|(host, port)| Some((host, port.parse().ok()?))) {
+        Some((host, port)) => (host, port),
+        None => (target, default),
+    }
+}
+
+impl ClientConfig {
+    /// How many workers a phase gets.
+    #[must_use]
+    pub fn workers_for(&self, phase: &Phase) -> u16 {
+        let most = u16::try_from(phase.connections).unwrap_or(u16::MAX).max(1);
+        self.workers.unwrap_or_else(|| default_workers().min(most)).max(1)
+    }
+
+    /// The beginning of a run, for the reporters.
+    #[must_use]
+    pub fn begin(&self, verb: &str, command: Vec<String>, phase: &Phase) -> Begin {
+        let local = self.sources.first().copied().or_else(|| Some(local_for(self.peers.first()?.address)?.ip()));
+        Begin {
+            version: self.version.clone(),
+            command,
+            verb: verb.to_owned(),
+            run: self.run,
+            started: io::Clock::new().sample().wall(now()),
+            targets: self.peers.iter().map(|p| p.name.clone()).fold(Vec::new(), |mut names, name| {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+                names
+            }),
+            host: machine::snapshot(local),
+            placement: self.placement.describe(),
+            workers: self.workers_for(phase).into(),
+        }
+    }
+}
+
+/// Our address on the way to `to`, as the routing table has it; nothing is sent.
+fn local_for(to: SocketAddr) -> Option<SocketAddr> {
+    let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = std::net::UdpSocket::bind(any).ok()?;
+    socket.connect(to).ok()?;
+    socket.local_addr().ok()
+}
+
+/// How receivers read, for the result.
+pub(crate) fn receive_mode(verify: Verify) -> String {
+    match verify {
+        Verify::Data => "compare",
+        Verify::Connection => "read",
+        Verify::None => "discard",
+    }
+    .to_owned()
+}
+
+/// Runs one phase against all peers; everything that happens goes to `sink`.
+///
+/// # Errors
+/// When the phase cannot even begin. A phase that fails later says so in its events.
+pub fn run(
+    config: &ClientConfig, phase: &Phase, interrupt: &Interrupt, sink: &mut dyn FnMut(Event),
+) -> Result<(), EngineError> {
+    phase.check().map_err(EngineError::Setting)?;
+    config.placement.check().map_err(EngineError::Setting)?;
+    check_sockets(config, phase)?;
+    check_descriptors(phase.connections)?;
+    converse(config, phase, false, interrupt, sink)
+}
+
+/// Asks the peers to end once their sessions are over, and waits until they do; what they say goes to `sink`.
+///
+/// # Errors
+/// When not even the attempt can be made.
+pub fn stop_servers(
+    config: &ClientConfig, interrupt: &Interrupt, sink: &mut dyn FnMut(Event),
+) -> Result<(), EngineError> {
+    converse(config, &Phase { connections: 1, ..Phase::default() }, true, interrupt, sink)
+}
+
+fn converse(
+    config: &ClientConfig, phase: &Phase, stop_servers: bool, interrupt: &Interrupt, sink: &mut dyn FnMut(Event),
+) -> Result<(), EngineError> {
+    let workers = config.workers_for(phase);
+    let plan = ClientPlan {
+        peers: config.peers.clone(),
+        phase: phase.clone(),
+        psk: config.psk.clone(),
+        run: config.run,
+        version: config.version.clone(),
+        workers,
+        sources: config.sources.clone(),
+        ports: config.ports,
+        secret: secret()?,
+        records: config.records,
+        stop_servers,
+    };
+    let setup = Setup {
+        workers,
+        placement: config.placement.clone(),
+        listeners: Vec::new(),
+        datagrams: Vec::new(),
+        device: config.device.clone(),
+        buffer: phase.buffer.high as usize,
+        receive: receive_mode(phase.verify),
+    };
+    let probes = probe_all(&config.peers);
+    let mut with_probes = |mut event: Event| {
+        if let Event::Session(info) = &mut event {
+            let probes = probes.lock().unwrap_or_else(PoisonError::into_inner);
+            info.udp_rtt_ns = probes.get(&info.address).copied();
+        }
+        sink(event);
+    };
+    Control::new(Box::new(Client::new(plan, now())), setup, interrupt, &mut with_probes)?.run()
+}
+
+/// Asks every peer over UDP whether it is there, beside the set-up of the run; answers that come later are not waited for.
+fn probe_all(peers: &[Peer]) -> Arc<Mutex<BTreeMap<SocketAddr, u64>>> {
+    let found = Arc::new(Mutex::new(BTreeMap::new()));
+    for address in peers.iter().map(|p| p.address).take(16) {
+        let found = Arc::clone(&found);
+        // Without a thread there is merely no UDP reading.
+        let _ = std::thread::Builder::new().name("hello".to_owned()).stack_size(64 * 1024).spawn(move || {
+            if let Some(ns) = probe(address) {
+                found.lock().unwrap_or_else(PoisonError::into_inner).insert(address, ns);
+            }
+        });
+    }
+    found
+}
+
+fn probe(address: SocketAddr) -> Option<u64> {
+    let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = Datagrams::bind(any, false).ok()?;
+    let mut reactor = io::Reactor::new().ok()?;
+    reactor.watch_level(&socket, 1).ok()?;
+    let clock = io::Clock::new();
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        let id = Uuid::from_u64_pair(io::clock::entropy(), io::clock::entropy());
+        let sent = clock.now();
+        socket.send_to(&wire::native::hello(id), address).ok()?;
+        let until = sent.plus(SECOND / 5);
+        while clock.now() < until {
+            reactor.wait(Some(until), &clock, &mut events).ok()?;
+            let mut buffer = [0; 2048];
+            while let Ok(Some((n, from))) = socket.recv_from(&mut buffer) {
+                if from == address && wire::native::is_answer(&buffer[..n], id) {
+                    return Some(clock.now().since(sent));
+                }
+            }
+        }
+    }
+    None
+}
+
+pub(crate) fn secret() -> Result<[u8; 32], EngineError> {
+    let draw = || io::clock::secret().map_err(|source| EngineError::System { what: "drawing random bytes", source });
+    let mut secret = [0; 32];
+    secret[..16].copy_from_slice(&draw()?);
+    secret[16..].copy_from_slice(&draw()?);
+    Ok(secret)
+}
+
+/// Tries the socket options before anything is opened, so that a refusal can be told by name.
+fn check_sockets(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
+    let Some(peer) = config.peers.first() else {
+        return Err(EngineError::Setting("no target was given".to_owned()));
+    };
+    let settings = machine::settings(&phase.sockets, config.device.as_deref());
+    settings.check(peer.address).map_err(|refusal| {
+        EngineError::Setting(format!("the system refuses the socket option {}: {refusal}", refusal.option))
+    })
+}
+
+/// Descriptors that a process needs besides its connections.
+const OTHER_DESCRIPTORS: u64 = 128;
+
+/// Raises the limit of open files as far as it goes and checks that `connections` fit.
+pub(crate) fn check_descriptors(connections: u32) -> Result<(), EngineError> {
+    let Some((soft, _)) = io::host::raise_nofile() else { return Ok(()) };
+    let need = u64::from(connections) + OTHER_DESCRIPTORS;
+    if need > soft {
+        return Err(EngineError::Setting(format!(
+            "{connections} connections need {need} open files, and this process may have {soft}: raise the hard limit \
+             (ulimit -Hn {need} as root, or LimitNOFILE= in the service), or use fewer connections"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_may_carry_a_port() {
+        assert_eq!(split_port("host", 7411), ("host", 7411));
+        assert_eq!(split_port("host:80", 7411), ("host", 80));
+        assert_eq!(split_port("[::1]:80", 7411), ("[::1]", 80));
+        assert_eq!(split_port("::1", 7411), ("::1", 7411));
+        assert_eq!(split_port("fe80::1%eth0", 7411), ("fe80::1%eth0", 7411));
+        assert_eq!(split_port("host:x", 7411), ("host:x", 7411));
+    }
+}

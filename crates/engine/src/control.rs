@@ -1,0 +1,460 @@
+//! The control thread: one session, its control links, and the books on its groups.
+
+use crate::EngineError;
+use crate::group::Book;
+use crate::interrupt::Interrupt;
+use crate::machine;
+use crate::place::Placement;
+use crate::worker::{Command, Outfit, Report, Watch, WatchState, Worker};
+use io::{Clock, Datagrams, Listener, Reactor, Settings, Stream, Waker};
+use metrics::{Group, Mono, Recorder};
+use model::{Event, Level};
+use seam::{
+    Action, Burst, Cx, Deed, End, Fault, Got, GroupPlan, Input, Link, Net, Note, Order, Read, Rng, Session, Target,
+};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use wire::Run;
+
+/// How a session's machine is set up.
+pub(crate) struct Setup {
+    pub(crate) workers: u16,
+    pub(crate) placement: Placement,
+    /// Listeners per worker, in the workers' order; empty for clients.
+    pub(crate) listeners: Vec<Vec<Listener>>,
+    /// Native UDP hellos are answered here.
+    pub(crate) datagrams: Vec<Datagrams>,
+    /// Interface that sockets are bound to.
+    pub(crate) device: Option<String>,
+    /// Longest send and receive of a worker, bytes.
+    pub(crate) buffer: usize,
+    /// How receivers read, for the totals.
+    pub(crate) receive: String,
+}
+
+/// Longest queue of a control link; a peer that lets it grow longer is cut off.
+const LONGEST_QUEUE: usize = 8 << 20;
+/// Keys of UDP sockets in the control reactor.
+const DATAGRAMS: u64 = 1 << 62;
+
+struct ControlLink {
+    stream: Stream,
+    /// Set while connecting.
+    key: Option<u32>,
+    out: Vec<u8>,
+    /// Close when everything is sent.
+    closing: Option<End>,
+}
+
+struct Hand {
+    mailbox: Sender<Command>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The machine around a session.
+pub(crate) struct Control<'a> {
+    session: Box<dyn Session<Run>>,
+    sink: &'a mut dyn FnMut(Event),
+    interrupt: &'a Interrupt,
+    setup: Setup,
+    reactor: Reactor,
+    clock: Clock,
+    wall: metrics::Clock,
+    rng: Rng,
+    rec: Recorder,
+    post: Vec<Note>,
+    links: BTreeMap<u64, ControlLink>,
+    next_link: u64,
+    hands: Vec<Hand>,
+    reports: Receiver<(usize, Report)>,
+    books: BTreeMap<Group, Book>,
+    troubles: HashSet<String>,
+    told_to_stop: bool,
+    done: bool,
+}
+
+impl<'a> Control<'a> {
+    /// Starts the workers.
+    pub(crate) fn new(
+        session: Box<dyn Session<Run>>, mut setup: Setup, interrupt: &'a Interrupt, sink: &'a mut dyn FnMut(Event),
+    ) -> Result<Self, EngineError> {
+        let system = |what| move |source| EngineError::System { what, source };
+        let reactor = Reactor::new().map_err(system("making a reactor"))?;
+        let (report, reports) = channel();
+        let count = usize::from(setup.workers.max(1));
+        let mut made = Vec::new();
+        for _ in 0..count {
+            let reactor = Reactor::new().map_err(system("making a worker's reactor"))?;
+            made.push((channel::<Command>(), reactor));
+        }
+        let peers: Vec<_> = made.iter().map(|((mailbox, _), r)| (mailbox.clone(), r.waker())).collect();
+        let mut listeners = std::mem::take(&mut setup.listeners).into_iter();
+        let mut hands = Vec::new();
+        for (index, ((mailbox, commands), its_reactor)) in made.into_iter().enumerate() {
+            let waker = its_reactor.waker();
+            let outfit = Outfit {
+                index,
+                placement: setup.placement.clone(),
+                listeners: listeners.next().unwrap_or_default(),
+                commands,
+                reports: report.clone(),
+                control: reactor.waker(),
+                peers: peers.clone(),
+                buffer: setup.buffer,
+                seed: io::clock::entropy(),
+            };
+            let body = move || Worker::new(outfit, its_reactor).run();
+            let thread = std::thread::Builder::new()
+                .name(format!("worker-{index}"))
+                .stack_size(512 * 1024)
+                .spawn(body)
+                .map_err(system("starting a worker"))?;
+            hands.push(Hand { mailbox, waker, thread: Some(thread) });
+        }
+        for (i, socket) in setup.datagrams.iter().enumerate() {
+            reactor.watch_level(socket, DATAGRAMS + i as u64).map_err(system("watching a UDP socket"))?;
+        }
+        interrupt.attach(reactor.waker());
+        let clock = Clock::new();
+        Ok(Control {
+            session,
+            sink,
+            interrupt,
+            setup,
+            reactor,
+            wall: clock.sample(),
+            clock,
+            rng: Rng::new(io::clock::entropy()),
+            rec: Recorder::default(),
+            post: Vec::new(),
+            links: BTreeMap::new(),
+            next_link: 1,
+            hands,
+            reports,
+            books: BTreeMap::new(),
+            troubles: HashSet::new(),
+            told_to_stop: false,
+            done: false,
+        })
+    }
+
+    /// Runs the session to its end.
+    pub(crate) fn run(mut self) -> Result<(), EngineError> {
+        let mut events = Vec::new();
+        self.act();
+        while !self.done {
+            let until = self.session.deadline();
+            self.reactor
+                .wait(until, &self.clock, &mut events)
+                .map_err(|source| EngineError::System { what: "waiting for control links", source })?;
+            if self.interrupt.asked() && !self.told_to_stop {
+                self.told_to_stop = true;
+                self.feed(Input::Stop);
+            }
+            for event in events.drain(..) {
+                if event.key >= DATAGRAMS {
+                    self.answer_hellos((event.key - DATAGRAMS) as usize);
+                } else {
+                    self.ready(event.key);
+                }
+            }
+            while let Ok((_, report)) = self.reports.try_recv() {
+                self.hear(report);
+            }
+            if self.session.deadline().is_some_and(|at| at <= self.clock.now()) {
+                self.feed(Input::Wake);
+            }
+        }
+        self.farewell();
+        Ok(())
+    }
+
+    /// Lets queued goodbyes leave, for a moment, and ends the workers.
+    fn farewell(&mut self) {
+        let until = self.clock.now().plus(metrics::SECOND / 2);
+        let mut events = Vec::new();
+        while self.links.values().any(|l| !l.out.is_empty()) && self.clock.now() < until {
+            if self.reactor.wait(Some(until), &self.clock, &mut events).is_err() {
+                break;
+            }
+            for key in self.links.keys().copied().collect::<Vec<_>>() {
+                self.push(key);
+            }
+        }
+        for hand in &self.hands {
+            let _ = hand.mailbox.send(Command::Quit);
+            hand.waker.wake();
+        }
+        for hand in &mut self.hands {
+            if let Some(thread) = hand.thread.take()
+                && thread.join().is_err()
+            {
+                (self.sink)(Event::Notice { level: Level::Error, text: "a worker thread has failed".to_owned() });
+            }
+        }
+    }
+
+    fn feed(&mut self, input: Input<'_, Run>) {
+        let now = self.clock.now();
+        let mut cx = Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+        self.session.handle(&mut cx, input);
+        self.act();
+    }
+
+    /// Does what the session asks for, until it asks for nothing more.
+    fn act(&mut self) {
+        loop {
+            let now = self.clock.now();
+            let mut cx = Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+            let Some(action) = self.session.poll(&mut cx) else { return };
+            match action {
+                Action::Connect(key, target) => self.connect(key, &target),
+                Action::Send(link, bytes) => self.send(link, &bytes),
+                Action::Close(link, how) => self.close(link, how),
+                Action::Group(plan) => self.group(*plan),
+                Action::Order(group, order) => self.order(group, order),
+                Action::Emit(event) => (self.sink)(event),
+                Action::Done => self.done = true,
+            }
+        }
+    }
+
+    // Groups -------------------------------------------------------------------------------------------------------
+
+    fn group(&mut self, plan: GroupPlan<model::SocketSettings>) {
+        let settings = machine::settings(&plan.sockets, self.setup.device.as_deref());
+        let book = Book::new(self.hands.len(), plan.start, plan.omit);
+        self.books.insert(plan.group, book);
+        let mut openers = plan.openers.into_iter();
+        for hand in &self.hands {
+            let watch = Watch {
+                group: plan.group,
+                opener: openers.next(),
+                settings: settings.clone(),
+                throttle: plan.throttle,
+                connect_timeout: plan.connect_timeout,
+                interval: plan.interval,
+                start: plan.start,
+                end: plan.end,
+                records: plan.records,
+                state: WatchState::default(),
+            };
+            let _ = hand.mailbox.send(Command::Group(Box::new(watch)));
+            hand.waker.wake();
+        }
+    }
+
+    fn order(&self, group: Group, order: Order) {
+        for hand in &self.hands {
+            let command = match order {
+                Order::Stop => Command::Stop(group),
+                Order::Kill => Command::Kill(group),
+                Order::Drop => Command::Drop(group),
+            };
+            let _ = hand.mailbox.send(command);
+            hand.waker.wake();
+        }
+    }
+
+    fn hear(&mut self, report: Report) {
+        match report {
+            Report::Tally { group, index, from, to, tally } => {
+                let complete = self.books.get_mut(&group).and_then(|b| b.tally(index, from, to, &tally));
+                if let Some(done) = complete.filter(|done| done.to > done.from) {
+                    let (index, from, to) = (done.index, done.from, done.to);
+                    self.feed(Input::Tally { group, index, from, to, tally: &done.tally });
+                }
+            }
+            Report::Ended(records) => {
+                for record in records {
+                    (self.sink)(Event::Connection(Box::new(record)));
+                }
+            }
+            Report::Idle(group) => {
+                if self.books.get_mut(&group).is_some_and(Book::idle) {
+                    self.feed(Input::Idle(group));
+                }
+            }
+            Report::Dropped { group, tally, peak, effective } => {
+                if self.books.get_mut(&group).is_some_and(|b| b.last(&tally, peak, effective))
+                    && let Some(book) = self.books.remove(&group)
+                {
+                    let totals = book.totals(self.setup.receive.clone());
+                    self.feed(Input::Dropped(group, Box::new(totals)));
+                }
+            }
+            Report::Note(note) => self.feed(Input::Note(note)),
+            Report::Lifted { stream, path } => {
+                let link = self.enter(stream, None);
+                if let Some(link) = link {
+                    self.feed(Input::Up(link, path, None));
+                }
+            }
+            Report::Trouble(text) => {
+                if self.troubles.len() < 100 && self.troubles.insert(text.clone()) {
+                    (self.sink)(Event::Notice { level: Level::Error, text });
+                }
+            }
+        }
+    }
+
+    // Control links ------------------------------------------------------------------------------------------------
+
+    fn enter(&mut self, stream: Stream, key: Option<u32>) -> Option<Link> {
+        let id = self.next_link;
+        self.next_link += 1;
+        self.reactor.watch(&stream, id).ok()?;
+        self.links.insert(id, ControlLink { stream, key, out: Vec::new(), closing: None });
+        Some(Link(id))
+    }
+
+    fn connect(&mut self, key: u32, target: &Target) {
+        let settings = Settings { device: self.setup.device.clone(), ..Settings::default() };
+        let stream = Stream::connect(target, &settings);
+        match stream {
+            Ok((stream, _)) => {
+                if self.enter(stream, Some(key)).is_none() {
+                    self.feed(Input::Refused(key, Fault { deed: Deed::Open, errno: 0 }));
+                }
+            }
+            Err(fault) => self.feed(Input::Refused(key, fault)),
+        }
+    }
+
+    fn send(&mut self, link: Link, bytes: &[u8]) {
+        let Some(entry) = self.links.get_mut(&link.0) else { return };
+        if entry.out.len() + bytes.len() > LONGEST_QUEUE {
+            return self.down(link.0, None);
+        }
+        entry.out.extend_from_slice(bytes);
+        self.push(link.0);
+    }
+
+    /// Sends what is queued, as far as it goes.
+    fn push(&mut self, id: u64) {
+        let Some(entry) = self.links.get_mut(&id) else { return };
+        while !entry.out.is_empty() {
+            let mut arena = seam::Arena::new(entry.out.len());
+            let mut burst = Burst::new(&mut arena, entry.out.len());
+            burst.own(entry.out.len()).copy_from_slice(&entry.out);
+            let wrote = entry.stream.net(&mut [], &self.clock).send(&burst);
+            entry.out.drain(..wrote.bytes);
+            if let Some(fault) = wrote.fault {
+                return self.down(id, Some(fault));
+            }
+            if wrote.bytes == 0 {
+                return;
+            }
+        }
+        if let Some(how) = entry.closing {
+            self.end(id, how);
+        }
+    }
+
+    fn close(&mut self, link: Link, how: End) {
+        let Some(entry) = self.links.get_mut(&link.0) else { return };
+        if entry.out.is_empty() || matches!(how, End::Done { reset: true, .. }) {
+            self.end(link.0, how);
+        } else {
+            entry.closing = Some(how);
+        }
+    }
+
+    fn end(&mut self, id: u64, how: End) {
+        let Some(entry) = self.links.remove(&id) else { return };
+        let _ = self.reactor.forget(&entry.stream);
+        if matches!(how, End::Done { reset: true, .. }) {
+            entry.stream.abort();
+        } else {
+            entry.stream.half_close();
+            // What the peer has sent and nobody will read would turn the close into an abort, and the abort would take
+            // our last message with it.
+            let mut scrap = [0; 4096];
+            let mut net = entry.stream.net(&mut scrap, &self.clock);
+            while let Got::Batch(_) = net.recv(Read::look(4096)) {}
+        }
+    }
+
+    /// A link is lost; its session is told, unless the session has given it up already.
+    fn down(&mut self, id: u64, fault: Option<Fault>) {
+        let Some(entry) = self.links.remove(&id) else { return };
+        let _ = self.reactor.forget(&entry.stream);
+        let (key, closing) = (entry.key, entry.closing);
+        entry.stream.abort();
+        if closing.is_some() {
+            return;
+        }
+        match (key, fault) {
+            (Some(key), Some(fault)) => self.feed(Input::Refused(key, fault)),
+            (Some(key), None) => self.feed(Input::Refused(key, Fault { deed: Deed::Connect, errno: 0 })),
+            (None, fault) => self.feed(Input::Down(Link(id), fault)),
+        }
+    }
+
+    /// Something happened to a link.
+    fn ready(&mut self, id: u64) {
+        let Some(entry) = self.links.get_mut(&id) else { return };
+        if let Some(key) = entry.key {
+            match entry.stream.connected() {
+                Ok(None) => return,
+                Ok(Some(path)) => {
+                    entry.key = None;
+                    self.feed(Input::Up(Link(id), path, Some(key)));
+                }
+                Err(fault) => return self.down(id, Some(fault)),
+            }
+        }
+        self.push(id);
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            let Some(entry) = self.links.get_mut(&id) else { return };
+            let mut net = entry.stream.net(&mut buffer, &self.clock);
+            match net.recv(Read::look(64 * 1024)) {
+                Got::Batch(batch) => {
+                    let n = batch.len;
+                    if entry.closing.is_none() {
+                        self.feed(Input::Bytes(Link(id), &buffer[..n]));
+                    }
+                }
+                Got::Nothing => {
+                    let _ = self.reactor.rearm(&entry.stream, id, true, !entry.out.is_empty());
+                    return;
+                }
+                Got::Fin => return self.down(id, None),
+                Got::Fault(fault) => return self.down(id, Some(fault)),
+            }
+        }
+    }
+
+    fn answer_hellos(&mut self, at: usize) {
+        let Some(socket) = self.setup.datagrams.get(at) else { return };
+        let mut buffer = [0; 2048];
+        for _ in 0..64 {
+            match socket.recv_from(&mut buffer) {
+                Ok(Some((n, from))) => {
+                    if let Some(answer) = wire::native::answer_hello(&buffer[..n]) {
+                        // A lost answer looks to the peer like a lost datagram, which it is.
+                        let _ = socket.send_to(&answer, from);
+                    }
+                }
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Drop for Control<'_> {
+    fn drop(&mut self) {
+        for hand in &self.hands {
+            let _ = hand.mailbox.send(Command::Quit);
+            hand.waker.wake();
+        }
+    }
+}
+
+/// Now, by the same clock as all workers.
+pub(crate) fn now() -> Mono {
+    Clock::new().now()
+}

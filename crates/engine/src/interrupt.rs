@@ -1,0 +1,42 @@
+//! The user's wish to end, from a signal handler's thread to the control thread.
+
+use io::Waker;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Asks a run to end in good order. Cloned into signal handlers and tests.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    asked: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Interrupt {
+    /// Nobody has asked yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Interrupt::default()
+    }
+
+    /// Asks the run to end.
+    pub fn ask(&self) {
+        self.0.asked.store(true, Ordering::Release);
+        if let Some(waker) = &*self.0.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+            waker.wake();
+        }
+    }
+
+    /// Whether somebody has asked.
+    #[must_use]
+    pub fn asked(&self) -> bool {
+        self.0.asked.load(Ordering::Acquire)
+    }
+
+    /// From now on, asking wakes this reactor.
+    pub(crate) fn attach(&self, waker: Waker) {
+        *self.0.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+    }
+}

@@ -1,0 +1,98 @@
+//! One socket on a worker, and the table that holds them.
+
+use io::Stream;
+use metrics::{Group, Mono};
+use seam::{Can, Flow, Path};
+
+/// Where a link is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The kernel is connecting it.
+    Connecting,
+    /// Its flow has it.
+    Open,
+}
+
+/// A socket and its flow.
+pub(crate) struct Link {
+    pub(crate) stream: Stream,
+    pub(crate) flow: Box<dyn Flow>,
+    pub(crate) phase: Phase,
+    pub(crate) path: Option<Path>,
+    pub(crate) target: std::net::SocketAddr,
+    pub(crate) can: Can,
+    /// Known to the reactor.
+    pub(crate) watched: bool,
+    /// Waiting in the ready queue.
+    pub(crate) queued: bool,
+    /// The peer has hung up: there is an end to be read, whatever was read last.
+    pub(crate) hung_up: bool,
+    pub(crate) half_closed: bool,
+    /// Earliest timer in the heap.
+    pub(crate) armed: Option<Mono>,
+    /// Who opened or accepted it.
+    pub(crate) owner: Group,
+    /// Who it is counted under, once it counts.
+    pub(crate) counted: Option<Group>,
+    /// When connecting began, or when it was accepted.
+    pub(crate) born: Mono,
+    /// Time to connect, ns.
+    pub(crate) connect_ns: Option<u64>,
+    /// Retransmissions already counted.
+    pub(crate) retransmits: u32,
+}
+
+/// A key that names a link for as long as it lives: index and generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key(pub(crate) u64);
+
+impl Key {
+    fn index(self) -> usize {
+        (self.0 & 0xffff_ffff) as usize
+    }
+}
+
+/// All links of a worker.
+#[derive(Default)]
+pub(crate) struct Links {
+    slots: Vec<(u32, Option<Box<Link>>)>,
+    free: Vec<u32>,
+}
+
+impl Links {
+    pub(crate) fn insert(&mut self, link: Link) -> Key {
+        let link = Some(Box::new(link));
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, None));
+            self.slots.len() as u32 - 1
+        });
+        let (generation, slot) = &mut self.slots[index as usize];
+        *slot = link;
+        Key(u64::from(*generation) << 32 | u64::from(index))
+    }
+
+    pub(crate) fn get(&mut self, key: Key) -> Option<&mut Link> {
+        let (generation, slot) = self.slots.get_mut(key.index())?;
+        if u64::from(*generation) == key.0 >> 32 { slot.as_deref_mut() } else { None }
+    }
+
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Box<Link>> {
+        let (generation, slot) = self.slots.get_mut(key.index())?;
+        if u64::from(*generation) != key.0 >> 32 {
+            return None;
+        }
+        let link = slot.take()?;
+        // The generation stays below 2^31, so that no key is ever the reactor's own.
+        *generation = (*generation + 1) & 0x7fff_ffff;
+        self.free.push(key.index() as u32);
+        Some(link)
+    }
+
+    /// The keys of all links.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        let key = |(index, (generation, slot)): (usize, &(u32, Option<Box<Link>>))| {
+            slot.as_ref().map(|_| Key(u64::from(*generation) << 32 | index as u64))
+        };
+        self.slots.iter().enumerate().filter_map(key).collect()
+    }
+}

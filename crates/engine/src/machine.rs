@@ -1,0 +1,80 @@
+//! The kernel's plain values as the model's.
+
+use io::host;
+use model::{CpuUse, Effective, HostCounters, HostSnapshot, NicSnapshot, SocketSettings};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// This host, and the interface that owns `local`.
+#[must_use]
+pub fn snapshot(local: Option<IpAddr>) -> HostSnapshot {
+    let s = host::snapshot(local);
+    let clock = s.clock;
+    HostSnapshot {
+        name: s.name,
+        kernel: s.kernel,
+        cpu: s.cpu,
+        cpus: s.cpus,
+        memory: s.memory,
+        congestion: s.congestion,
+        clock_synced: clock.as_ref().is_some_and(|c| c.synced),
+        clock_error_ns: clock.map_or(u64::MAX, |c| c.max_error_ns),
+        sysctl: s.sysctl,
+        nic: s.nic.map(|nic| NicSnapshot {
+            name: nic.name,
+            driver: nic.driver,
+            mtu: nic.mtu,
+            speed_mbit: nic.speed_mbit,
+            qdisc: nic.qdisc,
+            offloads: nic.offloads,
+            loopback: nic.loopback,
+        }),
+    }
+}
+
+/// What the host did between two readings.
+pub(crate) fn usage(before: &host::Reading, after: &host::Reading) -> (CpuUse, HostCounters) {
+    let usage = host::difference(before, after);
+    let (process, machine) = (usage.process.unwrap_or_default(), usage.machine.unwrap_or_default());
+    let cpu = CpuUse {
+        user_s: process.user_s,
+        system_s: process.system_s,
+        machine_s: machine.busy_s,
+        softirq_s: machine.softirq_s,
+        steal_s: machine.steal_s,
+        available_s: machine.available_s,
+        busiest: machine.busiest,
+    };
+    (cpu, HostCounters { moved: usage.moved })
+}
+
+/// Socket options as the kernel takes them.
+pub(crate) fn settings(of: &SocketSettings, device: Option<&str>) -> io::Settings {
+    let bytes = |n: Option<u64>| n.map(|n| n.min(u64::from(i32::MAX as u32)) as u32);
+    io::Settings {
+        sndbuf: bytes(of.sndbuf),
+        rcvbuf: bytes(of.rcvbuf),
+        nodelay: of.nodelay,
+        mss: of.mss,
+        congestion: of.congestion.clone(),
+        dscp: of.dscp,
+        ttl: of.ttl,
+        flow_label: of.flow_label,
+        keepalive: of.keepalive_ns.map(Duration::from_nanos),
+        device: device.map(str::to_owned),
+        user_timeout: None,
+    }
+}
+
+/// Socket options as the kernel gave them.
+pub(crate) fn effective(of: io::Effective) -> Effective {
+    Effective {
+        sndbuf: of.sndbuf.map_or(0, u64::from),
+        rcvbuf: of.rcvbuf.map_or(0, u64::from),
+        nodelay: of.nodelay.unwrap_or_default(),
+        mss: of.mss.unwrap_or_default(),
+        congestion: of.congestion.unwrap_or_default(),
+        tos: of.tos.unwrap_or_default(),
+        ttl: of.ttl.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,143 @@
+//! The process's clocks and its randomness.
+
+use metrics::Mono;
+use std::io;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The instant that is `Mono(0)` for the whole process.
+static ORIGIN: OnceLock<Instant> = OnceLock::new();
+
+/// The error claimed for a wall clock of which nothing is known: what Linux says of one that nothing disciplines.
+const UNKNOWN_ERROR_NS: u64 = 16 * metrics::SECOND;
+
+/// The monotonic clock, in nanoseconds since an instant shared by all clocks of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    /// The process's clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Clock { origin: *ORIGIN.get_or_init(Instant::now) }
+    }
+
+    /// The current instant (`CLOCK_MONOTONIC` on Linux).
+    #[must_use]
+    pub fn now(&self) -> Mono {
+        Mono(self.origin.elapsed().as_nanos() as u64)
+    }
+
+    /// How the monotonic clock relates to the wall clock now. Outside Linux the error is given as 16 s, not synced:
+    /// nothing is known about it.
+    #[must_use]
+    pub fn sample(&self) -> metrics::Clock {
+        let (error_ns, synced) = wall_clock_state();
+        metrics::Clock { wall_at_zero: self.wall_at_zero(), error_ns, synced }
+    }
+
+    /// How long to wait until `until`, in nanoseconds; 0 when that is past.
+    pub(crate) fn until(&self, until: Mono) -> u64 {
+        until.since(self.now())
+    }
+
+    /// Wall time at `Mono(0)`: the tightest of a few readings of the one clock between two of the other.
+    fn wall_at_zero(&self) -> i64 {
+        let mut best = (u64::MAX, 0);
+        for _ in 0..4 {
+            let before = self.now();
+            let wall = SystemTime::now();
+            let width = self.now().since(before);
+            if width < best.0 {
+                let middle = before.plus(width / 2);
+                best = (width, nanoseconds(wall).saturating_sub_unsigned(middle.0));
+            }
+        }
+        best.1
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Clock::new()
+    }
+}
+
+/// Nanoseconds since 1970, negative before.
+fn nanoseconds(wall: SystemTime) -> i64 {
+    let signed = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
+    match wall.duration_since(UNIX_EPOCH) {
+        Ok(after) => signed(after),
+        Err(before) => -signed(before.duration()),
+    }
+}
+
+/// The bound on the wall clock's error in ns, and whether it is disciplined.
+fn wall_clock_state() -> (u64, bool) {
+    #[cfg(target_os = "linux")]
+    if let Some((us, synced)) = crate::sys::linux::wall_clock_state() {
+        return (us.saturating_mul(1000), synced);
+    }
+    (UNKNOWN_ERROR_NS, false)
+}
+
+/// 64 bits from the system's random generator, to seed a generator with. Should the system have none, the time and the
+/// process number stand in: good enough for sizes and identifiers, not for secrets.
+#[must_use]
+pub fn entropy() -> u64 {
+    getrandom::u64().unwrap_or_else(|_| {
+        let time = nanoseconds(SystemTime::now()) as u64;
+        let mut rng = seam::Rng::new(time ^ u64::from(std::process::id()).rotate_left(32));
+        rng.next()
+    })
+}
+
+/// 128 bits that nobody can guess.
+///
+/// # Errors
+/// When the system has no random generator; nothing weaker stands in.
+pub fn secret() -> io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|e| io::Error::other(format!("no randomness to be had: {e}")))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_clocks_share_one_origin_and_never_go_back() {
+        let (a, b) = (Clock::new(), std::thread::spawn(Clock::new).join().unwrap());
+        let mut last = a.now();
+        for _ in 0..1000 {
+            let (next, after) = (b.now(), a.now());
+            assert!(last <= next && next <= after);
+            last = after;
+        }
+    }
+
+    #[test]
+    fn a_sample_turns_instants_into_wall_time() {
+        let clock = Clock::new();
+        let before = nanoseconds(SystemTime::now());
+        let wall = clock.sample().wall(clock.now()).0;
+        let after = nanoseconds(SystemTime::now());
+        // A millisecond of room for a clock being slewed and for the halved bracket.
+        assert!(before - 1_000_000 <= wall && wall <= after + 1_000_000, "{before} {wall} {after}");
+    }
+
+    #[test]
+    fn wall_time_before_the_epoch_is_negative() {
+        assert_eq!(nanoseconds(UNIX_EPOCH - Duration::from_nanos(5)), -5);
+        assert_eq!(nanoseconds(UNIX_EPOCH + Duration::from_nanos(5)), 5);
+    }
+
+    #[test]
+    fn randomness_does_not_repeat() {
+        assert_ne!(entropy(), entropy());
+        assert_ne!(secret().unwrap(), secret().unwrap());
+    }
+}

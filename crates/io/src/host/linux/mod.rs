@@ -1,0 +1,109 @@
+//! Linux: `/proc`, a few system calls, and the kernel's answers over sockets.
+
+mod counters;
+mod netlink;
+mod nic;
+mod stat;
+mod sys;
+
+pub use sys::{clock_state, raise_nofile, rlimit_nofile};
+
+use super::Snapshot;
+use super::reading::{Counter, Machine, ProcessUse};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// The settings a snapshot keeps. Those that the kernel, or this network namespace, does not have are left out.
+const SYSCTLS: &[&str] = &[
+    // Buffers.
+    "net.core.rmem_default",
+    "net.core.rmem_max",
+    "net.core.wmem_default",
+    "net.core.wmem_max",
+    "net.ipv4.tcp_mem",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+    "net.ipv4.tcp_moderate_rcvbuf",
+    "net.ipv4.udp_mem",
+    // How TCP behaves.
+    "net.ipv4.tcp_ecn",
+    "net.ipv4.tcp_mtu_probing",
+    "net.ipv4.tcp_no_metrics_save",
+    "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_timestamps",
+    "net.ipv4.tcp_window_scaling",
+    // How many connections.
+    "net.core.somaxconn",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_max_tw_buckets",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_tw_reuse",
+    "net.netfilter.nf_conntrack_max",
+    // Queues between card and socket.
+    "net.core.default_qdisc",
+    "net.core.netdev_budget",
+    "net.core.netdev_max_backlog",
+];
+
+/// Describes this host, and the interface that owns `local`, as seen in the calling thread's network namespace.
+///
+/// A run between two addresses of the same host goes through its loopback, whichever interface owns them.
+#[must_use]
+pub fn snapshot(local: Option<IpAddr>) -> Snapshot {
+    let (name, kernel) = sys::names().unwrap_or_default();
+    let cpus = || std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok());
+    let setting = |name: &&str| Some(((*name).to_owned(), sysctl(name)?));
+    Snapshot {
+        name,
+        kernel,
+        cpu: stat::model().unwrap_or_default(),
+        // A machine with more CPUs than a cpu_set_t has bits (1024) is counted by the standard library.
+        cpus: sys::usable_cpus().or_else(cpus).unwrap_or(0),
+        memory: memory(&proc("meminfo").unwrap_or_default()).unwrap_or(0),
+        congestion: sysctl("net.ipv4.tcp_congestion_control").unwrap_or_default(),
+        clock: clock_state(),
+        sysctl: SYSCTLS.iter().filter_map(setting).collect(),
+        nic: local.and_then(nic::nic),
+    }
+}
+
+pub(super) fn process_use() -> Option<ProcessUse> {
+    sys::process_use()
+}
+
+pub(super) fn machine() -> Option<Machine> {
+    stat::machine()
+}
+
+pub(super) fn counters() -> BTreeMap<String, Counter> {
+    counters::counters(proc, net)
+}
+
+/// A file below /proc.
+fn proc(file: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{file}")).ok()
+}
+
+/// A file below /proc/net, of the calling thread's network namespace: /proc/net itself is the main thread's.
+fn net(file: &str) -> Option<String> {
+    proc(&format!("thread-self/net/{file}")).or_else(|| proc(&format!("net/{file}")))
+}
+
+/// A setting, with its blanks collapsed.
+fn sysctl(name: &str) -> Option<String> {
+    let text = proc(&format!("sys/{}", name.replace('.', "/")))?;
+    Some(text.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// `MemTotal` of /proc/meminfo, in bytes. (procfs wants fields that containers leave out.)
+fn memory(text: &str) -> Option<u64> {
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! Which queueing disciplines an interface has, asked over a NETLINK_ROUTE socket.
+//!
+//! ```text
+//! answer   nlmsghdr { len u32, type u16, flags u16, seq u32, port u32 }     repeated; host byte order throughout,
+//!          tcmsg    { family u8, pad [u8; 3], ifindex i32, handle u32, parent u32, info u32 }
+//!          rtattr   { len u16, type u16, value, padding to 4 } …            TCA_KIND: the name, zero-terminated
+//! ```
+
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{Read, Write};
+use std::time::Duration;
+
+/// A queueing discipline of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Qdisc {
+    index: u32,
+    parent: u32,
+    kind: String,
+}
+
+/// The kind of an interface's root queueing discipline, and the kinds below it, each once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tree {
+    pub(super) root: String,
+    pub(super) children: Vec<String>,
+}
+
+const HEADER: usize = 16;
+const TCMSG: usize = 20;
+/// `parent` of the root discipline.
+const TC_H_ROOT: u32 = 0xffff_ffff;
+/// `parent` of the ingress hook: a filter, not a queue.
+const TC_H_INGRESS: u32 = 0xffff_fff1;
+/// One dump is a few of these; a kernel that says more is not believed.
+const MOST_READS: usize = 256;
+
+/// The queueing disciplines of the interface of this number; empty when the kernel does not tell.
+pub(super) fn qdiscs(index: u32) -> Tree {
+    // An interrupted or partial dump is still good for what it holds.
+    let mut all = Vec::new();
+    let _incomplete = dump(&mut all);
+    tree(&all, index)
+}
+
+fn tree(all: &[Qdisc], index: u32) -> Tree {
+    let mut tree = Tree::default();
+    for qdisc in all.iter().filter(|q| q.index == index) {
+        match qdisc.parent {
+            TC_H_ROOT => tree.root.clone_from(&qdisc.kind),
+            TC_H_INGRESS => {}
+            _ if tree.children.contains(&qdisc.kind) => {}
+            _ => tree.children.push(qdisc.kind.clone()),
+        }
+    }
+    tree
+}
+
+fn dump(into: &mut Vec<Qdisc>) -> std::io::Result<()> {
+    const SEQUENCE: u32 = 1;
+    let route = Protocol::from(libc::NETLINK_ROUTE);
+    let socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(route))?;
+    socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+    (&socket).write_all(&request(SEQUENCE))?;
+    let mut buffer = vec![0; 32 * 1024];
+    for _ in 0..MOST_READS {
+        let n = (&socket).read(&mut buffer)?;
+        if n == 0 || read_answer(&buffer[..n], SEQUENCE, into) == Dump::Over {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// `RTM_GETQDISC` for all interfaces: the kernel knows no narrower question.
+fn request(sequence: u32) -> [u8; HEADER + TCMSG] {
+    let mut bytes = [0; HEADER + TCMSG];
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+    bytes[0..4].copy_from_slice(&((HEADER + TCMSG) as u32).to_ne_bytes());
+    bytes[4..6].copy_from_slice(&libc::RTM_GETQDISC.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
+    bytes
+}
+
+/// Whether a dump goes on after this datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dump {
+    More,
+    Over,
+}
+
+/// Reads one datagram of the answer. Bytes that make no sense end it; what made sense before them is kept.
+fn read_answer(mut bytes: &[u8], sequence: u32, into: &mut Vec<Qdisc>) -> Dump {
+    while let Some(length) = u32_at(bytes, 0) {
+        let length = length as usize;
+        let (Some(kind), Some(message)) = (u16_at(bytes, 4), bytes.get(HEADER..length)) else {
+            return Dump::Over;
+        };
+        if u32_at(bytes, 8) == Some(sequence) {
+            match i32::from(kind) {
+                libc::NLMSG_DONE | libc::NLMSG_ERROR => return Dump::Over,
+                _ if kind == libc::RTM_NEWQDISC => into.extend(read_qdisc(message)),
+                _ => {}
+            }
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Dump::More
+}
+
+/// The discipline in the message of an `RTM_NEWQDISC`.
+fn read_qdisc(message: &[u8]) -> Option<Qdisc> {
+    let (index, parent) = (u32_at(message, 4)?, u32_at(message, 12)?);
+    let mut attributes = message.get(TCMSG..)?;
+    loop {
+        let (length, kind) = (usize::from(u16_at(attributes, 0)?), u16_at(attributes, 2)?);
+        let value = attributes.get(4..length)?;
+        if kind == libc::TCA_KIND {
+            let name = value.split(|b| *b == 0).next().filter(|name| !name.is_empty())?;
+            return Some(Qdisc { index, parent, kind: String::from_utf8_lossy(name).into_owned() });
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = u16::try_from(4 + value.len()).unwrap().to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn message(kind: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
+        let mut bytes = u32::try_from(HEADER + body.len()).unwrap().to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend([2, 0]); // NLM_F_MULTI
+        bytes.extend(sequence.to_ne_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(body);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn qdisc(index: u32, parent: u32, kind: &str) -> Vec<u8> {
+        let mut body = vec![0; 4];
+        body.extend(index.to_ne_bytes());
+        body.extend([0, 0, 0x80, 0]); // handle
+        body.extend(parent.to_ne_bytes());
+        body.extend(2_u32.to_ne_bytes()); // info: reference count
+        body.extend(attribute(6, &[7; 5])); // an attribute before it, of odd length
+        body.extend(attribute(libc::TCA_KIND, format!("{kind}\0").as_bytes()));
+        body.extend(attribute(2, &[1, 2, 3])); // TCA_OPTIONS
+        message(libc::RTM_NEWQDISC, 1, &body)
+    }
+
+    /// What `tc qdisc show` prints of a two-queue virtio card with an ingress hook, next to a plain loopback.
+    fn answer() -> Vec<u8> {
+        [
+            qdisc(1, TC_H_ROOT, "noqueue"),
+            qdisc(2, TC_H_ROOT, "mq"),
+            qdisc(2, 1, "fq_codel"),
+            qdisc(2, 2, "fq_codel"),
+            qdisc(2, TC_H_INGRESS, "clsact"),
+            message(3, 1, &[0; 4]), // NLMSG_DONE
+        ]
+        .concat()
+    }
+
+    fn read(bytes: &[u8]) -> (Dump, Vec<Qdisc>) {
+        let mut all = Vec::new();
+        let dump = read_answer(bytes, 1, &mut all);
+        (dump, all)
+    }
+
+    #[test]
+    fn roots_and_children_are_told_apart() {
+        let (dump, all) = read(&answer());
+        assert_eq!(dump, Dump::Over);
+        assert_eq!(all.len(), 5);
+        assert_eq!(tree(&all, 1), Tree { root: "noqueue".into(), children: vec![] });
+        assert_eq!(tree(&all, 2), Tree { root: "mq".into(), children: vec!["fq_codel".into()] });
+        assert_eq!(tree(&all, 3), Tree::default());
+    }
+
+    #[test]
+    fn answers_to_other_questions_and_errors() {
+        let stray = message(libc::RTM_NEWQDISC, 9, &[0; 20]);
+        assert_eq!(
+            read(&[stray, qdisc(1, TC_H_ROOT, "fq")].concat()),
+            (Dump::More, vec![Qdisc { index: 1, parent: TC_H_ROOT, kind: "fq".into() }])
+        );
+        // An error (EOPNOTSUPP) ends the dump.
+        assert_eq!(read(&message(2, 1, &(-95_i32).to_ne_bytes())), (Dump::Over, vec![]));
+    }
+
+    #[test]
+    fn truncated_answers_give_what_came_whole() {
+        let bytes = answer();
+        for cut in 0..bytes.len() {
+            let (_, all) = read(&bytes[..cut]);
+            assert!(all.len() <= 5);
+            assert!(read(&bytes).1.starts_with(&all), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn lengths_that_lie_end_the_answer() {
+        for lie in [0, 1, 15, 17, 0x7fff_ffff, u32::MAX] {
+            let mut bytes = qdisc(1, TC_H_ROOT, "fq");
+            bytes[..4].copy_from_slice(&lie.to_ne_bytes());
+            assert_eq!(read(&bytes).1, vec![], "message of {lie}");
+        }
+        for lie in [0, 1, 3, 0xffff_u16] {
+            let mut bytes = qdisc(1, TC_H_ROOT, "fq");
+            bytes[HEADER + TCMSG..][..2].copy_from_slice(&lie.to_ne_bytes());
+            assert_eq!(read(&bytes).1, vec![], "attribute of {lie}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_survived() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for _ in 0..20_000 {
+            let mut bytes = answer();
+            for _ in 0..=random() % 8 {
+                let at = random() as usize % bytes.len();
+                bytes[at] = random() as u8;
+            }
+            let _any = read(&bytes);
+        }
+    }
+}

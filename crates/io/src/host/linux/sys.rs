@@ -1,0 +1,265 @@
+//! The system calls behind `host`, each as one small safe function. All unsafe code of `host` is here.
+#![allow(unsafe_code, reason = "system calls; every block says why it is sound")]
+
+use crate::host::{ClockState, ProcessUse};
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
+
+/// Host name, and kernel name with its release.
+pub(super) fn names() -> Option<(String, String)> {
+    let mut names = MaybeUninit::<libc::utsname>::zeroed();
+    // SAFETY: the pointer is to writable memory of the size of a utsname, which is all that uname writes.
+    let answer = unsafe { libc::uname(names.as_mut_ptr()) };
+    // SAFETY: a utsname is arrays of characters, for which the zeros it was made of are a value already.
+    let names = unsafe { names.assume_init() };
+    (answer == 0)
+        .then(|| (text(&names.nodename), format!("{} {}", text(&names.sysname), text(&names.release))))
+}
+
+/// The characters before the first zero.
+fn text(chars: &[libc::c_char]) -> String {
+    let bytes: Vec<u8> = chars.iter().map(|c| c.to_ne_bytes()[0]).take_while(|b| *b != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// CPUs the process (its main thread, strictly) may run on.
+pub(super) fn usable_cpus() -> Option<u32> {
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    let process = libc::pid_t::try_from(std::process::id()).ok()?;
+    // SAFETY: the pointer is to writable memory of the size that is passed with it.
+    let answer = unsafe { libc::sched_getaffinity(process, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) };
+    // SAFETY: a cpu_set_t is an array of integers, for which the zeros it was made of are a value already.
+    let set = unsafe { set.assume_init() };
+    // SAFETY: CPU_COUNT only reads the set behind the reference.
+    let count = unsafe { libc::CPU_COUNT(&set) };
+    u32::try_from(count).ok().filter(|n| answer == 0 && *n > 0)
+}
+
+/// CPU time of this process so far.
+pub(super) fn process_use() -> Option<ProcessUse> {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to writable memory of the size of an rusage, which is all that getrusage writes.
+    let answer = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    // SAFETY: an rusage is plain integers, for which the zeros it was made of are a value already.
+    let usage = unsafe { usage.assume_init() };
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    (answer == 0).then(|| ProcessUse { user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime) })
+}
+
+/// The kernel's opinion of the wall clock (`adjtimex`); `None` where it may not be asked.
+#[must_use]
+pub fn clock_state() -> Option<ClockState> {
+    let mut state = MaybeUninit::<libc::timex>::zeroed();
+    // SAFETY: the pointer is to a timex whose `modes` are zero, so that adjtimex changes nothing and only writes it.
+    let answer = unsafe { libc::adjtimex(state.as_mut_ptr()) };
+    // SAFETY: a timex is plain integers, for which the zeros it was made of are a value already.
+    let state = unsafe { state.assume_init() };
+    // Both errors are in microseconds whatever the unit of the clock's other fields (STA_NANO).
+    let ns = |us: libc::c_long| u64::try_from(us).unwrap_or(0).saturating_mul(1_000);
+    (answer >= 0).then(|| ClockState {
+        synced: answer != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0,
+        max_error_ns: ns(state.maxerror),
+        estimated_error_ns: ns(state.esterror),
+    })
+}
+
+/// Ticks of `/proc/stat` in a second.
+pub(super) fn ticks_per_second() -> u64 {
+    // SAFETY: sysconf takes no pointers.
+    let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    u64::try_from(hz).ok().filter(|hz| *hz > 0).unwrap_or(100)
+}
+
+/// How many files the process may open: the limit in force, and the one it may be raised to.
+#[must_use]
+pub fn rlimit_nofile() -> Option<(u64, u64)> {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the reference is to an rlimit64, which is all that getrlimit64 writes.
+    let answer = unsafe { libc::getrlimit64(libc::RLIMIT_NOFILE, &mut limit) };
+    (answer == 0).then_some((limit.rlim_cur, limit.rlim_max))
+}
+
+/// Raises the limit of open files as far as the process may, and gives both limits as they are then.
+#[must_use]
+pub fn raise_nofile() -> Option<(u64, u64)> {
+    let (soft, hard) = rlimit_nofile()?;
+    if soft < hard {
+        let limit = libc::rlimit64 { rlim_cur: hard, rlim_max: hard };
+        // SAFETY: setrlimit64 only reads the rlimit64 behind the reference.
+        let _refused_is_seen_below = unsafe { libc::setrlimit64(libc::RLIMIT_NOFILE, &limit) };
+    }
+    rlimit_nofile()
+}
+
+/// An address of this host, or an interface that has none.
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    /// The interface's name, or its alias' label (`eth0:1`).
+    pub(super) label: String,
+    /// Whether the interface is a loopback.
+    pub(super) loopback: bool,
+    /// The address; `None` for link-layer entries.
+    pub(super) ip: Option<IpAddr>,
+}
+
+/// All addresses of all interfaces.
+pub(super) fn addresses() -> Vec<Address> {
+    let mut head: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the reference is to a pointer, which is all that getifaddrs writes.
+    if unsafe { libc::getifaddrs(&mut head) } != 0 {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    let mut next = head;
+    // SAFETY: the list's pointers are null or point to entries that live until freeifaddrs below.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        if entry.ifa_name.is_null() {
+            continue;
+        }
+        // SAFETY: it is not null, and a name is a zero-terminated string that lives as long as its entry.
+        let label = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
+        let loopback = entry.ifa_flags & libc::IFF_LOOPBACK as libc::c_uint != 0;
+        // SAFETY: an entry's address is null or a sockaddr as long as its family says.
+        let ip = unsafe { ip_of(entry.ifa_addr) };
+        all.push(Address { label, loopback, ip });
+    }
+    // SAFETY: `head` came from getifaddrs, is freed once, and nothing borrowed from the list is left.
+    unsafe { libc::freeifaddrs(head) };
+    all
+}
+
+/// The address in a sockaddr of an internet family.
+///
+/// # Safety
+/// `address` is null or points to a readable sockaddr that is as long as its family says.
+unsafe fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
+    if address.is_null() {
+        return None;
+    }
+    // SAFETY: not null, so by the contract at least the family can be read; it is the first field.
+    let family = unsafe { address.cast::<libc::sa_family_t>().read_unaligned() };
+    match libc::c_int::from(family) {
+        libc::AF_INET => {
+            // SAFETY: by the contract an AF_INET address is a whole sockaddr_in.
+            let inet = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+            Some(Ipv4Addr::from(inet.sin_addr.s_addr.to_ne_bytes()).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: by the contract an AF_INET6 address is a whole sockaddr_in6.
+            let inet = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
+            Some(Ipv6Addr::from(inet.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
+}
+
+/// The number of the interface of this name.
+pub(super) fn index_of(name: &str) -> Option<u32> {
+    let name = std::ffi::CString::new(name).ok()?;
+    // SAFETY: the pointer is to a zero-terminated string that outlives the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    (index > 0).then_some(index)
+}
+
+/// The questions to an interface that [`ethtool`] may ask (linux/ethtool.h). None of them changes anything, and none
+/// is answered with more than [`EthtoolAnswer`] holds: the longest, of the link settings, has 48 + 12 × 127 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Ethtool {
+    DriverInfo = 0x03,
+    RxChecksum = 0x14,
+    TxChecksum = 0x16,
+    ScatterGather = 0x18,
+    Tso = 0x1e,
+    Gso = 0x23,
+    Flags = 0x25,
+    Gro = 0x2b,
+    LinkSettings = 0x4c,
+}
+
+/// What the kernel answers: the command again, then what it means for each.
+pub(super) type EthtoolAnswer = [u32; 400];
+
+/// Asks the driver of an interface. `masks` is the number of words in a link mode mask (`LinkSettings` only; 0 asks
+/// for that number).
+pub(super) fn ethtool(socket: &UnixDatagram, name: &str, ask: Ethtool, masks: i8) -> Option<EthtoolAnswer> {
+    let mut answer: EthtoolAnswer = [0; 400];
+    answer[0] = ask as u32;
+    if ask == Ethtool::LinkSettings {
+        answer[3] = u32::from_ne_bytes([0, 0, 0, masks.to_ne_bytes()[0]]);
+    }
+    let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: answer.as_mut_ptr().cast() };
+    let mut request = libc::ifreq { ifr_name: interface(name)?, ifr_ifru };
+    // SAFETY: SIOCETHTOOL reads the request and reads and writes `answer` through its pointer. Both outlive the call,
+    // and `answer` is longer than anything the kernel writes for these commands (see `Ethtool`).
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    (result == 0).then_some(answer)
+}
+
+/// The MTU of an interface, bytes.
+pub(super) fn mtu(socket: &UnixDatagram, name: &str) -> Option<u32> {
+    let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 };
+    let mut request = libc::ifreq { ifr_name: interface(name)?, ifr_ifru };
+    // SAFETY: SIOCGIFMTU reads and writes no more than the request, which outlives the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) };
+    // SAFETY: the union was made with this field and any bytes are an integer.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    u32::try_from(mtu).ok().filter(|_| result == 0)
+}
+
+/// A name as `struct ifreq` wants it: at most 15 bytes and a zero.
+fn interface(name: &str) -> Option<[libc::c_char; libc::IFNAMSIZ]> {
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ {
+        return None;
+    }
+    let mut chars = [0; libc::IFNAMSIZ];
+    for (to, from) in chars.iter_mut().zip(name.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    Some(chars)
+}
+
+/// Puts the calling thread into a new network namespace. Needs privilege.
+#[cfg(test)]
+pub(super) fn leave_network() -> std::io::Result<()> {
+    // SAFETY: unshare takes no pointers, and CLONE_NEWNET concerns the calling thread alone.
+    match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_fit_no_request_are_refused() {
+        assert_eq!(interface(""), None);
+        assert_eq!(interface("sixteen-letters!"), None);
+        assert_eq!(interface("fifteen-letters").map(|n| n[15]), Some(0));
+        assert_eq!(index_of("no\0name"), None);
+        let socket = UnixDatagram::unbound().unwrap();
+        assert_eq!(mtu(&socket, "no-such-nic"), None);
+        assert_eq!(ethtool(&socket, "no-such-nic", Ethtool::DriverInfo, 0), None);
+    }
+
+    #[test]
+    fn the_loopback_interface_is_always_there() {
+        let all = addresses();
+        let lo = all.iter().find(|a| a.ip == Some(Ipv4Addr::LOCALHOST.into())).expect("127.0.0.1");
+        assert!(lo.loopback);
+        assert!(index_of(&lo.label).is_some());
+    }
+
+    #[test]
+    fn the_limit_of_open_files_can_be_raised_to_its_ceiling() {
+        let (_, hard) = rlimit_nofile().unwrap();
+        assert_eq!(raise_nofile(), Some((hard, hard)));
+        assert_eq!(rlimit_nofile(), Some((hard, hard)));
+    }
+}

@@ -1,0 +1,46 @@
+//! Systems that have no reader of their own yet: what the standard library knows, and nothing else.
+
+use super::reading::{Counter, Machine, ProcessUse};
+use super::{ClockState, Snapshot};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Describes this host: its name where the environment tells, the system's name, the CPUs usable. The interface is not
+/// looked up.
+#[must_use]
+pub fn snapshot(_local: Option<IpAddr>) -> Snapshot {
+    let name =
+        ["COMPUTERNAME", "HOSTNAME"].iter().find_map(|key| std::env::var(key).ok()).unwrap_or_default();
+    let cpus = std::thread::available_parallelism().map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX));
+    Snapshot { name, kernel: std::env::consts::OS.to_owned(), cpus, ..Snapshot::default() }
+}
+
+/// The kernel's opinion of the wall clock: cannot be asked here.
+#[must_use]
+pub fn clock_state() -> Option<ClockState> {
+    None
+}
+
+/// How many files the process may open, soft and hard: cannot be asked here.
+#[must_use]
+pub fn rlimit_nofile() -> Option<(u64, u64)> {
+    None
+}
+
+/// Raises the soft limit of open files to the hard one: there is none here.
+#[must_use]
+pub fn raise_nofile() -> Option<(u64, u64)> {
+    None
+}
+
+pub(super) fn process_use() -> Option<ProcessUse> {
+    None
+}
+
+pub(super) fn machine() -> Option<Machine> {
+    None
+}
+
+pub(super) fn counters() -> BTreeMap<String, Counter> {
+    BTreeMap::new()
+}

@@ -1,0 +1,154 @@
+//! The reactor on Linux.
+
+use super::{Ready, Watchable};
+use crate::Clock;
+use crate::sys::linux;
+use libc::{EPOLLERR, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP};
+use metrics::Mono;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The key under which the waker is registered.
+const WAKER: u64 = u64::MAX;
+
+/// Events taken from the kernel at once; what is left over comes with the next wait, in turn.
+const EVENTS: usize = 512;
+
+/// Waits for sockets, for an instant, or for a [`Waker`]. One thread's.
+#[derive(Debug)]
+pub struct Reactor {
+    epoll: OwnedFd,
+    events: Vec<libc::epoll_event>,
+    waker: Waker,
+}
+
+impl Reactor {
+    /// A reactor that watches nothing yet.
+    ///
+    /// # Errors
+    /// When the process has no descriptors left (two are needed).
+    pub fn new() -> io::Result<Self> {
+        let epoll = linux::epoll()?;
+        let bell = linux::eventfd()?;
+        linux::epoll_ctl(&epoll, libc::EPOLL_CTL_ADD, bell.as_fd(), EPOLLIN | EPOLLET, WAKER)?;
+        let waker = Waker(Arc::new(Bell { rung: AtomicBool::new(false), eventfd: bell.into() }));
+        Ok(Reactor { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS], waker })
+    }
+
+    /// Reports under `key` whenever `what` becomes readable or writable: once per change. What it is ready for already
+    /// is reported by the next [`Reactor::wait`]. Watching again changes the key and reports anew.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or `key` is `u64::MAX`, which is the reactor's own.
+    pub fn watch(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
+        self.register(what, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, key)
+    }
+
+    /// Reports under `key` at every wait for as long as `what` (a listener) is readable.
+    ///
+    /// # Errors
+    /// As [`Reactor::watch`].
+    pub fn watch_level(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
+        self.register(what, EPOLLIN, key)
+    }
+
+    /// Asks for the next event after one was reported; not needed on Linux, where it does nothing.
+    ///
+    /// # Errors
+    /// Never on Linux.
+    #[inline]
+    pub fn rearm(&self, what: &impl Watchable, key: u64, read: bool, write: bool) -> io::Result<()> {
+        let _ = (what, key, read, write);
+        Ok(())
+    }
+
+    /// Stops watching, as when the socket moves to another worker. Closing a socket does the same.
+    ///
+    /// # Errors
+    /// When it was not watched.
+    pub fn forget(&self, what: &impl Watchable) -> io::Result<()> {
+        linux::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, what.as_fd(), 0, 0)
+    }
+
+    /// Waits until something is ready, somebody wakes this thread, a signal arrives or `until` has come, and replaces
+    /// the contents of `out` with what is ready (nothing, in the last three cases). `None` waits for ever; an instant
+    /// that is past only looks. Never returns empty-handed before `until`, but for wakers and signals.
+    ///
+    /// # Errors
+    /// When the kernel refuses, which it has no reason to.
+    pub fn wait(&mut self, until: Option<Mono>, clock: &Clock, out: &mut Vec<Ready>) -> io::Result<()> {
+        out.clear();
+        let ns = until.map(|until| clock.until(until));
+        let n = match linux::epoll_wait(&self.epoll, &mut self.events, ns) {
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => 0,
+            Err(e) => return Err(e),
+        };
+        for event in &self.events[..n] {
+            let (key, events) = (event.u64, event.events as i32);
+            if key == WAKER {
+                continue;
+            }
+            let failed = events & (EPOLLERR | EPOLLHUP) != 0;
+            let hangup = failed || events & EPOLLRDHUP != 0;
+            out.push(Ready {
+                key,
+                readable: hangup || events & EPOLLIN != 0,
+                writable: failed || events & EPOLLOUT != 0,
+                hangup,
+            });
+        }
+        self.woken();
+        Ok(())
+    }
+
+    /// Whether somebody has woken this thread since it was last asked or last waited; for loops that never wait.
+    #[inline]
+    pub fn woken(&self) -> bool {
+        let rung = &self.waker.0.rung;
+        rung.load(Ordering::Relaxed) && rung.swap(false, Ordering::AcqRel)
+    }
+
+    /// A handle with which any thread can make [`Reactor::wait`] return.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn register(&self, what: &impl Watchable, events: i32, key: u64) -> io::Result<()> {
+        if key == WAKER {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        match linux::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, what.as_fd(), events, key) {
+            Err(e) if e.raw_os_error() == Some(libc::EEXIST) => {
+                linux::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, what.as_fd(), events, key)
+            }
+            result => result,
+        }
+    }
+}
+
+/// Makes a [`Reactor`]'s wait return, from any thread. What was written before a wake is seen after the wait.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<Bell>);
+
+#[derive(Debug)]
+struct Bell {
+    /// Rung, and not yet heard: another ring would change nothing.
+    rung: AtomicBool,
+    eventfd: File,
+}
+
+impl Waker {
+    /// Wakes the thread; costs next to nothing while an earlier wake is still pending.
+    pub fn wake(&self) {
+        if !self.0.rung.swap(true, Ordering::AcqRel) {
+            // Registered for edges: each write is one, so that nobody has to read the counter. It cannot fill up
+            // (2^64 writes), and a write to a valid eventfd has no other way to fail.
+            let _ = (&self.0.eventfd).write(&1_u64.to_ne_bytes());
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Linux system calls that std and socket2 do not offer, made safe: one call a function.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Words of a processor mask: 8192 cores.
+const MASK_WORDS: usize = 128;
+
+/// Set when the kernel turns out to be older than 5.11.
+static NO_PWAIT2: AtomicBool = AtomicBool::new(false);
+
+/// The kernel's time type of `epoll_pwait2`, on every architecture.
+#[repr(C)]
+struct KernelTime {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+/// The result of a call that answers -1 on failure.
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// The same for calls that answer a length.
+fn check_len(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Takes a descriptor that a system call just made.
+fn own(fd: i32) -> OwnedFd {
+    // SAFETY: the callers pass a descriptor that the kernel returned a moment ago and that nobody else knows.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// A new epoll instance.
+pub(crate) fn epoll() -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map(own)
+}
+
+/// A new nonblocking event counter.
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(own)
+}
+
+/// Adds, changes or removes (`op`) a descriptor's registration.
+pub(crate) fn epoll_ctl(
+    epoll: &OwnedFd,
+    op: i32,
+    fd: BorrowedFd<'_>,
+    events: i32,
+    key: u64,
+) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: events as u32, u64: key };
+    // SAFETY: `event` outlives the call, and the kernel only reads it.
+    check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), op, fd.as_raw_fd(), &raw mut event) }).map(drop)
+}
+
+/// Waits for events, `ns` nanoseconds at most (`None`: for ever); how many came.
+pub(crate) fn epoll_wait(
+    epoll: &OwnedFd,
+    events: &mut [libc::epoll_event],
+    ns: Option<u64>,
+) -> io::Result<usize> {
+    // Polling and waiting for ever need no clock, so the older and slightly cheaper call will do.
+    if let Some(ns) = ns.filter(|&ns| ns > 0)
+        && !NO_PWAIT2.load(Ordering::Relaxed)
+    {
+        match epoll_pwait2(epoll, events, ns) {
+            // Old sandboxes answer EPERM to calls they do not know.
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                NO_PWAIT2.store(true, Ordering::Relaxed);
+            }
+            result => return result,
+        }
+    }
+    epoll_wait_ms(epoll, events, ns)
+}
+
+/// The older call, in milliseconds: late rather than early.
+fn epoll_wait_ms(epoll: &OwnedFd, events: &mut [libc::epoll_event], ns: Option<u64>) -> io::Result<usize> {
+    let ms = ns.map_or(-1, |ns| i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX));
+    let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
+    // SAFETY: the kernel writes at most `room` events, and `events` holds as many.
+    let n = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), room, ms) };
+    check(n).map(|n| n as usize)
+}
+
+fn epoll_pwait2(epoll: &OwnedFd, events: &mut [libc::epoll_event], ns: u64) -> io::Result<usize> {
+    let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
+    let time =
+        KernelTime { seconds: (ns / metrics::SECOND) as i64, nanoseconds: (ns % metrics::SECOND) as i64 };
+    // SAFETY: the kernel reads `time`, writes at most `room` events, of which `events` holds as many, and takes a null
+    // mask as "leave the signal mask alone". All five arguments have the width the call expects.
+    let n = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll.as_raw_fd(),
+            events.as_mut_ptr(),
+            room,
+            &raw const time,
+            null::<libc::sigset_t>(),
+            0_usize,
+        )
+    };
+    check_len(n as isize)
+}
+
+/// Receives and drops up to `n` bytes of a TCP stream unseen; how many they were.
+pub(crate) fn recv_drop(fd: BorrowedFd<'_>, n: usize) -> io::Result<usize> {
+    // SAFETY: with MSG_TRUNC a TCP socket copies nothing, so that no buffer is needed (tcp(7)); a kernel that did copy
+    // would fail with EFAULT on the null pointer.
+    check_len(unsafe { libc::recv(fd.as_raw_fd(), null_mut(), n, libc::MSG_TRUNC) })
+}
+
+/// Sets a socket option.
+pub(crate) fn set_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
+    let len = value.len() as libc::socklen_t;
+    // SAFETY: the kernel reads at most `len` bytes, which `value` has.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value.as_ptr().cast(), len) }).map(drop)
+}
+
+/// Reads a socket option; how many bytes of `value` it filled.
+pub(crate) fn get_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &mut [u8]) -> io::Result<usize> {
+    let mut len = value.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes, which `value` has, and then the true length into `len`.
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut len) })?;
+    Ok((len as usize).min(value.len()))
+}
+
+/// What the kernel thinks of its wall clock: the bound on its error in µs, and whether something disciplines it.
+pub(crate) fn wall_clock_state() -> Option<(u64, bool)> {
+    // SAFETY: `timex` is plain numbers, for which zero is a value; zero `modes` asks to read only.
+    let mut timex: libc::timex = unsafe { zeroed() };
+    // SAFETY: `timex` outlives the call, and the kernel writes no more than it holds.
+    let state = check(unsafe { libc::adjtimex(&raw mut timex) }).ok()?;
+    let synced = state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0;
+    Some((u64::try_from(timex.maxerror).unwrap_or(0), synced))
+}
+
+/// The cores that the calling thread may run on.
+pub(crate) fn affinity() -> io::Result<Vec<usize>> {
+    let mut mask = [0_u64; MASK_WORDS];
+    // SAFETY: the kernel writes at most the given size, which `mask` has; the type is a plain bit mask.
+    check(unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) })?;
+    let set = |core: &usize| mask[core / 64] >> (core % 64) & 1 == 1;
+    Ok((0..MASK_WORDS * 64).filter(set).collect())
+}
+
+/// Lets the calling thread run on these cores only.
+pub(crate) fn set_affinity(cores: &[usize]) -> io::Result<()> {
+    let mut mask = [0_u64; MASK_WORDS];
+    for &core in cores {
+        let word = mask.get_mut(core / 64).ok_or(io::ErrorKind::InvalidInput)?;
+        *word |= 1 << (core % 64);
+    }
+    // SAFETY: the kernel reads at most the given size, which `mask` has; the type is a plain bit mask.
+    check(unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) }).map(drop)
+}
+
+/// The core that the calling thread runs on at this moment.
+pub(crate) fn current_core() -> Option<usize> {
+    // SAFETY: takes nothing.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// Names the calling thread; the kernel keeps the first 15 bytes.
+pub(crate) fn set_name(name: &str) -> io::Result<()> {
+    let mut bytes = [0_u8; 16];
+    for (to, from) in bytes[..15].iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    // SAFETY: the kernel reads at most 16 bytes, and `bytes` ends with a zero.
+    check(unsafe { libc::prctl(libc::PR_SET_NAME, bytes.as_ptr()) }).map(drop)
+}
+
+/// Sets how late the calling thread's timers may be made, to save wake-ups.
+pub(crate) fn set_timer_slack(ns: u64) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns as libc::c_ulong) }).map(drop)
+}
+
+const _: () = assert!(size_of::<KernelTime>() == 16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd as _;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn the_older_wait_is_never_early_and_tells_the_same() {
+        let (epoll, bell) = (epoll().unwrap(), eventfd().unwrap());
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
+        for ns in [1, 1_200_000] {
+            let begun = Instant::now();
+            assert_eq!(epoll_wait_ms(&epoll, &mut events, Some(ns)).unwrap(), 0);
+            assert!(begun.elapsed() >= Duration::from_nanos(ns));
+        }
+        epoll_ctl(&epoll, libc::EPOLL_CTL_ADD, bell.as_fd(), libc::EPOLLOUT, 77).unwrap();
+        assert_eq!(epoll_wait_ms(&epoll, &mut events, None).unwrap(), 1);
+        assert_eq!({ events[0].u64 }, 77);
+        events[0].u64 = 0;
+        assert_eq!(epoll_pwait2(&epoll, &mut events, 1_000_000_000).unwrap(), 1);
+        assert_eq!({ events[0].u64 }, 77);
+    }
+
+    #[test]
+    fn failures_are_errors() {
+        let bell = eventfd().unwrap();
+        let error = recv_drop(bell.as_fd(), 10).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOTSOCK));
+        assert!(set_option(bell.as_fd(), libc::SOL_TCP, libc::TCP_NODELAY, &[0; 4]).is_err());
+        assert!(get_option(bell.as_fd(), libc::SOL_TCP, libc::TCP_INFO, &mut [0; 8]).is_err());
+    }
+
+    #[test]
+    fn the_wall_clock_has_a_state() {
+        match wall_clock_state() {
+            // NTP gives a clock up at 16 s of possible error.
+            Some((us, synced)) => assert!(!synced || us < 16_000_000),
+            None => println!("skipped: adjtimex is not allowed here"),
+        }
+    }
+}

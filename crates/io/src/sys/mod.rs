@@ -1,0 +1,134 @@
+//! What differs between systems, under one set of names.
+
+use seam::{Deed, Fault};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4};
+
+#[cfg(target_os = "linux")]
+pub(crate) mod linux;
+
+/// Error number of "operation not supported".
+pub(crate) const UNSUPPORTED: i32 = if cfg!(windows) {
+    10_045
+} else if cfg!(target_os = "linux") {
+    95
+} else {
+    45
+};
+
+/// Error number of "operation now in progress", where connecting answers so.
+const IN_PROGRESS: i32 = if cfg!(windows) {
+    10_036
+} else if cfg!(target_os = "linux") {
+    115
+} else {
+    36
+};
+
+/// Error number of "connection refused".
+#[cfg(test)]
+pub(crate) const CONNECTION_REFUSED: i32 = if cfg!(windows) {
+    10_061
+} else if cfg!(target_os = "linux") {
+    111
+} else {
+    61
+};
+
+/// Turns an I/O error into the seam's fault.
+pub(crate) fn fault(deed: Deed) -> impl Fn(io::Error) -> Fault {
+    move |error| Fault { deed, errno: errno(&error) }
+}
+
+/// The system's error number; "not supported" for errors that have none, because those are this crate's own.
+pub(crate) fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(UNSUPPORTED)
+}
+
+/// The error of an ability that this system lacks.
+pub(crate) fn unsupported() -> io::Error {
+    io::Error::from(io::ErrorKind::Unsupported)
+}
+
+/// Whether a nonblocking connect is under way.
+pub(crate) fn in_progress(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(IN_PROGRESS)
+}
+
+/// A nonblocking socket that children do not inherit.
+pub(crate) fn open(domain: Domain, kind: Type, protocol: Protocol) -> io::Result<Socket> {
+    #[cfg(target_os = "linux")]
+    return Socket::new(domain, kind.nonblocking(), Some(protocol));
+    #[cfg(not(target_os = "linux"))]
+    {
+        let socket = Socket::new(domain, kind, Some(protocol))?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    }
+}
+
+/// A socket that can be bound to `at`, and the address to bind it to: `[::]` takes IPv4 as well, and becomes `0.0.0.0`
+/// where there is no IPv6 at all.
+pub(crate) fn open_for(at: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<(Socket, SocketAddr)> {
+    let any = at.is_ipv6() && at.ip().is_unspecified();
+    let v4 = SocketAddr::V4(SocketAddrV4::new(std::net::Ipv4Addr::UNSPECIFIED, at.port()));
+    match open(Domain::for_address(at), kind, protocol) {
+        Ok(socket) => {
+            if any {
+                socket.set_only_v6(false)?;
+            }
+            Ok((socket, at))
+        }
+        Err(_) if any => Ok((open(Domain::IPV4, kind, protocol)?, v4)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Lets several sockets share one port, the kernel spreading the load.
+pub(crate) fn share_port(socket: &Socket) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return socket.set_reuse_port(true);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = socket;
+        Err(unsupported())
+    }
+}
+
+/// An address as people write it: IPv4 seen through a dual-stack socket becomes plain IPv4, and a flow label, which is
+/// no part of an address although it travels with it, is taken off.
+pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V6(mut v6) => match v6.ip().to_ipv4_mapped() {
+            Some(v4) => SocketAddr::V4(SocketAddrV4::new(v4, v6.port())),
+            None => {
+                v6.set_flowinfo(0);
+                SocketAddr::V6(v6)
+            }
+        },
+        SocketAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_plain() {
+        let plain = |text: &str| plain(text.parse().unwrap()).to_string();
+        assert_eq!(plain("[::ffff:192.0.2.1]:7"), "192.0.2.1:7");
+        assert_eq!(plain("[fe80::1%3]:7"), "[fe80::1%3]:7");
+        assert_eq!(plain("192.0.2.1:7"), "192.0.2.1:7");
+        let labelled = std::net::SocketAddrV6::new(std::net::Ipv6Addr::LOCALHOST, 7, 99, 3);
+        assert_eq!(super::plain(labelled.into()), "[::1%3]:7".parse().unwrap());
+    }
+
+    #[test]
+    fn our_own_errors_have_a_number() {
+        let fault = fault(Deed::Open)(unsupported());
+        assert_eq!(fault, Fault { deed: Deed::Open, errno: UNSUPPORTED });
+        assert_eq!(io::Error::from_raw_os_error(UNSUPPORTED).kind(), io::ErrorKind::Unsupported);
+    }
+}

@@ -1,0 +1,166 @@
+//! `struct tcp_info` of Linux, read by offset and length: the kernel fills as much of it as it knows.
+
+use metrics::TcpInfo;
+
+/// Room for more than any kernel fills today (Linux 6.18: 264 bytes).
+pub(super) const ROOM: usize = 320;
+
+/// Offsets in bytes of the fields used; the width is that of the reader (u8, u32 or u64, native order). The layout is
+/// part of the kernel's interface: fields are only ever added at the end.
+mod at {
+    /// `tcpi_state`, u8.
+    #[cfg(target_os = "linux")]
+    pub(super) const STATE: usize = 0;
+    /// Bit 0 of the byte after the two window scales: `tcpi_delivery_rate_app_limited`.
+    pub(super) const FLAGS: usize = 7;
+    pub(super) const SND_MSS: usize = 16;
+    pub(super) const RTT: usize = 68;
+    pub(super) const RTTVAR: usize = 72;
+    pub(super) const SND_SSTHRESH: usize = 76;
+    pub(super) const SND_CWND: usize = 80;
+    pub(super) const RCV_RTT: usize = 92;
+    /// `tcpi_total_retrans`; the last field of Linux 2.6's structure is the u32 here.
+    pub(super) const TOTAL_RETRANS: usize = 100;
+    // 104 pacing_rate u64, 112 max_pacing_rate u64 (3.15); 120 bytes_acked u64, 128 bytes_received u64 (4.1);
+    // 136 segs_out, 140 segs_in (4.2); 144 notsent_bytes (4.6).
+    /// Linux 4.6.
+    pub(super) const MIN_RTT: usize = 148;
+    // 152 data_segs_in, 156 data_segs_out (4.6).
+    /// u64, Linux 4.9.
+    pub(super) const DELIVERY_RATE: usize = 160;
+    /// u64, Linux 4.10, as the next two.
+    pub(super) const BUSY_TIME: usize = 168;
+    pub(super) const RWND_LIMITED: usize = 176;
+    pub(super) const SNDBUF_LIMITED: usize = 184;
+    // 192 delivered, 196 delivered_ce (4.18).
+    /// u64, Linux 4.19, as the next.
+    pub(super) const BYTES_SENT: usize = 200;
+    pub(super) const BYTES_RETRANS: usize = 208;
+    // 216 dsack_dups (4.19).
+    /// Linux 4.19.
+    pub(super) const REORD_SEEN: usize = 220;
+    // 224 rcv_ooopack (5.4).
+    /// Linux 5.4.
+    pub(super) const SND_WND: usize = 228;
+    // 232 rcv_wnd, 236 rehash (6.2); 240 total_rto u16, 242 total_rto_recoveries u16, 244 total_rto_time (6.7).
+}
+
+/// "No threshold yet" (`TCP_INFINITE_SSTHRESH`).
+const NO_SSTHRESH: u32 = 0x7fff_ffff;
+/// "No round trip measured yet".
+const NO_MIN_RTT: u32 = u32::MAX;
+
+/// `tcpi_state`: not connected any more.
+#[cfg(target_os = "linux")]
+pub(super) const CLOSED: u8 = 7;
+
+/// The connection's state.
+#[cfg(target_os = "linux")]
+pub(super) fn state(bytes: &[u8]) -> Option<u8> {
+    bytes.get(at::STATE).copied()
+}
+
+/// What the kernel wrote into `bytes`; `None` when that is less than Linux 2.6 did.
+pub(super) fn parse(bytes: &[u8]) -> Option<TcpInfo> {
+    let retransmits = read_u32(bytes, at::TOTAL_RETRANS)?;
+    Some(TcpInfo {
+        rtt_us: read_u32(bytes, at::RTT)?,
+        rttvar_us: read_u32(bytes, at::RTTVAR)?,
+        min_rtt_us: read_u32(bytes, at::MIN_RTT).filter(|&us| us != NO_MIN_RTT),
+        retransmits,
+        cwnd: read_u32(bytes, at::SND_CWND)?,
+        snd_mss: read_u32(bytes, at::SND_MSS)?,
+        ssthresh: read_u32(bytes, at::SND_SSTHRESH).filter(|&segments| segments < NO_SSTHRESH),
+        delivery_rate: read_u64(bytes, at::DELIVERY_RATE).filter(|&rate| rate != 0),
+        app_limited: bytes.get(at::FLAGS).is_some_and(|flags| app_limited(*flags)),
+        busy_us: read_u64(bytes, at::BUSY_TIME),
+        rwnd_limited_us: read_u64(bytes, at::RWND_LIMITED),
+        sndbuf_limited_us: read_u64(bytes, at::SNDBUF_LIMITED),
+        bytes_sent: read_u64(bytes, at::BYTES_SENT),
+        bytes_retrans: read_u64(bytes, at::BYTES_RETRANS),
+        reord_seen: read_u32(bytes, at::REORD_SEEN),
+        rcv_rtt_us: read_u32(bytes, at::RCV_RTT)?,
+        snd_wnd: read_u32(bytes, at::SND_WND),
+    })
+}
+
+/// The first bit field of its byte: the lowest bit where the compiler fills from the low end.
+fn app_limited(flags: u8) -> bool {
+    if cfg!(target_endian = "little") { flags & 1 != 0 } else { flags & 0x80 != 0 }
+}
+
+fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes)
+}
+
+fn read_u64(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte of a field tells where the field is: u32 at 68 reads as 0x44454647 in the machine's order.
+    fn ramp() -> Vec<u8> {
+        (0..ROOM).map(|i| i as u8).collect()
+    }
+
+    fn word(at: u8) -> u32 {
+        u32::from_ne_bytes([at, at + 1, at + 2, at + 3])
+    }
+
+    fn long(at: u8) -> u64 {
+        u64::from_ne_bytes(std::array::from_fn(|i| at + i as u8))
+    }
+
+    #[test]
+    fn fields_are_where_the_kernel_puts_them() {
+        let expected = TcpInfo {
+            rtt_us: word(68),
+            rttvar_us: word(72),
+            min_rtt_us: Some(word(148)),
+            retransmits: word(100),
+            cwnd: word(80),
+            snd_mss: word(16),
+            ssthresh: Some(word(76)),
+            delivery_rate: Some(long(160)),
+            app_limited: true,
+            busy_us: Some(long(168)),
+            rwnd_limited_us: Some(long(176)),
+            sndbuf_limited_us: Some(long(184)),
+            bytes_sent: Some(long(200)),
+            bytes_retrans: Some(long(208)),
+            reord_seen: Some(word(220)),
+            rcv_rtt_us: word(92),
+            snd_wnd: Some(word(228)),
+        };
+        for len in [232, 240, 248, ROOM] {
+            assert_eq!(parse(&ramp()[..len]), Some(expected));
+        }
+    }
+
+    #[test]
+    fn what_an_older_kernel_does_not_write_is_absent() {
+        for len in 0..104 {
+            assert_eq!(parse(&ramp()[..len]), None);
+        }
+        let info = parse(&ramp()[..104]).unwrap();
+        assert_eq!((info.min_rtt_us, info.delivery_rate, info.busy_us), (None, None, None));
+        assert_eq!((info.bytes_sent, info.reord_seen, info.snd_wnd), (None, None, None));
+        let info = parse(&ramp()[..192]).unwrap();
+        assert_eq!((info.sndbuf_limited_us, info.bytes_sent), (Some(long(184)), None));
+        // A field cut in the middle is no field.
+        assert_eq!(parse(&ramp()[..191]).unwrap().sndbuf_limited_us, None);
+    }
+
+    #[test]
+    fn marks_for_nothing_known_are_absent() {
+        let mut bytes = vec![0; 248];
+        bytes[76..80].copy_from_slice(&NO_SSTHRESH.to_ne_bytes());
+        bytes[148..152].copy_from_slice(&NO_MIN_RTT.to_ne_bytes());
+        let info = parse(&bytes).unwrap();
+        assert_eq!((info.ssthresh, info.min_rtt_us, info.delivery_rate), (None, None, None));
+        assert!(!info.app_limited);
+    }
+}

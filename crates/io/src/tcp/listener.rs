@@ -1,0 +1,120 @@
+//! Accepting connections.
+
+use super::settings::apply_or_fault;
+use super::{Settings, Stream};
+use crate::sys::{fault, open_for, plain, share_port};
+use seam::{Deed, Fault, Path};
+use socket2::{Protocol, SockAddr, Socket, Type};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+
+/// Connections that may wait to be accepted: as many as the system lets (Linux: `net.core.somaxconn`).
+const BACKLOG: i32 = 65_535;
+
+/// A nonblocking listening socket.
+#[derive(Debug)]
+pub struct Listener(Socket);
+
+impl Listener {
+    /// Whether several listeners may share one port here.
+    pub const CAN_SHARE: bool = cfg!(target_os = "linux");
+
+    /// Listens at `at`; `[::]` takes IPv4 as well (and is all of IPv4 where there is no IPv6). With `share`, several
+    /// listeners may do so at one port and the kernel spreads the connections over them (Linux only). Accepted sockets
+    /// inherit the settings, among them those that count from the first segment on.
+    ///
+    /// # Errors
+    /// When the address is taken or not ours, or an option is refused.
+    pub fn bind(at: SocketAddr, share: bool, settings: &Settings) -> Result<Self, Fault> {
+        let (socket, at) = open_for(at, Type::STREAM, Protocol::TCP).map_err(fault(Deed::Open))?;
+        // On Windows the option means something else: taking over a port that is in use.
+        if cfg!(unix) {
+            socket.set_reuse_address(true).map_err(fault(Deed::Open))?;
+        }
+        if share {
+            share_port(&socket).map_err(fault(Deed::Bind))?;
+        }
+        // A label is a sender's: accepted sockets have none to inherit.
+        let settings = &Settings { flow_label: None, ..settings.clone() };
+        apply_or_fault(&socket, settings, None)?;
+        socket.bind(&at.into()).map_err(fault(Deed::Bind))?;
+        socket.listen(BACKLOG).map_err(fault(Deed::Listen))?;
+        Ok(Listener(socket))
+    }
+
+    /// The next connection, or `None` when none is waiting.
+    ///
+    /// # Errors
+    /// When the kernel refuses, above all for want of descriptors or memory (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`):
+    /// the connection then keeps waiting, and so does readiness. Connections that failed while they waited are skipped.
+    pub fn accept(&self) -> Result<Option<(Stream, Path)>, Fault> {
+        loop {
+            let (socket, peer) = match accept(&self.0) {
+                Ok(accepted) => accepted,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(e) if failed_in_the_queue(&e) => continue,
+                Err(e) => return Err(fault(Deed::Listen)(e)),
+            };
+            let stream = Stream::new(socket);
+            // A peer without an address, or a socket without one of its own, is gone already.
+            if let (Some(peer), Ok(local)) = (peer.as_socket(), stream.local()) {
+                return Ok(Some((stream, Path { peer: plain(peer), local })));
+            }
+        }
+    }
+
+    /// Where it listens; `[::]` stands for both families.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn local(&self) -> Result<SocketAddr, Fault> {
+        let address = self.0.local_addr().map_err(fault(Deed::Listen))?;
+        address.as_socket().ok_or(Fault { deed: Deed::Listen, errno: crate::sys::UNSUPPORTED })
+    }
+}
+
+fn accept(socket: &Socket) -> io::Result<(Socket, SockAddr)> {
+    #[cfg(target_os = "linux")]
+    return socket.accept4(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let (accepted, peer) = socket.accept()?;
+        accepted.set_nonblocking(true)?;
+        Ok((accepted, peer))
+    }
+}
+
+/// Errors of the connection rather than of the listener: each takes that connection off the queue (accept(2)).
+fn failed_in_the_queue(error: &io::Error) -> bool {
+    #[cfg(target_os = "linux")]
+    if matches!(
+        error.raw_os_error(),
+        Some(
+            libc::EPROTO
+                | libc::ENOPROTOOPT
+                | libc::ENETDOWN
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::EHOSTUNREACH
+                | libc::ENONET
+                | libc::EPERM
+        )
+    ) {
+        return true;
+    }
+    matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
+}
+
+#[cfg(unix)]
+impl std::os::fd::AsFd for Listener {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(windows)]
+impl std::os::windows::io::AsSocket for Listener {
+    fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
+        self.0.as_socket()
+    }
+}

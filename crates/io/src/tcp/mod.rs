@@ -1,0 +1,16 @@
+//! TCP sockets: listening, connecting, options, what the kernel knows about a connection, and the seam's `Net`.
+
+#[cfg(any(target_os = "linux", test))]
+mod info;
+mod listener;
+mod net;
+mod settings;
+mod stream;
+
+pub use listener::Listener;
+pub use net::TcpNet;
+pub use settings::{Effective, Refusal, Settings};
+pub use stream::Stream;
+
+#[cfg(test)]
+mod tests;

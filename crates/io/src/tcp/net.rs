@@ -1,0 +1,144 @@
+//! The seam's `Net` over a TCP socket: no allocation, no lock, one system call a send or receive.
+
+use crate::Clock;
+use crate::sys::errno;
+use metrics::Mono;
+use seam::{Batch, Burst, Deed, Fault, Got, Net, Read, Wrote};
+use socket2::Socket;
+use std::io::{self, ErrorKind, IoSlice, Read as _};
+
+/// Pieces gathered into one system call.
+const PIECES: usize = 64;
+
+/// A closed connection is an error here, not a signal.
+#[cfg(target_os = "linux")]
+const SEND_FLAGS: i32 = libc::MSG_NOSIGNAL;
+#[cfg(not(target_os = "linux"))]
+const SEND_FLAGS: i32 = 0;
+
+/// A connection, a worker's receive buffer and its clock.
+#[derive(Debug)]
+pub struct TcpNet<'a> {
+    socket: &'a Socket,
+    buffer: &'a mut [u8],
+    clock: &'a Clock,
+}
+
+impl<'a> TcpNet<'a> {
+    pub(super) fn new(socket: &'a Socket, buffer: &'a mut [u8], clock: &'a Clock) -> Self {
+        TcpNet { socket, buffer, clock }
+    }
+
+    fn look(&mut self, n: usize) -> Got<'_> {
+        let n = n.min(self.buffer.len());
+        if n == 0 {
+            return Got::Nothing;
+        }
+        let mut socket = self.socket;
+        loop {
+            match socket.read(&mut self.buffer[..n]) {
+                Ok(0) => return Got::Fin,
+                Ok(len) => return Got::Batch(Batch::stream(&self.buffer[..len])),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return refused(&e),
+            }
+        }
+    }
+
+    /// Drops bytes in the kernel.
+    #[cfg(target_os = "linux")]
+    fn skip(&mut self, n: usize) -> Got<'_> {
+        use std::os::fd::AsFd as _;
+        loop {
+            match crate::sys::linux::recv_drop(self.socket.as_fd(), n) {
+                Ok(0) => return Got::Fin,
+                Ok(len) => return Got::Batch(Batch::skipped(len)),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return refused(&e),
+            }
+        }
+    }
+
+    /// Reads bytes and forgets them, until there are no more or enough.
+    #[cfg(not(target_os = "linux"))]
+    fn skip(&mut self, n: usize) -> Got<'_> {
+        let mut skipped = 0;
+        while skipped < n {
+            match self.look(n - skipped) {
+                Got::Batch(batch) => skipped += batch.len,
+                _ if skipped > 0 => break,
+                Got::Nothing => return Got::Nothing,
+                Got::Fin => return Got::Fin,
+                Got::Fault(fault) => return Got::Fault(fault),
+            }
+        }
+        Got::Batch(Batch::skipped(skipped))
+    }
+}
+
+impl Net for TcpNet<'_> {
+    /// All pieces are offered to the kernel, 64 a call: fewer bytes accepted than offered means that the socket is full
+    /// (or has failed, and says so), never that there were many pieces.
+    fn send(&mut self, burst: &Burst<'_>) -> Wrote {
+        let mut slices = burst.slices().filter(|slice| !slice.is_empty());
+        let mut wrote = Wrote::default();
+        loop {
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let (mut count, mut offered) = (0, 0);
+            for (piece, slice) in pieces.iter_mut().zip(&mut slices) {
+                *piece = IoSlice::new(slice);
+                count += 1;
+                offered += slice.len();
+            }
+            if count == 0 {
+                return wrote;
+            }
+            match push(self.socket, &pieces[..count]) {
+                Ok(n) => {
+                    wrote.bytes += n;
+                    if n < offered || count < PIECES {
+                        return wrote;
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return wrote,
+                Err(e) => {
+                    wrote.fault = Some(Fault { deed: Deed::Send, errno: errno(&e) });
+                    return wrote;
+                }
+            }
+        }
+    }
+
+    fn recv(&mut self, how: Read) -> Got<'_> {
+        match how {
+            Read::Pause => Got::Nothing,
+            Read::Look(n) => self.look(n.get() as usize),
+            Read::Skip(n) => self.skip(n.get() as usize),
+        }
+    }
+
+    fn now(&mut self) -> Mono {
+        self.clock.now()
+    }
+}
+
+/// One send call.
+fn push(socket: &Socket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    loop {
+        let result = match pieces {
+            [one] => socket.send_with_flags(one, SEND_FLAGS),
+            many => socket.send_vectored_with_flags(many, SEND_FLAGS),
+        };
+        match result {
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+fn refused(error: &io::Error) -> Got<'static> {
+    if error.kind() == ErrorKind::WouldBlock {
+        return Got::Nothing;
+    }
+    Got::Fault(Fault { deed: Deed::Receive, errno: errno(error) })
+}

@@ -1,0 +1,333 @@
+//! Socket options: what is asked for, what the kernel made of it.
+
+use crate::sys;
+use seam::{Deed, Fault};
+use socket2::{Protocol, Socket, TcpKeepalive, Type};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Options of a TCP socket; `None` leaves the system's default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Send buffer, bytes as asked for (Linux doubles it, and limits it to `net.core.wmem_max`).
+    pub sndbuf: Option<u32>,
+    /// Receive buffer, bytes as asked for (Linux doubles it, and limits it to `net.core.rmem_max`).
+    pub rcvbuf: Option<u32>,
+    /// Send small segments at once instead of gathering them (Nagle off).
+    pub nodelay: bool,
+    /// Largest segment, bytes.
+    pub mss: Option<u32>,
+    /// Congestion control algorithm, by the kernel's name. Linux.
+    pub congestion: Option<String>,
+    /// Differentiated services code point, 0 to 63.
+    pub dscp: Option<u8>,
+    /// Time to live, or hop limit; 1 to 255.
+    pub ttl: Option<u8>,
+    /// IPv6 flow label, 20 bits; only when connecting. Linux.
+    pub flow_label: Option<u32>,
+    /// Idle time before, and interval between, keep-alive probes; whole seconds, at least one.
+    pub keepalive: Option<Duration>,
+    /// Network interface to be bound to, by name. Linux.
+    pub device: Option<String>,
+    /// How long data may stay unacknowledged before the connection is given up; milliseconds. Linux.
+    pub user_timeout: Option<Duration>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            sndbuf: None,
+            rcvbuf: None,
+            nodelay: true,
+            mss: None,
+            congestion: None,
+            dscp: None,
+            ttl: None,
+            flow_label: None,
+            keepalive: None,
+            device: None,
+            user_timeout: None,
+        }
+    }
+}
+
+/// An option that the system refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The option's name in [`Settings`].
+    pub option: &'static str,
+    /// The system's error number.
+    pub errno: i32,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.option, io::Error::from_raw_os_error(self.errno))
+    }
+}
+
+/// What `getsockopt` says of a socket; `None` where the system does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effective {
+    /// Send buffer, bytes as the system counts them (Linux: twice what was asked for).
+    pub sndbuf: Option<u32>,
+    /// Receive buffer, bytes as the system counts them (Linux: twice what was asked for).
+    pub rcvbuf: Option<u32>,
+    /// Nagle's algorithm is off.
+    pub nodelay: Option<bool>,
+    /// Largest segment, bytes.
+    pub mss: Option<u32>,
+    /// Congestion control algorithm.
+    pub congestion: Option<String>,
+    /// Traffic class octet: DSCP and ECN.
+    pub tos: Option<u8>,
+    /// Time to live, or hop limit.
+    pub ttl: Option<u8>,
+}
+
+impl Settings {
+    /// Tries the options on a throw-away socket of the family of `to`, so that a refusal can be told by name before
+    /// anything is opened. The flow label is leased for `to`, too.
+    ///
+    /// # Errors
+    /// The first option refused; `option` is `"socket"` when there is not even a socket to be had.
+    pub fn check(&self, to: SocketAddr) -> Result<(), Refusal> {
+        let (socket, to) = sys::open_for(to, Type::STREAM, Protocol::TCP)
+            .map_err(|e| Refusal { option: "socket", errno: sys::errno(&e) })?;
+        let mut to = to;
+        apply(&socket, self, Some(&mut to)).map_or(Ok(()), Err)
+    }
+}
+
+/// Sets what is asked for, all of it even when something is refused; the first refusal. With `to`, the socket is about
+/// to connect there, which a flow label needs to know and to change.
+pub(super) fn apply(socket: &Socket, want: &Settings, to: Option<&mut SocketAddr>) -> Option<Refusal> {
+    let mut first = None;
+    let mut note = |option: &'static str, result: io::Result<()>| {
+        if let Err(e) = result {
+            first.get_or_insert(Refusal { option, errno: sys::errno(&e) });
+        }
+    };
+    if let Some(device) = &want.device {
+        note("device", set_device(socket, device));
+    }
+    if let Some(bytes) = want.sndbuf {
+        note("sndbuf", socket.set_send_buffer_size(bytes as usize));
+    }
+    if let Some(bytes) = want.rcvbuf {
+        note("rcvbuf", socket.set_recv_buffer_size(bytes as usize));
+    }
+    // A fresh socket has Nagle's algorithm on; an accepted one what its listener had.
+    if want.nodelay || to.is_none() {
+        note("nodelay", socket.set_tcp_nodelay(want.nodelay));
+    }
+    if let Some(bytes) = want.mss {
+        note("mss", set_mss(socket, bytes));
+    }
+    if let Some(name) = &want.congestion {
+        note("congestion", set_congestion(socket, name));
+    }
+    if let Some(time) = want.keepalive {
+        let time = time.max(Duration::from_secs(1));
+        note("keepalive", socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(time).with_interval(time)));
+    }
+    if let Some(time) = want.user_timeout {
+        note("user_timeout", set_user_timeout(socket, time));
+    }
+    if want.dscp.is_some() || want.ttl.is_some() {
+        let v6 = is_v6(socket);
+        if let Some(dscp) = want.dscp {
+            note("dscp", set_tos(socket, v6, dscp));
+        }
+        if let Some(ttl) = want.ttl {
+            note("ttl", set_ttl(socket, v6, ttl));
+        }
+    }
+    if let Some(label) = want.flow_label {
+        note("flow_label", to.map_or_else(|| Err(sys::unsupported()), |to| lease_label(socket, label, to)));
+    }
+    first
+}
+
+/// As [`apply`], as a fault.
+pub(super) fn apply_or_fault(
+    socket: &Socket,
+    want: &Settings,
+    to: Option<&mut SocketAddr>,
+) -> Result<(), Fault> {
+    match apply(socket, want, to) {
+        None => Ok(()),
+        Some(refusal) => Err(Fault { deed: Deed::Open, errno: refusal.errno }),
+    }
+}
+
+/// What the system says of a socket.
+pub(super) fn effective(socket: &Socket) -> Effective {
+    let v6 = is_v6(socket);
+    let size = |result: io::Result<usize>| result.ok().and_then(|n| u32::try_from(n).ok());
+    let octet = |result: io::Result<u32>| result.ok().and_then(|n| u8::try_from(n).ok());
+    Effective {
+        sndbuf: size(socket.send_buffer_size()),
+        rcvbuf: size(socket.recv_buffer_size()),
+        nodelay: socket.tcp_nodelay().ok(),
+        mss: mss(socket),
+        congestion: congestion(socket),
+        tos: octet(if v6 { tclass(socket) } else { socket.tos_v4() }),
+        ttl: octet(if v6 { socket.unicast_hops_v6() } else { socket.ttl_v4() }),
+    }
+}
+
+/// Whether the socket speaks IPv6 to its peer: an IPv6 socket does not when its peer is IPv4 in disguise.
+fn is_v6(socket: &Socket) -> bool {
+    let address = socket.peer_addr().or_else(|_| socket.local_addr());
+    address.ok().and_then(|a| a.as_socket()).is_some_and(|a| sys::plain(a).is_ipv6())
+}
+
+fn set_tos(socket: &Socket, v6: bool, dscp: u8) -> io::Result<()> {
+    if dscp > 63 {
+        return Err(invalid());
+    }
+    let tos = u32::from(dscp) << 2;
+    if !v6 {
+        return socket.set_tos_v4(tos);
+    }
+    // For the IPv4 peers of a dual-stack listener; refused where there can be none.
+    let _ = socket.set_tos_v4(tos);
+    set_tclass(socket, tos)
+}
+
+fn set_ttl(socket: &Socket, v6: bool, ttl: u8) -> io::Result<()> {
+    if ttl == 0 {
+        return Err(invalid());
+    }
+    if !v6 {
+        return socket.set_ttl_v4(ttl.into());
+    }
+    let _ = socket.set_ttl_v4(ttl.into());
+    socket.set_unicast_hops_v6(ttl.into())
+}
+
+/// "Invalid argument", by the system's number, so that it survives in a fault.
+fn invalid() -> io::Error {
+    io::Error::from_raw_os_error(if cfg!(windows) { 10_022 } else { 22 })
+}
+
+#[cfg(unix)]
+fn set_tclass(socket: &Socket, tos: u32) -> io::Result<()> {
+    socket.set_tclass_v6(tos)
+}
+
+#[cfg(unix)]
+fn tclass(socket: &Socket) -> io::Result<u32> {
+    socket.tclass_v6()
+}
+
+#[cfg(not(unix))]
+fn set_tclass(_: &Socket, _: u32) -> io::Result<()> {
+    Err(sys::unsupported())
+}
+
+#[cfg(not(unix))]
+fn tclass(_: &Socket) -> io::Result<u32> {
+    Err(sys::unsupported())
+}
+
+#[cfg(unix)]
+fn set_mss(socket: &Socket, bytes: u32) -> io::Result<()> {
+    socket.set_tcp_mss(bytes)
+}
+
+#[cfg(unix)]
+fn mss(socket: &Socket) -> Option<u32> {
+    socket.tcp_mss().ok()
+}
+
+#[cfg(not(unix))]
+fn set_mss(_: &Socket, _: u32) -> io::Result<()> {
+    Err(sys::unsupported())
+}
+
+#[cfg(not(unix))]
+fn mss(_: &Socket) -> Option<u32> {
+    None
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::{Duration, Socket, SocketAddr, invalid, io, sys};
+    use std::os::fd::AsFd as _;
+
+    pub(super) fn set_device(socket: &Socket, name: &str) -> io::Result<()> {
+        socket.bind_device(Some(name.as_bytes()))
+    }
+
+    pub(super) fn set_congestion(socket: &Socket, name: &str) -> io::Result<()> {
+        socket.set_tcp_congestion(name.as_bytes())
+    }
+
+    pub(super) fn congestion(socket: &Socket) -> Option<String> {
+        let name = socket.tcp_congestion().ok()?;
+        let text = name.split(|&byte| byte == 0).next()?;
+        String::from_utf8(text.to_vec()).ok()
+    }
+
+    pub(super) fn set_user_timeout(socket: &Socket, time: Duration) -> io::Result<()> {
+        socket.set_tcp_user_timeout(Some(time))
+    }
+
+    /// Leases a flow label towards `to`, sharing it with whoever else asks for it, and puts it into `to`, from where
+    /// connecting takes it (`struct in6_flowlabel_req` of linux/in6.h).
+    pub(super) fn lease_label(socket: &Socket, label: u32, to: &mut SocketAddr) -> io::Result<()> {
+        const ACTION_GET: u8 = 0;
+        const SHARE_ANY: u8 = 255;
+        const CREATE: u16 = 1;
+        let SocketAddr::V6(to) = to else { return Err(sys::unsupported()) };
+        if label == 0 || label > 0xf_ffff {
+            return Err(invalid());
+        }
+        let mut request = [0; 32];
+        request[..16].copy_from_slice(&to.ip().octets());
+        request[16..20].copy_from_slice(&label.to_be_bytes());
+        request[20] = ACTION_GET;
+        request[21] = SHARE_ANY;
+        request[22..24].copy_from_slice(&CREATE.to_ne_bytes());
+        sys::linux::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_FLOWLABEL_MGR, &request)?;
+        let on = 1_i32.to_ne_bytes();
+        sys::linux::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_FLOWINFO_SEND, &on)?;
+        to.set_flowinfo(label.to_be());
+        Ok(())
+    }
+}
+
+#[cfg(target_os = "linux")]
+use linux::{congestion, lease_label, set_congestion, set_device, set_user_timeout};
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    use super::{Duration, Socket, SocketAddr, io, sys};
+
+    pub(super) fn set_device(_: &Socket, _: &str) -> io::Result<()> {
+        Err(sys::unsupported())
+    }
+
+    pub(super) fn set_congestion(_: &Socket, _: &str) -> io::Result<()> {
+        Err(sys::unsupported())
+    }
+
+    pub(super) fn congestion(_: &Socket) -> Option<String> {
+        None
+    }
+
+    pub(super) fn set_user_timeout(_: &Socket, _: Duration) -> io::Result<()> {
+        Err(sys::unsupported())
+    }
+
+    pub(super) fn lease_label(_: &Socket, _: u32, _: &mut SocketAddr) -> io::Result<()> {
+        Err(sys::unsupported())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+use elsewhere::{congestion, lease_label, set_congestion, set_device, set_user_timeout};

@@ -1,0 +1,173 @@
+//! A connection.
+
+use super::settings::{apply_or_fault, effective};
+use super::{Effective, Settings, TcpNet};
+use crate::Clock;
+use crate::sys::{self, fault, in_progress, plain};
+use metrics::TcpInfo;
+use seam::{Deed, Fault, Path, Target};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
+
+/// A nonblocking TCP socket that is connected or about to be. Dropping it closes it in order.
+#[derive(Debug)]
+pub struct Stream(Socket);
+
+impl Stream {
+    pub(super) fn new(socket: Socket) -> Self {
+        Stream(socket)
+    }
+
+    /// Starts to connect, with all settings made before; `true` when the connection is up already. From an address
+    /// without a port the port is chosen when the peer is known, so that one local address has 28 000 ports per peer.
+    ///
+    /// # Errors
+    /// When an option is refused, our address cannot be had, or connecting fails at once.
+    pub fn connect(to: &Target, settings: &Settings) -> Result<(Stream, bool), Fault> {
+        let mut peer = to.to;
+        let socket =
+            sys::open(Domain::for_address(peer), Type::STREAM, Protocol::TCP).map_err(fault(Deed::Open))?;
+        apply_or_fault(&socket, settings, Some(&mut peer))?;
+        if let Some(from) = to.from {
+            bind(&socket, from)?;
+        }
+        match socket.connect(&peer.into()) {
+            Ok(()) => Ok((Stream(socket), true)),
+            Err(e) if in_progress(&e) || e.kind() == io::ErrorKind::Interrupted => {
+                Ok((Stream(socket), false))
+            }
+            Err(e) => Err(fault(Deed::Connect)(e)),
+        }
+    }
+
+    /// Whether connecting has succeeded, to be asked when the socket has become writable; `None` while it is under way.
+    ///
+    /// # Errors
+    /// Why it failed.
+    pub fn connected(&self) -> Result<Option<Path>, Fault> {
+        match self.0.take_error() {
+            Ok(None) => {}
+            Ok(Some(e)) | Err(e) => return Err(fault(Deed::Connect)(e)),
+        }
+        match self.path() {
+            Ok(path) => Ok(Some(path)),
+            // No peer and no error left: under way, or failed with an error that was told before.
+            Err(not_connected) if self.closed() => Err(not_connected),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Sets options on a socket that was accepted: all of them, even when one is refused.
+    ///
+    /// # Errors
+    /// The first refusal. A flow label is always refused: a connection has it from its beginning or never.
+    pub fn apply(&self, settings: &Settings) -> Result<(), Fault> {
+        apply_or_fault(&self.0, settings, None)
+    }
+
+    /// What the system made of the settings.
+    #[must_use]
+    pub fn effective(&self) -> Effective {
+        effective(&self.0)
+    }
+
+    /// What the kernel knows about the connection (Linux).
+    #[must_use]
+    pub fn info(&self) -> Option<TcpInfo> {
+        #[cfg(target_os = "linux")]
+        {
+            let mut bytes = [0; super::info::ROOM];
+            super::info::parse(self.raw_info(&mut bytes)?)
+        }
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
+    /// Both ends' addresses; IPv4 is shown as IPv4 on a dual-stack socket, too.
+    ///
+    /// # Errors
+    /// When it is not connected (any more).
+    pub fn path(&self) -> Result<Path, Fault> {
+        let peer = self.0.peer_addr().and_then(address).map_err(fault(Deed::Connect))?;
+        Ok(Path { peer, local: self.local()? })
+    }
+
+    pub(super) fn local(&self) -> Result<SocketAddr, Fault> {
+        self.0.local_addr().and_then(address).map_err(fault(Deed::Connect))
+    }
+
+    /// Ends our direction (FIN after what is queued); reading goes on.
+    pub fn half_close(&self) {
+        // Fails only when there is no connection any more, which reading will tell.
+        let _ = self.0.shutdown(Shutdown::Write);
+    }
+
+    /// Ends the connection at once (RST), dropping what is queued.
+    pub fn abort(self) {
+        // Should the option be refused, the socket is still closed.
+        let _ = self.0.set_linger(Some(Duration::ZERO));
+    }
+
+    /// The connection as the seam's `Net`, for one turn or many. No receive is longer than `buffer`.
+    pub fn net<'a>(&'a self, buffer: &'a mut [u8], clock: &'a Clock) -> TcpNet<'a> {
+        TcpNet::new(&self.0, buffer, clock)
+    }
+
+    /// Whether the kernel has given the connection up; not known (`false`) outside Linux.
+    fn closed(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            let mut bytes = [0; 8];
+            let state = self.raw_info(&mut bytes).and_then(super::info::state);
+            state == Some(super::info::CLOSED)
+        }
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
+    #[cfg(target_os = "linux")]
+    fn raw_info<'a>(&self, bytes: &'a mut [u8]) -> Option<&'a [u8]> {
+        use std::os::fd::AsFd as _;
+        let n = sys::linux::get_option(self.0.as_fd(), libc::SOL_TCP, libc::TCP_INFO, bytes).ok()?;
+        bytes.get(..n)
+    }
+}
+
+/// Binds before connecting.
+fn bind(socket: &Socket, from: SocketAddr) -> Result<(), Fault> {
+    if from.port() != 0 {
+        // Lets a port be used again while its last connection lingers, and for several peers at once.
+        if cfg!(unix) {
+            socket.set_reuse_address(true).map_err(fault(Deed::Open))?;
+        }
+    } else {
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsFd as _;
+            let on = 1_i32.to_ne_bytes();
+            // Linux before 4.2 does not know it, and then takes the port now.
+            let _ = sys::linux::set_option(socket.as_fd(), libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on);
+        }
+    }
+    socket.bind(&from.into()).map_err(fault(Deed::Bind))
+}
+
+fn address(address: SockAddr) -> io::Result<SocketAddr> {
+    address.as_socket().map(plain).ok_or_else(sys::unsupported)
+}
+
+#[cfg(unix)]
+impl std::os::fd::AsFd for Stream {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(windows)]
+impl std::os::windows::io::AsSocket for Stream {
+    fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
+        self.0.as_socket()
+    }
+}

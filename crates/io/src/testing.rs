@@ -1,0 +1,90 @@
+//! Helpers of the tests: loopback connections and bounded waiting.
+
+use crate::reactor::Watchable;
+use crate::{Clock, Listener, Reactor, Settings, Stream};
+use metrics::SECOND;
+use seam::{Got, Net as _, Path, Read, Target};
+use std::net::SocketAddr;
+
+/// Nothing on loopback takes this long, whatever else the machine does.
+const PATIENCE: u64 = 20 * SECOND;
+
+/// Whether IPv6 loopback works; says so when it does not.
+pub(crate) fn has_ipv6() -> bool {
+    let works = std::net::UdpSocket::bind("[::1]:0").is_ok();
+    if !works {
+        println!("skipped: no IPv6 loopback");
+    }
+    works
+}
+
+/// Waits until `what` is readable.
+pub(crate) fn readable(what: &impl Watchable) {
+    until(what, |ready| ready.readable);
+}
+
+/// Waits until `what` is writable.
+pub(crate) fn writable(what: &impl Watchable) {
+    until(what, |ready| ready.writable);
+}
+
+fn until(what: &impl Watchable, enough: impl Fn(&crate::Ready) -> bool) {
+    let (mut reactor, clock, mut out) = (Reactor::new().unwrap(), Clock::new(), Vec::new());
+    let deadline = clock.now().plus(PATIENCE);
+    reactor.watch(what, 1).unwrap();
+    while !out.iter().any(&enough) {
+        assert!(clock.now() < deadline, "nothing happened");
+        reactor.rearm(what, 1, true, true).unwrap();
+        reactor.wait(Some(deadline), &clock, &mut out).unwrap();
+    }
+    reactor.forget(what).unwrap();
+}
+
+/// Accepts the next connection.
+pub(crate) fn accept(listener: &Listener) -> (Stream, Path) {
+    loop {
+        if let Some(accepted) = listener.accept().unwrap() {
+            return accepted;
+        }
+        readable(listener);
+    }
+}
+
+/// Connects, to the end.
+pub(crate) fn connect(to: &Target, settings: &Settings) -> (Stream, Path) {
+    let (stream, _) = Stream::connect(to, settings).unwrap();
+    loop {
+        if let Some(path) = stream.connected().unwrap() {
+            return (stream, path);
+        }
+        writable(&stream);
+    }
+}
+
+/// A connection over loopback: the connecting and the accepting end.
+pub(crate) fn pair(at: &str, settings: &Settings) -> (Stream, Stream) {
+    let listener = Listener::bind(at.parse().unwrap(), false, settings).unwrap();
+    let to = Target { to: listener.local().unwrap(), from: None };
+    let (near, near_path) = connect(&to, settings);
+    let (far, far_path) = accept(&listener);
+    assert_eq!((near_path.local, near_path.peer), (far_path.peer, far_path.local));
+    (near, far)
+}
+
+/// Any loopback port.
+pub(crate) fn here() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+/// What the next receive brings, waited for: its bytes' number and the bytes; `Ok(None)` for the end.
+pub(crate) fn receive(stream: &Stream, how: Read) -> Result<Option<(usize, Vec<u8>)>, seam::Fault> {
+    let (clock, mut buffer) = (Clock::new(), vec![0; 1 << 16]);
+    loop {
+        match stream.net(&mut buffer, &clock).recv(how) {
+            Got::Batch(batch) => return Ok(Some((batch.len, batch.bytes.to_vec()))),
+            Got::Fin => return Ok(None),
+            Got::Fault(fault) => return Err(fault),
+            Got::Nothing => readable(stream),
+        }
+    }
+}
