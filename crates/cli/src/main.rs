@@ -1,1 +1,87 @@
-fn main(){}
+//! The netcaliper binary: arguments to a plan, the plan to the engine, events to the reporters.
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stderr, reason = "messages to the user go to stderr")]
+
+mod args;
+mod demo;
+mod measure;
+mod outputs;
+mod plan;
+mod serve;
+mod values;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// How a command ended, for scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exit {
+    /// All went well.
+    Good,
+    /// Something failed: nothing could be measured, or connections ended in errors.
+    Failed,
+    /// The command line cannot be.
+    Usage,
+    /// The far end vanished: the result covers what was measured until then.
+    Partial,
+    /// Ended by SIGINT or SIGTERM; the result covers what was measured until then.
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(match exit {
+            Exit::Good => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Partial => 4,
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let command: Vec<String> = std::env::args().collect();
+    let done = match Cli::parse().command {
+        Command::Tcp(args) => measure::tcp(&args, command),
+        Command::Connect(args) => measure::connect(&args, command),
+        Command::Serve(args) => serve::serve(&args, command),
+        Command::Stop(args) => serve::stop(&args),
+        Command::Demo(args) => demo::demo(&args, command),
+        Command::Report(args) => measure::report(&args),
+    };
+    match done {
+        Ok(exit) => exit.into(),
+        Err(trouble) => {
+            eprintln!("netcaliper: {}", trouble.text);
+            trouble.exit.into()
+        }
+    }
+}
+
+/// Why a command could not do its work: one sentence, and the exit code.
+#[derive(Debug)]
+struct Trouble {
+    text: String,
+    exit: Exit,
+}
+
+impl Trouble {
+    fn usage(text: impl ToString) -> Self {
+        Trouble { text: text.to_string(), exit: Exit::Usage }
+    }
+
+    fn failed(text: impl ToString) -> Self {
+        Trouble { text: text.to_string(), exit: Exit::Failed }
+    }
+}
+
+impl From<engine::EngineError> for Trouble {
+    fn from(error: engine::EngineError) -> Self {
+        match error {
+            engine::EngineError::Setting(text) => Trouble::usage(text),
+            other => Trouble::failed(other),
+        }
+    }
+}

@@ -39,6 +39,12 @@ pub struct ClientConfig {
     pub records: bool,
 }
 
+/// A fresh identifier for a run.
+#[must_use]
+pub fn run_id() -> Uuid {
+    seam::Rng::new(io::clock::entropy()).uuid()
+}
+
 /// The addresses of `targets` (`name`, `name:port`, `[::1]:port`), each name with all of its addresses.
 ///
 /// # Errors
@@ -166,7 +172,7 @@ fn converse(
         listeners: Vec::new(),
         datagrams: Vec::new(),
         device: config.device.clone(),
-        buffer: phase.buffer.high as usize,
+        buffer: (phase.buffer.high as usize).max(SMALLEST_BUFFER),
         receive: receive_mode(phase.verify),
     };
     let probes = probe_all(&config.peers);
@@ -238,6 +244,9 @@ fn check_sockets(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError
         EngineError::Setting(format!("the system refuses the socket option {}: {refusal}", refusal.option))
     })
 }
+
+/// Shortest receive buffer of a worker, bytes: framing is read into it, too.
+const SMALLEST_BUFFER: usize = 4096;
 
 /// Descriptors that a process needs besides its connections.
 const OTHER_DESCRIPTORS: u64 = 128;

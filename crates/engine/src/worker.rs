@@ -113,6 +113,10 @@ pub(crate) struct Worker {
     shy: Vec<Key>,
     timers: BinaryHeap<Reverse<(Mono, Key)>>,
     watches: BTreeMap<Group, Watch>,
+    /// Groups whose openers make links.
+    opening: Vec<Group>,
+    /// When the next interval of any group ends, or earlier.
+    next_boundary: Mono,
     ended: Vec<ConnectionRecord>,
     looked: Mono,
     listening: bool,
@@ -138,6 +142,8 @@ impl Worker {
             shy: Vec::new(),
             timers: BinaryHeap::new(),
             watches: BTreeMap::new(),
+            opening: Vec::new(),
+            next_boundary: Mono(u64::MAX),
             ended: Vec::new(),
             looked: Mono(0),
             listening: true,
@@ -175,7 +181,10 @@ impl Worker {
     /// Everything once: commands, time, new links, ready links, the reactor.
     fn round(&mut self, events: &mut Vec<Ready>) {
         let now = self.clock.now();
-        self.boundaries(now);
+        if self.next_boundary <= now {
+            self.boundaries(now);
+        }
+        self.due_timers(now);
         self.open_links(now);
         let turns = self.ready.len();
         for _ in 0..turns {
@@ -187,7 +196,7 @@ impl Worker {
         }
         self.flush(false);
         let now = self.clock.now();
-        let busy = !self.ready.is_empty();
+        let busy = !self.ready.is_empty() || self.wants_links();
         if busy && now.since(self.looked) < LOOK_AFTER {
             if self.reactor.woken() {
                 self.commands();
@@ -211,7 +220,6 @@ impl Worker {
         for event in events.drain(..) {
             self.event(event);
         }
-        self.due_timers();
     }
 
     fn commands(&mut self) {
@@ -231,6 +239,10 @@ impl Worker {
         match command {
             Command::Group(mut watch) => {
                 watch.state.from = watch.start;
+                self.next_boundary = self.next_boundary.min(watch.boundary());
+                if watch.opener.is_some() && watch.group != Group::ALL {
+                    self.opening.push(watch.group);
+                }
                 self.watches.insert(watch.group, *watch);
             }
             Command::Stop(group) => self.stop(group),
@@ -272,6 +284,7 @@ impl Worker {
         self.cut(group);
         self.kill(group);
         let Some(watch) = self.watches.remove(&group) else { return };
+        self.opening.retain(|&g| g != group);
         if group == Group::ALL {
             self.listening = false;
             self.outfit.listeners.clear();
@@ -305,6 +318,8 @@ impl Worker {
                 watch.state.closed = true;
             }
         }
+        let open = self.watches.values().filter(|w| !w.state.closed);
+        self.next_boundary = open.map(Watch::boundary).min().unwrap_or(Mono(u64::MAX));
     }
 
     /// Cuts the last interval before its time; when nothing is open any more, at the last payload.
@@ -358,15 +373,17 @@ impl Worker {
 
     fn next_instant(&mut self) -> Option<Mono> {
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
-        let watches = self.watches.values().flat_map(|watch| {
-            let boundary = (!watch.state.closed).then(|| watch.boundary());
-            boundary.into_iter().chain(watch.state.ask_at)
-        });
-        watches.chain(timer).min()
+        let asks = self.opening.iter().filter_map(|group| self.watches.get(group)?.state.ask_at);
+        asks.chain(timer).chain([self.next_boundary]).min().filter(|at| *at < Mono(u64::MAX))
     }
 
-    fn due_timers(&mut self) {
-        let now = self.clock.now();
+    /// Whether an opener is to be asked at once.
+    fn wants_links(&self) -> bool {
+        let mut openers = self.opening.iter().filter_map(|group| self.watches.get(group));
+        openers.any(|w| !w.state.exhausted && w.state.ask_at.is_none())
+    }
+
+    fn due_timers(&mut self, now: Mono) {
         while let Some(&Reverse((at, key))) = self.timers.peek()
             && at <= now
         {
@@ -416,14 +433,12 @@ impl Worker {
 
     /// Asks the openers for new links.
     fn open_links(&mut self, now: Mono) {
-        let groups: Vec<Group> = self
-            .watches
-            .values()
-            .filter(|w| w.opener.is_some() && !w.state.exhausted && w.group != Group::ALL)
-            .filter(|w| w.state.ask_at.is_none_or(|at| at <= now))
-            .map(|w| w.group)
-            .collect();
-        for group in groups {
+        for i in 0..self.opening.len() {
+            let group = self.opening[i];
+            let Some(watch) = self.watches.get(&group) else { continue };
+            if watch.state.exhausted || watch.state.ask_at.is_some_and(|at| at > now) {
+                continue;
+            }
             for _ in 0..AT_ONCE {
                 if !self.open_one(group, now) {
                     break;

@@ -1,5 +1,10 @@
 //! How far to believe an outcome.
 
+mod figure;
+mod host;
+mod setting;
+
+use crate::{Begin, HostSnapshot, Point, Totals};
 use serde::{Deserialize, Serialize};
 
 /// A reason to doubt a figure, and what to do about it.
@@ -12,3 +17,107 @@ pub struct Doubt {
     /// One sentence: what to do.
     pub advice: String,
 }
+
+impl Doubt {
+    fn new(code: &str, text: String, advice: &str) -> Self {
+        Doubt { code: code.to_owned(), text, advice: advice.to_owned() }
+    }
+}
+
+/// A reason looked for: `None` when it does not apply or cannot be told from what is known.
+type Check = fn(&Case<'_>) -> Option<Doubt>;
+
+/// All reasons, the gravest first. A new one is a function and a line here.
+const CHECKS: &[Check] = &[
+    figure::unconfirmed,
+    figure::unfinished,
+    figure::verification_off,
+    host::loopback,
+    host::cpu_bound,
+    host::steal,
+    host::ephemeral_ports,
+    host::file_descriptors,
+    host::listen_drops,
+    host::softnet_drops,
+    host::late_pacing,
+    setting::other_sessions,
+    setting::server_reduced,
+    setting::buffer_shortfall,
+    setting::option_differs,
+    setting::window_limited,
+    setting::congestion_control,
+    host::placement,
+    figure::too_short,
+    figure::slow_start,
+    figure::unstable,
+    figure::few_connections,
+];
+
+/// The reasons to doubt the figures of `point`, a phase of the run that `begin` started; the gravest first.
+#[must_use]
+pub fn doubts_about(point: &Point, begin: &Begin) -> Vec<Doubt> {
+    let case = Case { point, begin };
+    CHECKS.iter().filter_map(|check| check(&case)).collect()
+}
+
+/// What a check looks at.
+struct Case<'a> {
+    point: &'a Point,
+    begin: &'a Begin,
+}
+
+/// One end, as named to the reader.
+struct End<'a> {
+    name: String,
+    totals: &'a Totals,
+}
+
+impl<'a> Case<'a> {
+    /// Whether a server recorded this: it hears nothing from its clients and has no plan of its own.
+    fn serving(&self) -> bool {
+        self.begin.verb == "serve"
+    }
+
+    /// Both ends' totals, ours first.
+    fn ends(&self) -> impl Iterator<Item = End<'a>> {
+        let near = End { name: "this host".to_owned(), totals: &self.point.near };
+        let far = self.point.far.iter().map(|t| End { name: format!("server {}", t.who), totals: t });
+        std::iter::once(near).chain(far)
+    }
+
+    /// Those that sent payload.
+    fn senders(&self) -> impl Iterator<Item = End<'a>> {
+        self.ends().filter(|end| end.totals.traffic.tx_bytes > 0)
+    }
+
+    /// Both ends' hosts with their placement and number of workers, ours first.
+    fn hosts(&self) -> impl Iterator<Item = (String, &'a HostSnapshot, &'a str, u32)> {
+        let begin = self.begin;
+        let near = ("this host".to_owned(), &begin.host, begin.placement.as_str(), begin.workers);
+        let far = self
+            .point
+            .sessions
+            .iter()
+            .map(|s| (format!("server {}", s.address), &s.host, s.placement.as_str(), s.workers));
+        std::iter::once(near).chain(far)
+    }
+
+    /// What `of` says about the ends it applies to, joined into one clause; `None` when it applies to none.
+    fn each_end(&self, of: impl Fn(&End<'a>) -> Option<String>) -> Option<String> {
+        join(self.ends().filter_map(|end| of(&end)))
+    }
+}
+
+/// The clauses separated by semicolons; `None` when there are none.
+fn join(clauses: impl Iterator<Item = String>) -> Option<String> {
+    let all: Vec<String> = clauses.collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// A share as `43 %`.
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,11 @@ pub enum Event {
     },
     /// A server has accepted the phase.
     Session(Box<SessionInfo>),
+    /// Payload may flow: the times of the phase's intervals and connections count from here.
+    Start {
+        /// Wall clock at that moment.
+        at: Wall,
+    },
     /// An interval is over.
     Interval(Box<Interval>),
     /// A connection has ended.
@@ -213,9 +218,9 @@ fn rate(bytes: u64, ns: u64) -> f64 {
 pub struct Interval {
     /// Number, from 0.
     pub index: u32,
-    /// Start and end, ns since the run's start.
+    /// Start, ns since the phase's start.
     pub start_ns: u64,
-    /// End, ns since the run's start.
+    /// End, ns since the phase's start.
     pub end_ns: u64,
     /// Whether it lies in the omitted start.
     pub omitted: bool,
@@ -260,7 +265,7 @@ pub struct ConnectionRecord {
     pub local: Option<SocketAddr>,
     /// The peer's address.
     pub remote: SocketAddr,
-    /// When it ended, ns since the run's start.
+    /// When it ended, ns since the phase's start.
     pub ended_ns: u64,
     /// Payload bytes sent.
     pub tx_bytes: u64,

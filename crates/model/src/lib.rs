@@ -5,20 +5,25 @@
 //! far the outcome can be believed.
 #![forbid(unsafe_code)]
 
+mod builder;
 pub mod churn;
 mod doubt;
 mod event;
+mod figures;
 mod host;
+mod method;
 mod outcome;
 mod pace;
 mod phase;
 
-pub use doubt::Doubt;
+pub use builder::Builder;
+pub use doubt::{Doubt, doubts_about};
 pub use event::{
     Accepted, Begin, CauseCount, Change, ConnectionRecord, Effective, Event, Interval, Level, Sample,
     SessionInfo, Totals, Traffic,
 };
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
+pub use method::{Axis, AxisName, Method, Step, SweepError};
 pub use outcome::{Direction, Outcome, Point, SCHEMA, Status, SweepRow};
 pub use pace::Pace;
 pub use phase::{

@@ -1,7 +1,7 @@
 //! What a run found: the document that reports print, files keep and `schema/outcome.v1.json` describes.
 
 use crate::{Begin, ConnectionRecord, Doubt, Interval, Phase, SessionInfo, Totals};
-use metrics::Spread;
+use metrics::{Spread, Wall};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -76,6 +76,9 @@ pub struct Point {
     pub status: Status,
     /// Why, when not as planned.
     pub reason: Option<String>,
+    /// Wall clock when payload might flow, ns since the epoch; the times of its intervals and connections count from
+    /// there.
+    pub started: Option<Wall>,
     /// The servers.
     pub sessions: Vec<SessionInfo>,
     /// The intervals.

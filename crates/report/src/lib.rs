@@ -1,1 +1,19 @@
-//! x
+//! Shows what a run found: console, CSV, JSON.
+//!
+//! Reporters are fed by events and outcomes and write to what they are given; they open no files, read no clock and
+//! know nothing of sockets. A live report and one from a file are the same code: [`read_run`] makes an outcome of a
+//! saved file, [`replay`] makes events of an outcome.
+#![forbid(unsafe_code)]
+
+mod console;
+mod csv;
+mod json;
+mod replay;
+mod summary;
+mod text;
+mod words;
+
+pub use console::{Console, Style};
+pub use csv::{ConnectionCsv, StatusCsv, write_sweep_csv};
+pub use json::{Journal, ReadError, read_run, write_outcome};
+pub use replay::replay;

@@ -1,7 +1,7 @@
 //! One send call's worth of bytes on the way out, one receive call's worth on the way in.
 
 use crate::Path;
-use metrics::Stamp;
+use metrics::{Mono, Stamp};
 
 /// Part of a [`Burst`].
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +131,9 @@ pub struct Batch<'a> {
     pub len: usize,
     /// Size of each datagram but the last (generic receive offload); equals `len` for one datagram and for streams.
     pub stride: usize,
-    /// When it arrived, if better known than by the worker's clock.
+    /// When the receive call returned.
+    pub at: Mono,
+    /// When it arrived, if better known than that.
     pub stamp: Option<Stamp>,
     /// Datagrams: where from, and to which local address.
     pub from: Option<Path>,
@@ -146,19 +148,20 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Bytes of a stream.
+    /// Bytes of a stream, received at `at`.
     #[must_use]
-    pub fn stream(bytes: &'a [u8]) -> Self {
-        Batch { bytes, ..Batch::skipped(bytes.len()) }
+    pub fn stream(bytes: &'a [u8], at: Mono) -> Self {
+        Batch { bytes, ..Batch::skipped(bytes.len(), at) }
     }
 
-    /// `len` bytes of a stream that were dropped unseen.
+    /// `len` bytes of a stream that were dropped unseen at `at`.
     #[must_use]
-    pub fn skipped(len: usize) -> Self {
+    pub fn skipped(len: usize, at: Mono) -> Self {
         Batch {
             bytes: &[],
             len,
             stride: len,
+            at,
             stamp: None,
             from: None,
             tos: 0,
@@ -218,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_receive_run_splits_by_stride() {
-        let batch = Batch { stride: 3, ..Batch::stream(b"abcdefgh") };
+        let batch = Batch { stride: 3, ..Batch::stream(b"abcdefgh", Mono(1)) };
         assert_eq!(batch.datagrams().collect::<Vec<_>>(), [&b"abc"[..], b"def", b"gh"]);
     }
 }

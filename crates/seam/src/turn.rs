@@ -1,6 +1,6 @@
 //! The one order of calls between a flow and its socket, for the worker and the simulator alike.
 
-use crate::{Arena, Batch, Burst, Cause, Cx, Fault, Flow, News, Read, When, Wrote};
+use crate::{Arena, Batch, Burst, Cause, Cx, End, Fault, Flow, News, Read, When, Wrote};
 use metrics::Mono;
 
 /// What a receive call brought.
@@ -97,7 +97,7 @@ pub fn turn<N: Net>(
         want = flow.want();
     }
     if !(can.read || broken.is_some()) || want.read == Read::Pause {
-        return broken.map_or(Ok(done), |fault| Err(hang_up(flow, cx, fault)));
+        return broken.map_or(Ok(done), |fault| hang_up(flow, cx, fault, done));
     }
     let budget = match want.read {
         Read::Look(n) | Read::Skip(n) => n.get() as usize,
@@ -111,6 +111,7 @@ pub fn turn<N: Net>(
         Got::Batch(batch) => {
             done.got = batch.len;
             done.empty = batch.len < budget;
+            cx.now = batch.at;
             let mut reply = Burst::new(&mut desk.reply, desk.reply_room.min(batch.len));
             let taken = flow.take(cx, &batch, &mut reply);
             if !reply.is_empty() {
@@ -120,7 +121,7 @@ pub fn turn<N: Net>(
             taken
         }
         Got::Fin => flow.hear(cx, News::Fin),
-        Got::Fault(fault) => return Err(hang_up(flow, cx, fault)),
+        Got::Fault(fault) => return hang_up(flow, cx, fault, done),
     };
     if let Err(violation) = result {
         let mut burst = Burst::new(&mut desk.tx, desk.room);
@@ -132,15 +133,16 @@ pub fn turn<N: Net>(
     }
     // A broken link is read to its end, a turn at a time, before it is given up.
     match broken {
-        Some(fault) if done.got == 0 => Err(hang_up(flow, cx, fault)),
+        Some(fault) if done.got == 0 => hang_up(flow, cx, fault, done),
         _ => Ok(done),
     }
 }
 
-/// Tells the flow that the kernel gave the link up; the flow may know a better reason.
-fn hang_up(flow: &mut dyn Flow, cx: &mut Cx<'_>, fault: Fault) -> Cause {
-    match flow.hear(cx, News::Broken(fault)) {
-        Ok(()) => Cause::Fault(fault),
-        Err(violation) => Cause::Violation(violation),
+/// Tells the flow that the kernel gave the link up. The flow may know a better reason, or may have been done with it.
+fn hang_up(flow: &mut dyn Flow, cx: &mut Cx<'_>, fault: Fault, done: Turn) -> Result<Turn, Cause> {
+    flow.hear(cx, News::Broken(fault)).map_err(Cause::Violation)?;
+    match flow.want().end {
+        Some(End::Done { .. }) => Ok(done),
+        _ => Err(Cause::Fault(fault)),
     }
 }

@@ -38,7 +38,7 @@ impl<'a> TcpNet<'a> {
         loop {
             match socket.read(&mut self.buffer[..n]) {
                 Ok(0) => return Got::Fin,
-                Ok(len) => return Got::Batch(Batch::stream(&self.buffer[..len])),
+                Ok(len) => return Got::Batch(Batch::stream(&self.buffer[..len], self.clock.now())),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return refused(&e),
             }
@@ -52,7 +52,7 @@ impl<'a> TcpNet<'a> {
         loop {
             match crate::sys::linux::recv_drop(self.socket.as_fd(), n) {
                 Ok(0) => return Got::Fin,
-                Ok(len) => return Got::Batch(Batch::skipped(len)),
+                Ok(len) => return Got::Batch(Batch::skipped(len, self.clock.now())),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return refused(&e),
             }
@@ -72,7 +72,7 @@ impl<'a> TcpNet<'a> {
                 Got::Fault(fault) => return Got::Fault(fault),
             }
         }
-        Got::Batch(Batch::skipped(skipped))
+        Got::Batch(Batch::skipped(skipped, self.clock.now()))
     }
 }
 

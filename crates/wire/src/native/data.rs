@@ -14,12 +14,13 @@
 //! Rules:
 //! 1. Both ends know from the preamble how much each direction carries; `END` says how much it did. An end that is short
 //!    without the flag, or a count that differs from what arrived, is a data error.
-//! 2. The receiver compares every byte in place. On the first bad one it sends a flagged `VERDICT`, if it is not in the
-//!    middle of a span of its own, and aborts: both ends then count a data error.
+//! 2. The receiver compares every byte in place. On the first bad one it sends a flagged `VERDICT` and aborts: both ends
+//!    then count a data error. In the middle of a span of its own it can only abort, which the peer sees as a reset.
 //! 3. When the run ends, the sender finishes its span and sends a flagged `END`; a client that only receives sends `STOP`.
 //! 4. The server speaks last. The client has everything confirmed before it closes, so that its abort loses nothing, and
 //!    the server takes FIN and RST alike from then on.
 //! 5. Nothing moving for the stall time, while something should, is a network error.
+//! 6. A span is as long as about 50 ms take; with bursts, it is one send.
 
 use super::mark::{Kind, MARK, Mark};
 use super::preamble::{PREAMBLE, Preamble, Purpose};
@@ -79,7 +80,7 @@ impl Params {
             rate: phase.rate,
             burst: phase.burst,
             shutdown: phase.shutdown,
-            stall_ns: phase.stall_ns.max(4 * gap.max(pause)),
+            stall_ns: phase.stall_ns.max(gap.max(pause).saturating_mul(4)),
         }
     }
 }
@@ -148,16 +149,14 @@ impl Outbox {
     }
 
     fn put(&mut self, bytes: &[u8]) {
-        if self.is_empty() {
-            (self.from, self.to) = (0, 0);
-        }
-        let at = usize::from(self.to);
+        self.bytes.copy_within(usize::from(self.from)..usize::from(self.to), 0);
+        let at = self.waiting().len();
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-        self.to += bytes.len() as u8;
+        (self.from, self.to) = (0, (at + bytes.len()) as u8);
     }
 
     fn has_room(&self) -> bool {
-        self.is_empty() || usize::from(self.to) + MARK <= self.bytes.len()
+        self.waiting().len() + MARK <= self.bytes.len()
     }
 }
 
@@ -178,6 +177,8 @@ pub struct Data {
     /// DONE was sent (server) or received (client).
     done: bool,
     hung_up: bool,
+    /// The kernel refused a send: what is read now is only what came before.
+    broken: bool,
     moved: Mono,
 }
 
@@ -246,6 +247,7 @@ impl Data {
             stop_sent: false,
             done: false,
             hung_up: false,
+            broken: false,
             moved: Mono(0),
             params,
         }
@@ -333,7 +335,8 @@ impl Data {
     fn commit(&mut self, kind: Kind, now: Mono) -> Mark {
         match kind {
             Kind::Span => {
-                let length = self.tx.span_length.min(self.allowance() - self.tx.sent);
+                let length = if self.params.burst.is_some() { self.tx.size } else { self.tx.span_length };
+                let length = length.min(self.allowance() - self.tx.sent);
                 self.tx.span = length;
                 self.tx.span_since = now;
                 Mark::new(kind, length)
@@ -366,6 +369,14 @@ impl Data {
             _ => self.tx.span_length / 2,
         };
         self.tx.span_length = length.max(FIRST_SPAN).min(longest);
+        self.tx.hold = Mono(0);
+        if let Some(burst) = self.params.burst {
+            self.tx.burst = self.tx.burst.saturating_sub(1);
+            if self.tx.burst == 0 {
+                self.tx.burst = burst.count;
+                self.tx.hold = now.plus(burst.delay_ns);
+            }
+        }
     }
 
     fn payload_sent(&mut self, cx: &mut Cx<'_>, n: u64) {
@@ -378,14 +389,6 @@ impl Data {
             let late = cx.now.since(pace.due());
             pace.sent(n, cx.now);
             cx.rec.tally(self.params.group).late_ns.record(late);
-        }
-        self.tx.hold = Mono(0);
-        if let Some(burst) = self.params.burst {
-            self.tx.burst = self.tx.burst.saturating_sub(1);
-            if self.tx.burst == 0 {
-                self.tx.burst = burst.count;
-                self.tx.hold = cx.now.plus(burst.delay_ns);
-            }
         }
         if self.tx.span == 0 {
             self.span_over(cx.now);
@@ -408,16 +411,28 @@ impl Data {
         violation
     }
 
+    /// What 16 bytes are that should have been a mark: one that was damaged, or payload beyond the end.
+    fn no_mark(&self, bytes: &[u8; MARK]) -> Violation {
+        let (got, want) = (self.rx.got, self.rx.want);
+        let like = |mark: Mark| mark.encode(self.id).iter().zip(bytes).filter(|(a, b)| a != b).count() <= 2;
+        let expected =
+            [(Kind::End, want), (Kind::Verdict, self.tx.sent), (Kind::Done, 0), (Kind::Stop, 0)];
+        let complete = self.rx.ended || (want > 0 && got == want);
+        if complete && !expected.iter().any(|&(kind, value)| like(Mark::new(kind, value))) {
+            return Violation::TooMany { want };
+        }
+        Violation::BadFrame { offset: got }
+    }
+
     fn marked(&mut self, bytes: &[u8; MARK]) -> Result<(), Violation> {
         let (got, want) = (self.rx.got, self.rx.want);
         let Some(mark) = Mark::decode(bytes, self.id) else {
-            let complete = self.rx.ended || (want > 0 && got == want);
-            let what =
-                if complete { Violation::TooMany { want } } else { Violation::BadFrame { offset: got } };
+            let what = self.no_mark(bytes);
             return Err(self.damaged(got, what));
         };
         match mark.kind {
-            Kind::Span if self.rx.ended || mark.value > want - got || mark.value == 0 => {
+            Kind::Span if mark.value == 0 => Err(Violation::Malformed("an empty span")),
+            Kind::Span if self.rx.ended || mark.value > want - got => {
                 Err(self.damaged(got, Violation::TooMany { want }))
             }
             Kind::Span => {
@@ -520,6 +535,7 @@ impl Flow for Data {
     }
 
     fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        self.broken |= n.fault.is_some();
         if n.bytes == 0 {
             return;
         }
@@ -580,10 +596,15 @@ impl Flow for Data {
                     self.params.rate.map_or(FIRST_SPAN, |rate| (rate / 8 / 20).clamp(1, FIRST_SPAN));
                 Ok(())
             }
+            News::Fin if self.settled() && self.rx.mark_len > 0 => {
+                Err(Violation::TooMany { want: self.rx.want })
+            }
             News::Fin if self.settled() => {
                 self.hung_up = true;
                 Ok(())
             }
+            // The kernel tells of a reset once; after a send has learnt of it, reading only ends.
+            News::Fin if self.broken => Ok(()),
             News::Fin if self.rx.want > 0 && !self.rx.ended => {
                 let violation = Violation::TooFew { got: self.rx.got, want: self.rx.want };
                 Err(self.damaged(self.rx.got, violation))

@@ -1,1 +1,45 @@
-//! Virtual time.
+//! Virtual time: flows, openers and sessions run against each other without a socket or a clock, through the same
+//! [`seam::turn()`] as on a worker.
+//!
+//! - [`Pair`]: two flows over one connection, stream or datagrams.
+//! - [`Link`]: what the network does to one direction: delay, rate, loss, order, damage, cuts.
+//! - [`Quirks`]: what a real machine does that a tidy test would not: partial sends, reads of any size, sockets that are
+//!   full, threads that are late, a wall clock that steps.
+//!
+//! All chance comes from a seed; a failure repeats.
+//!
+//! ```
+//! use metrics::Group;
+//! use model::Phase;
+//! use std::sync::Arc;
+//! use wire::native::{Data, Grant, Grants, Params, Reception};
+//! use wire::sim::{Link, Pair, Quirks};
+//!
+//! let (token, transfer) = ([7; 16], 100_000);
+//! let params = Arc::new(Params::of(&Phase { transfer, ..Phase::default() }, Group(1)));
+//! let grants = Arc::new(Grants::new(None));
+//! grants.insert(token, Arc::new(Grant::new(Arc::clone(&params), 1, transfer, false)));
+//! let mut reception = Reception::new(grants, Arc::default(), 0, 1);
+//! let client = Data::client(params, token, uuid::Uuid::from_u128(7), 0, transfer, false);
+//!
+//! let mut pair = Pair::accepted(Box::new(client), &mut reception)
+//!     .seed(42)
+//!     .quirks(Quirks::one_byte_reads())
+//!     .both(Link::new().delay(20_000_000).loss(0.01));
+//! pair.run();
+//! assert!(pair.ends[0].completed() && pair.ends[1].completed());
+//! assert_eq!(pair.ends[1].counts.rx_bytes, transfer);
+//! ```
+#![allow(clippy::panic, clippy::expect_used, reason = "a test harness: a broken rule of the seam ends the test")]
+
+mod datagram;
+mod link;
+mod pair;
+mod pipe;
+mod side;
+mod stream;
+
+pub use datagram::Fate;
+pub use link::{At, Cut, Link};
+pub use pair::{End, Pair, START};
+pub use side::{Quirks, Side};

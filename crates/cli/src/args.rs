@@ -1,0 +1,444 @@
+//! The command line.
+
+use crate::values;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use model::Range;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// A measuring instrument for networks: goodput with every byte verified, connection reliability, connection rates.
+#[derive(Debug, Parser)]
+#[command(version, about, propagate_version = true, max_term_width = 110, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// How much data gets through over TCP, and does every byte arrive intact?
+    Tcp(Box<TcpArgs>),
+    /// How many connections can be established, how fast, and how many fail?
+    Connect(Box<ConnectArgs>),
+    /// Be the far end, for any number of clients at once.
+    Serve(Box<ServeArgs>),
+    /// Ask a server to end once its sessions are over.
+    Stop(StopArgs),
+    /// Measure this host against itself over loopback; nothing to set up.
+    Demo(DemoArgs),
+    /// Print a saved run again, in any format.
+    Report(ReportArgs),
+}
+
+/// Which server, and how to reach it.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Target")]
+pub(crate) struct TargetArgs {
+    /// Servers: names or addresses, with :PORT if it is not the default. Several, and names with several addresses, are
+    /// used round robin.
+    #[arg(required = true, value_name = "HOST")]
+    pub(crate) targets: Vec<String>,
+    /// Server port.
+    #[arg(short, long, default_value_t = wire::native::PORT)]
+    pub(crate) port: u16,
+    /// IPv4 only.
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub(crate) ipv4: bool,
+    /// IPv6 only.
+    #[arg(short = '6', long)]
+    pub(crate) ipv6: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
+/// The pre-shared key. It never stands on a command line, where other users could read it.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Security")]
+pub(crate) struct KeyArgs {
+    /// File with the pre-shared key; the variable NETCALIPER_PSK may hold the key itself instead.
+    #[arg(long, value_name = "FILE", env = "NETCALIPER_PSK_FILE")]
+    pub(crate) psk_file: Option<PathBuf>,
+}
+
+/// Which of our addresses, interfaces and cores are used.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "This host")]
+pub(crate) struct LocalArgs {
+    /// Local address to connect from; repeatable, used round robin.
+    #[arg(short = 'B', long = "bind", value_name = "ADDR")]
+    pub(crate) bind: Vec<IpAddr>,
+    /// Local ports to connect from, used round robin.
+    #[arg(long, value_name = "LOW-HIGH", value_parser = values::ports)]
+    pub(crate) local_port: Option<(u16, u16)>,
+    #[command(flatten)]
+    pub(crate) cores: CoreArgs,
+}
+
+/// Interface, cores and threads.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "This host")]
+pub(crate) struct CoreArgs {
+    /// Network interface to bind sockets to.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) bind_dev: Option<String>,
+    /// Cores for the worker threads, worker i on the i-th; without it the scheduler places them.
+    #[arg(long, value_name = "CORES", value_delimiter = ',')]
+    pub(crate) affinity: Vec<usize>,
+    /// Worker threads [default: one per core, but not more than connections].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: Option<u16>,
+}
+
+/// Socket options, for both ends.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Sockets (both ends)")]
+pub(crate) struct SocketArgs {
+    /// Send buffer (SO_SNDBUF) in bytes.
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
+    pub(crate) sndbuf: Option<u64>,
+    /// Receive buffer (SO_RCVBUF) in bytes.
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
+    pub(crate) rcvbuf: Option<u64>,
+    /// Both buffers at once.
+    #[arg(short = 'w', long, value_name = "BYTES", value_parser = values::bytes, conflicts_with_all = ["sndbuf", "rcvbuf"])]
+    pub(crate) window: Option<u64>,
+    /// Send small segments at once (TCP_NODELAY). On by default, because with paced congestion control it decides the
+    /// result, and because applications that care set it.
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = ["on", "off"])]
+    pub(crate) nodelay: String,
+    /// Largest segment (TCP_MAXSEG) in bytes.
+    #[arg(short = 'M', long, value_name = "BYTES")]
+    pub(crate) mss: Option<u32>,
+    /// Congestion control; the system's default otherwise.
+    #[arg(short = 'C', long, value_name = "NAME")]
+    pub(crate) congestion: Option<String>,
+    /// DSCP of our packets: 0 to 63 or a name such as ef, af41, cs1.
+    #[arg(long, value_parser = values::dscp)]
+    pub(crate) dscp: Option<u8>,
+    /// Time to live, or hop limit.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) ttl: Option<u8>,
+    /// IPv6 flow label of the client's packets.
+    #[arg(long, value_name = "LABEL", value_parser = values::label)]
+    pub(crate) flow_label: Option<u32>,
+    /// Keep-alive probes after so much silence.
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) keepalive: Option<u64>,
+}
+
+/// How long, how many, how to end.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Run")]
+pub(crate) struct RunArgs {
+    /// Concurrent connections.
+    #[arg(short = 'P', long, default_value_t = 8, value_name = "N")]
+    pub(crate) connections: u32,
+    /// Length of the run [default: 10s; 3s per point of a sweep; none with --iterations or --bytes].
+    #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) time: Option<u64>,
+    /// Lives of each connection: the run ends after connections × iterations.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) iterations: Option<u64>,
+    /// Start of the run that does not count, rounded up to whole intervals.
+    #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
+    pub(crate) omit: u64,
+    /// Length of an interval.
+    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
+    pub(crate) interval: u64,
+    /// How connections end: in order, by abort, or by a coin flip.
+    #[arg(long, value_enum, default_value_t = ShutdownArg::Graceful)]
+    pub(crate) shutdown: ShutdownArg,
+    /// Connections that may be connecting at once.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) throttle: u32,
+    /// How long a connect may take.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
+    pub(crate) connect_timeout: u64,
+    /// How long a connection may move nothing while it should, before it counts as a network error.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
+    pub(crate) stall_timeout: u64,
+    /// Run only when no other session runs on the server; wait for it in a queue.
+    #[arg(long)]
+    pub(crate) exclusive: bool,
+}
+
+/// Where results go. Every file is opened before the run starts; `-` is stdout.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// Print the outcome as one JSON document (schema/outcome.v1.json).
+    #[arg(short = 'J', long, conflicts_with = "jsonl")]
+    pub(crate) json: bool,
+    /// Print every event as a line of JSON, as it happens.
+    #[arg(long)]
+    pub(crate) jsonl: bool,
+    /// One CSV row per interval.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) status_csv: Option<PathBuf>,
+    /// One CSV row per connection.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) connection_csv: Option<PathBuf>,
+    /// Keep the run (all events, JSON lines) for `netcaliper report FILE`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+    /// Print the summary only, no interval lines.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// More detail in the summary.
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TcpArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
+    #[command(flatten)]
+    pub(crate) sockets: SocketArgs,
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// What is moved, in which direction, and how it is checked.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Data")]
+pub(crate) struct DataArgs {
+    /// Who sends.
+    #[arg(long, value_enum, default_value_t = PatternArg::Push)]
+    pub(crate) pattern: PatternArg,
+    /// The server sends: short for --pattern pull.
+    #[arg(short = 'R', long, conflicts_with_all = ["pattern", "bidir"])]
+    pub(crate) reverse: bool,
+    /// Both send at once: short for --pattern duplex.
+    #[arg(long, conflicts_with = "pattern")]
+    pub(crate) bidir: bool,
+    /// Bytes the client sends in its turn (pushpull).
+    #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = values::bytes)]
+    pub(crate) push_bytes: u64,
+    /// Bytes the server sends in its turn (pushpull).
+    #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = values::bytes)]
+    pub(crate) pull_bytes: u64,
+    /// Payload of one connection, both directions together; then it is replaced.
+    #[arg(long, value_name = "BYTES", default_value = "1Gi", value_parser = values::bytes)]
+    pub(crate) transfer: u64,
+    /// Payload of the whole run.
+    #[arg(short = 'n', long, value_name = "BYTES", value_parser = values::bytes)]
+    pub(crate) bytes: Option<u64>,
+    /// Bytes per send and receive call, or a range [low,high] drawn from per call.
+    #[arg(short = 'l', long, value_name = "BYTES", default_value = "256Ki", value_parser = values::range)]
+    pub(crate) buffer: Range,
+    /// Limit per connection and direction, in bits per second.
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate)]
+    pub(crate) rate: Option<u64>,
+    /// Sends in a burst.
+    #[arg(long, value_name = "N", requires = "burst_delay", conflicts_with = "rate")]
+    pub(crate) burst: Option<u32>,
+    /// Pause after a burst.
+    #[arg(long, value_name = "TIME", requires = "burst", value_parser = values::duration)]
+    pub(crate) burst_delay: Option<u64>,
+    /// What receivers check: every byte, the counts of both ends (bytes are read), or only the counts (bytes may be
+    /// discarded unread).
+    #[arg(long, value_enum, default_value_t = VerifyArg::Data)]
+    pub(crate) verify: VerifyArg,
+    /// What is sent: the ctsTraffic pattern, random bytes (incompressible, never the same twice), or zeros.
+    #[arg(long, value_enum, default_value_t = PayloadArg::Pattern)]
+    pub(crate) payload: PayloadArg,
+}
+
+/// One setting, or two crossed, varied over a list of values.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Sweep")]
+pub(crate) struct SweepArgs {
+    /// Vary buffer, connections or rate: buffer=16..1Mi (doubling), connections=1..64/7 (steps), rate=1M,10M,100M.
+    /// Give it twice to cross two.
+    #[arg(long, value_name = "NAME=VALUES")]
+    pub(crate) sweep: Vec<String>,
+    /// Repetitions of every point, round robin.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repeat: u32,
+    /// One CSV row per point.
+    #[arg(long, value_name = "FILE", requires = "sweep")]
+    pub(crate) sweep_csv: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ConnectArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// New connections per second; as fast as it goes otherwise.
+    #[arg(long, value_name = "N", value_parser = values::per_second)]
+    pub(crate) rate: Option<f64>,
+    /// Bytes the client sends on each connection before it ends.
+    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = values::bytes)]
+    pub(crate) transfer: u64,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    #[command(flatten)]
+    pub(crate) sockets: SocketArgs,
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// Address to listen on, TCP and UDP: ADDR, ADDR:PORT or [V6]:PORT; repeatable [default: [::], both families].
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Vec<String>,
+    /// Port.
+    #[arg(short, long, default_value_t = wire::native::PORT)]
+    pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+    /// Serve these networks only; repeatable.
+    #[arg(long, value_name = "CIDR", help_heading = "Security")]
+    pub(crate) allow: Vec<ipnet::IpNet>,
+    /// Do not serve these networks; repeatable, stronger than --allow.
+    #[arg(long, value_name = "CIDR", help_heading = "Security")]
+    pub(crate) deny: Vec<ipnet::IpNet>,
+    /// Sessions at once.
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits")]
+    pub(crate) max_sessions: u32,
+    /// Sessions at once from one address.
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Limits")]
+    pub(crate) max_per_address: u32,
+    /// Data connections in one session.
+    #[arg(long, value_name = "N", default_value_t = 100_000, help_heading = "Limits")]
+    pub(crate) max_connections: u32,
+    /// Longest run.
+    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Limits")]
+    pub(crate) max_time: Option<u64>,
+    /// Most bits per second of one session and direction.
+    #[arg(long, value_name = "RATE", value_parser = values::rate, help_heading = "Limits")]
+    pub(crate) max_rate: Option<u64>,
+    /// One session at a time; others wait.
+    #[arg(long, help_heading = "Limits")]
+    pub(crate) exclusive: bool,
+    /// End after so many data connections.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
+    pub(crate) exit_after: Option<u64>,
+    /// Length of an interval of the status line.
+    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
+    pub(crate) interval: u64,
+    #[command(flatten)]
+    pub(crate) cores: CoreArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StopArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Length of each of the three parts.
+    #[arg(short = 't', long, value_name = "TIME", default_value = "3s", value_parser = values::duration)]
+    pub(crate) time: u64,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReportArgs {
+    /// Files written by --save or --json; `-` is stdin.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// One CSV row per point of a sweep.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sweep_csv: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PatternArg {
+    /// The client sends.
+    Push,
+    /// The server sends.
+    Pull,
+    /// They take turns.
+    Pushpull,
+    /// Both send at once.
+    Duplex,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VerifyArg {
+    /// Every byte is compared.
+    Data,
+    /// Bytes are read and counted.
+    Connection,
+    /// Bytes are counted, and may be discarded unread.
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PayloadArg {
+    /// A 16-bit counter, period 64 KiB.
+    Pattern,
+    /// Random, seeded per connection and direction.
+    Random,
+    /// Zeros.
+    Zeros,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ShutdownArg {
+    /// FIN.
+    Graceful,
+    /// RST.
+    Rude,
+    /// Either, by chance.
+    Random,
+}
+
+/// Listening addresses from their text.
+pub(crate) fn listen_addresses(texts: &[String], port: u16) -> Result<Vec<SocketAddr>, String> {
+    if texts.is_empty() {
+        return Ok(vec![SocketAddr::new([0u16; 8].into(), port)]);
+    }
+    let parse = |text: &String| {
+        let bare = text.trim_start_matches('[').trim_end_matches(']');
+        bare.parse::<IpAddr>()
+            .map(|ip| SocketAddr::new(ip, port))
+            .or_else(|_| text.parse())
+            .map_err(|_| format!("'{text}' is not an address such as 192.0.2.1, 192.0.2.1:7411 or [2001:db8::1]:7411"))
+    };
+    texts.iter().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn listening_addresses() {
+        let parse = |texts: &[&str]| listen_addresses(&texts.iter().map(ToString::to_string).collect::<Vec<_>>(), 7);
+        assert_eq!(parse(&[]).unwrap(), ["[::]:7".parse().unwrap()]);
+        assert_eq!(parse(&["127.0.0.1", "::1", "[::1]:9", "127.0.0.1:9"]).unwrap(), [
+            "127.0.0.1:7".parse().unwrap(),
+            "[::1]:7".parse().unwrap(),
+            "[::1]:9".parse().unwrap(),
+            "127.0.0.1:9".parse().unwrap()
+        ]);
+        assert!(parse(&["somewhere"]).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! `netcaliper demo`: both ends in one process, over loopback.
+
+use crate::args::DemoArgs;
+use crate::outputs::Outputs;
+use crate::{Exit, Trouble, measure, plan};
+use engine::{Bound, ClientConfig, Interrupt, Placement, ServerConfig};
+use metrics::SECOND;
+use model::{Event, Kind, Pattern, Phase, Range, Status};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use wire::native::{Fence, Limits, Peer};
+
+/// The three parts.
+fn parts(length: u64) -> [(&'static str, Phase); 3] {
+    let base = Phase { duration_ns: Some(length), interval_ns: SECOND.min(length), ..Phase::default() };
+    let connect =
+        Phase { kind: Kind::Connect, transfer: 1, buffer: Range::just(1), connections: 32, ..base.clone() };
+    [
+        ("tcp push", base.clone()),
+        ("tcp duplex", Phase { pattern: Pattern::Duplex, ..base }),
+        ("connect", Phase { shutdown: model::Shutdown::Rude, ..connect }),
+    ]
+}
+
+/// Runs them; good only if every byte was intact.
+pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+    let mut output = args.output.clone();
+    let saved = output.save.get_or_insert_with(|| std::env::temp_dir().join("netcaliper-demo.jsonl")).clone();
+    let mut outputs = Outputs::open(&output, None)?;
+    let interrupt = measure::on_signals()?;
+    let (server_interrupt, bound) = (Interrupt::new(), Bound::new(server())?);
+    let Some(&address) = bound.addresses().first() else {
+        return Err(Trouble::failed("the embedded server has no address"));
+    };
+    let stop_server = server_interrupt.clone();
+    let server = std::thread::spawn(move || bound.run(&server_interrupt, &mut |_| {}));
+    let measured = client(args, command, address, &interrupt, &mut outputs);
+    stop_server.ask();
+    let served = server.join();
+    measured?;
+    if !matches!(served, Ok(Ok(()))) {
+        return Err(Trouble::failed("the embedded server failed"));
+    }
+    let exit = outputs.finish();
+    if saved.as_os_str() != "-" {
+        eprintln!("saved in {}; print it again with: netcaliper report {0}", saved.display());
+    }
+    Ok(exit)
+}
+
+fn server() -> ServerConfig {
+    ServerConfig {
+        listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+        psk: None,
+        fence: Fence::default(),
+        limits: Limits::default(),
+        exclusive: false,
+        exit_after: None,
+        interval_ns: SECOND,
+        device: None,
+        placement: Placement::Spread,
+        workers: None,
+        version: plan::VERSION.to_owned(),
+        records: false,
+    }
+}
+
+fn client(
+    args: &DemoArgs, command: Vec<String>, address: SocketAddr, interrupt: &Interrupt, outputs: &mut Outputs,
+) -> Result<(), Trouble> {
+    let mut config = ClientConfig {
+        peers: vec![Peer { name: "loopback".to_owned(), address }],
+        version: plan::VERSION.to_owned(),
+        ..ClientConfig::default()
+    };
+    let (mut status, mut reason) = (Status::Complete, None);
+    let mut begun = false;
+    for (name, phase) in parts(args.time) {
+        config.run = engine::run_id();
+        // Tens of thousands of connections per second are shown as a distribution, not one by one.
+        config.records = phase.kind == Kind::Tcp;
+        if !begun {
+            outputs.begin(config.begin("demo", command.clone(), &phase));
+            begun = true;
+        }
+        let label = BTreeMap::from([("part".to_owned(), name.to_owned())]);
+        outputs.event(&Event::Phase { label, repeat: 1, phase: Box::new(phase.clone()) });
+        (status, reason) = measure::one(&config, &phase, interrupt, outputs)?;
+        if status != Status::Complete {
+            break;
+        }
+    }
+    outputs.event(&Event::End { status, reason });
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! `netcaliper tcp`, `connect` and `report`.
+
+use crate::args::{ConnectArgs, ReportArgs, TcpArgs};
+use crate::outputs::Outputs;
+use crate::{Exit, Trouble, plan};
+use engine::{ClientConfig, Interrupt};
+use model::{Event, Method, Phase, Status, Step};
+use std::io::Read;
+
+/// Goodput, integrity and reliability.
+pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+    let method = Method::new(&plan::tcp(args), &plan::axes(args)?, args.sweep.repeat).map_err(Trouble::usage)?;
+    let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref())?;
+    // A transfer is long enough for its record to cost nothing.
+    let config = plan::client(&args.target, &args.local, true)?;
+    run("tcp", command, &config, method, outputs)
+}
+
+/// Connection establishment.
+pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+    let method = Method::new(&plan::connect(args), &[], 1).map_err(Trouble::usage)?;
+    let outputs = Outputs::open(&args.output, None)?;
+    let config = plan::client(&args.target, &args.local, outputs.wants_records())?;
+    run("connect", command, &config, method, outputs)
+}
+
+fn run(
+    verb: &str, command: Vec<String>, config: &ClientConfig, method: Method, mut outputs: Outputs,
+) -> Result<Exit, Trouble> {
+    let interrupt = on_signals()?;
+    measure(verb, command, config, method, &interrupt, &mut outputs)?;
+    Ok(outputs.finish())
+}
+
+/// Runs all phases of a method and tells the outputs.
+pub(crate) fn measure(
+    verb: &str, command: Vec<String>, config: &ClientConfig, mut method: Method, interrupt: &Interrupt,
+    outputs: &mut Outputs,
+) -> Result<(), Trouble> {
+    let mut begun = false;
+    let (mut status, mut reason) = (Status::Complete, None);
+    while let Step::Run { phase, label, repeat } = method.next(&outputs.outcome()) {
+        if !begun {
+            outputs.begin(config.begin(verb, command.clone(), &phase));
+            begun = true;
+        }
+        outputs.event(&Event::Phase { label, repeat, phase: phase.clone() });
+        (status, reason) = one(config, &phase, interrupt, outputs)?;
+        if status != Status::Complete {
+            break;
+        }
+    }
+    outputs.event(&Event::End { status, reason });
+    Ok(())
+}
+
+/// One phase: how it ended, and why.
+pub(crate) fn one(
+    config: &ClientConfig, phase: &Phase, interrupt: &Interrupt, outputs: &mut Outputs,
+) -> Result<(Status, Option<String>), Trouble> {
+    let mut end = (Status::Failed, None);
+    engine::run(config, phase, interrupt, &mut |event| {
+        if let Event::PhaseEnd { status, reason } = &event {
+            end = (*status, reason.clone());
+        }
+        outputs.event(&event);
+    })?;
+    Ok(end)
+}
+
+/// The first signal ends the run in good order, the second ends the program.
+pub(crate) fn on_signals() -> Result<Interrupt, Trouble> {
+    let interrupt = Interrupt::new();
+    let asked = interrupt.clone();
+    ctrlc::set_handler(move || {
+        if asked.asked() {
+            std::process::exit(130);
+        }
+        asked.ask();
+    })
+    .map_err(|e| Trouble::failed(format!("cannot handle signals: {e}")))?;
+    Ok(interrupt)
+}
+
+/// Prints saved runs again.
+pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
+    let mut worst = Exit::Good;
+    for path in &args.files {
+        let named = |e: &dyn std::fmt::Display| Trouble::failed(format!("{}: {e}", path.display()));
+        let mut text = String::new();
+        if path.as_os_str() == "-" {
+            std::io::stdin().read_to_string(&mut text).map_err(|e| named(&e))?;
+        } else {
+            text = std::fs::read_to_string(path).map_err(|e| named(&e))?;
+        }
+        let outcome = report::read_run(&text).map_err(|e| named(&e))?;
+        let mut outputs = Outputs::open(&args.output, args.sweep_csv.as_ref())?;
+        for event in report::replay(&outcome) {
+            outputs.event(&event);
+        }
+        let exit = outputs.finish();
+        worst = if worst == Exit::Good { exit } else { worst };
+    }
+    Ok(worst)
+}

@@ -1,0 +1,182 @@
+//! Where a run's events and outcome go: the terminal and the files. Files are opened before the run starts, written as
+//! it goes, and a file that fails is reported once while the run goes on.
+
+use crate::args::OutputArgs;
+use crate::{Exit, Trouble};
+use model::{Begin, Builder, Event, Level, Outcome, Status};
+use report::{ConnectionCsv, Console, Journal, StatusCsv, Style};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+type Sink = Box<dyn Write + Send>;
+
+/// A file that may fail.
+struct Target<T> {
+    path: PathBuf,
+    writer: T,
+    failed: bool,
+}
+
+/// All outputs of one command.
+pub(crate) struct Outputs {
+    console: Option<Console>,
+    json: bool,
+    quiet: bool,
+    status: Option<Target<StatusCsv<Sink>>>,
+    connections: Option<Target<ConnectionCsv<Sink>>>,
+    journals: Vec<Target<Journal<Sink>>>,
+    sweep: Option<Target<Sink>>,
+    builder: Builder,
+    failures: u32,
+}
+
+fn open(path: &Path) -> Result<Sink, Trouble> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(io::stdout()));
+    }
+    let file = File::create(path)
+        .map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
+    Ok(Box::new(BufWriter::new(file)))
+}
+
+fn opened<T>(path: Option<&PathBuf>, make: impl Fn(Sink) -> io::Result<T>) -> Result<Option<Target<T>>, Trouble> {
+    let Some(path) = path else { return Ok(None) };
+    let writer = make(open(path)?).map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
+    Ok(Some(Target { path: path.clone(), writer, failed: false }))
+}
+
+impl Outputs {
+    /// Opens everything that `args` ask for.
+    pub(crate) fn open(args: &OutputArgs, sweep_csv: Option<&PathBuf>) -> Result<Self, Trouble> {
+        let to_stdout = |path: &Option<PathBuf>| path.as_ref().is_some_and(|p| p.as_os_str() == "-");
+        let machine = args.json
+            || args.jsonl
+            || to_stdout(&args.status_csv)
+            || to_stdout(&args.connection_csv)
+            || to_stdout(&args.save);
+        let color = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        let mut journals = Vec::new();
+        if let Some(path) = &args.save {
+            journals.extend(opened(Some(path), |sink| Ok(Journal::new(sink)))?);
+        }
+        if args.jsonl {
+            journals.extend(opened(Some(&PathBuf::from("-")), |sink| Ok(Journal::new(sink)))?);
+        }
+        Ok(Outputs {
+            console: (!machine).then(|| Console::new(Style { color, verbose: args.verbose })),
+            json: args.json,
+            quiet: args.quiet,
+            status: opened(args.status_csv.as_ref(), StatusCsv::new)?,
+            connections: opened(args.connection_csv.as_ref(), ConnectionCsv::new)?,
+            journals,
+            sweep: opened(sweep_csv, Ok)?,
+            builder: Builder::default(),
+            failures: 0,
+        })
+    }
+
+    /// Whether somebody wants to know every single connection.
+    pub(crate) fn wants_records(&self) -> bool {
+        self.connections.is_some() || !self.journals.is_empty()
+    }
+
+    /// Takes an event to all outputs.
+    pub(crate) fn event(&mut self, event: &Event) {
+        self.builder.absorb(event);
+        let mut failed = Vec::new();
+        if let Some(target) = &mut self.status {
+            target.write(&mut failed, |w| w.on_event(event));
+        }
+        if let Some(target) = &mut self.connections {
+            target.write(&mut failed, |w| w.on_event(event));
+        }
+        for target in &mut self.journals {
+            target.write(&mut failed, |w| w.on_event(event));
+        }
+        let quiet = self.quiet && matches!(event, Event::Interval(_));
+        match &mut self.console {
+            Some(console) if !quiet => {
+                let mut out = io::stdout().lock();
+                if let Err(error) = console.on_event(event, &mut out).and_then(|()| out.flush()) {
+                    // Nobody reads on; the run itself goes on for the files' sake.
+                    self.console = None;
+                    failed.push(format!("cannot write to stdout: {error}"));
+                }
+            }
+            Some(_) => {}
+            None => self.notice(event),
+        }
+        for text in failed {
+            self.failures += 1;
+            eprintln!("netcaliper: {text}; what is shown elsewhere is complete");
+        }
+    }
+
+    /// Machine formats keep stdout; a person is still told what went wrong.
+    fn notice(&self, event: &Event) {
+        if let Event::Notice { level: Level::Warning | Level::Error, text } = event {
+            eprintln!("netcaliper: {text}");
+        }
+    }
+
+    pub(crate) fn begin(&mut self, begin: Begin) {
+        self.event(&Event::Begin(Box::new(begin)));
+    }
+
+    /// What was found so far.
+    pub(crate) fn outcome(&self) -> Outcome {
+        self.builder.outcome()
+    }
+
+    /// Prints the end of it all; the exit code.
+    pub(crate) fn finish(mut self) -> Exit {
+        let outcome = self.outcome();
+        let mut failed = Vec::new();
+        if let Some(target) = &mut self.sweep {
+            target.write(&mut failed, |w| report::write_sweep_csv(&outcome.sweep, w).and_then(|()| w.flush()));
+        }
+        let mut out = io::stdout().lock();
+        let printed = if self.json {
+            report::write_outcome(&outcome, &mut out)
+        } else if let Some(console) = &self.console {
+            console.summary(&outcome, &mut out)
+        } else {
+            Ok(())
+        };
+        if let Err(error) = printed.and_then(|()| out.flush()) {
+            failed.push(format!("cannot write to stdout: {error}"));
+        }
+        for text in &failed {
+            eprintln!("netcaliper: {text}");
+        }
+        if self.failures > 0 || !failed.is_empty() { Exit::Failed } else { judge(&outcome) }
+    }
+}
+
+impl<T> Target<T> {
+    fn write(&mut self, failed: &mut Vec<String>, write: impl FnOnce(&mut T) -> io::Result<()>) {
+        if self.failed {
+            return;
+        }
+        if let Err(error) = write(&mut self.writer) {
+            self.failed = true;
+            failed.push(format!("writing to {} failed: {error}", self.path.display()));
+        }
+    }
+}
+
+/// The exit code that an outcome deserves.
+pub(crate) fn judge(outcome: &Outcome) -> Exit {
+    let errors = |p: &model::Point| {
+        let all = |t: &model::Totals| t.network_errors + t.data_errors + t.protocol_errors;
+        all(&p.near) + p.far.iter().map(all).sum::<u64>()
+    };
+    match outcome.status {
+        Status::Failed => Exit::Failed,
+        Status::Interrupted => Exit::Interrupted,
+        Status::Partial => Exit::Partial,
+        Status::Complete if outcome.points.iter().any(|p| errors(p) > 0) => Exit::Failed,
+        Status::Complete => Exit::Good,
+    }
+}

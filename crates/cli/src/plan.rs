@@ -1,0 +1,133 @@
+//! From arguments to a phase and a client.
+
+use crate::Trouble;
+use crate::args::{
+    ConnectArgs, CoreArgs, KeyArgs, LocalArgs, PatternArg, PayloadArg, RunArgs, ShutdownArg, SocketArgs, TargetArgs,
+    TcpArgs, VerifyArg,
+};
+use engine::{ClientConfig, Placement};
+use metrics::SECOND;
+use model::{Axis, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
+use wire::native::Psk;
+
+/// The version that both ends tell each other.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The key from its file or from the environment.
+pub(crate) fn key(args: &KeyArgs) -> Result<Option<Psk>, Trouble> {
+    let from_environment = std::env::var("NETCALIPER_PSK").ok().filter(|key| !key.is_empty());
+    let bytes = match (&args.psk_file, from_environment) {
+        (Some(path), _) => std::fs::read(path)
+            .map_err(|e| Trouble::usage(format!("cannot read the pre-shared key from {}: {e}", path.display())))?,
+        (None, Some(key)) => key.into_bytes(),
+        (None, None) => return Ok(None),
+    };
+    Psk::new(&bytes).map(Some).map_err(Trouble::usage)
+}
+
+pub(crate) fn placement(args: &CoreArgs) -> Placement {
+    if args.affinity.is_empty() { Placement::Spread } else { Placement::Cores(args.affinity.clone()) }
+}
+
+/// Who is asked, from where.
+pub(crate) fn client(target: &TargetArgs, local: &LocalArgs, records: bool) -> Result<ClientConfig, Trouble> {
+    Ok(ClientConfig {
+        peers: engine::resolve_targets(&target.targets, target.port, target.ipv4, target.ipv6)?,
+        psk: key(&target.key)?,
+        sources: local.bind.clone(),
+        ports: local.local_port,
+        device: local.cores.bind_dev.clone(),
+        placement: placement(&local.cores),
+        workers: local.cores.workers,
+        run: engine::run_id(),
+        version: VERSION.to_owned(),
+        records,
+    })
+}
+
+fn sockets(args: &SocketArgs) -> SocketSettings {
+    SocketSettings {
+        sndbuf: args.sndbuf.or(args.window),
+        rcvbuf: args.rcvbuf.or(args.window),
+        nodelay: args.nodelay == "on",
+        mss: args.mss,
+        congestion: args.congestion.clone(),
+        dscp: args.dscp,
+        ttl: args.ttl,
+        flow_label: args.flow_label,
+        keepalive_ns: args.keepalive,
+    }
+}
+
+/// What every kind of run has in common; `length` is its length when none is given.
+fn common(run: &RunArgs, settings: &SocketArgs, length: Option<u64>) -> Phase {
+    Phase {
+        connections: run.connections,
+        iterations: run.iterations,
+        duration_ns: run.time.or(length),
+        omit_ns: run.omit.div_ceil(run.interval) * run.interval,
+        interval_ns: run.interval,
+        shutdown: match run.shutdown {
+            ShutdownArg::Graceful => Shutdown::Graceful,
+            ShutdownArg::Rude => Shutdown::Rude,
+            ShutdownArg::Random => Shutdown::Random,
+        },
+        sockets: sockets(settings),
+        throttle: run.throttle,
+        connect_timeout_ns: run.connect_timeout,
+        stall_ns: run.stall_timeout,
+        exclusive: run.exclusive,
+        ..Phase::default()
+    }
+}
+
+/// The phase that `netcaliper tcp` asks for, before any sweep.
+pub(crate) fn tcp(args: &TcpArgs) -> Phase {
+    let data = &args.data;
+    let ends_by_itself = args.run.iterations.is_some() || data.bytes.is_some();
+    let length = if args.sweep.sweep.is_empty() { 10 * SECOND } else { 3 * SECOND };
+    Phase {
+        pattern: match data.pattern {
+            _ if data.reverse => Pattern::Pull,
+            _ if data.bidir => Pattern::Duplex,
+            PatternArg::Push => Pattern::Push,
+            PatternArg::Pull => Pattern::Pull,
+            PatternArg::Pushpull => Pattern::PushPull { push: data.push_bytes, pull: data.pull_bytes },
+            PatternArg::Duplex => Pattern::Duplex,
+        },
+        transfer: data.transfer,
+        total_bytes: data.bytes,
+        buffer: data.buffer,
+        rate: data.rate,
+        burst: data.burst.zip(data.burst_delay).map(|(count, delay_ns)| Burst { count, delay_ns }),
+        verify: match data.verify {
+            VerifyArg::Data => Verify::Data,
+            VerifyArg::Connection => Verify::Connection,
+            VerifyArg::None => Verify::None,
+        },
+        payload: match data.payload {
+            PayloadArg::Pattern => Payload::Pattern,
+            PayloadArg::Random => Payload::Random,
+            PayloadArg::Zeros => Payload::Zeros,
+        },
+        ..common(&args.run, &args.sockets, (!ends_by_itself).then_some(length))
+    }
+}
+
+/// The sweep's axes.
+pub(crate) fn axes(args: &TcpArgs) -> Result<Vec<Axis>, Trouble> {
+    args.sweep.sweep.iter().map(|text| Axis::parse(text).map_err(Trouble::usage)).collect()
+}
+
+/// The phase that `netcaliper connect` asks for.
+pub(crate) fn connect(args: &ConnectArgs) -> Phase {
+    Phase {
+        kind: Kind::Connect,
+        pattern: Pattern::Push,
+        transfer: args.transfer,
+        buffer: Range::just(args.transfer.clamp(1, 64 * 1024)),
+        connect_rate: args.rate,
+        ..common(&args.run, &args.sockets, args.run.iterations.is_none().then_some(10 * SECOND))
+    }
+}
+

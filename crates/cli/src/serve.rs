@@ -1,0 +1,85 @@
+//! `netcaliper serve` and `stop`.
+
+use crate::args::{ServeArgs, StopArgs, listen_addresses};
+use crate::outputs::Outputs;
+use crate::{Exit, Trouble, measure, plan};
+use engine::{Bound, ClientConfig, ServerConfig};
+use model::{Event, Level, Status};
+use std::collections::BTreeMap;
+use wire::native::{Fence, Limits};
+
+/// The far end.
+pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+    let mut outputs = Outputs::open(&args.output, None)?;
+    let config = ServerConfig {
+        listen: listen_addresses(&args.listen, args.port).map_err(Trouble::usage)?,
+        psk: plan::key(&args.key)?,
+        fence: Fence { allow: args.allow.clone(), deny: args.deny.clone() },
+        limits: Limits {
+            sessions: args.max_sessions,
+            per_address: args.max_per_address,
+            connections: args.max_connections,
+            duration_ns: args.max_time,
+            rate: args.max_rate,
+        },
+        exclusive: args.exclusive,
+        exit_after: args.exit_after,
+        interval_ns: args.interval,
+        device: args.cores.bind_dev.clone(),
+        placement: plan::placement(&args.cores),
+        workers: args.cores.workers,
+        version: plan::VERSION.to_owned(),
+        records: outputs.wants_records(),
+    };
+    let interval_ns = config.interval_ns;
+    let bound = Bound::new(config)?;
+    let interrupt = measure::on_signals()?;
+    outputs.begin(bound.begin(command));
+    let phase = Box::new(model::Phase { duration_ns: None, interval_ns, ..model::Phase::default() });
+    outputs.event(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase });
+    for address in bound.addresses() {
+        let text = format!("listening on {address} (TCP and UDP)");
+        outputs.event(&Event::Notice { level: Level::Info, text });
+    }
+    let mut quiet = false;
+    bound.run(&interrupt, &mut |event| {
+        // An idle server says so once, not every second.
+        if let Event::Interval(interval) = &event {
+            let idle = interval.in_flight == 0 && interval.near.tx_bytes + interval.near.rx_bytes == 0;
+            let was_quiet = std::mem::replace(&mut quiet, idle && interval.opened == 0);
+            if quiet && was_quiet {
+                return;
+            }
+        }
+        outputs.event(&event);
+    })?;
+    outputs.event(&Event::End { status: Status::Complete, reason: None });
+    // A signal is how servers are ended: that is no failure.
+    Ok(match outputs.finish() {
+        Exit::Interrupted => Exit::Good,
+        other => other,
+    })
+}
+
+/// Asks servers to end.
+pub(crate) fn stop(args: &StopArgs) -> Result<Exit, Trouble> {
+    let target = &args.target;
+    let config = ClientConfig {
+        peers: engine::resolve_targets(&target.targets, target.port, target.ipv4, target.ipv6)?,
+        psk: plan::key(&target.key)?,
+        version: plan::VERSION.to_owned(),
+        ..ClientConfig::default()
+    };
+    let interrupt = measure::on_signals()?;
+    let mut end = (Status::Failed, None);
+    engine::stop_servers(&config, &interrupt, &mut |event| match event {
+        Event::Notice { text, .. } => eprintln!("{text}"),
+        Event::PhaseEnd { status, reason } => end = (status, reason),
+        _ => {}
+    })?;
+    match end {
+        (Status::Complete, _) => Ok(Exit::Good),
+        (Status::Interrupted, _) => Ok(Exit::Interrupted),
+        (_, reason) => Err(Trouble::failed(reason.unwrap_or_else(|| "the server did not answer".to_owned()))),
+    }
+}

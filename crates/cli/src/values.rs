@@ -1,0 +1,118 @@
+//! Values on the command line.
+
+use metrics::{parse_bytes, parse_duration};
+use model::Range;
+
+/// A size or a range `[low,high]`.
+pub(crate) fn range(text: &str) -> Result<Range, String> {
+    let size = |t: &str| parse_bytes(t).map_err(|e| e.to_string());
+    match text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
+        None => size(text).map(Range::just),
+        Some(inside) => {
+            let (low, high) = inside
+                .split_once(',')
+                .ok_or_else(|| format!("'{text}' is not a range such as [1024,1Mi]"))?;
+            let (low, high) = (size(low)?, size(high)?);
+            if low > high {
+                return Err(format!("the range '{text}' falls; the smaller value comes first"));
+            }
+            Ok(Range { low, high })
+        }
+    }
+}
+
+/// A duration, in ns, above 0.
+pub(crate) fn duration(text: &str) -> Result<u64, String> {
+    match parse_duration(text) {
+        Ok(0) => Err("it must be longer than 0".to_owned()),
+        Ok(ns) => Ok(ns),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A duration, in ns, that may be 0.
+pub(crate) fn pause(text: &str) -> Result<u64, String> {
+    parse_duration(text).map_err(|e| e.to_string())
+}
+
+/// Bytes.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|e| e.to_string())
+}
+
+/// Bits per second.
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
+    metrics::parse_rate(text).map_err(|e| e.to_string())
+}
+
+/// Ports `low-high`, or one.
+pub(crate) fn ports(text: &str) -> Result<(u16, u16), String> {
+    let (low, high) = text.split_once('-').unwrap_or((text, text));
+    match (low.parse(), high.parse()) {
+        (Ok(low), Ok(high)) if 0 < low && low <= high => Ok((low, high)),
+        _ => Err(format!("'{text}' is not a port or a rising range of ports such as 20000-20999")),
+    }
+}
+
+/// A number that may be written in hexadecimal.
+pub(crate) fn label(text: &str) -> Result<u32, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.ok().filter(|n| *n < 1 << 20).ok_or_else(|| format!("'{text}' is not a flow label (0 to 0xfffff)"))
+}
+
+/// A differentiated services code point: 0..63, or its name.
+pub(crate) fn dscp(text: &str) -> Result<u8, String> {
+    const NAMES: [(&str, u8); 22] = [
+        ("cs0", 0), ("cs1", 8), ("cs2", 16), ("cs3", 24), ("cs4", 32), ("cs5", 40), ("cs6", 48), ("cs7", 56),
+        ("af11", 10), ("af12", 12), ("af13", 14), ("af21", 18), ("af22", 20), ("af23", 22), ("af31", 26), ("af32", 28),
+        ("af33", 30), ("af41", 34), ("af42", 36), ("af43", 38), ("ef", 46), ("le", 1),
+    ];
+    let named = NAMES.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|&(_, value)| value);
+    named
+        .or_else(|| text.parse().ok().filter(|n| *n < 64))
+        .ok_or_else(|| format!("'{text}' is not a DSCP (0 to 63, or a name such as cs1, af41, ef)"))
+}
+
+/// Connections per second.
+pub(crate) fn per_second(text: &str) -> Result<f64, String> {
+    text.trim_end_matches("/s")
+        .parse()
+        .ok()
+        .filter(|r: &f64| *r > 0.0 && r.is_finite())
+        .ok_or_else(|| format!("'{text}' is not a number of connections per second above 0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_sizes_and_ports() {
+        assert_eq!(range("64Ki"), Ok(Range::just(65_536)));
+        assert_eq!(range("[1024,1048576]"), Ok(Range { low: 1024, high: 1_048_576 }));
+        assert!(range("[9,3]").is_err() && range("[9]").is_err() && range("").is_err());
+        assert_eq!(ports("20000-20999"), Ok((20_000, 20_999)));
+        assert_eq!(ports("7"), Ok((7, 7)));
+        assert!(ports("9-3").is_err() && ports("0").is_err() && ports("70000").is_err());
+    }
+
+    #[test]
+    fn code_points_by_number_and_name() {
+        assert_eq!((dscp("46"), dscp("EF"), dscp("af41"), dscp("cs1")), (Ok(46), Ok(46), Ok(34), Ok(8)));
+        assert!(dscp("64").is_err() && dscp("high").is_err());
+        assert_eq!(label("0xfffff"), Ok(0xfffff));
+        assert!(label("0x100000").is_err());
+    }
+
+    #[test]
+    fn durations_and_rates() {
+        assert_eq!(duration("250ms"), Ok(250_000_000));
+        assert!(duration("0").is_err());
+        assert_eq!(pause("0"), Ok(0));
+        assert_eq!(per_second("500/s"), Ok(500.0));
+        assert!(per_second("0").is_err() && per_second("-3").is_err() && per_second("nan").is_err());
+    }
+}

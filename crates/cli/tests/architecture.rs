@@ -1,0 +1,325 @@
+//! The rules of ARCHITECTURE.md that neither the compiler nor clippy can check: which crate may use which, and where
+//! unsafe code may live. The manifests and sources are read as plain text.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Which of our crates the crate in `crates/<name>` may use. ARCHITECTURE.md, "Crates", says the same.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("metrics", &[]),
+    ("seam", &["metrics"]),
+    ("model", &["metrics"]),
+    ("wire", &["metrics", "model", "seam"]),
+    ("io", &["metrics", "seam"]),
+    ("engine", &["io", "metrics", "model", "seam", "wire"]),
+    ("report", &["metrics", "model"]),
+    ("classic", &["metrics", "model", "report"]),
+    ("cli", &["classic", "engine", "metrics", "model", "report", "seam", "wire"]),
+];
+
+/// The only crate with unsafe code.
+const UNSAFE: &str = "io";
+
+/// Crates that know no clock, socket or sleep; their own `clippy.toml` says so.
+const PURE: &[&str] = &["metrics", "seam", "model", "wire"];
+
+#[test]
+fn crates_use_only_what_the_table_allows() {
+    let ours = packages().unwrap();
+    for dir in ours.keys() {
+        assert!(
+            allowed(dir).is_some(),
+            "crates/{dir} has no row in the table of this test and of ARCHITECTURE.md"
+        );
+    }
+    for (dir, may_use) in MAY_USE {
+        let manifest = read(&root().join("crates").join(dir).join("Cargo.toml")).unwrap();
+        let used: BTreeSet<String> = dependencies(&manifest)
+            .into_iter()
+            .filter_map(|name| ours.iter().find(|(folder, package)| [*folder, *package].contains(&&name)))
+            .map(|(folder, _)| folder.clone())
+            .collect();
+        for name in used {
+            assert!(
+                may_use.contains(&name.as_str()),
+                "crates/{dir} uses {name}, which the table does not allow it (allowed: {may_use:?})"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_table_in_architecture_md_is_the_same() {
+    let text = read(&root().join("ARCHITECTURE.md")).unwrap();
+    let rows: BTreeMap<&str, BTreeSet<&str>> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"))
+        .filter(|(name, _)| allowed(name).is_some())
+        .filter_map(|(name, rest)| Some((name, rest.trim_end().trim_end_matches('|').rsplit('|').next()?)))
+        .map(|(name, list)| (name, list.split(',').map(str::trim).filter(|n| *n != "none").collect()))
+        .collect();
+    for (dir, may_use) in MAY_USE {
+        let want: BTreeSet<&str> = may_use.iter().copied().collect();
+        assert_eq!(rows.get(dir), Some(&want), "the row of `{dir}` in ARCHITECTURE.md, \"Crates\"");
+    }
+}
+
+#[test]
+fn unsafe_code_lives_in_one_crate() {
+    let mut found = Vec::new();
+    for (dir, _) in MAY_USE.iter().filter(|(dir, _)| *dir != UNSAFE) {
+        for file in sources(&root().join("crates").join(dir)).unwrap() {
+            let code = code_only(&read(&file).unwrap());
+            found.extend(unsafe_in(&code).map(|line| format!("{}:{line}", file.display())));
+        }
+    }
+    assert!(found.is_empty(), "unsafe code, or a lint that lets it in, outside crates/{UNSAFE}: {found:#?}");
+}
+
+#[test]
+fn pure_crates_ban_clocks_sockets_and_sleeps() {
+    for dir in PURE {
+        let lints = read(&root().join("crates").join(dir).join("clippy.toml")).unwrap();
+        for banned in ["Instant::now", "SystemTime::now", "thread::sleep", "net::TcpStream", "net::UdpSocket"]
+        {
+            assert!(lints.contains(banned), "crates/{dir}/clippy.toml no longer bans {banned}");
+        }
+    }
+}
+
+#[test]
+fn every_way_to_name_a_dependency_is_seen() {
+    let manifest = r#"
+        [package]
+        name = "x"
+        [dependencies]
+        metrics.workspace = true   # a comment
+        seam = { path = "../seam" }
+        other = { package = "wire", version = "1" }
+        "io" = "1"
+        far = { path = "../engine/" }
+        [target.'cfg(unix)'.dev-dependencies]
+        report.workspace = true
+        [build-dependencies.model]
+        workspace = true
+        [target.'cfg(windows)'.dependencies.renamed]
+        package = "classic"
+        [features]
+        cli = []
+        [lints]
+        workspace = true
+    "#;
+    let got: Vec<String> = dependencies(manifest).into_iter().collect();
+    let want =
+        ["classic", "engine", "far", "io", "metrics", "model", "other", "renamed", "report", "seam", "wire"];
+    assert_eq!(got, want);
+}
+
+#[test]
+fn only_code_counts_as_unsafe() {
+    let innocent = r##"
+        #![forbid(unsafe_code)] // unsafe
+        /* unsafe /* unsafe */ unsafe */
+        const A: &str = "unsafe \" unsafe";
+        const B: &str = r#"unsafe " unsafe"#;
+        const C: [char; 2] = ['"', '\''];
+        fn f<'unsafe_looking>(r#type: &'unsafe_looking [u8]) {}
+    "##;
+    assert_eq!(unsafe_in(&code_only(innocent)).count(), 0);
+    for guilty in [
+        "fn f() { unsafe { g() } }",
+        "const Q: char = '\"'; unsafe fn f() {}",
+        "unsafe impl Send for X {}",
+        "#[allow(dead_code, unsafe_code)]",
+        "#![expect(unsafe_code, reason = \"x\")]",
+    ] {
+        assert_eq!(unsafe_in(&code_only(guilty)).count(), 1, "{guilty}");
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    fs::read_to_string(path).map_err(|e| io::Error::new(e.kind(), format!("reading {}: {e}", path.display())))
+}
+
+fn allowed(dir: &str) -> Option<&'static [&'static str]> {
+    MAY_USE.iter().find(|(name, _)| *name == dir).map(|(_, may_use)| *may_use)
+}
+
+/// The folders below `crates/` and the names of the packages in them.
+fn packages() -> io::Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(root().join("crates"))? {
+        let folder = entry?.path();
+        let manifest = folder.join("Cargo.toml");
+        if manifest.is_file() {
+            let text = read(&manifest)?;
+            let package =
+                text.lines().find_map(|line| line.trim().strip_prefix("name = ")).unwrap_or_default();
+            let dir = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            found.insert(dir, package.trim_matches('"').to_owned());
+        }
+    }
+    Ok(found)
+}
+
+/// Every name under which a manifest asks for a crate: its key, its `package`, and the folder of its `path`.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut inside = false;
+    for line in manifest.lines().map(|line| line.split(" #").next().unwrap_or_default().trim()) {
+        if let Some(section) = line.strip_prefix('[') {
+            let section = section.trim_end_matches(']');
+            let (table, key) = match section.rsplit_once('.') {
+                Some((table, key)) if table.ends_with("dependencies") => (table, Some(key)),
+                _ => (section, None),
+            };
+            inside = table.ends_with("dependencies");
+            found.extend(key.map(unquoted));
+            continue;
+        }
+        let Some((key, value)) = line.split_once('=').filter(|_| inside) else { continue };
+        let attributes =
+            ["package", "path", "version", "workspace", "features", "optional", "default-features"];
+        let name = unquoted(key.split('.').next().unwrap_or_default());
+        if !attributes.contains(&name.as_str()) {
+            found.insert(name);
+        }
+        for attribute in ["package", "path"] {
+            found.extend(attribute_value(line, value, attribute));
+        }
+    }
+    found
+}
+
+/// The value of `package` or the last folder of `path`, in an inline table or on a line of its own.
+fn attribute_value(line: &str, value: &str, attribute: &str) -> Option<String> {
+    let text = if line.starts_with(attribute) { line } else { value };
+    let (before, after) = text.split_once(attribute)?;
+    let alone = before.is_empty() || before.ends_with([' ', '{', ',']);
+    let quoted = after.trim_start().strip_prefix('=')?.trim_start().strip_prefix('"')?;
+    let value = quoted.split('"').next()?.trim_end_matches('/');
+    alone.then(|| value.rsplit('/').next().unwrap_or(value).to_owned())
+}
+
+fn unquoted(key: &str) -> String {
+    key.trim().trim_matches(['"', '\'']).to_owned()
+}
+
+fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// The lines with the keyword, or with an attribute that lifts the lint.
+fn unsafe_in(code: &str) -> impl Iterator<Item = usize> + '_ {
+    code.lines()
+        .enumerate()
+        .filter(|(_, line)| {
+            let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+            let lifts = words.iter().any(|w| ["allow", "expect", "warn"].contains(w))
+                && words.contains(&"unsafe_code");
+            words.contains(&"unsafe") || lifts
+        })
+        .map(|(at, _)| at + 1)
+}
+
+/// The source with comments, strings and character literals blanked out; its lines keep their numbers.
+fn code_only(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(first) = rest.chars().next() {
+        let literal = match first {
+            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '/' if rest.starts_with("/*") => comment_length(rest),
+            '"' => string_length(rest),
+            '\'' => char_length(rest),
+            'r' if !out.ends_with(|c: char| c.is_alphanumeric() || c == '_') || ends_with_prefix(&out) => {
+                raw_string_length(rest)
+            }
+            _ => 0,
+        };
+        let (taken, left) = rest.split_at(literal.max(first.len_utf8()));
+        if literal > 0 {
+            out.push(' ');
+            out.extend(taken.chars().filter(|c| *c == '\n'));
+        } else {
+            out.push_str(taken);
+        }
+        rest = left;
+    }
+    out
+}
+
+/// Whether what came before `r` is the `b` or `c` of a raw byte or C string.
+fn ends_with_prefix(before: &str) -> bool {
+    let mut back = before.chars().rev();
+    matches!(back.next(), Some('b' | 'c')) && !back.next().is_some_and(|c| c.is_alphanumeric() || c == '_')
+}
+
+fn comment_length(rest: &str) -> usize {
+    let (mut depth, mut at) = (0, 0);
+    while at < rest.len() {
+        if rest[at..].starts_with("/*") {
+            (depth, at) = (depth + 1, at + 2);
+        } else if rest[at..].starts_with("*/") {
+            (depth, at) = (depth - 1, at + 2);
+            if depth == 0 {
+                break;
+            }
+        } else {
+            at += rest[at..].chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    at
+}
+
+fn string_length(rest: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in rest.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+/// 0 for a lifetime.
+fn char_length(rest: &str) -> usize {
+    let mut chars = rest.char_indices().skip(1);
+    match (chars.next(), chars.next()) {
+        (Some((_, '\\')), Some((at, escaped))) => {
+            let from = at + escaped.len_utf8();
+            rest[from..].find('\'').map_or(rest.len(), |end| from + end + 1)
+        }
+        (Some(_), Some((at, '\''))) => at + 1,
+        _ => 0,
+    }
+}
+
+/// 0 for anything but a raw string.
+fn raw_string_length(rest: &str) -> usize {
+    let hashes = rest[1..].chars().take_while(|c| *c == '#').count();
+    if !rest[1 + hashes..].starts_with('"') {
+        return 0;
+    }
+    let end = format!("\"{}", "#".repeat(hashes));
+    let from = 2 + hashes;
+    rest[from..].find(&end).map_or(rest.len(), |at| from + at + end.len())
+}

@@ -1,0 +1,185 @@
+//! From events to an outcome, live or from a journal alike.
+
+use crate::{Event, Interval, Level, Outcome, Point, SCHEMA, SweepRow, Totals, doubts_about, figures};
+use metrics::Spread;
+
+/// Ended connections kept per point; all of them are in the connection CSV and the journal.
+const MAX_CONNECTIONS_KEPT: usize = 10_000;
+/// Notices kept.
+const MAX_NOTICES: usize = 200;
+/// Intervals kept per point (a day of seconds and more): a server that runs for months stays small.
+const MAX_INTERVALS: usize = 100_000;
+/// TCP_INFO samples kept per point; further intervals are kept without theirs.
+const MAX_SAMPLES_KEPT: usize = 20_000;
+
+/// Builds an [`Outcome`] from [`Event`]s.
+///
+/// Events may be missing or come out of order: each one goes to the latest phase, intervals are put in order by
+/// their index (one told twice counts once, as told last), and totals that never came are made of the intervals. So a
+/// journal that a crash cut short still gives an outcome; without its end it is [`Status::Partial`].
+///
+/// [`Status::Partial`]: crate::Status::Partial
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    /// All but `points` and `sweep`.
+    outcome: Outcome,
+    drafts: Vec<Draft>,
+    ended: bool,
+}
+
+/// A point under construction.
+#[derive(Clone, Debug, Default)]
+struct Draft {
+    point: Point,
+    /// Whether its phase was told, or only something that belongs to one.
+    told: bool,
+    /// Our totals, once told.
+    near: Option<Totals>,
+    /// TCP_INFO samples kept.
+    samples: usize,
+    /// Intervals beyond [`MAX_INTERVALS`].
+    dropped: u64,
+}
+
+impl Builder {
+    /// Takes in one event.
+    pub fn absorb(&mut self, event: &Event) {
+        match event {
+            Event::Begin(begin) => self.outcome.begin = (**begin).clone(),
+            Event::Phase { label, repeat, phase } => {
+                if self.drafts.last().is_none_or(|draft| draft.told) {
+                    self.drafts.push(Draft::default());
+                }
+                let draft = self.draft();
+                draft.told = true;
+                draft.point.label.clone_from(label);
+                draft.point.repeat = *repeat;
+                draft.point.phase = (**phase).clone();
+            }
+            Event::Session(session) => self.draft().point.sessions.push((**session).clone()),
+            Event::Start { at } => self.draft().point.started = Some(*at),
+            Event::Interval(interval) => self.draft().interval(interval),
+            Event::Connection(record) => {
+                let kept = &mut self.draft().point.connections;
+                if kept.len() < MAX_CONNECTIONS_KEPT {
+                    kept.push((**record).clone());
+                }
+            }
+            Event::Notice { level, text } => self.notice(*level, text),
+            Event::Near(totals) => self.draft().near = Some((**totals).clone()),
+            Event::Far(totals) => self.draft().point.far.push((**totals).clone()),
+            Event::PhaseEnd { status, reason } => {
+                let point = &mut self.draft().point;
+                point.status = *status;
+                point.reason.clone_from(reason);
+            }
+            Event::End { status, reason } => {
+                self.ended = true;
+                self.outcome.status = *status;
+                self.outcome.reason.clone_from(reason);
+            }
+        }
+    }
+
+    /// What is known so far.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let mut outcome = self.outcome.clone();
+        outcome.schema = SCHEMA.to_owned();
+        if !self.ended {
+            outcome.reason = Some("the end of the run is not on record".to_owned());
+        }
+        outcome.points = self.drafts.iter().map(|draft| self.finish(draft)).collect();
+        outcome.sweep = sweep_rows(&outcome.points);
+        let dropped: u64 = self.drafts.iter().map(|draft| draft.dropped).sum();
+        if dropped > 0 && outcome.notices.len() < MAX_NOTICES {
+            outcome.notices.push(format!(
+                "{dropped} intervals beyond the first {MAX_INTERVALS} are only in the status CSV and the journal"
+            ));
+        }
+        outcome
+    }
+
+    /// The latest point; an empty one when no phase was told yet.
+    fn draft(&mut self) -> &mut Draft {
+        if self.drafts.is_empty() {
+            self.drafts.push(Draft::default());
+        }
+        let last = self.drafts.len() - 1;
+        &mut self.drafts[last]
+    }
+
+    fn notice(&mut self, level: Level, text: &str) {
+        let notices = &mut self.outcome.notices;
+        if notices.len() < MAX_NOTICES {
+            notices.push(match level {
+                Level::Info => text.to_owned(),
+                Level::Warning => format!("warning: {text}"),
+                Level::Error => format!("error: {text}"),
+            });
+        }
+    }
+
+    fn finish(&self, draft: &Draft) -> Point {
+        let mut point = draft.point.clone();
+        point.near = draft.near.clone().unwrap_or_else(|| figures::totals_of(&point.intervals));
+        figures::derive(&mut point, self.outcome.begin.verb == "serve");
+        point.doubts = doubts_about(&point, &self.outcome.begin);
+        point
+    }
+}
+
+impl Draft {
+    fn interval(&mut self, interval: &Interval) {
+        let mut interval = interval.clone();
+        if self.samples + interval.samples.len() > MAX_SAMPLES_KEPT {
+            interval.samples.clear();
+        }
+        let kept = &mut self.point.intervals;
+        match kept.binary_search_by_key(&interval.index, |i| i.index) {
+            Ok(at) => {
+                self.samples = self.samples - kept[at].samples.len() + interval.samples.len();
+                kept[at] = interval;
+            }
+            Err(_) if kept.len() >= MAX_INTERVALS => self.dropped += 1,
+            Err(at) => {
+                self.samples += interval.samples.len();
+                kept.insert(at, interval);
+            }
+        }
+    }
+}
+
+/// One row per setting in order of appearance; none for a run that measured one setting once.
+fn sweep_rows(points: &[Point]) -> Vec<SweepRow> {
+    if points.iter().all(|p| p.label.is_empty() && p.repeat <= 1) {
+        return Vec::new();
+    }
+    let mut rows: Vec<SweepRow> = Vec::new();
+    for point in points {
+        if !rows.iter().any(|row| row.label == point.label) {
+            rows.push(sweep_row(point, points));
+        }
+    }
+    rows
+}
+
+/// The row of all points with the label of `like`. Those that measured nothing add their errors only.
+fn sweep_row(like: &Point, points: &[Point]) -> SweepRow {
+    let same: Vec<&Point> = points.iter().filter(|p| p.label == like.label).collect();
+    let spread = |figure: &dyn Fn(&Point) -> Option<f64>| {
+        let measured = same.iter().filter(|p| p.status != crate::Status::Failed);
+        Spread::of(&measured.filter_map(|p| figure(p)).collect::<Vec<f64>>())
+    };
+    SweepRow {
+        label: like.label.clone(),
+        up: spread(&|p| p.up.map(|d| d.goodput_bps)),
+        down: spread(&|p| p.down.map(|d| d.goodput_bps)),
+        connects: spread(&|p| p.connects_per_second().filter(|_| p.phase.kind == crate::Kind::Connect)),
+        errors: same.iter().map(|p| p.near.errors()).sum(),
+        cpu_s_per_gb: spread(&|p| p.near_cpu_s_per_gb.zip(p.far_cpu_s_per_gb).map(|(near, far)| near + far)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,425 @@
+//! The expected figures were computed by hand from the events.
+
+use super::*;
+use crate::{
+    Accepted, Begin, ConnectionRecord, CpuUse, HostSnapshot, Kind, Pattern, Phase, Sample, SessionInfo,
+};
+use crate::{Status, Traffic};
+use metrics::{Ending, Moments, SECOND, TcpInfo, TcpTotals};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use uuid::Uuid;
+
+const SERVER: &str = "10.0.0.2:7411";
+
+fn begin(verb: &str) -> Event {
+    Event::Begin(Box::new(Begin { verb: verb.to_owned(), ..Begin::default() }))
+}
+
+fn phase(phase: Phase) -> Event {
+    Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase) }
+}
+
+fn of(pattern: Pattern) -> Event {
+    phase(Phase { pattern, ..Phase::default() })
+}
+
+fn session(base_rtt_ns: u64) -> Event {
+    Event::Session(Box::new(SessionInfo {
+        target: "server".to_owned(),
+        address: SERVER.parse::<SocketAddr>().unwrap(),
+        version: "1".to_owned(),
+        accepted: Accepted::default(),
+        host: HostSnapshot::default(),
+        workers: 2,
+        placement: "spread".to_owned(),
+        authenticated: false,
+        base_rtt_ns,
+        udp_rtt_ns: None,
+    }))
+}
+
+fn traffic(tx_bytes: u64, rx_bytes: u64, ns: u64) -> Traffic {
+    Traffic { tx_bytes, rx_bytes, ns }
+}
+
+/// An interval of a second with `sent` bytes sent by us and `received` counted by the server.
+fn second(index: u32, sent: u64, received: Option<u64>) -> Interval {
+    Interval {
+        index,
+        start_ns: u64::from(index) * SECOND,
+        end_ns: u64::from(index + 1) * SECOND,
+        near: traffic(sent, 0, SECOND),
+        far: received.map(|rx| traffic(0, rx, SECOND)),
+        ..Interval::default()
+    }
+}
+
+fn interval(interval: Interval) -> Event {
+    Event::Interval(Box::new(interval))
+}
+
+fn totals(traffic: Traffic) -> Totals {
+    Totals { traffic, ..Totals::default() }
+}
+
+fn complete() -> [Event; 2] {
+    let (status, reason) = (Status::Complete, None);
+    [Event::PhaseEnd { status, reason: reason.clone() }, Event::End { status, reason }]
+}
+
+fn built(events: impl IntoIterator<Item = Event>) -> Outcome {
+    let mut builder = Builder::default();
+    events.into_iter().for_each(|event| builder.absorb(&event));
+    builder.outcome()
+}
+
+fn near(have: f64, want: f64) {
+    assert!((have - want).abs() <= want.abs() * 1e-9, "{have} instead of {want}");
+}
+
+#[test]
+fn the_receiver_counts_and_the_sender_stands_beside() {
+    let mut events = vec![begin("tcp"), of(Pattern::Push), session(0)];
+    events.extend(
+        [1_000, 2_000, 3_000].iter().enumerate().map(|(i, &n)| interval(second(i as u32, n + 500, Some(n)))),
+    );
+    events.push(Event::Near(Box::new(totals(traffic(7_500, 0, 3 * SECOND)))));
+    events.push(Event::Far(Box::new(totals(traffic(0, 6_000, 4 * SECOND)))));
+    events.extend(complete());
+    let outcome = built(events);
+    assert_eq!((outcome.status, outcome.schema.as_str()), (Status::Complete, "netcaliper.outcome.v1"));
+    let point = &outcome.points[0];
+    let up = point.up.unwrap();
+    assert!(up.confirmed);
+    assert_eq!((up.sent_bytes, up.received_bytes), (7_500, 6_000));
+    near(up.sent_bps, 20_000.0); // 7500 bytes x 8 in 3 s
+    near(up.goodput_bps, 12_000.0); // 6000 bytes x 8 in the receiver's 4 s
+    let spread = up.per_interval.unwrap();
+    assert_eq!((spread.n, spread.mean, spread.min, spread.max), (3, 16_000.0, 8_000.0, 24_000.0));
+    near(spread.sd, 8_000.0);
+    assert_eq!(point.down, None, "nothing was to come back");
+}
+
+#[test]
+fn pulled_and_duplex_data_are_counted_by_us() {
+    let events = [
+        begin("tcp"),
+        of(Pattern::Duplex),
+        session(0),
+        Event::Near(Box::new(totals(traffic(1_000, 4_000, SECOND)))),
+        Event::Far(Box::new(totals(traffic(4_400, 900, SECOND)))),
+    ];
+    let point = built(events).points.remove(0);
+    let (up, down) = (point.up.unwrap(), point.down.unwrap());
+    assert_eq!((up.sent_bytes, up.received_bytes, up.goodput_bps), (1_000, 900, 7_200.0));
+    assert_eq!((down.sent_bytes, down.received_bytes, down.goodput_bps), (4_400, 4_000, 32_000.0));
+    assert!(up.confirmed && down.confirmed);
+
+    let point = built([begin("tcp"), of(Pattern::Pull), session(0)]).points.remove(0);
+    assert_eq!(
+        (point.up, point.down.map(|d| d.received_bytes)),
+        (None, Some(0)),
+        "asked for, though nothing came"
+    );
+}
+
+#[test]
+fn several_servers_add_up() {
+    let far = |who: &str, rx, ns| {
+        Event::Far(Box::new(Totals { who: who.to_owned(), ..totals(traffic(0, rx, ns)) }))
+    };
+    let events =
+        [of(Pattern::Push), session(0), session(0), far("a", 1_000, SECOND), far("b", 3_000, 2 * SECOND)];
+    let up = built(events).points[0].up.unwrap();
+    assert_eq!((up.received_bytes, up.goodput_bps), (4_000, 16_000.0), "4000 bytes in the longer 2 s");
+}
+
+#[test]
+fn without_final_totals_the_interval_reports_of_the_receiver_count() {
+    let mut events = vec![begin("tcp"), of(Pattern::Push), session(0)];
+    events.extend([interval(second(0, 1_000, Some(900))), interval(second(1, 1_000, Some(700)))]);
+    events.push(interval(second(2, 1_000, None))); // the server has vanished
+    let outcome = built(events);
+    let up = outcome.points[0].up.unwrap();
+    assert!(up.confirmed);
+    assert_eq!(
+        (up.received_bytes, up.goodput_bps),
+        (1_600, 6_400.0),
+        "1600 bytes in the two seconds it told of"
+    );
+    assert_eq!(up.per_interval.unwrap().n, 2);
+    assert_eq!((up.sent_bytes, up.sent_bps), (3_000, 8_000.0));
+    assert_eq!(outcome.status, Status::Partial);
+    assert_eq!(outcome.reason.as_deref(), Some("the end of the run is not on record"));
+}
+
+#[test]
+fn a_server_that_never_told_anything_leaves_the_figure_unconfirmed() {
+    let events =
+        [of(Pattern::Push), session(0), interval(second(0, 1_000, None)), interval(second(1, 3_000, None))];
+    let up = built(events).points[0].up.unwrap();
+    assert!(!up.confirmed);
+    assert_eq!((up.received_bytes, up.goodput_bps, up.sent_bps), (4_000, 16_000.0, 16_000.0));
+    assert_eq!(up.per_interval.map(|s| (s.n, s.mean)), Some((2, 16_000.0)));
+}
+
+#[test]
+fn one_of_two_servers_missing_is_not_taken_for_the_whole() {
+    let far = Event::Far(Box::new(totals(traffic(0, 500, SECOND))));
+    let events = [of(Pattern::Push), session(0), session(0), interval(second(0, 1_000, Some(990))), far];
+    assert_eq!(built(events).points[0].up.unwrap().received_bytes, 990);
+}
+
+#[test]
+fn a_journal_cut_short_gives_totals_from_its_intervals() {
+    let first = Interval { omitted: true, opened: 8, in_flight: 8, ..second(0, 9_999, Some(9_999)) };
+    let info = TcpInfo { rtt_us: 250, ..TcpInfo::default() };
+    let middle = Interval {
+        in_flight: 9,
+        opened: 2,
+        retransmits: 3,
+        completed: 1,
+        samples: vec![Sample { id: Uuid::nil(), slot: 0, info }],
+        ..second(1, 1_000, Some(1_000))
+    };
+    let last = Interval {
+        in_flight: 7,
+        opened: 1,
+        retransmits: 4,
+        completed: 3,
+        network_errors: 2,
+        data_errors: 1,
+        ..second(2, 3_000, Some(2_000))
+    };
+    let outcome = built([
+        begin("tcp"),
+        of(Pattern::Push),
+        session(0),
+        interval(first),
+        interval(middle),
+        interval(last),
+    ]);
+    let point = &outcome.points[0];
+    let near = &point.near;
+    assert_eq!(near.traffic, traffic(4_000, 0, 2 * SECOND), "the omitted second does not count");
+    assert_eq!((near.opened, near.peak, near.completed), (3, 9, 3));
+    assert_eq!((near.network_errors, near.data_errors, near.tcp.retransmits), (2, 1, 7));
+    assert_eq!(near.tcp.mean_rtt_us(), Some(250.0));
+    assert_eq!(point.up.unwrap().received_bytes, 3_000);
+    assert_eq!(point.status, Status::Partial);
+}
+
+#[test]
+fn a_short_last_interval_is_no_reading() {
+    let last =
+        Interval { end_ns: 2 * SECOND + SECOND / 4, near: traffic(10, 0, SECOND / 4), ..second(2, 0, None) };
+    let events = [
+        of(Pattern::Push),
+        interval(second(0, 1_000, None)),
+        interval(second(1, 1_000, None)),
+        interval(last),
+    ];
+    let up = built(events).points[0].up.unwrap();
+    assert_eq!(up.per_interval.map(|s| (s.n, s.min)), Some((2, 8_000.0)));
+    assert_eq!(up.sent_bytes, 2_010, "but its bytes count");
+}
+
+#[test]
+fn intervals_are_ordered_and_the_last_telling_counts() {
+    let events = [
+        of(Pattern::Push),
+        interval(second(1, 20, None)),
+        interval(second(0, 10, None)),
+        interval(second(1, 30, Some(25))),
+    ];
+    let point = built(events).points.remove(0);
+    let told: Vec<_> = point.intervals.iter().map(|i| (i.index, i.near.tx_bytes)).collect();
+    assert_eq!(told, [(0, 10), (1, 30)]);
+    assert_eq!(point.near.traffic.tx_bytes, 40);
+}
+
+#[test]
+fn events_before_their_phase_belong_to_it() {
+    let outcome = built([session(5), interval(second(0, 10, None)), of(Pattern::Push), begin("tcp")]);
+    assert_eq!(outcome.points.len(), 1);
+    assert_eq!((outcome.points[0].sessions.len(), outcome.points[0].intervals.len()), (1, 1));
+    assert_eq!(outcome.begin.verb, "tcp");
+    assert_eq!(built([]).points, []);
+}
+
+#[test]
+fn a_server_is_the_far_side_of_its_clients() {
+    let both = Interval { near: traffic(300, 1_000, SECOND), ..second(0, 0, None) };
+    let events = [begin("serve"), interval(both), Event::Near(Box::new(totals(traffic(300, 1_000, SECOND))))];
+    let point = built(events).points.remove(0);
+    let (up, down) = (point.up.unwrap(), point.down.unwrap());
+    assert_eq!((up.received_bytes, up.goodput_bps, up.confirmed), (1_000, 8_000.0, true));
+    assert_eq!((up.sent_bytes, up.per_interval.unwrap().mean), (0, 8_000.0));
+    assert_eq!((down.sent_bytes, down.goodput_bps, down.confirmed), (300, 2_400.0, false));
+
+    // Three idle seconds around a busy one: the rate is that of the busy one.
+    let events = [begin("serve"), interval(second(0, 0, None)), interval(second(1, 500, None))];
+    let mut events = events.to_vec();
+    events.extend([interval(second(2, 0, None)), interval(second(3, 0, None))]);
+    events.push(Event::Near(Box::new(totals(traffic(500, 0, 4 * SECOND)))));
+    let down = built(events).points[0].down.unwrap();
+    assert_eq!((down.sent_bytes, down.goodput_bps, down.per_interval.unwrap().n), (500, 4_000.0, 1));
+
+    let idle = built([begin("serve"), interval(second(0, 0, None))]).points.remove(0);
+    assert_eq!((idle.up, idle.down), (None, None));
+}
+
+#[test]
+fn rfc6349_figures_use_both_senders_and_the_idle_round_trip() {
+    let tcp = |bytes_sent, bytes_retrans, rtt_sum_us, rtt_samples| TcpTotals {
+        bytes_sent,
+        bytes_retrans,
+        rtt_sum_us,
+        rtt_samples,
+        ..TcpTotals::default()
+    };
+    let ours = Totals { tcp: tcp(90_000, 2_000, 600.0, 3), ..totals(traffic(88_000, 0, SECOND)) };
+    let theirs = Totals { tcp: tcp(12_000, 0, 100.0, 10), ..totals(traffic(0, 88_000, SECOND)) };
+    let events =
+        [of(Pattern::Push), session(100_000), Event::Near(Box::new(ours)), Event::Far(Box::new(theirs))];
+    let point = built(events).points.remove(0);
+    near(point.tcp_efficiency_percent.unwrap(), 100_000.0 / 102_000.0 * 100.0);
+    // Under load 600/3 = 200 µs; the receiver's 10 µs were never loaded. Idle 100 µs.
+    near(point.buffer_delay_percent.unwrap(), 100.0);
+}
+
+#[test]
+fn fairness_and_cpu_per_gigabyte() {
+    let cpu = |user_s, system_s| Some(CpuUse { user_s, system_s, ..CpuUse::default() });
+    let rates = Moments { n: 2, sum: 4.0, squares: 10.0 }; // rates 1 and 3: 16 / (2 x 10)
+    let ours = Totals { cpu: cpu(0.5, 1.0), rates, ..totals(traffic(2_100_000_000, 0, SECOND)) };
+    let theirs = Totals { cpu: cpu(1.0, 2.0), ..totals(traffic(0, 2_000_000_000, SECOND)) };
+    let mut events = vec![Event::Near(Box::new(ours)), Event::Far(Box::new(theirs))];
+    events.insert(0, of(Pattern::Push));
+    let point = built(events.clone()).points.remove(0);
+    near(point.fairness.unwrap(), 0.8);
+    near(point.near_cpu_s_per_gb.unwrap(), 0.75);
+    near(point.far_cpu_s_per_gb.unwrap(), 1.5);
+
+    // CPU time is that of the whole phase: as many bytes again in the omitted start halve it.
+    let start = Interval { omitted: true, ..second(0, 0, Some(2_000_000_000)) };
+    let point = built(events.clone().into_iter().chain([interval(start)])).points.remove(0);
+    near(point.near_cpu_s_per_gb.unwrap(), 0.375);
+
+    events[0] = phase(Phase { kind: Kind::Connect, ..Phase::default() });
+    assert_eq!(built(events).points[0].near_cpu_s_per_gb, None, "bytes are not what connect is about");
+}
+
+/// A phase of a sweep that received `mbit` in a second, with its errors.
+fn swept(value: &str, repeat: u32, mbit: u64, errors: u64, status: Status) -> Vec<Event> {
+    let label = BTreeMap::from([("buffer".to_owned(), value.to_owned())]);
+    let bytes = mbit * 125_000;
+    vec![
+        Event::Phase { label, repeat, phase: Box::default() },
+        Event::Near(Box::new(Totals { network_errors: errors, ..totals(traffic(bytes, 0, SECOND)) })),
+        Event::Far(Box::new(totals(traffic(0, bytes, SECOND)))),
+        Event::PhaseEnd { status, reason: None },
+    ]
+}
+
+#[test]
+fn a_sweep_has_a_row_per_setting_over_its_repetitions() {
+    let done = Status::Complete;
+    let runs = [swept("16", 1, 10, 0, done), swept("32", 1, 40, 1, done), swept("16", 2, 14, 2, done)];
+    let failed = swept("32", 2, 0, 5, Status::Failed);
+    let outcome = built(runs.into_iter().flatten().chain(failed));
+    assert_eq!(outcome.points.len(), 4);
+    let rows: Vec<_> =
+        outcome.sweep.iter().map(|r| (r.label["buffer"].as_str(), r.up.unwrap(), r.errors)).collect();
+    let [(small, low, few), (big, high, many)] = rows[..] else { panic!("two settings, two rows") };
+    assert_eq!((small, low.n, low.mean, few), ("16", 2, 12e6, 2));
+    near(low.sd, 8f64.sqrt() * 1e6); // 10 and 14: deviations -2 and 2, variance 8/1
+    assert_eq!((big, high.n, high.mean, many), ("32", 1, 40e6, 6), "a failed run adds its errors only");
+    assert_eq!(outcome.sweep[0].connects, None);
+}
+
+#[test]
+fn repetitions_without_a_sweep_have_one_row_and_a_single_run_none() {
+    let again = Event::Phase { label: BTreeMap::new(), repeat: 2, phase: Box::default() };
+    assert_eq!(built([of(Pattern::Push), again]).sweep.len(), 1);
+    assert_eq!(built([of(Pattern::Push)]).sweep, []);
+}
+
+#[test]
+fn connections_per_second_of_a_connect_sweep() {
+    let connect = Phase { kind: Kind::Connect, ..Phase::default() };
+    let label = BTreeMap::from([("connections".to_owned(), "4".to_owned())]);
+    let mut events = vec![Event::Phase { label, repeat: 1, phase: Box::new(connect) }];
+    let opened = [(0, 900, true), (1, 200, false), (2, 300, false)];
+    events.extend(
+        opened.map(|(at, n, omitted)| interval(Interval { opened: n, omitted, ..second(at, 1, None) })),
+    );
+    let outcome = built(events);
+    assert_eq!(outcome.sweep[0].connects.map(|s| s.mean), Some(250.0), "the omitted second does not count");
+    let spread = outcome.points[0].connects_per_interval();
+    assert_eq!(spread.map(|s| (s.n, s.min, s.max)), Some((2, 200.0, 300.0)));
+}
+
+#[test]
+fn what_is_kept_is_bounded() {
+    let record = ConnectionRecord {
+        id: Uuid::nil(),
+        local: None,
+        remote: SERVER.parse().unwrap(),
+        ended_ns: 0,
+        tx_bytes: 0,
+        rx_bytes: 0,
+        connect_ns: None,
+        duration_ns: 0,
+        result: Ending::Completed,
+        error: None,
+        tcp: None,
+    };
+    let mut builder = Builder::default();
+    for n in 0..10_001u64 {
+        let record = ConnectionRecord { ended_ns: n, ..record.clone() };
+        builder.absorb(&Event::Connection(Box::new(record)));
+        builder.absorb(&Event::Notice { level: Level::Warning, text: n.to_string() });
+    }
+    let outcome = builder.outcome();
+    assert_eq!(outcome.points[0].connections.len(), 10_000);
+    assert_eq!(outcome.points[0].connections[9_999].ended_ns, 9_999, "the first ones are kept");
+    assert_eq!(outcome.notices.len(), 200);
+    assert_eq!(outcome.notices[7], "warning: 7");
+}
+
+#[test]
+fn a_server_that_runs_for_months_stays_small() {
+    let mut builder = Builder::default();
+    let sample = Sample { id: Uuid::nil(), slot: 0, info: TcpInfo::default() };
+    for index in 0..100_010 {
+        builder.absorb(&interval(Interval { samples: vec![sample.clone()], ..second(index, 1, None) }));
+    }
+    let outcome = builder.outcome();
+    assert_eq!(outcome.points[0].intervals.len(), 100_000);
+    assert_eq!(outcome.points[0].intervals.iter().map(|i| i.samples.len()).sum::<usize>(), 20_000);
+    assert!(
+        outcome.notices[0].starts_with("10 intervals beyond the first 100000 "),
+        "{}",
+        outcome.notices[0]
+    );
+}
+
+#[test]
+fn the_outcome_can_be_had_at_any_moment() {
+    let mut builder = Builder::default();
+    let mut events = vec![begin("tcp"), of(Pattern::Push), session(0)];
+    events.push(interval(second(0, 100, Some(90))));
+    events.push(Event::Near(Box::new(totals(traffic(100, 0, SECOND)))));
+    events.push(Event::Far(Box::new(totals(traffic(0, 95, SECOND)))));
+    events.extend(complete());
+    let received: Vec<Option<u64>> = events
+        .iter()
+        .map(|event| {
+            builder.absorb(event);
+            builder.outcome().points.first().and_then(|p| p.up).map(|up| up.received_bytes)
+        })
+        .collect();
+    assert_eq!(received, [None, Some(0), Some(0), Some(90), Some(90), Some(95), Some(95), Some(95)]);
+}

@@ -1,0 +1,164 @@
+//! Doubts that follow from the figures themselves: too few, too unsteady, not confirmed.
+
+use super::{Case, Doubt};
+use crate::{Interval, Kind, Status, Verify};
+use metrics::{SECOND, format_bytes, format_duration};
+
+/// Fewer intervals have no spread worth the name.
+const MIN_INTERVALS: usize = 3;
+/// Less time shows the start of TCP, not TCP.
+const MIN_TIME: u64 = 2 * SECOND;
+/// With fewer values a percentile is just one of them.
+const MIN_VALUES: u64 = 20;
+/// A first interval this far below the rest holds the start of the connections.
+const SLOW_START: f64 = 0.10;
+/// Relative standard deviation above which a mean says little.
+const UNSTEADY: f64 = 0.20;
+
+pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Doubt> {
+    let point = case.point;
+    if case.serving() || point.status == Status::Failed {
+        return None;
+    }
+    const ADVICE: &str =
+        "Look for the reason at the server (crashed, killed, unreachable) and repeat the run.";
+    let unheard = point.up.filter(|up| !up.confirmed && up.sent_bytes > 0);
+    if let Some(up) = unheard {
+        let text = format!(
+            "No server told what it received: the {} to the server are the sender's own count, which includes \
+             what was lost or still under way.",
+            format_bytes(up.sent_bytes)
+        );
+        return Some(Doubt::new("unconfirmed", text, ADVICE));
+    }
+    let missing = point.sessions.len().saturating_sub(point.far.len());
+    let (told, all) = (point.counted().filter(|i| i.far.is_some()).count(), point.counted().count());
+    (missing > 0 && told > 0).then(|| {
+        let text = format!(
+            "The final totals of {missing} of {} servers never came: what they counted is known from their \
+             reports on {told} of {all} intervals only.",
+            point.sessions.len()
+        );
+        Doubt::new("unconfirmed", text, ADVICE)
+    })
+}
+
+pub(super) fn unfinished(case: &Case<'_>) -> Option<Doubt> {
+    let (near, phase) = (&case.point.near, &case.point.phase);
+    let ended = near.completed + near.stopped + near.errors();
+    let vanished = near.opened.saturating_sub(ended);
+    if vanished > 0 && !case.serving() {
+        let text = format!(
+            "At least {vanished} of {} connections were still open when the record ended: their outcome is not \
+             known.",
+            near.opened
+        );
+        return Some(Doubt::new(
+            "unfinished-connections",
+            text,
+            "Let the run end by itself, or end it with one ^C.",
+        ));
+    }
+    let planned = phase.iterations?.saturating_mul(u64::from(phase.connections));
+    (near.stopped > 0 && near.completed < planned).then(|| {
+        let text = format!(
+            "Only {} of {planned} connections had moved all their bytes when the run ended; {} were stopped early.",
+            near.completed, near.stopped
+        );
+        Doubt::new("unfinished-connections", text, "Give the run more time (-t), or each connection less to move (--transfer).")
+    })
+}
+
+pub(super) fn verification_off(case: &Case<'_>) -> Option<Doubt> {
+    let how = match case.point.phase.verify {
+        Verify::Data => return None,
+        Verify::Connection => "read and counted, but not compared",
+        Verify::None => "counted, but not looked at",
+    };
+    if case.serving() {
+        return None; // each client chose for itself
+    }
+    let text = format!("Received bytes were {how}: damaged data would not have been noticed.");
+    Some(Doubt::new("verification-off", text, "Use --verify data when integrity matters."))
+}
+
+pub(super) fn too_short(case: &Case<'_>) -> Option<Doubt> {
+    let intervals = case.point.counted().count();
+    let ns = case.point.near.traffic.ns;
+    let short = intervals < MIN_INTERVALS || ns < MIN_TIME;
+    (short && ns > 0 && !case.serving()).then(|| {
+        let text = format!(
+            "Only {} in {intervals} interval{} were measured: too little to show how much the figure varies.",
+            format_duration(ns as f64),
+            if intervals == 1 { "" } else { "s" }
+        );
+        Doubt::new("too-short", text, "Measure for 10 s or more (-t 10) in intervals of a second (-i 1).")
+    })
+}
+
+pub(super) fn slow_start(case: &Case<'_>) -> Option<Doubt> {
+    let phase = &case.point.phase;
+    if phase.omit_ns > 0 || phase.kind != Kind::Tcp || case.serving() {
+        return None;
+    }
+    let rates: Vec<f64> = case.point.readings().map(goodput).collect();
+    let (&first, rest) = rates.split_first()?;
+    if rest.len() < 2 {
+        return None;
+    }
+    let typical = median(rest);
+    (first < typical * (1.0 - SLOW_START)).then(|| {
+        let text = format!(
+            "The first interval was {} below the median of the others, and it counts: the mean includes the start \
+             of the connections.",
+            super::percent(1.0 - first / typical)
+        );
+        Doubt::new("slow-start", text, "Leave the start out (--omit 2s).")
+    })
+}
+
+/// Goodput of an interval, both directions together, bits/s, as the receivers counted (as far as they told).
+fn goodput(interval: &Interval) -> f64 {
+    interval.far.map_or(interval.near.tx_bps(), |far| far.rx_bps()) + interval.near.rx_bps()
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
+}
+
+pub(super) fn unstable(case: &Case<'_>) -> Option<Doubt> {
+    let point = case.point;
+    if case.serving() {
+        return None;
+    }
+    let of = |name: &str, spread: Option<metrics::Spread>| {
+        let s = spread.filter(|s| s.n >= MIN_INTERVALS as u64 && s.mean > 0.0 && s.sd / s.mean > UNSTEADY)?;
+        Some(format!("{name} varied by {} from interval to interval", super::percent(s.sd / s.mean)))
+    };
+    let found = match point.phase.kind {
+        Kind::Connect => [of("connections per second", point.connects_per_interval()), None],
+        Kind::Tcp => [
+            of("goodput to the server", point.up.and_then(|d| d.per_interval)),
+            of("goodput from the server", point.down.and_then(|d| d.per_interval)),
+        ],
+    };
+    let clauses = super::join(found.into_iter().flatten())?;
+    let text = format!("The path or the hosts were not steady ({clauses}): the mean hides it.");
+    let advice = "Look at the intervals, measure longer, and repeat at another time.";
+    Some(Doubt::new("unstable", text, advice))
+}
+
+pub(super) fn few_connections(case: &Case<'_>) -> Option<Doubt> {
+    let n = case.point.near.rate.as_ref()?.count;
+    (n > 0 && n < MIN_VALUES && !case.serving()).then(|| {
+        let text = format!(
+            "Percentiles over {n} connection{} are no more than the values themselves.",
+            if n == 1 { "" } else { "s" }
+        );
+        let advice = "Use more connections (-P) or let each move less (--transfer) when percentiles matter.";
+        Doubt::new("few-connections", text, advice)
+    })
+}

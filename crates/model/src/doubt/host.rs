@@ -1,0 +1,164 @@
+//! Doubts about the hosts: when the figure shows them and not the path.
+
+use super::{Case, Doubt, join, percent};
+use crate::{CauseCount, HostSnapshot, SessionInfo};
+use metrics::format_duration;
+use std::net::IpAddr;
+
+/// A CPU busier than this has nothing left to give.
+const CPU_FULL: f64 = 0.95;
+/// A machine busier than this neither.
+const MACHINE_FULL: f64 = 0.90;
+/// Share of stolen time from which a figure suffers.
+const STOLEN: f64 = 0.01;
+/// Lateness of paced sends (99th percentile) that distorts their spacing, ns.
+const LATE: u64 = 1_000_000;
+/// Hosts with at most so many CPUs leave the scheduler choices that decide the figure.
+const FEW_CPUS: u32 = 4;
+/// Both ends on so few CPUs take them from each other.
+const SHARED_CPUS: u32 = 2;
+
+pub(super) fn cpu_bound(case: &Case<'_>) -> Option<Doubt> {
+    let clauses = case.each_end(|end| {
+        let cpu = end.totals.cpu?;
+        let machine = cpu.machine().unwrap_or(0.0);
+        (cpu.busiest > CPU_FULL || machine > MACHINE_FULL).then(|| {
+            format!(
+                "the busiest CPU of {} was {} busy and its whole machine {}",
+                end.name,
+                percent(cpu.busiest),
+                percent(machine)
+            )
+        })
+    })?;
+    let text =
+        format!("A CPU was the limit ({clauses}): this is what the hosts manage, not what the path carries.");
+    let advice =
+        "Use larger buffers (-l), more connections (-P) on more CPUs, or --verify none, and compare.";
+    Some(Doubt::new("cpu-bound", text, advice))
+}
+
+pub(super) fn steal(case: &Case<'_>) -> Option<Doubt> {
+    let clauses = case.each_end(|end| {
+        let stolen = end.totals.cpu?.stolen()?;
+        (stolen > STOLEN).then(|| format!("{:.1} % of the CPU time of {}", stolen * 100.0, end.name))
+    })?;
+    let text = format!("The hypervisor gave {clauses} to others: rates and times include that.");
+    Some(Doubt::new("cpu-steal", text, "Repeat when the machine is quiet, or on dedicated CPUs."))
+}
+
+pub(super) fn late_pacing(case: &Case<'_>) -> Option<Doubt> {
+    let phase = &case.point.phase;
+    if phase.rate.is_none() && phase.burst.is_none() {
+        return None;
+    }
+    let clauses = case.each_end(|end| {
+        let late = end.totals.late_ns.as_ref()?;
+        (late.p99 > LATE).then(|| format!("{} of {}", format_duration(late.p99 as f64), end.name))
+    })?;
+    let text = format!(
+        "Paced sends left late (99th percentile {clauses}): the traffic was burstier than what was asked for."
+    );
+    Some(Doubt::new("late-pacing", text, "Use fewer connections, a lower rate or an idle CPU (--affinity)."))
+}
+
+pub(super) fn loopback(case: &Case<'_>) -> Option<Doubt> {
+    let by_address = |ip: &IpAddr| ip.to_canonical().is_loopback();
+    let nic = case.begin.host.nic.as_ref().is_some_and(|nic| nic.loopback);
+    let peers = case.point.sessions.iter().any(|s| by_address(&s.address.ip()));
+    let remotes = &case.point.near.remotes;
+    let served = !remotes.is_empty() && remotes.keys().all(by_address);
+    (nic && !case.serving() || peers || served).then(|| {
+        let text = "Both ends ran on one host over the loopback interface: this shows its CPU and memory and says \
+                    nothing about a network.";
+        Doubt::new("loopback", text.to_owned(), "Run the server on another host to measure a network.")
+    })
+}
+
+pub(super) fn placement(case: &Case<'_>) -> Option<Doubt> {
+    const ADVICE: &str = "Pin both ends with --affinity and compare placements.";
+    let here = &case.begin.host;
+    let shared = case.point.sessions.iter().any(|s| same_host(here, s));
+    if shared && (1..=SHARED_CPUS).contains(&here.cpus) {
+        let text = format!(
+            "Both ends shared the {} CPU{} of one host: which end ran where decides much of the figure.",
+            here.cpus,
+            if here.cpus == 1 { "" } else { "s" }
+        );
+        return Some(Doubt::new("placement", text, ADVICE));
+    }
+    let unpinned = case.hosts().filter(|(_, host, placement, _)| {
+        (2..=FEW_CPUS).contains(&host.cpus) && (placement.is_empty() || *placement == "spread")
+    });
+    let clauses = join(unpinned.map(|(name, host, _, workers)| {
+        format!("{name} ran {workers} worker{} on {} CPUs", if workers == 1 { "" } else { "s" }, host.cpus)
+    }))?;
+    let text = format!(
+        "The scheduler was free to place the workers ({clauses}): where they land can change the figure by a third."
+    );
+    Some(Doubt::new("placement", text, ADVICE))
+}
+
+/// Whether the server runs on the same machine (perhaps in another network namespace).
+fn same_host(here: &HostSnapshot, session: &SessionInfo) -> bool {
+    let there = &session.host;
+    let alike = !here.name.is_empty() && here.name == there.name && here.kernel == there.kernel;
+    session.address.ip().to_canonical().is_loopback() || (alike && here.memory == there.memory)
+}
+
+pub(super) fn listen_drops(case: &Case<'_>) -> Option<Doubt> {
+    let names = ["TcpExt.ListenDrops", "TcpExt.ListenOverflows"];
+    let clauses = moved(case, |name| names.contains(&name))?;
+    let text = format!(
+        "Connection requests were dropped at a full listen queue ({clauses}): connect times include retries."
+    );
+    let advice = "Raise net.core.somaxconn and net.ipv4.tcp_max_syn_backlog, or connect at a lower rate.";
+    Some(Doubt::new("listen-drops", text, advice))
+}
+
+pub(super) fn softnet_drops(case: &Case<'_>) -> Option<Doubt> {
+    let clauses = moved(case, |name| name.starts_with("softnet.") && name.ends_with("dropped"))?;
+    let text =
+        format!("A host dropped packets before TCP saw them ({clauses}): the network did not lose those.");
+    let advice = "Raise net.core.netdev_max_backlog, or spread the interrupts over more CPUs (RSS, RPS).";
+    Some(Doubt::new("softnet-drops", text, advice))
+}
+
+/// The counters with a wanted name that moved, at both ends.
+fn moved(case: &Case<'_>, wanted: impl Fn(&str) -> bool) -> Option<String> {
+    case.each_end(|end| {
+        let counters = end.totals.counters.moved.iter().filter(|(name, by)| wanted(name) && **by > 0);
+        join(counters.map(|(name, by)| format!("{name} of {} rose by {by}", end.name)))
+    })
+}
+
+pub(super) fn ephemeral_ports(case: &Case<'_>) -> Option<Doubt> {
+    let n = failures(case, |words| {
+        let exhausted = words.contains("Cannot assign requested address") || words.contains("EADDRNOTAVAIL");
+        // Binding fails so when the address given with -B is not ours.
+        exhausted && !words.contains("bind")
+    })?;
+    let text = format!(
+        "{n} connections found no free local port: each closed connection holds its port in TIME_WAIT for a minute, \
+         and the ephemeral port range (net.ipv4.ip_local_port_range) to this server was used up."
+    );
+    let advice = "Close with --shutdown rude (RST leaves no TIME_WAIT), widen net.ipv4.ip_local_port_range, set \
+                  net.ipv4.tcp_tw_reuse=1, or give more source addresses (-B).";
+    Some(Doubt::new("ephemeral-ports", text, advice))
+}
+
+pub(super) fn file_descriptors(case: &Case<'_>) -> Option<Doubt> {
+    let n = failures(case, |words| {
+        ["Too many open files", "EMFILE", "ENFILE"].iter().any(|error| words.contains(error))
+    })?;
+    let text = format!("{n} connections failed because the limit of open files was reached.");
+    let advice = "Raise the limit (ulimit -n, LimitNOFILE=, fs.file-max) or use fewer connections (-P).";
+    Some(Doubt::new("file-descriptors", text, advice))
+}
+
+/// How many failures at either end have a cause whose words are `wanted`; `None` when none.
+fn failures(case: &Case<'_>, wanted: impl Fn(&str) -> bool) -> Option<u64> {
+    let hit = |cause: &&CauseCount| wanted(&cause.text) || wanted(&cause.first);
+    let n: u64 = case.ends().flat_map(|end| end.totals.causes.iter().filter(hit)).map(|c| c.count).sum();
+    (n > 0).then_some(n)
+}

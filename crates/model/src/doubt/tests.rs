@@ -1,0 +1,401 @@
+//! Each doubt: raised where it must be, and silent where it must be. Texts are compared with numbers worked out by hand.
+
+use super::*;
+use crate::*;
+use metrics::{DistSummary, Ending, SECOND, Spread, TcpTotals};
+
+/// A run in which nothing is wrong: cubic over a quiet network, five even seconds, both ends heard.
+fn sound() -> (Point, Begin) {
+    let host = |name: &str| HostSnapshot { name: name.to_owned(), cpus: 16, ..HostSnapshot::default() };
+    let session = SessionInfo {
+        target: "server".to_owned(),
+        address: "10.0.0.2:7411".parse().unwrap(),
+        version: "1".to_owned(),
+        accepted: Accepted::default(),
+        host: host("there"),
+        workers: 8,
+        placement: "spread".to_owned(),
+        authenticated: false,
+        base_rtt_ns: 100_000,
+        udp_rtt_ns: None,
+    };
+    let effective = Effective { congestion: "cubic".to_owned(), nodelay: true, ..Effective::default() };
+    let totals = |who: &str, tx_bytes, rx_bytes| Totals {
+        who: who.to_owned(),
+        traffic: Traffic { tx_bytes, rx_bytes, ns: 5 * SECOND },
+        opened: 40,
+        completed: 32,
+        stopped: 8,
+        rate: Some(DistSummary { count: 40, ..DistSummary::default() }),
+        effective: Some(effective.clone()),
+        ..Totals::default()
+    };
+    let second = |index: u32| Interval {
+        index,
+        start_ns: u64::from(index) * SECOND,
+        end_ns: u64::from(index + 1) * SECOND,
+        near: Traffic { tx_bytes: 1_000, rx_bytes: 0, ns: SECOND },
+        far: Some(Traffic { tx_bytes: 0, rx_bytes: 1_000, ns: SECOND }),
+        ..Interval::default()
+    };
+    let steady = Spread { n: 5, mean: 8_000.0, ..Spread::default() };
+    let up = Direction {
+        sent_bytes: 5_000,
+        received_bytes: 5_000,
+        confirmed: true,
+        per_interval: Some(steady),
+        ..Direction::default()
+    };
+    let point = Point {
+        status: Status::Complete,
+        sessions: vec![session],
+        intervals: (0..5).map(second).collect(),
+        up: Some(up),
+        near: totals("client", 5_000, 0),
+        far: vec![totals("10.0.0.2", 0, 5_000)],
+        ..Point::default()
+    };
+    let begin = Begin {
+        verb: "tcp".to_owned(),
+        host: host("here"),
+        placement: "spread".to_owned(),
+        workers: 8,
+        ..Begin::default()
+    };
+    (point, begin)
+}
+
+/// The doubts that appear when `spoil` is done to the sound run.
+fn doubts(spoil: impl FnOnce(&mut Point, &mut Begin)) -> Vec<Doubt> {
+    let (mut point, mut begin) = sound();
+    spoil(&mut point, &mut begin);
+    doubts_about(&point, &begin)
+}
+
+/// The text of the only doubt that appears, which must have the code `code` and an advice.
+fn only(code: &str, spoil: impl FnOnce(&mut Point, &mut Begin)) -> String {
+    let found = doubts(spoil);
+    let codes: Vec<&str> = found.iter().map(|d| d.code.as_str()).collect();
+    assert_eq!(codes, [code], "{found:#?}");
+    let sentence = |s: &str| s.ends_with('.') && s.matches(". ").count() == 0;
+    assert!(sentence(&found[0].text) && sentence(&found[0].advice), "{found:#?}");
+    found[0].text.clone()
+}
+
+fn silent(spoil: impl FnOnce(&mut Point, &mut Begin)) {
+    assert_eq!(doubts(spoil), []);
+}
+
+fn cpu(busiest: f64, machine_s: f64, steal_s: f64) -> Option<CpuUse> {
+    Some(CpuUse { busiest, machine_s, steal_s, available_s: 100.0, ..CpuUse::default() })
+}
+
+#[test]
+fn a_sound_run_raises_none() {
+    silent(|_, _| {});
+}
+
+#[test]
+fn cpu_bound() {
+    let text = only("cpu-bound", |p, _| p.far[0].cpu = cpu(0.97, 62.0, 0.0));
+    assert_eq!(
+        text,
+        "A CPU was the limit (the busiest CPU of server 10.0.0.2 was 97 % busy and its whole machine 62 %): this is \
+         what the hosts manage, not what the path carries."
+    );
+    let text = only("cpu-bound", |p, _| {
+        p.near.cpu = cpu(0.93, 91.0, 0.0);
+        p.far[0].cpu = cpu(0.99, 50.0, 0.0);
+    });
+    assert!(
+        text.contains("of this host was 93 % busy and its whole machine 91 %; the busiest CPU of server"),
+        "{text}"
+    );
+    silent(|p, _| p.near.cpu = cpu(0.95, 90.0, 1.0));
+}
+
+#[test]
+fn steal() {
+    let text = only("cpu-steal", |p, _| p.near.cpu = cpu(0.5, 50.0, 2.5));
+    assert!(text.contains("2.5 % of the CPU time of this host"), "{text}");
+}
+
+#[test]
+fn window_limited() {
+    let tcp = |rwnd_limited_us, sndbuf_limited_us| TcpTotals {
+        busy_us: 1_000,
+        rwnd_limited_us,
+        sndbuf_limited_us,
+        ..TcpTotals::default()
+    };
+    let text = only("window-limited", |p, _| p.near.tcp = tcp(430, 120));
+    assert!(text.contains("(this host waited for the receiver's window 43 % of its busy time)"), "{text}");
+    let text = only("window-limited", |p, _| p.near.tcp = tcp(300, 250));
+    assert!(text.contains("window 30 % of its busy time and for its own send buffer 25 % of its"), "{text}");
+    only("window-limited", |p, _| p.near.tcp = tcp(0, 201));
+    silent(|p, _| p.near.tcp = tcp(200, 200));
+    silent(|p, _| p.far[0].tcp = tcp(900, 0)); // it sent no payload
+}
+
+#[test]
+fn too_short() {
+    let text = only("too-short", |p, _| p.intervals.truncate(2));
+    assert!(text.starts_with("Only 5.00 s in 2 intervals were"), "{text}");
+    let text = only("too-short", |p, _| p.near.traffic.ns = 1_500_000_000);
+    assert!(text.starts_with("Only 1.50 s in 5 intervals were"), "{text}");
+    silent(|p, _| p.near.traffic.ns = 2 * SECOND);
+}
+
+/// Gives the intervals these rates at the receiver.
+fn received(point: &mut Point, bytes: [u64; 5]) {
+    for (interval, rx_bytes) in point.intervals.iter_mut().zip(bytes) {
+        interval.far = Some(Traffic { tx_bytes: 0, rx_bytes, ns: SECOND });
+    }
+}
+
+#[test]
+fn slow_start() {
+    let text = only("slow-start", |p, _| received(p, [600, 1_000, 990, 1_010, 1_000]));
+    assert!(text.starts_with("The first interval was 40 % below the median of the others"), "{text}");
+    silent(|p, _| received(p, [900, 1_000, 990, 1_010, 1_000])); // just 10 %
+    silent(|p, _| {
+        received(p, [600, 1_000, 990, 1_010, 1_000]);
+        p.phase.omit_ns = SECOND;
+    });
+    // An omitted first second is no reading.
+    silent(|p, _| {
+        received(p, [600, 1_000, 990, 1_010, 1_000]);
+        p.intervals[0].omitted = true;
+    });
+}
+
+#[test]
+fn unstable() {
+    let spread = |sd| Some(Spread { n: 5, mean: 100.0, sd, ..Spread::default() });
+    let text = only("unstable", |p, _| p.up.as_mut().unwrap().per_interval = spread(25.0));
+    assert!(text.contains("(goodput to the server varied by 25 % from interval to interval)"), "{text}");
+    silent(|p, _| p.up.as_mut().unwrap().per_interval = spread(20.0));
+    let text = only("unstable", |p, _| {
+        p.phase.kind = Kind::Connect;
+        p.intervals.iter_mut().zip([100, 200, 300, 400, 500]).for_each(|(i, n)| i.opened = n);
+    });
+    // 100..500: mean 300, sd sqrt(25000) = 158.1, 53 %.
+    assert!(text.contains("(connections per second varied by 53 % from"), "{text}");
+}
+
+#[test]
+fn loopback() {
+    only("loopback", |p, _| p.sessions[0].address = "127.0.0.1:7411".parse().unwrap());
+    only("loopback", |p, _| p.sessions[0].address = "[::ffff:127.0.0.1]:7411".parse().unwrap());
+    only("loopback", |_, b| b.host.nic = Some(NicSnapshot { loopback: true, ..NicSnapshot::default() }));
+    silent(|_, b| b.host.nic = Some(NicSnapshot::default()));
+}
+
+#[test]
+fn congestion_control() {
+    let name = |p: &mut Point, near: &str, far: &str| {
+        p.near.effective.as_mut().unwrap().congestion = near.to_owned();
+        p.far[0].effective.as_mut().unwrap().congestion = far.to_owned();
+    };
+    let text = only("congestion-control", |p, _| name(p, "bbr", "cubic"));
+    assert!(text.contains("(this host used bbr; server 10.0.0.2 used cubic)"), "{text}");
+    silent(|p, _| name(p, "cubic", "bbr")); // the server sent nothing
+    silent(|p, _| {
+        name(p, "bbr", "bbr");
+        p.phase.rate = Some(1_000);
+    });
+}
+
+#[test]
+fn placement() {
+    let text = only("placement", |p, b| {
+        b.host.cpus = 2;
+        p.sessions[0].host = b.host.clone();
+    });
+    assert!(text.starts_with("Both ends shared the 2 CPUs of one host"), "{text}");
+    let text = only("placement", |p, _| (p.sessions[0].host.cpus, p.sessions[0].workers) = (4, 3));
+    assert!(text.contains("(server 10.0.0.2:7411 ran 3 workers on 4 CPUs)"), "{text}");
+    silent(|p, _| {
+        p.sessions[0].host.cpus = 4;
+        p.sessions[0].placement = "cores 0,1".to_owned();
+    });
+    silent(|_, b| b.host.cpus = 1); // nothing to choose from
+}
+
+#[test]
+fn other_sessions() {
+    let text = only("other-sessions", |p, _| p.sessions[0].accepted.others = 1);
+    assert!(text.starts_with("Up to 1 other session was on"), "{text}");
+    let text = only("other-sessions", |p, _| (p.sessions[0].accepted.others, p.far[0].others) = (1, 3));
+    assert!(text.starts_with("Up to 3 other sessions were on"), "{text}");
+}
+
+#[test]
+fn server_reduced() {
+    let change = Change {
+        what: "connections".to_owned(),
+        asked: "200".to_owned(),
+        given: "100".to_owned(),
+        why: "limit of the server".to_owned(),
+    };
+    let text = only("server-reduced", |p, _| p.sessions[0].accepted.changes = vec![change]);
+    assert!(
+        text.contains("10.0.0.2:7411 gave connections 100 instead of 200 (limit of the server)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn buffer_shortfall() {
+    let text = only("socket-buffer-shortfall", |p, _| {
+        p.phase.sockets.sndbuf = Some(4 << 20);
+        p.phase.sockets.rcvbuf = Some(1 << 20);
+        let got = p.near.effective.as_mut().unwrap();
+        (got.sndbuf, got.rcvbuf) = (425_984, 2 << 20);
+    });
+    assert!(text.contains("(SO_SNDBUF of this host is 416 KiB instead of 4.00 MiB)"), "{text}");
+}
+
+#[test]
+fn option_differs() {
+    let ask = |p: &mut Point, ask: fn(&mut SocketSettings), got: fn(&mut Effective)| {
+        ask(&mut p.phase.sockets);
+        p.near.effective.iter_mut().chain(&mut p.far[0].effective).for_each(got);
+    };
+    let text = only("socket-option-differs", |p, _| {
+        p.phase.sockets.congestion = Some("vegas".to_owned());
+        p.far[0].effective.as_mut().unwrap().congestion = "vegas".to_owned();
+    });
+    assert!(text.contains("(congestion control cubic instead of vegas at this host)"), "{text}");
+    let text = only("socket-option-differs", |p, _| p.far[0].effective.as_mut().unwrap().nodelay = false);
+    assert!(text.contains("(TCP_NODELAY off instead of on at server 10.0.0.2)"), "{text}");
+    let text = only("socket-option-differs", |p, _| ask(p, |s| s.mss = Some(1_400), |e| e.mss = 1_359));
+    assert!(text.contains("MSS 1359 instead of 1400 at this host; MSS 1359"), "{text}");
+    silent(|p, _| ask(p, |s| s.mss = Some(1_400), |e| e.mss = 1_388)); // 12 bytes of time stamps
+    let text = only("socket-option-differs", |p, _| ask(p, |s| s.dscp = Some(46), |e| e.tos = 40 << 2));
+    assert!(text.contains("DSCP 40 instead of 46"), "{text}");
+    silent(|p, _| ask(p, |s| s.dscp = Some(46), |e| e.tos = (46 << 2) | 2)); // ECN bits
+    let text = only("socket-option-differs", |p, _| ask(p, |s| s.ttl = Some(5), |e| e.ttl = 64));
+    assert!(text.contains("TTL 64 instead of 5"), "{text}");
+}
+
+#[test]
+fn unconfirmed() {
+    let text = only("unconfirmed", |p, _| {
+        p.up.as_mut().unwrap().confirmed = false;
+        p.up.as_mut().unwrap().sent_bytes = 3 << 30;
+        p.far.clear();
+    });
+    assert!(text.contains("the 3.00 GiB to the server are the sender's own count"), "{text}");
+    let text = only("unconfirmed", |p, _| {
+        p.far.clear();
+        p.intervals[4].far = None;
+    });
+    assert!(
+        text.contains("totals of 1 of 1 servers never came") && text.contains("on 4 of 5 intervals"),
+        "{text}"
+    );
+}
+
+#[test]
+fn unfinished() {
+    let text = only("unfinished-connections", |p, _| p.near.opened = 43);
+    assert!(text.starts_with("At least 3 of 43 connections were still open"), "{text}");
+    let text = only("unfinished-connections", |p, _| p.phase.iterations = Some(5));
+    assert!(
+        text.starts_with("Only 32 of 40 connections had moved all their bytes when the run ended; 8 were"),
+        "{text}"
+    );
+    silent(|p, _| (p.near.completed, p.near.stopped, p.phase.iterations) = (40, 0, Some(5)));
+}
+
+#[test]
+fn verification_off() {
+    let text = only("verification-off", |p, _| p.phase.verify = Verify::None);
+    assert!(text.contains("counted, but not looked at"), "{text}");
+    let text = only("verification-off", |p, _| p.phase.verify = Verify::Connection);
+    assert!(text.contains("not compared"), "{text}");
+}
+
+#[test]
+fn few_connections() {
+    let rate = |count| Some(DistSummary { count, ..DistSummary::default() });
+    let text = only("few-connections", |p, _| p.near.rate = rate(19));
+    assert!(text.starts_with("Percentiles over 19 connections"), "{text}");
+    silent(|p, _| p.near.rate = rate(20));
+    silent(|p, _| p.near.rate = None);
+}
+
+#[test]
+fn late_pacing() {
+    let late = |p99| Some(DistSummary { p99, ..DistSummary::default() });
+    let text =
+        only("late-pacing", |p, _| (p.phase.rate, p.near.late_ns) = (Some(1_000_000), late(1_200_000)));
+    assert!(text.contains("99th percentile 1.20 ms of this host"), "{text}");
+    silent(|p, _| (p.phase.rate, p.near.late_ns) = (Some(1_000_000), late(1_000_000)));
+    silent(|p, _| p.near.late_ns = late(9_000_000)); // nothing was paced
+}
+
+#[test]
+fn drops() {
+    let moved = |name: &str, by| HostCounters { moved: [(name.to_owned(), by)].into() };
+    let text = only("listen-drops", |p, _| p.far[0].counters = moved("TcpExt.ListenDrops", 12));
+    assert!(text.contains("(TcpExt.ListenDrops of server 10.0.0.2 rose by 12)"), "{text}");
+    let text = only("softnet-drops", |p, _| p.near.counters = moved("softnet.dropped", 3));
+    assert!(text.contains("(softnet.dropped of this host rose by 3)"), "{text}");
+    silent(|p, _| p.near.counters = moved("softnet.processed", 1_000));
+}
+
+fn failed(text: &str, count: u64) -> CauseCount {
+    CauseCount { class: Ending::NetworkError, text: text.to_owned(), count, first: String::new() }
+}
+
+#[test]
+fn exhausted_resources() {
+    let text = only("ephemeral-ports", |p, _| {
+        p.near.causes = vec![failed("connecting: Cannot assign requested address (os error 99)", 70)];
+    });
+    assert!(text.starts_with("70 connections found no free local port"), "{text}");
+    assert!(text.contains("TIME_WAIT") && text.contains("net.ipv4.ip_local_port_range"), "{text}");
+    silent(|p, _| p.near.causes = vec![failed("binding: Cannot assign requested address (os error 99)", 70)]);
+    silent(|p, _| p.near.causes = vec![failed("connecting: Connection refused (os error 111)", 70)]);
+    let text = only("file-descriptors", |p, _| {
+        p.near.causes =
+            vec![failed("opening a socket: Too many open files (os error 24)", 2), failed("EMFILE", 3)];
+    });
+    assert!(text.starts_with("5 connections failed"), "{text}");
+}
+
+#[test]
+fn a_server_knows_nothing_of_its_clients_plans() {
+    silent(|p, b| {
+        b.verb = "serve".to_owned();
+        p.sessions.clear();
+        p.far.clear();
+        p.intervals.truncate(1);
+        p.near.opened = 50;
+        p.near.effective.as_mut().unwrap().nodelay = false;
+        p.up.as_mut().unwrap().confirmed = false;
+        p.near.rate = Some(DistSummary { count: 1, ..DistSummary::default() });
+    });
+    let remote = |b: &mut Begin, p: &mut Point| {
+        b.verb = "serve".to_owned();
+        p.sessions.clear();
+        p.near.remotes = [("::1".parse().unwrap(), metrics::Remote::default())].into();
+    };
+    only("loopback", |p, b| remote(b, p));
+}
+
+#[test]
+fn codes_are_kebab_case() {
+    let all = doubts(|p, b| {
+        p.near.cpu = cpu(1.0, 100.0, 50.0);
+        p.sessions[0].address = "127.0.0.1:1".parse().unwrap();
+        p.phase.verify = Verify::None;
+        b.host.cpus = 2;
+    });
+    assert_eq!(all.len(), 5, "{all:#?}");
+    let kebab =
+        |code: &str| code.split('-').all(|w| !w.is_empty() && w.chars().all(|c| c.is_ascii_lowercase()));
+    assert!(all.iter().all(|d| kebab(&d.code)));
+}

@@ -1,0 +1,234 @@
+//! The figures of a phase: what follows from both ends' counts, and from nothing else.
+
+use crate::{CpuUse, Direction, Interval, Kind, Point, SessionInfo, Totals, Traffic};
+use metrics::{Moments, SECOND, Spread, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
+
+/// A shorter interval than this part of the usual one is no reading of the rate: the run ended within it.
+const FULL: f64 = 0.9;
+
+impl Interval {
+    /// Its length, ns.
+    #[must_use]
+    pub fn ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+impl Point {
+    /// The intervals after the omitted start.
+    pub fn counted(&self) -> impl Iterator<Item = &Interval> {
+        self.intervals.iter().filter(|i| !i.omitted)
+    }
+
+    /// Those of them that lasted at least 90 % of their median length: each is one reading of a rate. The last one
+    /// of a run is often cut short and is none.
+    pub fn readings(&self) -> impl Iterator<Item = &Interval> {
+        let mut lengths: Vec<u64> = self.counted().map(Interval::ns).collect();
+        lengths.sort_unstable();
+        let least = lengths.get(lengths.len() / 2).map_or(0.0, |&median| median as f64 * FULL);
+        self.counted().filter(move |i| i.ns() > 0 && i.ns() as f64 >= least)
+    }
+
+    /// Connections established in the counted intervals, and their length, ns.
+    #[must_use]
+    pub fn established(&self) -> (u64, u64) {
+        self.counted().fold((0, 0), |(opened, ns), i| (opened + i.opened, ns + i.ns()))
+    }
+
+    /// Connections established per second; `None` when no time was measured.
+    #[must_use]
+    pub fn connects_per_second(&self) -> Option<f64> {
+        let (opened, ns) = self.established();
+        (ns > 0).then(|| opened as f64 * SECOND as f64 / ns as f64)
+    }
+
+    /// The spread of connections established per second over the readings.
+    #[must_use]
+    pub fn connects_per_interval(&self) -> Option<Spread> {
+        let rates: Vec<f64> =
+            self.readings().map(|i| i.opened as f64 * SECOND as f64 / i.ns() as f64).collect();
+        Spread::of(&rates)
+    }
+
+    /// Payload bytes that arrived, both directions together.
+    #[must_use]
+    pub fn received_bytes(&self) -> u64 {
+        let bytes = |d: Option<Direction>| d.map_or(0, |d| d.received_bytes);
+        bytes(self.up).saturating_add(bytes(self.down))
+    }
+}
+
+impl Totals {
+    /// Connections that ended in an error of any kind.
+    #[must_use]
+    pub fn errors(&self) -> u64 {
+        self.network_errors.saturating_add(self.data_errors).saturating_add(self.protocol_errors)
+    }
+}
+
+impl CpuUse {
+    /// CPU time of this process, seconds.
+    #[must_use]
+    pub fn process_s(&self) -> f64 {
+        self.user_s + self.system_s
+    }
+
+    /// How busy the whole machine was, 0..=1; `None` when unknown.
+    #[must_use]
+    pub fn machine(&self) -> Option<f64> {
+        (self.available_s > 0.0).then(|| self.machine_s / self.available_s)
+    }
+
+    /// Share of the time that the hypervisor gave to others, 0..=1; `None` when unknown.
+    #[must_use]
+    pub fn stolen(&self) -> Option<f64> {
+        (self.available_s > 0.0).then(|| self.steal_s / self.available_s)
+    }
+}
+
+/// One side of the conversation and what is known of its counts.
+struct Side {
+    /// Its totals; `None` when it never said anything.
+    total: Option<Traffic>,
+    /// What it said about an interval.
+    of: fn(&Interval) -> Option<Traffic>,
+}
+
+/// Nobody, or somebody who never said anything.
+const SILENT: Side = Side { total: None, of: |_| None };
+
+/// Fills in everything in `point` that is computed from the rest of it. `serving` tells that the point was recorded
+/// by a server: there the near end is the server, and the clients' counts are not known.
+pub(crate) fn derive(point: &mut Point, serving: bool) {
+    let near = Side { total: Some(point.near.traffic), of: |i| Some(i.near) };
+    let far = Side { total: far_total(point), of: |i| i.far };
+    let (client, server) = if serving {
+        (SILENT, Side { total: busy(point), of: |i| Some(i.near).filter(|t| !is_idle(t)) })
+    } else {
+        (near, far)
+    };
+    let up = direction(point, &client, &server);
+    let down = direction(point, &server, &client);
+    let moved = |d: &Direction| d.sent_bytes > 0 || d.received_bytes > 0;
+    let asked = &point.phase.pattern;
+    point.up = Some(up).filter(|d| moved(d) || (!serving && asked.sends_up()));
+    point.down = Some(down).filter(|d| moved(d) || (!serving && asked.sends_down()));
+
+    point.fairness = fairness(point);
+    (point.tcp_efficiency_percent, point.buffer_delay_percent) = rfc6349(point);
+    let far_cpu: f64 = point.far.iter().filter_map(|totals| totals.cpu).map(|cpu| cpu.process_s()).sum();
+    point.near_cpu_s_per_gb = per_gb(point, point.near.cpu.map_or(0.0, |cpu| cpu.process_s()));
+    point.far_cpu_s_per_gb = per_gb(point, far_cpu);
+}
+
+/// A server waits most of its life: it counts in the intervals in which something moved.
+fn busy(point: &Point) -> Option<Traffic> {
+    sum(point.counted().map(|i| i.near).filter(|t| !is_idle(t)))
+}
+
+/// Stretches of traffic one after the other; `None` when there are none.
+fn sum(stretches: impl Iterator<Item = Traffic>) -> Option<Traffic> {
+    stretches.reduce(|mut sum, later| {
+        sum.after(&later);
+        sum
+    })
+}
+
+fn is_idle(traffic: &Traffic) -> bool {
+    traffic.tx_bytes == 0 && traffic.rx_bytes == 0
+}
+
+/// What the far ends counted together: their totals when all of them came, else their interval reports.
+fn far_total(point: &Point) -> Option<Traffic> {
+    if !point.far.is_empty() && point.far.len() >= point.sessions.len() {
+        let mut all = Traffic::default();
+        point.far.iter().for_each(|totals| all.beside(&totals.traffic));
+        return Some(all);
+    }
+    sum(point.counted().filter_map(|i| i.far))
+}
+
+/// The result is the receiver's count. Only when the receiver never said anything does the sender's stand in for it.
+fn direction(point: &Point, sender: &Side, receiver: &Side) -> Direction {
+    let sent = sender.total.unwrap_or_default();
+    let confirmed = receiver.total.is_some();
+    let (received_bytes, goodput_bps) =
+        receiver.total.map_or((sent.tx_bytes, sent.tx_bps()), |got| (got.rx_bytes, got.rx_bps()));
+    let rates: Vec<f64> = point
+        .readings()
+        .filter_map(|i| match confirmed {
+            true => (receiver.of)(i).map(|got| got.rx_bps()),
+            false => (sender.of)(i).map(|sent| sent.tx_bps()),
+        })
+        .collect();
+    Direction {
+        sent_bytes: sent.tx_bytes,
+        received_bytes,
+        sent_bps: sent.tx_bps(),
+        goodput_bps,
+        per_interval: Spread::of(&rates),
+        confirmed,
+    }
+}
+
+/// Jain's index over the rates of our connections, or, when we know of fewer than two, of the far ends'.
+fn fairness(point: &Point) -> Option<f64> {
+    let mut far = Moments::default();
+    point.far.iter().for_each(|totals| far.merge(&totals.rates));
+    point.near.rates.jain().or_else(|| far.jain())
+}
+
+/// Our totals when they were never told (the record was cut short): the sum of the intervals.
+pub(crate) fn totals_of(intervals: &[Interval]) -> Totals {
+    let mut totals = Totals::default();
+    for interval in intervals.iter().filter(|i| !i.omitted) {
+        totals.traffic.after(&interval.near);
+        totals.opened += interval.opened;
+        totals.peak = totals.peak.max(interval.in_flight);
+        totals.tcp.retransmits += interval.retransmits;
+        interval.samples.iter().for_each(|sample| totals.tcp.sample(&sample.info));
+    }
+    if let Some(last) = intervals.last() {
+        totals.completed = last.completed;
+        totals.network_errors = last.network_errors;
+        totals.data_errors = last.data_errors;
+    }
+    totals
+}
+
+/// TCP efficiency of all senders together, and buffer delay of those that sent payload: a pure receiver's round-trip
+/// times are those of its handshakes, not of the load.
+fn rfc6349(point: &Point) -> (Option<f64>, Option<f64>) {
+    let mut all = TcpTotals::default();
+    let mut loaded = TcpTotals::default();
+    for totals in std::iter::once(&point.near).chain(&point.far) {
+        all.merge(&totals.tcp);
+        if totals.traffic.tx_bytes > 0 {
+            loaded.merge(&totals.tcp);
+        }
+    }
+    let efficiency = tcp_efficiency_percent(all.bytes_sent, all.bytes_retrans);
+    let delay = loaded
+        .mean_rtt_us()
+        .zip(base_rtt_us(&point.sessions))
+        .and_then(|(mean, base)| buffer_delay_percent(mean, base));
+    (efficiency, delay)
+}
+
+/// The idle round-trip time, µs: the mean over the servers, which share the connections evenly.
+fn base_rtt_us(sessions: &[SessionInfo]) -> Option<f64> {
+    let known: Vec<f64> =
+        sessions.iter().filter(|s| s.base_rtt_ns > 0).map(|s| s.base_rtt_ns as f64 / 1e3).collect();
+    Spread::of(&known).map(|spread| spread.mean)
+}
+
+/// CPU seconds per 10^9 payload bytes; not for connection establishment, where bytes are not the work. CPU time is
+/// that of the whole phase, so the bytes of the omitted start count here.
+fn per_gb(point: &Point, cpu_s: f64) -> Option<f64> {
+    let omitted = point.intervals.iter().filter(|i| i.omitted);
+    let before: u64 =
+        omitted.map(|i| i.near.rx_bytes + i.far.map_or(i.near.tx_bytes, |far| far.rx_bytes)).sum();
+    let bytes = point.received_bytes().saturating_add(before);
+    let bulk = point.phase.kind == Kind::Tcp && bytes > 0 && cpu_s > 0.0;
+    bulk.then(|| cpu_s * 1e9 / bytes as f64)
+}

@@ -1,0 +1,226 @@
+//! The run as it happens, for people: what was asked, who answered, one line per interval, and the summary.
+
+use crate::summary;
+use crate::text::{Page, Tone};
+use crate::words;
+use metrics::{SECOND, format_bits_per_second, format_bytes, format_duration};
+use model::{Begin, ConnectionRecord, Event, Interval, Kind, Level, Outcome, Phase, SessionInfo, Status};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// Interval lines between two headers.
+const HEADER_EVERY: u32 = 40;
+
+/// How to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Colour the lines (ANSI escape sequences).
+    pub color: bool,
+    /// Print every ended connection, every point of a sweep, and what is known of the hosts.
+    pub verbose: bool,
+}
+
+/// The console reporter.
+///
+/// Feed it the events as they happen (or as [`replay`](crate::replay) takes them out of a saved outcome), then ask for
+/// the summary.
+#[derive(Clone, Debug)]
+pub struct Console {
+    style: Style,
+    columns: Vec<Column>,
+    serving: bool,
+    /// Interval lines since the last header; the header is due when it is 0.
+    lines: u32,
+}
+
+impl Console {
+    /// A reporter that prints in this style.
+    #[must_use]
+    pub fn new(style: Style) -> Console {
+        Console { style, columns: columns(false, &Phase::default()), serving: false, lines: 0 }
+    }
+
+    /// Writes what `event` is worth to a person: nothing, or some lines.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
+        let mut page = Page::new(out, self.style.color);
+        match event {
+            Event::Begin(begin) => {
+                self.serving = begin.verb == "serve";
+                self.columns = columns(self.serving, &Phase::default());
+                if self.style.verbose {
+                    self.begin(begin, &mut page)?;
+                }
+            }
+            Event::Phase { label, repeat, phase } => self.phase(label, *repeat, phase, &mut page)?,
+            Event::Session(session) => session_lines(session, &mut page)?,
+            Event::Interval(interval) => self.interval(interval, &mut page)?,
+            Event::Connection(record) if self.style.verbose => connection_line(record, &mut page)?,
+            Event::Notice { level, text } => notice(*level, text, &mut page)?,
+            Event::PhaseEnd { status, reason } if *status != Status::Complete => {
+                let why = reason.as_deref().unwrap_or("no reason given");
+                page.paragraph(Tone::Warning, "", &format!("{}: {why}", words::status(*status)))?;
+            }
+            Event::PhaseEnd { .. } | Event::End { .. } => {}
+            Event::Start { .. } | Event::Connection(_) | Event::Near(_) | Event::Far(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Writes the final report on `outcome`.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn summary(&self, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+        summary::write(outcome, self.style, out)
+    }
+
+    fn begin(&self, begin: &Begin, page: &mut Page<'_>) -> io::Result<()> {
+        let command = begin.command.join(" ");
+        let text = format!("netcaliper {}, run {}: {command}", begin.version, begin.run);
+        page.paragraph(Tone::Plain, "", &text)
+    }
+
+    fn phase(
+        &mut self,
+        label: &BTreeMap<String, String>,
+        repeat: u32,
+        phase: &Phase,
+        page: &mut Page<'_>,
+    ) -> io::Result<()> {
+        self.columns = columns(self.serving, phase);
+        self.lines = 0;
+        if self.serving {
+            return Ok(()); // its clients say what is to be done
+        }
+        let mut heading = words::label(label);
+        if repeat > 1 {
+            let comma = if heading.is_empty() { "" } else { ", " };
+            heading = format!("{heading}{comma}repetition {repeat}");
+        }
+        if !heading.is_empty() {
+            page.gap()?;
+            heading.push_str(": ");
+        }
+        page.paragraph(Tone::Heading, "", &format!("{heading}{}", words::phase(phase)))
+    }
+
+    fn interval(&mut self, interval: &Interval, page: &mut Page<'_>) -> io::Result<()> {
+        if self.lines == 0 {
+            let titles = self.columns.iter().map(|c| format!("{:>wide$}", c.title, wide = c.width));
+            page.line(Tone::Heading, &titles.collect::<Vec<_>>().join("  "))?;
+        }
+        self.lines = (self.lines + 1) % HEADER_EVERY;
+        let cells = self.columns.iter().map(|c| format!("{:>wide$}", (c.cell)(interval), wide = c.width));
+        let mut line = cells.collect::<Vec<_>>().join("  ");
+        if interval.omitted {
+            line.push_str("  omitted");
+        }
+        let bad = interval.network_errors + interval.data_errors > 0;
+        page.line(if bad { Tone::Bad } else { Tone::Plain }, &line)
+    }
+}
+
+/// One column of the interval lines.
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    title: &'static str,
+    width: usize,
+    cell: fn(&Interval) -> String,
+}
+
+/// The columns for a phase: rates as both ends counted them; connections per second when those are the question; what
+/// we counted when serving. A direction in which nothing is to be sent has a dash.
+fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
+    let column = |title, width, cell| Column { title, width, cell };
+    let either =
+        |used: bool, cell: fn(&Interval) -> String| if used { cell } else { |_: &Interval| "-".to_owned() };
+    let (up, down) = (phase.pattern.sends_up(), phase.pattern.sends_down());
+    let mut all = vec![column("elapsed", 9, |i| format!("{:.2} s", i.end_ns as f64 / SECOND as f64))];
+    match phase.kind {
+        _ if serving => all.extend([column("send", 11, tx), column("receive", 11, rx)]),
+        Kind::Connect => all.push(column("connects/s", 10, connects)),
+        Kind::Tcp => all.extend([
+            column("send", 11, either(up, tx)),
+            column("receive", 11, either(down, rx)),
+            column("far receive", 11, either(up, far_rx)),
+        ]),
+    }
+    all.extend([
+        column("in flight", 9, |i| i.in_flight.to_string()),
+        column("completed", 9, |i| i.completed.to_string()),
+        column("net err", 7, |i| i.network_errors.to_string()),
+        column("data err", 8, |i| i.data_errors.to_string()),
+        column("retrans", 7, |i| i.retransmits.to_string()),
+    ]);
+    all
+}
+
+fn connects(interval: &Interval) -> String {
+    let rate = interval.opened as f64 * SECOND as f64 / interval.ns().max(1) as f64;
+    format!("{rate:.0}")
+}
+
+fn tx(interval: &Interval) -> String {
+    format_bits_per_second(interval.near.tx_bps())
+}
+
+fn rx(interval: &Interval) -> String {
+    format_bits_per_second(interval.near.rx_bps())
+}
+
+/// What the far ends received; a dash when no report came.
+fn far_rx(interval: &Interval) -> String {
+    interval.far.map_or("-".to_owned(), |far| format_bits_per_second(far.rx_bps()))
+}
+
+/// Who answered, what it reduced and why, and who else is there.
+fn session_lines(session: &SessionInfo, page: &mut Page<'_>) -> io::Result<()> {
+    let host = &session.host;
+    let mut words = vec![format!("server {}: netcaliper {}", session.address, session.version)];
+    let kernel = if host.kernel.is_empty() { "" } else { " on " };
+    words.push(format!("host {}{kernel}{}", host.name, host.kernel));
+    words.push(words::count(u64::from(host.cpus), "CPU"));
+    if session.base_rtt_ns > 0 {
+        words.push(format!("idle round trip {}", format_duration(session.base_rtt_ns as f64)));
+    }
+    if session.authenticated {
+        words.push("authenticated".to_owned());
+    }
+    page.paragraph(Tone::Plain, "", &words.join(", "))?;
+    for change in &session.accepted.changes {
+        let why = if change.why.is_empty() { "no reason given" } else { &change.why };
+        let text = format!("{} reduced from {} to {}: {why}", change.what, change.asked, change.given);
+        page.paragraph(Tone::Warning, "  ", &text)?;
+    }
+    if session.accepted.others > 0 {
+        let others = words::count(u64::from(session.accepted.others), "other session");
+        page.line(Tone::Warning, &format!("  {others} on this server"))?;
+    }
+    Ok(())
+}
+
+/// An ended connection.
+fn connection_line(record: &ConnectionRecord, page: &mut Page<'_>) -> io::Result<()> {
+    let failed = record.error.as_deref().map(|e| format!(": {e}")).unwrap_or_default();
+    let text = format!(
+        "connection {} to {}: {}, {} sent, {} received in {}{failed}",
+        record.id,
+        record.remote,
+        words::ending(record.result),
+        format_bytes(record.tx_bytes),
+        format_bytes(record.rx_bytes),
+        format_duration(record.duration_ns as f64),
+    );
+    page.line(if record.error.is_some() { Tone::Bad } else { Tone::Plain }, &text)
+}
+
+fn notice(level: Level, text: &str, page: &mut Page<'_>) -> io::Result<()> {
+    match level {
+        Level::Info => page.paragraph(Tone::Plain, "", text),
+        Level::Warning => page.paragraph(Tone::Warning, "warning: ", text),
+        Level::Error => page.paragraph(Tone::Bad, "error: ", text),
+    }
+}

@@ -1,0 +1,278 @@
+//! Tables for spreadsheets and scripts: one row per interval, per connection, per setting of a sweep.
+//!
+//! One header row, snake_case names that end in the unit, `.` as the decimal point, UTC in RFC 3339. A cell of text that
+//! a spreadsheet would take for a formula is guarded with an apostrophe: much of that text comes from the network.
+
+use csv::Writer;
+use jiff::Timestamp;
+use metrics::{SECOND, Spread, TcpInfo, Wall};
+use model::{ConnectionRecord, Event, Interval, SweepRow, Traffic};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::io::{self, Write};
+
+/// Where in the run a row belongs: what a sweep varies, which repetition, and the wall clock at the phase's start.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    label: String,
+    repeat: u32,
+    started: Option<Wall>,
+}
+
+impl Place {
+    /// Follows the run.
+    fn on_event(&mut self, event: &Event) {
+        match event {
+            Event::Start { at } => self.started = Some(*at),
+            Event::Phase { label, repeat, .. } => {
+                self.started = None;
+                let pairs: Vec<String> = label.iter().map(|(k, v)| format!("{k}={v}")).collect();
+                self.label = pairs.join(" ");
+                self.repeat = *repeat;
+            }
+            _ => {}
+        }
+    }
+
+    /// The wall time `ns` after the start; empty when the start is not known.
+    fn utc(&self, ns: u64) -> String {
+        let at = self.started.map(|wall| i128::from(wall.0) + i128::from(ns));
+        let stamp = at.and_then(|ns| Timestamp::from_nanosecond(ns).ok());
+        stamp.map_or_else(String::new, |t| format!("{t:.6}"))
+    }
+}
+
+const STATUS_HEADER: &[&str] = &[
+    "label",
+    "repeat",
+    "index",
+    "start_s",
+    "end_s",
+    "end_utc",
+    "omitted",
+    "near_tx_bytes",
+    "near_tx_bps",
+    "near_rx_bytes",
+    "near_rx_bps",
+    "far_tx_bytes",
+    "far_tx_bps",
+    "far_rx_bytes",
+    "far_rx_bps",
+    "in_flight",
+    "opened",
+    "completed",
+    "network_errors",
+    "data_errors",
+    "retransmits",
+];
+
+/// The status CSV: one row per interval, written out at once.
+pub struct StatusCsv<W: Write> {
+    out: Writer<W>,
+    place: Place,
+}
+
+impl<W: Write> StatusCsv<W> {
+    /// Writes the header to `out`.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn new(out: W) -> io::Result<Self> {
+        Ok(StatusCsv { out: begun(out, STATUS_HEADER)?, place: Place::default() })
+    }
+
+    /// Writes a row if `event` is an interval.
+    ///
+    /// # Errors
+    /// When the row cannot be written.
+    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
+        self.place.on_event(event);
+        let Event::Interval(interval) = event else { return Ok(()) };
+        self.out.write_record(status_row(interval, &self.place))?;
+        self.out.flush()
+    }
+}
+
+fn status_row(i: &Interval, place: &Place) -> Vec<String> {
+    let mut row = vec![guarded(&place.label), place.repeat.to_string(), i.index.to_string()];
+    row.extend([seconds(i.start_ns), seconds(i.end_ns), place.utc(i.end_ns), i.omitted.to_string()]);
+    row.extend(traffic(Some(&i.near)));
+    row.extend(traffic(i.far.as_ref()));
+    let counts = [i.in_flight, i.opened, i.completed, i.network_errors, i.data_errors, i.retransmits];
+    row.extend(counts.iter().map(u64::to_string));
+    row
+}
+
+/// Bytes and rate both ways; empty cells when nothing was told.
+fn traffic(of: Option<&Traffic>) -> [String; 4] {
+    let Some(t) = of else { return Default::default() };
+    [t.tx_bytes.to_string(), rate(t.tx_bps()), t.rx_bytes.to_string(), rate(t.rx_bps())]
+}
+
+const CONNECTION_HEADER: &[&str] = &[
+    "label",
+    "repeat",
+    "id",
+    "ended_s",
+    "ended_utc",
+    "local",
+    "remote",
+    "tx_bytes",
+    "tx_bps",
+    "rx_bytes",
+    "rx_bps",
+    "connect_s",
+    "duration_s",
+    "result",
+    "error",
+    "rtt_us",
+    "rttvar_us",
+    "min_rtt_us",
+    "retransmits",
+    "cwnd_segments",
+    "snd_mss_bytes",
+    "ssthresh_segments",
+    "delivery_rate_bytes_per_s",
+    "app_limited",
+    "busy_us",
+    "rwnd_limited_us",
+    "sndbuf_limited_us",
+    "bytes_sent",
+    "bytes_retrans",
+    "reord_seen",
+    "rcv_rtt_us",
+    "snd_wnd_bytes",
+];
+
+/// The connection CSV: one row per ended connection, written out at every other event (tens of thousands of
+/// connections may end in a second, and writing each at once would disturb what is measured).
+pub struct ConnectionCsv<W: Write> {
+    out: Writer<W>,
+    place: Place,
+}
+
+impl<W: Write> ConnectionCsv<W> {
+    /// Writes the header to `out`.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn new(out: W) -> io::Result<Self> {
+        Ok(ConnectionCsv { out: begun(out, CONNECTION_HEADER)?, place: Place::default() })
+    }
+
+    /// Takes in a row if `event` is an ended connection; writes out all rows at any other event.
+    ///
+    /// # Errors
+    /// When the rows cannot be written.
+    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
+        self.place.on_event(event);
+        let Event::Connection(record) = event else { return self.out.flush() };
+        self.out.write_record(connection_row(record, &self.place))?;
+        Ok(())
+    }
+}
+
+fn connection_row(c: &ConnectionRecord, place: &Place) -> Vec<String> {
+    let traffic = Traffic { tx_bytes: c.tx_bytes, rx_bytes: c.rx_bytes, ns: c.duration_ns };
+    let mut row = vec![guarded(&place.label), place.repeat.to_string(), c.id.to_string()];
+    row.extend([seconds(c.ended_ns), place.utc(c.ended_ns), or_empty(c.local), c.remote.to_string()]);
+    row.extend(self::traffic(Some(&traffic)));
+    row.extend([c.connect_ns.map_or_else(String::new, seconds), seconds(c.duration_ns)]);
+    row.extend([result(c), guarded(c.error.as_deref().unwrap_or_default())]);
+    row.extend(c.tcp.as_ref().map_or_else(Default::default, tcp_cells));
+    row
+}
+
+/// The ending as the JSON spells it.
+fn result(c: &ConnectionRecord) -> String {
+    crate::words::ending(c.result).replace(' ', "_")
+}
+
+fn tcp_cells(t: &TcpInfo) -> [String; 17] {
+    [
+        t.rtt_us.to_string(),
+        t.rttvar_us.to_string(),
+        or_empty(t.min_rtt_us),
+        t.retransmits.to_string(),
+        t.cwnd.to_string(),
+        t.snd_mss.to_string(),
+        or_empty(t.ssthresh),
+        or_empty(t.delivery_rate),
+        t.app_limited.to_string(),
+        or_empty(t.busy_us),
+        or_empty(t.rwnd_limited_us),
+        or_empty(t.sndbuf_limited_us),
+        or_empty(t.bytes_sent),
+        or_empty(t.bytes_retrans),
+        or_empty(t.reord_seen),
+        t.rcv_rtt_us.to_string(),
+        or_empty(t.snd_wnd),
+    ]
+}
+
+/// Writes the sweep CSV to `out`: one row per setting, its values in columns of their own in base units.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_sweep_csv(rows: &[SweepRow], out: &mut dyn Write) -> io::Result<()> {
+    type Figure = (&'static str, &'static str, fn(&SweepRow) -> Option<Spread>);
+    let figures: [Figure; 4] = [
+        ("up", "bps", |r| r.up),
+        ("down", "bps", |r| r.down),
+        ("connects", "per_s", |r| r.connects),
+        ("cpu", "s_per_gb", |r| r.cpu_s_per_gb),
+    ];
+    let names: BTreeSet<&String> = rows.iter().flat_map(|row| row.label.keys()).collect();
+    let mut header: Vec<String> = names.iter().map(|name| guarded(name)).collect();
+    for (name, unit, _) in figures {
+        header.push(format!("{name}_runs"));
+        header.extend(["mean", "sd", "min", "max", "ci95"].map(|what| format!("{name}_{what}_{unit}")));
+    }
+    header.push("errors".to_owned());
+    let mut table = begun(out, &header)?;
+    for row in rows {
+        let value = |name: &&String| row.label.get(*name).map_or_else(String::new, |v| guarded(v));
+        let mut cells: Vec<String> = names.iter().map(value).collect();
+        for (.., of) in figures {
+            let spread = |s: Spread| {
+                [s.n.to_string(), exact(s.mean), exact(s.sd), exact(s.min), exact(s.max), exact(s.ci95)]
+            };
+            cells.extend(of(row).map_or_else(Default::default, spread));
+        }
+        cells.push(row.errors.to_string());
+        table.write_record(cells)?;
+    }
+    table.flush()
+}
+
+/// A table whose header is written.
+fn begun<W: Write, S: AsRef<[u8]>>(out: W, header: &[S]) -> io::Result<Writer<W>> {
+    let mut table = Writer::from_writer(out);
+    table.write_record(header)?;
+    table.flush()?;
+    Ok(table)
+}
+
+/// Nanoseconds as seconds, exactly.
+fn seconds(ns: u64) -> String {
+    format!("{}.{:09}", ns / SECOND, ns % SECOND)
+}
+
+/// A rate in whole bits per second.
+fn rate(bps: f64) -> String {
+    format!("{bps:.0}")
+}
+
+/// A figure with three decimals.
+fn exact(value: f64) -> String {
+    format!("{value:.3}")
+}
+
+fn or_empty(value: Option<impl Display>) -> String {
+    value.map_or_else(String::new, |v| v.to_string())
+}
+
+/// Text that no spreadsheet takes for a formula (CWE-1236).
+fn guarded(text: &str) -> String {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() }
+}

@@ -1,0 +1,105 @@
+//! The outcome as a JSON document, the events as a journal of JSON lines, and the way back from both.
+
+use model::{Builder, Event, Level, Outcome, SCHEMA};
+use serde_json::Value;
+use std::fmt;
+use std::io::{self, BufWriter, Write};
+
+/// Writes `outcome` as an indented JSON document, as `schema/outcome.v1.json` describes it.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_outcome(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let mut out = BufWriter::new(out);
+    serde_json::to_writer_pretty(&mut out, outcome)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+/// The journal: one event per line. Every event is written out at once, with all before it; only ended connections
+/// wait for the next event of another kind (an interval's at the latest), since tens of thousands may end in a second.
+pub struct Journal<W: Write> {
+    out: BufWriter<W>,
+}
+
+impl<W: Write> Journal<W> {
+    /// A journal on `out`.
+    pub fn new(out: W) -> Self {
+        Journal { out: BufWriter::with_capacity(64 * 1024, out) }
+    }
+
+    /// Writes `event`.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
+        serde_json::to_writer(&mut self.out, event)?;
+        self.out.write_all(b"\n")?;
+        match event {
+            Event::Connection(_) => Ok(()),
+            _ => self.out.flush(),
+        }
+    }
+}
+
+/// Why a saved run cannot be read: one sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadError(String);
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// Reads a saved run: an outcome, or a journal of which a crash may have cut the last line.
+///
+/// # Errors
+/// One sentence when `text` is neither.
+pub fn read_run(text: &str) -> Result<Outcome, ReadError> {
+    let text = text.trim_start_matches('\u{feff}').trim();
+    if text.is_empty() {
+        return Err(ReadError("the file is empty".to_owned()));
+    }
+    let first = text.lines().next().unwrap_or_default();
+    match serde_json::from_str::<Value>(first) {
+        Ok(line) if line.get("event").is_some() => read_journal(text),
+        _ => read_outcome(text),
+    }
+}
+
+fn read_outcome(text: &str) -> Result<Outcome, ReadError> {
+    let document: Value = serde_json::from_str(text)
+        .map_err(|e| ReadError(format!("the file is neither a saved outcome nor a journal: {e}")))?;
+    match document.get("schema").and_then(Value::as_str) {
+        Some(SCHEMA) => {}
+        Some(other) => {
+            return Err(ReadError(format!("the file is a '{other}', this version reads '{SCHEMA}'")));
+        }
+        None => {
+            return Err(ReadError(format!("the file is JSON, but no outcome: it has no schema '{SCHEMA}'")));
+        }
+    }
+    serde_json::from_value(document).map_err(|e| ReadError(format!("the outcome is damaged: {e}")))
+}
+
+/// Plays the journal to a builder. The last line may be cut; events that a later version added are passed over.
+fn read_journal(text: &str) -> Result<Outcome, ReadError> {
+    let mut builder = Builder::default();
+    let mut lines = text.lines().enumerate().peekable();
+    while let Some((at, line)) = lines.next() {
+        match serde_json::from_str::<Event>(line) {
+            Ok(event) => builder.absorb(&event),
+            Err(_) if line.trim().is_empty() => {}
+            Err(_) if lines.peek().is_none() => {} // cut by a crash
+            Err(why) if serde_json::from_str::<Value>(line).is_ok() => {
+                let text = format!("line {} of the journal was passed over: {why}", at + 1);
+                builder.absorb(&Event::Notice { level: Level::Warning, text });
+            }
+            Err(why) => return Err(ReadError(format!("line {} of the journal is damaged: {why}", at + 1))),
+        }
+    }
+    Ok(builder.outcome())
+}

@@ -1,0 +1,147 @@
+//! The final report: how it ended, what was found, and how far to believe it.
+
+mod hosts;
+mod point;
+
+use crate::console::Style;
+use crate::text::{Page, Table, Tone};
+use crate::words;
+use metrics::{Spread, format_bits_per_second};
+use model::{Direction, Doubt, Kind, Outcome, Point, Status, SweepRow};
+use std::io::{self, Write};
+
+/// Writes the report on `outcome`: each point in full, or, for a sweep, a table of all (and the points when verbose).
+pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let page = &mut Page::new(out, style.color);
+    let swept = !outcome.sweep.is_empty();
+    if style.verbose || !swept || outcome.begin.verb == "demo" {
+        for point in &outcome.points {
+            page.gap()?;
+            point::write(point, &outcome.begin, style.verbose, page)?;
+        }
+    }
+    if swept {
+        page.gap()?;
+        sweep(&outcome.sweep, page)?;
+    }
+    doubts(&outcome.points, page)?;
+    page.gap()?;
+    verdict(outcome, page)
+}
+
+/// How the run ended and what it found, in one line: the last one, which stays on the screen.
+fn verdict(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+    let errors: u64 = outcome.points.iter().map(|p| p.near.errors()).sum();
+    let tone = match outcome.status {
+        Status::Complete if errors == 0 => Tone::Heading,
+        Status::Complete | Status::Interrupted => Tone::Warning,
+        Status::Partial | Status::Failed => Tone::Bad,
+    };
+    let mut words = match &outcome.points[..] {
+        [only] => found(only),
+        all => vec![words::count(all.len() as u64, "phase")],
+    };
+    if errors > 0 {
+        words.push(format!("{} FAILED", words::count(errors, "connection")));
+    }
+    words.extend(outcome.reason.clone());
+    page.paragraph(tone, "", &format!("Run {}: {}", words::status(outcome.status), words.join(", ")))
+}
+
+/// The result of a phase in a few words.
+fn found(point: &Point) -> Vec<String> {
+    if point.phase.kind == Kind::Connect {
+        return point
+            .connects_per_second()
+            .map(|rate| format!("{rate:.0} connections/s"))
+            .into_iter()
+            .collect();
+    }
+    let way = |d: Option<Direction>, name: &str| {
+        d.map(|d| format!("{} {name}", format_bits_per_second(d.goodput_bps)))
+    };
+    way(point.up, "to server").into_iter().chain(way(point.down, "from server")).collect()
+}
+
+/// All reasons to doubt any of the figures, each one once.
+fn doubts(points: &[Point], page: &mut Page<'_>) -> io::Result<()> {
+    let mut kinds: Vec<(&Doubt, usize)> = Vec::new();
+    for doubt in points.iter().flat_map(|p| &p.doubts) {
+        match kinds.iter_mut().find(|(known, _)| known.code == doubt.code) {
+            Some((_, n)) => *n += 1,
+            None => kinds.push((doubt, 1)),
+        }
+    }
+    if kinds.is_empty() {
+        return Ok(());
+    }
+    page.gap()?;
+    page.line(Tone::Heading, "Doubts: reasons not to take these figures at face value")?;
+    for (doubt, n) in kinds {
+        let runs = match points.len() {
+            1 => String::new(),
+            all => format!(" (in {n} of {all} runs)"),
+        };
+        page.paragraph(Tone::Warning, "  ! ", &format!("{}{runs}: {}", doubt.code, doubt.text))?;
+        page.paragraph(Tone::Plain, "    > ", &doubt.advice)?;
+    }
+    Ok(())
+}
+
+/// What a sweep found, a row per setting.
+fn sweep(rows: &[SweepRow], page: &mut Page<'_>) -> io::Result<()> {
+    type Figure = (&'static str, fn(&SweepRow) -> Option<Spread>, fn(f64) -> String);
+    let all: [Figure; 3] = [
+        ("to server", |r| r.up, format_bits_per_second),
+        ("from server", |r| r.down, format_bits_per_second),
+        ("connects/s", |r| r.connects, |rate| format!("{rate:.0}")),
+    ];
+    let figures: Vec<Figure> =
+        all.into_iter().filter(|(_, of, _)| rows.iter().any(|row| of(row).is_some())).collect();
+    let names: Vec<&str> =
+        rows.first().map_or_else(Vec::new, |r| r.label.keys().map(String::as_str).collect());
+    let extremes = figures.len() == 1; // there is room for them
+
+    let mut header: Vec<String> = if names.is_empty() { vec!["run".to_owned()] } else { owned(&names) };
+    header.push("runs".to_owned());
+    for (title, ..) in &figures {
+        header.extend([(*title).to_owned(), "± sd".to_owned()]);
+        if extremes {
+            header.extend(owned(&["min", "max"]));
+        }
+    }
+    header.extend(owned(&["errors", "CPU s/GB"]));
+    let mut table = Table::new(&header);
+    for row in rows {
+        let mut cells: Vec<String> = names
+            .iter()
+            .map(|name| row.label.get(*name).map_or("-".to_owned(), |value| words::value(name, value)))
+            .collect();
+        if names.is_empty() {
+            cells.push("all".to_owned());
+        }
+        let runs = figures.iter().filter_map(|(_, of, _)| of(row)).map(|s| s.n).max().unwrap_or(0);
+        cells.push(runs.to_string());
+        for (_, of, show) in &figures {
+            let spread = of(row);
+            let cell = |value: fn(&Spread) -> f64| spread.map_or("-".to_owned(), |s| show(value(&s)));
+            let deviation = if spread.is_some_and(|s| s.n > 1) { cell(|s| s.sd) } else { "-".to_owned() };
+            cells.extend([cell(|s| s.mean), deviation]);
+            if extremes {
+                cells.extend([cell(|s| s.min), cell(|s| s.max)]);
+            }
+        }
+        cells.push(row.errors.to_string());
+        cells.push(row.cpu_s_per_gb.map_or("-".to_owned(), |s| format!("{:.3}", s.mean)));
+        table.row(if row.errors > 0 { Tone::Bad } else { Tone::Plain }, cells);
+    }
+    page.line(
+        Tone::Heading,
+        "Sweep: goodput as the receivers counted it; mean and standard deviation over the runs",
+    )?;
+    page.table(&table)
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&w| w.to_owned()).collect()
+}

@@ -1,0 +1,214 @@
+//! What the hosts had to do with it: TCP as their kernels saw it, CPU, settings, placement.
+
+use crate::text::{Page, Table, Tone};
+use crate::words;
+use metrics::{format_bytes, format_duration};
+use model::{Begin, HostSnapshot, Kind, Point, Totals};
+use std::io;
+
+/// Both ends' totals under the names that the report uses, ours first.
+pub(super) fn ends(point: &Point) -> impl Iterator<Item = (String, &Totals)> {
+    let near = ("this end".to_owned(), &point.near);
+    std::iter::once(near).chain(point.far.iter().map(|t| (format!("server {}", t.who), t)))
+}
+
+/// Writes all about the hosts.
+pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page<'_>) -> io::Result<()> {
+    tcp(point, page)?;
+    cpu(point, page)?;
+    settings(point, page)?;
+    placement(point, begin, page)?;
+    if !verbose {
+        return Ok(());
+    }
+    let far = point.sessions.iter().map(|s| (format!("server {}", s.address), &s.host));
+    for (name, host) in std::iter::once(("this end".to_owned(), &begin.host)).chain(far) {
+        page.gap()?;
+        snapshot(&name, host, page)?;
+    }
+    counters(point, page)
+}
+
+/// What the kernels told about the connections, and the figures of RFC 6349.
+fn tcp(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+    let header = ["TCP", "retransmits", "resent", "min RTT", "mean RTT", "window-limited", "buffer-limited"];
+    let mut table = Table::new(&header);
+    for (name, totals) in ends(point) {
+        let t = &totals.tcp;
+        let time = |us: Option<f64>| us.map_or("-".to_owned(), |us| format_duration(us * 1e3));
+        let share = |us: u64| match t.busy_us {
+            0 => "-".to_owned(),
+            busy => percent(us as f64 / busy as f64),
+        };
+        table.row(
+            Tone::Plain,
+            vec![
+                name,
+                t.retransmits.to_string(),
+                format_bytes(t.bytes_retrans),
+                time((t.min_rtt_us > 0).then(|| f64::from(t.min_rtt_us))),
+                time(t.mean_rtt_us()),
+                share(t.rwnd_limited_us),
+                share(t.sndbuf_limited_us),
+            ],
+        );
+    }
+    page.gap()?;
+    page.table(&table)?;
+    if let Some(efficiency) = point.tcp_efficiency_percent {
+        let text = format!(
+            "TCP efficiency {efficiency:.3} %: the share of all bytes sent that were not sent again (RFC 6349)"
+        );
+        page.paragraph(Tone::Plain, "  ", &text)?;
+    }
+    if let Some(delay) = point.buffer_delay_percent {
+        let text = format!("Buffer delay {delay:.1} %: what the load adds to the idle round trip (RFC 6349)");
+        page.paragraph(Tone::Plain, "  ", &text)?;
+    }
+    Ok(())
+}
+
+/// CPU time of both ends and what a gigabyte, or a connection, costs.
+fn cpu(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+    let header = ["CPU", "process", "user", "system", "whole machine", "busiest CPU", "stolen"];
+    let mut table = Table::new(&header);
+    for (name, totals) in ends(point) {
+        let Some(cpu) = totals.cpu else { continue };
+        let seconds = |s: f64| format!("{s:.2} s");
+        let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
+        table.row(
+            Tone::Plain,
+            vec![
+                name,
+                seconds(cpu.process_s()),
+                seconds(cpu.user_s),
+                seconds(cpu.system_s),
+                share(cpu.machine()),
+                percent(cpu.busiest),
+                share(cpu.stolen()),
+            ],
+        );
+    }
+    if table.is_empty() {
+        return Ok(());
+    }
+    page.gap()?;
+    page.table(&table)?;
+    let cost = [("this end", point.near_cpu_s_per_gb), ("the servers", point.far_cpu_s_per_gb)];
+    let known: Vec<String> = cost.iter().filter_map(|(who, s)| Some(format!("{who} {:.3}", (*s)?))).collect();
+    if !known.is_empty() {
+        page.line(Tone::Plain, &format!("  CPU seconds per GB (10^9 payload bytes): {}", known.join(", ")))?;
+    }
+    let near = &point.near;
+    if let (Kind::Connect, Some(cpu), 1..) = (point.phase.kind, near.cpu, near.opened) {
+        let each = format_duration(cpu.process_s() * 1e9 / near.opened as f64);
+        page.line(Tone::Plain, &format!("  CPU time per connection at this end: {each}"))?;
+    }
+    Ok(())
+}
+
+/// The settings that were really in effect at both ends.
+fn settings(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+    let header =
+        ["Settings in effect", "congestion", "send buffer", "receive buffer", "nodelay", "MSS", "TOS", "TTL"];
+    let mut table = Table::new(&header);
+    for (name, totals) in ends(point) {
+        let Some(e) = &totals.effective else { continue };
+        table.row(
+            Tone::Plain,
+            vec![
+                name,
+                e.congestion.clone(),
+                format_bytes(e.sndbuf),
+                format_bytes(e.rcvbuf),
+                if e.nodelay { "on" } else { "off" }.to_owned(),
+                e.mss.to_string(),
+                e.tos.to_string(),
+                e.ttl.to_string(),
+            ],
+        );
+    }
+    if !table.is_empty() {
+        page.gap()?;
+        page.table(&table)?;
+    }
+    let receivers: Vec<String> = ends(point)
+        .filter(|(_, totals)| totals.traffic.rx_bytes > 0)
+        .map(|(name, totals)| format!("{name}: {}", words::received(totals, point.phase.verify)))
+        .collect();
+    if receivers.is_empty() {
+        return Ok(());
+    }
+    page.gap()?;
+    page.paragraph(Tone::Plain, "Verification  ", &receivers.join("; "))
+}
+
+/// Who ran where.
+fn placement(point: &Point, begin: &Begin, page: &mut Page<'_>) -> io::Result<()> {
+    let text = |name: &str, placement: &str, workers: u32, cpus: u32| {
+        let placement = if placement.is_empty() { "not known" } else { placement };
+        let (workers, cpus) =
+            (words::count(u64::from(workers), "worker"), words::count(u64::from(cpus), "CPU"));
+        format!("{name}: {workers} ({placement}) on {cpus}")
+    };
+    let mut all = vec![text("this end", &begin.placement, begin.workers, begin.host.cpus)];
+    all.extend(
+        point
+            .sessions
+            .iter()
+            .map(|s| text(&format!("server {}", s.address), &s.placement, s.workers, s.host.cpus)),
+    );
+    page.paragraph(Tone::Plain, "Placement     ", &all.join("; "))
+}
+
+/// A host and its interface.
+fn snapshot(name: &str, host: &HostSnapshot, page: &mut Page<'_>) -> io::Result<()> {
+    page.line(Tone::Heading, &format!("Host of {name}: {}", host.name))?;
+    let clock = match host.clock_synced {
+        true => format!("clock synchronised within {}", format_duration(host.clock_error_ns as f64)),
+        false => "clock not synchronised".to_owned(),
+    };
+    let machine = format!(
+        "{}, {} x {}, {}, default congestion control {}, {clock}",
+        host.kernel,
+        host.cpus,
+        host.cpu,
+        format_bytes(host.memory),
+        host.congestion
+    );
+    page.paragraph(Tone::Plain, "  ", &machine)?;
+    if let Some(nic) = &host.nic {
+        let speed = nic.speed_mbit.map_or("speed not known".to_owned(), |mbit| format!("{mbit} Mbit/s"));
+        let text = format!(
+            "{} ({}), MTU {}, {speed}, qdisc {}, offloads {}",
+            nic.name,
+            nic.driver,
+            nic.mtu,
+            nic.qdisc,
+            nic.offloads.join(" ")
+        );
+        page.paragraph(Tone::Plain, "  ", &text)?;
+    }
+    host.sysctl.iter().try_for_each(|(key, value)| page.line(Tone::Plain, &format!("  {key} = {value}")))
+}
+
+/// The counters that moved at either end.
+fn counters(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+    let mut table = Table::new(&["Counters that moved", "by"]);
+    for (name, totals) in ends(point) {
+        for (counter, by) in &totals.counters.moved {
+            table.row(Tone::Plain, vec![format!("{name} {counter}"), by.to_string()]);
+        }
+    }
+    if table.is_empty() {
+        return Ok(());
+    }
+    page.gap()?;
+    page.table(&table)
+}
+
+/// A share as `43 %`, with one decimal below 10 %.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent < 10.0 && percent > 0.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}

@@ -1,0 +1,260 @@
+//! One phase in full: goodput or connections per second, the connections, and where they went.
+
+use super::hosts;
+use crate::text::{Page, Table, Tone};
+use crate::words;
+use metrics::{DistSummary, SECOND, Spread, format_bits_per_second, format_bytes, format_duration};
+use model::{Begin, CauseCount, Direction, Kind, Point, Status, Totals};
+use std::io;
+
+/// Remote addresses listed; the JSON has all.
+const MAX_REMOTES: usize = 20;
+/// Rows of the connect-time histogram.
+const MAX_BARS: usize = 20;
+/// Longest bar of the histogram.
+const BAR: u64 = 50;
+
+/// Writes all about `point`.
+pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page<'_>) -> io::Result<()> {
+    let serving = begin.verb == "serve";
+    let mut heading = words::label(&point.label);
+    if point.repeat > 1 {
+        heading.push_str(&format!(" (repetition {})", point.repeat));
+    }
+    if !heading.is_empty() {
+        page.line(Tone::Heading, &format!("{}: {}", heading.trim(), words::phase(&point.phase)))?;
+    }
+    if point.status == Status::Failed && point.near.opened == 0 {
+        page.line(Tone::Bad, "Nothing was measured")?;
+        return failures(point, page);
+    }
+    match point.phase.kind {
+        Kind::Connect => established(point, page)?,
+        Kind::Tcp => goodput(point, serving, page)?,
+    }
+    connections(point, page)?;
+    failures(point, page)?;
+    rates(point, page)?;
+    times(point, page)?;
+    if point.phase.kind == Kind::Connect {
+        histogram(point.near.connect_ns.as_ref(), page)?;
+    }
+    remotes(&point.near, page)?;
+    hosts::write(point, begin, verbose, page)
+}
+
+/// The result: what the receivers counted, the senders' counts beside it.
+fn goodput(point: &Point, serving: bool, page: &mut Page<'_>) -> io::Result<()> {
+    page.line(Tone::Heading, "Goodput (as the receiver counted it)")?;
+    let (client, server) =
+        if serving { ("the clients", "this server") } else { ("the client", "the server") };
+    if let Some(up) = &point.up {
+        direction("client to server", up, (client, server), serving, page)?;
+    }
+    if let Some(down) = &point.down {
+        direction("server to client", down, (server, client), serving, page)?;
+    }
+    if let (Some(up), Some(down)) = (&point.up, &point.down) {
+        let both = format_bits_per_second(up.goodput_bps + down.goodput_bps);
+        page.line(Tone::Plain, &format!("  {:<16}  {both:>12}", "both directions"))?;
+    }
+    if point.up.is_none() && point.down.is_none() {
+        page.line(Tone::Plain, "  no data moved")?;
+    }
+    Ok(())
+}
+
+/// One direction: the receiver's figure, the sender's under it, and the spread over the intervals. A server never
+/// hears its clients' counts; for anybody else it is alarming when the receiver's is missing.
+fn direction(
+    name: &str,
+    of: &Direction,
+    (from, to): (&str, &str),
+    serving: bool,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    let mut line = |tone, name: &str, bps: f64, text: &str| {
+        let lead = format!("  {name:<16}  {:>12}  ", format_bits_per_second(bps));
+        page.paragraph(tone, &lead, text)
+    };
+    let sent = format!("sent: {}, counted by {from}", format_bytes(of.sent_bytes));
+    if of.confirmed {
+        let text = format!("received: {}, counted by {to}", format_bytes(of.received_bytes));
+        line(Tone::Plain, name, of.goodput_bps, &text)?;
+        if of.sent_bytes > 0 {
+            line(Tone::Plain, "", of.sent_bps, &sent)?;
+        }
+    } else if serving {
+        line(Tone::Plain, name, of.sent_bps, &format!("{sent}; the receivers' counts are theirs"))?;
+    } else {
+        line(Tone::Warning, name, of.sent_bps, &format!("{sent}; NOT CONFIRMED by {to}"))?;
+    }
+    of.per_interval.map_or(Ok(()), |spread| per_interval(&spread, format_bits_per_second, page))
+}
+
+/// The spread of a rate over the intervals.
+fn per_interval(s: &Spread, show: fn(f64) -> String, page: &mut Page<'_>) -> io::Result<()> {
+    let mut text = format!("mean {}", show(s.mean));
+    if s.n > 1 {
+        text.push_str(&format!(
+            " ± {} (95 % CI), sd {}, min {}, max {}",
+            show(s.ci95),
+            show(s.sd),
+            show(s.min),
+            show(s.max)
+        ));
+    }
+    page.paragraph(Tone::Plain, &format!("    {:<14}  ", words::count(s.n, "interval")), &text)
+}
+
+/// The result of `connect`.
+fn established(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+    let rate = |value: f64| format!("{value:.0}/s");
+    let (opened, ns) = point.established();
+    page.line(Tone::Heading, "Connections established (as the client counted them)")?;
+    let per_second = point.connects_per_second().map_or("-".to_owned(), rate);
+    page.line(Tone::Plain, &format!("  {per_second:>12}  {opened} in {}", format_duration(ns as f64)))?;
+    point.connects_per_interval().map_or(Ok(()), |spread| per_interval(&spread, rate, page))
+}
+
+/// How the connections ended, as each end counted.
+fn connections(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+    let header =
+        ["Connections", "opened", "completed", "stopped", "network err", "data err", "protocol err", "peak"];
+    let mut table = Table::new(&header);
+    for (name, totals) in hosts::ends(point) {
+        let t = totals;
+        let counts =
+            [t.opened, t.completed, t.stopped, t.network_errors, t.data_errors, t.protocol_errors, t.peak];
+        let cells = std::iter::once(name).chain(counts.iter().map(u64::to_string)).collect();
+        table.row(if totals.errors() > 0 { Tone::Bad } else { Tone::Plain }, cells);
+    }
+    page.gap()?;
+    page.table(&table)
+}
+
+/// What went wrong, the most frequent first, with the first example of each.
+fn failures(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+    let all: Vec<(String, &CauseCount)> = hosts::ends(point)
+        .flat_map(|(name, totals)| totals.causes.iter().map(move |cause| (name.clone(), cause)))
+        .collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    page.gap()?;
+    page.line(Tone::Heading, "Failures by cause")?;
+    for (name, cause) in all {
+        let what = format!("{} ({}, counted by {name})", cause.text, words::ending(cause.class));
+        page.paragraph(Tone::Bad, &format!("  {:>7} x ", cause.count), &what)?;
+        if !cause.first.is_empty() && cause.first != cause.text {
+            page.paragraph(Tone::Plain, "            first: ", &cause.first)?;
+        }
+    }
+    Ok(())
+}
+
+/// Rates of single connections and how evenly they shared.
+fn rates(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+    let mut table = Table::new(&["Rates (this end)", "min", "mean", "p50", "p90", "p99", "max", "count"]);
+    if let Some(d) = &point.near.rate {
+        let bits = |bytes: f64| format_bits_per_second(bytes * 8.0);
+        let values = [d.min as f64, d.mean, d.p50 as f64, d.p90 as f64, d.p99 as f64, d.max as f64];
+        let mut cells = vec!["of a connection".to_owned()];
+        cells.extend(values.map(bits));
+        cells.push(d.count.to_string());
+        table.row(Tone::Plain, cells);
+    }
+    if !table.is_empty() {
+        page.gap()?;
+        page.table(&table)?;
+    }
+    let Some(jain) = point.fairness else { return Ok(()) };
+    page.line(Tone::Plain, &format!("  Jain's fairness index {jain:.3} (1 is even)"))
+}
+
+/// How long connections took to come and to stay.
+fn times(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+    let header = ["Times (this end)", "min", "mean", "p50", "p90", "p99", "p99.9", "max", "count"];
+    let mut table = Table::new(&header);
+    let near = &point.near;
+    let rows = [
+        ("to connect", &near.connect_ns),
+        ("transfer", &near.transfer_ns),
+        ("paced sends late by", &near.late_ns),
+    ];
+    for (name, dist) in rows {
+        let Some(d) = dist else { continue };
+        let values =
+            [d.min as f64, d.mean, d.p50 as f64, d.p90 as f64, d.p99 as f64, d.p999 as f64, d.max as f64];
+        let mut cells = vec![name.to_owned()];
+        cells.extend(values.map(format_duration));
+        cells.push(d.count.to_string());
+        table.row(Tone::Plain, cells);
+    }
+    if table.is_empty() {
+        return Ok(());
+    }
+    page.gap()?;
+    page.table(&table)
+}
+
+/// Connect times as bars, ten to a decade or coarser.
+fn histogram(dist: Option<&DistSummary>, page: &mut Page<'_>) -> io::Result<()> {
+    let Some(dist) = dist.filter(|d| !d.buckets.is_empty()) else { return Ok(()) };
+    let mut bars = dist.buckets.clone();
+    while bars.len() > MAX_BARS {
+        bars = bars
+            .chunks(2)
+            .filter_map(|pair| Some((pair.last()?.0, pair.iter().map(|b| b.1).sum())))
+            .collect();
+    }
+    let longest = bars.iter().map(|b| b.1).max().unwrap_or(0).max(1);
+    page.gap()?;
+    page.line(Tone::Heading, "Time to connect, connections up to each bound")?;
+    for (bound, count) in bars {
+        // A bar that stands for anything at all is seen.
+        let length = count.saturating_mul(BAR).div_ceil(longest) as usize;
+        let bound = format!("<= {}", format_duration(bound as f64));
+        page.line(Tone::Plain, &format!("  {bound:>11}  {count:>9}  {}", "#".repeat(length)))?;
+    }
+    Ok(())
+}
+
+/// What happened at each remote address, those with failures first.
+fn remotes(near: &Totals, page: &mut Page<'_>) -> io::Result<()> {
+    if near.remotes.is_empty() {
+        return Ok(());
+    }
+    let mut all: Vec<_> = near.remotes.iter().collect();
+    all.sort_by_key(|(_, r)| std::cmp::Reverse((r.failed, r.connections)));
+    let header = [
+        "By remote address",
+        "connections",
+        "failed",
+        "sent to it",
+        "received from it",
+        "mean rate",
+        "mean time",
+    ];
+    let mut table = Table::new(&header);
+    for (address, r) in all.iter().take(MAX_REMOTES) {
+        let seconds = r.time_ns as f64 / SECOND as f64;
+        let rate = if r.time_ns == 0 { 0.0 } else { (r.tx_bytes + r.rx_bytes) as f64 * 8.0 / seconds };
+        let cells = vec![
+            address.to_string(),
+            r.connections.to_string(),
+            r.failed.to_string(),
+            format_bytes(r.tx_bytes),
+            format_bytes(r.rx_bytes),
+            format_bits_per_second(rate),
+            format_duration(r.time_ns as f64 / r.connections.max(1) as f64),
+        ];
+        table.row(if r.failed > 0 { Tone::Bad } else { Tone::Plain }, cells);
+    }
+    page.gap()?;
+    page.table(&table)?;
+    match all.len().saturating_sub(MAX_REMOTES) {
+        0 => Ok(()),
+        more => page.line(Tone::Plain, &format!("  and {more} more, all of them in the JSON")),
+    }
+}

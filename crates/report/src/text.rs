@@ -1,0 +1,210 @@
+//! Lines, tables and paragraphs for a terminal.
+//!
+//! All text passes through [`Page`], which takes the control characters out of it (much of it comes from the network and
+//! must not steer the reader's terminal) and adds the only escape sequences there are: one colour for a whole line.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+/// Paragraphs are broken so that no line is longer.
+const WIDTH: usize = 110;
+
+/// What a line is to the reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Heading,
+    Warning,
+    Bad,
+}
+
+impl Tone {
+    /// The SGR parameters of its colour.
+    fn sgr(self) -> Option<&'static str> {
+        match self {
+            Tone::Plain => None,
+            Tone::Heading => Some("1"),
+            Tone::Warning => Some("33"),
+            Tone::Bad => Some("31"),
+        }
+    }
+}
+
+/// Where a report is written.
+pub(crate) struct Page<'a> {
+    out: &'a mut dyn Write,
+    color: bool,
+}
+
+impl<'a> Page<'a> {
+    pub(crate) fn new(out: &'a mut dyn Write, color: bool) -> Self {
+        Page { out, color }
+    }
+
+    /// One line; trailing blanks and control characters are taken out.
+    pub(crate) fn line(&mut self, tone: Tone, text: &str) -> io::Result<()> {
+        let text = clean(text.trim_end());
+        match tone.sgr().filter(|_| self.color && !text.is_empty()) {
+            Some(sgr) => writeln!(self.out, "\x1b[{sgr}m{text}\x1b[0m"),
+            None => writeln!(self.out, "{text}"),
+        }
+    }
+
+    /// An empty line.
+    pub(crate) fn gap(&mut self) -> io::Result<()> {
+        writeln!(self.out)
+    }
+
+    /// A paragraph: `lead`, then `text` broken at blanks and indented by the width of `lead`. A number and the word
+    /// after it, its unit most often, stay together.
+    pub(crate) fn paragraph(&mut self, tone: Tone, lead: &str, text: &str) -> io::Result<()> {
+        let indent = width(lead);
+        let mut line = lead.to_owned();
+        let mut words = text.split_whitespace();
+        while let Some(word) = words.next() {
+            let mut word = word.to_owned();
+            if is_number(&word)
+                && let Some(unit) = words.next()
+            {
+                word.extend([" ", unit]);
+            }
+            let begun = width(&line) > indent;
+            if begun && width(&line) + 1 + width(&word) > WIDTH {
+                self.line(tone, &line)?;
+                line = " ".repeat(indent);
+            } else if begun {
+                line.push(' ');
+            }
+            line.push_str(&word);
+        }
+        self.line(tone, &line)
+    }
+
+    /// A table: the header in bold, the first column to the left, all others to the right.
+    pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
+        let columns = table.header.len();
+        let cell = |row: &[String], at: usize| row.get(at).map_or(0, |text| width(text));
+        let widths: Vec<usize> = (0..columns)
+            .map(|at| {
+                let below = table.rows.iter().map(|(_, row)| cell(row, at)).max().unwrap_or(0);
+                below.max(cell(&table.header, at))
+            })
+            .collect();
+        let join = |row: &[String]| {
+            let mut line = String::new();
+            for (at, (text, wide)) in row.iter().zip(&widths).enumerate() {
+                let blanks = " ".repeat(wide.saturating_sub(width(text)));
+                match at {
+                    0 => line.extend([text.as_str(), &blanks]),
+                    _ => line.extend(["  ", &blanks, text]),
+                }
+            }
+            line
+        };
+        self.line(Tone::Heading, &join(&table.header))?;
+        table.rows.iter().try_for_each(|(tone, row)| self.line(*tone, &join(row)))
+    }
+}
+
+/// Cells and what they are to the reader.
+pub(crate) struct Table {
+    header: Vec<String>,
+    rows: Vec<(Tone, Vec<String>)>,
+}
+
+impl Table {
+    /// An empty table under `header`.
+    pub(crate) fn new<S: AsRef<str>>(header: &[S]) -> Self {
+        Table { header: header.iter().map(|h| h.as_ref().to_owned()).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row; its first cell is indented by two.
+    pub(crate) fn row(&mut self, tone: Tone, mut cells: Vec<String>) {
+        if let Some(first) = cells.first_mut() {
+            first.insert_str(0, "  ");
+        }
+        self.rows.push((tone, cells));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+/// Whether `word` is a plain number, perhaps after an opening parenthesis.
+fn is_number(word: &str) -> bool {
+    let digits = word.trim_start_matches('(');
+    !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
+}
+
+/// Columns that `text` takes.
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// `text` without control characters and without those that turn the reading direction.
+fn clean(text: &str) -> Cow<'_, str> {
+    let bad = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(bad) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|c| if bad(c) { '\u{fffd}' } else { c }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(color: bool, write: impl FnOnce(&mut Page<'_>) -> io::Result<()>) -> String {
+        let mut out = Vec::new();
+        write(&mut Page::new(&mut out, color)).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn tables_are_aligned_by_characters_not_bytes() {
+        let mut table = Table::new(&["Time", "mean", "n"]);
+        table.row(Tone::Plain, vec!["a".into(), "51.0 µs".into(), "7".into()]);
+        table.row(Tone::Plain, vec!["longer".into(), "1 s".into(), "100".into()]);
+        let want = "Time         mean    n\n  a       51.0 µs    7\n  longer      1 s  100\n";
+        assert_eq!(page(false, |p| p.table(&table)), want);
+    }
+
+    #[test]
+    fn paragraphs_hang_under_their_lead() {
+        let text = page(false, |p| p.paragraph(Tone::Plain, "  ab  ", &"word ".repeat(25)));
+        // 6 columns of lead and 21 times "word " end in column 110 with the last blank left out.
+        let lines = [format!("  ab  {}", "word ".repeat(21)), format!("      {}", "word ".repeat(4))];
+        assert_eq!(text, format!("{}\n{}\n", lines[0].trim_end(), lines[1].trim_end()));
+        assert_eq!(lines[0].trim_end().len(), 110);
+    }
+
+    #[test]
+    fn a_number_keeps_its_unit() {
+        let text = page(false, |p| p.paragraph(Tone::Plain, "", &format!("{} (95 % sure)", "x".repeat(105))));
+        assert_eq!(text, format!("{}\n(95 % sure)\n", "x".repeat(105)));
+    }
+
+    #[test]
+    fn a_word_longer_than_the_line_is_not_lost() {
+        let long = "x".repeat(150);
+        assert_eq!(page(false, |p| p.paragraph(Tone::Plain, "- ", &long)), format!("- {long}\n"));
+    }
+
+    #[test]
+    fn colour_covers_whole_lines_and_only_when_asked() {
+        let write = |p: &mut Page<'_>| p.line(Tone::Bad, "lost").and_then(|()| p.line(Tone::Plain, "fine  "));
+        assert_eq!(page(true, write), "\x1b[31mlost\x1b[0m\nfine\n");
+        assert_eq!(page(false, write), "lost\nfine\n");
+    }
+
+    #[test]
+    fn the_network_cannot_steer_the_terminal() {
+        let evil = "a\x1b]0;title\x07b\u{9b}2J\u{202e}c\rd\ne";
+        let text = page(true, |p| p.line(Tone::Plain, evil));
+        assert_eq!(text, "a\u{fffd}]0;title\u{fffd}b\u{fffd}2J\u{fffd}c\u{fffd}d\u{fffd}e\n");
+    }
+}

@@ -1,0 +1,131 @@
+//! The words of the model as people read them; every reporter for people uses these.
+
+use metrics::{Ending, format_bits_per_second, format_bytes, format_duration};
+use model::{Kind, Phase, Status, Totals, Verify};
+use std::collections::BTreeMap;
+
+/// How a connection ended.
+pub(crate) fn ending(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Completed => "completed",
+        Ending::Stopped => "stopped",
+        Ending::NetworkError => "network error",
+        Ending::DataError => "data error",
+        Ending::ProtocolError => "protocol error",
+    }
+}
+
+/// How a run ended.
+pub(crate) fn status(status: Status) -> &'static str {
+    match status {
+        Status::Complete => "complete",
+        Status::Interrupted => "interrupted",
+        Status::Partial => "partial",
+        Status::Failed => "failed",
+    }
+}
+
+/// What receivers were to check.
+pub(crate) fn verify(verify: Verify) -> &'static str {
+    match verify {
+        Verify::Data => "every byte compared",
+        Verify::Connection => "bytes counted only",
+        Verify::None => "discarded unread (MSG_TRUNC)",
+    }
+}
+
+/// What a receiver really did; what it was asked to do when it does not tell.
+pub(crate) fn received(totals: &Totals, asked: Verify) -> &str {
+    match totals.receive.as_str() {
+        "compare" => verify(Verify::Data),
+        "read" => verify(Verify::Connection),
+        "discard" => verify(Verify::None),
+        "" => verify(asked),
+        other => other,
+    }
+}
+
+/// The settings of a sweep: `buffer 64.0 KiB, connections 4`.
+pub(crate) fn label(label: &BTreeMap<String, String>) -> String {
+    let pairs: Vec<String> = label.iter().map(|(name, v)| format!("{name} {}", value(name, v))).collect();
+    pairs.join(", ")
+}
+
+/// A value of a sweep with its unit.
+pub(crate) fn value(name: &str, value: &str) -> String {
+    match (name, value.parse::<u64>()) {
+        ("buffer", Ok(bytes)) => format_bytes(bytes),
+        ("rate", Ok(rate)) => format_bits_per_second(rate as f64),
+        _ => value.to_owned(),
+    }
+}
+
+/// A phase in one line.
+pub(crate) fn phase(phase: &Phase) -> String {
+    let mut words = vec![match phase.kind {
+        Kind::Tcp => format!("tcp {}", phase.pattern),
+        Kind::Connect => "connect".to_owned(),
+    }];
+    let connections = count(u64::from(phase.connections), "connection");
+    words.push(format!("{connections} of {}", format_bytes(phase.transfer)));
+    if let Some(n) = phase.iterations {
+        words.push(format!("{n} each in turn"));
+    }
+    words.extend(phase.total_bytes.map(|n| format!("{} in all", format_bytes(n))));
+    words.extend(phase.duration_ns.map(|ns| format_duration(ns as f64)));
+    if phase.omit_ns > 0 {
+        words.push(format!("the first {} omitted", format_duration(phase.omit_ns as f64)));
+    }
+    if phase.kind == Kind::Tcp {
+        let (low, high) = (format_bytes(phase.buffer.low), format_bytes(phase.buffer.high));
+        words.push(if low == high { format!("{low} buffers") } else { format!("{low} to {high} buffers") });
+        words.push(verify(phase.verify).to_owned());
+    }
+    words.extend(phase.rate.map(|rate| format!("at most {} each", format_bits_per_second(rate as f64))));
+    words.extend(phase.connect_rate.map(|rate| format!("at most {rate} connections/s")));
+    words.join(", ")
+}
+
+/// `1 server`, `2 servers`.
+pub(crate) fn count(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Range;
+
+    #[test]
+    fn a_phase_in_one_line() {
+        assert_eq!(
+            phase(&Phase::default()),
+            "tcp push, 8 connections of 1.00 GiB, 10.0 s, 256 KiB buffers, every byte compared"
+        );
+        let odd = Phase {
+            connections: 1,
+            transfer: 2048,
+            iterations: Some(3),
+            duration_ns: None,
+            buffer: Range { low: 1024, high: 1_048_576 },
+            rate: Some(5_000_000),
+            verify: Verify::None,
+            ..Phase::default()
+        };
+        assert_eq!(
+            phase(&odd),
+            "tcp push, 1 connection of 2.00 KiB, 3 each in turn, 1.00 KiB to 1.00 MiB buffers, discarded unread \
+             (MSG_TRUNC), at most 5.00 Mbit/s each"
+        );
+        let connect =
+            Phase { kind: Kind::Connect, transfer: 1, connect_rate: Some(500.0), ..Phase::default() };
+        assert_eq!(phase(&connect), "connect, 8 connections of 1 B, 10.0 s, at most 500 connections/s");
+    }
+
+    #[test]
+    fn sweep_values_have_units() {
+        let swept = [("buffer", "65536"), ("connections", "4"), ("rate", "1000000")];
+        let map = swept.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        assert_eq!(label(&map), "buffer 64.0 KiB, connections 4, rate 1.00 Mbit/s");
+    }
+}

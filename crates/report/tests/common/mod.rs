@@ -1,0 +1,310 @@
+//! A run with every field filled in, with numbers that are easy to compute with, told as events.
+#![allow(dead_code, reason = "each test uses its own part")]
+
+use metrics::{DistSummary, Ending, Moments, Remote, SECOND, TcpInfo, TcpTotals, Wall};
+use model::{
+    Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, Effective, Event,
+    HostCounters, HostSnapshot, Interval, Level, NicSnapshot, Outcome, Pattern, Phase, Range, Sample,
+    SessionInfo, SocketSettings, Status, Totals, Traffic,
+};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// 2026-01-02T03:04:05Z
+pub(crate) const STARTED: Wall = Wall(1_767_323_045_000_000_000);
+
+pub(crate) fn outcome() -> Outcome {
+    built(&events())
+}
+
+pub(crate) fn built(events: &[Event]) -> Outcome {
+    let mut builder = Builder::default();
+    events.iter().for_each(|event| builder.absorb(event));
+    builder.outcome()
+}
+
+/// A duplex run of four seconds, the first omitted: 8, 10 and 12 Gbit/s to the server, 1 Gbit/s from it.
+pub(crate) fn events() -> Vec<Event> {
+    let label = BTreeMap::from([("buffer".to_owned(), "65536".to_owned())]);
+    let mut events = vec![
+        Event::Begin(Box::new(begin())),
+        Event::Notice { level: Level::Warning, text: "the clock of lab2 is not synchronised".to_owned() },
+        Event::Phase { label, repeat: 1, phase: Box::new(phase()) },
+        Event::Session(Box::new(session())),
+        Event::Start { at: STARTED },
+    ];
+    let received = [500_000_000, 1_000_000_000, 1_250_000_000, 1_500_000_000];
+    events.extend((0..).zip(received).map(|(index, rx)| Event::Interval(Box::new(interval(index, rx)))));
+    events.extend([
+        Event::Connection(Box::new(good())),
+        Event::Connection(Box::new(bad())),
+        Event::Near(Box::new(near())),
+        Event::Far(Box::new(far())),
+        Event::PhaseEnd { status: Status::Interrupted, reason: Some("stopped by SIGINT".to_owned()) },
+        Event::End { status: Status::Interrupted, reason: Some("stopped by SIGINT".to_owned()) },
+    ]);
+    events
+}
+
+/// The same with the labels of no sweep: what one run prints.
+pub(crate) fn single() -> Vec<Event> {
+    let mut events = events();
+    for event in &mut events {
+        if let Event::Phase { label, .. } = event {
+            label.clear();
+        }
+    }
+    events
+}
+
+pub(crate) fn begin() -> Begin {
+    Begin {
+        version: "0.1.0".to_owned(),
+        command: ["netcaliper", "tcp", "lab2"].map(str::to_owned).to_vec(),
+        verb: "tcp".to_owned(),
+        run: Uuid::from_u128(7),
+        started: STARTED,
+        targets: vec!["lab2".to_owned()],
+        host: host("lab1"),
+        placement: "cores 0,1".to_owned(),
+        workers: 2,
+    }
+}
+
+pub(crate) fn host(name: &str) -> HostSnapshot {
+    HostSnapshot {
+        name: name.to_owned(),
+        kernel: "Linux 6.18".to_owned(),
+        cpu: "EPYC".to_owned(),
+        cpus: 8,
+        memory: 16 << 30,
+        congestion: "cubic".to_owned(),
+        clock_synced: true,
+        clock_error_ns: 2_000_000,
+        sysctl: [("net.core.rmem_max".to_owned(), "212992".to_owned())].into(),
+        nic: Some(NicSnapshot {
+            name: "eth0".to_owned(),
+            driver: "virtio_net".to_owned(),
+            mtu: 1500,
+            speed_mbit: Some(10_000),
+            qdisc: "fq".to_owned(),
+            offloads: vec!["tso".to_owned(), "gro".to_owned()],
+            loopback: false,
+        }),
+    }
+}
+
+/// Not a phase that could run (burst and rate exclude each other), but one with all values set.
+pub(crate) fn phase() -> Phase {
+    Phase {
+        pattern: Pattern::Duplex,
+        connections: 4,
+        iterations: Some(9),
+        total_bytes: Some(1 << 40),
+        duration_ns: Some(4 * SECOND),
+        omit_ns: SECOND,
+        buffer: Range { low: 1 << 10, high: 1 << 20 },
+        rate: Some(5_000_000_000),
+        burst: Some(Burst { count: 3, delay_ns: 1_000 }),
+        connect_rate: Some(100.0),
+        sockets: SocketSettings {
+            sndbuf: Some(4 << 20),
+            rcvbuf: Some(4 << 20),
+            mss: Some(1400),
+            congestion: Some("cubic".to_owned()),
+            dscp: Some(46),
+            ttl: Some(64),
+            flow_label: Some(9),
+            keepalive_ns: Some(SECOND),
+            ..SocketSettings::default()
+        },
+        ..Phase::default()
+    }
+}
+
+pub(crate) fn session() -> SessionInfo {
+    SessionInfo {
+        target: "lab2".to_owned(),
+        address: "10.0.0.2:7411".parse().unwrap(),
+        version: "0.1.1".to_owned(),
+        accepted: Accepted {
+            session: 3,
+            changes: vec![Change {
+                what: "connections".to_owned(),
+                asked: "8".to_owned(),
+                given: "4".to_owned(),
+                why: "limit of this server".to_owned(),
+            }],
+            others: 2,
+        },
+        host: host("lab2"),
+        workers: 1,
+        placement: "spread".to_owned(),
+        authenticated: true,
+        base_rtt_ns: 123_000,
+        udp_rtt_ns: Some(130_000),
+    }
+}
+
+pub(crate) fn tcp_info() -> TcpInfo {
+    TcpInfo {
+        rtt_us: 201,
+        rttvar_us: 12,
+        min_rtt_us: Some(101),
+        retransmits: 5,
+        cwnd: 77,
+        snd_mss: 1388,
+        ssthresh: Some(66),
+        delivery_rate: Some(125_000_000),
+        app_limited: true,
+        busy_us: Some(4_000),
+        rwnd_limited_us: Some(300),
+        sndbuf_limited_us: Some(200),
+        bytes_sent: Some(9_000),
+        bytes_retrans: Some(90),
+        reord_seen: Some(2),
+        rcv_rtt_us: 150,
+        snd_wnd: Some(65_000),
+    }
+}
+
+/// Second `index` of the run, in which the server received `rx` bytes.
+pub(crate) fn interval(index: u32, rx: u64) -> Interval {
+    Interval {
+        index,
+        start_ns: u64::from(index) * SECOND,
+        end_ns: u64::from(index + 1) * SECOND,
+        omitted: index == 0,
+        near: Traffic { tx_bytes: rx + 1_000_000, rx_bytes: 125_000_000, ns: SECOND },
+        far: Some(Traffic { tx_bytes: 125_000_000, rx_bytes: rx, ns: SECOND }),
+        in_flight: 4,
+        completed: u64::from(index),
+        network_errors: u64::from(index / 3),
+        data_errors: 0,
+        opened: if index == 0 { 4 } else { 1 },
+        retransmits: 2 * u64::from(index),
+        samples: vec![Sample { id: Uuid::from_u128(1), slot: 2, info: tcp_info() }],
+    }
+}
+
+/// A connection that sent 1 MB and received 500 kB in 2 s.
+pub(crate) fn good() -> ConnectionRecord {
+    ConnectionRecord {
+        id: Uuid::from_u128(1),
+        local: Some("10.0.0.1:40000".parse().unwrap()),
+        remote: "10.0.0.2:7411".parse().unwrap(),
+        ended_ns: 2_500_000_000,
+        tx_bytes: 1_000_000,
+        rx_bytes: 500_000,
+        connect_ns: Some(150_000),
+        duration_ns: 2 * SECOND,
+        result: Ending::Completed,
+        error: None,
+        tcp: Some(tcp_info()),
+    }
+}
+
+/// A connection that never came to be.
+pub(crate) fn bad() -> ConnectionRecord {
+    ConnectionRecord {
+        id: Uuid::nil(),
+        local: None,
+        ended_ns: 3_000_000_000,
+        tx_bytes: 0,
+        rx_bytes: 0,
+        connect_ns: None,
+        duration_ns: 0,
+        result: Ending::NetworkError,
+        error: Some("=connecting: Connection refused".to_owned()),
+        tcp: None,
+        ..good()
+    }
+}
+
+pub(crate) fn dist(unit: u64) -> DistSummary {
+    DistSummary {
+        count: 4,
+        min: unit,
+        mean: 2.5 * unit as f64,
+        sd: 1.0,
+        p50: 2 * unit,
+        p90: 4 * unit,
+        p99: 4 * unit,
+        p999: 4 * unit,
+        max: 4 * unit,
+        buckets: vec![(unit, 1), (3 * unit, 2), (4 * unit, 1)],
+    }
+}
+
+fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
+    Totals {
+        who: who.to_owned(),
+        traffic: Traffic { tx_bytes, rx_bytes, ns: 3 * SECOND },
+        opened: 6,
+        completed: 3,
+        stopped: 4,
+        network_errors: 1,
+        data_errors: 0,
+        protocol_errors: 0,
+        causes: vec![CauseCount {
+            class: Ending::NetworkError,
+            text: "connecting: Connection refused".to_owned(),
+            count: 1,
+            first: "10.0.0.2:7411: connecting: Connection refused (os error 111)".to_owned(),
+        }],
+        peak: 4,
+        connect_ns: Some(dist(100_000)),
+        transfer_ns: Some(dist(SECOND)),
+        rate: Some(dist(12_500_000)),
+        rates: Moments { n: 2, sum: 4.0, squares: 10.0 },
+        late_ns: Some(dist(1_000)),
+        remotes: [(
+            "10.0.0.2".parse().unwrap(),
+            Remote { connections: 7, failed: 1, tx_bytes: 3 << 30, rx_bytes: 1 << 30, time_ns: 14 * SECOND },
+        )]
+        .into(),
+        tcp: TcpTotals {
+            connections: 6,
+            retransmits: 12,
+            bytes_sent: 4_000_000_000,
+            bytes_retrans: 2_000_000,
+            busy_us: 10_000_000,
+            rwnd_limited_us: 3_500_000,
+            sndbuf_limited_us: 50_000,
+            min_rtt_us: 101,
+            rtt_sum_us: 2_460.0,
+            rtt_samples: 10,
+        },
+        effective: Some(Effective {
+            sndbuf: 425_984,
+            rcvbuf: 8 << 20,
+            nodelay: true,
+            mss: 1388,
+            congestion: "cubic".to_owned(),
+            tos: 184,
+            ttl: 64,
+        }),
+        cpu: Some(CpuUse {
+            user_s: 0.5,
+            system_s: 1.5,
+            machine_s: 6.0,
+            softirq_s: 0.25,
+            steal_s: 0.06,
+            available_s: 24.0,
+            busiest: 0.97,
+        }),
+        counters: HostCounters { moved: [("TcpExt.ListenDrops".to_owned(), 3)].into() },
+        others: 2,
+        receive: "compare".to_owned(),
+    }
+}
+
+/// The client: 3.753 GB sent, 375 MB received in 3 s.
+pub(crate) fn near() -> Totals {
+    totals("client", 3_753_000_000, 375_000_000)
+}
+
+/// The server: it received 3.75 GB in 3 s.
+pub(crate) fn far() -> Totals {
+    Totals { counters: HostCounters::default(), ..totals("10.0.0.2:7411", 376_000_000, 3_750_000_000) }
+}
