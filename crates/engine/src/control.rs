@@ -104,6 +104,7 @@ impl<'a> Control<'a> {
                 peers: peers.clone(),
                 buffer: setup.buffer,
                 seed: io::clock::entropy(),
+                inherited: Settings { device: setup.device.clone(), ..Settings::default() },
             };
             let body = move || Worker::new(outfit, its_reactor).run();
             let thread = std::thread::Builder::new()
@@ -239,6 +240,7 @@ impl<'a> Control<'a> {
                 start: plan.start,
                 end: plan.end,
                 records: plan.records,
+                info: plan.info,
                 state: WatchState::default(),
             };
             let _ = hand.mailbox.send(Command::Group(Box::new(watch)));

@@ -23,6 +23,8 @@ pub(crate) struct Link {
     pub(crate) can: Can,
     /// Known to the reactor.
     pub(crate) watched: bool,
+    /// Has not moved a byte yet.
+    pub(crate) fresh: bool,
     /// Waiting in the ready queue.
     pub(crate) queued: bool,
     /// The peer has hung up: there is an end to be read, whatever was read last.

@@ -51,6 +51,8 @@ pub(crate) struct Watch {
     pub(crate) start: Mono,
     pub(crate) end: Option<Mono>,
     pub(crate) records: bool,
+    /// Whether TCP_INFO is read of every link when it ends: a system call that short connections would feel.
+    pub(crate) info: bool,
     pub(crate) state: WatchState,
 }
 
@@ -86,6 +88,8 @@ pub(crate) struct Outfit {
     /// Longest send and receive, bytes.
     pub(crate) buffer: usize,
     pub(crate) seed: u64,
+    /// Settings of the listeners.
+    pub(crate) inherited: Settings,
 }
 
 /// Listener keys start here; link keys stay below.
@@ -121,6 +125,8 @@ pub(crate) struct Worker {
     looked: Mono,
     listening: bool,
     quit: bool,
+    /// Settings that accepted sockets have from their listener.
+    inherited: Settings,
 }
 
 impl Worker {
@@ -148,6 +154,7 @@ impl Worker {
             looked: Mono(0),
             listening: true,
             quit: false,
+            inherited: outfit.inherited.clone(),
             outfit,
             reactor,
         }
@@ -186,8 +193,8 @@ impl Worker {
         }
         self.due_timers(now);
         self.open_links(now);
-        let turns = self.ready.len();
-        for _ in 0..turns {
+        // No more than so many turns in a row: new connections and the clock must not wait for thousands of busy ones.
+        for _ in 0..self.ready.len().min(AT_ONCE) {
             let Some(key) = self.ready.pop_front() else { break };
             if let Some(link) = self.links.get(key) {
                 link.queued = false;
@@ -427,7 +434,8 @@ impl Worker {
             && !link.queued
         {
             link.queued = true;
-            self.ready.push_back(key);
+            // Whoever has just come is asked first, so that it does not wait behind thousands of busy links.
+            if link.fresh { self.ready.push_front(key) } else { self.ready.push_back(key) }
         }
     }
 
@@ -489,6 +497,7 @@ impl Worker {
                     target: target.to,
                     can: Can { send: true, read: false },
                     watched: false,
+                    fresh: true,
                     queued: false,
                     hung_up: false,
                     half_closed: false,
@@ -628,6 +637,7 @@ impl Worker {
             target: path.peer,
             can: Can { send: true, read: true },
             watched: false,
+            fresh: true,
             queued: false,
             hung_up: false,
             half_closed: false,
@@ -655,8 +665,10 @@ impl Worker {
         link.counted = Some(group);
         watch.state.open += 1;
         watch.state.peak = watch.state.peak.max(watch.state.open);
-        // What the kernel refuses here shows in the effective values.
-        let _ = link.stream.apply(&watch.settings);
+        // What the listener gave already needs no call; what the kernel refuses shows in the effective values.
+        if watch.settings != self.inherited {
+            let _ = link.stream.apply(&watch.settings);
+        }
         let effective = self.first_effective(group, key);
         self.rec.tally(group).opened += 1;
         self.rec.tally(Group::ALL).opened += 1;
@@ -736,6 +748,7 @@ impl Worker {
         let now = cx.now;
         match result {
             Ok(done) => {
+                link.fresh &= done.sent + done.got == 0;
                 link.can.send &= !done.full;
                 // A buffer that was filled hides what is left.
                 link.can.read &= !done.empty || done.got >= self.buffer.len();
@@ -743,6 +756,7 @@ impl Worker {
                     && let Some(group) = link.counted
                 {
                     self.rec.tally(group).last = now;
+                    self.rec.tally(Group::ALL).last = now;
                 }
                 self.settle(key, now);
             }
@@ -857,8 +871,8 @@ impl Worker {
         let ending = how.as_ref().map_or_else(Cause::ending, |&ending| ending);
         let (counts, since) = card.row.map_or((metrics::Counts::default(), now), |row| self.rec.life(row));
         let duration = now.since(since);
-        let records = self.watches.get(&group).is_some_and(|w| w.records);
-        let info = if link.phase == Phase::Open { link.stream.info() } else { None };
+        let (records, asks) = self.watches.get(&group).map_or((false, false), |w| (w.records, w.info));
+        let info = if link.phase == Phase::Open && (asks || records) { link.stream.info() } else { None };
         let bytes = counts.tx_bytes + counts.rx_bytes;
         let tally = self.rec.tally(group);
         tally.ended(ending);

@@ -1,7 +1,9 @@
 //! From events to an outcome, live or from a journal alike.
 
-use crate::{Event, Interval, Level, Outcome, Point, SCHEMA, SweepRow, Totals, doubts_about, figures};
+use crate::{Event, Interval, Kind, Level, Outcome, Point, SCHEMA, Status, SweepRow, Totals};
+use crate::{doubts_about, figures};
 use metrics::Spread;
+use std::collections::BTreeMap;
 
 /// Ended connections kept per point; all of them are in the connection CSV and the journal.
 const MAX_CONNECTIONS_KEPT: usize = 10_000;
@@ -17,8 +19,6 @@ const MAX_SAMPLES_KEPT: usize = 20_000;
 /// Events may be missing or come out of order: each one goes to the latest phase, intervals are put in order by
 /// their index (one told twice counts once, as told last), and totals that never came are made of the intervals. So a
 /// journal that a crash cut short still gives an outcome; without its end it is [`Status::Partial`].
-///
-/// [`Status::Partial`]: crate::Status::Partial
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     /// All but `points` and `sweep`.
@@ -155,28 +155,30 @@ fn sweep_rows(points: &[Point]) -> Vec<SweepRow> {
     if points.iter().all(|p| p.label.is_empty() && p.repeat <= 1) {
         return Vec::new();
     }
-    let mut rows: Vec<SweepRow> = Vec::new();
+    let mut settings: Vec<Vec<&Point>> = Vec::new();
+    let mut known = BTreeMap::new();
     for point in points {
-        if !rows.iter().any(|row| row.label == point.label) {
-            rows.push(sweep_row(point, points));
+        let at = *known.entry(&point.label).or_insert(settings.len());
+        match settings.get_mut(at) {
+            Some(same) => same.push(point),
+            None => settings.push(vec![point]),
         }
     }
-    rows
+    settings.iter().map(|same| sweep_row(same)).collect()
 }
 
-/// The row of all points with the label of `like`. Those that measured nothing add their errors only.
-fn sweep_row(like: &Point, points: &[Point]) -> SweepRow {
-    let same: Vec<&Point> = points.iter().filter(|p| p.label == like.label).collect();
+/// The row of the repetitions of one setting. Those that measured nothing add their errors only.
+fn sweep_row(same: &[&Point]) -> SweepRow {
     let spread = |figure: &dyn Fn(&Point) -> Option<f64>| {
-        let measured = same.iter().filter(|p| p.status != crate::Status::Failed);
+        let measured = same.iter().filter(|p| p.status != Status::Failed);
         Spread::of(&measured.filter_map(|p| figure(p)).collect::<Vec<f64>>())
     };
     SweepRow {
-        label: like.label.clone(),
+        label: same.first().map(|p| p.label.clone()).unwrap_or_default(),
         up: spread(&|p| p.up.map(|d| d.goodput_bps)),
         down: spread(&|p| p.down.map(|d| d.goodput_bps)),
-        connects: spread(&|p| p.connects_per_second().filter(|_| p.phase.kind == crate::Kind::Connect)),
-        errors: same.iter().map(|p| p.near.errors()).sum(),
+        connects: spread(&|p| p.connects_per_second().filter(|_| p.phase.kind == Kind::Connect)),
+        errors: same.iter().map(|p| p.errors()).sum(),
         cpu_s_per_gb: spread(&|p| p.near_cpu_s_per_gb.zip(p.far_cpu_s_per_gb).map(|(near, far)| near + far)),
     }
 }

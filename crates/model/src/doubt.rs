@@ -4,7 +4,7 @@ mod figure;
 mod host;
 mod setting;
 
-use crate::{Begin, HostSnapshot, Point, Totals};
+use crate::{Begin, HostSnapshot, Point, Status, Totals};
 use serde::{Deserialize, Serialize};
 
 /// A reason to doubt a figure, and what to do about it.
@@ -27,7 +27,10 @@ impl Doubt {
 /// A reason looked for: `None` when it does not apply or cannot be told from what is known.
 type Check = fn(&Case<'_>) -> Option<Doubt>;
 
-/// All reasons, the gravest first. A new one is a function and a line here.
+/// Reasons in the causes of failures, which hold when nothing was measured, too.
+const CAUSES: &[Check] = &[host::ephemeral_ports, host::file_descriptors];
+
+/// Reasons to doubt figures, the gravest first. A new one is a function and a line here.
 const CHECKS: &[Check] = &[
     figure::unconfirmed,
     figure::unfinished,
@@ -35,8 +38,6 @@ const CHECKS: &[Check] = &[
     host::loopback,
     host::cpu_bound,
     host::steal,
-    host::ephemeral_ports,
-    host::file_descriptors,
     host::listen_drops,
     host::softnet_drops,
     host::late_pacing,
@@ -57,7 +58,9 @@ const CHECKS: &[Check] = &[
 #[must_use]
 pub fn doubts_about(point: &Point, begin: &Begin) -> Vec<Doubt> {
     let case = Case { point, begin };
-    CHECKS.iter().filter_map(|check| check(&case)).collect()
+    let nothing = point.status == Status::Failed && point.near.opened == 0;
+    let checks = CAUSES.iter().chain(CHECKS.iter().filter(|_| !nothing));
+    checks.filter_map(|check| check(&case)).collect()
 }
 
 /// What a check looks at.

@@ -50,6 +50,14 @@ impl Point {
         Spread::of(&rates)
     }
 
+    /// Connections that ended in an error of any kind. Both ends count the same connections and each may miss what
+    /// the other saw, so the larger count holds.
+    #[must_use]
+    pub fn errors(&self) -> u64 {
+        let far = self.far.iter().map(Totals::errors).fold(0, u64::saturating_add);
+        self.near.errors().max(far)
+    }
+
     /// Payload bytes that arrived, both directions together.
     #[must_use]
     pub fn received_bytes(&self) -> u64 {
@@ -114,6 +122,9 @@ pub(crate) fn derive(point: &mut Point, serving: bool) {
     point.up = Some(up).filter(|d| moved(d) || (!serving && asked.sends_up()));
     point.down = Some(down).filter(|d| moved(d) || (!serving && asked.sends_down()));
 
+    if point.phase.kind == Kind::Connect {
+        return; // the rest is about bytes, and they are not its work
+    }
     point.fairness = fairness(point);
     (point.tcp_efficiency_percent, point.buffer_delay_percent) = rfc6349(point);
     let far_cpu: f64 = point.far.iter().filter_map(|totals| totals.cpu).map(|cpu| cpu.process_s()).sum();
@@ -222,13 +233,12 @@ fn base_rtt_us(sessions: &[SessionInfo]) -> Option<f64> {
     Spread::of(&known).map(|spread| spread.mean)
 }
 
-/// CPU seconds per 10^9 payload bytes; not for connection establishment, where bytes are not the work. CPU time is
-/// that of the whole phase, so the bytes of the omitted start count here.
+/// CPU seconds per 10^9 payload bytes. CPU time is that of the whole phase, so the bytes of the omitted start count
+/// here.
 fn per_gb(point: &Point, cpu_s: f64) -> Option<f64> {
     let omitted = point.intervals.iter().filter(|i| i.omitted);
     let before: u64 =
         omitted.map(|i| i.near.rx_bytes + i.far.map_or(i.near.tx_bytes, |far| far.rx_bytes)).sum();
     let bytes = point.received_bytes().saturating_add(before);
-    let bulk = point.phase.kind == Kind::Tcp && bytes > 0 && cpu_s > 0.0;
-    bulk.then(|| cpu_s * 1e9 / bytes as f64)
+    (bytes > 0 && cpu_s > 0.0).then(|| cpu_s * 1e9 / bytes as f64)
 }

@@ -95,11 +95,7 @@ impl Console {
         if self.serving {
             return Ok(()); // its clients say what is to be done
         }
-        let mut heading = words::label(label);
-        if repeat > 1 {
-            let comma = if heading.is_empty() { "" } else { ", " };
-            heading = format!("{heading}{comma}repetition {repeat}");
-        }
+        let mut heading = words::setting(label, repeat);
         if !heading.is_empty() {
             page.gap()?;
             heading.push_str(": ");

@@ -31,7 +31,7 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
 
 /// How the run ended and what it found, in one line: the last one, which stays on the screen.
 fn verdict(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
-    let errors: u64 = outcome.points.iter().map(|p| p.near.errors()).sum();
+    let errors: u64 = outcome.points.iter().map(Point::errors).sum();
     let tone = match outcome.status {
         Status::Complete if errors == 0 => Tone::Heading,
         Status::Complete | Status::Interrupted => Tone::Warning,
@@ -48,8 +48,11 @@ fn verdict(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     page.paragraph(tone, "", &format!("Run {}: {}", words::status(outcome.status), words.join(", ")))
 }
 
-/// The result of a phase in a few words.
+/// The result of a phase in a few words; none when there is none.
 fn found(point: &Point) -> Vec<String> {
+    if point::nothing(point) {
+        return Vec::new();
+    }
     if point.phase.kind == Kind::Connect {
         return point
             .connects_per_second()

@@ -46,9 +46,19 @@ pub(crate) fn received(totals: &Totals, asked: Verify) -> &str {
 }
 
 /// The settings of a sweep: `buffer 64.0 KiB, connections 4`.
-pub(crate) fn label(label: &BTreeMap<String, String>) -> String {
+fn label(label: &BTreeMap<String, String>) -> String {
     let pairs: Vec<String> = label.iter().map(|(name, v)| format!("{name} {}", value(name, v))).collect();
     pairs.join(", ")
+}
+
+/// Which of several phases: its settings and its repetition; empty when there is but one.
+pub(crate) fn setting(settings: &BTreeMap<String, String>, repeat: u32) -> String {
+    let mut words = label(settings);
+    if repeat > 1 {
+        let comma = if words.is_empty() { "" } else { ", " };
+        words.push_str(&format!("{comma}repetition {repeat}"));
+    }
+    words
 }
 
 /// A value of a sweep with its unit.
@@ -127,5 +137,8 @@ mod tests {
         let swept = [("buffer", "65536"), ("connections", "4"), ("rate", "1000000")];
         let map = swept.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
         assert_eq!(label(&map), "buffer 64.0 KiB, connections 4, rate 1.00 Mbit/s");
+        assert_eq!(setting(&map, 2), "buffer 64.0 KiB, connections 4, rate 1.00 Mbit/s, repetition 2");
+        assert_eq!(setting(&BTreeMap::new(), 3), "repetition 3");
+        assert_eq!(setting(&BTreeMap::new(), 1), "");
     }
 }

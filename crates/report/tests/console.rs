@@ -300,7 +300,8 @@ fn a_sweep_is_a_table() {
     holds(
         &verbose,
         &[
-            "buffer 1.00 KiB (repetition 2): tcp push, 8 connections of 1.00 GiB, 10.0 s, 256 KiB buffers, every byte compared",
+            "buffer 1.00 KiB, repetition 2: tcp push, 8 connections of 1.00 GiB, 10.0 s, 256 KiB buffers, every byte",
+            "compared",
         ],
     );
 }
@@ -343,6 +344,12 @@ fn a_server_speaks_of_its_clients() {
             "",
         ],
     );
+    let down = Direction { confirmed: false, sent_bps: 8e6, sent_bytes: 1 << 20, ..Direction::default() };
+    let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
+    let points = vec![Point { down: Some(down), ..Point::default() }];
+    let text = summary(PLAIN, &Outcome { begin, points, ..Outcome::default() });
+    let line = "  server to client   8.00 Mbit/s  sent: 1.00 MiB, counted by this server; the receivers' counts are theirs";
+    holds(&text, &[line]);
 }
 
 #[test]
@@ -390,7 +397,7 @@ fn connect_is_about_connections() {
 
 #[test]
 fn nothing_measured_is_said_in_two_lines() {
-    let point = Point { status: Status::Failed, ..Point::default() };
+    let point = Point { status: Status::Failed, up: Some(Direction::default()), ..Point::default() };
     let reason = Some("10.0.0.2:7411: connection refused".to_owned());
     let outcome = Outcome { points: vec![point], status: Status::Failed, reason, ..Outcome::default() };
     let want = "\nNothing was measured\n\nRun failed: 10.0.0.2:7411: connection refused\n";

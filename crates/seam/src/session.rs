@@ -42,6 +42,8 @@ pub struct GroupPlan<S> {
     pub omit: u64,
     /// Whether every ended connection is reported, or only those that failed.
     pub records: bool,
+    /// Whether the kernel's TCP_INFO is wanted of every connection when it ends.
+    pub info: bool,
 }
 
 /// What a group is told. Times are absolute.

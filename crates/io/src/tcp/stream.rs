@@ -47,15 +47,16 @@ impl Stream {
     /// # Errors
     /// Why it failed.
     pub fn connected(&self) -> Result<Option<Path>, Fault> {
+        // The peer's address is the cheapest sign of success, and on the common path the only question.
+        let not_connected = match self.path() {
+            Ok(path) => return Ok(Some(path)),
+            Err(fault) => fault,
+        };
         match self.0.take_error() {
-            Ok(None) => {}
-            Ok(Some(e)) | Err(e) => return Err(fault(Deed::Connect)(e)),
-        }
-        match self.path() {
-            Ok(path) => Ok(Some(path)),
-            // No peer and no error left: under way, or failed with an error that was told before.
-            Err(not_connected) if self.closed() => Err(not_connected),
-            Err(_) => Ok(None),
+            Ok(None) if self.closed() => Err(not_connected),
+            // No peer and no error left: under way.
+            Ok(None) => Ok(None),
+            Ok(Some(e)) | Err(e) => Err(fault(Deed::Connect)(e)),
         }
     }
 

@@ -1,10 +1,10 @@
 //! The expected figures were computed by hand from the events.
 
 use super::*;
+use crate::Traffic;
 use crate::{
     Accepted, Begin, ConnectionRecord, CpuUse, HostSnapshot, Kind, Pattern, Phase, Sample, SessionInfo,
 };
-use crate::{Status, Traffic};
 use metrics::{Ending, Moments, SECOND, TcpInfo, TcpTotals};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -337,6 +337,10 @@ fn a_sweep_has_a_row_per_setting_over_its_repetitions() {
     near(low.sd, 8f64.sqrt() * 1e6); // 10 and 14: deviations -2 and 2, variance 8/1
     assert_eq!((big, high.n, high.mean, many), ("32", 1, 40e6, 6), "a failed run adds its errors only");
     assert_eq!(outcome.sweep[0].connects, None);
+    let far = Totals { data_errors: 3, ..Totals::default() };
+    let point =
+        Point { near: Totals { network_errors: 2, ..Totals::default() }, far: vec![far], ..Point::default() };
+    assert_eq!(point.errors(), 3, "the server saw what we did not");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Doubts that follow from the figures themselves: too few, too unsteady, not confirmed.
 
 use super::{Case, Doubt};
-use crate::{Interval, Kind, Status, Verify};
+use crate::{Interval, Kind, Verify};
 use metrics::{SECOND, format_bytes, format_duration};
 
 /// Fewer intervals have no spread worth the name.
@@ -17,7 +17,7 @@ const UNSTEADY: f64 = 0.20;
 
 pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Doubt> {
     let point = case.point;
-    if case.serving() || point.status == Status::Failed {
+    if case.serving() {
         return None;
     }
     const ADVICE: &str =
@@ -152,7 +152,11 @@ pub(super) fn unstable(case: &Case<'_>) -> Option<Doubt> {
 }
 
 pub(super) fn few_connections(case: &Case<'_>) -> Option<Doubt> {
-    let n = case.point.near.rate.as_ref()?.count;
+    let near = &case.point.near;
+    let n = match case.point.phase.kind {
+        Kind::Tcp => near.rate.as_ref()?.count,
+        Kind::Connect => near.connect_ns.as_ref()?.count,
+    };
     (n > 0 && n < MIN_VALUES && !case.serving()).then(|| {
         let text = format!(
             "Percentiles over {n} connection{} are no more than the values themselves.",

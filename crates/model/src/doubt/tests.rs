@@ -324,6 +324,13 @@ fn few_connections() {
     assert!(text.starts_with("Percentiles over 19 connections"), "{text}");
     silent(|p, _| p.near.rate = rate(20));
     silent(|p, _| p.near.rate = None);
+    let text = only("few-connections", |p, _| {
+        p.phase.kind = Kind::Connect;
+        p.near.connect_ns = rate(1);
+        p.near.rate = rate(100);
+        p.intervals.iter_mut().for_each(|i| i.opened = 10);
+    });
+    assert!(text.starts_with("Percentiles over 1 connection are"), "{text}");
 }
 
 #[test]
@@ -364,6 +371,20 @@ fn exhausted_resources() {
             vec![failed("opening a socket: Too many open files (os error 24)", 2), failed("EMFILE", 3)];
     });
     assert!(text.starts_with("5 connections failed"), "{text}");
+}
+
+#[test]
+fn when_nothing_was_measured_there_are_no_figures_to_doubt() {
+    let failed_at_once = |p: &mut Point| {
+        (p.status, p.near.opened) = (Status::Failed, 0);
+        p.sessions[0].address = "127.0.0.1:1".parse().unwrap();
+        p.phase.verify = Verify::None;
+    };
+    silent(|p, _| failed_at_once(p));
+    only("file-descriptors", |p, _| {
+        failed_at_once(p);
+        p.near.causes = vec![failed("opening a socket: Too many open files (os error 24)", 1)];
+    });
 }
 
 #[test]

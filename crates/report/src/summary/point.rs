@@ -17,14 +17,11 @@ const BAR: u64 = 50;
 /// Writes all about `point`.
 pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page<'_>) -> io::Result<()> {
     let serving = begin.verb == "serve";
-    let mut heading = words::label(&point.label);
-    if point.repeat > 1 {
-        heading.push_str(&format!(" (repetition {})", point.repeat));
+    let setting = words::setting(&point.label, point.repeat);
+    if !setting.is_empty() {
+        page.paragraph(Tone::Heading, "", &format!("{setting}: {}", words::phase(&point.phase)))?;
     }
-    if !heading.is_empty() {
-        page.line(Tone::Heading, &format!("{}: {}", heading.trim(), words::phase(&point.phase)))?;
-    }
-    if point.status == Status::Failed && point.near.opened == 0 {
+    if nothing(point) {
         page.line(Tone::Bad, "Nothing was measured")?;
         return failures(point, page);
     }
@@ -34,13 +31,20 @@ pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page
     }
     connections(point, page)?;
     failures(point, page)?;
-    rates(point, page)?;
+    if point.phase.kind == Kind::Tcp {
+        rates(point, page)?;
+    }
     times(point, page)?;
     if point.phase.kind == Kind::Connect {
         histogram(point.near.connect_ns.as_ref(), page)?;
     }
     remotes(&point.near, page)?;
     hosts::write(point, begin, verbose, page)
+}
+
+/// Whether not even one connection came to be.
+pub(super) fn nothing(point: &Point) -> bool {
+    point.status == Status::Failed && point.near.opened == 0
 }
 
 /// The result: what the receivers counted, the senders' counts beside it.

@@ -13,7 +13,7 @@ use super::preamble::{Guess, Preamble, Purpose, guess};
 use crate::Run;
 use metrics::{Ending, Group, Mono, SECOND, Tally};
 use model::churn::Plan;
-use model::{Event, Interval, Level, Phase, Sample, SessionInfo, Status, Totals, Traffic};
+use model::{Event, Interval, Kind, Level, Phase, Sample, SessionInfo, Status, Totals, Traffic};
 use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Order, Path, Session, Target};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -66,8 +66,12 @@ const SILENCE: u64 = 10 * SECOND;
 const HEARTBEAT: u64 = SECOND;
 /// How long open connections may take to end in good order.
 const GRACE: u64 = 10 * SECOND;
+/// How long a server may take to send its results after its connections have ended.
+const COUNTING: u64 = 15 * SECOND;
 /// How long an interval waits for the far ends' reports.
 const LATE_REPORT: u64 = 3 * SECOND / 2;
+/// How far ahead of our own intervals a report may be.
+const AHEAD: u32 = 1024;
 /// Round trips measured on the idle control connection.
 const PINGS: u32 = 5;
 
@@ -88,6 +92,13 @@ enum Step {
     Over,
 }
 
+impl Step {
+    /// It may last; heartbeats tell whether the server is still there.
+    fn is_long(self) -> bool {
+        matches!(self, Step::Queued | Step::Ready | Step::Running | Step::Collecting | Step::Stopping)
+    }
+}
+
 struct Server {
     peer: Peer,
     link: Option<Link>,
@@ -104,7 +115,15 @@ struct Server {
     granted: Option<(SessionInfo, [u8; 16], Phase)>,
     reports: BTreeMap<u32, Traffic>,
     totals: Option<Box<Totals>>,
+    stopping: bool,
     failure: Option<String>,
+}
+
+impl Server {
+    /// Whether it has a session of ours, or had one that ended well.
+    fn takes_part(&self) -> bool {
+        self.granted.is_some() && self.failure.is_none()
+    }
 }
 
 /// What the run as a whole is doing.
@@ -128,6 +147,8 @@ pub struct Client {
     kill_at: Option<Mono>,
     beat: Mono,
     waiting: VecDeque<(Mono, Interval)>,
+    /// The next interval to be told.
+    next: u32,
     seen: Seen,
     near: Option<Box<Totals>>,
     status: Status,
@@ -166,6 +187,7 @@ impl Client {
                 granted: None,
                 reports: BTreeMap::new(),
                 totals: None,
+                stopping: false,
                 failure: None,
             })
             .collect();
@@ -190,6 +212,7 @@ impl Client {
             kill_at: None,
             beat: now,
             waiting: VecDeque::new(),
+            next: 0,
             seen: Seen::default(),
             near: None,
             status: Status::Complete,
@@ -347,6 +370,7 @@ impl Client {
             end: self.stop_at,
             omit: phase.omit_ns,
             records: self.plan.records,
+            info: phase.kind == Kind::Tcp,
         })));
     }
 
@@ -414,7 +438,9 @@ impl Client {
 
     fn up(&mut self, cx: &Cx<'_>, link: Link, key: u32) {
         let at = key as usize;
-        if at >= self.servers.len() || self.servers[at].step != Step::Connecting {
+        if self.servers.get(at).is_none_or(|s| s.step != Step::Connecting) {
+            // It was given up; now it comes too late.
+            self.actions.push_back(Action::Close(link, End::Done { how: Ending::NetworkError, reset: true }));
             return;
         }
         self.servers[at].link = Some(link);
@@ -459,9 +485,11 @@ impl Client {
             (Step::Proving, Message::Proof { proof }) => self.proved(cx, at, &proof),
             (Step::Pinging, Message::Pong { n }) if n == self.servers[at].ping.0 => self.ponged(cx, at),
             (Step::Proposing | Step::Queued, Message::Queued { ahead, reason }) => {
+                if self.servers[at].step == Step::Proposing {
+                    let name = self.servers[at].peer.name.clone();
+                    self.notice(Level::Info, format!("{name}: waiting for {ahead} other session(s): {reason}"));
+                }
                 self.enter(at, Step::Queued, cx.now);
-                let name = self.servers[at].peer.name.clone();
-                self.notice(Level::Info, format!("{name}: waiting for {ahead} other session(s): {reason}"));
             }
             (Step::Proposing | Step::Queued, accepted @ Message::Accepted { .. }) => {
                 self.accepted(cx, at, accepted)
@@ -472,19 +500,32 @@ impl Client {
                 self.advance(cx.now);
             }
             (Step::Running | Step::Collecting, Message::Interval { index, traffic, .. }) => {
-                self.servers[at].reports.insert(index, traffic);
-                self.release(false, cx.now);
+                if (self.next..self.next.saturating_add(AHEAD)).contains(&index) {
+                    self.servers[at].reports.insert(index, traffic);
+                    self.release(false, cx.now);
+                }
             }
             (Step::Collecting, Message::Result { totals }) => {
+                // Nothing more is needed of it; it may hang up before we do.
                 self.servers[at].totals = Some(totals);
+                self.enter(at, Step::Over, cx.now);
                 self.advance(cx.now);
             }
-            (Step::Stopping, Message::Stopping { reason }) => {
-                self.servers[at].heard = Mono(u64::MAX);
+            (Step::Stopping, Message::Stopping { reason }) if !self.servers[at].stopping => {
+                self.servers[at].stopping = true;
                 self.notice(Level::Info, format!("{} is stopping: {reason}", self.servers[at].peer.address));
             }
-            (Step::Stopping, Message::Bye) => self.finish(Status::Complete, None),
-            (_, Message::Stopping { reason }) => {
+            (Step::Stopping, Message::Bye) => {
+                self.enter(at, Step::Over, cx.now);
+                if self.servers.iter().all(|s| s.step == Step::Over) {
+                    self.finish(Status::Complete, None);
+                }
+            }
+            (_, Message::Stopping { reason }) if self.stage == Stage::Agreeing => {
+                self.lose(at, &format!("it is stopping: {reason}"), cx.now);
+            }
+            (_, Message::Stopping { reason }) if !self.servers[at].stopping => {
+                self.servers[at].stopping = true;
                 let name = self.servers[at].peer.name.clone();
                 self.notice(Level::Warning, format!("{name} is stopping: {reason}"));
                 self.status = Status::Interrupted;
@@ -552,14 +593,18 @@ impl Client {
             self.say(at, &Message::Shutdown);
             return self.enter(at, Step::Stopping, cx.now);
         }
-        // Each server is asked for its share of the connections, or for all when there are fewer of them than servers.
+        self.say(at, &Message::Propose { run: self.plan.run, phase: Box::new(self.proposal()) });
+        self.enter(at, Step::Proposing, cx.now);
+    }
+
+    /// Each server is asked for its share of the connections, or for all when there are fewer of them than servers.
+    fn proposal(&self) -> Phase {
         let shares = self.plan.peers.len().max(1) as u32;
         let mut phase = self.plan.phase.clone();
         if phase.connections >= shares {
             phase.connections = phase.connections.div_ceil(shares);
         }
-        self.say(at, &Message::Propose { run: self.plan.run, phase: Box::new(phase) });
-        self.enter(at, Step::Proposing, cx.now);
+        phase
     }
 
     fn accepted(&mut self, cx: &Cx<'_>, at: usize, message: Message) {
@@ -569,6 +614,9 @@ impl Client {
         };
         if let Err(why) = phase.check() {
             return self.lose(at, &format!("it accepted what cannot be: {why}"), cx.now);
+        }
+        if !is_reduction(&self.proposal(), &phase) {
+            return self.lose(at, "it accepted something else than what was proposed", cx.now);
         }
         let server = &mut self.servers[at];
         let info = SessionInfo {
@@ -615,25 +663,32 @@ impl Client {
         self.release(false, now);
     }
 
-    /// Emits the intervals whose far reports have come, or are overdue.
+    /// Emits the intervals whose far reports have come, or are overdue. The far ends' sum is told only when it is whole.
     fn release(&mut self, all: bool, now: Mono) {
         while let Some((since, interval)) = self.waiting.front_mut() {
-            let live = || self.servers.iter().filter(|s| s.granted.is_some() && s.failure.is_none());
-            let complete = live().all(|s| s.reports.contains_key(&interval.index));
-            if !(all || complete || now.since(*since) > LATE_REPORT) {
+            let index = interval.index;
+            let mut reports = self.servers.iter().filter(|s| s.takes_part()).map(|s| s.reports.get(&index));
+            let far = reports.try_fold(None, |sum: Option<Traffic>, report| {
+                let mut sum = sum.unwrap_or_default();
+                sum.beside(report?);
+                Some(Some(sum))
+            });
+            if !(all || far.is_some() || now.since(*since) > LATE_REPORT) {
                 return;
             }
-            let mut far: Option<Traffic> = None;
-            for server in &mut self.servers {
-                if let Some(traffic) = server.reports.remove(&interval.index) {
-                    far.get_or_insert_default().beside(&traffic);
-                }
-            }
-            interval.far = far;
+            interval.far = far.flatten();
             let interval = std::mem::take(interval);
             self.waiting.pop_front();
+            self.next = index.saturating_add(1);
+            for server in &mut self.servers {
+                server.reports = server.reports.split_off(&self.next);
+            }
             self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
         }
+    }
+
+    fn beats(&self) -> bool {
+        self.stage != Stage::Over && self.servers.iter().any(|s| s.step.is_long())
     }
 
     fn wake(&mut self, now: Mono) {
@@ -644,10 +699,12 @@ impl Client {
             self.kill_at = None;
             self.actions.push_back(Action::Order(GROUP, Order::Kill));
         }
-        if matches!(self.stage, Stage::Running | Stage::Draining | Stage::Collecting) && self.beat <= now {
+        if self.beats() && self.beat <= now {
             self.beat = now.plus(HEARTBEAT);
             for at in 0..self.servers.len() {
-                self.say(at, &Message::Ping { n: 0 });
+                if self.servers[at].step.is_long() {
+                    self.say(at, &Message::Ping { n: 0 });
+                }
             }
         }
         for at in 0..self.servers.len() {
@@ -670,13 +727,13 @@ impl Client {
                 {
                     self.lose(at, &format!("no answer within {seconds} s"), now);
                 }
-                Step::Stopping if overdue(heard, SILENCE) => self.lose(at, "did not answer", now),
-                Step::Running | Step::Collecting if overdue(heard, SILENCE) => {
+                Step::Collecting if overdue(since, COUNTING) => {
+                    let seconds = Duration::from_nanos(COUNTING).as_secs();
+                    self.lose(at, &format!("it sent no results within {seconds} s"), now);
+                }
+                _ if step.is_long() && overdue(heard, SILENCE) => {
                     let seconds = Duration::from_nanos(SILENCE).as_secs();
                     self.lose(at, &format!("vanished: nothing was heard from it for {seconds} s"), now);
-                }
-                Step::Queued if overdue(heard, 3 * SILENCE) => {
-                    self.lose(at, "vanished while we were queued", now)
                 }
                 _ => {}
             }
@@ -685,11 +742,41 @@ impl Client {
     }
 }
 
+/// Whether a server may make `granted` of `asked`: less, not something else.
+fn is_reduction(asked: &Phase, granted: &Phase) -> bool {
+    let no_more = |asked: Option<u64>, granted: Option<u64>| match (asked, granted) {
+        (Some(asked), Some(granted)) => granted <= asked,
+        (asked, granted) => asked.is_none() || granted.is_some(),
+    };
+    let rest = Phase {
+        connections: granted.connections,
+        transfer: granted.transfer,
+        duration_ns: granted.duration_ns,
+        omit_ns: granted.omit_ns,
+        rate: granted.rate,
+        burst: granted.burst,
+        exclusive: granted.exclusive,
+        // Ours alone, and no integer, which text may change in the last digit.
+        connect_rate: granted.connect_rate,
+        ..asked.clone()
+    };
+    granted.connections <= asked.connections
+        && granted.transfer <= asked.transfer
+        && granted.omit_ns <= asked.omit_ns
+        && no_more(asked.duration_ns, granted.duration_ns)
+        && no_more(asked.rate, granted.rate)
+        && (granted.burst == asked.burst || granted.burst.is_none())
+        && (granted.exclusive || !asked.exclusive)
+        && *granted == rest
+}
+
 /// What is wrong with the first bytes of a server that is none of ours; `None` when nothing is, as far as can be seen.
 fn not_one_of_us(first: &[u8]) -> Option<String> {
     match guess(first) {
         Guess::Netcaliper => {
-            let preamble = first.first_chunk().and_then(Preamble::decode)?;
+            let Some(preamble) = Preamble::decode(first.first_chunk()?) else {
+                return Some("its first bytes are damaged".to_owned());
+            };
             Some(format!(
                 "it speaks wire version {}, this program speaks {}: use the same release on both ends",
                 preamble.version,
@@ -737,11 +824,13 @@ impl Session<Run> for Client {
                 self.advance(cx.now);
             }
             Input::Wake => self.wake(cx.now),
-            Input::Stop => {
+            Input::Stop if matches!(self.stage, Stage::Agreeing | Stage::Running) => {
                 self.status = Status::Interrupted;
                 self.reason.get_or_insert("interrupted by the user".to_owned());
                 self.drain(cx.now.plus(GRACE));
             }
+            // The run is ending as it is.
+            Input::Stop => {}
         }
     }
 
@@ -750,16 +839,16 @@ impl Session<Run> for Client {
     }
 
     fn deadline(&self) -> Option<Mono> {
+        if self.stage == Stage::Over {
+            return None;
+        }
         let step = self.servers.iter().filter_map(|s| match s.step {
             Step::Over => None,
-            Step::Stopping if s.heard == Mono(u64::MAX) => None,
-            Step::Running | Step::Collecting | Step::Stopping => Some(s.heard.plus(SILENCE)),
-            Step::Queued => Some(s.heard.plus(3 * SILENCE)),
-            Step::Ready => None,
+            Step::Collecting => Some(s.heard.plus(SILENCE).min(s.since.plus(COUNTING))),
+            step if step.is_long() => Some(s.heard.plus(SILENCE)),
             _ => Some(s.since.plus(PATIENCE)),
         });
-        let beat =
-            matches!(self.stage, Stage::Running | Stage::Draining | Stage::Collecting).then_some(self.beat);
+        let beat = self.beats().then_some(self.beat);
         let late = self.waiting.front().map(|(since, _)| since.plus(LATE_REPORT + 1));
         step.chain(beat).chain(late).chain(self.stop_at).chain(self.kill_at).min()
     }

@@ -417,7 +417,7 @@ impl Data {
         let like = |mark: Mark| mark.encode(self.id).iter().zip(bytes).filter(|(a, b)| a != b).count() <= 2;
         let expected =
             [(Kind::End, want), (Kind::Verdict, self.tx.sent), (Kind::Done, 0), (Kind::Stop, 0)];
-        let complete = self.rx.ended || (want > 0 && got == want);
+        let complete = self.rx.ended || (got == want && (want > 0 || self.tx.confirmed));
         if complete && !expected.iter().any(|&(kind, value)| like(Mark::new(kind, value))) {
             return Violation::TooMany { want };
         }
@@ -530,7 +530,13 @@ impl Flow for Data {
         if self.tx.span > 0 && self.rx.bad.is_none() && self.payload_is_due(cx.now) {
             let most = self.tx.pace.as_ref().map_or(self.tx.size, |pace| pace.chunk().min(self.tx.size));
             let n = self.tx.span.min(most).min(out.room() as u64);
+            let before = out.len();
             self.tx.source.offer(self.tx.sent, n as usize, out);
+            // The end goes along with the last payload: one send call less per connection.
+            let last = (out.len() - before) as u64 == self.tx.span && self.tx.sent + self.tx.span == self.tx.want;
+            if last && out.room() >= MARK {
+                out.own(MARK).copy_from_slice(&Mark::new(Kind::End, self.tx.want).encode(self.id));
+            }
         }
     }
 
@@ -542,9 +548,16 @@ impl Flow for Data {
         self.moved = cx.now;
         let framing = n.bytes.min(self.out.waiting().len());
         self.out.from += framing as u8;
-        let payload = (n.bytes - framing) as u64;
+        let payload = ((n.bytes - framing) as u64).min(self.tx.span);
         if payload > 0 {
             self.payload_sent(cx, payload);
+        }
+        let end = n.bytes - framing - payload as usize;
+        if end > 0 {
+            // The end went along, perhaps in part.
+            let mark = self.commit(Kind::End, cx.now);
+            self.out.put(&mark.encode(self.id));
+            self.out.from += end as u8;
         }
     }
 

@@ -10,8 +10,9 @@ use seam::{
 };
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use uuid::Uuid;
 
 /// A session's permission to open data connections.
 #[derive(Debug)]
@@ -26,13 +27,15 @@ pub struct Grant {
     pub even: bool,
     /// How many are open.
     open: AtomicU32,
+    /// The session has ended: whoever still comes with it is too late.
+    revoked: AtomicBool,
 }
 
 impl Grant {
     /// A grant of which nothing is used yet.
     #[must_use]
     pub fn new(params: Arc<Params>, limit: u32, transfer: u64, even: bool) -> Self {
-        Grant { params, limit, transfer, even, open: AtomicU32::new(0) }
+        Grant { params, limit, transfer, even, open: AtomicU32::new(0), revoked: AtomicBool::new(false) }
     }
 }
 
@@ -58,7 +61,9 @@ impl Grants {
 
     /// Takes a grant back; its open connections are not touched.
     pub fn remove(&self, token: &[u8; 16]) {
-        self.by_token.write().unwrap_or_else(PoisonError::into_inner).remove(token);
+        if let Some(grant) = self.by_token.write().unwrap_or_else(PoisonError::into_inner).remove(token) {
+            grant.revoked.store(true, Ordering::Release);
+        }
     }
 
     fn find(&self, token: &[u8; 16]) -> Option<Arc<Grant>> {
@@ -100,6 +105,9 @@ const MOST_WAITING: u32 = 4096;
 const PATIENCE: u64 = 5 * SECOND;
 /// How long a stranger's first bytes are waited for before one guesses.
 const GUESS_AFTER: u64 = SECOND;
+/// How long one waits for the peer to hear our last word and hang up. Closing with unread bytes would abort the
+/// connection, and our last word with it.
+const LINGER: u64 = SECOND;
 
 /// Greets connections on one worker.
 pub struct Reception {
@@ -130,7 +138,7 @@ impl Opener for Reception {
             admitted: self.fence.admits(path.peer.ip()),
             place: (self.worker, self.workers),
             state: State::Waiting {
-                _waiting: waiting,
+                place: waiting,
                 bytes: [0; PREAMBLE],
                 len: 0,
                 since: cx.now,
@@ -181,16 +189,18 @@ pub struct Greeter {
 
 enum State {
     Waiting {
-        _waiting: Waiting,
+        place: Waiting,
         bytes: [u8; PREAMBLE],
         len: usize,
         since: Mono,
         first: Option<Mono>,
     },
-    /// Say this, then hang up.
+    /// Say this, then hang up. It still counts as waiting: those who are turned away must not become many either.
     Farewell {
         bytes: Vec<u8>,
         sent: usize,
+        until: Mono,
+        _place: Option<Waiting>,
     },
     /// Over to the session.
     Control,
@@ -209,12 +219,16 @@ enum State {
 }
 
 impl Greeter {
-    fn farewell(&mut self, bytes: Vec<u8>) {
-        self.state = State::Farewell { bytes, sent: 0 };
+    fn farewell(&mut self, cx: &Cx<'_>, bytes: Vec<u8>) {
+        let place = match std::mem::replace(&mut self.state, State::Gone) {
+            State::Waiting { place, .. } => Some(place),
+            _ => None,
+        };
+        self.state = State::Farewell { bytes, sent: 0, until: cx.now.plus(LINGER), _place: place };
     }
 
-    fn refuse(&mut self, preamble: &Preamble, reason: u64) {
-        self.farewell(Mark::new(Kind::Refused, reason).encode(preamble.id).to_vec());
+    fn refuse(&mut self, cx: &Cx<'_>, id: Uuid, reason: u64) {
+        self.farewell(cx, Mark::new(Kind::Refused, reason).encode(id).to_vec());
     }
 
     /// All 64 bytes are there.
@@ -224,7 +238,7 @@ impl Greeter {
             return Ok(());
         };
         if preamble.version != super::WIRE_VERSION {
-            self.farewell(Preamble::new(Purpose::Answer).encode().to_vec());
+            self.farewell(cx, Preamble::new(Purpose::Answer).encode().to_vec());
             return Ok(());
         }
         match preamble.purpose {
@@ -237,7 +251,7 @@ impl Greeter {
                     "this server does not serve {} (--allow, --deny)",
                     self.path.peer.ip().to_canonical()
                 );
-                self.farewell(encode(&Message::Refused { reason }));
+                self.farewell(cx, encode(&Message::Refused { reason }));
                 Ok(())
             }
             Purpose::Data => self.admit(cx, &preamble),
@@ -249,14 +263,14 @@ impl Greeter {
 
     fn admit(&mut self, cx: &mut Cx<'_>, preamble: &Preamble) -> Result<(), Violation> {
         let Some(grant) = self.grants.find(&preamble.token).filter(|_| self.admitted) else {
-            self.refuse(preamble, 1);
+            self.refuse(cx, preamble.id, 1);
             return Ok(());
         };
         let seat = Seat(Arc::clone(&grant));
         // A replacement may arrive before the end of its predecessor is known here, hence the slack.
         let limit = grant.limit.saturating_add(grant.limit / 2).saturating_add(64);
         if grant.open.fetch_add(1, Ordering::Relaxed) >= limit {
-            self.refuse(preamble, 2);
+            self.refuse(cx, preamble.id, 2);
             return Ok(());
         }
         if preamble.transfer == 0 || preamble.transfer > grant.transfer {
@@ -265,7 +279,7 @@ impl Greeter {
         if let Some(left) = &self.grants.budget
             && left.fetch_sub(1, Ordering::Relaxed) <= 0
         {
-            self.refuse(preamble, 3);
+            self.refuse(cx, preamble.id, 3);
             return Ok(());
         }
         let mut data = Data::server(Arc::clone(&grant.params), preamble);
@@ -284,7 +298,7 @@ impl Greeter {
         let guess = guess(seen);
         cx.post.push(Box::new(Stranger { path: self.path, guess }));
         let text = "This is a netcaliper measurement server. Use: netcaliper tcp HOST\r\n";
-        self.farewell(match guess {
+        let words = match guess {
             Guess::Http => format!(
                 "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{text}",
                 text.len()
@@ -295,7 +309,8 @@ impl Greeter {
             Guess::Iperf3 => [&[0xfe][..], &115i32.to_be_bytes(), &71i32.to_be_bytes()].concat(),
             Guess::Tls => vec![0x15, 3, 3, 0, 2, 2, 40],
             _ => text.as_bytes().to_vec(),
-        });
+        };
+        self.farewell(cx, words);
     }
 
     /// Whether enough was seen of a stranger to tell who it is.
@@ -315,8 +330,13 @@ impl Flow for Greeter {
                 let wake = first.map_or(patience, |first| first.plus(GUESS_AFTER).min(patience));
                 Want { read: Read::look((PREAMBLE - len) as u64), wake: Some(wake), ..quiet }
             }
-            State::Farewell { bytes, sent } if *sent < bytes.len() => Want { send: When::Now, ..quiet },
-            State::Farewell { .. } | State::Gone => {
+            State::Farewell { bytes, sent, until, .. } if *sent < bytes.len() => {
+                Want { send: When::Now, wake: Some(*until), ..quiet }
+            }
+            State::Farewell { until, .. } => {
+                Want { read: Read::skip(1 << 16), wake: Some(*until), end: Some(End::Half), ..quiet }
+            }
+            State::Gone => {
                 Want { end: Some(End::Done { how: Ending::ProtocolError, reset: false }), ..quiet }
             }
             State::Control => Want { end: Some(End::Lift), ..quiet },
@@ -328,7 +348,7 @@ impl Flow for Greeter {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
         match &mut self.state {
             State::Data { data, .. } => data.fill(cx, out),
-            State::Farewell { bytes, sent } => {
+            State::Farewell { bytes, sent, .. } => {
                 let rest = &bytes[*sent..];
                 let n = rest.len().min(out.room());
                 let own = out.own(n);
@@ -379,23 +399,41 @@ impl Flow for Greeter {
                 else {
                     return Ok(());
                 };
+                if seat.0.revoked.load(Ordering::Acquire) {
+                    // The session ended on the way here, and its group's number may be another's by now.
+                    self.refuse(cx, data.card().id, 1);
+                    return Ok(());
+                }
                 data.hear(cx, News::Up(path))?;
                 self.state = State::Data { data, _seat: seat };
                 Ok(())
             }
-            (State::Waiting { bytes, len, .. }, News::Wake) if *len > 0 => {
+            (State::Waiting { bytes, len, since, first, .. }, News::Wake) => {
+                let (bytes, len) = (*bytes, *len);
+                let late = cx.now.since(*since) >= PATIENCE;
+                let known = first.is_some_and(|first| cx.now.since(first) >= GUESS_AFTER);
+                if len == 0 && late {
+                    return Err(Violation::Malformed("connected and said nothing"));
+                }
+                if guess(&bytes[..len]) == Guess::Netcaliper && late {
+                    return Err(Violation::Malformed("the first 64 bytes took too long"));
+                }
+                if late || known {
+                    self.stranger(cx, &bytes[..len]);
+                }
+                Ok(())
+            }
+            (State::Waiting { bytes, len, .. }, News::Fin) if *len > 0 => {
                 let (bytes, len) = (*bytes, *len);
                 if guess(&bytes[..len]) == Guess::Netcaliper {
-                    return Err(Violation::Malformed("the first 64 bytes took too long"));
+                    return Err(Violation::Malformed("hung up in the middle of its first 64 bytes"));
                 }
                 self.stranger(cx, &bytes[..len]);
                 Ok(())
             }
-            (State::Waiting { .. }, News::Wake) => Err(Violation::Malformed("connected and said nothing")),
-            (State::Waiting { len, .. }, News::Fin) if *len > 0 => {
-                Err(Violation::Malformed("hung up in the middle of its first 64 bytes"))
-            }
-            (State::Waiting { .. }, News::Fin) => {
+            (State::Farewell { until, .. }, News::Wake) if cx.now < *until => Ok(()),
+            (State::Waiting { .. }, News::Fin)
+            | (State::Farewell { .. }, News::Fin | News::Broken(_) | News::Wake) => {
                 self.state = State::Gone;
                 Ok(())
             }

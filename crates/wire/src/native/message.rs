@@ -152,6 +152,8 @@ pub fn encode(message: &Message) -> Vec<u8> {
 #[derive(Debug)]
 pub struct Frames {
     buffer: Vec<u8>,
+    /// Bytes at its beginning that are used up.
+    used: usize,
     longest: usize,
 }
 
@@ -159,11 +161,12 @@ impl Frames {
     /// A reader of messages of at most `longest` bytes.
     #[must_use]
     pub fn new(longest: usize) -> Self {
-        Frames { buffer: Vec::new(), longest: longest.min(MAX_MESSAGE) }
+        Frames { buffer: Vec::new(), used: 0, longest: longest.min(MAX_MESSAGE) }
     }
 
     /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..std::mem::take(&mut self.used));
         self.buffer.extend_from_slice(bytes);
     }
 
@@ -172,21 +175,21 @@ impl Frames {
     /// # Errors
     /// When the peer sends something else; the connection is then of no more use.
     pub fn next(&mut self) -> Result<Option<Message>, MessageError> {
-        let Some((head, rest)) = self.buffer.split_first_chunk::<4>() else { return Ok(None) };
+        let Some((head, rest)) = self.rest().split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*head) as usize;
         if length > self.longest {
             return Err(MessageError::TooLong(length));
         }
         let Some(body) = rest.get(..length) else { return Ok(None) };
         let message = decode(body);
-        self.buffer.drain(..4 + length);
+        self.used += 4 + length;
         message.map(Some)
     }
 
     /// The bytes not yet used, for telling a stranger.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
-        &self.buffer
+        &self.buffer[self.used..]
     }
 }
 

@@ -74,7 +74,9 @@ const LONGEST: usize = 64 * 1024;
 const PATIENCE: u64 = 10 * SECOND;
 /// How long a client may be connected without proposing anything.
 const IDLE: u64 = 60 * SECOND;
-/// How long a client may say nothing while its session runs.
+/// How long a client that has been granted its session may wait for other servers before it starts.
+const WAIT: u64 = 600 * SECOND;
+/// How long a client may say nothing while it is queued or its session runs; it pings every second.
 const SILENCE: u64 = 15 * SECOND;
 /// How long connections may take to end after the client has said that they have.
 const LINGER: u64 = 2 * SECOND;
@@ -162,6 +164,7 @@ impl Server {
             end: None,
             omit: 0,
             records: plan.records,
+            info: false,
         };
         Server {
             secrets: Secrets::new(plan.secret),
@@ -183,6 +186,9 @@ impl Server {
     }
 
     fn say(&mut self, link: Link, message: &Message) {
+        if !self.visitors.contains_key(&link) {
+            return;
+        }
         self.actions.push_back(Action::Send(link, encode(message)));
     }
 
@@ -191,6 +197,9 @@ impl Server {
     }
 
     fn close(&mut self, cx: &Cx<'_>, link: Link) {
+        if !self.visitors.contains_key(&link) {
+            return;
+        }
         self.actions.push_back(Action::Close(link, End::Done { how: Ending::Completed, reset: false }));
         self.leave(cx, link);
     }
@@ -450,6 +459,7 @@ impl Server {
             end: phase.ends_after().map(|ns| cx.now.plus(ns)),
             omit: phase.omit_ns,
             records: self.plan.records,
+            info: phase.kind == Kind::Tcp,
         };
         let params = Arc::new(Params::of(phase, held.group));
         let even = phase.kind == Kind::Tcp;
@@ -525,9 +535,17 @@ impl Server {
         self.check_over(cx);
     }
 
-    /// Looks at the queue again: somebody has left.
+    /// Looks at the queue again: somebody has left. First come, first served.
     fn admit_queued(&mut self, cx: &Cx<'_>) {
-        for link in self.queue.clone() {
+        if self.ending.is_some() {
+            for queued in std::mem::take(&mut self.queue) {
+                self.refuse(cx, queued, "the server is stopping");
+            }
+        }
+        while let Some(&link) = self.queue.front()
+            && self.must_wait(link).is_none()
+        {
+            self.queue.pop_front();
             self.consider(cx, link);
         }
     }
@@ -581,9 +599,7 @@ impl Server {
         self.notice(Level::Info, format!("{peer} asks to stop; {running} session(s) still running"));
         self.say(link, &Message::Stopping { reason: format!("{running} session(s) still running") });
         self.ending = Some(Mono(u64::MAX));
-        for queued in std::mem::take(&mut self.queue) {
-            self.refuse(cx, queued, "the server is stopping");
-        }
+        self.admit_queued(cx);
         self.check_over(cx);
     }
 
@@ -631,17 +647,20 @@ impl Server {
                 Step::Idle if waited >= IDLE && self.ending.is_none() => {
                     self.refuse(cx, link, "nothing was proposed for too long");
                 }
-                Step::Granted if waited >= PATIENCE => {
-                    self.refuse(cx, link, "the session was not started in time")
+                Step::Granted if waited >= WAIT => {
+                    self.refuse(cx, link, "the session was not started in time");
                 }
-                Step::Queued if quiet >= 10 * IDLE => self.refuse(cx, link, "queued for too long"),
-                Step::Running if quiet >= SILENCE => self.refuse(cx, link, "nothing was heard for too long"),
+                Step::Granted | Step::Queued | Step::Running if quiet >= SILENCE => {
+                    self.refuse(cx, link, "nothing was heard for too long");
+                }
                 Step::Draining if waited >= LINGER => self.drop_group(now, link),
                 _ => {}
             }
         }
         self.admit_queued(cx);
         if self.ending.is_some_and(|at| at <= now) {
+            // From here on only the workers are waited for.
+            self.ending = Some(Mono(u64::MAX));
             for link in self.visitors.keys().copied().collect::<Vec<_>>() {
                 self.close(cx, link);
             }
@@ -701,11 +720,11 @@ impl Session<Run> for Server {
 
     fn deadline(&self) -> Option<Mono> {
         let visitors = self.visitors.values().filter_map(|v| match v.step {
-            Step::Greeting | Step::Proving | Step::Granted => Some(v.since.plus(PATIENCE)),
+            Step::Greeting | Step::Proving => Some(v.since.plus(PATIENCE)),
+            Step::Granted => Some(v.heard.plus(SILENCE).min(v.since.plus(WAIT))),
             Step::Idle if self.ending.is_none() => Some(v.since.plus(IDLE)),
             Step::Idle => None,
-            Step::Queued => Some(v.heard.plus(10 * IDLE)),
-            Step::Running => Some(v.heard.plus(SILENCE)),
+            Step::Queued | Step::Running => Some(v.heard.plus(SILENCE)),
             Step::Draining => Some(v.since.plus(LINGER)),
             Step::Dropping => None,
         });

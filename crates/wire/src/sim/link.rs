@@ -133,7 +133,7 @@ impl Link {
         self
     }
 
-    /// Streams: adds `bytes` before the byte at `offset`.
+    /// Streams: adds `bytes` before the byte at `offset`, which need not follow.
     #[must_use]
     pub fn insert(mut self, offset: u64, bytes: &[u8]) -> Self {
         self.inserts.push((offset, bytes.to_vec()));

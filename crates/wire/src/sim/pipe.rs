@@ -113,14 +113,16 @@ impl Pipe {
         }
         let added = |at: u64| inserts.iter().filter(move |i| i.0 == at).flat_map(|i| i.1.iter().copied());
         let removed = |at: u64| removes.iter().any(|r| at >= r.0 && at - r.0 < r.1);
-        let touched = inserts.iter().any(|i| (from..to).contains(&i.0))
+        let touched = inserts.iter().any(|i| i.0 == 0 || (from + 1..=to).contains(&i.0))
             || removes.iter().any(|r| r.0 < to && r.0.saturating_add(r.1) > from);
         if !touched {
             return out;
         }
-        let kept = out.into_iter().zip(from..).flat_map(|(byte, at)| {
-            added(at).chain((!removed(at)).then_some(byte)).collect::<Vec<_>>()
-        });
+        // What is added before a byte follows its predecessor at once, so that it can be put behind the last byte, too.
+        let first = added(0).filter(|_| from == 0);
+        let kept = first.chain(out.into_iter().zip(from..).flat_map(|(byte, at)| {
+            (!removed(at)).then_some(byte).into_iter().chain(added(at + 1)).collect::<Vec<_>>()
+        }));
         kept.collect()
     }
 

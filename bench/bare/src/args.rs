@@ -1,0 +1,156 @@
+//! The command line.
+
+use crate::Outcome;
+use io::Settings;
+use std::net::SocketAddr;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// Bytes.
+    Stream,
+    /// Connections, one byte each way.
+    Connect,
+}
+
+/// Which end this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Listens; the receiver of `stream`.
+    Server,
+    /// Connects; the sender of `stream`.
+    Client,
+    /// Both, in one process.
+    Both,
+}
+
+/// What the receiver does with the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verify {
+    /// Compares every one.
+    Compare,
+    /// Copies them out of the kernel.
+    Read,
+    /// Leaves them there (`MSG_TRUNC`).
+    Discard,
+}
+
+/// The whole command line.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) job: Job,
+    pub(crate) role: Role,
+    pub(crate) addr: SocketAddr,
+    pub(crate) connections: usize,
+    pub(crate) workers: usize,
+    /// Worker i runs on the i-th of these, round robin; empty leaves it to the scheduler.
+    pub(crate) cores: Vec<usize>,
+    /// Bytes per send and receive call.
+    pub(crate) buffer: usize,
+    /// Length of the run, ns.
+    pub(crate) length: u64,
+    pub(crate) verify: Verify,
+    /// Connections end with RST rather than FIN.
+    pub(crate) rst: bool,
+    pub(crate) settings: Settings,
+}
+
+/// Reads the command line.
+pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
+    let job = match words.next().as_deref() {
+        Some("stream") => Job::Stream,
+        Some("connect") => Job::Connect,
+        _ => return Err("say `bare stream …` or `bare connect …` (see the top of bench/bare/src/main.rs)".to_owned()),
+    };
+    let mut plan = Plan {
+        job,
+        role: Role::Both,
+        addr: SocketAddr::from(([127, 0, 0, 1], 7500)),
+        connections: 8,
+        workers: 2,
+        cores: Vec::new(),
+        buffer: 256 << 10,
+        length: 2 * metrics::SECOND,
+        verify: Verify::Compare,
+        rst: true,
+        settings: Settings::default(),
+    };
+    while let Some(option) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{option} wants a value"))?;
+        set(&mut plan, &option, &value).ok_or_else(|| format!("{option} {value} is not understood"))?;
+    }
+    if plan.workers == 0 || plan.connections < plan.workers || plan.buffer == 0 {
+        return Err("at least one worker, one connection for each and one byte of buffer are needed".to_owned());
+    }
+    Ok(plan)
+}
+
+/// Sets one option; `None` when name or value cannot be.
+fn set(plan: &mut Plan, option: &str, value: &str) -> Option<()> {
+    match (option, value) {
+        ("--role", "server") => plan.role = Role::Server,
+        ("--role", "client") => plan.role = Role::Client,
+        ("--role", "both") => plan.role = Role::Both,
+        ("--addr", _) => plan.addr = value.parse().ok()?,
+        ("--connections", _) => plan.connections = value.parse().ok()?,
+        ("--workers", _) => plan.workers = value.parse().ok()?,
+        ("--cores", _) => plan.cores = value.split(',').map(|core| core.parse().ok()).collect::<Option<_>>()?,
+        ("--buffer", _) => plan.buffer = bytes(value)?,
+        ("--seconds", _) => {
+            let seconds = value.parse::<f64>().ok().filter(|s| (0.0..1e6).contains(s))?;
+            plan.length = (seconds * metrics::SECOND as f64) as u64;
+        }
+        ("--verify", "compare") => plan.verify = Verify::Compare,
+        ("--verify", "read") => plan.verify = Verify::Read,
+        ("--verify", "discard") => plan.verify = Verify::Discard,
+        ("--close", "rst") => plan.rst = true,
+        ("--close", "fin") => plan.rst = false,
+        ("--congestion", _) => plan.settings.congestion = Some(value.to_owned()),
+        ("--nodelay", "on") => plan.settings.nodelay = true,
+        ("--nodelay", "off") => plan.settings.nodelay = false,
+        ("--sndbuf", _) => plan.settings.sndbuf = Some(bytes(value)?.try_into().ok()?),
+        ("--rcvbuf", _) => plan.settings.rcvbuf = Some(bytes(value)?.try_into().ok()?),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// `65536`, `64Ki`, `1Mi`.
+fn bytes(text: &str) -> Option<usize> {
+    let (digits, shift) = match (text.strip_suffix("Ki"), text.strip_suffix("Mi")) {
+        (Some(digits), _) => (digits, 10),
+        (_, Some(digits)) => (digits, 20),
+        _ => (text, 0),
+    };
+    digits.parse::<usize>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Outcome<Plan> {
+        super::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn a_command_line_becomes_a_plan() {
+        let plan = parse(
+            "stream --role server --addr [::1]:9 --connections 4 --workers 2 --cores 0,1 --buffer 1Mi --seconds 0.5 \
+             --verify discard --congestion cubic --nodelay off",
+        )
+        .unwrap();
+        assert_eq!((plan.job, plan.role, plan.verify), (Job::Stream, Role::Server, Verify::Discard));
+        assert_eq!((plan.connections, plan.workers, plan.buffer), (4, 2, 1 << 20));
+        assert_eq!((plan.cores, plan.length), (vec![0, 1], metrics::SECOND / 2));
+        assert_eq!((plan.settings.congestion.as_deref(), plan.settings.nodelay), (Some("cubic"), false));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for line in ["", "listen", "stream --role", "stream --role x", "stream --workers 0", "connect --buffer 1Ti"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        assert!(parse("stream --connections 1 --workers 2").is_err());
+    }
+}

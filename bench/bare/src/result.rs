@@ -1,0 +1,37 @@
+//! The line of JSON that each end prints.
+
+use crate::Outcome;
+use crate::args::{Job, Plan, Verify};
+use io::host::{Reading, difference};
+use std::io::Write as _;
+
+/// What one end counted.
+pub(crate) struct Count {
+    pub(crate) role: &'static str,
+    /// Bytes moved, or exchanges completed.
+    pub(crate) n: u64,
+    pub(crate) seconds: f64,
+}
+
+/// Prints what was counted, and what the machine spent since `before`.
+pub(crate) fn print(plan: &Plan, count: &Count, before: &Reading) -> Outcome<()> {
+    let usage = difference(before, &Reading::now());
+    let (busy, softirq) = usage.machine.map_or((0.0, 0.0), |m| (m.busy_s, m.softirq_s));
+    let (mode, what, per, rate) = match plan.job {
+        Job::Stream => ("stream", "bytes", "gbit_s", count.n as f64 * 8e-9 / count.seconds),
+        Job::Connect => ("connect", "connections", "conn_s", count.n as f64 / count.seconds),
+    };
+    let how = match (plan.job, plan.verify) {
+        (Job::Connect, _) if plan.rst => "rst",
+        (Job::Connect, _) => "fin",
+        (_, Verify::Compare) => "compare",
+        (_, Verify::Read) => "read",
+        (_, Verify::Discard) => "discard",
+    };
+    writeln!(
+        std::io::stdout(),
+        r#"{{"mode":"{mode}","role":"{}","how":"{how}","{what}":{},"seconds":{:.6},"{per}":{rate:.3},"machine_cpu_s":{busy:.2},"softirq_cpu_s":{softirq:.2},"flows":{},"workers":{},"cores":{:?},"buffer":{}}}"#,
+        count.role, count.n, count.seconds, plan.connections, plan.workers, plan.cores, plan.buffer
+    )
+    .map_err(|e| format!("cannot print: {e}"))
+}

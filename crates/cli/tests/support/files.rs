@@ -1,0 +1,89 @@
+//! Scratch folders, and CSV files as the tests need them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder of its own, gone when dropped.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Scratch {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("netcaliper-test-{}-{n}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A file with this content.
+    pub(crate) fn with(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.file(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A CSV file: header and rows.
+pub(crate) struct Csv {
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+impl Csv {
+    #[track_caller]
+    pub(crate) fn read(path: &Path) -> Csv {
+        let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let mut rows: Vec<Vec<String>> = text.lines().map(cells).collect();
+        assert!(!rows.is_empty(), "{} is empty", path.display());
+        let header = rows.remove(0);
+        for row in &rows {
+            assert_eq!(row.len(), header.len(), "{}: {row:?}", path.display());
+        }
+        Csv { header, rows }
+    }
+
+    /// A column by its name.
+    #[track_caller]
+    pub(crate) fn column(&self, name: &str) -> Vec<&str> {
+        let at = self.header.iter().position(|h| h == name);
+        let at = at.unwrap_or_else(|| panic!("no column '{name}' in {:?}", self.header));
+        self.rows.iter().map(|row| row[at].as_str()).collect()
+    }
+
+    /// The sum of a column of counts.
+    #[track_caller]
+    pub(crate) fn sum(&self, name: &str) -> u64 {
+        self.column(name).iter().map(|cell| cell.parse::<u64>().unwrap_or_else(|_| panic!("{name}: '{cell}'"))).sum()
+    }
+}
+
+/// One line without line breaks in cells, as RFC 4180 quotes it.
+fn cells(line: &str) -> Vec<String> {
+    let (mut all, mut cell, mut quoted) = (Vec::new(), String::new(), false);
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => cell.extend(chars.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => all.push(std::mem::take(&mut cell)),
+            c => cell.push(c),
+        }
+    }
+    all.push(cell);
+    all
+}

@@ -1,0 +1,111 @@
+//! Network namespaces that tests make for themselves, and what else a machine may or may not have.
+
+use super::{Line, skip};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Whether a program is installed.
+pub(crate) fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).any(|dir| dir.join(program).is_file())
+}
+
+/// Whether `::1` exists.
+pub(crate) fn has_ipv6() -> bool {
+    std::net::TcpListener::bind("[::1]:0").is_ok()
+}
+
+/// The congestion controls that anybody may ask for here.
+pub(crate) fn congestion_controls() -> Vec<String> {
+    let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    list.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+}
+
+/// A port that was free a moment ago.
+pub(crate) fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+pub(crate) fn is_root() -> bool {
+    let me = std::fs::metadata("/proc/self").map(|m| std::os::unix::fs::MetadataExt::uid(&m));
+    matches!(me, Ok(0))
+}
+
+/// Runs a command; whether it succeeded.
+pub(crate) fn succeeds(program: &str, words: &str) -> bool {
+    let mut command = Command::new(program);
+    let status = command.args(words.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|s| s.success())
+}
+
+/// A network namespace with its loopback up; gone when dropped.
+pub(crate) struct Namespace(String);
+
+impl Namespace {
+    /// A new one; without the right or the tools to make it, `test` is counted as skipped.
+    pub(crate) fn for_test(test: &str) -> Option<Namespace> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !is_root() || !installed("ip") {
+            skip(test, "network namespaces need root and iproute2");
+            return None;
+        }
+        let name = format!("nct-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        if !succeeds("ip", &format!("netns add {name}")) {
+            skip(test, "no network namespace can be made here");
+            return None;
+        }
+        let space = Namespace(name);
+        space.ip("link set lo up");
+        Some(space)
+    }
+
+    /// `ip` within it.
+    #[track_caller]
+    pub(crate) fn ip(&self, words: &str) {
+        let name = &self.0;
+        assert!(succeeds("ip", &format!("-n {name} {words}")), "ip -n {name} {words}");
+    }
+
+    /// Sets a sysctl within it; whether that worked.
+    pub(crate) fn sysctl(&self, name: &str, value: &str) -> bool {
+        let path = Path::new("/proc/sys").join(name.replace('.', "/"));
+        let script = format!("echo {value} > {}", path.display());
+        let words = ["netns", "exec", &self.0, "sh", "-c", &script];
+        Command::new("ip").args(words).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+    }
+
+    /// The same command line, run within it.
+    pub(crate) fn within(&self, line: Line) -> Line {
+        let inner = line.0;
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0]).arg(inner.get_program()).args(inner.get_args());
+        for (name, value) in inner.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Line(command)
+    }
+
+    /// Joins it with `other` by a pair of virtual Ethernet devices, `10.77.0.1` here and `10.77.0.2` there; whether the
+    /// kernel can.
+    pub(crate) fn join(&self, other: &Namespace) -> bool {
+        let (a, b) = (&self.0, &other.0);
+        if !succeeds("ip", &format!("link add nc0 netns {a} type veth peer name nc0 netns {b}")) {
+            return false;
+        }
+        for (space, address) in [(self, "10.77.0.1/24"), (other, "10.77.0.2/24")] {
+            space.ip(&format!("address add {address} dev nc0"));
+            space.ip("link set nc0 up");
+        }
+        true
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        succeeds("ip", &format!("netns delete {}", self.0));
+    }
+}

@@ -1,0 +1,196 @@
+//! The outcome that `--json` printed, and what every sound run must say.
+
+use super::Done;
+use serde_json::Value;
+
+/// A client's run and its outcome.
+pub(crate) struct Outcome {
+    pub(crate) done: Done,
+    pub(crate) json: Value,
+}
+
+/// A number that must be there.
+#[track_caller]
+pub(crate) fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a count"))
+}
+
+/// A text that must be there.
+#[track_caller]
+pub(crate) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("{value} is not a text"))
+}
+
+/// The classes of errors that totals count.
+const ERRORS: [&str; 3] = ["network_errors", "data_errors", "protocol_errors"];
+
+impl Outcome {
+    #[track_caller]
+    pub(crate) fn of(done: Done) -> Outcome {
+        match serde_json::from_str(&done.out) {
+            Ok(json) => Outcome { json, done },
+            Err(error) => panic!("no outcome on stdout ({error}): {}", done.tell()),
+        }
+    }
+
+    /// The only phase.
+    #[track_caller]
+    pub(crate) fn point(&self) -> &Value {
+        let points = self.json["points"].as_array().unwrap();
+        assert_eq!(points.len(), 1, "one phase was expected");
+        &points[0]
+    }
+
+    pub(crate) fn near(&self) -> &Value {
+        &self.point()["near"]
+    }
+
+    /// What the servers counted.
+    pub(crate) fn far(&self) -> &[Value] {
+        self.point()["far"].as_array().unwrap()
+    }
+
+    /// The sum of a count over the servers.
+    #[track_caller]
+    pub(crate) fn far_sum(&self, pointer: &str) -> u64 {
+        self.far().iter().map(|f| number(f.pointer(pointer).unwrap())).sum()
+    }
+
+    pub(crate) fn connections(&self) -> &[Value] {
+        self.point()["connections"].as_array().unwrap()
+    }
+
+    /// The doubt with this code.
+    pub(crate) fn doubt(&self, code: &str) -> Option<&Value> {
+        self.point()["doubts"].as_array().unwrap().iter().find(|d| d["code"] == code)
+    }
+
+    /// The doubt with this code, which must have been raised.
+    #[track_caller]
+    pub(crate) fn doubts(&self, code: &str) -> &str {
+        let Some(doubt) = self.doubt(code) else { panic!("no doubt '{code}': {}", self.point()["doubts"]) };
+        text(&doubt["text"])
+    }
+
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Outcome {
+        assert_eq!(self.done.code, Some(code), "{}", self.tell());
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn status(self, status: &str) -> Outcome {
+        assert_eq!(self.json["status"], status, "{}", self.tell());
+        self
+    }
+
+    /// The short of it, for messages.
+    pub(crate) fn tell(&self) -> String {
+        let Done { name, code, err, .. } = &self.done;
+        let mut told = format!("{name}\nended with {code:?}: {} ({})\n", self.json["status"], self.json["reason"]);
+        for point in self.json["points"].as_array().into_iter().flatten() {
+            for totals in [&point["near"]].into_iter().chain(point["far"].as_array().into_iter().flatten()) {
+                told.push_str(&format!("{}: {} opened {}", totals["who"], totals["traffic"], totals["opened"]));
+                told.push_str(&format!(" completed {} stopped {}", totals["completed"], totals["stopped"]));
+                told.push_str(&format!(" causes {}\n", totals["causes"]));
+            }
+        }
+        for connection in self.json.pointer("/points/0/connections").and_then(Value::as_array).into_iter().flatten() {
+            if connection["result"] != "completed" {
+                told.push_str(&format!("connection {connection}\n"));
+            }
+        }
+        told + "--- stderr\n" + err
+    }
+
+    /// All went as planned: exit 0, no error at either end.
+    #[track_caller]
+    pub(crate) fn good(self) -> Outcome {
+        assert_eq!(self.done.code, Some(0), "{}", self.tell());
+        assert_eq!(self.json["status"], "complete", "{}", self.tell());
+        for point in self.json["points"].as_array().unwrap() {
+            for totals in [&point["near"]].into_iter().chain(point["far"].as_array().unwrap()) {
+                for class in ERRORS {
+                    assert_eq!(totals[class], 0, "{class}: {}", self.tell());
+                }
+                assert_eq!(totals["causes"], serde_json::json!([]), "{}", self.tell());
+            }
+        }
+        self
+    }
+
+    /// A perfect run of `connections` completed connections that moved exactly `up` and `down` bytes, by the count of
+    /// both ends.
+    #[track_caller]
+    pub(crate) fn moved(self, connections: u64, up: u64, down: u64) -> Outcome {
+        let it = self.good();
+        let point = it.point();
+        let near = |name: &str| number(&point["near"][name]);
+        let bytes = |name: &str| number(&point["near"]["traffic"][name]);
+        let told = it.tell();
+        assert_eq!((bytes("tx_bytes"), bytes("rx_bytes")), (up, down), "near: {told}");
+        let far = (it.far_sum("/traffic/rx_bytes"), it.far_sum("/traffic/tx_bytes"));
+        assert_eq!(far, (up, down), "far: {told}");
+        assert_eq!((near("opened"), near("completed"), near("stopped")), (connections, connections, 0), "{told}");
+        for name in ["/opened", "/completed"] {
+            assert_eq!(it.far_sum(name), connections, "far {name}: {told}");
+        }
+        it.direction("up", up);
+        it.direction("down", down);
+        it.records(connections, up, down);
+        it
+    }
+
+    /// One direction of the result.
+    #[track_caller]
+    fn direction(&self, name: &str, bytes: u64) {
+        let way = &self.point()[name];
+        if bytes == 0 {
+            assert!(way.is_null(), "{name} is {way}: {}", self.tell());
+            return;
+        }
+        assert_eq!((number(&way["sent_bytes"]), number(&way["received_bytes"])), (bytes, bytes), "{}", self.tell());
+        assert_eq!(way["confirmed"], true, "{name}: {}", self.tell());
+        assert!(way["goodput_bps"].as_f64().unwrap() > 0.0, "{name}: {way}");
+    }
+
+    /// The connections' records add up.
+    #[track_caller]
+    fn records(&self, connections: u64, up: u64, down: u64) {
+        let all = self.connections();
+        assert_eq!(all.len() as u64, connections, "records: {}", self.tell());
+        let sum = |name: &str| all.iter().map(|c| number(&c[name])).sum::<u64>();
+        assert_eq!((sum("tx_bytes"), sum("rx_bytes")), (up, down), "records: {}", self.tell());
+        assert!(all.iter().all(|c| c["result"] == "completed" && c["error"].is_null()), "{}", self.tell());
+        assert!(all.iter().all(|c| c["connect_ns"].is_u64() && c["local"].is_string()), "{all:?}");
+    }
+
+    /// The errors of both ends: near, far.
+    pub(crate) fn errors(&self) -> (u64, u64) {
+        let near = ERRORS.iter().map(|class| number(&self.near()[class])).sum();
+        let far = self.far().iter().flat_map(|f| ERRORS.iter().map(|class| number(&f[class]))).sum();
+        (near, far)
+    }
+
+    /// All the words in which either end tells failures: causes with their first example, records.
+    pub(crate) fn complaints(&self) -> String {
+        let mut all = String::new();
+        for totals in [self.near()].into_iter().chain(self.far()) {
+            for cause in totals["causes"].as_array().unwrap() {
+                all.push_str(&format!("{} | {}\n", text(&cause["text"]), text(&cause["first"])));
+            }
+        }
+        for connection in self.connections() {
+            if let Some(error) = connection["error"].as_str() {
+                all.push_str(&format!("{} | {error}\n", text(&connection["result"])));
+            }
+        }
+        all
+    }
+
+    /// An error is told in these words, by either end.
+    #[track_caller]
+    pub(crate) fn tells(&self, words: &str) {
+        assert!(self.complaints().contains(words), "'{words}' is told nowhere: {}", self.tell());
+    }
+}
