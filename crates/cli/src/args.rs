@@ -292,7 +292,7 @@ pub(crate) struct ConnectArgs {
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     /// Address to listen on, TCP and UDP: ADDR, ADDR:PORT or [V6]:PORT; repeatable [default: [::], both families].
-    #[arg(long, value_name = "ADDR")]
+    #[arg(short = 'B', long, visible_alias = "bind", value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Port.
     #[arg(short, long, default_value_t = wire::native::PORT)]
@@ -339,6 +339,8 @@ pub(crate) struct ServeArgs {
 pub(crate) struct StopArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
 }
 
 #[derive(Args, Debug)]
@@ -411,10 +413,9 @@ pub(crate) fn listen_addresses(texts: &[String], port: u16) -> Result<Vec<Socket
     }
     let parse = |text: &String| {
         let bare = text.trim_start_matches('[').trim_end_matches(']');
-        bare.parse::<IpAddr>()
-            .map(|ip| SocketAddr::new(ip, port))
-            .or_else(|_| text.parse())
-            .map_err(|_| format!("'{text}' is not an address such as 192.0.2.1, 192.0.2.1:7411 or [2001:db8::1]:7411"))
+        bare.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, port)).or_else(|_| text.parse()).map_err(|_| {
+            format!("'{text}' is not an address such as 192.0.2.1, 192.0.2.1:7411 or [2001:db8::1]:7411")
+        })
     };
     texts.iter().map(parse).collect()
 }
@@ -431,14 +432,18 @@ mod tests {
 
     #[test]
     fn listening_addresses() {
-        let parse = |texts: &[&str]| listen_addresses(&texts.iter().map(ToString::to_string).collect::<Vec<_>>(), 7);
+        let parse =
+            |texts: &[&str]| listen_addresses(&texts.iter().map(ToString::to_string).collect::<Vec<_>>(), 7);
         assert_eq!(parse(&[]).unwrap(), ["[::]:7".parse().unwrap()]);
-        assert_eq!(parse(&["127.0.0.1", "::1", "[::1]:9", "127.0.0.1:9"]).unwrap(), [
-            "127.0.0.1:7".parse().unwrap(),
-            "[::1]:7".parse().unwrap(),
-            "[::1]:9".parse().unwrap(),
-            "127.0.0.1:9".parse().unwrap()
-        ]);
+        assert_eq!(
+            parse(&["127.0.0.1", "::1", "[::1]:9", "127.0.0.1:9"]).unwrap(),
+            [
+                "127.0.0.1:7".parse().unwrap(),
+                "[::1]:7".parse().unwrap(),
+                "[::1]:9".parse().unwrap(),
+                "127.0.0.1:9".parse().unwrap()
+            ]
+        );
         assert!(parse(&["somewhere"]).is_err());
     }
 }

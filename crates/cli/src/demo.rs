@@ -66,7 +66,11 @@ fn server() -> ServerConfig {
 }
 
 fn client(
-    args: &DemoArgs, command: Vec<String>, address: SocketAddr, interrupt: &Interrupt, outputs: &mut Outputs,
+    args: &DemoArgs,
+    command: Vec<String>,
+    address: SocketAddr,
+    interrupt: &Interrupt,
+    outputs: &mut Outputs,
 ) -> Result<(), Trouble> {
     let mut config = ClientConfig {
         peers: vec![Peer { name: "loopback".to_owned(), address }],

@@ -9,7 +9,8 @@ use std::io::Read;
 
 /// Goodput, integrity and reliability.
 pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, Trouble> {
-    let method = Method::new(&plan::tcp(args), &plan::axes(args)?, args.sweep.repeat).map_err(Trouble::usage)?;
+    let method =
+        Method::new(&plan::tcp(args), &plan::axes(args)?, args.sweep.repeat).map_err(Trouble::usage)?;
     let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref())?;
     // A transfer is long enough for its record to cost nothing.
     let config = plan::client(&args.target, &args.local, true)?;
@@ -25,7 +26,11 @@ pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, 
 }
 
 fn run(
-    verb: &str, command: Vec<String>, config: &ClientConfig, method: Method, mut outputs: Outputs,
+    verb: &str,
+    command: Vec<String>,
+    config: &ClientConfig,
+    method: Method,
+    mut outputs: Outputs,
 ) -> Result<Exit, Trouble> {
     let interrupt = on_signals()?;
     measure(verb, command, config, method, &interrupt, &mut outputs)?;
@@ -34,7 +39,11 @@ fn run(
 
 /// Runs all phases of a method and tells the outputs.
 pub(crate) fn measure(
-    verb: &str, command: Vec<String>, config: &ClientConfig, mut method: Method, interrupt: &Interrupt,
+    verb: &str,
+    command: Vec<String>,
+    config: &ClientConfig,
+    mut method: Method,
+    interrupt: &Interrupt,
     outputs: &mut Outputs,
 ) -> Result<(), Trouble> {
     let mut begun = false;
@@ -56,7 +65,10 @@ pub(crate) fn measure(
 
 /// One phase: how it ended, and why.
 pub(crate) fn one(
-    config: &ClientConfig, phase: &Phase, interrupt: &Interrupt, outputs: &mut Outputs,
+    config: &ClientConfig,
+    phase: &Phase,
+    interrupt: &Interrupt,
+    outputs: &mut Outputs,
 ) -> Result<(Status, Option<String>), Trouble> {
     let mut end = (Status::Failed, None);
     engine::run(config, phase, interrupt, &mut |event| {

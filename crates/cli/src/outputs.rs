@@ -40,9 +40,13 @@ fn open(path: &Path) -> Result<Sink, Trouble> {
     Ok(Box::new(BufWriter::new(file)))
 }
 
-fn opened<T>(path: Option<&PathBuf>, make: impl Fn(Sink) -> io::Result<T>) -> Result<Option<Target<T>>, Trouble> {
+fn opened<T>(
+    path: Option<&PathBuf>,
+    make: impl Fn(Sink) -> io::Result<T>,
+) -> Result<Option<Target<T>>, Trouble> {
     let Some(path) = path else { return Ok(None) };
-    let writer = make(open(path)?).map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
+    let writer =
+        make(open(path)?).map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
     Ok(Some(Target { path: path.clone(), writer, failed: false }))
 }
 
@@ -134,7 +138,8 @@ impl Outputs {
         let outcome = self.outcome();
         let mut failed = Vec::new();
         if let Some(target) = &mut self.sweep {
-            target.write(&mut failed, |w| report::write_sweep_csv(&outcome.sweep, w).and_then(|()| w.flush()));
+            target
+                .write(&mut failed, |w| report::write_sweep_csv(&outcome.sweep, w).and_then(|()| w.flush()));
         }
         let mut out = io::stdout().lock();
         let printed = if self.json {

@@ -2,8 +2,8 @@
 
 use crate::Trouble;
 use crate::args::{
-    ConnectArgs, CoreArgs, KeyArgs, LocalArgs, PatternArg, PayloadArg, RunArgs, ShutdownArg, SocketArgs, TargetArgs,
-    TcpArgs, VerifyArg,
+    ConnectArgs, CoreArgs, KeyArgs, LocalArgs, PatternArg, PayloadArg, RunArgs, ShutdownArg, SocketArgs,
+    TargetArgs, TcpArgs, VerifyArg,
 };
 use engine::{ClientConfig, Placement};
 use metrics::SECOND;
@@ -17,8 +17,9 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) fn key(args: &KeyArgs) -> Result<Option<Psk>, Trouble> {
     let from_environment = std::env::var("NETCALIPER_PSK").ok().filter(|key| !key.is_empty());
     let bytes = match (&args.psk_file, from_environment) {
-        (Some(path), _) => std::fs::read(path)
-            .map_err(|e| Trouble::usage(format!("cannot read the pre-shared key from {}: {e}", path.display())))?,
+        (Some(path), _) => std::fs::read(path).map_err(|e| {
+            Trouble::usage(format!("cannot read the pre-shared key from {}: {e}", path.display()))
+        })?,
         (None, Some(key)) => key.into_bytes(),
         (None, None) => return Ok(None),
     };
@@ -130,4 +131,3 @@ pub(crate) fn connect(args: &ConnectArgs) -> Phase {
         ..common(&args.run, &args.sockets, args.run.iterations.is_none().then_some(10 * SECOND))
     }
 }
-

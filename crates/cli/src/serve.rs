@@ -3,7 +3,7 @@
 use crate::args::{ServeArgs, StopArgs, listen_addresses};
 use crate::outputs::Outputs;
 use crate::{Exit, Trouble, measure, plan};
-use engine::{Bound, ClientConfig, ServerConfig};
+use engine::{Bound, ServerConfig};
 use model::{Event, Level, Status};
 use std::collections::BTreeMap;
 use wire::native::{Fence, Limits};
@@ -63,13 +63,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
 
 /// Asks servers to end.
 pub(crate) fn stop(args: &StopArgs) -> Result<Exit, Trouble> {
-    let target = &args.target;
-    let config = ClientConfig {
-        peers: engine::resolve_targets(&target.targets, target.port, target.ipv4, target.ipv6)?,
-        psk: plan::key(&target.key)?,
-        version: plan::VERSION.to_owned(),
-        ..ClientConfig::default()
-    };
+    let config = plan::client(&args.target, &args.local, false)?;
     let interrupt = measure::on_signals()?;
     let mut end = (Status::Failed, None);
     engine::stop_servers(&config, &interrupt, &mut |event| match event {

@@ -87,7 +87,8 @@ impl ClientConfig {
     /// The beginning of a run, for the reporters.
     #[must_use]
     pub fn begin(&self, verb: &str, command: Vec<String>, phase: &Phase) -> Begin {
-        let local = self.sources.first().copied().or_else(|| Some(local_for(self.peers.first()?.address)?.ip()));
+        let local =
+            self.sources.first().copied().or_else(|| Some(local_for(self.peers.first()?.address)?.ip()));
         Begin {
             version: self.version.clone(),
             command,
@@ -130,7 +131,10 @@ pub(crate) fn receive_mode(verify: Verify) -> String {
 /// # Errors
 /// When the phase cannot even begin. A phase that fails later says so in its events.
 pub fn run(
-    config: &ClientConfig, phase: &Phase, interrupt: &Interrupt, sink: &mut dyn FnMut(Event),
+    config: &ClientConfig,
+    phase: &Phase,
+    interrupt: &Interrupt,
+    sink: &mut dyn FnMut(Event),
 ) -> Result<(), EngineError> {
     phase.check().map_err(EngineError::Setting)?;
     config.placement.check().map_err(EngineError::Setting)?;
@@ -144,13 +148,19 @@ pub fn run(
 /// # Errors
 /// When not even the attempt can be made.
 pub fn stop_servers(
-    config: &ClientConfig, interrupt: &Interrupt, sink: &mut dyn FnMut(Event),
+    config: &ClientConfig,
+    interrupt: &Interrupt,
+    sink: &mut dyn FnMut(Event),
 ) -> Result<(), EngineError> {
     converse(config, &Phase { connections: 1, ..Phase::default() }, true, interrupt, sink)
 }
 
 fn converse(
-    config: &ClientConfig, phase: &Phase, stop_servers: bool, interrupt: &Interrupt, sink: &mut dyn FnMut(Event),
+    config: &ClientConfig,
+    phase: &Phase,
+    stop_servers: bool,
+    interrupt: &Interrupt,
+    sink: &mut dyn FnMut(Event),
 ) -> Result<(), EngineError> {
     let workers = config.workers_for(phase);
     let plan = ClientPlan {
@@ -227,7 +237,8 @@ fn probe(address: SocketAddr) -> Option<u64> {
 }
 
 pub(crate) fn secret() -> Result<[u8; 32], EngineError> {
-    let draw = || io::clock::secret().map_err(|source| EngineError::System { what: "drawing random bytes", source });
+    let draw =
+        || io::clock::secret().map_err(|source| EngineError::System { what: "drawing random bytes", source });
     let mut secret = [0; 32];
     secret[..16].copy_from_slice(&draw()?);
     secret[16..].copy_from_slice(&draw()?);

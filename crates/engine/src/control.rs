@@ -10,7 +10,8 @@ use io::{Clock, Datagrams, Listener, Reactor, Settings, Stream, Waker};
 use metrics::{Group, Mono, Recorder};
 use model::{Event, Level};
 use seam::{
-    Action, Burst, Cx, Deed, End, Fault, Got, GroupPlan, Input, Link, Net, Note, Order, Read, Rng, Session, Target,
+    Action, Burst, Cx, Deed, End, Fault, Got, GroupPlan, Input, Link, Net, Note, Order, Read, Rng, Session,
+    Target,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -78,7 +79,10 @@ pub(crate) struct Control<'a> {
 impl<'a> Control<'a> {
     /// Starts the workers.
     pub(crate) fn new(
-        session: Box<dyn Session<Run>>, mut setup: Setup, interrupt: &'a Interrupt, sink: &'a mut dyn FnMut(Event),
+        session: Box<dyn Session<Run>>,
+        mut setup: Setup,
+        interrupt: &'a Interrupt,
+        sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self, EngineError> {
         let system = |what| move |source| EngineError::System { what, source };
         let reactor = Reactor::new().map_err(system("making a reactor"))?;
@@ -192,14 +196,18 @@ impl<'a> Control<'a> {
             if let Some(thread) = hand.thread.take()
                 && thread.join().is_err()
             {
-                (self.sink)(Event::Notice { level: Level::Error, text: "a worker thread has failed".to_owned() });
+                (self.sink)(Event::Notice {
+                    level: Level::Error,
+                    text: "a worker thread has failed".to_owned(),
+                });
             }
         }
     }
 
     fn feed(&mut self, input: Input<'_, Run>) {
         let now = self.clock.now();
-        let mut cx = Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+        let mut cx =
+            Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
         self.session.handle(&mut cx, input);
         self.act();
     }
@@ -208,7 +216,8 @@ impl<'a> Control<'a> {
     fn act(&mut self) {
         loop {
             let now = self.clock.now();
-            let mut cx = Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+            let mut cx =
+                Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
             let Some(action) = self.session.poll(&mut cx) else { return };
             match action {
                 Action::Connect(key, target) => self.connect(key, &target),

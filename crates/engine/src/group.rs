@@ -66,7 +66,11 @@ impl Book {
         let Pending { from, to, tally, .. } = self.pending.remove(&index)?;
         self.peak = self.peak.max(tally.open);
         if from.since(self.start) >= self.omit {
-            self.traffic.after(&Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) });
+            self.traffic.after(&Traffic {
+                tx_bytes: tally.tx_bytes,
+                rx_bytes: tally.rx_bytes,
+                ns: to.since(from),
+            });
         }
         self.total.merge(&tally);
         Some(Complete { index, from, to, tally })
@@ -94,7 +98,12 @@ impl Book {
         let mut causes: Vec<CauseCount> = total
             .causes
             .iter()
-            .map(|(text, c)| CauseCount { class: c.class, text: text.clone(), count: c.count, first: c.first.clone() })
+            .map(|(text, c)| CauseCount {
+                class: c.class,
+                text: text.clone(),
+                count: c.count,
+                first: c.first.clone(),
+            })
             .collect();
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.count));
         causes.truncate(32);

@@ -297,6 +297,8 @@ fn a_sweep_is_a_table() {
     assert_eq!(text.lines().last(), Some("Run complete: 4 phases, 1 connection FAILED"));
     let verbose = summary(VERBOSE, &swept());
     assert_eq!(verbose.matches("Goodput (as").count(), 4);
+    assert!(verbose.contains("server : every byte compared"), "{verbose}");
+    assert!(!verbose.contains("this end: every byte compared"), "it received nothing: {verbose}");
     holds(
         &verbose,
         &[

@@ -4,8 +4,8 @@
 
 mod common;
 
-use common::{bad, begin, events, good, interval};
-use metrics::Spread;
+use common::{STARTED, bad, begin, events, good, interval};
+use metrics::{Spread, Wall};
 use model::{Event, SweepRow};
 use report::{ConnectionCsv, StatusCsv, replay, write_sweep_csv};
 use std::collections::BTreeMap;
@@ -61,6 +61,25 @@ fn what_is_not_known_is_empty() {
         rows[1],
         ",0,0,0.000000000,1.000000000,,true,1000000,8000000,125000000,1000000000,,,,,4,4,0,0,0,0"
     );
+}
+
+#[test]
+fn every_phase_has_its_own_clock() {
+    let phase = || Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::default() };
+    let second = || Event::Interval(Box::new(interval(0, 1)));
+    let later = Event::Start { at: Wall(STARTED.0 + 60_000_000_000) };
+    let rows = status(&[
+        phase(),
+        Event::Start { at: STARTED },
+        second(),
+        phase(),
+        later,
+        second(),
+        phase(),
+        second(),
+    ]);
+    let clocks: Vec<&str> = rows[1..].iter().map(|row| row.split(',').nth(5).unwrap()).collect();
+    assert_eq!(clocks, ["2026-01-02T03:04:06.000000Z", "2026-01-02T03:05:06.000000Z", ""]);
 }
 
 #[test]

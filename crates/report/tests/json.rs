@@ -5,7 +5,7 @@
 mod common;
 
 use common::{events, outcome};
-use model::{Builder, Event, Outcome, Status};
+use model::{Builder, Event, Level, Outcome, Status};
 use report::{Journal, read_run, replay, write_outcome};
 
 fn document(outcome: &Outcome) -> String {
@@ -45,6 +45,23 @@ fn replaying_an_outcome_builds_it_again() {
     let mut builder = Builder::default();
     replay(&outcome()).iter().for_each(|event| builder.absorb(event));
     assert_eq!(builder.outcome(), outcome());
+}
+
+#[test]
+fn replayed_notices_are_as_grave_as_they_were() {
+    let notices = ["error: a", "warning: b", "note: c", "d"].map(str::to_owned).to_vec();
+    let events = replay(&Outcome { notices, ..Outcome::default() });
+    let told: Vec<(Level, &str)> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Notice { level, text } => Some((*level, text.as_str())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [(Level::Error, "a"), (Level::Warning, "b"), (Level::Info, "note: c"), (Level::Info, "d")]
+    );
 }
 
 #[test]

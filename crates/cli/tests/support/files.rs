@@ -68,7 +68,10 @@ impl Csv {
     /// The sum of a column of counts.
     #[track_caller]
     pub(crate) fn sum(&self, name: &str) -> u64 {
-        self.column(name).iter().map(|cell| cell.parse::<u64>().unwrap_or_else(|_| panic!("{name}: '{cell}'"))).sum()
+        self.column(name)
+            .iter()
+            .map(|cell| cell.parse::<u64>().unwrap_or_else(|_| panic!("{name}: '{cell}'")))
+            .sum()
     }
 }
 

@@ -201,12 +201,19 @@ impl Proc {
     pub(crate) fn hears_often(&self, word: &str, n: usize) {
         let enough = |said: &str| (said.lines().filter(|l| l.contains(word)).count() >= n).then_some(());
         let heard = self.out.wait(PATIENCE, enough);
-        assert!(heard.is_some(), "{} did not say '{word}' {n} times\n{}\n{}", self.name, self.out(), self.err());
+        assert!(
+            heard.is_some(),
+            "{} did not say '{word}' {n} times\n{}\n{}",
+            self.name,
+            self.out(),
+            self.err()
+        );
     }
 
     /// Sends a signal by name: INT, TERM, KILL, STOP, CONT.
     pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status().unwrap();
+        let status =
+            Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status().unwrap();
         assert!(status.success(), "{} is gone already", self.name);
     }
 
@@ -226,7 +233,11 @@ impl Proc {
             }
             if Instant::now() >= until {
                 let (out, err) = (self.out(), self.err());
-                panic!("{} did not end within {limit:?}\n--- stdout\n{}\n--- stderr\n{err}", self.name, tail(&out));
+                panic!(
+                    "{} did not end within {limit:?}\n--- stdout\n{}\n--- stderr\n{err}",
+                    self.name,
+                    tail(&out)
+                );
             }
             thread::sleep(Duration::from_millis(5));
         };

@@ -87,15 +87,21 @@ impl Outcome {
     /// The short of it, for messages.
     pub(crate) fn tell(&self) -> String {
         let Done { name, code, err, .. } = &self.done;
-        let mut told = format!("{name}\nended with {code:?}: {} ({})\n", self.json["status"], self.json["reason"]);
+        let mut told =
+            format!("{name}\nended with {code:?}: {} ({})\n", self.json["status"], self.json["reason"]);
         for point in self.json["points"].as_array().into_iter().flatten() {
             for totals in [&point["near"]].into_iter().chain(point["far"].as_array().into_iter().flatten()) {
-                told.push_str(&format!("{}: {} opened {}", totals["who"], totals["traffic"], totals["opened"]));
+                told.push_str(&format!(
+                    "{}: {} opened {}",
+                    totals["who"], totals["traffic"], totals["opened"]
+                ));
                 told.push_str(&format!(" completed {} stopped {}", totals["completed"], totals["stopped"]));
                 told.push_str(&format!(" causes {}\n", totals["causes"]));
             }
         }
-        for connection in self.json.pointer("/points/0/connections").and_then(Value::as_array).into_iter().flatten() {
+        for connection in
+            self.json.pointer("/points/0/connections").and_then(Value::as_array).into_iter().flatten()
+        {
             if connection["result"] != "completed" {
                 told.push_str(&format!("connection {connection}\n"));
             }
@@ -131,7 +137,11 @@ impl Outcome {
         assert_eq!((bytes("tx_bytes"), bytes("rx_bytes")), (up, down), "near: {told}");
         let far = (it.far_sum("/traffic/rx_bytes"), it.far_sum("/traffic/tx_bytes"));
         assert_eq!(far, (up, down), "far: {told}");
-        assert_eq!((near("opened"), near("completed"), near("stopped")), (connections, connections, 0), "{told}");
+        assert_eq!(
+            (near("opened"), near("completed"), near("stopped")),
+            (connections, connections, 0),
+            "{told}"
+        );
         for name in ["/opened", "/completed"] {
             assert_eq!(it.far_sum(name), connections, "far {name}: {told}");
         }
@@ -149,7 +159,12 @@ impl Outcome {
             assert!(way.is_null(), "{name} is {way}: {}", self.tell());
             return;
         }
-        assert_eq!((number(&way["sent_bytes"]), number(&way["received_bytes"])), (bytes, bytes), "{}", self.tell());
+        assert_eq!(
+            (number(&way["sent_bytes"]), number(&way["received_bytes"])),
+            (bytes, bytes),
+            "{}",
+            self.tell()
+        );
         assert_eq!(way["confirmed"], true, "{name}: {}", self.tell());
         assert!(way["goodput_bps"].as_f64().unwrap() > 0.0, "{name}: {way}");
     }

@@ -192,7 +192,9 @@ impl Pipe {
                 Then::Reset => return self.reset(&from, &to),
                 Then::Stall => {
                     // The ends give up at some time; until then both directions stay open and silent.
-                    while !self.fate.reset.load(Ordering::Relaxed) && from.peek(&mut buffer).is_ok_and(|n| n > 0) {
+                    while !self.fate.reset.load(Ordering::Relaxed)
+                        && from.peek(&mut buffer).is_ok_and(|n| n > 0)
+                    {
                         thread::sleep(GLANCE);
                     }
                     return self.reset(&from, &to);
@@ -268,7 +270,8 @@ impl Pipe {
 
     fn framing_byte(&mut self, byte: u8, job: &Job, out: &mut Vec<u8>) {
         self.mark.push(byte);
-        let flip = matches!(job.harm, Harm::FlipMark { mark } if mark == self.marks) && self.mark.len() == MARK;
+        let flip =
+            matches!(job.harm, Harm::FlipMark { mark } if mark == self.marks) && self.mark.len() == MARK;
         let sent = if flip {
             job.done.fetch_add(1, Ordering::Relaxed);
             byte ^ 0x40

@@ -1,0 +1,228 @@
+//! How links come: opened, accepted, handed over.
+
+use super::{AT_ONCE, Report, Worker};
+use crate::link::{Key, Link, Phase};
+use crate::machine;
+use io::Stream;
+use metrics::{Ending, Group, Mono};
+use model::Effective;
+use seam::{Can, Cause, Cx, Flow, News, Open, Path};
+
+impl Worker {
+    /// Asks the openers for new links.
+    pub(super) fn open_links(&mut self, now: Mono) {
+        for i in 0..self.opening.len() {
+            let group = self.opening[i];
+            let Some(watch) = self.watches.get(&group) else { continue };
+            if watch.state.exhausted || watch.state.ask_at.is_some_and(|at| at > now) {
+                continue;
+            }
+            for _ in 0..AT_ONCE {
+                if !self.open_one(group, now) {
+                    break;
+                }
+            }
+            self.check_idle(group);
+        }
+    }
+
+    /// One new link; false when there is none for now.
+    pub(super) fn open_one(&mut self, group: Group, now: Mono) -> bool {
+        let Some(watch) = self.watches.get_mut(&group) else { return false };
+        if watch.state.connecting >= watch.throttle.max(1) {
+            // The next link that is up, or not, asks again.
+            watch.state.ask_at = Some(Mono(u64::MAX));
+            return false;
+        }
+        let Some(opener) = &mut watch.opener else { return false };
+        let mut cx =
+            Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+        let (flow, target) = match opener.open(&mut cx) {
+            Open::Flow(flow, target) => (flow, target),
+            Open::At(at) => {
+                watch.state.ask_at = Some(at);
+                return false;
+            }
+            Open::Idle => {
+                watch.state.ask_at = Some(Mono(u64::MAX));
+                return false;
+            }
+            Open::Done => {
+                watch.state.exhausted = true;
+                watch.state.ask_at = None;
+                return false;
+            }
+        };
+        watch.state.ask_at = None;
+        let born = self.clock.now();
+        match Stream::connect(&target, &watch.settings) {
+            Ok((stream, _)) => {
+                watch.state.connecting += 1;
+                watch.state.open += 1;
+                let timeout = watch.connect_timeout;
+                let key = self.links.insert(Link {
+                    stream,
+                    flow,
+                    phase: Phase::Connecting,
+                    path: None,
+                    target: target.to,
+                    can: Can { send: true, read: false },
+                    watched: false,
+                    fresh: true,
+                    queued: false,
+                    hung_up: false,
+                    half_closed: false,
+                    armed: None,
+                    owner: group,
+                    counted: Some(group),
+                    born,
+                    connect_ns: None,
+                    retransmits: 0,
+                });
+                // On fast paths the handshake is over by now.
+                self.connected(key);
+                if self.links.get(key).is_some_and(|l| l.phase == Phase::Connecting) {
+                    self.arm(key, born.plus(timeout));
+                    self.watch(key);
+                }
+            }
+            Err(fault) => self.never_was(group, flow, &target, fault),
+        }
+        true
+    }
+
+    /// A connecting link may be up, or have failed.
+    pub(super) fn connected(&mut self, key: Key) {
+        let Some(link) = self.links.get(key) else { return };
+        match link.stream.connected() {
+            Ok(None) => {}
+            Ok(Some(path)) => {
+                let now = self.clock.now();
+                let Some(link) = self.links.get(key) else { return };
+                link.phase = Phase::Open;
+                link.path = Some(path);
+                let took = now.since(link.born);
+                link.connect_ns = Some(took);
+                let owner = link.owner;
+                let effective = self.first_effective(owner, key);
+                let tally = self.rec.tally(owner);
+                tally.opened += 1;
+                tally.connect_ns.record(took);
+                if let Some(watch) = self.watches.get_mut(&owner) {
+                    watch.state.connecting = watch.state.connecting.saturating_sub(1);
+                    watch.state.ask_at = None;
+                    let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
+                    watch.state.peak = watch.state.peak.max(open);
+                    watch.state.effective = watch.state.effective.take().or(effective);
+                    let stopped = watch.state.stopped;
+                    self.tell(key, News::Up(path));
+                    if stopped {
+                        self.tell(key, News::Stop);
+                    }
+                }
+            }
+            Err(fault) => self.close(key, Err(Cause::Fault(fault)), true),
+        }
+    }
+
+    pub(super) fn first_effective(&mut self, group: Group, key: Key) -> Option<Effective> {
+        if self.watches.get(&group).is_none_or(|w| w.state.effective.is_some()) {
+            return None;
+        }
+        self.links.get(key).map(|link| machine::effective(link.stream.effective()))
+    }
+
+    pub(super) fn accept(&mut self, listener: usize) {
+        if !self.listening {
+            return;
+        }
+        for _ in 0..AT_ONCE {
+            let Some(listener) = self.outfit.listeners.get(listener) else { return };
+            match listener.accept() {
+                Ok(Some((stream, path))) => self.arrive(stream, path),
+                Ok(None) => return,
+                Err(fault) => {
+                    self.report(Report::Trouble(format!("cannot accept connections: {fault}")));
+                    // The listener stays readable: without a pause this would spin.
+                    std::thread::sleep(std::time::Duration::from_millis(10));
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(super) fn arrive(&mut self, stream: Stream, path: Path) {
+        let now = self.clock.now();
+        let Some(opener) = self.watches.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) else { return };
+        let mut cx =
+            Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+        let Some(flow) = opener.accept(&mut cx, &path) else { return stream.abort() };
+        let key = self.hold(stream, path, flow, now);
+        self.queue(key);
+    }
+
+    /// A link that comes from another worker.
+    pub(super) fn adopt(&mut self, stream: Stream, path: Path, flow: Box<dyn Flow>) {
+        let now = self.clock.now();
+        let key = self.hold(stream, path, flow, now);
+        self.tell(key, News::Up(path));
+        self.attach(key);
+    }
+
+    pub(super) fn hold(&mut self, stream: Stream, path: Path, flow: Box<dyn Flow>, now: Mono) -> Key {
+        self.links.insert(Link {
+            stream,
+            flow,
+            phase: Phase::Open,
+            path: Some(path),
+            target: path.peer,
+            can: Can { send: true, read: true },
+            watched: false,
+            fresh: true,
+            queued: false,
+            hung_up: false,
+            half_closed: false,
+            armed: None,
+            owner: Group::ALL,
+            counted: None,
+            born: now,
+            connect_ns: None,
+            retransmits: 0,
+        })
+    }
+
+    /// An accepted link that has begun to count belongs to a group from now on.
+    pub(super) fn attach(&mut self, key: Key) {
+        let Some(link) = self.links.get(key) else { return };
+        if link.counted.is_some() {
+            return;
+        }
+        let Some(row) = link.flow.card().row else { return };
+        let group = self.rec.group(row);
+        let Some(watch) = self.watches.get_mut(&group) else {
+            // The session ended while its connection was arriving.
+            return self.close(key, Ok(Ending::Stopped), true);
+        };
+        link.counted = Some(group);
+        watch.state.open += 1;
+        watch.state.peak = watch.state.peak.max(watch.state.open);
+        // What the listener gave already needs no call; what the kernel refuses shows in the effective values.
+        if watch.settings != self.inherited {
+            let _ = link.stream.apply(&watch.settings);
+        }
+        let effective = self.first_effective(group, key);
+        self.rec.tally(group).opened += 1;
+        self.rec.tally(Group::ALL).opened += 1;
+        if let Some(watch) = self.watches.get_mut(&group) {
+            watch.state.effective = watch.state.effective.take().or(effective);
+            let stopped = watch.state.stopped;
+            if let Some(all) = self.watches.get_mut(&Group::ALL) {
+                all.state.open += 1;
+                all.state.peak = all.state.peak.max(all.state.open);
+            }
+            if stopped {
+                self.tell(key, News::Stop);
+            }
+        }
+    }
+}

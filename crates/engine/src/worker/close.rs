@@ -1,0 +1,151 @@
+//! How links end: counted, told, forgotten.
+
+use super::Worker;
+use crate::link::{Key, Link, Phase};
+use metrics::{Ending, Group, Mono};
+use model::ConnectionRecord;
+use seam::{Cause, Cx, Fault, Flow, Target};
+
+impl Worker {
+    /// The end of a link: counted, told, forgotten.
+    pub(super) fn close(&mut self, key: Key, how: Result<Ending, Cause>, reset: bool) {
+        let Some(link) = self.links.remove(key) else { return };
+        let now = self.clock.now();
+        let link = *link;
+        if let Some(group) = link.counted {
+            self.account(&link, group, &how, now);
+        }
+        let Link { stream, flow, owner, counted, phase, .. } = link;
+        if let Some(row) = flow.card().row {
+            self.rec.close(row);
+        }
+        if reset {
+            stream.abort();
+        } else {
+            drop(stream);
+        }
+        if let Some(watch) = self.watches.get_mut(&owner) {
+            if phase == Phase::Connecting {
+                watch.state.connecting = watch.state.connecting.saturating_sub(1);
+            }
+            watch.state.ask_at = None;
+            if let Some(opener) = &mut watch.opener {
+                let mut cx = Cx {
+                    now,
+                    clock: &self.wall,
+                    rng: &mut self.rng,
+                    rec: &mut self.rec,
+                    post: &mut self.post,
+                };
+                opener.closed(&mut cx, flow, &how);
+            }
+        }
+        for group in
+            counted.into_iter().chain((owner == Group::ALL && counted.is_some()).then_some(Group::ALL))
+        {
+            if let Some(watch) = self.watches.get_mut(&group) {
+                watch.state.open = watch.state.open.saturating_sub(1);
+            }
+        }
+        if let Some(group) = counted {
+            self.check_idle(group);
+        }
+    }
+
+    pub(super) fn account(&mut self, link: &Link, group: Group, how: &Result<Ending, Cause>, now: Mono) {
+        // A link that the end of the run overtook while it was connecting has not failed, and has not been.
+        if link.phase == Phase::Connecting && how.is_ok() {
+            return;
+        }
+        let card = link.flow.card();
+        let ending = how.as_ref().map_or_else(Cause::ending, |&ending| ending);
+        let (counts, since) = card.row.map_or((metrics::Counts::default(), now), |row| self.rec.life(row));
+        let duration = now.since(since);
+        let (records, asks) = self.watches.get(&group).map_or((false, false), |w| (w.records, w.info));
+        let info = if link.phase == Phase::Open && (asks || records) { link.stream.info() } else { None };
+        let bytes = counts.tx_bytes + counts.rx_bytes;
+        let tally = self.rec.tally(group);
+        tally.ended(ending);
+        if let Some(info) = &info {
+            tally.tcp.add(info);
+            tally.retransmits += u64::from(info.retransmits.saturating_sub(link.retransmits));
+        }
+        if let Err(cause) = how {
+            tally.failed(ending, &name(cause), || format!("{}: {cause}", link.target));
+        }
+        if ending == Ending::Completed {
+            tally.transfer_ns.record(duration);
+        }
+        if card.row.is_some() && duration > 0 && matches!(ending, Ending::Completed | Ending::Stopped) {
+            let rate = bytes as f64 * 1e9 / duration as f64;
+            tally.rate.record(rate as u64);
+            tally.rates.add(rate);
+        }
+        if let Some(remote) = tally.remote(link.target.ip()) {
+            remote.connections += 1;
+            remote.failed += u64::from(how.is_err());
+            remote.tx_bytes += counts.tx_bytes;
+            remote.rx_bytes += counts.rx_bytes;
+            remote.time_ns += duration;
+        }
+        if link.owner == Group::ALL {
+            self.rec.tally(Group::ALL).ended(ending);
+        }
+        if records || how.is_err() {
+            let start = self.watches.get(&group).map_or(now, |w| w.start);
+            self.ended.push(ConnectionRecord {
+                id: card.id,
+                local: link.path.map(|p| p.local),
+                remote: link.target,
+                ended_ns: now.since(start),
+                tx_bytes: counts.tx_bytes,
+                rx_bytes: counts.rx_bytes,
+                connect_ns: link.connect_ns,
+                duration_ns: duration,
+                result: ending,
+                error: how.as_ref().err().map(ToString::to_string),
+                tcp: info,
+            });
+        }
+    }
+
+    /// A link that could not even begin to connect.
+    pub(super) fn never_was(&mut self, group: Group, flow: Box<dyn Flow>, target: &Target, fault: Fault) {
+        let cause = Cause::Fault(fault);
+        let tally = self.rec.tally(group);
+        tally.ended(Ending::NetworkError);
+        tally.failed(Ending::NetworkError, &fault.to_string(), || format!("{}: {fault}", target.to));
+        if let Some(remote) = tally.remote(target.to.ip()) {
+            remote.connections += 1;
+            remote.failed += 1;
+        }
+        let now = self.clock.now();
+        let start = self.watches.get(&group).map_or(now, |w| w.start);
+        self.ended.push(ConnectionRecord {
+            id: flow.card().id,
+            local: target.from,
+            remote: target.to,
+            ended_ns: now.since(start),
+            tx_bytes: 0,
+            rx_bytes: 0,
+            connect_ns: None,
+            duration_ns: 0,
+            result: Ending::NetworkError,
+            error: Some(cause.to_string()),
+            tcp: None,
+        });
+        if let Some(opener) = self.watches.get_mut(&group).and_then(|w| w.opener.as_mut()) {
+            let mut cx =
+                Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+            opener.closed(&mut cx, flow, &Err(cause));
+        }
+    }
+}
+
+/// Failures with the same name are counted together.
+fn name(cause: &Cause) -> String {
+    match cause {
+        Cause::Fault(fault) => fault.to_string(),
+        Cause::Violation(violation) => violation.name().to_owned(),
+    }
+}

@@ -1,0 +1,128 @@
+//! Intervals and timers.
+
+use super::{Report, Watch, Worker};
+use crate::link::{Key, Phase};
+use metrics::{Group, Mono};
+use seam::{Cause, Deed, Fault, News};
+use std::cmp::Reverse;
+
+/// Links of which TCP_INFO is read per interval.
+const SAMPLES: usize = 256;
+
+impl Worker {
+    /// Cuts the intervals that are over.
+    pub(super) fn boundaries(&mut self, now: Mono) {
+        while let Some(group) =
+            self.watches.values().find(|w| !w.state.closed && w.boundary() <= now).map(|w| w.group)
+        {
+            let Some(watch) = self.watches.get_mut(&group) else { return };
+            let last = watch.end.is_some_and(|end| watch.boundary() >= end);
+            self.tally_up(group, now);
+            if let Some(watch) = self.watches.get_mut(&group)
+                && last
+            {
+                watch.state.closed = true;
+            }
+        }
+        let open = self.watches.values().filter(|w| !w.state.closed);
+        self.next_boundary = open.map(Watch::boundary).min().unwrap_or(Mono(u64::MAX));
+    }
+
+    /// Cuts the last interval before its time; when nothing is open any more, at the last payload.
+    pub(super) fn cut(&mut self, group: Group) {
+        let now = self.clock.now();
+        self.boundaries(now);
+        let Some(watch) = self.watches.get_mut(&group) else { return };
+        if watch.state.closed {
+            return;
+        }
+        watch.state.closed = true;
+        let from = watch.state.from;
+        let to = if watch.state.open == 0 { self.rec.tally(group).last.max(from) } else { now };
+        self.tally_up(group, to);
+    }
+
+    pub(super) fn tally_up(&mut self, group: Group, to: Mono) {
+        self.sample(group);
+        let Some(watch) = self.watches.get_mut(&group) else { return };
+        let (index, from) = (watch.state.index, watch.state.from);
+        watch.state.index += 1;
+        watch.state.from = to;
+        let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
+        let mut tally = Box::new(self.rec.take_tally(group));
+        tally.open = open;
+        self.report(Report::Tally { group, index, from, to, tally });
+    }
+
+    /// Reads TCP_INFO of some open links of a group, other ones each time.
+    pub(super) fn sample(&mut self, group: Group) {
+        if group == Group::ALL {
+            return;
+        }
+        let keys = self.keys_of(group);
+        let Some(watch) = self.watches.get_mut(&group) else { return };
+        let skip = if keys.len() > SAMPLES { watch.state.sampled % keys.len() } else { 0 };
+        watch.state.sampled = skip + SAMPLES;
+        for &key in keys.iter().cycle().skip(skip).take(SAMPLES.min(keys.len())) {
+            let Some(link) = self.links.get(key) else { continue };
+            let (card, Some(info)) = (link.flow.card(), link.stream.info()) else { continue };
+            let more = info.retransmits.saturating_sub(link.retransmits);
+            link.retransmits = link.retransmits.max(info.retransmits);
+            let tally = self.rec.tally(group);
+            tally.retransmits += u64::from(more);
+            tally.tcp.sample(&info);
+            if tally.samples.len() < 64 {
+                tally.samples.push((card.id.as_u128(), card.slot, info));
+            }
+        }
+    }
+
+    pub(super) fn next_instant(&mut self) -> Option<Mono> {
+        let timer = self.timers.peek().map(|Reverse((at, _))| *at);
+        let asks = self.opening.iter().filter_map(|group| self.watches.get(group)?.state.ask_at);
+        asks.chain(timer).chain([self.next_boundary]).min().filter(|at| *at < Mono(u64::MAX))
+    }
+
+    /// Whether an opener is to be asked at once.
+    pub(super) fn wants_links(&self) -> bool {
+        let mut openers = self.opening.iter().filter_map(|group| self.watches.get(group));
+        openers.any(|w| !w.state.exhausted && w.state.ask_at.is_none())
+    }
+
+    pub(super) fn due_timers(&mut self, now: Mono) {
+        while let Some(&Reverse((at, key))) = self.timers.peek()
+            && at <= now
+        {
+            self.timers.pop();
+            let Some(link) = self.links.get(key) else { continue };
+            if link.armed == Some(at) {
+                link.armed = None;
+            }
+            if link.phase == Phase::Connecting {
+                let owner = link.owner;
+                let limit = self.watches.get(&owner).map_or(0, |w| w.connect_timeout);
+                let born = self.links.get(key).map_or(now, |l| l.born);
+                if now.since(born) >= limit {
+                    let fault = Fault { deed: Deed::Connect, errno: io::TIMED_OUT };
+                    self.close(key, Err(Cause::Fault(fault)), true);
+                } else {
+                    self.arm(key, born.plus(limit));
+                }
+                continue;
+            }
+            if link.flow.want().wake.is_some_and(|wake| wake <= now) {
+                self.tell(key, News::Wake);
+            } else {
+                self.queue(key);
+            }
+        }
+    }
+
+    pub(super) fn arm(&mut self, key: Key, at: Mono) {
+        let Some(link) = self.links.get(key) else { return };
+        if link.armed.is_none_or(|armed| at < armed) {
+            link.armed = Some(at);
+            self.timers.push(Reverse((at, key)));
+        }
+    }
+}

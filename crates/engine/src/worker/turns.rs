@@ -1,0 +1,147 @@
+//! What links do: turns, tidings, and moving on.
+
+use super::{Command, Report, Worker};
+use crate::link::{Key, Link, Phase};
+use metrics::{Group, Mono};
+use seam::{Can, Cause, Cx, Deed, End, Fault, News, Read, Want, When};
+
+impl Worker {
+    pub(super) fn queue(&mut self, key: Key) {
+        if let Some(link) = self.links.get(key)
+            && !link.queued
+        {
+            link.queued = true;
+            // Whoever has just come is asked first, so that it does not wait behind thousands of busy links.
+            if link.fresh { self.ready.push_front(key) } else { self.ready.push_back(key) }
+        }
+    }
+
+    pub(super) fn watch(&mut self, key: Key) {
+        let Some(link) = self.links.get(key) else { return };
+        if !link.watched {
+            link.watched = true;
+            if let Err(error) = self.reactor.watch(&link.stream, key.0) {
+                let fault = Fault { deed: Deed::Open, errno: error.raw_os_error().unwrap_or(0) };
+                self.close(key, Err(Cause::Fault(fault)), true);
+            }
+        }
+    }
+
+    /// Registers the links that wait and that the reactor does not know; true when there is something to do now.
+    pub(super) fn register_shy(&mut self) -> bool {
+        for key in std::mem::take(&mut self.shy) {
+            let Some(link) = self.links.get(key) else { continue };
+            if !link.watched && !link.queued {
+                self.watch(key);
+            }
+        }
+        !self.ready.is_empty()
+    }
+
+    /// Gives a flow tidings, and then its turn.
+    pub(super) fn tell(&mut self, key: Key, news: News) {
+        let now = self.clock.now();
+        let Some(link) = self.links.get(key) else { return };
+        let mut cx =
+            Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+        match link.flow.hear(&mut cx, news) {
+            Ok(()) => self.queue(key),
+            Err(violation) => self.close(key, Err(Cause::Violation(violation)), true),
+        }
+    }
+
+    pub(super) fn turn(&mut self, key: Key) {
+        let Some(link) = self.links.get(key) else { return };
+        if link.phase == Phase::Connecting {
+            return self.connected(key);
+        }
+        let can = Can { send: link.can.send, read: link.can.read || link.hung_up };
+        let mut net = link.stream.net(&mut self.buffer, &self.clock);
+        let now = Mono(0);
+        let mut cx =
+            Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+        let result = seam::turn(&mut net, &mut *link.flow, &mut cx, &mut self.desk, can);
+        let now = cx.now;
+        match result {
+            Ok(done) => {
+                link.fresh &= done.sent + done.got == 0;
+                link.can.send &= !done.full;
+                // A buffer that was filled hides what is left.
+                link.can.read &= !done.empty || done.got >= self.buffer.len();
+                if done.sent + done.got > 0
+                    && let Some(group) = link.counted
+                {
+                    self.rec.tally(group).last = now;
+                    self.rec.tally(Group::ALL).last = now;
+                }
+                self.settle(key, now);
+            }
+            Err(cause) => self.close(key, Err(cause), true),
+        }
+    }
+
+    /// After a turn: what next?
+    pub(super) fn settle(&mut self, key: Key, now: Mono) {
+        let Some(link) = self.links.get(key) else { return };
+        if link.counted.is_none() && link.flow.card().row.is_some() {
+            self.attach(key);
+        }
+        let Some(link) = self.links.get(key) else { return };
+        let Want { send, read, wake, end } = link.flow.want();
+        match end {
+            Some(End::Done { how, reset }) => return self.close(key, Ok(how), reset),
+            Some(End::Lift) => return self.lift(key),
+            Some(End::Hand(to)) => return self.hand(key, to),
+            Some(End::Half) if !link.half_closed => {
+                link.half_closed = true;
+                link.stream.half_close();
+            }
+            Some(End::Half) | None => {}
+        }
+        let due = match send {
+            When::Now => true,
+            When::At(at) => at <= now,
+            When::Never => false,
+        };
+        let reads = read != Read::Pause;
+        if (due && link.can.send) || (reads && (link.can.read || link.hung_up)) {
+            return self.queue(key);
+        }
+        let waits = (due && !link.can.send) || reads;
+        let (watched, later) = (link.watched, if let When::At(at) = send { Some(at) } else { None });
+        let (want_read, want_send) = (reads, due);
+        if waits && !watched {
+            self.shy.push(key);
+        } else if waits {
+            // Only where the reactor forgets what it has told.
+            if self.reactor.rearm(&link.stream, key.0, want_read, want_send).is_err() {
+                link.watched = false;
+                self.shy.push(key);
+            }
+        }
+        if let Some(at) = later.filter(|_| !due).into_iter().chain(wake).min() {
+            self.arm(key, at);
+        }
+    }
+
+    pub(super) fn lift(&mut self, key: Key) {
+        let Some(link) = self.links.remove(key) else { return };
+        if link.watched {
+            let _ = self.reactor.forget(&link.stream);
+        }
+        let Link { stream, path: Some(path), .. } = *link else { return };
+        self.report(Report::Lifted { stream, path });
+    }
+
+    pub(super) fn hand(&mut self, key: Key, to: u16) {
+        let Some(link) = self.links.remove(key) else { return };
+        if link.watched {
+            let _ = self.reactor.forget(&link.stream);
+        }
+        let Link { stream, path: Some(path), flow, .. } = *link else { return };
+        if let Some((mailbox, waker)) = self.outfit.peers.get(usize::from(to)) {
+            let _ = mailbox.send(Command::Adopt { stream, path, flow });
+            waker.wake();
+        }
+    }
+}

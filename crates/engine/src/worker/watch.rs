@@ -1,0 +1,49 @@
+//! A group as a worker sees it.
+
+use io::Settings;
+use metrics::{Group, Mono};
+use model::Effective;
+use seam::Opener;
+
+/// A group as a worker sees it.
+pub(crate) struct Watch {
+    pub(crate) group: Group,
+    pub(crate) opener: Option<Box<dyn Opener>>,
+    pub(crate) settings: Settings,
+    pub(crate) throttle: u32,
+    pub(crate) connect_timeout: u64,
+    pub(crate) interval: u64,
+    pub(crate) start: Mono,
+    pub(crate) end: Option<Mono>,
+    pub(crate) records: bool,
+    /// Whether TCP_INFO is read of every link when it ends: a system call that short connections would feel.
+    pub(crate) info: bool,
+    pub(crate) state: WatchState,
+}
+
+/// What changes.
+#[derive(Default)]
+pub(crate) struct WatchState {
+    pub(super) from: Mono,
+    pub(super) index: u32,
+    /// The last interval has been cut.
+    pub(super) closed: bool,
+    pub(super) connecting: u32,
+    pub(super) open: u64,
+    pub(super) peak: u64,
+    pub(super) stopped: bool,
+    pub(super) exhausted: bool,
+    pub(super) idle_told: bool,
+    /// When to ask the opener again.
+    pub(super) ask_at: Option<Mono>,
+    pub(super) effective: Option<Effective>,
+    pub(super) sampled: usize,
+}
+
+impl Watch {
+    /// When the current interval ends.
+    pub(super) fn boundary(&self) -> Mono {
+        let next = self.start.plus(self.interval.saturating_mul(u64::from(self.state.index) + 1));
+        self.end.map_or(next, |end| next.min(end))
+    }
+}
