@@ -89,7 +89,14 @@ fn client(
         }
         let label = BTreeMap::from([("part".to_owned(), name.to_owned())]);
         outputs.event(&Event::Phase { label, repeat: 1, phase: Box::new(phase.clone()) });
-        (status, reason) = measure::one(&config, &phase, interrupt, outputs)?;
+        (status, reason) = measure::one(&config, &phase, interrupt, &mut |event| {
+            // Both ends are this process: its CPU time must not count twice.
+            let event = match event {
+                Event::Far(totals) => Event::Far(Box::new(model::Totals { cpu: None, ..*totals })),
+                other => other,
+            };
+            outputs.event(&event);
+        })?;
         if status != Status::Complete {
             break;
         }

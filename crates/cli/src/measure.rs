@@ -54,7 +54,7 @@ pub(crate) fn measure(
             begun = true;
         }
         outputs.event(&Event::Phase { label, repeat, phase: phase.clone() });
-        (status, reason) = one(config, &phase, interrupt, outputs)?;
+        (status, reason) = one(config, &phase, interrupt, &mut |event| outputs.event(&event))?;
         if status != Status::Complete {
             break;
         }
@@ -68,14 +68,14 @@ pub(crate) fn one(
     config: &ClientConfig,
     phase: &Phase,
     interrupt: &Interrupt,
-    outputs: &mut Outputs,
+    sink: &mut dyn FnMut(Event),
 ) -> Result<(Status, Option<String>), Trouble> {
     let mut end = (Status::Failed, None);
     engine::run(config, phase, interrupt, &mut |event| {
         if let Event::PhaseEnd { status, reason } = &event {
             end = (*status, reason.clone());
         }
-        outputs.event(&event);
+        sink(event);
     })?;
     Ok(end)
 }

@@ -173,15 +173,11 @@ impl<T> Target<T> {
 
 /// The exit code that an outcome deserves.
 pub(crate) fn judge(outcome: &Outcome) -> Exit {
-    let errors = |p: &model::Point| {
-        let all = |t: &model::Totals| t.network_errors + t.data_errors + t.protocol_errors;
-        all(&p.near) + p.far.iter().map(all).sum::<u64>()
-    };
     match outcome.status {
         Status::Failed => Exit::Failed,
         Status::Interrupted => Exit::Interrupted,
         Status::Partial => Exit::Partial,
-        Status::Complete if outcome.points.iter().any(|p| errors(p) > 0) => Exit::Failed,
+        Status::Complete if outcome.points.iter().any(|p| p.errors() > 0) => Exit::Failed,
         Status::Complete => Exit::Good,
     }
 }

@@ -7,7 +7,7 @@ use crate::{EngineError, machine};
 use io::Datagrams;
 use io::resolve::{Family, resolve};
 use metrics::SECOND;
-use model::{Begin, Event, Phase, Verify};
+use model::{Begin, Event, Phase};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -116,16 +116,6 @@ fn local_for(to: SocketAddr) -> Option<SocketAddr> {
     socket.local_addr().ok()
 }
 
-/// How receivers read, for the result.
-pub(crate) fn receive_mode(verify: Verify) -> String {
-    match verify {
-        Verify::Data => "compare",
-        Verify::Connection => "read",
-        Verify::None => "discard",
-    }
-    .to_owned()
-}
-
 /// Runs one phase against all peers; everything that happens goes to `sink`.
 ///
 /// # Errors
@@ -183,7 +173,6 @@ fn converse(
         datagrams: Vec::new(),
         device: config.device.clone(),
         buffer: (phase.buffer.high as usize).max(SMALLEST_BUFFER),
-        receive: receive_mode(phase.verify),
     };
     let probes = probe_all(&config.peers);
     let mut with_probes = |mut event: Event| {

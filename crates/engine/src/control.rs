@@ -30,8 +30,6 @@ pub(crate) struct Setup {
     pub(crate) device: Option<String>,
     /// Longest send and receive of a worker, bytes.
     pub(crate) buffer: usize,
-    /// How receivers read, for the totals.
-    pub(crate) receive: String,
 }
 
 /// Longest queue of a control link; a peer that lets it grow longer is cut off.
@@ -292,7 +290,7 @@ impl<'a> Control<'a> {
                 if self.books.get_mut(&group).is_some_and(|b| b.last(&tally, peak, effective))
                     && let Some(book) = self.books.remove(&group)
                 {
-                    let totals = book.totals(self.setup.receive.clone());
+                    let totals = book.totals();
                     self.feed(Input::Dropped(group, Box::new(totals)));
                 }
             }

@@ -91,8 +91,8 @@ impl Book {
         self.idle == self.workers
     }
 
-    /// What the group found.
-    pub(crate) fn totals(self, receive: String) -> Totals {
+    /// What the group found; whose it is and how it received are the session's to say.
+    pub(crate) fn totals(self) -> Totals {
         let (cpu, counters) = crate::machine::usage(&self.before, &io::host::Reading::now());
         let total = self.total;
         let mut causes: Vec<CauseCount> = total
@@ -129,7 +129,7 @@ impl Book {
             cpu: Some(cpu),
             counters,
             others: 0,
-            receive,
+            receive: String::new(),
         }
     }
 }

@@ -130,7 +130,6 @@ impl Bound {
             datagrams: self.datagrams,
             device: config.device,
             buffer: BUFFER,
-            receive: String::new(),
         };
         Control::new(Box::new(Server::new(plan, now())), setup, interrupt, sink)?.run()
     }

@@ -151,11 +151,6 @@ impl Worker {
         }
         // Late timers show in the results; without precise ones they are only later.
         let _ = io::thread::precise_timers();
-        for (i, listener) in self.outfit.listeners.iter().enumerate() {
-            if let Err(error) = self.reactor.watch_level(listener, LISTENERS + i as u64) {
-                self.report(Report::Trouble(format!("cannot watch a listener: {error}")));
-            }
-        }
         let mut events = Vec::new();
         while !self.quit {
             self.round(&mut events);
@@ -233,13 +228,26 @@ impl Worker {
                 if watch.opener.is_some() && watch.group != Group::ALL {
                     self.opening.push(watch.group);
                 }
-                self.watches.insert(watch.group, *watch);
+                let group = watch.group;
+                self.watches.insert(group, *watch);
+                if group == Group::ALL {
+                    self.listen();
+                }
             }
             Command::Stop(group) => self.stop(group),
             Command::Kill(group) => self.kill(group),
             Command::Drop(group) => self.drop_group(group),
             Command::Adopt { stream, path, flow } => self.adopt(stream, path, flow),
             Command::Quit => self.quit = true,
+        }
+    }
+
+    /// Lets connections in, now that there is somebody to greet them.
+    fn listen(&mut self) {
+        for (i, listener) in self.outfit.listeners.iter().enumerate() {
+            if let Err(error) = self.reactor.watch_level(listener, LISTENERS + i as u64) {
+                self.report(Report::Trouble(format!("cannot watch a listener: {error}")));
+            }
         }
     }
 

@@ -296,7 +296,7 @@ pub struct CauseCount {
     pub first: String,
 }
 
-/// What one end counted over a phase, the omitted start excepted.
+/// What one end counted over a phase. Only `traffic` leaves the omitted start, and what moves after the end, out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {

@@ -93,6 +93,18 @@ pub enum Verify {
     None,
 }
 
+impl Verify {
+    /// How a receiver reads, as results name it: `compare`, `read` or `discard`.
+    #[must_use]
+    pub fn receive(self) -> &'static str {
+        match self {
+            Verify::Data => "compare",
+            Verify::Connection => "read",
+            Verify::None => "discard",
+        }
+    }
+}
+
 /// What is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

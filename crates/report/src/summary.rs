@@ -138,10 +138,10 @@ fn sweep(rows: &[SweepRow], page: &mut Page<'_>) -> io::Result<()> {
         cells.push(row.cpu_s_per_gb.map_or("-".to_owned(), |s| format!("{:.3}", s.mean)));
         table.row(if row.errors > 0 { Tone::Bad } else { Tone::Plain }, cells);
     }
-    page.line(
-        Tone::Heading,
-        "Sweep: goodput as the receivers counted it; mean and standard deviation over the runs",
-    )?;
+    let title = if outcome.begin.verb == "demo" { "Parts" } else { "Sweep" };
+    let heading =
+        format!("{title}: goodput as the receivers counted it; mean and standard deviation over the runs");
+    page.line(Tone::Heading, &heading)?;
     page.table(&table)
 }
 

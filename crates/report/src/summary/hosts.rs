@@ -133,7 +133,9 @@ fn settings(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         page.table(&table)?;
     }
     let receivers: Vec<String> = ends(point)
+        // A server's own totals cover sessions that may each have verified in another way.
         .filter(|(_, totals)| totals.traffic.rx_bytes > 0)
+        .filter(|(_, totals)| !(totals.receive.is_empty() && point.far.is_empty()))
         .map(|(name, totals)| format!("{name}: {}", words::received(totals, point.phase.verify)))
         .collect();
     if receivers.is_empty() {

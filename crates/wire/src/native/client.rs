@@ -11,7 +11,7 @@ use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message, encode};
 use super::preamble::{Guess, Preamble, Purpose, guess};
 use crate::Run;
-use metrics::{Ending, Group, Mono, SECOND, Tally};
+use metrics::{Clock, Ending, Group, Mono, SECOND, Tally};
 use model::churn::Plan;
 use model::{Event, Interval, Kind, Level, Phase, Sample, SessionInfo, Status, Totals, Traffic};
 use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Order, Path, Session, Target};
@@ -142,6 +142,8 @@ pub struct Client {
     servers: Vec<Server>,
     actions: VecDeque<Action<Run>>,
     stage: Stage,
+    /// As told with the last input.
+    clock: Clock,
     start: Mono,
     stop_at: Option<Mono>,
     kill_at: Option<Mono>,
@@ -207,6 +209,7 @@ impl Client {
             servers,
             actions,
             stage,
+            clock: Clock::default(),
             start: now,
             stop_at: None,
             kill_at: None,
@@ -336,6 +339,7 @@ impl Client {
     fn run(&mut self, now: Mono) {
         self.stage = Stage::Running;
         self.start = now;
+        self.actions.push_back(Action::Emit(Event::Start { at: self.clock.wall(now) }));
         let phase = self.granted_phase();
         self.stop_at = phase.ends_after().map(|ns| now.plus(ns));
         let sites: Vec<Site> = self
@@ -792,6 +796,7 @@ fn not_one_of_us(first: &[u8]) -> Option<String> {
 
 impl Session<Run> for Client {
     fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
+        self.clock = *cx.clock;
         match input {
             Input::Up(link, Path { .. }, Some(key)) => self.up(cx, link, key),
             Input::Up(_, _, None) | Input::Note(_) => {}
@@ -819,7 +824,8 @@ impl Session<Run> for Client {
             }
             Input::Tally { index, from, to, tally, .. } => self.tally(cx.now, index, from, to, tally),
             Input::Idle(_) => self.collect(cx.now),
-            Input::Dropped(_, totals) => {
+            Input::Dropped(_, mut totals) => {
+                totals.receive = self.plan.phase.verify.receive().to_owned();
                 self.near = Some(totals);
                 self.advance(cx.now);
             }

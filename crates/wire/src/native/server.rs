@@ -136,6 +136,8 @@ pub struct Server {
     ending: Option<Mono>,
     stopped: bool,
     over: bool,
+    /// The reporters know when it began.
+    begun: bool,
     budget: Option<Arc<AtomicI64>>,
 }
 
@@ -181,6 +183,7 @@ impl Server {
             ending: None,
             stopped: false,
             over: false,
+            begun: false,
             budget,
         }
     }
@@ -521,6 +524,7 @@ impl Server {
         visitor.step = Step::Idle;
         visitor.since = cx.now;
         totals.others = held.others;
+        totals.receive = held.phase.verify.receive().to_owned();
         let (peer, number) = (visitor.path.peer, held.number);
         let text = format!(
             "session {number} with {peer} ended: {} bytes received, {} sent, {} errors",
@@ -714,7 +718,10 @@ impl Session<Run> for Server {
         }
     }
 
-    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action<Run>> {
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<Run>> {
+        if !std::mem::replace(&mut self.begun, true) {
+            return Some(Action::Emit(Event::Start { at: cx.clock.wall(self.start) }));
+        }
         self.actions.pop_front()
     }
 
