@@ -22,7 +22,7 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
     }
     if swept {
         page.gap()?;
-        sweep(&outcome.sweep, page)?;
+        sweep(outcome, page)?;
     }
     doubts(&outcome.points, page)?;
     page.gap()?;
@@ -92,7 +92,8 @@ fn doubts(points: &[Point], page: &mut Page<'_>) -> io::Result<()> {
 }
 
 /// What a sweep found, a row per setting.
-fn sweep(rows: &[SweepRow], page: &mut Page<'_>) -> io::Result<()> {
+fn sweep(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+    let rows = outcome.sweep.as_slice();
     type Figure = (&'static str, fn(&SweepRow) -> Option<Spread>, fn(f64) -> String);
     let all: [Figure; 3] = [
         ("to server", |r| r.up, format_bits_per_second),
