@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 /// One interval as the workers' tallies come in.
 struct Pending {
     workers: usize,
-    from: Mono,
+    /// The longest of the workers' stretches, ns. A worker that was held up reports the intervals it missed as empty
+    /// stretches, which must not become long ones because workers are held up at different instants.
+    ns: u64,
     to: Mono,
     tally: Tally,
 }
@@ -54,16 +56,17 @@ impl Book {
 
     /// A worker's tally of interval `index`; the interval, when it was the last one missing.
     pub(crate) fn tally(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) -> Option<Complete> {
-        let fresh = || Pending { workers: 0, from, to, tally: Tally::default() };
+        let fresh = || Pending { workers: 0, ns: 0, to, tally: Tally::default() };
         let pending = self.pending.entry(index).or_insert_with(fresh);
         pending.workers += 1;
-        pending.from = pending.from.min(from);
+        pending.ns = pending.ns.max(to.since(from));
         pending.to = pending.to.max(to);
         pending.tally.merge(tally);
         if pending.workers < self.workers {
             return None;
         }
-        let Pending { from, to, tally, .. } = self.pending.remove(&index)?;
+        let Pending { ns, to, tally, .. } = self.pending.remove(&index)?;
+        let from = Mono(to.0.saturating_sub(ns));
         self.peak = self.peak.max(tally.open);
         if from.since(self.start) >= self.omit {
             self.traffic.after(&Traffic {
