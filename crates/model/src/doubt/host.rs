@@ -9,6 +9,8 @@ use std::net::IpAddr;
 const CPU_FULL: f64 = 0.95;
 /// A machine busier than this neither.
 const MACHINE_FULL: f64 = 0.90;
+/// Runs shorter than this are not judged by ticks of 10 ms, ns.
+const SHORTEST: u64 = 200_000_000;
 /// Share of stolen time from which a figure suffers.
 const STOLEN: f64 = 0.01;
 /// Lateness of paced sends (99th percentile) that distorts their spacing, ns.
@@ -21,6 +23,10 @@ const SHARED_CPUS: u32 = 2;
 pub(super) fn cpu_bound(case: &Case<'_>) -> Option<Doubt> {
     let clauses = case.each_end(|end| {
         let cpu = end.totals.cpu?;
+        // The kernel counts in ticks of 10 ms: of a shorter run there is nothing to say.
+        if end.totals.traffic.ns < SHORTEST {
+            return None;
+        }
         let machine = cpu.machine().unwrap_or(0.0);
         (cpu.busiest > CPU_FULL || machine > MACHINE_FULL).then(|| {
             format!(

@@ -81,6 +81,8 @@ enum Step {
     Greeting,
     Proving,
     Pinging,
+    /// Its round trip is known; the others' are waited for.
+    Measured,
     Proposing,
     Queued,
     Ready,
@@ -142,6 +144,8 @@ pub struct Client {
     servers: Vec<Server>,
     actions: VecDeque<Action<Run>>,
     stage: Stage,
+    /// Servers among which the connections are divided.
+    shares: u32,
     /// As told with the last input.
     clock: Clock,
     start: Mono,
@@ -209,6 +213,7 @@ impl Client {
             servers,
             actions,
             stage,
+            shares: 1,
             clock: Clock::default(),
             start: now,
             stop_at: None,
@@ -597,16 +602,26 @@ impl Client {
             self.say(at, &Message::Shutdown);
             return self.enter(at, Step::Stopping, cx.now);
         }
-        self.say(at, &Message::Propose { run: self.plan.run, phase: Box::new(self.proposal()) });
-        self.enter(at, Step::Proposing, cx.now);
+        self.enter(at, Step::Measured, cx.now);
+        self.advance(cx.now);
     }
 
-    /// Each server is asked for its share of the connections, or for all when there are fewer of them than servers.
+    /// Asks every server that is there for its share of the connections.
+    fn propose_all(&mut self, now: Mono) {
+        let there: Vec<usize> = (0..self.servers.len()).filter(|&at| self.servers[at].step != Step::Over).collect();
+        self.shares = there.len().max(1) as u32;
+        let phase = Box::new(self.proposal());
+        for at in there {
+            self.say(at, &Message::Propose { run: self.plan.run, phase: phase.clone() });
+            self.enter(at, Step::Proposing, now);
+        }
+    }
+
+    /// What each server is asked for: its share of the connections, or all when there are fewer of them than servers.
     fn proposal(&self) -> Phase {
-        let shares = self.plan.peers.len().max(1) as u32;
         let mut phase = self.plan.phase.clone();
-        if phase.connections >= shares {
-            phase.connections = phase.connections.div_ceil(shares);
+        if phase.connections >= self.shares {
+            phase.connections = phase.connections.div_ceil(self.shares);
         }
         phase
     }

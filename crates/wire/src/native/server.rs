@@ -411,6 +411,18 @@ impl Server {
             visitor.held =
                 Some(Held { group: Group(index as u32), number, token, phase, start: now, others });
         }
+        self.raise_others();
+    }
+
+    /// Notes in every session how many of other runs are beside it now, however short they turn out to be.
+    fn raise_others(&mut self) {
+        let runs: Vec<Uuid> = self.visitors.values().filter(|v| v.held.is_some()).map(|v| v.run).collect();
+        for visitor in self.visitors.values_mut() {
+            if let Some(held) = &mut visitor.held {
+                let others = runs.iter().filter(|&&run| run != visitor.run).count() as u32;
+                held.others = held.others.max(others);
+            }
+        }
     }
 
     /// Brings a proposal within the limits, and says how.
@@ -546,11 +558,13 @@ impl Server {
                 self.refuse(cx, queued, "the server is stopping");
             }
         }
-        while let Some(&link) = self.queue.front()
-            && self.must_wait(link).is_none()
-        {
-            self.queue.pop_front();
+        while let Some(&link) = self.queue.front() {
+            let before = self.queue.len();
+            // Takes it out of the queue, unless it has to go on waiting.
             self.consider(cx, link);
+            if self.queue.len() >= before {
+                return;
+            }
         }
     }
 
@@ -562,9 +576,6 @@ impl Server {
         let Some(link) = self.groups.get(group.0 as usize).copied().flatten() else { return };
         let Some(run) = self.visitors.get(&link).map(|v| v.run) else { return };
         let others = self.others(run).count() as u32;
-        if let Some(held) = self.visitors.get_mut(&link).and_then(|v| v.held.as_mut()) {
-            held.others = held.others.max(others);
-        }
         self.say(link, &Message::Interval { index, traffic, open: tally.open, others });
     }
 
