@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// A measuring instrument for networks: goodput with every byte verified, connection reliability, connection rates.
 #[derive(Debug, Parser)]
-#[command(version, about, propagate_version = true, max_term_width = 110, arg_required_else_help = true)]
+#[command(version, propagate_version = true, max_term_width = 110, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -39,7 +39,7 @@ pub(crate) struct TargetArgs {
     #[arg(required = true, value_name = "HOST")]
     pub(crate) targets: Vec<String>,
     /// Server port.
-    #[arg(short, long, default_value_t = wire::native::PORT)]
+    #[arg(short, long, default_value_t = wire::native::PORT, value_parser = values::count16::<65535>)]
     pub(crate) port: u16,
     /// IPv4 only.
     #[arg(short = '4', long, conflicts_with = "ipv6")]
@@ -82,10 +82,10 @@ pub(crate) struct CoreArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) bind_dev: Option<String>,
     /// Cores for the worker threads, worker i on the i-th; without it the scheduler places them.
-    #[arg(long, value_name = "CORES", value_delimiter = ',')]
+    #[arg(long, value_name = "CORES", value_delimiter = ',', value_parser = values::core)]
     pub(crate) affinity: Vec<usize>,
     /// Worker threads [default: one per core, but not more than connections].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = values::count16::<1024>)]
     pub(crate) workers: Option<u16>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct SocketArgs {
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = ["on", "off"])]
     pub(crate) nodelay: String,
     /// Largest segment (TCP_MAXSEG) in bytes.
-    #[arg(short = 'M', long, value_name = "BYTES")]
+    #[arg(short = 'M', long, value_name = "BYTES", value_parser = values::count32::<65535>)]
     pub(crate) mss: Option<u32>,
     /// Congestion control; the system's default otherwise.
     #[arg(short = 'C', long, value_name = "NAME")]
@@ -116,7 +116,7 @@ pub(crate) struct SocketArgs {
     #[arg(long, value_parser = values::dscp)]
     pub(crate) dscp: Option<u8>,
     /// Time to live, or hop limit.
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    #[arg(long, value_parser = values::ttl)]
     pub(crate) ttl: Option<u8>,
     /// IPv6 flow label of the client's packets.
     #[arg(long, value_name = "LABEL", value_parser = values::label)]
@@ -131,25 +131,25 @@ pub(crate) struct SocketArgs {
 #[command(next_help_heading = "Run")]
 pub(crate) struct RunArgs {
     /// Concurrent connections.
-    #[arg(short = 'P', long, default_value_t = 8, value_name = "N")]
+    #[arg(short = 'P', long, default_value_t = 8, value_name = "N", value_parser = values::count32::<1_000_000>)]
     pub(crate) connections: u32,
     /// Length of the run [default: 10s; 3s per point of a sweep; none with --iterations or --bytes].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) time: Option<u64>,
     /// Lives of each connection: the run ends after connections × iterations.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
     pub(crate) iterations: Option<u64>,
     /// Start of the run that does not count, rounded up to whole intervals.
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
     pub(crate) omit: u64,
     /// Length of an interval.
-    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
+    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     pub(crate) interval: u64,
     /// How connections end: in order, by abort, or by a coin flip.
     #[arg(long, value_enum, default_value_t = ShutdownArg::Graceful)]
     pub(crate) shutdown: ShutdownArg,
     /// Connections that may be connecting at once.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = values::count32::<1_000_000>)]
     pub(crate) throttle: u32,
     /// How long a connect may take.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
@@ -190,6 +190,7 @@ pub(crate) struct OutputArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct TcpArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
@@ -239,7 +240,7 @@ pub(crate) struct DataArgs {
     #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate)]
     pub(crate) rate: Option<u64>,
     /// Sends in a burst.
-    #[arg(long, value_name = "N", requires = "burst_delay", conflicts_with = "rate")]
+    #[arg(long, value_name = "N", requires = "burst_delay", conflicts_with = "rate", value_parser = values::count32::<1_000_000>)]
     pub(crate) burst: Option<u32>,
     /// Pause after a burst.
     #[arg(long, value_name = "TIME", requires = "burst", value_parser = values::duration)]
@@ -262,7 +263,7 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) sweep: Vec<String>,
     /// Repetitions of every point, round robin.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count32::<1000>)]
     pub(crate) repeat: u32,
     /// One CSV row per point.
     #[arg(long, value_name = "FILE", requires = "sweep")]
@@ -270,6 +271,7 @@ pub(crate) struct SweepArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct ConnectArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
@@ -290,12 +292,13 @@ pub(crate) struct ConnectArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct ServeArgs {
     /// Address to listen on, TCP and UDP: ADDR, ADDR:PORT or [V6]:PORT; repeatable [default: [::], both families].
     #[arg(short = 'B', long, visible_alias = "bind", value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
-    /// Port.
-    #[arg(short, long, default_value_t = wire::native::PORT)]
+    /// Port; 0 lets the system choose one.
+    #[arg(short, long, default_value_t = wire::native::PORT, value_parser = values::port)]
     pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
@@ -306,28 +309,28 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "CIDR", help_heading = "Security")]
     pub(crate) deny: Vec<ipnet::IpNet>,
     /// Sessions at once.
-    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits")]
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
     pub(crate) max_sessions: u32,
     /// Sessions at once from one address.
-    #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Limits")]
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
     pub(crate) max_per_address: u32,
     /// Data connections in one session.
-    #[arg(long, value_name = "N", default_value_t = 100_000, help_heading = "Limits")]
+    #[arg(long, value_name = "N", default_value_t = 100_000, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
     pub(crate) max_connections: u32,
     /// Longest run.
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Limits")]
     pub(crate) max_time: Option<u64>,
     /// Most bits per second of one session and direction.
-    #[arg(long, value_name = "RATE", value_parser = values::rate, help_heading = "Limits")]
+    #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Limits")]
     pub(crate) max_rate: Option<u64>,
     /// One session at a time; others wait.
     #[arg(long, help_heading = "Limits")]
     pub(crate) exclusive: bool,
     /// End after so many data connections.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>, help_heading = "Limits")]
     pub(crate) exit_after: Option<u64>,
     /// Length of an interval of the status line.
-    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
+    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     pub(crate) interval: u64,
     #[command(flatten)]
     pub(crate) cores: CoreArgs,
@@ -344,9 +347,10 @@ pub(crate) struct StopArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct DemoArgs {
     /// Length of each of the three parts.
-    #[arg(short = 't', long, value_name = "TIME", default_value = "3s", value_parser = values::duration)]
+    #[arg(short = 't', long, value_name = "TIME", default_value = "3s", value_parser = values::part)]
     pub(crate) time: u64,
     #[command(flatten)]
     pub(crate) output: OutputArgs,

@@ -4,25 +4,37 @@ use crate::args::{ConnectArgs, ReportArgs, TcpArgs};
 use crate::outputs::Outputs;
 use crate::{Exit, Trouble, plan};
 use engine::{ClientConfig, Interrupt};
-use model::{Event, Method, Phase, Status, Step};
+use model::{Event, Method, Outcome, Phase, Status, Step};
 use std::io::Read;
 
 /// Goodput, integrity and reliability.
 pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, Trouble> {
     let method =
         Method::new(&plan::tcp(args), &plan::axes(args)?, args.sweep.repeat).map_err(Trouble::usage)?;
-    let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref())?;
     // A transfer is long enough for its record to cost nothing.
     let config = plan::client(&args.target, &args.local, true)?;
+    check(&config, &method)?;
+    let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref())?;
     run("tcp", command, &config, method, outputs)
 }
 
 /// Connection establishment.
 pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, Trouble> {
     let method = Method::new(&plan::connect(args), &[], 1).map_err(Trouble::usage)?;
+    let mut config = plan::client(&args.target, &args.local, false)?;
+    check(&config, &method)?;
     let outputs = Outputs::open(&args.output, None)?;
-    let config = plan::client(&args.target, &args.local, outputs.wants_records())?;
+    config.records = outputs.wants_records();
     run("connect", command, &config, method, outputs)
+}
+
+/// Whether all phases can be run from here, before anything is opened or printed.
+fn check(config: &ClientConfig, method: &Method) -> Result<(), Trouble> {
+    let mut method = method.clone();
+    while let Step::Run { phase, .. } = method.next(&Outcome::default()) {
+        engine::check(config, &phase)?;
+    }
+    Ok(())
 }
 
 fn run(

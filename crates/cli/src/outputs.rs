@@ -53,12 +53,20 @@ fn opened<T>(
 impl Outputs {
     /// Opens everything that `args` ask for.
     pub(crate) fn open(args: &OutputArgs, sweep_csv: Option<&PathBuf>) -> Result<Self, Trouble> {
-        let to_stdout = |path: &Option<PathBuf>| path.as_ref().is_some_and(|p| p.as_os_str() == "-");
-        let machine = args.json
-            || args.jsonl
-            || to_stdout(&args.status_csv)
-            || to_stdout(&args.connection_csv)
-            || to_stdout(&args.save);
+        let on_stdout = |path: Option<&PathBuf>| path.is_some_and(|p| p.as_os_str() == "-");
+        let users = [
+            args.json,
+            args.jsonl,
+            on_stdout(args.status_csv.as_ref()),
+            on_stdout(args.connection_csv.as_ref()),
+            on_stdout(args.save.as_ref()),
+            on_stdout(sweep_csv),
+        ];
+        let users = users.iter().filter(|&&used| used).count();
+        if users > 1 {
+            return Err(Trouble::usage("only one of the machine formats can go to stdout: give the others files"));
+        }
+        let machine = users > 0;
         let color = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
         let mut journals = Vec::new();
         if let Some(path) = &args.save {

@@ -35,6 +35,66 @@ pub(crate) fn pause(text: &str) -> Result<u64, String> {
     parse_duration(text).map_err(|e| e.to_string())
 }
 
+/// The length of an interval, in ns.
+pub(crate) fn interval(text: &str) -> Result<u64, String> {
+    duration(text).and_then(|ns| match ns {
+        10_000_000..=3_600_000_000_000 => Ok(ns),
+        _ => Err("an interval is 10ms to 1h long".to_owned()),
+    })
+}
+
+/// A whole number from 1 to `MOST`.
+pub(crate) fn count<const MOST: u64>(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|n| (1..=MOST).contains(n));
+    number.ok_or_else(|| match MOST {
+        u64::MAX => format!("'{text}' is not a whole number above 0"),
+        _ => format!("'{text}' is not a whole number from 1 to {MOST}"),
+    })
+}
+
+/// The same, for settings of 32 bits.
+pub(crate) fn count32<const MOST: u64>(text: &str) -> Result<u32, String> {
+    let number = count::<MOST>(text)?;
+    u32::try_from(number).map_err(|_| format!("'{text}' is too large"))
+}
+
+/// The same, for settings of 16 bits; a port, for one.
+pub(crate) fn count16<const MOST: u64>(text: &str) -> Result<u16, String> {
+    let number = count::<MOST>(text)?;
+    u16::try_from(number).map_err(|_| format!("'{text}' is too large"))
+}
+
+/// A port; 0 lets the kernel choose one.
+pub(crate) fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| format!("'{text}' is not a port (0 to 65535)"))
+}
+
+/// A core's number.
+pub(crate) fn core(text: &str) -> Result<usize, String> {
+    text.trim().parse().map_err(|_| format!("'{text}' is not a core's number"))
+}
+
+/// Time to live.
+pub(crate) fn ttl(text: &str) -> Result<u8, String> {
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("'{text}' is not a time to live from 1 to 255"))
+}
+
+/// A rate above 0, in bits per second.
+pub(crate) fn limit(text: &str) -> Result<u64, String> {
+    match rate(text)? {
+        0..8 => Err("the rate must be at least 8 bit/s".to_owned()),
+        bits => Ok(bits),
+    }
+}
+
+/// The length of a part of the demo, in ns.
+pub(crate) fn part(text: &str) -> Result<u64, String> {
+    match duration(text)? {
+        ns @ 100_000_000.. => Ok(ns),
+        _ => Err("a part is at least 100ms long".to_owned()),
+    }
+}
+
 /// Bytes.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|e| e.to_string())
@@ -124,6 +184,18 @@ mod tests {
         assert!(dscp("64").is_err() && dscp("high").is_err());
         assert_eq!(label("0xfffff"), Ok(0xfffff));
         assert!(label("0x100000").is_err());
+    }
+
+    #[test]
+    fn counts_say_what_they_accept() {
+        assert_eq!(count32::<1_000_000>("8"), Ok(8));
+        for bad in ["0", "-1", "x", "1000001", "1.5", ""] {
+            let why = count32::<1_000_000>(bad).unwrap_err();
+            assert_eq!(why, format!("'{bad}' is not a whole number from 1 to 1000000"));
+        }
+        assert_eq!(count::<{ u64::MAX }>("0").unwrap_err(), "'0' is not a whole number above 0");
+        assert!(interval("1ms").is_err() && interval("2h").is_err() && interval("1s").is_ok());
+        assert!(part("5ms").is_err() && limit("0").is_err() && ttl("0").is_err() && port("65536").is_err());
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub fn resolve_targets(targets: &[String], port: u16, v4: bool, v6: bool) -> Res
     };
     let mut peers: Vec<Peer> = Vec::new();
     for target in targets {
-        let (host, port) = split_port(target, port);
+        let (host, port) = split_port(target, port).map_err(EngineError::Setting)?;
         for address in resolve(host, port, family).map_err(EngineError::Resolve)? {
             if !peers.iter().any(|p| p.address == address) {
                 peers.push(Peer { name: target.clone(), address });
@@ -68,11 +68,12 @@ pub fn resolve_targets(targets: &[String], port: u16, v4: bool, v6: bool) -> Res
 }
 
 /// `host:port` and `[v6]:port` apart; a bare IPv6 address has no port.
-fn split_port(target: &str, default: u16) -> (&str, u16) {
+fn split_port(target: &str, default: u16) -> Result<(&str, u16), String> {
     let split = target.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
-    match split.and_then(|(host, port)| Some((host, port.parse().ok()?))) {
-        Some((host, port)) => (host, port),
-        None => (target, default),
+    let Some((host, port)) = split else { return Ok((target, default)) };
+    match port.parse() {
+        Ok(port @ 1..) => Ok((host, port)),
+        _ => Err(format!("'{port}' in '{target}' is not a port (1 to 65535)")),
     }
 }
 
@@ -116,6 +117,30 @@ fn local_for(to: SocketAddr) -> Option<SocketAddr> {
     socket.local_addr().ok()
 }
 
+/// Whether `phase` can be run from here at all: its values, cores, socket options, open files.
+///
+/// # Errors
+/// The first that cannot be, in one sentence.
+pub fn check(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
+    phase.check().map_err(EngineError::Setting)?;
+    config.placement.check().map_err(EngineError::Setting)?;
+    check_sources(config)?;
+    check_sockets(config, phase)?;
+    check_descriptors(phase.connections)
+}
+
+/// Every target needs a local address of its family, if any are given.
+fn check_sources(config: &ClientConfig) -> Result<(), EngineError> {
+    let fits = |peer: &Peer| config.sources.iter().any(|s| s.is_ipv4() == peer.address.is_ipv4());
+    match config.peers.iter().find(|peer| !config.sources.is_empty() && !fits(peer)) {
+        Some(peer) => Err(EngineError::Setting(format!(
+            "no local address given with -B is of the family of {}: give one, or choose the family with -4 or -6",
+            peer.address
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Runs one phase against all peers; everything that happens goes to `sink`.
 ///
 /// # Errors
@@ -126,10 +151,7 @@ pub fn run(
     interrupt: &Interrupt,
     sink: &mut dyn FnMut(Event),
 ) -> Result<(), EngineError> {
-    phase.check().map_err(EngineError::Setting)?;
-    config.placement.check().map_err(EngineError::Setting)?;
-    check_sockets(config, phase)?;
-    check_descriptors(phase.connections)?;
+    check(config, phase)?;
     converse(config, phase, false, interrupt, sink)
 }
 
@@ -240,9 +262,26 @@ fn check_sockets(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError
         return Err(EngineError::Setting("no target was given".to_owned()));
     };
     let settings = machine::settings(&phase.sockets, config.device.as_deref());
-    settings.check(peer.address).map_err(|refusal| {
-        EngineError::Setting(format!("the system refuses the socket option {}: {refusal}", refusal.option))
-    })
+    settings.check(peer.address).map_err(|refusal| EngineError::Setting(refused(&settings, peer.address, &refusal)))
+}
+
+/// Why an option is refused, and what would be accepted.
+fn refused(settings: &io::Settings, to: SocketAddr, refusal: &io::tcp::Refusal) -> String {
+    let error = std::io::Error::from_raw_os_error(refusal.errno);
+    match refusal.option {
+        "congestion" => {
+            let known = io::host::congestion_controls();
+            let name = settings.congestion.as_deref().unwrap_or_default();
+            format!("the system does not offer the congestion control '{name}' ({error}); it offers {}", known.join(", "))
+        }
+        "mss" => format!("the system refuses this largest segment ({error}); Linux takes 88 to 32767 bytes"),
+        "flow_label" if to.is_ipv4() => format!("{to} is an IPv4 address, and only IPv6 has flow labels"),
+        "device" => {
+            let name = settings.device.as_deref().unwrap_or_default();
+            format!("sockets cannot be bound to the interface '{name}': {error}")
+        }
+        option => format!("the system refuses the socket option {option}: {error}"),
+    }
 }
 
 /// Shortest receive buffer of a worker, bytes: framing is read into it, too.
@@ -270,11 +309,13 @@ mod tests {
 
     #[test]
     fn targets_may_carry_a_port() {
-        assert_eq!(split_port("host", 7411), ("host", 7411));
-        assert_eq!(split_port("host:80", 7411), ("host", 80));
-        assert_eq!(split_port("[::1]:80", 7411), ("[::1]", 80));
-        assert_eq!(split_port("::1", 7411), ("::1", 7411));
-        assert_eq!(split_port("fe80::1%eth0", 7411), ("fe80::1%eth0", 7411));
-        assert_eq!(split_port("host:x", 7411), ("host:x", 7411));
+        assert_eq!(split_port("host", 7411), Ok(("host", 7411)));
+        assert_eq!(split_port("host:80", 7411), Ok(("host", 80)));
+        assert_eq!(split_port("[::1]:80", 7411), Ok(("[::1]", 80)));
+        assert_eq!(split_port("::1", 7411), Ok(("::1", 7411)));
+        assert_eq!(split_port("fe80::1%eth0", 7411), Ok(("fe80::1%eth0", 7411)));
+        for bad in ["host:x", "host:0", "host:99999", "[::1]:0"] {
+            assert!(split_port(bad, 7411).is_err(), "{bad}");
+        }
     }
 }

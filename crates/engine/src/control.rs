@@ -269,8 +269,8 @@ impl<'a> Control<'a> {
 
     fn hear(&mut self, report: Report) {
         match report {
-            Report::Tally { group, index, from, to, tally } => {
-                let complete = self.books.get_mut(&group).and_then(|b| b.tally(index, from, to, &tally));
+            Report::Tally { group, index, to, last, tally } => {
+                let complete = self.books.get_mut(&group).and_then(|b| b.tally(index, to, last, &tally));
                 if let Some(done) = complete.filter(|done| done.to > done.from) {
                     let (index, from, to) = (done.index, done.from, done.to);
                     self.feed(Input::Tally { group, index, from, to, tally: &done.tally });

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 /// One interval as the workers' tallies come in.
 struct Pending {
     workers: usize,
-    /// The longest of the workers' stretches, ns. A worker that was held up reports the intervals it missed as empty
-    /// stretches, which must not become long ones because workers are held up at different instants.
-    ns: u64,
-    to: Mono,
+    /// The workers' ends of it, summed, ns: they swap their tallies some microseconds apart.
+    ends: u128,
+    /// The latest of them, where the group ended with its payload.
+    latest: Option<Mono>,
     tally: Tally,
 }
 
@@ -27,6 +27,8 @@ pub(crate) struct Book {
     workers: usize,
     start: Mono,
     omit: u64,
+    /// End of the last complete interval.
+    end: Mono,
     pending: BTreeMap<u32, Pending>,
     total: Tally,
     traffic: Traffic,
@@ -43,6 +45,7 @@ impl Book {
             workers,
             start,
             omit,
+            end: start,
             pending: BTreeMap::new(),
             total: Tally::default(),
             traffic: Traffic::default(),
@@ -55,25 +58,29 @@ impl Book {
     }
 
     /// A worker's tally of interval `index`; the interval, when it was the last one missing.
-    pub(crate) fn tally(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) -> Option<Complete> {
-        let fresh = || Pending { workers: 0, ns: 0, to, tally: Tally::default() };
+    ///
+    /// It ends at the mean of the workers' ends (the last one at the latest) and begins where the one before it ended, so
+    /// that intervals neither overlap nor leave gaps.
+    pub(crate) fn tally(&mut self, index: u32, to: Mono, last: bool, tally: &Tally) -> Option<Complete> {
+        let fresh = || Pending { workers: 0, ends: 0, latest: None, tally: Tally::default() };
         let pending = self.pending.entry(index).or_insert_with(fresh);
         pending.workers += 1;
-        pending.ns = pending.ns.max(to.since(from));
-        pending.to = pending.to.max(to);
+        pending.ends += u128::from(to.0);
+        if last {
+            pending.latest = pending.latest.max(Some(to));
+        }
         pending.tally.merge(tally);
         if pending.workers < self.workers {
             return None;
         }
-        let Pending { ns, to, tally, .. } = self.pending.remove(&index)?;
-        let from = Mono(to.0.saturating_sub(ns));
+        let Pending { ends, latest, tally, .. } = self.pending.remove(&index)?;
+        let to = latest.unwrap_or(Mono((ends / self.workers as u128) as u64));
+        let from = self.end;
+        self.end = to.max(from);
         self.peak = self.peak.max(tally.open);
         if from.since(self.start) >= self.omit {
-            self.traffic.after(&Traffic {
-                tx_bytes: tally.tx_bytes,
-                rx_bytes: tally.rx_bytes,
-                ns: to.since(from),
-            });
+            let traffic = Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) };
+            self.traffic.after(&traffic);
         }
         self.total.merge(&tally);
         Some(Complete { index, from, to, tally })

@@ -15,7 +15,7 @@ mod place;
 mod server;
 mod worker;
 
-pub use client::{ClientConfig, resolve_targets, run, run_id, stop_servers};
+pub use client::{ClientConfig, check, resolve_targets, run, run_id, stop_servers};
 pub use interrupt::Interrupt;
 pub use machine::snapshot;
 pub use place::Placement;

@@ -39,8 +39,9 @@ pub(crate) enum Report {
     Tally {
         group: Group,
         index: u32,
-        from: Mono,
         to: Mono,
+        /// The group has ended here: `to` is when its last payload moved, not when the clock said so.
+        last: bool,
         tally: Box<Tally>,
     },
     Ended(Vec<ConnectionRecord>),

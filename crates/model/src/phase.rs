@@ -318,6 +318,10 @@ impl Phase {
             self.connect_rate.is_none_or(|r| r > 0.0 && r <= 1e7),
             "the connection rate must be above 0 and at most 10000000 per second",
         )?;
+        must(
+            self.omit_ns == 0 || self.duration_ns.is_some(),
+            "omitting the start needs a length of the run: without one, all of it might be omitted",
+        )?;
         must(self.throttle > 0, "the connect throttle must be at least 1")?;
         must(
             self.duration_ns.is_none_or(|d| d > self.omit_ns),

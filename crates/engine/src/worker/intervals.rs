@@ -17,7 +17,7 @@ impl Worker {
         {
             let Some(watch) = self.watches.get_mut(&group) else { return };
             let last = watch.end.is_some_and(|end| watch.boundary() >= end);
-            self.tally_up(group, now);
+            self.tally_up(group, now, false);
             if let Some(watch) = self.watches.get_mut(&group)
                 && last
             {
@@ -39,19 +39,19 @@ impl Worker {
         watch.state.closed = true;
         let from = watch.state.from;
         let to = if watch.state.open == 0 { self.rec.tally(group).last.max(from) } else { now };
-        self.tally_up(group, to);
+        self.tally_up(group, to, true);
     }
 
-    pub(super) fn tally_up(&mut self, group: Group, to: Mono) {
+    fn tally_up(&mut self, group: Group, to: Mono, last: bool) {
         self.sample(group);
         let Some(watch) = self.watches.get_mut(&group) else { return };
-        let (index, from) = (watch.state.index, watch.state.from);
+        let index = watch.state.index;
         watch.state.index += 1;
         watch.state.from = to;
         let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
         let mut tally = Box::new(self.rec.take_tally(group));
         tally.open = open;
-        self.report(Report::Tally { group, index, from, to, tally });
+        self.report(Report::Tally { group, index, to, last, tally });
     }
 
     /// Reads TCP_INFO of some open links of a group, other ones each time.

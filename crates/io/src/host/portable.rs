@@ -44,3 +44,9 @@ pub(super) fn machine() -> Option<Machine> {
 pub(super) fn counters() -> BTreeMap<String, Counter> {
     BTreeMap::new()
 }
+
+/// The congestion controls that can be chosen: not known here.
+#[must_use]
+pub fn congestion_controls() -> Vec<String> {
+    Vec::new()
+}

@@ -48,6 +48,13 @@ const SYSCTLS: &[&str] = &[
     "net.core.netdev_max_backlog",
 ];
 
+/// The congestion controls that can be chosen now, by the kernel's names.
+#[must_use]
+pub fn congestion_controls() -> Vec<String> {
+    let known = sysctl("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
+    known.split_whitespace().map(str::to_owned).collect()
+}
+
 /// Describes this host, and the interface that owns `local`, as seen in the calling thread's network namespace.
 ///
 /// A run between two addresses of the same host goes through its loopback, whichever interface owns them.
