@@ -131,13 +131,13 @@ pub(crate) struct SocketArgs {
 #[command(next_help_heading = "Run")]
 pub(crate) struct RunArgs {
     /// Concurrent connections.
-    #[arg(short = 'P', long, default_value_t = 8, value_name = "N", value_parser = values::count32::<1_000_000>)]
+    #[arg(short = 'P', long, default_value_t = 8, value_name = "N", value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
     pub(crate) connections: u32,
     /// Length of the run [default: 10s; 3s per point of a sweep; none with --iterations or --bytes].
-    #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration)]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
     pub(crate) time: Option<u64>,
     /// Lives of each connection: the run ends after connections × iterations.
-    #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
+    #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>, allow_negative_numbers = true)]
     pub(crate) iterations: Option<u64>,
     /// Start of the run that does not count, rounded up to whole intervals.
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
@@ -149,7 +149,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, default_value_t = ShutdownArg::Graceful)]
     pub(crate) shutdown: ShutdownArg,
     /// Connections that may be connecting at once.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = values::count32::<1_000_000>)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
     pub(crate) throttle: u32,
     /// How long a connect may take.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
@@ -190,7 +190,6 @@ pub(crate) struct OutputArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(allow_negative_numbers = true)]
 pub(crate) struct TcpArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
@@ -228,16 +227,16 @@ pub(crate) struct DataArgs {
     #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = values::bytes)]
     pub(crate) pull_bytes: u64,
     /// Payload of one connection, both directions together; then it is replaced.
-    #[arg(long, value_name = "BYTES", default_value = "1Gi", value_parser = values::bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "1Gi", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) transfer: u64,
     /// Payload of the whole run.
-    #[arg(short = 'n', long, value_name = "BYTES", value_parser = values::bytes)]
+    #[arg(short = 'n', long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) bytes: Option<u64>,
     /// Bytes per send and receive call, or a range [low,high] drawn from per call.
-    #[arg(short = 'l', long, value_name = "BYTES", default_value = "256Ki", value_parser = values::range)]
+    #[arg(short = 'l', long, value_name = "BYTES", default_value = "256Ki", value_parser = values::range, allow_negative_numbers = true)]
     pub(crate) buffer: Range,
     /// Limit per connection and direction, in bits per second.
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate)]
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate, allow_negative_numbers = true)]
     pub(crate) rate: Option<u64>,
     /// Sends in a burst.
     #[arg(long, value_name = "N", requires = "burst_delay", conflicts_with = "rate", value_parser = values::count32::<1_000_000>)]
@@ -271,15 +270,14 @@ pub(crate) struct SweepArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(allow_negative_numbers = true)]
 pub(crate) struct ConnectArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
     /// New connections per second; as fast as it goes otherwise.
-    #[arg(long, value_name = "N", value_parser = values::per_second)]
+    #[arg(long, value_name = "N", value_parser = values::per_second, allow_negative_numbers = true)]
     pub(crate) rate: Option<f64>,
     /// Bytes the client sends on each connection before it ends.
-    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = values::bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) transfer: u64,
     #[command(flatten)]
     pub(crate) run: RunArgs,
@@ -292,7 +290,6 @@ pub(crate) struct ConnectArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(allow_negative_numbers = true)]
 pub(crate) struct ServeArgs {
     /// Address to listen on, TCP and UDP: ADDR, ADDR:PORT or [V6]:PORT; repeatable [default: [::], both families].
     #[arg(short = 'B', long, visible_alias = "bind", value_name = "ADDR")]
@@ -347,7 +344,6 @@ pub(crate) struct StopArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(allow_negative_numbers = true)]
 pub(crate) struct DemoArgs {
     /// Length of each of the three parts.
     #[arg(short = 't', long, value_name = "TIME", default_value = "3s", value_parser = values::part)]

@@ -1,7 +1,7 @@
 //! The control thread: one session, its control links, and the books on its groups.
 
 use crate::EngineError;
-use crate::group::Book;
+use crate::group::{Book, Complete};
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::place::Placement;
@@ -270,10 +270,12 @@ impl<'a> Control<'a> {
     fn hear(&mut self, report: Report) {
         match report {
             Report::Tally { group, index, to, last, tally } => {
-                let complete = self.books.get_mut(&group).and_then(|b| b.tally(index, to, last, &tally));
-                if let Some(done) = complete.filter(|done| done.to > done.from) {
-                    let (index, from, to) = (done.index, done.from, done.to);
-                    self.feed(Input::Tally { group, index, from, to, tally: &done.tally });
+                let complete = self.books.get_mut(&group).map(|book| book.tally(index, to, last, &tally));
+                for done in complete.unwrap_or_default() {
+                    if done.to > done.from {
+                        let Complete { index, from, to, tally } = &done;
+                        self.feed(Input::Tally { group, index: *index, from: *from, to: *to, tally });
+                    }
                 }
             }
             Report::Ended(records) => {

@@ -9,8 +9,8 @@ struct Pending {
     workers: usize,
     /// The workers' ends of it, summed, ns: they swap their tallies some microseconds apart.
     ends: u128,
-    /// The latest of them, where the group ended with its payload.
-    latest: Option<Mono>,
+    /// The latest of them, which counts when the group ended in this interval.
+    latest: Mono,
     tally: Tally,
 }
 
@@ -30,6 +30,8 @@ pub(crate) struct Book {
     /// End of the last complete interval.
     end: Mono,
     pending: BTreeMap<u32, Pending>,
+    /// The last intervals of workers that have reported theirs.
+    finished: Vec<u32>,
     total: Tally,
     traffic: Traffic,
     peak: u64,
@@ -47,6 +49,7 @@ impl Book {
             omit,
             end: start,
             pending: BTreeMap::new(),
+            finished: Vec::new(),
             total: Tally::default(),
             traffic: Traffic::default(),
             peak: 0,
@@ -57,24 +60,38 @@ impl Book {
         }
     }
 
-    /// A worker's tally of interval `index`; the interval, when it was the last one missing.
+    /// A worker's tally of interval `index`, which ended at `to` and was its `last`; the intervals that are complete now.
     ///
-    /// It ends at the mean of the workers' ends (the last one at the latest) and begins where the one before it ended, so
-    /// that intervals neither overlap nor leave gaps.
-    pub(crate) fn tally(&mut self, index: u32, to: Mono, last: bool, tally: &Tally) -> Option<Complete> {
-        let fresh = || Pending { workers: 0, ends: 0, latest: None, tally: Tally::default() };
+    /// A worker that has reported its last interval is not waited for in later ones: an order to stop reaches the workers
+    /// at different instants, and a boundary may lie between them.
+    pub(crate) fn tally(&mut self, index: u32, to: Mono, last: bool, tally: &Tally) -> Vec<Complete> {
+        let fresh = || Pending { workers: 0, ends: 0, latest: to, tally: Tally::default() };
         let pending = self.pending.entry(index).or_insert_with(fresh);
         pending.workers += 1;
         pending.ends += u128::from(to.0);
-        if last {
-            pending.latest = pending.latest.max(Some(to));
-        }
+        pending.latest = pending.latest.max(to);
         pending.tally.merge(tally);
-        if pending.workers < self.workers {
-            return None;
+        if last {
+            self.finished.push(index);
         }
-        let Pending { ends, latest, tally, .. } = self.pending.remove(&index)?;
-        let to = latest.unwrap_or(Mono((ends / self.workers as u128) as u64));
+        let mut complete = Vec::new();
+        while let Some((&index, pending)) = self.pending.first_key_value() {
+            let gone = self.finished.iter().filter(|&&last| last < index).count();
+            if pending.workers + gone < self.workers {
+                break;
+            }
+            let Some(pending) = self.pending.remove(&index) else { break };
+            complete.push(self.complete(index, pending));
+        }
+        complete
+    }
+
+    /// An interval ends at the mean of the workers' ends (the last one at the latest) and begins where the one before it
+    /// ended, so that intervals neither overlap nor leave gaps.
+    fn complete(&mut self, index: u32, pending: Pending) -> Complete {
+        let Pending { workers, ends, latest, tally } = pending;
+        let ended = self.finished.iter().any(|&last| last <= index);
+        let to = if ended { latest } else { Mono((ends / workers.max(1) as u128) as u64) };
         let from = self.end;
         self.end = to.max(from);
         self.peak = self.peak.max(tally.open);
@@ -83,7 +100,7 @@ impl Book {
             self.traffic.after(&traffic);
         }
         self.total.merge(&tally);
-        Some(Complete { index, from, to, tally })
+        Complete { index, from, to, tally }
     }
 
     /// A worker's last counts, after its last interval; true when all workers have spoken.
@@ -140,6 +157,59 @@ impl Book {
             counters,
             others: 0,
             receive: String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(n: u64) -> Tally {
+        Tally { rx_bytes: n, ..Tally::default() }
+    }
+
+    fn book(workers: usize) -> Book {
+        Book::new(workers, Mono(1_000), 0)
+    }
+
+    #[test]
+    fn intervals_touch_and_end_at_the_mean() {
+        let mut book = book(2);
+        assert!(book.tally(0, Mono(2_000), false, &bytes(5)).is_empty());
+        let done = book.tally(0, Mono(2_010), false, &bytes(6));
+        assert_eq!((done[0].from, done[0].to, done[0].tally.rx_bytes), (Mono(1_000), Mono(2_005), 11));
+        book.tally(1, Mono(3_000), false, &bytes(1));
+        let done = book.tally(1, Mono(3_020), false, &bytes(1));
+        assert_eq!((done[0].from, done[0].to), (Mono(2_005), Mono(3_010)));
+        assert_eq!(book.totals().traffic, Traffic { tx_bytes: 0, rx_bytes: 13, ns: 2_010 });
+    }
+
+    #[test]
+    fn a_boundary_between_two_stops_is_no_hole() {
+        // One worker stops before the end of interval 0 and has moved nothing; the other stops just after it.
+        let mut book = book(2);
+        assert!(book.tally(0, Mono(1_000), true, &bytes(0)).is_empty());
+        let done = book.tally(0, Mono(2_000), false, &bytes(7));
+        assert_eq!((done.len(), done[0].to), (1, Mono(2_000)));
+        let done = book.tally(1, Mono(2_300), true, &bytes(3));
+        assert_eq!((done.len(), done[0].from, done[0].to), (1, Mono(2_000), Mono(2_300)));
+        assert_eq!(book.totals().traffic.rx_bytes, 10);
+        // The same in the other order.
+        let mut book = self::book(2);
+        assert!(book.tally(0, Mono(2_000), false, &bytes(7)).is_empty());
+        assert!(book.tally(1, Mono(2_300), true, &bytes(3)).is_empty());
+        let done = book.tally(0, Mono(1_500), true, &bytes(1));
+        assert_eq!(done.iter().map(|c| (c.index, c.to)).collect::<Vec<_>>(), [(0, Mono(2_000)), (1, Mono(2_300))]);
+    }
+
+    #[test]
+    fn missed_intervals_are_empty() {
+        let mut book = book(2);
+        for index in 0..3 {
+            book.tally(index, Mono(9_000), false, &bytes(0));
+            let done = book.tally(index, Mono(9_020), false, &bytes(0));
+            assert_eq!(done[0].to > done[0].from, index == 0);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::place::Placement;
 use io::{Clock, Listener, Reactor, Ready, Settings, Stream, Waker};
 use metrics::{Ending, Group, Mono, Recorder, Tally};
 use model::{ConnectionRecord, Effective};
-use seam::{Arena, Desk, Flow, News, Note, Path, Rng};
+use seam::{Arena, Cause, Desk, Flow, News, Note, Path, Rng, Violation};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
@@ -271,7 +271,12 @@ impl Worker {
     }
 
     fn kill(&mut self, group: Group) {
+        let stopped = self.watches.get(&group).is_some_and(|w| w.state.stopped);
         for key in self.keys_of(group) {
+            if !stopped {
+                self.close(key, Err(Cause::Violation(Violation::Vanished)), true);
+                continue;
+            }
             let tally = self.rec.tally(group);
             let text =
                 "cut off: the connection did not end in time, so the ends could not compare their counts";

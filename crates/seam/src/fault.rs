@@ -92,6 +92,8 @@ pub enum Violation {
         /// Payload bytes sent.
         sent: u64,
     },
+    /// The session that the connection belongs to is gone, because its other end is.
+    Vanished,
     /// Nothing moved for too long.
     Stalled(Duration),
     /// The peer spoke, but not our protocol; the text says what was seen.
@@ -103,7 +105,7 @@ impl Violation {
     #[must_use]
     pub fn ending(&self) -> Ending {
         match self {
-            Violation::Stalled(_) => Ending::NetworkError,
+            Violation::Stalled(_) | Violation::Vanished => Ending::NetworkError,
             Violation::Malformed(_) => Ending::ProtocolError,
             _ => Ending::DataError,
         }
@@ -122,6 +124,7 @@ impl Violation {
             Violation::Reported { .. } => "the peer received wrong data",
             Violation::BadFrame { .. } => "damaged framing",
             Violation::Unconfirmed { .. } => "closed without confirmation",
+            Violation::Vanished => "the far end vanished",
             Violation::Stalled(_) => "timed out: nothing moved",
             Violation::Malformed(what) => what,
         }
@@ -150,6 +153,7 @@ impl fmt::Display for Violation {
             Violation::Unconfirmed { sent } => {
                 write!(f, "the peer closed the connection without confirming the {sent} bytes sent")
             }
+            Violation::Vanished => f.write_str("aborted: the far end vanished"),
             Violation::Stalled(after) => write!(f, "timed out: nothing moved for {after:?}"),
             Violation::Malformed(what) => write!(f, "protocol error: {what}"),
         }

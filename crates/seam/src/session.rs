@@ -51,9 +51,10 @@ pub struct GroupPlan<S> {
 pub enum Order {
     /// Open no more links and end those that are open in good order.
     Stop,
-    /// Abort all its links now.
+    /// Abort the links that have not ended since it was told to stop.
     Kill,
-    /// Forget the group; its links are aborted, and what it found comes up as `Input::Dropped`.
+    /// Forget the group; what it found comes up as `Input::Dropped`. Links that are open are aborted: after `Stop` as by
+    /// `Kill`, else as failed, because their session is gone.
     Drop,
 }
 

@@ -97,7 +97,10 @@ enum Step {
 impl Step {
     /// It may last; heartbeats tell whether the server is still there.
     fn is_long(self) -> bool {
-        matches!(self, Step::Queued | Step::Ready | Step::Running | Step::Collecting | Step::Stopping)
+        matches!(
+            self,
+            Step::Measured | Step::Queued | Step::Ready | Step::Running | Step::Collecting | Step::Stopping
+        )
     }
 }
 
@@ -273,7 +276,7 @@ impl Client {
                 self.reason.get_or_insert(text.clone());
                 self.notice(Level::Error, text);
                 if !others {
-                    self.drain(now.plus(SECOND));
+                    self.collect(now);
                 }
             }
             Stage::Collecting if was != Step::Over => {
@@ -295,8 +298,11 @@ impl Client {
     fn advance(&mut self, now: Mono) {
         let live = || self.servers.iter().filter(|s| s.step != Step::Over);
         match self.stage {
+            Stage::Agreeing if live().count() > 0 && live().all(|s| s.step == Step::Measured) => {
+                self.propose_all(now);
+            }
             Stage::Agreeing if live().count() > 0 && live().all(|s| s.step == Step::Ready) => {
-                self.start_all(now)
+                self.start_all(now);
             }
             Stage::Agreeing if live().count() > 0 && live().all(|s| s.step == Step::Running) => self.run(now),
             Stage::Collecting if live().all(|s| s.totals.is_some()) && self.near.is_some() => {
@@ -474,8 +480,14 @@ impl Client {
             self.lose(at, &why, cx.now);
             return;
         }
+        if self.servers[at].step == Step::Greeting
+            && guess(self.servers[at].frames.rest()) == Guess::Netcaliper
+        {
+            // Not a message: the rest of a preamble has to come first.
+            return;
+        }
         loop {
-            match self.servers[at].frames.next() {
+            match self.servers[at].frames.pop() {
                 Ok(Some(message)) => self.message(cx, at, message),
                 Ok(None) => return,
                 Err(error) => return self.lose(at, &error.to_string(), cx.now),
@@ -489,30 +501,33 @@ impl Client {
     fn message(&mut self, cx: &Cx<'_>, at: usize, message: Message) {
         match (self.servers[at].step, message) {
             (Step::Greeting, Message::Hello { version, nonce, key, .. }) => {
-                self.greeted(cx, at, version, &nonce, key)
+                self.greeted(cx, at, version, &nonce, key);
             }
             (Step::Proving, Message::Proof { proof }) => self.proved(cx, at, &proof),
             (Step::Pinging, Message::Pong { n }) if n == self.servers[at].ping.0 => self.ponged(cx, at),
             (Step::Proposing | Step::Queued, Message::Queued { ahead, reason }) => {
                 if self.servers[at].step == Step::Proposing {
                     let name = self.servers[at].peer.name.clone();
-                    self.notice(Level::Info, format!("{name}: waiting for {ahead} other session(s): {reason}"));
+                    self.notice(
+                        Level::Info,
+                        format!("{name}: waiting for {ahead} other session(s): {reason}"),
+                    );
                 }
                 self.enter(at, Step::Queued, cx.now);
             }
             (Step::Proposing | Step::Queued, accepted @ Message::Accepted { .. }) => {
-                self.accepted(cx, at, accepted)
+                self.accepted(cx, at, accepted);
             }
             (_, Message::Refused { reason }) => self.lose(at, &format!("refused: {reason}"), cx.now),
             (Step::Starting, Message::Started) => {
                 self.enter(at, Step::Running, cx.now);
                 self.advance(cx.now);
             }
-            (Step::Running | Step::Collecting, Message::Interval { index, traffic, .. }) => {
-                if (self.next..self.next.saturating_add(AHEAD)).contains(&index) {
-                    self.servers[at].reports.insert(index, traffic);
-                    self.release(false, cx.now);
-                }
+            (Step::Running | Step::Collecting, Message::Interval { index, traffic, .. })
+                if (self.next..self.next.saturating_add(AHEAD)).contains(&index) =>
+            {
+                self.servers[at].reports.insert(index, traffic);
+                self.release(false, cx.now);
             }
             (Step::Collecting, Message::Result { totals }) => {
                 // Nothing more is needed of it; it may hang up before we do.
@@ -608,7 +623,8 @@ impl Client {
 
     /// Asks every server that is there for its share of the connections.
     fn propose_all(&mut self, now: Mono) {
-        let there: Vec<usize> = (0..self.servers.len()).filter(|&at| self.servers[at].step != Step::Over).collect();
+        let there: Vec<usize> =
+            (0..self.servers.len()).filter(|&at| self.servers[at].step != Step::Over).collect();
         self.shares = there.len().max(1) as u32;
         let phase = Box::new(self.proposal());
         for at in there {

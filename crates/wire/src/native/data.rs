@@ -415,8 +415,7 @@ impl Data {
     fn no_mark(&self, bytes: &[u8; MARK]) -> Violation {
         let (got, want) = (self.rx.got, self.rx.want);
         let like = |mark: Mark| mark.encode(self.id).iter().zip(bytes).filter(|(a, b)| a != b).count() <= 2;
-        let expected =
-            [(Kind::End, want), (Kind::Verdict, self.tx.sent), (Kind::Done, 0), (Kind::Stop, 0)];
+        let expected = [(Kind::End, want), (Kind::Verdict, self.tx.sent), (Kind::Done, 0), (Kind::Stop, 0)];
         let complete = self.rx.ended || (got == want && (want > 0 || self.tx.confirmed));
         if complete && !expected.iter().any(|&(kind, value)| like(Mark::new(kind, value))) {
             return Violation::TooMany { want };
@@ -533,7 +532,8 @@ impl Flow for Data {
             let before = out.len();
             self.tx.source.offer(self.tx.sent, n as usize, out);
             // The end goes along with the last payload: one send call less per connection.
-            let last = (out.len() - before) as u64 == self.tx.span && self.tx.sent + self.tx.span == self.tx.want;
+            let last =
+                (out.len() - before) as u64 == self.tx.span && self.tx.sent + self.tx.span == self.tx.want;
             if last && out.room() >= MARK {
                 out.own(MARK).copy_from_slice(&Mark::new(Kind::End, self.tx.want).encode(self.id));
             }

@@ -39,7 +39,11 @@ mod tests {
         assert!(is_answer(&answer, id));
         assert!(!is_answer(&answer, Uuid::from_u128(8)));
         assert!(!is_answer(&hello(id), id), "a question is no answer");
-        assert_eq!(answer_hello(&answer), None, "an answer is not answered: two servers cannot be made to talk");
+        assert_eq!(
+            answer_hello(&answer),
+            None,
+            "an answer is not answered: two servers cannot be made to talk"
+        );
         assert_eq!(answer_hello(&hello(id)[..63]), None);
         assert_eq!(answer_hello(&[0; 64]), None);
     }

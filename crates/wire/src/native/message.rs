@@ -174,7 +174,7 @@ impl Frames {
     ///
     /// # Errors
     /// When the peer sends something else; the connection is then of no more use.
-    pub fn next(&mut self) -> Result<Option<Message>, MessageError> {
+    pub fn pop(&mut self) -> Result<Option<Message>, MessageError> {
         let Some((head, rest)) = self.rest().split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*head) as usize;
         if length > self.longest {
@@ -238,7 +238,7 @@ mod tests {
             let mut got = Vec::new();
             for chunk in bytes.chunks(size) {
                 frames.push(chunk);
-                while let Some(message) = frames.next().unwrap() {
+                while let Some(message) = frames.pop().unwrap() {
                     got.push(message);
                 }
             }
@@ -255,22 +255,22 @@ mod tests {
         let mut frames = Frames::new(1000);
         frames.push(&framed(br#"{"type":"ping","n":3,"colour":"blue"}"#));
         frames.push(&framed(br#"{"type":"teleport","to":{"x":1}}"#));
-        assert_eq!(frames.next(), Ok(Some(Message::Ping { n: 3 })));
-        assert_eq!(frames.next(), Ok(Some(Message::Unknown)));
-        assert_eq!(frames.next(), Ok(None));
+        assert_eq!(frames.pop(), Ok(Some(Message::Ping { n: 3 })));
+        assert_eq!(frames.pop(), Ok(Some(Message::Unknown)));
+        assert_eq!(frames.pop(), Ok(None));
     }
 
     #[test]
     fn abuse_is_bounded() {
         let mut frames = Frames::new(1000);
         frames.push(&1001u32.to_be_bytes());
-        assert_eq!(frames.next(), Err(MessageError::TooLong(1001)));
+        assert_eq!(frames.pop(), Err(MessageError::TooLong(1001)));
         let mut frames = Frames::new(MAX_MESSAGE);
         frames.push(&framed(&[b'['; 100_000]));
-        assert_eq!(frames.next(), Err(MessageError::TooDeep));
+        assert_eq!(frames.pop(), Err(MessageError::TooDeep));
         let mut frames = Frames::new(1000);
         frames.push(&framed(b"{\"type\":\"ping\"}"));
-        assert!(matches!(frames.next(), Err(MessageError::Malformed(_))));
+        assert!(matches!(frames.pop(), Err(MessageError::Malformed(_))));
         assert_eq!(depth(br#"{"a":"}}}[[[\"[","b":[1]}"#), 2);
     }
 }

@@ -273,7 +273,7 @@ impl Server {
             visitor.frames.push(bytes);
         }
         while let Some(visitor) = self.visitors.get_mut(&link) {
-            match visitor.frames.next() {
+            match visitor.frames.pop() {
                 Ok(Some(message)) => self.message(cx, link, message),
                 Ok(None) => return,
                 Err(error) => return self.refuse(cx, link, &error.to_string()),

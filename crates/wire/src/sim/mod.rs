@@ -2,6 +2,7 @@
 //! [`seam::turn()`] as on a worker.
 //!
 //! - [`Pair`]: two flows over one connection, stream or datagrams.
+//! - [`Network`]: machines with sessions and workers, as the engine runs them, and peers that only say what they are told.
 //! - [`Link`]: what the network does to one direction: delay, rate, loss, order, damage, cuts.
 //! - [`Quirks`]: what a real machine does that a tidy test would not: partial sends, reads of any size, sockets that are
 //!   full, threads that are late, a wall clock that steps.
@@ -30,16 +31,28 @@
 //! assert!(pair.ends[0].completed() && pair.ends[1].completed());
 //! assert_eq!(pair.ends[1].counts.rx_bytes, transfer);
 //! ```
-#![allow(clippy::panic, clippy::expect_used, reason = "a test harness: a broken rule of the seam ends the test")]
+#![allow(
+    clippy::panic,
+    clippy::expect_used,
+    reason = "a test harness: a broken rule of the seam ends the test"
+)]
 
+mod book;
 mod datagram;
+mod host;
 mod link;
+mod network;
 mod pair;
 mod pipe;
+mod raw;
 mod side;
 mod stream;
+mod worker;
 
 pub use datagram::Fate;
+pub use host::Host;
 pub use link::{At, Cut, Link};
+pub use network::Network;
 pub use pair::{End, Pair, START};
+pub use raw::{HungUp, Raw, Say};
 pub use side::{Quirks, Side};

@@ -27,10 +27,21 @@ pub(super) struct Conn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Nobody,
+    /// On its way from one thread of this machine to another.
+    Moving(usize),
     Worker(usize, usize),
     /// Of this machine; `None` while it is connecting.
     Control(usize, Option<Link>),
     Raw(usize),
+}
+
+impl Owner {
+    fn machine(self) -> Option<usize> {
+        match self {
+            Owner::Moving(m) | Owner::Worker(m, _) | Owner::Control(m, _) => Some(m),
+            Owner::Nobody | Owner::Raw(_) => None,
+        }
+    }
 }
 
 /// Something that is to happen.
@@ -48,7 +59,6 @@ pub(super) enum Job {
     Boundary(usize, usize, Group),
     Ask(usize, usize, Group),
     User(usize, User),
-    Say(usize),
 }
 
 /// What befalls a machine.
@@ -105,11 +115,25 @@ impl Network {
         self.machine(address, None, workers, session)
     }
 
-    fn machine(&mut self, ip: IpAddr, port: Option<u16>, workers: u16, session: Box<dyn Session<Run>>) -> Host {
+    fn machine(
+        &mut self,
+        ip: IpAddr,
+        port: Option<u16>,
+        workers: u16,
+        session: Box<dyn Session<Run>>,
+    ) -> Host {
         let quirks = Quirks::default();
         let workers = (0..workers).map(|_| Worker::new(self.rng.next(), quirks)).collect();
         let control = Control::new(session, self.rng.next(), quirks);
-        self.machines.push(Machine { ip, port, workers, control, alive: true, plugged: true, next_port: 40_000 });
+        self.machines.push(Machine {
+            ip,
+            port,
+            workers,
+            control,
+            alive: true,
+            plugged: true,
+            next_port: 40_000,
+        });
         let host = self.machines.len() - 1;
         self.act(host);
         Host(host)
@@ -181,7 +205,9 @@ impl Network {
 
     /// Runs until every machine that has joined is done, or nothing happens any more.
     pub fn run(&mut self) {
-        while self.machines.iter().any(|m| m.port.is_none() && m.alive && m.control.done.is_none()) && self.step() {}
+        while self.machines.iter().any(|m| m.port.is_none() && m.alive && m.control.done.is_none())
+            && self.step()
+        {}
     }
 
     /// Runs until `limit`.
@@ -218,7 +244,6 @@ impl Network {
             Job::Boundary(m, w, group) if self.runs(m) => self.boundary(m, w, group),
             Job::Ask(m, w, group) if self.runs(m) => self.ask(m, w, group),
             Job::User(m, what) => self.befall(m, what),
-            Job::Say(raw) => self.say(raw),
             _ => {}
         }
     }
@@ -253,17 +278,15 @@ impl Network {
     }
 
     fn conns_of(&self, m: usize) -> Vec<u64> {
-        let ip = self.machines[m].ip;
-        let here = |c: &Conn| c.paths.iter().any(|p| p.local.ip() == ip);
+        let here = |c: &Conn| c.owners.iter().any(|o| o.machine() == Some(m));
         self.conns.iter().filter(|(_, c)| here(c)).map(|(&id, _)| id).collect()
     }
 
     /// A process is no more: its kernel closes its sockets.
     pub(super) fn hang_up(&mut self, m: usize) {
-        let ip = self.machines[m].ip;
         for id in self.conns_of(m) {
             for end in 0..2 {
-                if self.conns.get(&id).is_some_and(|c| c.paths[end].local.ip() == ip) {
+                if self.conns.get(&id).is_some_and(|c| c.owners[end].machine() == Some(m)) {
                     self.close(id, end, false);
                 }
             }
@@ -303,7 +326,7 @@ impl Network {
         let (back, path) = (stream.round_trip().1, conn.paths[1]);
         let at = |m: &Machine| m.ip == path.local.ip() && m.port == Some(path.local.port());
         let host = self.machines.iter().position(at);
-        let opener = self.machines.iter().position(|m| m.ip == path.peer.ip());
+        let opener = conn.owners[0].machine();
         let lost = host.into_iter().chain(opener).any(|m| !self.machines[m].plugged);
         if lost {
             return;
@@ -335,7 +358,7 @@ impl Network {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let now = self.now;
         let at = match conn.owners[end] {
-            Owner::Nobody | Owner::Control(_, None) => None,
+            Owner::Nobody | Owner::Moving(_) | Owner::Control(_, None) => None,
             Owner::Worker(m, w) => self.machines[m].workers[w]
                 .socks
                 .get(&(id, end))
@@ -359,7 +382,7 @@ impl Network {
         }
         conn.armed[end] = None;
         match conn.owners[end] {
-            Owner::Nobody | Owner::Control(_, None) => {}
+            Owner::Nobody | Owner::Moving(_) | Owner::Control(_, None) => {}
             Owner::Worker(m, w) => self.worker_turn(m, w, id, end),
             Owner::Control(m, Some(link)) => self.control_turn(m, link, id, end),
             Owner::Raw(raw) => self.raw_turn(raw, id, end),
@@ -375,7 +398,7 @@ impl Network {
             conn.owners[0] = Owner::Nobody;
         }
         match owner {
-            Owner::Nobody => {}
+            Owner::Nobody | Owner::Moving(_) => {}
             Owner::Worker(m, w) => self.worker_connected(m, w, id, yes.then_some(path)),
             Owner::Control(m, _) => self.control_connected(m, id, yes.then_some(path)),
             Owner::Raw(raw) => self.raws[raw].connected(yes),

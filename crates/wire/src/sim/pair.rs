@@ -109,7 +109,15 @@ impl Pair {
             end(client, 1, Path { peer: there, local: here }),
             end(server, 2, Path { peer: here, local: there }),
         ];
-        Pair { ends, now: START, wire: None, links: [Link::new(), Link::new()], seed: 1, datagrams, up: false }
+        Pair {
+            ends,
+            now: START,
+            wire: None,
+            links: [Link::new(), Link::new()],
+            seed: 1,
+            datagrams,
+            up: false,
+        }
     }
 
     /// Where all chance comes from.
@@ -202,8 +210,8 @@ impl Pair {
         } else {
             Wire::Stream(Box::new(Stream::new(up, down, self.seed)))
         });
-        for end in 0..2 {
-            self.tell(end, News::Up(paths[end]));
+        for (end, path) in paths.into_iter().enumerate() {
+            self.tell(end, News::Up(path));
         }
     }
 

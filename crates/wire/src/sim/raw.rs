@@ -1,6 +1,6 @@
 //! Peers without a session: they say what they are told to and remember what they hear.
 
-use super::network::{Job, Network};
+use super::network::Network;
 use super::side::Wire;
 use super::stream::Taken;
 use metrics::Mono;
@@ -65,11 +65,6 @@ impl Raw {
 }
 
 impl Network {
-    pub(super) fn say(&mut self, raw: usize) {
-        let conn = self.raws[raw].conn;
-        self.poke(conn);
-    }
-
     /// Hears what there is, and says what is due.
     pub(super) fn raw_turn(&mut self, raw: usize, id: u64, end: usize) {
         let now = self.now;
@@ -106,10 +101,6 @@ impl Network {
             if wrote.fault.is_some() {
                 me.out.clear();
             }
-        }
-        if let Some((at, _)) = me.script.front() {
-            let at = *at;
-            self.push(at, 1, Job::Say(raw));
         }
     }
 }

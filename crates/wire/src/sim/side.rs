@@ -5,7 +5,8 @@ use super::link::chance;
 use super::stream::{Stream, Taken};
 use metrics::{Clock, Ending, Mono, Recorder, Stamp, StampKind};
 use seam::{
-    Arena, Batch, Burst, Can, Cause, Cx, Desk, End, Flow, Got, Net, News, Note, Read, Rng, Want, When, Wrote, turn,
+    Arena, Batch, Burst, Can, Cause, Cx, Desk, End, Flow, Got, Net, News, Note, Read, Rng, Want, When, Wrote,
+    turn,
 };
 use std::collections::VecDeque;
 
@@ -92,7 +93,7 @@ impl Wire {
         }
     }
 
-    fn writable(&self, end: usize, now: Mono) -> bool {
+    pub(super) fn writable(&self, end: usize, now: Mono) -> bool {
         match self {
             Wire::Stream(s) => s.writable(end, now),
             Wire::Lanes(_) => true,
@@ -122,6 +123,8 @@ pub(super) struct Socket {
     stamps: VecDeque<(Mono, u32)>,
     /// Steps without any effect in a row.
     idle: u32,
+    /// Bytes that have moved through it.
+    pub(super) moved: u64,
 }
 
 /// What came of a step.
@@ -207,7 +210,8 @@ impl Net for SimNet<'_> {
                 }
             }
             Wire::Lanes(lanes) => {
-                let Some(head) = lanes.recv(self.end, self.now, most, self.quirks.batches, self.buffer) else {
+                let Some(head) = lanes.recv(self.end, self.now, most, self.quirks.batches, self.buffer)
+                else {
                     return Got::Nothing;
                 };
                 let (n, now) = (self.buffer.len(), self.now);
@@ -322,6 +326,7 @@ impl Side {
         } else {
             now
         };
+        socket.moved += (done.sent + done.got) as u64;
         socket.idle = if shy || done.sent + done.got > 0 { 0 } else { socket.idle + 1 };
         self.over(wire, end, flow, socket, now).unwrap_or(Stepped::On)
     }
