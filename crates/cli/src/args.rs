@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::values;
+use crate::values::{self, SocketBuffer};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::Range;
 use std::net::{IpAddr, SocketAddr};
@@ -93,9 +93,10 @@ pub(crate) struct CoreArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sockets (both ends)")]
 pub(crate) struct SocketArgs {
-    /// Send buffer (SO_SNDBUF) in bytes.
-    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
-    pub(crate) sndbuf: Option<u64>,
+    /// Send buffer (SO_SNDBUF) in bytes, or `system` [default: 128Ki when the idle round trip is below 60 µs, which means
+    /// one host; else the system's].
+    #[arg(long, value_name = "BYTES", value_parser = values::socket_buffer)]
+    pub(crate) sndbuf: Option<SocketBuffer>,
     /// Receive buffer (SO_RCVBUF) in bytes.
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     pub(crate) rcvbuf: Option<u64>,

@@ -100,6 +100,20 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|e| e.to_string())
 }
 
+/// A socket buffer: bytes, or `system` (none).
+pub(crate) fn socket_buffer(text: &str) -> Result<SocketBuffer, String> {
+    match text {
+        "system" => Ok(SocketBuffer(None)),
+        _ => parse_bytes(text)
+            .map(|n| SocketBuffer(Some(n)))
+            .map_err(|_| format!("'{text}' is neither 'system' nor a size in bytes such as 64Ki or 4Mi")),
+    }
+}
+
+/// A socket buffer in bytes; `None` is the system's own choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SocketBuffer(pub(crate) Option<u64>);
+
 /// Bits per second.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
     metrics::parse_rate(text).map_err(|e| e.to_string())

@@ -50,6 +50,7 @@ const CHECKS: &[Check] = &[
     host::placement,
     figure::too_short,
     figure::slow_start,
+    figure::rate_missed,
     figure::unstable,
     figure::few_connections,
 ];

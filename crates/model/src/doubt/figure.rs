@@ -12,6 +12,8 @@ const MIN_TIME: u64 = 2 * SECOND;
 const MIN_VALUES: u64 = 20;
 /// A first interval this far below the rest holds the start of the connections.
 const SLOW_START: f64 = 0.10;
+/// Share by which a rate may fall short of what was asked for.
+const RATE_MISSED: f64 = 0.03;
 /// Relative standard deviation above which a mean says little.
 const UNSTEADY: f64 = 0.20;
 
@@ -149,6 +151,34 @@ pub(super) fn unstable(case: &Case<'_>) -> Option<Doubt> {
     let text = format!("The path or the hosts were not steady ({clauses}): the mean hides it.");
     let advice = "Look at the intervals, measure longer, and repeat at another time.";
     Some(Doubt::new("unstable", text, advice))
+}
+
+/// A rate that was asked for and not reached: the figure is then the hosts' or the path's, not the schedule's.
+pub(super) fn rate_missed(case: &Case<'_>) -> Option<Doubt> {
+    let point = case.point;
+    let short = |got: f64, want: f64| want > 0.0 && got < want * (1.0 - RATE_MISSED);
+    let text = match (point.phase.kind, point.phase.connect_rate, point.phase.rate) {
+        _ if case.serving() => return None,
+        (Kind::Connect, Some(want), _) => {
+            let got = point.connects_per_second().filter(|&got| short(got, want))?;
+            format!("Of {want:.0} connections per second that were asked for, {got:.0} were made.")
+        }
+        (Kind::Tcp, _, Some(each)) => {
+            // Connections that are done early, or have not begun, lower the sum without anything being wrong.
+            let steady = point.phase.iterations.is_none() && point.phase.total_bytes.is_none();
+            let want = each as f64 * f64::from(point.phase.connections);
+            let sent = [point.up, point.down].into_iter().flatten().map(|d| d.sent_bps);
+            let got = sent.filter(|&got| got > 0.0 && steady && short(got, want)).reduce(f64::min)?;
+            format!(
+                "Of {} that were asked for, {} were sent.",
+                metrics::format_bits_per_second(want),
+                metrics::format_bits_per_second(got)
+            )
+        }
+        _ => return None,
+    };
+    let text = format!("{text} Lost time beyond 100 ms is not made up for with a burst.");
+    Some(Doubt::new("rate-missed", text, "Ask for less, or find what held the sender up (CPU, window, errors)."))
 }
 
 pub(super) fn few_connections(case: &Case<'_>) -> Option<Doubt> {

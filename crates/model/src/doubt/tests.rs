@@ -334,6 +334,24 @@ fn few_connections() {
 }
 
 #[test]
+fn rate_missed() {
+    let (mut point, begin) = sound();
+    point.phase.rate = Some(1_000);
+    point.phase.connections = 8;
+    let with = |point: &mut Point, bps: f64| {
+        if let Some(up) = &mut point.up {
+            up.sent_bps = bps;
+        }
+        doubts_about(point, &begin).into_iter().find(|d| d.code == "rate-missed")
+    };
+    assert_eq!(with(&mut point, 7_900.0), None, "98.75 % of 8 x 1 kbit/s");
+    let doubt = with(&mut point, 4_000.0).unwrap();
+    assert!(doubt.text.starts_with("Of 8.00 kbit/s that were asked for, 4.00 kbit/s were sent."), "{}", doubt.text);
+    point.phase.iterations = Some(1);
+    assert_eq!(with(&mut point, 4_000.0), None, "connections that are done early lower the sum");
+}
+
+#[test]
 fn late_pacing() {
     let late = |p99| Some(DistSummary { p99, ..DistSummary::default() });
     let text =

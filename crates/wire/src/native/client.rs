@@ -13,7 +13,10 @@ use super::preamble::{Guess, Preamble, Purpose, guess};
 use crate::Run;
 use metrics::{Clock, Ending, Group, Mono, SECOND, Tally};
 use model::churn::Plan;
-use model::{Event, Interval, Kind, Level, Phase, Sample, SessionInfo, Status, Totals, Traffic};
+use model::{
+    Event, Interval, Kind, Level, Phase, SHORT_PATH_NS, SHORT_PATH_SNDBUF, Sample, SessionInfo, Status,
+    Totals, Traffic,
+};
 use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Order, Path, Session, Target};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -626,10 +629,28 @@ impl Client {
         let there: Vec<usize> =
             (0..self.servers.len()).filter(|&at| self.servers[at].step != Step::Over).collect();
         self.shares = there.len().max(1) as u32;
+        self.suit_path(&there);
         let phase = Box::new(self.proposal());
         for at in there {
             self.say(at, &Message::Propose { run: self.plan.run, phase: phase.clone() });
             self.enter(at, Step::Proposing, now);
+        }
+    }
+
+    /// Chooses the send buffer where every path is that of one host and the user has not chosen.
+    fn suit_path(&mut self, there: &[usize]) {
+        let longest = there.iter().map(|&at| self.servers[at].base_rtt).max().unwrap_or(0);
+        let sockets = &mut self.plan.phase.sockets;
+        let free = sockets.short_path_sndbuf && sockets.sndbuf.is_none() && self.plan.phase.kind == Kind::Tcp;
+        if free && longest < SHORT_PATH_NS {
+            sockets.sndbuf = Some(SHORT_PATH_SNDBUF);
+            let text = format!(
+                "the idle round trip is {} µs: send buffers of {} KiB keep the data in the caches (--sndbuf system \
+                 leaves them to the system)",
+                longest.div_ceil(1000),
+                SHORT_PATH_SNDBUF / 1024
+            );
+            self.notice(Level::Info, text);
         }
     }
 

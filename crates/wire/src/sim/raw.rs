@@ -12,6 +12,8 @@ use std::collections::VecDeque;
 pub enum Say {
     /// Sends bytes.
     Bytes(Vec<u8>),
+    /// Does not hang up when it is hung up on in order; to be said first.
+    Stay,
     /// Sends no more.
     Fin,
     /// Hangs up with a reset.
@@ -39,12 +41,13 @@ pub struct Raw {
     script: VecDeque<(Mono, Say)>,
     out: Vec<u8>,
     up: bool,
+    stays: bool,
 }
 
 impl Raw {
     pub(super) fn new(script: Vec<(u64, Say)>, now: Mono) -> Self {
         let script = script.into_iter().map(|(after, say)| (now.plus(after), say)).collect();
-        Raw { heard: Vec::new(), ended: None, conn: 0, script, out: Vec::new(), up: false }
+        Raw { heard: Vec::new(), ended: None, conn: 0, script, out: Vec::new(), up: false, stays: false }
     }
 
     pub(super) fn connected(&mut self, yes: bool) {
@@ -55,12 +58,13 @@ impl Raw {
     }
 
     pub(super) fn next(&self, wire: &Wire, end: usize, now: Mono) -> Option<Mono> {
-        if !self.up || self.ended.is_some() {
+        let deaf = self.ended.is_some();
+        if !self.up || (deaf && !self.stays) {
             return None;
         }
         let say = self.script.front().map(|s| s.0);
         let flush = (!self.out.is_empty() && wire.writable(end, now)).then_some(now);
-        wire.next(end, now).into_iter().chain(say).chain(flush).min()
+        wire.next(end, now).filter(|_| !deaf).into_iter().chain(say).chain(flush).min()
     }
 }
 
@@ -71,14 +75,14 @@ impl Network {
         let Some(Wire::Stream(stream)) = self.conns.get_mut(&id).map(|c| &mut c.wire) else { return };
         let me = &mut self.raws[raw];
         let mut bytes = Vec::new();
-        loop {
+        while me.ended.is_none() {
             match stream.recv(end, now, 1 << 20, &mut bytes) {
                 Taken::Nothing => break,
                 Taken::Bytes => me.heard.extend_from_slice(&bytes),
                 Taken::Fin => me.ended = Some((now, HungUp::Fin)),
                 Taken::Fault(_) => me.ended = Some((now, HungUp::Reset)),
             }
-            if me.ended.is_some() {
+            if matches!(me.ended, Some((_, how)) if !(me.stays && how == HungUp::Fin)) {
                 return self.close(id, end, false);
             }
         }
@@ -88,6 +92,7 @@ impl Network {
         {
             match say {
                 Say::Bytes(bytes) => me.out.extend_from_slice(&bytes),
+                Say::Stay => me.stays = true,
                 Say::Fin => stream.half_close(end, now),
                 Say::Reset => return self.close(id, end, true),
             }
