@@ -93,8 +93,8 @@ pub(crate) struct CoreArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sockets (both ends)")]
 pub(crate) struct SocketArgs {
-    /// Send buffer (SO_SNDBUF) in bytes, or `system` [default: 128Ki when the idle round trip is below 60 µs, which means
-    /// one host; else the system's].
+    /// Send buffer (SO_SNDBUF) in bytes, or `system` [default: the system's; within one host 128Ki, which keeps the data in
+    /// the caches, for several connections or a congestion control that paces].
     #[arg(long, value_name = "BYTES", value_parser = values::socket_buffer)]
     pub(crate) sndbuf: Option<SocketBuffer>,
     /// Receive buffer (SO_RCVBUF) in bytes.

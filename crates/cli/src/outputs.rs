@@ -64,7 +64,9 @@ impl Outputs {
         ];
         let users = users.iter().filter(|&&used| used).count();
         if users > 1 {
-            return Err(Trouble::usage("only one of the machine formats can go to stdout: give the others files"));
+            return Err(Trouble::usage(
+                "only one of the machine formats can go to stdout: give the others files",
+            ));
         }
         let machine = users > 0;
         let color = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());

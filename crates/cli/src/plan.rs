@@ -49,7 +49,7 @@ pub(crate) fn client(target: &TargetArgs, local: &LocalArgs, records: bool) -> R
 fn sockets(args: &SocketArgs) -> SocketSettings {
     SocketSettings {
         sndbuf: args.sndbuf.map_or(args.window, |buffer| buffer.0),
-        short_path_sndbuf: args.sndbuf.is_none() && args.window.is_none(),
+        same_host_sndbuf: args.sndbuf.is_none() && args.window.is_none(),
         rcvbuf: args.rcvbuf.or(args.window),
         nodelay: args.nodelay == "on",
         mss: args.mss,

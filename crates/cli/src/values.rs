@@ -76,7 +76,10 @@ pub(crate) fn core(text: &str) -> Result<usize, String> {
 
 /// Time to live.
 pub(crate) fn ttl(text: &str) -> Result<u8, String> {
-    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("'{text}' is not a time to live from 1 to 255"))
+    text.parse()
+        .ok()
+        .filter(|n| *n > 0)
+        .ok_or_else(|| format!("'{text}' is not a time to live from 1 to 255"))
 }
 
 /// A rate above 0, in bits per second.

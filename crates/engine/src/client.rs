@@ -7,7 +7,7 @@ use crate::{EngineError, machine};
 use io::Datagrams;
 use io::resolve::{Family, resolve};
 use metrics::SECOND;
-use model::{Begin, Event, Phase};
+use model::{Begin, Event, Kind, Phase, SAME_HOST_SNDBUF};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -187,6 +187,8 @@ fn converse(
         secret: secret()?,
         records: config.records,
         stop_servers,
+        boot: io::host::boot_id(),
+        same_host_sndbuf: same_host_sndbuf(phase),
     };
     let setup = Setup {
         workers,
@@ -205,6 +207,15 @@ fn converse(
         sink(event);
     };
     Control::new(Box::new(Client::new(plan, now())), setup, interrupt, &mut with_probes)?.run()
+}
+
+/// The send buffer for a phase within one host, unless the user has chosen one or it would do harm.
+fn same_host_sndbuf(phase: &Phase) -> Option<u64> {
+    let sockets = &phase.sockets;
+    let free = sockets.same_host_sndbuf && sockets.sndbuf.is_none() && phase.kind == Kind::Tcp;
+    let system = || io::host::congestion_control();
+    let paces = || sockets.congestion.clone().unwrap_or_else(system).starts_with("bbr");
+    (free && (phase.connections > 1 || paces())).then_some(SAME_HOST_SNDBUF)
 }
 
 /// Asks every peer over UDP whether it is there, beside the set-up of the run; answers that come later are not waited for.
@@ -262,7 +273,9 @@ fn check_sockets(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError
         return Err(EngineError::Setting("no target was given".to_owned()));
     };
     let settings = machine::settings(&phase.sockets, config.device.as_deref());
-    settings.check(peer.address).map_err(|refusal| EngineError::Setting(refused(&settings, peer.address, &refusal)))
+    settings
+        .check(peer.address)
+        .map_err(|refusal| EngineError::Setting(refused(&settings, peer.address, &refusal)))
 }
 
 /// Why an option is refused, and what would be accepted.
@@ -272,7 +285,10 @@ fn refused(settings: &io::Settings, to: SocketAddr, refusal: &io::tcp::Refusal) 
         "congestion" => {
             let known = io::host::congestion_controls();
             let name = settings.congestion.as_deref().unwrap_or_default();
-            format!("the system does not offer the congestion control '{name}' ({error}); it offers {}", known.join(", "))
+            format!(
+                "the system does not offer the congestion control '{name}' ({error}); it offers {}",
+                known.join(", ")
+            )
         }
         "mss" => format!("the system refuses this largest segment ({error}); Linux takes 88 to 32767 bytes"),
         "flow_label" if to.is_ipv4() => format!("{to} is an IPv4 address, and only IPv6 has flow labels"),

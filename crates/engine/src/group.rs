@@ -200,7 +200,10 @@ mod tests {
         assert!(book.tally(0, Mono(2_000), false, &bytes(7)).is_empty());
         assert!(book.tally(1, Mono(2_300), true, &bytes(3)).is_empty());
         let done = book.tally(0, Mono(1_500), true, &bytes(1));
-        assert_eq!(done.iter().map(|c| (c.index, c.to)).collect::<Vec<_>>(), [(0, Mono(2_000)), (1, Mono(2_300))]);
+        assert_eq!(
+            done.iter().map(|c| (c.index, c.to)).collect::<Vec<_>>(),
+            [(0, Mono(2_000)), (1, Mono(2_300))]
+        );
     }
 
     #[test]

@@ -122,6 +122,7 @@ impl Bound {
             interval_ns: config.interval_ns,
             secret: client::secret()?,
             records: config.records,
+            boot: io::host::boot_id(),
         };
         let setup = Setup {
             workers: self.workers,

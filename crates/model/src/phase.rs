@@ -173,8 +173,8 @@ pub struct Burst {
 pub struct SocketSettings {
     /// `SO_SNDBUF`, bytes.
     pub sndbuf: Option<u64>,
-    /// On a path of hardly any length the client chooses `sndbuf` (see [`SHORT_PATH_SNDBUF`]), unless it is given.
-    pub short_path_sndbuf: bool,
+    /// Whether `sndbuf` may be chosen when both ends are on one host (see [`SAME_HOST_SNDBUF`]).
+    pub same_host_sndbuf: bool,
     /// `SO_RCVBUF`, bytes.
     pub rcvbuf: Option<u64>,
     /// `TCP_NODELAY`.
@@ -197,7 +197,7 @@ impl Default for SocketSettings {
     fn default() -> Self {
         SocketSettings {
             sndbuf: None,
-            short_path_sndbuf: true,
+            same_host_sndbuf: true,
             rcvbuf: None,
             nodelay: true,
             mss: None,
@@ -286,15 +286,13 @@ impl Default for Phase {
     }
 }
 
-/// Send buffer asked for when the idle round trip is below [`SHORT_PATH_NS`], which means one host.
+/// Send buffer asked for when both ends are on one host, bytes.
 ///
-/// The system lets a send buffer grow to megabytes. Over such a path nothing is gained by that: the sender fills it before
+/// The system lets a send buffer grow to megabytes. Within one host nothing is gained by that: the sender fills it before
 /// the receiver runs, and every byte has left the caches by the time it is read. With 128 KiB both ends work on warm
-/// memory; measured with bbr, 1 connection doubles and 8 connections do better than that (`bench/README.md`). A longer
-/// path needs what it needs, and is left to the system.
-pub const SHORT_PATH_SNDBUF: u64 = 128 * 1024;
-/// Idle round trips below this are those of one host, ns.
-pub const SHORT_PATH_NS: u64 = 60_000;
+/// memory, and a congestion control that paces has nothing to pace: measured, one connection with bbr doubles, and eight
+/// do better still (`bench/README.md`). One connection without pacing loses by it, and is left alone.
+pub const SAME_HOST_SNDBUF: u64 = 128 * 1024;
 /// Longest buffer a phase may ask for; it is the size of a worker's receive buffer.
 pub const MAX_BUFFER: u64 = 16 << 20;
 /// Most connections a phase may ask for.

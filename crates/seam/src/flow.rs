@@ -36,7 +36,10 @@ impl Rng {
     }
 
     /// The next 64 bits.
-    #[expect(clippy::should_implement_trait, reason = "an endless iterator would invite adaptors that hide the draws")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an endless iterator would invite adaptors that hide the draws"
+    )]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

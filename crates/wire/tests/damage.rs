@@ -1,4 +1,5 @@
 //! Data connections over paths that damage, shorten, lengthen and end them: what is found, where, by whom, and when.
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -32,11 +33,12 @@ fn place(direction: usize, offset: u64, span: u64) -> u64 {
 fn one_flipped_bit_is_reported_with_its_offset_by_both_ends() {
     for (direction, pattern) in [(0, Pattern::Push), (1, Pattern::Pull)] {
         for payload in [Payload::Pattern, Payload::Random, Payload::Zeros] {
-            for (quirks, read) in [(Quirks::default(), 0), (Quirks::rough(), 1), (Quirks::one_byte_reads(), 2)] {
+            for (quirks, read) in
+                [(Quirks::default(), 0), (Quirks::rough(), 1), (Quirks::one_byte_reads(), 2)]
+            {
                 for offset in [0, 1, 999, 1_000, 1_001, 4_095, 4_096, 12_345, 19_999] {
                     // This rate makes spans of 1000 bytes.
-                    let phase =
-                        Phase { payload, rate: Some(160_000), ..phase(pattern, 20_000) };
+                    let phase = Phase { payload, rate: Some(160_000), ..phase(pattern, 20_000) };
                     let link = Link::new().flip(place(direction, offset, 1_000), 0x10);
                     let mut pair = link_to(pair(&phase, false).seed(offset).quirks(quirks), direction, link);
                     pair.run();
@@ -51,7 +53,9 @@ fn one_flipped_bit_is_reported_with_its_offset_by_both_ends() {
                     match &pair.ends[direction].ended {
                         // The last word is said once; a socket that takes only some of it keeps the sender from hearing.
                         Some(Err(Cause::Fault(_))) if read == 1 => {}
-                        _ => assert_eq!(violation(&pair, direction), Violation::Reported { offset }, "{what}"),
+                        _ => {
+                            assert_eq!(violation(&pair, direction), Violation::Reported { offset }, "{what}");
+                        }
                     }
                     let (tx, rx) = (pair.ends[direction].counts, pair.ends[1 - direction].counts);
                     assert_eq!(rx.rx_bytes, offset, "{what}: only what is intact counts");
@@ -70,7 +74,9 @@ fn a_flipped_bit_in_duplex_is_found_and_the_sender_knows_at_least_that_it_failed
             let link = Link::new().flip(place(direction, offset, 1 << 20), 1);
             let mut pair = link_to(pair(&phase, false), direction, link);
             pair.run();
-            assert!(matches!(violation(&pair, 1 - direction), Violation::BadData { offset: o, .. } if o == offset));
+            assert!(
+                matches!(violation(&pair, 1 - direction), Violation::BadData { offset: o, .. } if o == offset)
+            );
             let sender = &pair.ends[direction].ended;
             assert!(matches!(sender, Some(Err(_))), "{sender:?}");
         }
@@ -89,7 +95,8 @@ fn a_flipped_bit_is_not_noticed_where_nothing_is_compared() {
 
 #[test]
 fn no_flipped_bit_in_the_framing_goes_unnoticed() {
-    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 300, pull: 200 }] {
+    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 300, pull: 200 }]
+    {
         for verify in [Verify::Data, Verify::None] {
             let phase = Phase { verify, stall_ns: SECOND, ..phase(pattern, 1_000) };
             for direction in 0..2 {
@@ -99,7 +106,11 @@ fn no_flipped_bit_in_the_framing_goes_unnoticed() {
                     let mut pair = link_to(pair(&phase, false), direction, link);
                     pair.run();
                     let what = format!("{pattern:?} {verify:?} {direction} {at}");
-                    assert!(pair.ends.iter().all(|e| e.ended.is_some() ), "{what}: {:?}", pair.ends.each_ref().map(|e| e.ended.clone()));
+                    assert!(
+                        pair.ends.iter().all(|e| e.ended.is_some()),
+                        "{what}: {:?}",
+                        pair.ends.each_ref().map(|e| e.ended.clone())
+                    );
                     if verify == Verify::Data && pair.ends.iter().all(|e| e.completed()) {
                         let bytes = bytes_sent(&phase, direction);
                         assert!(at >= bytes, "{what} of {bytes}: nobody noticed");
@@ -178,7 +189,9 @@ fn data_shifted_by_the_period_is_found_in_random_payload_only() {
     // Spans double while they are fast: the fifth begins at 240 KiB and is 256 KiB long.
     const KI: u64 = 1024;
     let at = 64 + 5 * 16 + 260 * KI;
-    let period: Vec<u8> = (0..64 * KI).map(|i| ((((at - 64 - 5 * 16 + i) % 65_536) / 2) as u16).to_le_bytes()[(i % 2) as usize]).collect();
+    let period: Vec<u8> = (0..64 * KI)
+        .map(|i| ((((at - 64 - 5 * 16 + i) % 65_536) / 2) as u16).to_le_bytes()[(i % 2) as usize])
+        .collect();
     for (payload, verify) in [(Payload::Pattern, Verify::Data), (Payload::Random, Verify::Data)] {
         let phase = Phase { payload, verify, ..phase(Pattern::Push, 600 * KI) };
         let link = Link::new().remove(at, 64 * KI).insert(at + 128 * KI, &period);
@@ -203,7 +216,14 @@ fn a_relay_that_ends_early_is_told_from_one_that_resets() {
             let got = at.min(10_000);
             assert_eq!(violation(&short, 1 - direction), Violation::TooFew { got, want: 10_000 }, "{at}");
             // The client's direction ends with it, so that the server's payload stays unconfirmed.
-            assert!(matches!(short.ends[direction].ended, Some(Err(Cause::Violation(Violation::Unconfirmed { .. })))), "{:?}", short.ends[direction].ended);
+            assert!(
+                matches!(
+                    short.ends[direction].ended,
+                    Some(Err(Cause::Violation(Violation::Unconfirmed { .. })))
+                ),
+                "{:?}",
+                short.ends[direction].ended
+            );
             let mut reset = link_to(pair(&phase, false), direction, cut(Cut::Reset));
             reset.run();
             for end in &reset.ends {
@@ -218,7 +238,9 @@ fn a_relay_that_ends_early_is_told_from_one_that_resets() {
 
 #[test]
 fn a_reset_at_any_instant_is_a_network_error_or_comes_too_late() {
-    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 4_000, pull: 9_000 }] {
+    for pattern in
+        [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 4_000, pull: 9_000 }]
+    {
         for quirks in [Quirks::default(), Quirks::rough()] {
             let mut failed = 0;
             for i in 0..60 {
@@ -245,7 +267,9 @@ fn a_reset_at_any_instant_is_a_network_error_or_comes_too_late() {
 
 #[test]
 fn silence_is_a_stall_and_not_before_its_time() {
-    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 4_000, pull: 9_000 }] {
+    for pattern in
+        [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 4_000, pull: 9_000 }]
+    {
         for both in [false, true] {
             for i in 0..20 {
                 let phase = Phase { stall_ns: 3 * SECOND, ..phase(pattern, 3_000_000) };
@@ -255,7 +279,8 @@ fn silence_is_a_stall_and_not_before_its_time() {
                 let mut pair = pair(&phase, false).up(cut.clone()).down(if both { cut } else { link });
                 pair.run();
                 for (e, end) in pair.ends.iter().enumerate() {
-                    let what = format!("{pattern:?} {both} {i} end {e}: {:?} at {:?}", end.ended, end.ended_at);
+                    let what =
+                        format!("{pattern:?} {both} {i} end {e}: {:?} at {:?}", end.ended, end.ended_at);
                     match &end.ended {
                         Some(Err(Cause::Violation(Violation::Stalled(after)))) => {
                             assert_eq!(after.as_nanos() as u64, 3 * SECOND, "{what}");
@@ -279,7 +304,11 @@ fn a_slow_schedule_is_no_stall() {
     let slow = Phase { rate: Some(8), stall_ns: MS, ..phase(Pattern::Push, 20) };
     let mut slowly = pair(&slow, false);
     slowly.run();
-    assert!(slowly.ends.iter().all(|e| e.completed()), "{:?}", slowly.ends.each_ref().map(|e| e.ended.clone()));
+    assert!(
+        slowly.ends.iter().all(|e| e.completed()),
+        "{:?}",
+        slowly.ends.each_ref().map(|e| e.ended.clone())
+    );
     let burst = Some(Burst { count: 2, delay_ns: 5 * SECOND });
     let bursts = Phase { burst, stall_ns: MS, ..phase(Pattern::Duplex, 2_000_000) };
     let mut bursts = pair(&bursts, false);

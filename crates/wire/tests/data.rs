@@ -1,4 +1,5 @@
 //! Data connections in virtual time: every pattern, on good and bad paths, to the byte.
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -66,7 +67,12 @@ fn every_pattern_payload_and_check_over_every_path() {
 #[test]
 fn any_buffer_and_any_small_total() {
     for pattern in patterns() {
-        for buffer in [Range::just(1), Range { low: 1, high: 5_000 }, Range::just(16 << 20), Range { low: 16, high: 17 }] {
+        for buffer in [
+            Range::just(1),
+            Range { low: 1, high: 5_000 },
+            Range::just(16 << 20),
+            Range { low: 16, high: 17 },
+        ] {
             for transfer in [1, 2, 3, 15, 16, 17, 4_999, 5_000, 5_001, 8_000, 8_001, 13_000, 16_385] {
                 for verify in [Verify::Data, Verify::None] {
                     let phase = Phase { buffer, verify, ..phase(pattern, transfer) };
@@ -89,8 +95,10 @@ fn assert_agreed(pair: &Pair, phase: &Phase, what: &str) -> Ending {
     assert_eq!(how(0), how(1), "{what}");
     assert_eq!(client.counts.tx_bytes, server.counts.rx_bytes, "{what}");
     assert_eq!(client.counts.rx_bytes, server.counts.tx_bytes, "{what}");
-    let whole = client.counts.tx_bytes + client.counts.rx_bytes
-        == { let (up, down) = phase.pattern.split(phase.transfer); up + down };
+    let whole = client.counts.tx_bytes + client.counts.rx_bytes == {
+        let (up, down) = phase.pattern.split(phase.transfer);
+        up + down
+    };
     assert_eq!(how(0) == Ending::Completed, whole, "{what}");
     how(0)
 }
@@ -108,7 +116,8 @@ fn a_run_that_ends_at_any_moment_leaves_both_ends_agreed() {
                 for after in (0..30).map(|i| i * 700_003).chain((1..20).map(|i| i * 9_000_017)) {
                     let phase = phase(pattern, 400_001);
                     let what = format!("{pattern:?} rude {rude} {name} after {after}");
-                    let mut pair = pair(&phase, rude).seed(after).quirks(quirks).both(link.clone()).stop(0, after);
+                    let mut pair =
+                        pair(&phase, rude).seed(after).quirks(quirks).both(link.clone()).stop(0, after);
                     pair.run();
                     match assert_agreed(&pair, &phase, &what) {
                         Ending::Stopped => stopped += 1,

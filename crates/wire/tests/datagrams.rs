@@ -1,7 +1,9 @@
 //! The datagram side of the simulator, with flows of a few lines.
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use metrics::{Ending, Group, Mono};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use std::sync::{Arc, Mutex};
 use wire::sim::{At, Cut, Link, Pair, Quirks, START};
 
 const MS: u64 = 1_000_000;
@@ -12,15 +14,21 @@ struct Asker {
     run: u32,
     size: usize,
     sent: u32,
+    due: Mono,
+    told: Arc<Mutex<Told>>,
+}
+
+/// What came back: numbers in order, stamps by tag, damaged ones. Flows are boxed inside the pair, so it is shared.
+#[derive(Default)]
+struct Told {
     seen: Vec<u32>,
     stamps: Vec<u32>,
-    due: Mono,
     bad: u32,
 }
 
 impl Asker {
-    fn new(count: u32, run: u32, size: usize) -> Box<Self> {
-        Box::new(Asker { count, run, size, sent: 0, seen: vec![], stamps: vec![], due: START, bad: 0 })
+    fn new(count: u32, run: u32, size: usize, told: Arc<Mutex<Told>>) -> Box<Self> {
+        Box::new(Asker { count, run, size, sent: 0, due: START, told })
     }
 }
 
@@ -49,15 +57,16 @@ impl Flow for Asker {
     }
     fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
         assert!(got.stamp.unwrap().at <= cx.now && got.from.is_some());
+        let mut told = self.told.lock().unwrap();
         for datagram in got.datagrams() {
-            self.bad += u32::from(datagram[4..].iter().any(|&b| b != 0xab));
-            self.seen.push(u32::from_be_bytes(datagram[..4].try_into().unwrap()));
+            told.bad += u32::from(datagram[4..].iter().any(|&b| b != 0xab));
+            told.seen.push(u32::from_be_bytes(datagram[..4].try_into().unwrap()));
         }
         Ok(())
     }
     fn hear(&mut self, _: &mut Cx<'_>, news: News) -> Result<(), Violation> {
         match news {
-            News::Stamped { tag, .. } => self.stamps.push(tag),
+            News::Stamped { tag, .. } => self.told.lock().unwrap().stamps.push(tag),
             News::Wake => self.due = Mono(u64::MAX),
             _ => {}
         }
@@ -107,40 +116,13 @@ impl Flow for Echo {
     }
 }
 
-/// The asker after its run.
-fn asked(pair: Pair, count: u32, run: u32, size: usize) -> (Pair, Vec<u32>, Vec<u32>, u32) {
-    // The flow is inside the pair; what it has seen is told by a shared cell, as any test would do it.
-    struct Probe(Box<Asker>, std::sync::Arc<std::sync::Mutex<(Vec<u32>, Vec<u32>, u32)>>);
-    impl Flow for Probe {
-        fn want(&self) -> Want {
-            self.0.want()
-        }
-        fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
-            self.0.fill(cx, out);
-        }
-        fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
-            self.0.wrote(cx, n);
-        }
-        fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, r: &mut Burst<'_>) -> Result<(), Violation> {
-            let done = self.0.take(cx, got, r);
-            *self.1.lock().unwrap() = (self.0.seen.clone(), self.0.stamps.clone(), self.0.bad);
-            done
-        }
-        fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
-            let done = self.0.hear(cx, news);
-            *self.1.lock().unwrap() = (self.0.seen.clone(), self.0.stamps.clone(), self.0.bad);
-            done
-        }
-        fn card(&self) -> Card {
-            self.0.card()
-        }
-    }
-    let told = std::sync::Arc::default();
-    let mut pair = pair;
-    pair.ends[0].flow = Box::new(Probe(Asker::new(count, run, size), std::sync::Arc::clone(&told)));
+/// Runs an asker against `pair`'s server; what it was told.
+fn asked(mut pair: Pair, count: u32, run: u32, size: usize) -> (Pair, Told) {
+    let told = Arc::default();
+    pair.ends[0].flow = Asker::new(count, run, size, Arc::clone(&told));
     pair.run();
-    let (seen, stamps, bad) = told.lock().unwrap().clone();
-    (pair, seen, stamps, bad)
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    (pair, told)
 }
 
 fn echo() -> Pair {
@@ -149,8 +131,10 @@ fn echo() -> Pair {
 
 #[test]
 fn a_clean_link_brings_everything_back_in_order() {
-    for (run, quirks) in [(1, Quirks::default()), (10, Quirks::default()), (10, Quirks { shy: 0.0, ..Quirks::rough() })] {
-        let (pair, seen, stamps, _) = asked(echo().seed(3).quirks(quirks), 1_000, run, 400);
+    for (run, quirks) in
+        [(1, Quirks::default()), (10, Quirks::default()), (10, Quirks { shy: 0.0, ..Quirks::rough() })]
+    {
+        let (pair, Told { seen, stamps, .. }) = asked(echo().seed(3).quirks(quirks), 1_000, run, 400);
         assert!(seen.iter().copied().eq(0..1_000), "{quirks:?}: {}", seen.len());
         assert!(pair.ends[0].completed());
         assert_eq!(pair.ends[1].counts.rx_bytes, 400_000);
@@ -161,7 +145,7 @@ fn a_clean_link_brings_everything_back_in_order() {
 #[test]
 fn what_the_link_does_is_what_it_says() {
     let link = Link::new().loss(0.1).duplicate(0.05).reorder(0.05).corrupt(0.02);
-    let (pair, seen, _, bad) = asked(echo().seed(9).up(link), 5_000, 5, 100);
+    let (pair, Told { seen, bad, .. }) = asked(echo().seed(9).up(link), 5_000, 5, 100);
     let fate = pair.fate(0);
     assert_eq!(fate.sent, 5_000);
     assert_eq!(seen.len() as u64, fate.sent - fate.lost + fate.doubled);
@@ -174,7 +158,7 @@ fn what_the_link_does_is_what_it_says() {
 fn a_bottleneck_delays_and_then_drops() {
     // 1000 bytes a millisecond into 4 Mbit/s: half of it does not fit.
     let link = Link::new().rate(4_000_000).queue(10_000);
-    let (pair, seen, ..) = asked(echo().up(link), 1_000, 1, 1_000);
+    let (pair, Told { seen, .. }) = asked(echo().up(link), 1_000, 1, 1_000);
     let fate = pair.fate(0);
     assert!((450..=550).contains(&fate.dropped), "{fate:?}");
     assert_eq!(seen.len() as u64, 1_000 - fate.dropped);
@@ -182,12 +166,12 @@ fn a_bottleneck_delays_and_then_drops() {
 
 #[test]
 fn a_full_receive_buffer_and_a_cut_link_lose() {
-    let (pair, seen, ..) = asked(echo().up(Link::new().window(2_000)), 100, 50, 100);
+    let (pair, Told { seen, .. }) = asked(echo().up(Link::new().window(2_000)), 100, 50, 100);
     let fate = pair.fate(0);
     assert_eq!((fate.overflowed, seen.len()), (60, 40), "two runs of 50, of which 20 fit each");
     let cut = Link::new().cut(At::Time(START.plus(50 * MS)), Cut::Silence);
-    let (_, seen, ..) = asked(echo().up(cut), 100, 1, 100);
+    let (_, Told { seen, .. }) = asked(echo().up(cut), 100, 1, 100);
     assert_eq!(seen, (0..50).collect::<Vec<_>>());
-    let (_, seen, ..) = asked(echo().up(Link::new().flip(4 * 100 + 50, 8)), 10, 1, 100);
+    let (_, Told { seen, .. }) = asked(echo().up(Link::new().flip(4 * 100 + 50, 8)), 10, 1, 100);
     assert_eq!(seen.len(), 10);
 }

@@ -1,4 +1,5 @@
 //! Rates and bursts, measured at the receiver in virtual time.
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -25,11 +26,19 @@ fn a_rate_is_exact_over_time_and_smooth() {
                     pair.run_until(START.plus(100 * MS + i * window));
                     let now = pair.ends[receiver].counts.rx_bytes;
                     let fair = rate / 8 * window / SECOND;
-                    assert!((now - before).abs_diff(fair) <= 2 * chunk, "{pattern:?} {rate} window {i}: {} {fair}", now - before);
+                    assert!(
+                        (now - before).abs_diff(fair) <= 2 * chunk,
+                        "{pattern:?} {rate} window {i}: {} {fair}",
+                        now - before
+                    );
                     before = now;
                 }
                 let whole = rate / 8;
-                assert!((before - first).abs_diff(whole) <= 2 * chunk, "{pattern:?} {rate}: {} {whole}", before - first);
+                assert!(
+                    (before - first).abs_diff(whole) <= 2 * chunk,
+                    "{pattern:?} {rate}: {} {whole}",
+                    before - first
+                );
             }
         }
     }

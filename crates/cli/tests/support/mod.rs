@@ -1,13 +1,20 @@
 //! Runs the real binary as users do, and reads what it says. Every wait is bounded, every child is killed when its handle
 //! goes, and nothing here asserts how fast the machine is.
 #![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test may"
+)]
 
 pub(crate) mod files;
 pub(crate) mod net;
 pub(crate) mod outcome;
 pub(crate) mod relay;
 
+#[allow(unused_imports, reason = "each test binary uses its own part")]
 pub(crate) use outcome::{Outcome, number, text};
 
 use std::ffi::OsStr;

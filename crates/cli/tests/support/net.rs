@@ -18,9 +18,10 @@ pub(crate) fn has_ipv6() -> bool {
     std::net::TcpListener::bind("[::1]:0").is_ok()
 }
 
-/// The congestion controls that anybody may ask for here.
+/// The congestion controls that this user may ask for here.
 pub(crate) fn congestion_controls() -> Vec<String> {
-    let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let which = if is_root() { "available" } else { "allowed" };
+    let list = std::fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control"));
     list.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
@@ -60,6 +61,12 @@ impl Namespace {
         let space = Namespace(name);
         space.ip("link set lo up");
         Some(space)
+    }
+
+    /// Programs within it find these lines in `/etc/hosts`; whether that can be arranged (`ip netns exec` does).
+    pub(crate) fn hosts(&self, lines: &str) -> bool {
+        let folder = Path::new("/etc/netns").join(&self.0);
+        std::fs::create_dir_all(&folder).is_ok() && std::fs::write(folder.join("hosts"), lines).is_ok()
     }
 
     /// `ip` within it.
@@ -109,5 +116,7 @@ impl Namespace {
 impl Drop for Namespace {
     fn drop(&mut self) {
         succeeds("ip", &format!("netns delete {}", self.0));
+        let _ = std::fs::remove_dir_all(Path::new("/etc/netns").join(&self.0));
+        let _ = std::fs::remove_dir("/etc/netns"); // only if nobody else has something there
     }
 }

@@ -72,6 +72,15 @@ impl Outcome {
         text(&doubt["text"])
     }
 
+    /// Whether it is said that this machine could not keep to the schedule.
+    pub(crate) fn admits_lateness(&self) -> bool {
+        let mut doubts =
+            self.json["points"].as_array().into_iter().flatten().filter_map(|p| p["doubts"].as_array());
+        doubts.any(|all| {
+            all.iter().any(|d| ["late", "rate", "missed"].iter().any(|w| text(&d["code"]).contains(w)))
+        })
+    }
+
     #[track_caller]
     pub(crate) fn exits(self, code: i32) -> Outcome {
         assert_eq!(self.done.code, Some(code), "{}", self.tell());
@@ -156,7 +165,8 @@ impl Outcome {
     fn direction(&self, name: &str, bytes: u64) {
         let way = &self.point()[name];
         if bytes == 0 {
-            assert!(way.is_null(), "{name} is {way}: {}", self.tell());
+            // Push-pull means to send both ways, even when the first turn was all.
+            assert!(way.is_null() || way["sent_bytes"] == 0, "{name} is {way}: {}", self.tell());
             return;
         }
         assert_eq!(

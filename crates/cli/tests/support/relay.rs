@@ -24,11 +24,22 @@ pub(crate) enum Way {
     Down,
 }
 
-/// What is done to a data connection. Offsets count payload bytes of the chosen way.
+/// Which connection is harmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Victim {
+    /// The n-th data connection, from 0.
+    Data(u32),
+    /// The control connection, of which every byte after the preamble counts as payload.
+    Control,
+}
+
+/// What is done to a connection. Offsets count payload bytes of the chosen way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Harm {
     /// The bits of `mask` of the payload byte at `offset` are flipped.
     Flip { offset: u64, mask: u8 },
+    /// The bits of `mask` of a byte of the preamble are flipped (up only).
+    FlipPreamble { at: usize, mask: u8 },
     /// One bit of the `mark`-th mark (16 bytes of framing, from 0) is flipped.
     FlipMark { mark: u32 },
     /// Two neighbouring blocks of `size` bytes of payload, the first at `offset`, change places.
@@ -67,6 +78,11 @@ struct Job {
 impl Relay {
     /// A relay to `server` that does `harm` to the `victim`-th data connection (from 0), and to no other.
     pub(crate) fn new(server: u16, victim: u32, way: Way, harm: Harm) -> Relay {
+        Relay::to(server, Victim::Data(victim), way, harm)
+    }
+
+    /// A relay to `server` that does `harm` to the `victim` only.
+    pub(crate) fn to(server: u16, victim: Victim, way: Way, harm: Harm) -> Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let (over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
@@ -102,22 +118,35 @@ impl Drop for Relay {
     }
 }
 
-fn serve(mut client: TcpStream, server: u16, seen: &AtomicU32, victim: u32, job: &Job) {
+fn serve(mut client: TcpStream, server: u16, seen: &AtomicU32, victim: Victim, job: &Job) {
     let Ok(mut server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)) else { return };
     let mut preamble = [0; PREAMBLE];
-    if client.read_exact(&mut preamble).is_err() || server.write_all(&preamble).is_err() {
+    if client.read_exact(&mut preamble).is_err() {
+        return;
+    }
+    let data = preamble.starts_with(MAGIC) && preamble[PURPOSE] == 2;
+    let harmed = match victim {
+        Victim::Data(n) => data && seen.fetch_add(1, Ordering::Relaxed) == n,
+        Victim::Control => !data && seen.fetch_add(1, Ordering::Relaxed) == 0,
+    };
+    if let Harm::FlipPreamble { at, mask } = job.harm
+        && harmed
+    {
+        preamble[at] ^= mask;
+        job.done.fetch_add(1, Ordering::Relaxed);
+    }
+    if server.write_all(&preamble).is_err() {
         return;
     }
     for stream in [&client, &server] {
         let _ = stream.set_nodelay(true);
         let _ = stream.set_write_timeout(Some(GLANCE));
     }
-    let data = preamble.starts_with(MAGIC) && preamble[PURPOSE] == 2;
-    let harmed = data && seen.fetch_add(1, Ordering::Relaxed) == victim;
     let fate = Arc::new(Fate::default());
     let pipe = |way| Pipe {
         job: (harmed && (way == job.way || delays(job))).then(|| job.clone()),
         fate: Arc::clone(&fate),
+        span: if data { 0 } else { u64::MAX },
         ..Pipe::default()
     };
     let (up, down) = (pipe(Way::Up), pipe(Way::Down));
@@ -218,7 +247,7 @@ impl Pipe {
     /// One end says no more.
     fn ended(&self, from: &TcpStream, to: &mut TcpStream) {
         thread::sleep(Duration::from_millis(10));
-        if self.fate.broken.load(Ordering::Relaxed) {
+        if self.fate.broken.load(Ordering::Relaxed) || self.fate.reset.load(Ordering::Relaxed) {
             return self.reset(from, to);
         }
         if let Some(job) = &self.job

@@ -22,7 +22,9 @@ use linux as system;
 use portable as system;
 
 pub use reading::{MachineUse, ProcessUse, Reading, Usage, difference};
-pub use system::{clock_state, congestion_controls, raise_nofile, rlimit_nofile, snapshot};
+pub use system::{
+    boot_id, clock_state, congestion_control, congestion_controls, raise_nofile, rlimit_nofile, snapshot,
+};
 
 use std::collections::BTreeMap;
 

@@ -50,3 +50,15 @@ pub(super) fn counters() -> BTreeMap<String, Counter> {
 pub fn congestion_controls() -> Vec<String> {
     Vec::new()
 }
+
+/// Identifies this boot of this host: not known here.
+#[must_use]
+pub fn boot_id() -> String {
+    String::new()
+}
+
+/// The system's default congestion control: not known here.
+#[must_use]
+pub fn congestion_control() -> String {
+    String::new()
+}

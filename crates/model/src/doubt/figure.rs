@@ -178,7 +178,11 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Doubt> {
         _ => return None,
     };
     let text = format!("{text} Lost time beyond 100 ms is not made up for with a burst.");
-    Some(Doubt::new("rate-missed", text, "Ask for less, or find what held the sender up (CPU, window, errors)."))
+    Some(Doubt::new(
+        "rate-missed",
+        text,
+        "Ask for less, or find what held the sender up (CPU, window, errors).",
+    ))
 }
 
 pub(super) fn few_connections(case: &Case<'_>) -> Option<Doubt> {

@@ -346,7 +346,11 @@ fn rate_missed() {
     };
     assert_eq!(with(&mut point, 7_900.0), None, "98.75 % of 8 x 1 kbit/s");
     let doubt = with(&mut point, 4_000.0).unwrap();
-    assert!(doubt.text.starts_with("Of 8.00 kbit/s that were asked for, 4.00 kbit/s were sent."), "{}", doubt.text);
+    assert!(
+        doubt.text.starts_with("Of 8.00 kbit/s that were asked for, 4.00 kbit/s were sent."),
+        "{}",
+        doubt.text
+    );
     point.phase.iterations = Some(1);
     assert_eq!(with(&mut point, 4_000.0), None, "connections that are done early lower the sum");
 }

@@ -106,6 +106,16 @@ impl Secrets {
     }
 }
 
+/// What only the host with this boot identifier can answer to a nonce: two ends find out that they share a host, and
+/// nobody else learns the identifier. Empty when the identifier is not known.
+pub(super) fn host_mark(boot: &str, nonce: &[u8; 16]) -> String {
+    if boot.is_empty() {
+        return String::new();
+    }
+    let mac = Psk(boot.as_bytes().to_vec()).mac(b"netcaliper host", nonce, b"");
+    mac.map_or(String::new(), |mac| hex(&mac.finalize().into_bytes()[..16]))
+}
+
 /// Lower-case hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     use fmt::Write;
@@ -170,6 +180,14 @@ mod tests {
         let mut secrets = Secrets::new([7; 32]);
         let drawn: std::collections::HashSet<_> = (0..1_000).map(|_| secrets.next()).collect();
         assert_eq!(drawn.len(), 1_000);
+    }
+
+    #[test]
+    fn a_host_recognises_itself_and_nobody_else() {
+        assert_eq!(host_mark("boot-1", &[1; 16]), host_mark("boot-1", &[1; 16]));
+        assert_ne!(host_mark("boot-1", &[1; 16]), host_mark("boot-2", &[1; 16]));
+        assert_ne!(host_mark("boot-1", &[1; 16]), host_mark("boot-1", &[2; 16]));
+        assert_eq!(host_mark("", &[1; 16]), "");
     }
 
     #[test]

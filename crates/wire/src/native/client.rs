@@ -5,7 +5,7 @@
 //!      all ready: start ─▶ started ─▶ running ─ time up, all done or stop ─▶ draining ─▶ collecting ─▶ over
 //! ```
 
-use super::auth::{Psk, Secrets, hex, unhex};
+use super::auth::{Psk, Secrets, hex, host_mark, unhex};
 use super::data::Params;
 use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message, encode};
@@ -13,10 +13,7 @@ use super::preamble::{Guess, Preamble, Purpose, guess};
 use crate::Run;
 use metrics::{Clock, Ending, Group, Mono, SECOND, Tally};
 use model::churn::Plan;
-use model::{
-    Event, Interval, Kind, Level, Phase, SHORT_PATH_NS, SHORT_PATH_SNDBUF, Sample, SessionInfo, Status,
-    Totals, Traffic,
-};
+use model::{Event, Interval, Kind, Level, Phase, Sample, SessionInfo, Status, Totals, Traffic};
 use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Order, Path, Session, Target};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -57,6 +54,10 @@ pub struct ClientPlan {
     pub records: bool,
     /// Not to run the phase, but to ask the servers to end.
     pub stop_servers: bool,
+    /// This host's boot identifier; empty when it is not known.
+    pub boot: String,
+    /// Send buffer to ask for when every server is on this host, bytes.
+    pub same_host_sndbuf: Option<u64>,
 }
 
 /// The client's only group.
@@ -117,6 +118,7 @@ struct Server {
     nonce: [u8; 16],
     their_nonce: [u8; 16],
     authenticated: bool,
+    same_host: bool,
     version: String,
     ping: (u32, Mono),
     base_rtt: u64,
@@ -193,6 +195,7 @@ impl Client {
                 nonce: secrets.next(),
                 their_nonce: [0; 16],
                 authenticated: false,
+                same_host: false,
                 version: String::new(),
                 ping: (0, now),
                 base_rtt: 0,
@@ -470,6 +473,7 @@ impl Client {
             capabilities: vec!["tcp".into(), "connect".into()],
             nonce: hex(&self.servers[at].nonce),
             key: self.plan.psk.is_some(),
+            host: String::new(),
         }));
         self.actions.push_back(Action::Send(link, bytes));
     }
@@ -503,7 +507,9 @@ impl Client {
 
     fn message(&mut self, cx: &Cx<'_>, at: usize, message: Message) {
         match (self.servers[at].step, message) {
-            (Step::Greeting, Message::Hello { version, nonce, key, .. }) => {
+            (Step::Greeting, Message::Hello { version, nonce, key, host, .. }) => {
+                let ours = host_mark(&self.plan.boot, &self.servers[at].nonce);
+                self.servers[at].same_host = !ours.is_empty() && host == ours;
                 self.greeted(cx, at, version, &nonce, key);
             }
             (Step::Proving, Message::Proof { proof }) => self.proved(cx, at, &proof),
@@ -629,7 +635,7 @@ impl Client {
         let there: Vec<usize> =
             (0..self.servers.len()).filter(|&at| self.servers[at].step != Step::Over).collect();
         self.shares = there.len().max(1) as u32;
-        self.suit_path(&there);
+        self.suit_host(&there);
         let phase = Box::new(self.proposal());
         for at in there {
             self.say(at, &Message::Propose { run: self.plan.run, phase: phase.clone() });
@@ -637,18 +643,15 @@ impl Client {
         }
     }
 
-    /// Chooses the send buffer where every path is that of one host and the user has not chosen.
-    fn suit_path(&mut self, there: &[usize]) {
-        let longest = there.iter().map(|&at| self.servers[at].base_rtt).max().unwrap_or(0);
-        let sockets = &mut self.plan.phase.sockets;
-        let free = sockets.short_path_sndbuf && sockets.sndbuf.is_none() && self.plan.phase.kind == Kind::Tcp;
-        if free && longest < SHORT_PATH_NS {
-            sockets.sndbuf = Some(SHORT_PATH_SNDBUF);
+    /// Takes the send buffer that suits one host, where every server is on this one and the user has not chosen.
+    fn suit_host(&mut self, there: &[usize]) {
+        let Some(bytes) = self.plan.same_host_sndbuf else { return };
+        if there.iter().all(|&at| self.servers[at].same_host) {
+            self.plan.phase.sockets.sndbuf = Some(bytes);
             let text = format!(
-                "the idle round trip is {} µs: send buffers of {} KiB keep the data in the caches (--sndbuf system \
+                "both ends are on one host: send buffers of {} KiB keep the data in the caches (--sndbuf system \
                  leaves them to the system)",
-                longest.div_ceil(1000),
-                SHORT_PATH_SNDBUF / 1024
+                bytes / 1024
             );
             self.notice(Level::Info, text);
         }

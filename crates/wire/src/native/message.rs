@@ -35,6 +35,9 @@ pub enum Message {
         /// From a server: a key is needed. From a client: it has one.
         #[serde(default)]
         key: bool,
+        /// From a server: an answer to the client's nonce that only the same host can give, in hexadecimal.
+        #[serde(default)]
+        host: String,
     },
     /// Proof of knowing the pre-shared key.
     Proof {

@@ -1,7 +1,7 @@
 //! The server's side of the conversation: any number of clients, each in its own entry; whatever one of them does ends at
 //! most its own session.
 
-use super::auth::{Psk, Secrets, hex, unhex};
+use super::auth::{Psk, Secrets, hex, host_mark, unhex};
 use super::data::Params;
 use super::greet::{Fence, Grant, Grants, Reception, Stranger};
 use super::message::{Frames, Message, encode};
@@ -66,6 +66,8 @@ pub struct ServerPlan {
     pub secret: [u8; 32],
     /// Whether every ended connection is reported, or only those that failed.
     pub records: bool,
+    /// This host's boot identifier; empty when it is not known.
+    pub boot: String,
 }
 
 /// Longest message a client may send.
@@ -322,6 +324,7 @@ impl Server {
             capabilities: vec!["tcp".into(), "connect".into()],
             nonce: hex(&visitor.nonce),
             key,
+            host: host_mark(&self.plan.boot, &theirs),
         };
         self.say(link, &hello);
     }

@@ -48,6 +48,18 @@ const SYSCTLS: &[&str] = &[
     "net.core.netdev_max_backlog",
 ];
 
+/// Identifies this boot of this host, across all its containers and network namespaces; empty when it is not told.
+#[must_use]
+pub fn boot_id() -> String {
+    sysctl("kernel.random.boot_id").unwrap_or_default()
+}
+
+/// The system's default congestion control, by the kernel's name.
+#[must_use]
+pub fn congestion_control() -> String {
+    sysctl("net.ipv4.tcp_congestion_control").unwrap_or_default()
+}
+
 /// The congestion controls that can be chosen now, by the kernel's names.
 #[must_use]
 pub fn congestion_controls() -> Vec<String> {
@@ -70,7 +82,7 @@ pub fn snapshot(local: Option<IpAddr>) -> Snapshot {
         // A machine with more CPUs than a cpu_set_t has bits (1024) is counted by the standard library.
         cpus: sys::usable_cpus().or_else(cpus).unwrap_or(0),
         memory: memory(&proc("meminfo").unwrap_or_default()).unwrap_or(0),
-        congestion: sysctl("net.ipv4.tcp_congestion_control").unwrap_or_default(),
+        congestion: congestion_control(),
         clock: clock_state(),
         sysctl: SYSCTLS.iter().filter_map(setting).collect(),
         nic: local.and_then(nic::nic),
