@@ -60,7 +60,11 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
     let job = match words.next().as_deref() {
         Some("stream") => Job::Stream,
         Some("connect") => Job::Connect,
-        _ => return Err("say `bare stream …` or `bare connect …` (see the top of bench/bare/src/main.rs)".to_owned()),
+        _ => {
+            return Err(
+                "say `bare stream …` or `bare connect …` (see the top of bench/bare/src/main.rs)".to_owned()
+            );
+        }
     };
     let mut plan = Plan {
         job,
@@ -80,7 +84,9 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
         set(&mut plan, &option, &value).ok_or_else(|| format!("{option} {value} is not understood"))?;
     }
     if plan.workers == 0 || plan.connections < plan.workers || plan.buffer == 0 {
-        return Err("at least one worker, one connection for each and one byte of buffer are needed".to_owned());
+        return Err(
+            "at least one worker, one connection for each and one byte of buffer are needed".to_owned()
+        );
     }
     Ok(plan)
 }
@@ -94,7 +100,9 @@ fn set(plan: &mut Plan, option: &str, value: &str) -> Option<()> {
         ("--addr", _) => plan.addr = value.parse().ok()?,
         ("--connections", _) => plan.connections = value.parse().ok()?,
         ("--workers", _) => plan.workers = value.parse().ok()?,
-        ("--cores", _) => plan.cores = value.split(',').map(|core| core.parse().ok()).collect::<Option<_>>()?,
+        ("--cores", _) => {
+            plan.cores = value.split(',').map(|core| core.parse().ok()).collect::<Option<_>>()?;
+        }
         ("--buffer", _) => plan.buffer = bytes(value)?,
         ("--seconds", _) => {
             let seconds = value.parse::<f64>().ok().filter(|s| (0.0..1e6).contains(s))?;
@@ -148,7 +156,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        for line in ["", "listen", "stream --role", "stream --role x", "stream --workers 0", "connect --buffer 1Ti"] {
+        for line in
+            ["", "listen", "stream --role", "stream --role x", "stream --workers 0", "connect --buffer 1Ti"]
+        {
             assert!(parse(line).is_err(), "{line}");
         }
         assert!(parse("stream --connections 1 --workers 2").is_err());

@@ -54,7 +54,9 @@ fn answer(listener: &Listener) -> Outcome<()> {
                 continue;
             }
             for _ in 0..AT_ONCE {
-                let Some((stream, _)) = listener.accept().map_err(|f| format!("cannot accept: {f}"))? else { break };
+                let Some((stream, _)) = listener.accept().map_err(|f| format!("cannot accept: {f}"))? else {
+                    break;
+                };
                 let stream = Some(stream);
                 // On one core the byte is mostly there already.
                 if over(&stream, &mut arena, &clock)? {

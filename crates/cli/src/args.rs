@@ -1,4 +1,5 @@
 //! The command line.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::values::{self, SocketBuffer};
 use clap::{Args, Parser, Subcommand, ValueEnum};

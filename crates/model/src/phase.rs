@@ -363,9 +363,9 @@ mod tests {
         while up + down < total {
             let left = total - up - down;
             if ours {
-                up += push.min(left)
+                up += push.min(left);
             } else {
-                down += pull.min(left)
+                down += pull.min(left);
             }
             ours = !ours;
         }

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 
 struct Pending {
     workers: usize,
-    from: Mono,
+    /// The latest of the workers' ends of it.
     to: Mono,
     tally: Tally,
 }
 
 /// An interval that all workers have reported.
 pub(super) struct Complete {
+    pub(super) index: u32,
     pub(super) from: Mono,
     pub(super) to: Mono,
     pub(super) tally: Tally,
@@ -23,6 +24,10 @@ pub(super) struct Book {
     start: Mono,
     omit: u64,
     pending: BTreeMap<u32, Pending>,
+    /// End of the last complete interval.
+    end: Mono,
+    /// The last intervals of workers that have reported theirs.
+    finished: Vec<u32>,
     total: Tally,
     traffic: Traffic,
     idle: usize,
@@ -32,29 +37,54 @@ pub(super) struct Book {
 
 impl Book {
     pub(super) fn new(workers: usize, start: Mono, omit: u64) -> Self {
-        let (total, traffic) = (Tally::default(), Traffic::default());
-        Book { workers, start, omit, pending: BTreeMap::new(), total, traffic, idle: 0, dropped: 0, peak: 0 }
+        Book {
+            workers,
+            start,
+            omit,
+            pending: BTreeMap::new(),
+            end: start,
+            finished: Vec::new(),
+            total: Tally::default(),
+            traffic: Traffic::default(),
+            idle: 0,
+            dropped: 0,
+            peak: 0,
+        }
     }
 
-    /// A worker's tally of interval `index`; the interval, when it was the last one missing.
-    pub(super) fn tally(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) -> Option<Complete> {
-        let fresh = || Pending { workers: 0, from, to, tally: Tally::default() };
+    /// A worker's tally of interval `index`, which ended at `to` and was its `last`; the intervals that are complete now.
+    /// A worker that has reported its last interval is not waited for in later ones.
+    pub(super) fn tally(&mut self, index: u32, to: Mono, last: bool, tally: &Tally) -> Vec<Complete> {
+        let fresh = || Pending { workers: 0, to, tally: Tally::default() };
         let pending = self.pending.entry(index).or_insert_with(fresh);
         pending.workers += 1;
-        pending.from = pending.from.min(from);
         pending.to = pending.to.max(to);
         pending.tally.merge(tally);
-        if pending.workers < self.workers {
-            return None;
+        if last {
+            self.finished.push(index);
         }
-        let Pending { from, to, tally, .. } = self.pending.remove(&index)?;
+        let mut complete = Vec::new();
+        while let Some((&index, pending)) = self.pending.first_key_value() {
+            let gone = self.finished.iter().filter(|&&last| last < index).count();
+            if pending.workers + gone < self.workers {
+                break;
+            }
+            let Some(pending) = self.pending.remove(&index) else { break };
+            complete.push(self.complete(index, pending));
+        }
+        complete
+    }
+
+    fn complete(&mut self, index: u32, Pending { to, tally, .. }: Pending) -> Complete {
+        let from = self.end;
+        self.end = to.max(from);
         self.peak = self.peak.max(tally.open);
         if from.since(self.start) >= self.omit {
             let (tx_bytes, rx_bytes) = (tally.tx_bytes, tally.rx_bytes);
             self.traffic.after(&Traffic { tx_bytes, rx_bytes, ns: to.since(from) });
         }
         self.total.merge(&tally);
-        Some(Complete { from, to, tally })
+        Complete { index, from, to, tally }
     }
 
     /// A worker has no links of the group left; true when none has.

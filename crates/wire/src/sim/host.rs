@@ -20,11 +20,26 @@ pub struct Host(pub(super) usize);
 
 /// From a worker to its control thread.
 pub(super) enum Report {
-    Tally { group: Group, index: u32, from: Mono, to: Mono, tally: Box<Tally> },
+    /// The tally of an interval that ended at `to`; the group's last one on this worker, or not.
+    Tally {
+        group: Group,
+        index: u32,
+        to: Mono,
+        last: bool,
+        tally: Box<Tally>,
+    },
     Idle(Group),
-    Dropped { group: Group, tally: Box<Tally>, peak: u64 },
+    Dropped {
+        group: Group,
+        tally: Box<Tally>,
+        peak: u64,
+    },
     Note(Note),
-    Lifted { conn: u64, end: usize, path: Path },
+    Lifted {
+        conn: u64,
+        end: usize,
+        path: Path,
+    },
 }
 
 pub(super) struct Machine {
@@ -207,10 +222,10 @@ impl Network {
     pub(super) fn report(&mut self, m: usize, _: usize, report: Report) {
         let books = &mut self.machines[m].control.books;
         match report {
-            Report::Tally { group, index, from, to, tally } => {
-                let complete = books.get_mut(&group).and_then(|b| b.tally(index, from, to, &tally));
-                if let Some(done) = complete.filter(|done| done.to > done.from) {
-                    let (from, to) = (done.from, done.to);
+            Report::Tally { group, index, to, last, tally } => {
+                let complete = books.get_mut(&group).map(|b| b.tally(index, to, last, &tally));
+                for done in complete.into_iter().flatten().filter(|done| done.to > done.from) {
+                    let (index, from, to) = (done.index, done.from, done.to);
                     self.feed(m, Input::Tally { group, index, from, to, tally: &done.tally });
                 }
             }

@@ -97,7 +97,8 @@ impl Stream {
     }
 
     pub(super) fn writable(&self, end: usize, now: Mono) -> bool {
-        self.pipes[end].room() > 0 || self.pipes[1 - end].is_reset(now)
+        // A reset is told once; whoever waits for it to be told again waits in vain.
+        if self.pipes[1 - end].is_reset(now) { !self.kernels[end].told } else { self.pipes[end].room() > 0 }
     }
 
     /// When there is something to read for `end`.

@@ -165,6 +165,7 @@ impl Network {
         self.check_idle(m, w, group);
     }
 
+    /// Links that have not ended since their group was told to stop are cut off; without that, their session has gone.
     fn kill_group(&mut self, m: usize, w: usize, group: Group) {
         let stopped = self.worker(m, w).watches.get(&group).is_some_and(|watch| watch.stopped);
         for key in self.worker(m, w).keys_of(group) {
@@ -192,7 +193,7 @@ impl Network {
             return;
         }
         watch.closed = watch.end.is_some_and(|end| at >= end);
-        self.tally_up(m, w, group, at);
+        self.tally_up(m, w, group, at, false);
         if let Some(watch) = self.worker(m, w).watches.get(&group)
             && !watch.closed
         {
@@ -208,18 +209,18 @@ impl Network {
         let Some(watch) = watches.get_mut(&group).filter(|watch| !watch.closed) else { return };
         watch.closed = true;
         let to = if watch.open == 0 { side.rec.tally(group).last.max(watch.from) } else { now };
-        self.tally_up(m, w, group, to);
+        self.tally_up(m, w, group, to, true);
     }
 
-    fn tally_up(&mut self, m: usize, w: usize, group: Group, to: Mono) {
+    fn tally_up(&mut self, m: usize, w: usize, group: Group, to: Mono, last: bool) {
         let Worker { watches, side, .. } = self.worker(m, w);
         let Some(watch) = watches.get_mut(&group) else { return };
-        let (index, from) = (watch.index, watch.from);
+        let index = watch.index;
         watch.index += 1;
         watch.from = to;
         let mut tally = Box::new(side.rec.take_tally(group));
         tally.open = watch.open.saturating_sub(u64::from(watch.connecting));
-        self.tell_control(m, w, Report::Tally { group, index, from, to, tally });
+        self.tell_control(m, w, Report::Tally { group, index, to, last, tally });
     }
 
     // Links -------------------------------------------------------------------------------------------------------
