@@ -22,7 +22,7 @@ pub struct Style {
 
 /// The console reporter.
 ///
-/// Feed it the events as they happen (or as [`replay`](crate::replay) takes them out of a saved outcome), then ask for
+/// Feed it the events as they happen (or as [`replay`](crate::replay()) takes them out of a saved outcome), then ask for
 /// the summary.
 #[derive(Clone, Debug)]
 pub struct Console {

@@ -2,7 +2,7 @@
 //!
 //! Reporters are fed by events and outcomes and write to what they are given; they open no files, read no clock and
 //! know nothing of sockets. A live report and one from a file are the same code: [`read_run`] makes an outcome of a
-//! saved file, [`replay`] makes events of an outcome.
+//! saved file, [`replay()`] makes events of an outcome.
 #![forbid(unsafe_code)]
 
 mod console;

@@ -241,7 +241,7 @@ fn a_reset_at_any_instant_is_a_network_error_or_comes_too_late() {
     for pattern in
         [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 4_000, pull: 9_000 }]
     {
-        for quirks in [Quirks::default(), Quirks::rough()] {
+        for quirks in [Quirks::default(), Quirks::rough(), Quirks::one_byte_reads()] {
             let mut failed = 0;
             for i in 0..60 {
                 let phase = phase(pattern, 300_000);

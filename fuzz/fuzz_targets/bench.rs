@@ -1,0 +1,48 @@
+//! Feeds a flow.
+
+use metrics::Mono;
+use seam::{Arena, Batch, Burst, End, Flow, News, Read, When, Wrote};
+use wire::sim::{Quirks, Side};
+
+pub const START: Mono = Mono(1_000_000_000);
+
+pub fn side() -> Side {
+    Side::new(1, Quirks::default(), false)
+}
+
+/// Gives a flow `bytes` as it asks for them, lets it speak in between, and hangs up in the end.
+pub fn feed(side: &mut Side, flow: &mut dyn Flow, mut bytes: &[u8]) {
+    let (mut arena, mut none) = (Arena::new(4_096), Arena::new(0));
+    for turn in 0..1_000 {
+        let want = flow.want();
+        if matches!(want.end, Some(End::Done { .. } | End::Lift | End::Hand(_))) {
+            return;
+        }
+        let now = START.plus(turn * 1_000_000);
+        if want.send != When::Never {
+            let mut burst = Burst::new(&mut arena, 2_000);
+            flow.fill(&mut side.cx(now), &mut burst);
+            let sent = Wrote { bytes: burst.len(), fault: None };
+            flow.wrote(&mut side.cx(now), sent);
+        }
+        let (most, skip) = match flow.want().read {
+            Read::Pause => (0, false),
+            Read::Look(n) => (n.get() as usize, false),
+            Read::Skip(n) => (n.get() as usize, true),
+        };
+        let n = most.min(bytes.len());
+        let (got, rest) = bytes.split_at(n);
+        bytes = rest;
+        let result = if n > 0 {
+            let batch = if skip { Batch::skipped(n, now) } else { Batch::stream(got, now) };
+            flow.take(&mut side.cx(now), &batch, &mut Burst::new(&mut none, 0))
+        } else {
+            let _ = flow.hear(&mut side.cx(now), News::Fin);
+            return;
+        };
+        if result.is_err() {
+            flow.fill(&mut side.cx(now), &mut Burst::new(&mut arena, 2_000));
+            return;
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! A new connection on the server's port.
+#![no_main]
+
+#[path = "bench.rs"]
+mod bench;
+
+use libfuzzer_sys::fuzz_target;
+use metrics::Group;
+use model::Phase;
+use seam::{Opener, Path};
+use std::sync::Arc;
+use wire::native::{Grant, Grants, Params, Reception};
+
+fuzz_target!(|bytes: &[u8]| {
+    let phase = Phase { transfer: 300, ..Phase::default() };
+    let grants = Arc::new(Grants::new(None));
+    let grant = Grant::new(Arc::new(Params::of(&phase, Group(1))), 1, 300, true);
+    grants.insert([0; 16], Arc::new(grant));
+    let mut reception = Reception::new(grants, Arc::default(), 0, 2);
+    let mut side = bench::side();
+    let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
+    if let Some(mut flow) = reception.accept(&mut side.cx(bench::START), &path) {
+        bench::feed(&mut side, &mut *flow, bytes);
+    }
+});
