@@ -1,8 +1,8 @@
 """The programs that bench/run compares: how each is started, and where in its output the receiver's figure stands.
 
 A case asks for `flows`, `buffer` (bytes per call; None: the tool's default), `congestion` (None: the system's default),
-`cores` (None: the scheduler decides; else worker i of either end runs on the i-th) and `seconds`. A tool that cannot do
-what a case asks for says so with Skip, or takes part with a note where the case allows that.
+`cores` (none: the tool's own placement; else worker i of either end runs on the i-th) and `seconds`. A tool that cannot
+do what a case asks for says so with Skip.
 """
 
 import json
@@ -18,7 +18,6 @@ class Tool:
 
     def __init__(self, name, path):
         self.name, self.path = name, path
-        self.note = ""
 
     def server(self, case, port):
         """The server's command and the port it listens at; None when the client brings its own."""
@@ -31,7 +30,7 @@ class Tool:
         """How many copies of the client run at once."""
         return 1
 
-    def result(self, clients, server):
+    def result(self, case, clients, server):
         """Gbit/s as the receiver counted them, or connections per second, from the outputs."""
         raise NotImplementedError
 
@@ -64,8 +63,11 @@ class Ours(Tool):
             words += ["-l", case.buffer] if case.buffer else []
         return words
 
-    def result(self, clients, server):
-        point = json.loads(clients[0].text())["points"][0]
+    def result(self, case, clients, server):
+        outcome = json.loads(clients[0].text())
+        point = outcome["points"][0]
+        chosen = re.search(r"send buffers of (\d+) KiB", " ".join(map(str, outcome["notices"])))
+        case.sndbuf = int(chosen[1]) * 1024 if chosen else None
         near = point["near"]
         errors = sum(near[k] for k in ("network_errors", "data_errors", "protocol_errors"))
         if point["status"] != "complete" or errors:
@@ -76,7 +78,7 @@ class Ours(Tool):
 
 
 class Bare(Tool):
-    """The bare loop."""
+    """The bare loop, with the send buffer and on the cores that netcaliper chose in the run before."""
 
     server_ends = True
 
@@ -89,10 +91,13 @@ class Bare(Tool):
         workers = min(os.cpu_count() or 1, case.flows)
         words = [self.path, self.job, "--role", role, "--addr", f"{address}:{port}", "--connections", case.flows]
         words += ["--workers", workers, "--seconds", case.seconds]
-        if case.cores:
-            words += ["--cores", ",".join(map(str, case.cores))]
+        cores = case.cores or (sorted(os.sched_getaffinity(0)) if workers > 1 else [])
+        if cores:
+            words += ["--cores", ",".join(map(str, cores))]
         if case.congestion:
             words += ["--congestion", case.congestion]
+        if case.sndbuf:
+            words += ["--sndbuf", case.sndbuf]
         if self.job == "connect":
             return words + ["--close", self.close]
         return words + ["--verify", self.verify, "--buffer", case.buffer or 256 * 1024]
@@ -103,7 +108,7 @@ class Bare(Tool):
     def client(self, case, address, port):
         return self._words(case, "client", address, port)
 
-    def result(self, clients, server):
+    def result(self, case, clients, server):
         if self.job == "connect":
             return json.loads(clients[0].text())["conn_s"]
         return json.loads(server.text())["gbit_s"]
@@ -124,7 +129,7 @@ class Iperf3(Tool):
         words += ["-l", case.buffer] if case.buffer else []
         return words + (["-C", case.congestion] if case.congestion else [])
 
-    def result(self, clients, server):
+    def result(self, case, clients, server):
         outcome = json.loads(clients[0].text())
         if "error" in outcome:
             raise ValueError(outcome["error"])
@@ -143,7 +148,7 @@ class Iperf2(Tool):
         words += ["-l", case.buffer] if case.buffer else []
         return words + (["-Z", case.congestion] if case.congestion else [])
 
-    def result(self, clients, server):
+    def result(self, case, clients, server):
         line = r"^\[ *(SUM|\d+)\] +0\.0+-.*?([\d.]+) Mbits/sec"
         found = re.findall(line, server.text(), re.M)
         sums = [float(rate) for name, rate in found if name == "SUM"]
@@ -163,7 +168,7 @@ class Nuttcp(Tool):
         words += [f"-l{case.buffer}"] if case.buffer else []
         return words + ([f"-N{case.flows}"] if case.flows > 1 else []) + [address]
 
-    def result(self, clients, server):
+    def result(self, case, clients, server):
         return float(re.search(r"rate_Mbps=([\d.]+)", clients[0].text())[1]) / 1e3
 
 
@@ -190,7 +195,7 @@ class Neper(Tool):
         words += ["-B", case.buffer] if case.buffer else []
         return words + ([f"--congestion-control={case.congestion}"] if case.congestion else [])
 
-    def result(self, clients, server):
+    def result(self, case, clients, server):
         if self.flows:
             return float(re.search(r"^throughput=([\d.]+)", clients[0].text(), re.M)[1])
         return float(re.search(r"^remote_throughput=([\d.]+)", clients[0].text(), re.M)[1]) / 1e9
@@ -217,7 +222,7 @@ class Netperf(Tool):
         words += ["-m", case.buffer, "-M", case.buffer] if case.buffer else []
         return words + (["-K", case.congestion] if case.congestion else []) + ["-k", "THROUGHPUT"]
 
-    def result(self, clients, server):
+    def result(self, case, clients, server):
         rates = [float(re.search(r"THROUGHPUT=([\d.]+)", c.text())[1]) for c in clients]
         return sum(rates) / (1 if self.job == "TCP_CRR" else 1e3)
 
@@ -232,7 +237,7 @@ class Ethr(Tool):
         words = [self.path, "-c", address, "-no", "-port", port, "-d", f"{int(case.seconds)}s", "-n", case.flows]
         return words + (["-l", f"{case.buffer // 1024}KB"] if case.buffer else [])
 
-    def result(self, clients, server):
+    def result(self, case, clients, server):
         """Its rates are per second and rounded, and the client's own: the best it says. The last second is the fullest."""
         units = {"K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
         line = r"^\[ *(SUM|\d+)\] +TCP +\S+ sec +([\d.]+)([KMGT])"
@@ -249,7 +254,7 @@ class Xfr(Tool):
         words = [self.path, address, "-p", port, "-t", f"{int(case.seconds)}s", "-P", case.flows, "--json"]
         return words + (["--congestion", case.congestion] if case.congestion else [])
 
-    def result(self, clients, server):
+    def result(self, case, clients, server):
         return json.loads(clients[0].text())["throughput_mbps"] / 1e3
 
 

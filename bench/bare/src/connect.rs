@@ -24,9 +24,13 @@ fn send_one(stream: &Stream, arena: &mut Arena, clock: &Clock) -> Outcome<bool> 
 
 /// Serves for ever: whoever started it ends it.
 pub(crate) fn serve(plan: &Plan, ready: Option<Sender<()>>) -> Outcome<()> {
-    let bind = |_| {
-        Listener::bind(plan.addr, true, &plan.settings)
-            .map_err(|fault| format!("cannot listen at {}: {fault}", plan.addr))
+    let bind = |worker: usize| {
+        let listener = Listener::bind(plan.addr, true, &plan.settings)
+            .map_err(|fault| format!("cannot listen at {}: {fault}", plan.addr))?;
+        if let Some(&core) = plan.cores.get(worker % plan.cores.len().max(1)) {
+            listener.prefer_core(core);
+        }
+        Ok(listener)
     };
     let listeners = (0..plan.workers).map(bind).collect::<Outcome<Vec<_>>>()?;
     let _ = ready.map(|ready| ready.send(()));

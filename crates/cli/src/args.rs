@@ -1,7 +1,7 @@
 //! The command line.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
-use crate::values::{self, SocketBuffer};
+use crate::values::{self, Affinity, SocketBuffer};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::Range;
 use std::net::{IpAddr, SocketAddr};
@@ -82,9 +82,10 @@ pub(crate) struct CoreArgs {
     /// Network interface to bind sockets to.
     #[arg(long, value_name = "NAME")]
     pub(crate) bind_dev: Option<String>,
-    /// Cores for the worker threads, worker i on the i-th; without it the scheduler places them.
-    #[arg(long, value_name = "CORES", value_delimiter = ',', value_parser = values::core)]
-    pub(crate) affinity: Vec<usize>,
+    /// Cores for the worker threads, worker i on the i-th; `none` leaves them to the scheduler [default: one core each,
+    /// when there are several workers].
+    #[arg(long, value_name = "CORES", value_parser = values::affinity)]
+    pub(crate) affinity: Option<Affinity>,
     /// Worker threads [default: one per core, but not more than connections].
     #[arg(long, value_name = "N", value_parser = values::count16::<1024>)]
     pub(crate) workers: Option<u16>,

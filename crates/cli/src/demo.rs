@@ -13,8 +13,13 @@ use wire::native::{Fence, Limits, Peer};
 /// The three parts.
 fn parts(length: u64) -> [(&'static str, Phase); 3] {
     let base = Phase { duration_ns: Some(length), interval_ns: SECOND.min(length), ..Phase::default() };
-    let connect =
-        Phase { kind: Kind::Connect, transfer: 1, buffer: Range::just(1), connections: 32, ..base.clone() };
+    let connect = Phase {
+        kind: Kind::Connect,
+        transfer: 1,
+        buffer: Range::just(4096),
+        connections: 32,
+        ..base.clone()
+    };
     [
         ("tcp push", base.clone()),
         ("tcp duplex", Phase { pattern: Pattern::Duplex, ..base }),
@@ -58,7 +63,7 @@ fn server() -> ServerConfig {
         exit_after: None,
         interval_ns: SECOND,
         device: None,
-        placement: Placement::Spread,
+        placement: Placement::Even,
         workers: None,
         version: plan::VERSION.to_owned(),
         records: false,

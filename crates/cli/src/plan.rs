@@ -5,6 +5,7 @@ use crate::args::{
     ConnectArgs, CoreArgs, KeyArgs, LocalArgs, PatternArg, PayloadArg, RunArgs, ShutdownArg, SocketArgs,
     TargetArgs, TcpArgs, VerifyArg,
 };
+use crate::values::Affinity;
 use engine::{ClientConfig, Placement};
 use metrics::SECOND;
 use model::{Axis, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
@@ -27,7 +28,11 @@ pub(crate) fn key(args: &KeyArgs) -> Result<Option<Psk>, Trouble> {
 }
 
 pub(crate) fn placement(args: &CoreArgs) -> Placement {
-    if args.affinity.is_empty() { Placement::Spread } else { Placement::Cores(args.affinity.clone()) }
+    match &args.affinity {
+        None => Placement::Even,
+        Some(Affinity(None)) => Placement::Spread,
+        Some(Affinity(Some(cores))) => Placement::Cores(cores.clone()),
+    }
 }
 
 /// Who is asked, from where.
@@ -127,7 +132,8 @@ pub(crate) fn connect(args: &ConnectArgs) -> Phase {
         kind: Kind::Connect,
         pattern: Pattern::Push,
         transfer: args.transfer,
-        buffer: Range::just(args.transfer.clamp(1, 64 * 1024)),
+        // Small transfers are read in one call, whatever stands around them.
+        buffer: Range::just(args.transfer.clamp(4096, 64 * 1024)),
         connect_rate: args.rate,
         ..common(&args.run, &args.sockets, args.run.iterations.is_none().then_some(10 * SECOND))
     }

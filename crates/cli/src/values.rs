@@ -69,10 +69,19 @@ pub(crate) fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| format!("'{text}' is not a port (0 to 65535)"))
 }
 
-/// A core's number.
-pub(crate) fn core(text: &str) -> Result<usize, String> {
-    text.trim().parse().map_err(|_| format!("'{text}' is not a core's number"))
+/// Cores, separated by commas, or `none`.
+pub(crate) fn affinity(text: &str) -> Result<Affinity, String> {
+    if text == "none" {
+        return Ok(Affinity(None));
+    }
+    let core =
+        |part: &str| part.trim().parse().map_err(|_| format!("'{part}' is not a core's number (nor 'none')"));
+    text.split(',').map(core).collect::<Result<_, _>>().map(|cores| Affinity(Some(cores)))
 }
+
+/// Cores for workers; `None` leaves them to the scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Affinity(pub(crate) Option<Vec<usize>>);
 
 /// Time to live.
 pub(crate) fn ttl(text: &str) -> Result<u8, String> {

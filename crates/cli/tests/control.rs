@@ -24,28 +24,40 @@ fn harmed(server: &Server, way: Way, harm: Harm, args: &str) -> Done {
 
 const SMALL: &str = "-P 2 --iterations 1 --transfer 100001";
 
+/// Does `each` with all of `cases` at once: they mostly wait.
+fn at_once<T: Copy + Send>(cases: &[T], each: impl Fn(T) + Sync) {
+    let each = &each;
+    std::thread::scope(|scope| {
+        for &case in cases {
+            scope.spawn(move || each(case));
+        }
+    });
+}
+
 #[test]
 fn a_flipped_bit_anywhere_in_the_conversation_is_survived() {
     let server = serve("");
-    for way in [Way::Up, Way::Down] {
-        // Lengths, braces, names, numbers: whatever lies there.
-        for offset in [0, 2, 3, 4, 5, 20, 60, 111, 160, 200, 250, 333, 400, 555, 700, 901, 1200, 1700] {
-            let done = harmed(&server, way, Harm::Flip { offset, mask: 0x10 }, SMALL);
-            assert!(matches!(done.code, Some(0 | 1 | 4)), "{way:?} {offset}: {}", done.tell());
-            if done.code == Some(0) {
-                // The bit was in words that decide nothing: then all is as it should be.
-                let outcome = Outcome::of(done);
-                assert_eq!(outcome.near()["completed"], 2, "{way:?} {offset}: {}", outcome.tell());
-            }
+    // Lengths, braces, names, numbers: whatever lies there.
+    let offsets = [0, 2, 3, 4, 5, 20, 60, 111, 160, 200, 250, 333, 400, 555, 700, 901, 1200, 1700];
+    let cases: Vec<(Way, u64)> =
+        [Way::Up, Way::Down].into_iter().flat_map(|way| offsets.map(|offset| (way, offset))).collect();
+    at_once(&cases, |(way, offset)| {
+        let done = harmed(&server, way, Harm::Flip { offset, mask: 0x10 }, SMALL);
+        assert!(matches!(done.code, Some(0 | 1 | 4)), "{way:?} {offset}: {}", done.tell());
+        if done.code == Some(0) {
+            // The bit was in words that decide nothing: then all is as it should be.
+            let outcome = Outcome::of(done);
+            assert_eq!(outcome.near()["completed"], 2, "{way:?} {offset}: {}", outcome.tell());
         }
-    }
+    });
     server.still_serves();
 }
 
 #[test]
 fn a_lost_control_connection_leaves_a_partial_result() {
-    let server = serve("");
-    for harm in [Harm::Reset { offset: 6000 }, Harm::Close { offset: 6000 }, Harm::Stall { offset: 6000 }] {
+    let harms = [Harm::Reset { offset: 6000 }, Harm::Close { offset: 6000 }, Harm::Stall { offset: 6000 }];
+    at_once(&harms, |harm| {
+        let server = serve("");
         // The server's reports on intervals make some thousand bytes soon.
         let relay = Relay::to(server.port, Victim::Control, Way::Down, harm);
         let line = tcp(relay.at()).args("-P 2 -t 60s -i 20ms -b 10M --json");
@@ -57,17 +69,20 @@ fn a_lost_control_connection_leaves_a_partial_result() {
         // The server is free for whoever wants it alone.
         let line = tcp(server.at()).args(SMALL).arg("--exclusive").arg("--json");
         Outcome::of(line.spawn().wait_within(NOTICED)).moved(2, 200_002, 0);
-    }
+    });
 }
 
 #[test]
 fn a_conversation_that_breaks_before_the_run_fails() {
     let server = serve("");
     for way in [Way::Up, Way::Down] {
-        for harm in [Harm::Reset { offset: 30 }, Harm::Close { offset: 30 }, Harm::Stall { offset: 30 }] {
-            let outcome = Outcome::of(harmed(&server, way, harm, SMALL)).exits(1).status("failed");
-            assert!(!outcome.json["reason"].as_str().unwrap_or_default().is_empty(), "{way:?} {harm:?}");
-        }
+        at_once(
+            &[Harm::Reset { offset: 30 }, Harm::Close { offset: 30 }, Harm::Stall { offset: 30 }],
+            |harm| {
+                let outcome = Outcome::of(harmed(&server, way, harm, SMALL)).exits(1).status("failed");
+                assert!(!outcome.json["reason"].as_str().unwrap_or_default().is_empty(), "{way:?} {harm:?}");
+            },
+        );
     }
     server.still_serves();
 }

@@ -6,6 +6,7 @@
 mod support;
 
 use support::files::{Csv, Scratch};
+use support::outcome::same_report;
 use support::{Outcome, connect, netcaliper, number, serve, tcp, text};
 
 #[test]
@@ -136,9 +137,10 @@ fn connect_keeps_its_rate() {
     for rate in [20.0, 300.0] {
         let outcome = connect(server.at()).args(&format!("--rate {rate} -t 3s -P 16")).outcome().good();
         let share = number(&outcome.near()["opened"]) as f64 / (3.0 * rate);
-        // A busy machine may be late, and then says so; never may it be too fast.
+        // A busy machine may be late, and then says so; never may it be too fast. The first comes at once, and one more
+        // fits at the end, on each of two workers.
         assert!(
-            share < 1.03 && (share > 0.97 || outcome.admits_lateness()),
+            share < 1.0 + 4.0 / (3.0 * rate) && (share > 0.97 || outcome.admits_lateness()),
             "{share} of {rate}/s: {}",
             outcome.tell()
         );
@@ -164,7 +166,7 @@ fn the_demo_needs_nothing_and_saves_what_it_shows() {
     let done = done.prints(&["tcp push", "tcp duplex", "connect", "Gbit/s", "Run complete: 3 phases"]);
     assert!(done.err.contains(&format!("netcaliper report {}", file.display())), "{}", done.tell());
     let again = netcaliper("report").arg(&file).run().exits(0);
-    assert_eq!(again.out, done.out);
+    same_report(&again.out, &done.out);
     let outcome = netcaliper("report").arg(&file).outcome().good();
     let points = outcome.json["points"].as_array().unwrap();
     assert_eq!(points.len(), 3);

@@ -93,12 +93,13 @@ impl<'a> Control<'a> {
         }
         let peers: Vec<_> = made.iter().map(|((mailbox, _), r)| (mailbox.clone(), r.waker())).collect();
         let mut listeners = std::mem::take(&mut setup.listeners).into_iter();
+        let cores = setup.placement.cores(count);
         let mut hands = Vec::new();
         for (index, ((mailbox, commands), its_reactor)) in made.into_iter().enumerate() {
             let waker = its_reactor.waker();
             let outfit = Outfit {
                 index,
-                placement: setup.placement.clone(),
+                core: cores.get(index).copied().flatten(),
                 listeners: listeners.next().unwrap_or_default(),
                 commands,
                 reports: report.clone(),

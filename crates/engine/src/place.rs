@@ -5,8 +5,11 @@ use io::thread;
 /// Where workers run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// The scheduler decides.
+    /// Each worker on a core of its own, when there are several: worker i of both ends then has the same connections, which
+    /// on one host share a core and its caches. A single worker is left to the scheduler.
     #[default]
+    Even,
+    /// The scheduler decides.
     Spread,
     /// Worker i runs on the i-th of these cores, round robin.
     Cores(Vec<usize>),
@@ -27,24 +30,22 @@ impl Placement {
         }
     }
 
-    /// Puts the calling thread, worker `index`, where it belongs.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub(crate) fn take(&self, index: usize) -> std::io::Result<()> {
-        match self {
-            Placement::Spread => Ok(()),
-            Placement::Cores(cores) => match cores.get(index % cores.len().max(1)) {
-                Some(&core) => thread::pin(&[core]),
-                None => Ok(()),
-            },
-        }
+    /// The core of each of `workers` workers; `None` where the scheduler decides.
+    #[must_use]
+    pub(crate) fn cores(&self, workers: usize) -> Vec<Option<usize>> {
+        let cores = match self {
+            Placement::Even if workers > 1 => thread::available(),
+            Placement::Even | Placement::Spread => Vec::new(),
+            Placement::Cores(cores) => cores.clone(),
+        };
+        (0..workers).map(|worker| cores.get(worker % cores.len().max(1)).copied()).collect()
     }
 
     /// How results name it.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
+            Placement::Even => "even".to_owned(),
             Placement::Spread => "spread".to_owned(),
             Placement::Cores(cores) => {
                 let list: Vec<String> = cores.iter().map(ToString::to_string).collect();
@@ -58,4 +59,18 @@ impl Placement {
 #[must_use]
 pub(crate) fn default_workers() -> u16 {
     thread::available().len().clamp(1, 1024) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_get_cores_round_robin() {
+        assert_eq!(Placement::Cores(vec![3, 1]).cores(3), [Some(3), Some(1), Some(3)]);
+        assert_eq!(Placement::Spread.cores(2), [None, None]);
+        assert_eq!(Placement::Even.cores(1), [None]);
+        let usable = thread::available();
+        assert_eq!(Placement::Even.cores(usable.len().max(2))[0], usable.first().copied());
+    }
 }

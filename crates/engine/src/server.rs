@@ -72,8 +72,14 @@ impl Bound {
             drop(alone);
             addresses.push(at);
             let sharing = if Listener::CAN_SHARE { listeners.len() } else { 1 };
-            for list in listeners.iter_mut().take(sharing) {
-                list.push(Listener::bind(at, Listener::CAN_SHARE, &settings).map_err(trouble)?);
+            let cores = config.placement.cores(sharing);
+            for (list, core) in listeners.iter_mut().zip(cores) {
+                let listener = Listener::bind(at, Listener::CAN_SHARE, &settings).map_err(trouble)?;
+                // A connection is best greeted on the core where it arrived: short ones never leave it.
+                if let Some(core) = core {
+                    listener.prefer_core(core);
+                }
+                list.push(listener);
             }
             datagrams.push(Datagrams::bind(at, false).map_err(trouble)?);
         }

@@ -9,7 +9,6 @@ mod watch;
 pub(crate) use watch::{Watch, WatchState};
 
 use crate::link::{Key, Links, Phase};
-use crate::place::Placement;
 use io::{Clock, Listener, Reactor, Ready, Settings, Stream, Waker};
 use metrics::{Ending, Group, Mono, Recorder, Tally};
 use model::{ConnectionRecord, Effective};
@@ -64,7 +63,8 @@ pub(crate) enum Report {
 /// What a worker is made of.
 pub(crate) struct Outfit {
     pub(crate) index: usize,
-    pub(crate) placement: Placement,
+    /// Where it runs; `None` leaves it to the scheduler.
+    pub(crate) core: Option<usize>,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) commands: Receiver<Command>,
     pub(crate) reports: Sender<(usize, Report)>,
@@ -147,7 +147,9 @@ impl Worker {
     /// The thread's body.
     pub(crate) fn run(mut self) {
         io::thread::name(&format!("worker-{}", self.outfit.index));
-        if let Err(error) = self.outfit.placement.take(self.outfit.index) {
+        if let Some(core) = self.outfit.core
+            && let Err(error) = io::thread::pin(&[core])
+        {
             self.report(Report::Trouble(format!("worker {}: pinning failed: {error}", self.outfit.index)));
         }
         // Late timers show in the results; without precise ones they are only later.
@@ -166,6 +168,10 @@ impl Worker {
 
     /// Everything once: commands, time, new links, ready links, the reactor.
     fn round(&mut self, events: &mut Vec<Ready>) {
+        // Before any link has its turn: the session of one that was just accepted may have come after the last look.
+        if self.reactor.woken() {
+            self.commands();
+        }
         let now = self.clock.now();
         if self.next_boundary <= now {
             self.boundaries(now);
@@ -184,9 +190,6 @@ impl Worker {
         let now = self.clock.now();
         let busy = !self.ready.is_empty() || self.wants_links();
         if busy && now.since(self.looked) < LOOK_AFTER {
-            if self.reactor.woken() {
-                self.commands();
-            }
             return;
         }
         if !busy && self.register_shy() {

@@ -22,6 +22,8 @@ pub struct Plan {
     pub quotas: Vec<u64>,
     /// New connections per second on this worker; `None` is as fast as slots become free.
     pub rate: Option<f64>,
+    /// Part of the time between two starts to wait before the first, 0..1: workers take turns.
+    pub stagger: f64,
 }
 
 impl Plan {
@@ -41,6 +43,7 @@ impl Plan {
             lives: phase.iterations,
             quotas,
             rate: phase.connect_rate.map(|r| (r * share).max(1e-6)),
+            stagger: f64::from(worker) / f64::from(workers),
             slots,
         }
     }
@@ -89,6 +92,7 @@ pub struct Broker {
     paused: BinaryHeap<Reverse<(Mono, usize)>>,
     busy: usize,
     gap: Option<f64>,
+    stagger: f64,
     due: Option<Mono>,
     carry: f64,
     stopped: bool,
@@ -116,6 +120,7 @@ impl Broker {
             paused: BinaryHeap::new(),
             busy: 0,
             gap: plan.rate.map(|rate| SECOND as f64 / rate),
+            stagger: plan.stagger,
             due: None,
             carry: 0.0,
             stopped: false,
@@ -140,6 +145,9 @@ impl Broker {
                 (None, _) => Next::Idle,
             };
         };
+        if let (None, Some(gap)) = (self.due, self.gap) {
+            self.due = Some(now.plus((gap * self.stagger) as u64));
+        }
         if let Some(due) = self.due
             && due > now
         {
@@ -198,7 +206,14 @@ mod tests {
     use crate::Phase;
 
     fn plan(slots: u32) -> Plan {
-        Plan { slots: (0..slots).collect(), transfer: 100, lives: None, quotas: vec![], rate: None }
+        Plan {
+            slots: (0..slots).collect(),
+            transfer: 100,
+            lives: None,
+            quotas: vec![],
+            rate: None,
+            stagger: 0.0,
+        }
     }
 
     /// Runs a broker whose connections each last `life` ns; returns the starts as (instant, slot, bytes).
@@ -278,6 +293,15 @@ mod tests {
         let mut broker = Broker::new(&Plan { rate: Some(30.0), ..plan(1) });
         let starts = play(&mut broker, SECOND, 10 * SECOND, false);
         assert_eq!(starts.len(), 11);
+    }
+
+    #[test]
+    fn two_workers_take_turns() {
+        let phase = Phase { connections: 4, connect_rate: Some(20.0), ..Phase::default() };
+        let starts =
+            |worker| play(&mut Broker::new(&Plan::part(&phase, worker, 2)), 1_000, SECOND / 2, false);
+        let at = |worker| starts(worker).iter().map(|s| s.0 / 1_000_000).collect::<Vec<_>>();
+        assert_eq!((at(0), at(1)), (vec![0, 100, 200, 300, 400, 500], vec![50, 150, 250, 350, 450]));
     }
 
     #[test]

@@ -47,9 +47,11 @@ fn far_reports_may_come_early_late_twice_or_never() {
     assert_eq!(intervals(&client)[4..], [(4, Some(14))]);
     // What was not kept is not there when its time comes.
     for index in 5..=5_000 {
+        client.say(link, &Message::Pong { n: 0 });
         client.tally(Group(1), index);
         client.pass(2 * SECOND);
     }
+    assert!(client.open.contains(&link), "the server is still there");
     assert_eq!(intervals(&client).last(), Some(&(5_000, None)));
 }
 

@@ -241,11 +241,11 @@ fn a_reset_at_any_instant_is_a_network_error_or_comes_too_late() {
     for pattern in
         [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 4_000, pull: 9_000 }]
     {
-        for quirks in [Quirks::default(), Quirks::rough(), Quirks::one_byte_reads()] {
+        for quirks in [Quirks::default(), Quirks::rough(), Quirks { reads: (10, 10), ..Quirks::default() }] {
             let mut failed = 0;
             for i in 0..60 {
-                let phase = phase(pattern, 300_000);
-                let link = Link::new().delay(MS).rate(100_000_000);
+                let phase = phase(pattern, if quirks.reads.0 == 10 { 3_000_000 } else { 300_000 });
+                let link = Link::new().delay(MS).rate(100_000_000).window(40_000);
                 let cut = link.clone().cut(At::Time(START.plus(i * 700_001)), Cut::Reset);
                 let mut pair = pair(&phase, false).seed(i).quirks(quirks).up(cut).down(link);
                 pair.run();

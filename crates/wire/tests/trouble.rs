@@ -484,6 +484,22 @@ fn several_servers() {
     assert!(it.near().network_errors >= 2 && it.near().stopped == 2, "{it:#?}");
     assert_eq!(it.intervals.len(), 3);
     it.assert_intervals(true);
+    // One of them grants less: it is not asked for more, and the other is not asked for what is missing.
+    let mut net = network(13);
+    let limits = Limits { connections: 100, ..Limits::default() };
+    for (n, limits) in [(1, limits), (2, Limits::default())] {
+        let plan = ServerPlan { limits, ..server_plan() };
+        net.serve(address(n), plan.workers, Box::new(wire::native::Server::new(plan, net.now)));
+    }
+    let mut many = plan(&[1, 2]);
+    many.phase =
+        Phase { connections: 800, transfer: 1_000, iterations: Some(2), duration_ns: None, ..small() };
+    let client = join(&mut net, 0, many);
+    net.run();
+    let it = told(&net, client);
+    let near = it.near();
+    assert_eq!((near.completed, near.protocol_errors), (1_000, 0), "{:?} {:?}", it.notices, near.causes);
+    assert_eq!((it.far[0].completed, it.far[1].completed), (200, 800));
     // More servers than connections: they are visited in turn.
     let mut net = network(13);
     two(&mut net);

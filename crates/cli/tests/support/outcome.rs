@@ -219,3 +219,21 @@ impl Outcome {
         assert!(self.complaints().contains(words), "'{words}' is told nowhere: {}", self.tell());
     }
 }
+
+/// Two printouts are the same, but for the place of notices before the summary: a saved outcome does not know when they
+/// were given.
+#[track_caller]
+pub(crate) fn same_report(again: &str, live: &str) {
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(again), sorted(live), "the same lines");
+    let summary = |text: &str| {
+        let from =
+            ["\nGoodput", "\nConnections established"].iter().filter_map(|title| text.find(title)).min();
+        text[from.unwrap_or_else(|| panic!("no summary in {text}"))..].to_owned()
+    };
+    assert_eq!(summary(again), summary(live), "the same summary");
+}

@@ -42,6 +42,16 @@ impl Listener {
         Ok(Listener(socket))
     }
 
+    /// Among listeners that share a port, takes connections that arrive on this core (`SO_INCOMING_CPU`, Linux); the others
+    /// get them only if nobody prefers it. Elsewhere nothing changes.
+    pub fn prefer_core(&self, core: usize) {
+        // A preference that the system does not take is none.
+        #[cfg(target_os = "linux")]
+        let _ = self.0.set_cpu_affinity(core);
+        #[cfg(not(target_os = "linux"))]
+        let _ = core;
+    }
+
     /// The next connection, or `None` when none is waiting.
     ///
     /// # Errors

@@ -157,6 +157,8 @@ pub struct Client {
     /// As told with the last input.
     clock: Clock,
     start: Mono,
+    /// As granted.
+    omit: u64,
     stop_at: Option<Mono>,
     kill_at: Option<Mono>,
     beat: Mono,
@@ -225,6 +227,7 @@ impl Client {
             shares: 1,
             clock: Clock::default(),
             start: now,
+            omit: 0,
             stop_at: None,
             kill_at: None,
             beat: now,
@@ -349,6 +352,7 @@ impl Client {
                 (a, b) => a.or(b),
             };
             phase.transfer = phase.transfer.min(one.transfer);
+            phase.omit_ns = phase.omit_ns.min(one.omit_ns);
         }
         phase
     }
@@ -358,6 +362,7 @@ impl Client {
         self.start = now;
         self.actions.push_back(Action::Emit(Event::Start { at: self.clock.wall(now) }));
         let phase = self.granted_phase();
+        self.omit = phase.omit_ns;
         self.stop_at = phase.ends_after().map(|ns| now.plus(ns));
         let sites: Vec<Site> = self
             .servers
@@ -369,15 +374,18 @@ impl Client {
                     address: s.peer.address,
                     token: *token,
                     params: Arc::new(Params::of(phase, GROUP)),
+                    connections: phase.connections,
                 })
             })
             .collect();
         let workers = self.plan.workers.max(1);
+        let rotate = (phase.connections as usize) < sites.len();
         let openers = (0..workers)
             .map(|w| {
                 let plan = Plan::part(&phase, w.into(), workers.into());
                 let (sources, ports) = (self.plan.sources.clone(), self.plan.ports);
-                Box::new(Dialer::new(&plan, sites.clone(), sources, ports, w, workers)) as Box<dyn Opener>
+                Box::new(Dialer::new(&plan, sites.clone(), rotate, sources, ports, w, workers))
+                    as Box<dyn Opener>
             })
             .collect();
         self.actions.push_back(Action::Group(Box::new(GroupPlan {
@@ -703,7 +711,7 @@ impl Client {
             index,
             start_ns: from.since(self.start),
             end_ns: to.since(self.start),
-            omitted: from.since(self.start) < self.plan.phase.omit_ns,
+            omitted: from.since(self.start) < self.omit,
             near: Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) },
             far: None,
             in_flight: tally.open,

@@ -179,6 +179,8 @@ pub struct Data {
     hung_up: bool,
     /// The kernel refused a send: what is read now is only what came before.
     broken: bool,
+    /// And something of that was read.
+    read_on: bool,
     moved: Mono,
 }
 
@@ -248,6 +250,7 @@ impl Data {
             done: false,
             hung_up: false,
             broken: false,
+            read_on: false,
             moved: Mono(0),
             params,
         }
@@ -563,6 +566,7 @@ impl Flow for Data {
 
     fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
         self.moved = cx.now;
+        self.read_on |= self.broken;
         if got.bytes.is_empty() {
             self.payload_received(cx, (got.len as u64).min(self.rx.span));
             return Ok(());
@@ -616,7 +620,9 @@ impl Flow for Data {
                 self.hung_up = true;
                 Ok(())
             }
-            // The kernel tells of a reset once; after a send has learnt of it, reading only ends.
+            // The kernel tells of a reset once; after a send has learnt of it, reading only ends. The fault is told next,
+            // unless that was in an earlier turn.
+            News::Fin if self.read_on => Err(Violation::Vanished),
             News::Fin if self.broken => Ok(()),
             News::Fin if self.rx.want > 0 && !self.rx.ended => {
                 let violation = Violation::TooFew { got: self.rx.got, want: self.rx.want };

@@ -17,27 +17,33 @@ pub struct Site {
     pub token: [u8; 16],
     /// What its connections are like.
     pub params: Arc<Params>,
+    /// How many it has granted.
+    pub connections: u32,
 }
 
-/// Opens connections to one or several sites, as the broker says: slot by slot, sites and sources round robin.
+/// Opens connections to one or several sites, as the broker says: slot by slot, sites and sources round robin. A site that
+/// has granted fewer connections than others is left out once it has them.
 pub struct Dialer {
     broker: Broker,
     sites: Vec<Site>,
     sources: Vec<IpAddr>,
     ports: Option<(u16, u16)>,
     port: u16,
+    /// Counted from our number, so that not all workers begin with the same.
     opened: u64,
-    /// More sites than slots: a slot then visits them in turn.
+    /// More sites than connections in the run: these then visit them in turn.
     rotate: bool,
 }
 
 impl Dialer {
     /// A dialer for the part of the run described by `plan`. `ports` is an inclusive range of local ports; `worker` of
-    /// `workers` decides which of them are ours, so that two workers never try the same.
+    /// `workers` decides which of them are ours, so that two workers never try the same. With `rotate`, as when there are
+    /// fewer connections than sites, they visit the sites in turn.
     #[must_use]
     pub fn new(
         plan: &Plan,
         sites: Vec<Site>,
+        rotate: bool,
         sources: Vec<IpAddr>,
         ports: Option<(u16, u16)>,
         worker: u16,
@@ -52,12 +58,32 @@ impl Dialer {
         });
         Dialer {
             broker: Broker::new(plan),
-            rotate: plan.slots.len() < sites.len(),
+            rotate,
             sites,
             sources,
             port: ports.map_or(0, |p| p.0),
             ports,
-            opened: 0,
+            opened: worker.into(),
+        }
+    }
+
+    /// Where the connections of a slot go: pass after pass over the sites that have granted more than there were passes.
+    fn site_of(&self, slot: u32) -> usize {
+        let all: u64 = self.sites.iter().map(|s| u64::from(s.connections)).sum();
+        let mut left = u64::from(slot) % all.max(1);
+        let mut passes = 0;
+        loop {
+            let open = |s: &&Site| s.connections > passes;
+            let count = self.sites.iter().filter(open).count() as u64;
+            let Some(least) = self.sites.iter().filter(open).map(|s| s.connections).min() else { return 0 };
+            let block = u64::from(least - passes) * count;
+            if left < block {
+                let nth = (left % count) as usize;
+                let open = self.sites.iter().enumerate().filter(|(_, s)| s.connections > passes);
+                return open.map(|(at, _)| at).nth(nth).unwrap_or(0);
+            }
+            left -= block;
+            passes = least;
         }
     }
 
@@ -85,8 +111,9 @@ impl Opener for Dialer {
         }
         match self.broker.next(cx.now) {
             Next::Start { slot, bytes } => {
-                let turn = if self.rotate { self.opened } else { u64::from(slot) };
-                let site = self.sites[(turn % self.sites.len() as u64) as usize].clone();
+                let next = (self.opened % self.sites.len() as u64) as usize;
+                let at = if self.rotate { next } else { self.site_of(slot) };
+                let site = self.sites[at].clone();
                 let from = self.source(site.address);
                 self.opened += 1;
                 let rude = match site.params.shutdown {
@@ -115,5 +142,45 @@ impl Opener for Dialer {
 
     fn stop(&mut self) {
         self.broker.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::Group;
+    use model::Phase;
+
+    fn dialer(granted: &[u32]) -> Dialer {
+        let params = Arc::new(Params::of(&Phase::default(), Group(1)));
+        let site = |&connections| Site {
+            address: ([10, 0, 0, 1], 7411).into(),
+            token: [0; 16],
+            params: Arc::clone(&params),
+            connections,
+        };
+        let slots = granted.iter().sum();
+        let plan = Plan {
+            slots: (0..slots).collect(),
+            transfer: 1,
+            lives: None,
+            quotas: vec![],
+            rate: None,
+            stagger: 0.0,
+        };
+        Dialer::new(&plan, granted.iter().map(site).collect(), false, vec![], None, 0, 1)
+    }
+
+    #[test]
+    fn every_site_gets_what_it_has_granted_and_in_turn() {
+        let order = |granted: &[u32]| -> Vec<usize> {
+            let dialer = dialer(granted);
+            (0..granted.iter().sum()).map(|slot| dialer.site_of(slot)).collect()
+        };
+        assert_eq!(order(&[3, 3]), [0, 1, 0, 1, 0, 1]);
+        assert_eq!(order(&[1, 4, 2]), [0, 1, 2, 1, 2, 1, 1]);
+        let uneven = order(&[100, 7, 1_000]);
+        let count = |site| uneven.iter().filter(|&&s| s == site).count();
+        assert_eq!((count(0), count(1), count(2)), (100, 7, 1_000));
     }
 }
