@@ -173,7 +173,7 @@ pub struct Burst {
 pub struct SocketSettings {
     /// `SO_SNDBUF`, bytes.
     pub sndbuf: Option<u64>,
-    /// Whether `sndbuf` may be chosen when both ends are on one host (see [`SAME_HOST_SNDBUF`]).
+    /// Whether `sndbuf` may be chosen when both ends are on one host (the client's engine knows what suits it).
     pub same_host_sndbuf: bool,
     /// `SO_RCVBUF`, bytes.
     pub rcvbuf: Option<u64>,
@@ -286,13 +286,6 @@ impl Default for Phase {
     }
 }
 
-/// Send buffer asked for when both ends are on one host, bytes.
-///
-/// The system lets a send buffer grow to megabytes. Within one host nothing is gained by that: the sender fills it before
-/// the receiver runs, and every byte has left the caches by the time it is read. With 128 KiB both ends work on warm
-/// memory, and a congestion control that paces has nothing to pace: measured, one connection with bbr doubles, and eight
-/// do better still (`bench/README.md`). One connection without pacing loses by it, and is left alone.
-pub const SAME_HOST_SNDBUF: u64 = 128 * 1024;
 /// Longest buffer a phase may ask for; it is the size of a worker's receive buffer.
 pub const MAX_BUFFER: u64 = 16 << 20;
 /// Most connections a phase may ask for.
