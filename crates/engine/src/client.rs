@@ -152,6 +152,9 @@ pub fn run(
     sink: &mut dyn FnMut(Event),
 ) -> Result<(), EngineError> {
     check(config, phase)?;
+    // Any number will do, as long as runs differ in it.
+    let first_worker = (config.run.as_u128() % u128::from(default_workers())) as u32;
+    let phase = &Phase { first_worker, ..phase.clone() };
     converse(config, phase, false, interrupt, sink)
 }
 
@@ -193,6 +196,7 @@ fn converse(
     let setup = Setup {
         workers,
         placement: config.placement.clone(),
+        first: phase.first_worker as usize,
         listeners: Vec::new(),
         datagrams: Vec::new(),
         device: config.device.clone(),

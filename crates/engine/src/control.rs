@@ -22,6 +22,8 @@ use wire::Run;
 pub(crate) struct Setup {
     pub(crate) workers: u16,
     pub(crate) placement: Placement,
+    /// The worker that has the first connection, at the server, and hence the core of our first.
+    pub(crate) first: usize,
     /// Listeners per worker, in the workers' order; empty for clients.
     pub(crate) listeners: Vec<Vec<Listener>>,
     /// Native UDP hellos are answered here.
@@ -93,7 +95,7 @@ impl<'a> Control<'a> {
         }
         let peers: Vec<_> = made.iter().map(|((mailbox, _), r)| (mailbox.clone(), r.waker())).collect();
         let mut listeners = std::mem::take(&mut setup.listeners).into_iter();
-        let cores = setup.placement.cores(count);
+        let cores = setup.placement.cores(count, setup.first);
         let mut hands = Vec::new();
         for (index, ((mailbox, commands), its_reactor)) in made.into_iter().enumerate() {
             let waker = its_reactor.waker();
@@ -237,6 +239,8 @@ impl<'a> Control<'a> {
         let book = Book::new(self.hands.len(), plan.start, plan.omit);
         self.books.insert(plan.group, book);
         let mut openers = plan.openers.into_iter();
+        let beside = plan.same_host && self.hands.len() == 1;
+        let core = if beside { self.setup.placement.beside(self.setup.first) } else { None };
         for hand in &self.hands {
             let watch = Watch {
                 group: plan.group,
@@ -249,6 +253,7 @@ impl<'a> Control<'a> {
                 end: plan.end,
                 records: plan.records,
                 info: plan.info,
+                core,
                 state: WatchState::default(),
             };
             let _ = hand.mailbox.send(Command::Group(Box::new(watch)));

@@ -6,7 +6,7 @@ use io::thread;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// Each worker on a core of its own, when there are several: worker i of both ends then has the same connections, which
-    /// on one host share a core and its caches. A single worker is left to the scheduler.
+    /// on one host share a core and its caches. A single worker is left to the scheduler, unless the server is on this host.
     #[default]
     Even,
     /// The scheduler decides.
@@ -30,15 +30,23 @@ impl Placement {
         }
     }
 
-    /// The core of each of `workers` workers; `None` where the scheduler decides.
+    /// The core of each of `workers` workers, the first on the `first`-th; `None` where the scheduler decides.
     #[must_use]
-    pub(crate) fn cores(&self, workers: usize) -> Vec<Option<usize>> {
+    pub(crate) fn cores(&self, workers: usize, first: usize) -> Vec<Option<usize>> {
         let cores = match self {
             Placement::Even if workers > 1 => thread::available(),
             Placement::Even | Placement::Spread => Vec::new(),
             Placement::Cores(cores) => cores.clone(),
         };
-        (0..workers).map(|worker| cores.get(worker % cores.len().max(1)).copied()).collect()
+        let first = if *self == Placement::Even { first } else { 0 };
+        (0..workers).map(|worker| cores.get((worker + first) % cores.len().max(1)).copied()).collect()
+    }
+
+    /// The core for a single worker whose connections share it with the server's worker `first` on this host.
+    #[must_use]
+    pub(crate) fn beside(&self, first: usize) -> Option<usize> {
+        let cores = if *self == Placement::Even { thread::available() } else { Vec::new() };
+        cores.get(first % cores.len().max(1)).copied()
     }
 
     /// How results name it.
@@ -67,10 +75,10 @@ mod tests {
 
     #[test]
     fn workers_get_cores_round_robin() {
-        assert_eq!(Placement::Cores(vec![3, 1]).cores(3), [Some(3), Some(1), Some(3)]);
-        assert_eq!(Placement::Spread.cores(2), [None, None]);
-        assert_eq!(Placement::Even.cores(1), [None]);
+        assert_eq!(Placement::Cores(vec![3, 1]).cores(3, 1), [Some(3), Some(1), Some(3)]);
+        assert_eq!(Placement::Spread.cores(2, 0), [None, None]);
+        assert_eq!(Placement::Even.cores(1, 0), [None]);
         let usable = thread::available();
-        assert_eq!(Placement::Even.cores(usable.len().max(2))[0], usable.first().copied());
+        assert_eq!(Placement::Even.cores(usable.len().max(2), 0)[0], usable.first().copied());
     }
 }

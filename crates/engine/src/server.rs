@@ -72,7 +72,7 @@ impl Bound {
             drop(alone);
             addresses.push(at);
             let sharing = if Listener::CAN_SHARE { listeners.len() } else { 1 };
-            let cores = config.placement.cores(sharing);
+            let cores = config.placement.cores(sharing, 0);
             for (list, core) in listeners.iter_mut().zip(cores) {
                 let listener = Listener::bind(at, Listener::CAN_SHARE, &settings).map_err(trouble)?;
                 // A connection is best greeted on the core where it arrived: short ones never leave it.
@@ -133,6 +133,7 @@ impl Bound {
         let setup = Setup {
             workers: self.workers,
             placement: config.placement,
+            first: 0,
             listeners: self.listeners,
             datagrams: self.datagrams,
             device: config.device,

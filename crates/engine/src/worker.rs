@@ -147,11 +147,7 @@ impl Worker {
     /// The thread's body.
     pub(crate) fn run(mut self) {
         io::thread::name(&format!("worker-{}", self.outfit.index));
-        if let Some(core) = self.outfit.core
-            && let Err(error) = io::thread::pin(&[core])
-        {
-            self.report(Report::Trouble(format!("worker {}: pinning failed: {error}", self.outfit.index)));
-        }
+        self.pin(self.outfit.core);
         // Late timers show in the results; without precise ones they are only later.
         let _ = io::thread::precise_timers();
         let mut events = Vec::new();
@@ -227,6 +223,7 @@ impl Worker {
     fn command(&mut self, command: Command) {
         match command {
             Command::Group(mut watch) => {
+                self.pin(watch.core);
                 watch.state.from = watch.start;
                 self.next_boundary = self.next_boundary.min(watch.boundary());
                 if watch.opener.is_some() && watch.group != Group::ALL {
@@ -243,6 +240,14 @@ impl Worker {
             Command::Drop(group) => self.drop_group(group),
             Command::Adopt { stream, path, flow } => self.adopt(stream, path, flow),
             Command::Quit => self.quit = true,
+        }
+    }
+
+    fn pin(&self, core: Option<usize>) {
+        if let Some(core) = core
+            && let Err(error) = io::thread::pin(&[core])
+        {
+            self.report(Report::Trouble(format!("worker {}: pinning failed: {error}", self.outfit.index)));
         }
     }
 

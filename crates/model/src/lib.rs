@@ -27,6 +27,6 @@ pub use method::{Axis, AxisName, Method, Step, SweepError};
 pub use outcome::{Direction, Outcome, Point, SCHEMA, Status, SweepRow};
 pub use pace::Pace;
 pub use phase::{
-    Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown,
-    SocketSettings, Verify,
+    Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, SocketSettings,
+    Verify,
 };

@@ -256,6 +256,9 @@ pub struct Phase {
     pub stall_ns: u64,
     /// No other session may run on the server at the same time.
     pub exclusive: bool,
+    /// The worker of either end that has the first connection; the next have the others in turn. Clients draw it, so that
+    /// many with one connection each do not all meet on one worker.
+    pub first_worker: u32,
 }
 
 impl Default for Phase {
@@ -282,6 +285,7 @@ impl Default for Phase {
             connect_timeout_ns: 10 * SECOND,
             stall_ns: 15 * SECOND,
             exclusive: false,
+            first_worker: 0,
         }
     }
 }

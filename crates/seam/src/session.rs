@@ -42,6 +42,8 @@ pub struct GroupPlan<S> {
     pub omit: u64,
     /// Whether every ended connection is reported, or only those that failed.
     pub records: bool,
+    /// Both ends are on one host, where it pays that connections have the same core at both.
+    pub same_host: bool,
     /// Whether the kernel's TCP_INFO is wanted of every connection when it ends.
     pub info: bool,
 }

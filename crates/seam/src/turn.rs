@@ -90,7 +90,8 @@ pub fn turn<N: Net>(
         if !burst.is_empty() {
             let wrote = net.send(&burst);
             done.sent = wrote.bytes;
-            done.full = wrote.bytes < burst.len();
+            // A refusal is no fullness: nobody will tell that there is room again.
+            done.full = wrote.fault.is_none() && wrote.bytes < burst.len();
             broken = wrote.fault;
             flow.wrote(cx, wrote);
         }

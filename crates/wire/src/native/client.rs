@@ -400,6 +400,7 @@ impl Client {
             omit: phase.omit_ns,
             records: self.plan.records,
             info: phase.kind == Kind::Tcp,
+            same_host: self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host),
         })));
     }
 

@@ -62,6 +62,8 @@ pub struct Params {
     pub shutdown: Shutdown,
     /// How long nothing may move, ns.
     pub stall_ns: u64,
+    /// The server's worker that has slot 0; the next slots have the others in turn.
+    pub first_worker: u32,
 }
 
 impl Params {
@@ -81,6 +83,7 @@ impl Params {
             burst: phase.burst,
             shutdown: phase.shutdown,
             stall_ns: phase.stall_ns.max(gap.max(pause).saturating_mul(4)),
+            first_worker: phase.first_worker,
         }
     }
 }

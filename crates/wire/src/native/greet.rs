@@ -283,7 +283,8 @@ impl Greeter {
             return Ok(());
         }
         let mut data = Data::server(Arc::clone(&grant.params), preamble);
-        let to = (preamble.slot % u32::from(self.place.1)) as u16;
+        let turn = preamble.slot.wrapping_add(grant.params.first_worker);
+        let to = (turn % u32::from(self.place.1)) as u16;
         if grant.even && to != self.place.0 {
             self.state = State::Leaving { to, data, seat };
             return Ok(());

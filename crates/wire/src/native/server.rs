@@ -169,6 +169,7 @@ impl Server {
             omit: 0,
             records: plan.records,
             info: false,
+            same_host: false,
         };
         Server {
             secrets: Secrets::new(plan.secret),
@@ -478,6 +479,7 @@ impl Server {
             omit: phase.omit_ns,
             records: self.plan.records,
             info: phase.kind == Kind::Tcp,
+            same_host: false,
         };
         let params = Arc::new(Params::of(phase, held.group));
         let even = phase.kind == Kind::Tcp;
