@@ -218,8 +218,8 @@ fn converse(
 /// The system lets a send buffer grow to megabytes. Within one host nothing is gained by that: the sender fills it before
 /// the receiver runs, and every byte has left the caches by the time it is read; a pacing congestion control arms a timer
 /// for each piece besides. Measured (`bench/README.md`): with bbr one connection doubles and eight do better still at
-/// 128 KiB, and fall back above 192; with cubic eight gain most at 512 KiB, and one loses with any.
-const SAME_HOST_SNDBUF: (u64, u64) = (128 * 1024, 512 * 1024);
+/// 96 KiB, and fall back above 128 between namespaces; with cubic eight gain most at 512 KiB, and one loses with any.
+const SAME_HOST_SNDBUF: (u64, u64) = (96 * 1024, 512 * 1024);
 
 /// The send buffer for a phase within one host, unless the user has chosen one or it would do harm.
 fn same_host_sndbuf(phase: &Phase) -> Option<u64> {
