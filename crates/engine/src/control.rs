@@ -236,7 +236,7 @@ impl<'a> Control<'a> {
 
     fn group(&mut self, plan: GroupPlan<model::SocketSettings>) {
         let settings = machine::settings(&plan.sockets, self.setup.device.as_deref());
-        let book = Book::new(self.hands.len(), plan.start, plan.omit);
+        let book = Book::new(self.hands.len(), plan.start, plan.omit, plan.frames);
         self.books.insert(plan.group, book);
         let mut openers = plan.openers.into_iter();
         let beside = plan.same_host && self.hands.len() == 1;
@@ -253,6 +253,7 @@ impl<'a> Control<'a> {
                 end: plan.end,
                 records: plan.records,
                 info: plan.info,
+                frames: plan.frames,
                 core,
                 state: WatchState::default(),
             };

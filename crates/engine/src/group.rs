@@ -27,6 +27,8 @@ pub(crate) struct Book {
     workers: usize,
     start: Mono,
     omit: u64,
+    /// Whether its links are media streams.
+    frames: bool,
     /// End of the last complete interval.
     end: Mono,
     pending: BTreeMap<u32, Pending>,
@@ -42,11 +44,12 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    pub(crate) fn new(workers: usize, start: Mono, omit: u64) -> Self {
+    pub(crate) fn new(workers: usize, start: Mono, omit: u64, frames: bool) -> Self {
         Book {
             workers,
             start,
             omit,
+            frames,
             end: start,
             pending: BTreeMap::new(),
             finished: Vec::new(),
@@ -143,6 +146,7 @@ impl Book {
             network_errors: total.count(Ending::NetworkError),
             data_errors: total.count(Ending::DataError),
             protocol_errors: total.count(Ending::ProtocolError),
+            frames: self.frames.then_some(total.frames),
             causes,
             peak: self.peak,
             connect_ns: total.connect_ns.summary(),
@@ -170,7 +174,7 @@ mod tests {
     }
 
     fn book(workers: usize) -> Book {
-        Book::new(workers, Mono(1_000), 0)
+        Book::new(workers, Mono(1_000), 0, false)
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod dist;
 mod fairness;
+mod frames;
 mod record;
 mod stats;
 mod tcp;
@@ -15,6 +16,7 @@ mod units;
 
 pub use dist::{Dist, DistSummary};
 pub use fairness::Moments;
+pub use frames::Frames;
 pub use record::{CauseTally, Counts, Ending, Group, Recorder, Remote, Row, Tally};
 pub use stats::Spread;
 pub use tcp::{TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};

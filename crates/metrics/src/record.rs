@@ -1,7 +1,7 @@
 //! Accounting on the hot path: one row per connection, one tally per group and interval. All of it belongs to one
 //! worker; nothing is shared, locked or allocated per event.
 
-use crate::{Dist, Moments, Mono, TcpInfo, TcpTotals};
+use crate::{Dist, Frames, Moments, Mono, TcpInfo, TcpTotals};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,6 +27,8 @@ pub struct Counts {
     pub tx_bytes: u64,
     /// Payload bytes received (and, when verification is on, found intact).
     pub rx_bytes: u64,
+    /// Frames received, on media streams.
+    pub frames: Frames,
 }
 
 /// How a connection ended, as every report classifies it.
@@ -90,6 +92,8 @@ pub struct Tally {
     pub opened: u64,
     /// Connections that ended, by [`Ending`] (in its order).
     pub ended: [u64; 5],
+    /// Frames received, on media streams.
+    pub frames: Frames,
     /// Segments retransmitted, as far as sampled.
     pub retransmits: u64,
     /// Time to connect, ns.
@@ -154,6 +158,7 @@ impl Tally {
         for (ours, theirs) in self.ended.iter_mut().zip(other.ended) {
             *ours += theirs;
         }
+        self.frames.add(other.frames);
         self.retransmits += other.retransmits;
         self.connect_ns.merge(&other.connect_ns);
         self.transfer_ns.merge(&other.transfer_ns);
@@ -237,6 +242,17 @@ impl Recorder {
         }
     }
 
+    /// Frames of a media stream were judged.
+    pub fn frames(&mut self, row: Row, more: Frames) {
+        let entry = &mut self.rows[row.0 as usize];
+        entry.counts.frames.add(more);
+        let group = entry.group;
+        self.tally(group).frames.add(more);
+        if group != Group::ALL {
+            self.tally(Group::ALL).frames.add(more);
+        }
+    }
+
     /// What a connection has counted so far, and since when.
     #[must_use]
     pub fn life(&self, row: Row) -> (Counts, Mono) {
@@ -277,7 +293,8 @@ mod tests {
         rec.sent(a, 100);
         rec.received(b, 7);
         rec.received(b, 8);
-        assert_eq!(rec.life(a), (Counts { tx_bytes: 100, rx_bytes: 0 }, Mono(5)));
+        rec.frames(b, Frames { completed: 3, dropped: 1, ..Frames::default() });
+        assert_eq!(rec.life(a), (Counts { tx_bytes: 100, ..Counts::default() }, Mono(5)));
         rec.close(a);
         let c = rec.open(Group(2), Mono(9));
         assert_eq!(c, a, "a closed row is used again");
@@ -285,6 +302,7 @@ mod tests {
         rec.sent(c, 1);
         let tally = rec.take_tally(Group(2));
         assert_eq!((tally.tx_bytes, tally.rx_bytes), (1, 15));
+        assert_eq!((tally.frames.completed, tally.frames.dropped), (3, 1));
         assert_eq!(rec.take_tally(Group(2)).rx_bytes, 0);
         assert_eq!(rec.take_tally(Group(1)).tx_bytes, 100);
         let all = rec.take_tally(Group::ALL);

@@ -1,7 +1,7 @@
 //! A run, told as it happens. The same events feed the live printout, the journal on disk and the outcome.
 
 use crate::{CpuUse, HostCounters, HostSnapshot, Phase, Status};
-use metrics::{DistSummary, Ending, Moments, Remote, TcpInfo, TcpTotals, Wall};
+use metrics::{DistSummary, Ending, Frames, Moments, Remote, TcpInfo, TcpTotals, Wall};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -33,6 +33,13 @@ pub enum Event {
     Interval(Box<Interval>),
     /// A connection has ended.
     Connection(Box<ConnectionRecord>),
+    /// Frames of a media stream that were judged since the last such event, in order.
+    Frames {
+        /// The stream.
+        id: Uuid,
+        /// One row per frame.
+        rows: Vec<FrameRow>,
+    },
     /// Something a person should know now.
     Notice {
         /// How bad.
@@ -240,6 +247,8 @@ pub struct Interval {
     pub opened: u64,
     /// Segments retransmitted by us in this interval, as far as sampled.
     pub retransmits: u64,
+    /// Frames received in this interval, when streams are measured.
+    pub frames: Option<Frames>,
     /// TCP_INFO of up to 64 open connections at its end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
@@ -254,6 +263,37 @@ pub struct Sample {
     pub slot: u32,
     /// What the kernel said.
     pub info: TcpInfo,
+}
+
+/// One frame of a media stream, as its receiver judged it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameRow {
+    /// Its number, from 1.
+    pub seq: u64,
+    /// The judgement.
+    pub verdict: FrameVerdict,
+    /// Bytes that had come, headers included.
+    pub bytes: u64,
+    /// The sender's clock when the last datagram that came was sent; 0 when none came.
+    pub sender_ticks: i64,
+    /// The sender's ticks per second; 0 when no datagram came.
+    pub sender_hz: i64,
+    /// Our clock when that datagram came; 0 when none came.
+    pub receiver_ticks: i64,
+    /// Our ticks per second; 0 when no datagram came.
+    pub receiver_hz: i64,
+}
+
+/// What became of a frame when its time had come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FrameVerdict {
+    /// All bytes had come.
+    Completed,
+    /// Bytes were missing.
+    Dropped,
+    /// More bytes had come than it has.
+    Repeated,
 }
 
 /// One connection, from open to end.
@@ -281,6 +321,9 @@ pub struct ConnectionRecord {
     pub error: Option<String>,
     /// The kernel's word at its end.
     pub tcp: Option<TcpInfo>,
+    /// Frames received, when it was a media stream.
+    #[serde(default)]
+    pub frames: Option<Frames>,
 }
 
 /// How often connections failed for one reason.
@@ -316,6 +359,8 @@ pub struct Totals {
     pub data_errors: u64,
     /// Protocol errors.
     pub protocol_errors: u64,
+    /// Frames received, when streams are measured.
+    pub frames: Option<Frames>,
     /// Failures by cause, most frequent first, at most 32.
     pub causes: Vec<CauseCount>,
     /// Most connections open at once.

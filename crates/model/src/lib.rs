@@ -11,6 +11,7 @@ mod doubt;
 mod event;
 mod figures;
 mod host;
+mod media;
 mod method;
 mod outcome;
 mod pace;
@@ -19,10 +20,11 @@ mod phase;
 pub use builder::Builder;
 pub use doubt::{Doubt, doubts_about};
 pub use event::{
-    Accepted, Begin, CauseCount, Change, ConnectionRecord, Effective, Event, Interval, Level, Sample,
-    SessionInfo, Totals, Traffic,
+    Accepted, Begin, CauseCount, Change, ConnectionRecord, Effective, Event, FrameRow, FrameVerdict,
+    Interval, Level, Sample, SessionInfo, Totals, Traffic,
 };
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
+pub use media::{LARGEST_DATAGRAM, Media, SMALLEST_DATAGRAM};
 pub use method::{Axis, AxisName, Method, Step, SweepError};
 pub use outcome::{Direction, Outcome, Point, SCHEMA, Status, SweepRow};
 pub use pace::Pace;

@@ -1,5 +1,6 @@
 //! One stretch of measuring under fixed settings, as orthogonal values.
 
+use crate::Media;
 use metrics::SECOND;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,6 +14,8 @@ pub enum Kind {
     Tcp,
     /// Connection establishment: many short connections.
     Connect,
+    /// Whether a media stream arrives: frames of datagrams at a fixed rate.
+    Stream,
 }
 
 /// Who sends payload, and in what order (the patterns of ctsTraffic).
@@ -244,6 +247,8 @@ pub struct Phase {
     pub payload: Payload,
     /// How connections end.
     pub shutdown: Shutdown,
+    /// What is streamed, when a media stream is measured.
+    pub media: Option<Media>,
     /// Socket options.
     pub sockets: SocketSettings,
     /// New connections per second over all slots; `None` is as fast as it goes.
@@ -279,6 +284,7 @@ impl Default for Phase {
             verify: Verify::Data,
             payload: Payload::Pattern,
             shutdown: Shutdown::Graceful,
+            media: None,
             sockets: SocketSettings::default(),
             connect_rate: None,
             throttle: 1000,
@@ -337,6 +343,13 @@ impl Phase {
         must(self.sockets.dscp.is_none_or(|d| d < 64), "DSCP must be 0 to 63")?;
         must(self.sockets.ttl != Some(0), "TTL must be 1 to 255")?;
         must(self.sockets.flow_label.is_none_or(|f| f < 1 << 20), "the flow label must be 0 to 0xfffff")?;
+        must(
+            (self.kind == Kind::Stream) == self.media.is_some(),
+            "a stream needs its rate and its frame rate, and nothing else has them",
+        )?;
+        if let Some(media) = &self.media {
+            media.check()?;
+        }
         if let Pattern::PushPull { push, pull } = self.pattern {
             must(push > 0 && pull > 0, "push-pull segments must be at least 1 byte")?;
         }

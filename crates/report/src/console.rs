@@ -64,7 +64,8 @@ impl Console {
                 page.paragraph(Tone::Warning, "", &format!("{}: {why}", words::status(*status)))?;
             }
             Event::PhaseEnd { .. } | Event::End { .. } => {}
-            Event::Start { .. } | Event::Connection(_) | Event::Near(_) | Event::Far(_) => {}
+            Event::Start { .. } | Event::Connection(_) | Event::Frames { .. } => {}
+            Event::Near(_) | Event::Far(_) => {}
         }
         Ok(())
     }
@@ -138,7 +139,7 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
     match phase.kind {
         _ if serving => all.extend([column("send", 11, tx), column("receive", 11, rx)]),
         Kind::Connect => all.push(column("connects/s", 10, connects)),
-        Kind::Tcp => all.extend([
+        Kind::Tcp | Kind::Stream => all.extend([
             column("send", 11, either(up, tx)),
             column("receive", 11, either(down, rx)),
             column("far receive", 11, either(up, far_rx)),

@@ -1,7 +1,7 @@
 //! The words of the model as people read them; every reporter for people uses these.
 
 use metrics::{Ending, format_bits_per_second, format_bytes, format_duration};
-use model::{Kind, Phase, Status, Totals, Verify};
+use model::{Kind, Media, Phase, Status, Totals, Verify};
 use std::collections::BTreeMap;
 
 /// How a connection ended.
@@ -75,9 +75,14 @@ pub(crate) fn phase(phase: &Phase) -> String {
     let mut words = vec![match phase.kind {
         Kind::Tcp => format!("tcp {}", phase.pattern),
         Kind::Connect => "connect".to_owned(),
+        Kind::Stream => "stream".to_owned(),
     }];
-    let connections = count(u64::from(phase.connections), "connection");
-    words.push(format!("{connections} of {}", format_bytes(phase.transfer)));
+    if let Some(media) = &phase.media {
+        words.extend(stream(media, phase.connections));
+    } else {
+        let connections = count(u64::from(phase.connections), "connection");
+        words.push(format!("{connections} of {}", format_bytes(phase.transfer)));
+    }
     if let Some(n) = phase.iterations {
         words.push(format!("{n} each in turn"));
     }
@@ -94,6 +99,21 @@ pub(crate) fn phase(phase: &Phase) -> String {
     words.extend(phase.rate.map(|rate| format!("at most {} each", format_bits_per_second(rate as f64))));
     words.extend(phase.connect_rate.map(|rate| format!("at most {rate} connections/s")));
     words.join(", ")
+}
+
+/// `3 streams of 25.0 Mbit/s, 60 frames/s, …`
+fn stream(media: &Media, streams: u32) -> [String; 4] {
+    let datagrams = format_bytes(u64::from(media.datagram));
+    [
+        format!(
+            "{} of {}",
+            count(u64::from(streams), "stream"),
+            format_bits_per_second(media.rate_bps as f64)
+        ),
+        format!("{} frames of {} at {}/s", media.frames, format_bytes(media.frame_size), media.frame_rate),
+        format!("{} of them buffered", media.depth_frames),
+        format!("datagrams of up to {datagrams}{}", if media.spread { ", spread" } else { ", back to back" }),
+    ]
 }
 
 /// `1 server`, `2 servers`.
@@ -130,6 +150,18 @@ mod tests {
         let connect =
             Phase { kind: Kind::Connect, transfer: 1, connect_rate: Some(500.0), ..Phase::default() };
         assert_eq!(phase(&connect), "connect, 8 connections of 1 B, 10.0 s, at most 500 connections/s");
+        let stream = Phase {
+            kind: Kind::Stream,
+            connections: 2,
+            duration_ns: None,
+            media: Some(Media::new(25_000_000, 60, 60, 1, 1400).unwrap()),
+            ..Phase::default()
+        };
+        assert_eq!(
+            phase(&stream),
+            "stream, 2 streams of 25.0 Mbit/s, 3600 frames of 50.9 KiB at 60/s, 60 of them buffered, datagrams of \
+             up to 1.37 KiB, back to back"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod common;
 use common::{built, events, outcome};
 use jsonschema::Validator;
 use metrics::Ending;
-use model::{Event, Kind, Pattern, Payload, Phase, Shutdown, Status, Verify};
+use model::{Event, Kind, Media, Pattern, Payload, Phase, Shutdown, Status, Verify};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,6 +34,12 @@ fn full() -> Value {
         label: BTreeMap::new(),
         repeat: 2,
         phase: Box::new(Phase { pattern, ..common::phase() }),
+    });
+    let media = Media::new(25_000_000, 60, 60, 1, 1400).unwrap();
+    told.push(Event::Phase {
+        label: BTreeMap::new(),
+        repeat: 3,
+        phase: Box::new(Phase { kind: Kind::Stream, media: Some(media), ..common::phase() }),
     });
     told.push(end);
     let mut outcome = built(&told);
@@ -220,7 +226,7 @@ fn enumerations_hold_the_same_words() {
     same_words("/$defs/status", &all!(Status: Complete, Interrupted, Partial, Failed));
     let endings = all!(Ending: Completed, Stopped, NetworkError, DataError, ProtocolError);
     same_words("/$defs/ending", &endings);
-    same_words("/$defs/phase/properties/kind", &all!(Kind: Tcp, Connect));
+    same_words("/$defs/phase/properties/kind", &all!(Kind: Tcp, Connect, Stream));
     same_words("/$defs/phase/properties/verify", &all!(Verify: Data, Connection, None));
     same_words("/$defs/phase/properties/payload", &all!(Payload: Pattern, Random, Zeros));
     same_words("/$defs/phase/properties/shutdown", &all!(Shutdown: Graceful, Rude, Random));

@@ -46,6 +46,8 @@ pub struct GroupPlan<S> {
     pub same_host: bool,
     /// Whether the kernel's TCP_INFO is wanted of every connection when it ends.
     pub info: bool,
+    /// Whether its links are media streams, whose frames are told.
+    pub frames: bool,
 }
 
 /// What a group is told. Times are absolute.

@@ -61,7 +61,8 @@ impl Worker {
         let ending = how.as_ref().map_or_else(Cause::ending, |&ending| ending);
         let (counts, since) = card.row.map_or((metrics::Counts::default(), now), |row| self.rec.life(row));
         let duration = now.since(since);
-        let (records, asks) = self.watches.get(&group).map_or((false, false), |w| (w.records, w.info));
+        let watch = self.watches.get(&group);
+        let (records, asks, frames) = watch.map_or((false, false, false), |w| (w.records, w.info, w.frames));
         let info = if link.phase == Phase::Open && (asks || records) { link.stream.info() } else { None };
         let bytes = counts.tx_bytes + counts.rx_bytes;
         let tally = self.rec.tally(group);
@@ -105,6 +106,7 @@ impl Worker {
                 result: ending,
                 error: how.as_ref().err().map(ToString::to_string),
                 tcp: info,
+                frames: frames.then_some(counts.frames),
             });
         }
     }
@@ -133,6 +135,7 @@ impl Worker {
             result: Ending::NetworkError,
             error: Some(cause.to_string()),
             tcp: None,
+            frames: None,
         });
         if let Some(opener) = self.watches.get_mut(&group).and_then(|w| w.opener.as_mut()) {
             let mut cx =

@@ -18,6 +18,7 @@ pub(crate) struct Watch {
     pub(crate) records: bool,
     /// Whether TCP_INFO is read of every link when it ends: a system call that short connections would feel.
     pub(crate) info: bool,
+    pub(crate) frames: bool,
     /// Core to move to when it begins.
     pub(crate) core: Option<usize>,
     pub(crate) state: WatchState,

@@ -379,6 +379,7 @@ fn what_is_kept_is_bounded() {
         result: Ending::Completed,
         error: None,
         tcp: None,
+        frames: None,
     };
     let mut builder = Builder::default();
     for n in 0..10_001u64 {

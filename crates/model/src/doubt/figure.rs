@@ -142,7 +142,7 @@ pub(super) fn unstable(case: &Case<'_>) -> Option<Doubt> {
     };
     let found = match point.phase.kind {
         Kind::Connect => [of("connections per second", point.connects_per_interval()), None],
-        Kind::Tcp => [
+        Kind::Tcp | Kind::Stream => [
             of("goodput to the server", point.up.and_then(|d| d.per_interval)),
             of("goodput from the server", point.down.and_then(|d| d.per_interval)),
         ],
@@ -188,7 +188,7 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Doubt> {
 pub(super) fn few_connections(case: &Case<'_>) -> Option<Doubt> {
     let near = &case.point.near;
     let n = match case.point.phase.kind {
-        Kind::Tcp => near.rate.as_ref()?.count,
+        Kind::Tcp | Kind::Stream => near.rate.as_ref()?.count,
         Kind::Connect => near.connect_ns.as_ref()?.count,
     };
     (n > 0 && n < MIN_VALUES && !case.serving()).then(|| {

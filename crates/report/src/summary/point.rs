@@ -27,7 +27,7 @@ pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page
     }
     match point.phase.kind {
         Kind::Connect => established(point, page)?,
-        Kind::Tcp => goodput(point, serving, page)?,
+        Kind::Tcp | Kind::Stream => goodput(point, serving, page)?,
     }
     connections(point, page)?;
     failures(point, page)?;

@@ -1,7 +1,7 @@
 //! A run with every field filled in, with numbers that are easy to compute with, told as events.
 #![allow(dead_code, reason = "each test uses its own part")]
 
-use metrics::{DistSummary, Ending, Moments, Remote, SECOND, TcpInfo, TcpTotals, Wall};
+use metrics::{DistSummary, Ending, Frames, Moments, Remote, SECOND, TcpInfo, TcpTotals, Wall};
 use model::{
     Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, Effective, Event,
     HostCounters, HostSnapshot, Interval, Level, NicSnapshot, Outcome, Pattern, Phase, Range, Sample,
@@ -183,6 +183,7 @@ pub(crate) fn interval(index: u32, rx: u64) -> Interval {
         data_errors: 0,
         opened: if index == 0 { 4 } else { 1 },
         retransmits: 2 * u64::from(index),
+        frames: Some(FRAMES),
         samples: vec![Sample { id: Uuid::from_u128(1), slot: 2, info: tcp_info() }],
     }
 }
@@ -201,6 +202,7 @@ pub(crate) fn good() -> ConnectionRecord {
         result: Ending::Completed,
         error: None,
         tcp: Some(tcp_info()),
+        frames: Some(FRAMES),
     }
 }
 
@@ -236,6 +238,9 @@ pub(crate) fn dist(unit: u64) -> DistSummary {
     }
 }
 
+/// Of a stream that lost a few.
+pub(crate) const FRAMES: Frames = Frames { completed: 55, dropped: 3, repeated: 1, errors: 2 };
+
 fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
     Totals {
         who: who.to_owned(),
@@ -246,6 +251,7 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
         network_errors: 1,
         data_errors: 0,
         protocol_errors: 0,
+        frames: Some(FRAMES),
         causes: vec![CauseCount {
             class: Ending::NetworkError,
             text: "connecting: Connection refused".to_owned(),

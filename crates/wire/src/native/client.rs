@@ -400,6 +400,7 @@ impl Client {
             omit: phase.omit_ns,
             records: self.plan.records,
             info: phase.kind == Kind::Tcp,
+            frames: phase.kind == Kind::Stream,
             same_host: self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host),
         })));
     }
@@ -721,6 +722,7 @@ impl Client {
             data_errors: self.seen.data_errors,
             opened: tally.opened,
             retransmits: tally.retransmits,
+            frames: (self.plan.phase.kind == Kind::Stream).then_some(tally.frames),
             samples: tally
                 .samples
                 .iter()

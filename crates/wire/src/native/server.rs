@@ -169,6 +169,7 @@ impl Server {
             omit: 0,
             records: plan.records,
             info: false,
+            frames: false,
             same_host: false,
         };
         Server {
@@ -479,6 +480,7 @@ impl Server {
             omit: phase.omit_ns,
             records: self.plan.records,
             info: phase.kind == Kind::Tcp,
+            frames: phase.kind == Kind::Stream,
             same_host: false,
         };
         let params = Arc::new(Params::of(phase, held.group));

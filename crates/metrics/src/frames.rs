@@ -1,0 +1,27 @@
+//! Frames of a media stream.
+
+use serde::{Deserialize, Serialize};
+
+/// Frames as the receiver of a media stream judged them when their time to be shown had come (ctsTraffic's renderer).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Frames {
+    /// All bytes had come.
+    pub completed: u64,
+    /// Bytes were missing.
+    pub dropped: u64,
+    /// More bytes had come than the frame has.
+    pub repeated: u64,
+    /// Datagrams of no frame that was waited for: too late, too early, or beyond the last.
+    pub errors: u64,
+}
+
+impl Frames {
+    /// Adds others.
+    pub fn add(&mut self, more: Frames) {
+        self.completed += more.completed;
+        self.dropped += more.dropped;
+        self.repeated += more.repeated;
+        self.errors += more.errors;
+    }
+}

@@ -1,0 +1,123 @@
+//! A media stream: frames of one size at a fixed rate, as ctsTraffic's UDP test sends them.
+
+use serde::{Deserialize, Serialize};
+
+/// Smallest frame, bytes: a header and some payload, as in ctsTraffic.
+const SMALLEST_FRAME: u64 = 40;
+/// Smallest datagram a stream may ask for, bytes: the identifier of a ctsTraffic stream must fit.
+pub const SMALLEST_DATAGRAM: u32 = 39;
+/// Largest datagram, bytes: what UDP over IPv4 carries.
+pub const LARGEST_DATAGRAM: u32 = 65_507;
+/// Most frames a receiver waits for at once.
+const MOST_DEPTH: u64 = 1_000_000;
+
+/// What is streamed. Sizes count whole datagrams, protocol headers of the measurement included, IP and UDP excluded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Media {
+    /// Rate asked for, bits/s.
+    pub rate_bps: u64,
+    /// Frames per second.
+    pub frame_rate: u32,
+    /// Frames in the stream.
+    pub frames: u64,
+    /// Bytes of a frame, in all its datagrams together.
+    pub frame_size: u64,
+    /// Frames that the receiver holds before it shows the first: the buffer depth.
+    pub depth_frames: u64,
+    /// Most bytes in one datagram.
+    pub datagram: u32,
+    /// The datagrams of a frame leave evenly over its time, instead of back to back.
+    pub spread: bool,
+}
+
+impl Media {
+    /// A stream of `length_s` seconds whose receiver holds `depth_s` seconds, as ctsTraffic derives it: the rate is rounded down
+    /// to whole bytes and the total to whole frames.
+    ///
+    /// # Errors
+    /// One sentence naming the value that cannot be.
+    pub fn new(
+        rate_bps: u64,
+        frame_rate: u32,
+        length_s: u64,
+        depth_s: u64,
+        datagram: u32,
+    ) -> Result<Media, String> {
+        let too_many = || "the stream is too long: length times frame rate must stay below 2^32".to_owned();
+        let frames =
+            length_s.checked_mul(u64::from(frame_rate)).filter(|&n| n < 1 << 32).ok_or_else(too_many)?;
+        let total = u128::from(rate_bps / 8) * u128::from(length_s);
+        let frame_size = u64::try_from(total / u128::from(frames.max(1))).unwrap_or(u64::MAX);
+        let depth_frames = depth_s.saturating_mul(u64::from(frame_rate));
+        let media = Media { rate_bps, frame_rate, frames, frame_size, depth_frames, datagram, spread: false };
+        media.check().map(|()| media)
+    }
+
+    /// Checks every value; both ends do.
+    ///
+    /// # Errors
+    /// One sentence naming the first value that cannot be, and what would be accepted.
+    pub fn check(&self) -> Result<(), String> {
+        let must = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
+        must(self.rate_bps >= 8, "the rate of a stream must be at least 8 bit/s")?;
+        must(self.frame_rate >= 1, "a stream needs at least 1 frame per second")?;
+        must(
+            self.frames >= 1 && self.frames < 1 << 32,
+            "a stream must have 1 to 2^32-1 frames (length times frame rate)",
+        )?;
+        must(
+            (SMALLEST_FRAME..1 << 32).contains(&self.frame_size),
+            &format!(
+                "a frame would have {} bytes, and must have {SMALLEST_FRAME} to 2^32-1: change the rate or the frame rate",
+                self.frame_size
+            ),
+        )?;
+        must((1..=MOST_DEPTH).contains(&self.depth_frames), "the buffer depth must be 1 to 1000000 frames")?;
+        must(
+            (SMALLEST_DATAGRAM..=LARGEST_DATAGRAM).contains(&self.datagram),
+            &format!("a datagram of a stream must have {SMALLEST_DATAGRAM} to {LARGEST_DATAGRAM} bytes"),
+        )
+    }
+
+    /// Bytes of all frames.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.frames.saturating_mul(self.frame_size)
+    }
+
+    /// Length of the stream, ns.
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        (u128::from(self.frames) * 1_000_000_000 / u128::from(self.frame_rate.max(1)))
+            .min(u128::from(u64::MAX)) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stream_of_the_practical_guide() {
+        // ctsTraffic's guide: 25 Mbit/s, 60 frames a second, 60 s: 3600 frames, 187,498,800 bytes.
+        let media = Media::new(25_000_000, 60, 60, 1, 1400).unwrap();
+        assert_eq!((media.frames, media.frame_size, media.total()), (3600, 52_083, 187_498_800));
+        assert_eq!((media.depth_frames, media.length_ns()), (60, 60_000_000_000));
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let says = |made: Result<Media, String>, what: &str| {
+            let error = made.unwrap_err();
+            assert!(error.contains(what), "{error}");
+        };
+        says(Media::new(7, 60, 60, 1, 1400), "at least 8 bit/s");
+        says(Media::new(25_000_000, 0, 60, 1, 1400), "at least 1 frame");
+        says(Media::new(25_000_000, 60, 0, 1, 1400), "1 to 2^32-1 frames");
+        says(Media::new(25_000_000, 1 << 31, 2, 1, 1400), "too long");
+        says(Media::new(8 * 39 * 60, 60, 1, 1, 1400), "would have 39 bytes");
+        assert!(Media::new(8 * 40 * 60, 60, 1, 1, 1400).is_ok());
+        says(Media::new(25_000_000, 60, 60, 0, 1400), "buffer depth");
+        says(Media::new(25_000_000, 60, 60, 1, 38), "39 to 65507");
+    }
+}
