@@ -296,6 +296,29 @@ pub enum FrameVerdict {
     Repeated,
 }
 
+/// What made a connection fail, apart from the words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "why", rename_all = "snake_case")]
+pub enum Failure {
+    /// The system refused.
+    System {
+        /// What was being done: `open`, `bind`, `listen`, `connect`, `send` or `receive`.
+        deed: String,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// Bytes differed from what was sent.
+    BadData,
+    /// The stream ended early, or its end was not confirmed.
+    TooFew,
+    /// More bytes came than were agreed.
+    TooMany,
+    /// Nothing moved for too long.
+    Stalled,
+    /// Anything else that the peer did.
+    Other,
+}
+
 /// One connection, from open to end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionRecord {
@@ -319,6 +342,9 @@ pub struct ConnectionRecord {
     pub result: Ending,
     /// The error in words.
     pub error: Option<String>,
+    /// The error for those who sort failures by number.
+    #[serde(default)]
+    pub failure: Option<Failure>,
     /// The kernel's word at its end.
     pub tcp: Option<TcpInfo>,
     /// Frames received, when it was a media stream.

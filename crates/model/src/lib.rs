@@ -20,7 +20,7 @@ mod phase;
 pub use builder::Builder;
 pub use doubt::{Doubt, doubts_about};
 pub use event::{
-    Accepted, Begin, CauseCount, Change, ConnectionRecord, Effective, Event, FrameRow, FrameVerdict,
+    Accepted, Begin, CauseCount, Change, ConnectionRecord, Effective, Event, Failure, FrameRow, FrameVerdict,
     Interval, Level, Sample, SessionInfo, Totals, Traffic,
 };
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};

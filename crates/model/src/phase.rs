@@ -225,6 +225,8 @@ pub struct Phase {
     pub connections: u32,
     /// Payload of one connection, both directions together; it is replaced by another when done.
     pub transfer: u64,
+    /// With a range of transfers, its upper end: each end draws one for each connection, which makes failures on purpose.
+    pub transfer_high: Option<u64>,
     /// Lives of each connection slot; `None` replaces them until the time is up.
     pub iterations: Option<u64>,
     /// Payload of all connections together, after which the run ends.
@@ -239,6 +241,10 @@ pub struct Phase {
     pub buffer: Range,
     /// Limit per connection and direction, bits/s.
     pub rate: Option<u64>,
+    /// With a range of rates, its upper end, bits/s: one is drawn for each connection.
+    pub rate_high: Option<u64>,
+    /// The stretch of time over which ctsTraffic's limit is kept, ns; `None` paces evenly.
+    pub rate_period_ns: Option<u64>,
     /// Sends in bursts.
     pub burst: Option<Burst>,
     /// What receivers check.
@@ -273,6 +279,7 @@ impl Default for Phase {
             pattern: Pattern::Push,
             connections: 8,
             transfer: 1 << 30,
+            transfer_high: None,
             iterations: None,
             total_bytes: None,
             duration_ns: Some(10 * SECOND),
@@ -280,6 +287,8 @@ impl Default for Phase {
             interval_ns: SECOND,
             buffer: Range::just(256 * 1024),
             rate: None,
+            rate_high: None,
+            rate_period_ns: None,
             burst: None,
             verify: Verify::Data,
             payload: Payload::Pattern,
@@ -322,6 +331,15 @@ impl Phase {
             self.rate.is_none_or(|r| (8..=10_000_000_000_000).contains(&r)),
             "the rate must be 8 bit/s to 10T",
         )?;
+        must(
+            self.transfer_high.is_none_or(|high| (self.transfer..=1 << 50).contains(&high)),
+            "a range of transfers must rise, to 1 PiB at most",
+        )?;
+        must(
+            self.rate_high.is_none_or(|high| self.rate.is_some_and(|low| low <= high)),
+            "a range of rates must rise",
+        )?;
+        must(self.rate_period_ns != Some(0), "the period of a rate limit must be longer than 0")?;
         must(
             self.burst.is_none_or(|b| b.count > 0 && b.delay_ns > 0),
             "a burst needs a count and a delay above 0",

@@ -3,8 +3,8 @@
 use super::Worker;
 use crate::link::{Key, Link, Phase};
 use metrics::{Ending, Group, Mono};
-use model::ConnectionRecord;
-use seam::{Cause, Cx, Fault, Flow, Target};
+use model::{ConnectionRecord, Failure};
+use seam::{Cause, Cx, Deed, Fault, Flow, Target, Violation};
 
 impl Worker {
     /// The end of a link: counted, told, forgotten.
@@ -105,6 +105,7 @@ impl Worker {
                 duration_ns: duration,
                 result: ending,
                 error: how.as_ref().err().map(ToString::to_string),
+                failure: how.as_ref().err().map(failure),
                 tcp: info,
                 frames: frames.then_some(counts.frames),
             });
@@ -134,6 +135,7 @@ impl Worker {
             duration_ns: 0,
             result: Ending::NetworkError,
             error: Some(cause.to_string()),
+            failure: Some(failure(&cause)),
             tcp: None,
             frames: None,
         });
@@ -143,6 +145,31 @@ impl Worker {
             opener.closed(&mut cx, flow, &Err(cause));
         }
     }
+}
+
+/// What is told of a failure apart from the words.
+fn failure(cause: &Cause) -> Failure {
+    let fault = match cause {
+        Cause::Fault(fault) => fault,
+        Cause::Violation(violation) => {
+            return match violation {
+                Violation::BadData { .. } | Violation::Reported { .. } => Failure::BadData,
+                Violation::TooFew { .. } | Violation::Unconfirmed { .. } => Failure::TooFew,
+                Violation::TooMany { .. } => Failure::TooMany,
+                Violation::Stalled(_) => Failure::Stalled,
+                _ => Failure::Other,
+            };
+        }
+    };
+    let deed = match fault.deed {
+        Deed::Open => "open",
+        Deed::Bind => "bind",
+        Deed::Listen => "listen",
+        Deed::Connect => "connect",
+        Deed::Send => "send",
+        Deed::Receive => "receive",
+    };
+    Failure::System { deed: deed.to_owned(), errno: fault.errno }
 }
 
 /// Failures with the same name are counted together.

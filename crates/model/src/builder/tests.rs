@@ -378,6 +378,7 @@ fn what_is_kept_is_bounded() {
         duration_ns: 0,
         result: Ending::Completed,
         error: None,
+        failure: None,
         tcp: None,
         frames: None,
     };

@@ -3,7 +3,7 @@
 
 use metrics::{DistSummary, Ending, Frames, Moments, Remote, SECOND, TcpInfo, TcpTotals, Wall};
 use model::{
-    Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, Effective, Event,
+    Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, Effective, Event, Failure,
     HostCounters, HostSnapshot, Interval, Level, NicSnapshot, Outcome, Pattern, Phase, Range, Sample,
     SessionInfo, SocketSettings, Status, Totals, Traffic,
 };
@@ -104,7 +104,10 @@ pub(crate) fn phase() -> Phase {
         duration_ns: Some(4 * SECOND),
         omit_ns: SECOND,
         buffer: Range { low: 1 << 10, high: 1 << 20 },
+        transfer_high: Some(2 << 30),
         rate: Some(5_000_000_000),
+        rate_high: Some(6_000_000_000),
+        rate_period_ns: Some(SECOND / 10),
         burst: Some(Burst { count: 3, delay_ns: 1_000 }),
         connect_rate: Some(100.0),
         sockets: SocketSettings {
@@ -201,6 +204,7 @@ pub(crate) fn good() -> ConnectionRecord {
         duration_ns: 2 * SECOND,
         result: Ending::Completed,
         error: None,
+        failure: None,
         tcp: Some(tcp_info()),
         frames: Some(FRAMES),
     }
@@ -218,6 +222,7 @@ pub(crate) fn bad() -> ConnectionRecord {
         duration_ns: 0,
         result: Ending::NetworkError,
         error: Some("=connecting: Connection refused".to_owned()),
+        failure: Some(Failure::System { deed: "connect".to_owned(), errno: 111 }),
         tcp: None,
         ..good()
     }
