@@ -140,6 +140,7 @@ impl Book {
         Totals {
             who: String::new(),
             traffic: self.traffic,
+            framing: total.framing,
             opened: total.opened,
             completed: total.count(Ending::Completed),
             stopped: total.count(Ending::Stopped),

@@ -17,7 +17,7 @@ mod units;
 pub use dist::{Dist, DistSummary};
 pub use fairness::Moments;
 pub use frames::Frames;
-pub use record::{CauseTally, Counts, Ending, Group, Recorder, Remote, Row, Tally};
+pub use record::{CauseTally, Counts, Ending, Framing, Group, Recorder, Remote, Row, Tally};
 pub use stats::Spread;
 pub use tcp::{TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
 pub use time::{Clock, Mono, SECOND, Stamp, StampKind, Wall};

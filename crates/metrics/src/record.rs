@@ -31,6 +31,24 @@ pub struct Counts {
     pub frames: Frames,
 }
 
+/// Bytes beside payload (identifiers, goodbyes) of protocols whose originals count them in their totals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Framing {
+    /// Sent.
+    pub tx_bytes: u64,
+    /// Received.
+    pub rx_bytes: u64,
+}
+
+impl Framing {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Framing::default()
+    }
+}
+
 /// How a connection ended, as every report classifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -96,6 +114,8 @@ pub struct Tally {
     pub frames: Frames,
     /// Segments retransmitted, as far as sampled.
     pub retransmits: u64,
+    /// What a legacy protocol sends beside payload, where its original counts that, too, bytes.
+    pub framing: Framing,
     /// Time to connect, ns.
     pub connect_ns: Dist,
     /// Time from the first payload request to the end, ns, of completed connections.
@@ -160,6 +180,8 @@ impl Tally {
         }
         self.frames.add(other.frames);
         self.retransmits += other.retransmits;
+        self.framing.tx_bytes += other.framing.tx_bytes;
+        self.framing.rx_bytes += other.framing.rx_bytes;
         self.connect_ns.merge(&other.connect_ns);
         self.transfer_ns.merge(&other.transfer_ns);
         self.rate.merge(&other.rate);
@@ -193,6 +215,7 @@ struct Entry {
     group: Group,
     counts: Counts,
     since: Mono,
+    until: Option<Mono>,
 }
 
 /// One per worker: the rows of its connections and the tallies of its groups.
@@ -206,7 +229,7 @@ pub struct Recorder {
 impl Recorder {
     /// Gives a connection of `group` a row; its life is counted from `now`.
     pub fn open(&mut self, group: Group, now: Mono) -> Row {
-        let entry = Entry { group, counts: Counts::default(), since: now };
+        let entry = Entry { group, counts: Counts::default(), since: now, until: None };
         if let Some(row) = self.free.pop() {
             self.rows[row.0 as usize] = entry;
             return row;
@@ -251,6 +274,35 @@ impl Recorder {
         if group != Group::ALL {
             self.tally(Group::ALL).frames.add(more);
         }
+    }
+
+    /// `n` bytes beside payload were accepted by the kernel: they count in the sums, not in the connection.
+    pub fn framing_sent(&mut self, row: Row, n: u64) {
+        let group = self.group(row);
+        self.tally(group).framing.tx_bytes += n;
+        if group != Group::ALL {
+            self.tally(Group::ALL).framing.tx_bytes += n;
+        }
+    }
+
+    /// `n` bytes beside payload were received.
+    pub fn framing_received(&mut self, row: Row, n: u64) {
+        let group = self.group(row);
+        self.tally(group).framing.rx_bytes += n;
+        if group != Group::ALL {
+            self.tally(Group::ALL).framing.rx_bytes += n;
+        }
+    }
+
+    /// A connection's payload is complete: its goodbye does not count in its duration. Told twice, the first holds.
+    pub fn complete(&mut self, row: Row, now: Mono) {
+        self.rows[row.0 as usize].until.get_or_insert(now);
+    }
+
+    /// When a connection's life ended, if that was earlier than its socket.
+    #[must_use]
+    pub fn completed(&self, row: Row) -> Option<Mono> {
+        self.rows[row.0 as usize].until
     }
 
     /// What a connection has counted so far, and since when.

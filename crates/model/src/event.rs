@@ -1,7 +1,7 @@
 //! A run, told as it happens. The same events feed the live printout, the journal on disk and the outcome.
 
 use crate::{CpuUse, HostCounters, HostSnapshot, Phase, Status};
-use metrics::{DistSummary, Ending, Frames, Moments, Remote, TcpInfo, TcpTotals, Wall};
+use metrics::{DistSummary, Ending, Frames, Framing, Moments, Remote, TcpInfo, TcpTotals, Wall};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -89,6 +89,8 @@ pub struct Begin {
     pub command: Vec<String>,
     /// `tcp`, `connect`, `serve`, `demo`.
     pub verb: String,
+    /// What is spoken, as `--protocol` names it.
+    pub protocol: String,
     /// Identifies the run on both ends.
     pub run: Uuid,
     /// Wall clock at the start, ns since the epoch.
@@ -235,6 +237,9 @@ pub struct Interval {
     pub near: Traffic,
     /// What the far ends counted, summed; `None` when no report came.
     pub far: Option<Traffic>,
+    /// What went beside payload, where the original of a legacy protocol counts that, too.
+    #[serde(skip_serializing_if = "Framing::is_none")]
+    pub framing: Framing,
     /// Connections open at its end.
     pub in_flight: u64,
     /// Connections completed or stopped in good order since the start.
@@ -373,6 +378,9 @@ pub struct Totals {
     pub who: String,
     /// Payload bytes and the time they took.
     pub traffic: Traffic,
+    /// What went beside payload, where the original of a legacy protocol counts that, too.
+    #[serde(skip_serializing_if = "Framing::is_none")]
+    pub framing: Framing,
     /// Connections established.
     pub opened: u64,
     /// Connections that moved all their bytes.

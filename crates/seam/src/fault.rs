@@ -98,15 +98,24 @@ pub enum Violation {
     Stalled(Duration),
     /// The peer spoke, but not our protocol; the text says what was seen.
     Malformed(&'static str),
+    /// A violation with its likely cause, where two ends that agree on nothing were not set alike.
+    Likely(Box<Violation>, String),
 }
 
 impl Violation {
+    /// The same, with its likely cause in words.
+    #[must_use]
+    pub fn likely(self, why: impl Into<String>) -> Self {
+        Violation::Likely(Box::new(self), why.into())
+    }
+
     /// The class under which reports count it.
     #[must_use]
     pub fn ending(&self) -> Ending {
         match self {
             Violation::Stalled(_) | Violation::Vanished => Ending::NetworkError,
             Violation::Malformed(_) => Ending::ProtocolError,
+            Violation::Likely(what, _) => what.ending(),
             _ => Ending::DataError,
         }
     }
@@ -127,6 +136,7 @@ impl Violation {
             Violation::Vanished => "the far end vanished",
             Violation::Stalled(_) => "timed out: nothing moved",
             Violation::Malformed(what) => what,
+            Violation::Likely(what, _) => what.name(),
         }
     }
 }
@@ -156,6 +166,7 @@ impl fmt::Display for Violation {
             Violation::Vanished => f.write_str("aborted: the far end vanished"),
             Violation::Stalled(after) => write!(f, "timed out: nothing moved for {after:?}"),
             Violation::Malformed(what) => write!(f, "protocol error: {what}"),
+            Violation::Likely(what, why) => write!(f, "{what}: {why}"),
         }
     }
 }

@@ -158,7 +158,8 @@ impl Worker {
             Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
         let Some(flow) = opener.accept(&mut cx, &path) else { return stream.abort() };
         let key = self.hold(stream, path, flow, now);
-        self.queue(key);
+        self.tell(key, News::Up(path));
+        self.attach(key);
     }
 
     /// A link that comes from another worker.

@@ -60,7 +60,8 @@ impl Worker {
         let card = link.flow.card();
         let ending = how.as_ref().map_or_else(Cause::ending, |&ending| ending);
         let (counts, since) = card.row.map_or((metrics::Counts::default(), now), |row| self.rec.life(row));
-        let duration = now.since(since);
+        let until = card.row.and_then(|row| self.rec.completed(row)).unwrap_or(now);
+        let duration = until.since(since);
         let watch = self.watches.get(&group);
         let (records, asks, frames) = watch.map_or((false, false, false), |w| (w.records, w.info, w.frames));
         let info = if link.phase == Phase::Open && (asks || records) { link.stream.info() } else { None };
@@ -151,15 +152,7 @@ impl Worker {
 fn failure(cause: &Cause) -> Failure {
     let fault = match cause {
         Cause::Fault(fault) => fault,
-        Cause::Violation(violation) => {
-            return match violation {
-                Violation::BadData { .. } | Violation::Reported { .. } => Failure::BadData,
-                Violation::TooFew { .. } | Violation::Unconfirmed { .. } => Failure::TooFew,
-                Violation::TooMany { .. } => Failure::TooMany,
-                Violation::Stalled(_) => Failure::Stalled,
-                _ => Failure::Other,
-            };
-        }
+        Cause::Violation(violation) => return broke(violation),
     };
     let deed = match fault.deed {
         Deed::Open => "open",
@@ -170,6 +163,17 @@ fn failure(cause: &Cause) -> Failure {
         Deed::Receive => "receive",
     };
     Failure::System { deed: deed.to_owned(), errno: fault.errno }
+}
+
+fn broke(violation: &Violation) -> Failure {
+    match violation {
+        Violation::BadData { .. } | Violation::Reported { .. } => Failure::BadData,
+        Violation::TooFew { .. } | Violation::Unconfirmed { .. } => Failure::TooFew,
+        Violation::TooMany { .. } => Failure::TooMany,
+        Violation::Stalled(_) => Failure::Stalled,
+        Violation::Likely(what, _) => broke(what),
+        _ => Failure::Other,
+    }
 }
 
 /// Failures with the same name are counted together.

@@ -1,7 +1,7 @@
 //! A run with every field filled in, with numbers that are easy to compute with, told as events.
 #![allow(dead_code, reason = "each test uses its own part")]
 
-use metrics::{DistSummary, Ending, Frames, Moments, Remote, SECOND, TcpInfo, TcpTotals, Wall};
+use metrics::{DistSummary, Ending, Frames, Framing, Moments, Remote, SECOND, TcpInfo, TcpTotals, Wall};
 use model::{
     Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, Effective, Event, Failure,
     HostCounters, HostSnapshot, Interval, Level, NicSnapshot, Outcome, Pattern, Phase, Range, Sample,
@@ -62,6 +62,7 @@ pub(crate) fn begin() -> Begin {
         version: "0.1.0".to_owned(),
         command: ["netcaliper", "tcp", "lab2"].map(str::to_owned).to_vec(),
         verb: "tcp".to_owned(),
+        protocol: "native".to_owned(),
         run: Uuid::from_u128(7),
         started: STARTED,
         targets: vec!["lab2".to_owned()],
@@ -180,6 +181,7 @@ pub(crate) fn interval(index: u32, rx: u64) -> Interval {
         omitted: index == 0,
         near: Traffic { tx_bytes: rx + 1_000_000, rx_bytes: 125_000_000, ns: SECOND },
         far: Some(Traffic { tx_bytes: 125_000_000, rx_bytes: rx, ns: SECOND }),
+        framing: Framing { tx_bytes: 41, rx_bytes: 82 },
         in_flight: 4,
         completed: u64::from(index),
         network_errors: u64::from(index / 3),
@@ -250,6 +252,7 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
     Totals {
         who: who.to_owned(),
         traffic: Traffic { tx_bytes, rx_bytes, ns: 3 * SECOND },
+        framing: Framing { tx_bytes: 41, rx_bytes: 82 },
         opened: 6,
         completed: 3,
         stopped: 4,

@@ -111,6 +111,7 @@ impl Book {
         });
         Totals {
             traffic: self.traffic,
+            framing: self.total.framing,
             opened: self.total.opened,
             completed: self.total.count(Ending::Completed),
             stopped: self.total.count(Ending::Stopped),
