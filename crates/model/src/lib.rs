@@ -27,7 +27,7 @@ pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
 pub use media::{LARGEST_DATAGRAM, Media, SMALLEST_DATAGRAM};
 pub use method::{Axis, AxisName, Method, Step, SweepError};
 pub use outcome::{Direction, Outcome, Point, SCHEMA, Status, SweepRow};
-pub use pace::Pace;
+pub use pace::{Delays, Pace, Quanta};
 pub use phase::{
     Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, SocketSettings,
     Verify,

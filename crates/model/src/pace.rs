@@ -1,5 +1,6 @@
 //! When the next bytes of a rate-limited sender are due.
 
+use crate::Burst;
 use metrics::{Mono, SECOND};
 
 /// A schedule of bytes at a constant rate. Every byte is accounted; nothing depends on when the clock is looked at.
@@ -58,6 +59,81 @@ impl Pace {
     }
 }
 
+/// ctsTraffic's rate limit: whole sends, paid for by quanta of time (its `-RateLimit` and `-RateLimitPeriod`).
+///
+/// As long as less than a quantum's bytes have left in the current quantum, the next send leaves at once; else it waits for
+/// the next quantum, and a send larger than a quantum's bytes is paid for by skipping some. So the rate holds over time, and
+/// within a quantum everything leaves back to back. The arithmetic is that of `CreateNewTask` in the original, in ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quanta {
+    /// Bytes of a quantum, at least 1.
+    bytes: u64,
+    period_ns: u64,
+    /// When the current quantum began.
+    since: Mono,
+    sent: u64,
+}
+
+impl Quanta {
+    /// A schedule from `start` at `bits_per_second`, in quanta of `period_ns` (at least 1 byte and 1 ns).
+    #[must_use]
+    pub fn new(bits_per_second: u64, period_ns: u64, start: Mono) -> Self {
+        let bytes = u128::from(bits_per_second / 8) * u128::from(period_ns) / u128::from(SECOND);
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).max(1);
+        Quanta { bytes, period_ns: period_ns.max(1), since: start, sent: 0 }
+    }
+
+    /// When the send of `n` bytes that is to come next may leave, at `now` at the earliest; it is paid for by this.
+    pub fn due(&mut self, n: u64, now: Mono) -> Mono {
+        let (quantum, period) = (self.bytes, self.period_ns);
+        if self.sent < quantum {
+            self.sent = self.sent.saturating_add(n);
+            if now > self.since.plus(period) {
+                let gone = now.since(self.since) / period;
+                self.since = self.since.plus(gone.saturating_mul(period));
+                self.sent = self.sent.saturating_sub(quantum.saturating_mul(gone));
+            }
+            return now;
+        }
+        let whole = self.sent / quantum;
+        let skipped = (whole - 1).saturating_mul(period);
+        self.sent = (self.sent - quantum * whole).saturating_add(n);
+        let wait = self.since.plus(period).since(now);
+        self.since = self.since.plus(skipped).plus(period);
+        now.plus(wait).plus(skipped)
+    }
+
+    /// The longest wait between two sends of `n` bytes, ns.
+    #[must_use]
+    pub fn gap_ns(&self, n: u64) -> u64 {
+        (n / self.bytes).saturating_add(1).saturating_mul(self.period_ns)
+    }
+}
+
+/// ctsTraffic's bursts: of `count` sends, the last one waits (its `-BurstCount` and `-BurstDelay`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Delays {
+    burst: Burst,
+    left: u32,
+}
+
+impl Delays {
+    /// A schedule that begins with a new burst.
+    #[must_use]
+    pub fn new(burst: Burst) -> Self {
+        Delays { burst, left: burst.count }
+    }
+
+    /// When the next send may leave; `None` is at once.
+    pub fn due(&mut self, now: Mono) -> Option<Mono> {
+        if self.left == 0 {
+            self.left = self.burst.count;
+        }
+        self.left = self.left.saturating_sub(1);
+        (self.left == 0).then(|| now.plus(self.burst.delay_ns))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,5 +178,64 @@ mod tests {
             pace.sent(pace.chunk(), Mono(10 * SECOND));
         }
         assert!(burst <= 1_000_000 / 10 + 2 * pace.chunk(), "100 ms at 1 MB/s, got {burst}");
+    }
+
+    /// When ideal sends of `n` bytes leave, ms.
+    fn leave(rate: u64, n: u64, sends: usize) -> Vec<u64> {
+        let (mut quanta, mut now) = (Quanta::new(rate * 8, SECOND / 10, Mono(0)), Mono(0));
+        let next = |_| {
+            now = quanta.due(n, now);
+            now.0 / 1_000_000
+        };
+        (0..sends).map(next).collect()
+    }
+
+    #[test]
+    fn quanta_are_those_of_ctstraffic() {
+        // Vectors computed from the original's definition: bytes/s, bytes per send, milliseconds.
+        let slow = leave(10_000, 100, 30);
+        assert_eq!(slow[..12], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100, 100]);
+        assert_eq!(slow[20..23], [200, 200, 200]);
+        assert_eq!(leave(100_000, 65_536, 8), [0, 600, 1300, 1900, 2600, 3200, 3900, 4500]);
+        assert_eq!(leave(1_000_000, 65_536, 10), [0, 0, 100, 100, 200, 300, 300, 400, 500, 500]);
+    }
+
+    #[test]
+    fn quanta_keep_the_rate_whatever_the_size() {
+        for n in [1, 100, 1_000, 65_536, 1_000_003] {
+            let sends = 20_000_000 / n as usize;
+            let last = *leave(1_000_000, n, sends.max(30)).last().unwrap();
+            let rate = (sends.max(30) as u64 - 1) * n * 1_000 / last.max(1);
+            assert!((950_000..=1_060_000).contains(&rate), "{n}: {rate}");
+        }
+        // Idle time is not made up for with more than a quantum.
+        let mut quanta = Quanta::new(8_000_000, SECOND / 10, Mono(0));
+        let now = Mono(60 * SECOND + 1);
+        let at_once = (0..10_000).take_while(|_| quanta.due(1_000, now) == now).count();
+        assert!(at_once <= 101, "{at_once}");
+    }
+
+    #[test]
+    fn absurd_quanta_do_not_overflow() {
+        for (rate, period, n) in
+            [(8, 1, u64::MAX), (u64::MAX, u64::MAX, u64::MAX), (8, u64::MAX, 1), (1, 1, 1)]
+        {
+            let mut quanta = Quanta::new(rate, period, Mono(0));
+            let mut now = Mono(0);
+            for _ in 0..100 {
+                now = quanta.due(n, now);
+            }
+            let _ = quanta.gap_ns(n);
+        }
+    }
+
+    #[test]
+    fn of_a_burst_the_last_send_waits() {
+        let mut delays = Delays::new(Burst { count: 3, delay_ns: 7 });
+        let due: Vec<_> = (0..7).map(|_| delays.due(Mono(100))).collect();
+        let wait = Some(Mono(107));
+        assert_eq!(due, [None, None, wait, None, None, wait, None]);
+        let mut each = Delays::new(Burst { count: 1, delay_ns: 7 });
+        assert_eq!([each.due(Mono(1)), each.due(Mono(9))], [Some(Mono(8)), Some(Mono(16))]);
     }
 }
