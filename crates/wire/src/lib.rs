@@ -4,8 +4,10 @@
 //! in virtual time against its peer ([`sim`]). Each packet is drawn at the top of its codec.
 #![forbid(unsafe_code)]
 
+mod counted;
 pub mod native;
 pub mod payload;
+mod rota;
 pub mod sim;
 
 /// What the sessions of this crate tell reporters and ask of the machine.

@@ -11,9 +11,10 @@ use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message, encode};
 use super::preamble::{Guess, Preamble, Purpose, guess};
 use crate::Run;
+use crate::counted::Intervals;
 use metrics::{Clock, Ending, Group, Mono, SECOND, Tally};
 use model::churn::Plan;
-use model::{Event, Interval, Kind, Level, Phase, Sample, SessionInfo, Status, Totals, Traffic};
+use model::{Event, Interval, Kind, Level, Phase, SessionInfo, Status, Totals, Traffic};
 use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Order, Path, Session, Target};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -156,27 +157,16 @@ pub struct Client {
     shares: u32,
     /// As told with the last input.
     clock: Clock,
-    start: Mono,
-    /// As granted.
-    omit: u64,
     stop_at: Option<Mono>,
     kill_at: Option<Mono>,
     beat: Mono,
     waiting: VecDeque<(Mono, Interval)>,
     /// The next interval to be told.
     next: u32,
-    seen: Seen,
+    intervals: Intervals,
     near: Option<Box<Totals>>,
     status: Status,
     reason: Option<String>,
-}
-
-/// Sums over all intervals, for the cumulative columns.
-#[derive(Default)]
-struct Seen {
-    completed: u64,
-    network_errors: u64,
-    data_errors: u64,
 }
 
 impl Client {
@@ -218,6 +208,7 @@ impl Client {
                 Action::Connect(key as u32, Target { to, from })
             })
             .collect();
+        let intervals = Intervals::new(now, 0, &plan.phase);
         let stage = if servers.is_empty() { Stage::Over } else { Stage::Agreeing };
         Client {
             plan,
@@ -226,14 +217,12 @@ impl Client {
             stage,
             shares: 1,
             clock: Clock::default(),
-            start: now,
-            omit: 0,
             stop_at: None,
             kill_at: None,
             beat: now,
             waiting: VecDeque::new(),
             next: 0,
-            seen: Seen::default(),
+            intervals,
             near: None,
             status: Status::Complete,
             reason: None,
@@ -359,11 +348,10 @@ impl Client {
 
     fn run(&mut self, now: Mono) {
         self.stage = Stage::Running;
-        self.start = now;
         self.actions.push_back(Action::Emit(Event::Start { at: self.clock.wall(now) }));
         let phase = self.granted_phase();
-        self.omit = phase.omit_ns;
         self.stop_at = phase.ends_after().map(|ns| now.plus(ns));
+        self.intervals = Intervals::new(now, phase.omit_ns, &phase);
         let sites: Vec<Site> = self
             .servers
             .iter()
@@ -706,29 +694,7 @@ impl Client {
     }
 
     fn tally(&mut self, now: Mono, index: u32, from: Mono, to: Mono, tally: &Tally) {
-        self.seen.completed += tally.count(Ending::Completed) + tally.count(Ending::Stopped);
-        self.seen.network_errors += tally.count(Ending::NetworkError);
-        self.seen.data_errors += tally.count(Ending::DataError) + tally.count(Ending::ProtocolError);
-        let interval = Interval {
-            index,
-            start_ns: from.since(self.start),
-            end_ns: to.since(self.start),
-            omitted: from.since(self.start) < self.omit,
-            near: Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) },
-            far: None,
-            in_flight: tally.open,
-            completed: self.seen.completed,
-            network_errors: self.seen.network_errors,
-            data_errors: self.seen.data_errors,
-            opened: tally.opened,
-            retransmits: tally.retransmits,
-            frames: (self.plan.phase.kind == Kind::Stream).then_some(tally.frames),
-            samples: tally
-                .samples
-                .iter()
-                .map(|&(id, slot, info)| Sample { id: Uuid::from_u128(id), slot, info })
-                .collect(),
-        };
+        let interval = self.intervals.next(index, from, to, tally);
         self.waiting.push_back((now, interval));
         self.release(false, now);
     }

@@ -1,6 +1,7 @@
 //! The client's side of opening data connections.
 
 use super::data::{Data, Params};
+use crate::rota::Rota;
 use metrics::Ending;
 use model::Shutdown;
 use model::churn::{Broker, Next, Plan};
@@ -26,11 +27,7 @@ pub struct Site {
 pub struct Dialer {
     broker: Broker,
     sites: Vec<Site>,
-    sources: Vec<IpAddr>,
-    ports: Option<(u16, u16)>,
-    port: u16,
-    /// Counted from our number, so that not all workers begin with the same.
-    opened: u64,
+    rota: Rota,
     /// More sites than connections in the run: these then visit them in turn.
     rotate: bool,
 }
@@ -49,22 +46,7 @@ impl Dialer {
         worker: u16,
         workers: u16,
     ) -> Self {
-        let ports = ports.map(|(low, high)| {
-            let span = u32::from(high - low) + 1;
-            let (w, n) = (u32::from(worker), u32::from(workers.max(1)));
-            let first = low + (span * w / n) as u16;
-            let last = low + (span * (w + 1) / n).saturating_sub(1) as u16;
-            (first.min(high), last.clamp(first.min(high), high))
-        });
-        Dialer {
-            broker: Broker::new(plan),
-            rotate,
-            sites,
-            sources,
-            port: ports.map_or(0, |p| p.0),
-            ports,
-            opened: worker.into(),
-        }
+        Dialer { broker: Broker::new(plan), rotate, sites, rota: Rota::new(sources, ports, worker, workers) }
     }
 
     /// Where the connections of a slot go: pass after pass over the sites that have granted more than there were passes.
@@ -86,22 +68,6 @@ impl Dialer {
             passes = least;
         }
     }
-
-    fn source(&mut self, to: SocketAddr) -> Option<SocketAddr> {
-        let fitting = self.sources.iter().filter(|a| a.is_ipv4() == to.is_ipv4()).count();
-        let pick = (self.opened as usize).checked_rem(fitting);
-        let address =
-            pick.and_then(|n| self.sources.iter().filter(|a| a.is_ipv4() == to.is_ipv4()).nth(n)).copied();
-        if address.is_none() && self.ports.is_none() {
-            return None;
-        }
-        let any = if to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
-        let port = self.port;
-        if let Some((low, high)) = self.ports {
-            self.port = if port >= high { low } else { port + 1 };
-        }
-        Some(SocketAddr::new(address.unwrap_or(any), port))
-    }
 }
 
 impl Opener for Dialer {
@@ -111,11 +77,10 @@ impl Opener for Dialer {
         }
         match self.broker.next(cx.now) {
             Next::Start { slot, bytes } => {
-                let next = (self.opened % self.sites.len() as u64) as usize;
+                let next = (self.rota.turns() % self.sites.len() as u64) as usize;
                 let at = if self.rotate { next } else { self.site_of(slot) };
                 let site = self.sites[at].clone();
-                let from = self.source(site.address);
-                self.opened += 1;
+                let from = self.rota.next(site.address);
                 let rude = match site.params.shutdown {
                     Shutdown::Graceful => false,
                     Shutdown::Rude => true,

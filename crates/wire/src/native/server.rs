@@ -7,10 +7,10 @@ use super::greet::{Fence, Grant, Grants, Reception, Stranger};
 use super::message::{Frames, Message, encode};
 use super::preamble::Guess;
 use crate::Run;
+use crate::counted::Intervals;
 use metrics::{Ending, Group, Mono, SECOND, Tally};
 use model::{
-    Accepted, Change, Event, HostSnapshot, Interval, Kind, Level, Phase, SocketSettings, Status, Totals,
-    Traffic,
+    Accepted, Change, Event, HostSnapshot, Kind, Level, Phase, SocketSettings, Status, Totals, Traffic,
 };
 use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Order, Path, Session};
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -133,7 +133,7 @@ pub struct Server {
     actions: VecDeque<Action<Run>>,
     named: HashSet<(IpAddr, Guess)>,
     start: Mono,
-    seen: [u64; 5],
+    intervals: Intervals,
     /// Set when the server is to end: until when sessions may go on.
     ending: Option<Mono>,
     stopped: bool,
@@ -183,7 +183,7 @@ impl Server {
             actions: VecDeque::from([Action::Group(Box::new(all))]),
             named: HashSet::new(),
             start: now,
-            seen: [0; 5],
+            intervals: Intervals::new(now, 0, &Phase::default()),
             ending: None,
             stopped: false,
             over: false,
@@ -576,34 +576,20 @@ impl Server {
     }
 
     fn tally(&mut self, group: Group, index: u32, from: Mono, to: Mono, tally: &Tally) {
-        let traffic = Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) };
         if group == Group::ALL {
-            return self.own_interval(index, from, to, traffic, tally);
+            return self.own_interval(index, from, to, tally);
         }
+        let traffic = Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) };
         let Some(link) = self.groups.get(group.0 as usize).copied().flatten() else { return };
         let Some(run) = self.visitors.get(&link).map(|v| v.run) else { return };
         let others = self.others(run).count() as u32;
         self.say(link, &Message::Interval { index, traffic, open: tally.open, others });
     }
 
-    fn own_interval(&mut self, index: u32, from: Mono, to: Mono, near: Traffic, tally: &Tally) {
-        for (sum, n) in self.seen.iter_mut().zip(tally.ended) {
-            *sum += n;
-        }
-        let seen = |how: Ending| self.seen[how as usize];
-        let interval = Interval {
-            index,
-            start_ns: from.since(self.start),
-            end_ns: to.since(self.start),
-            near,
-            in_flight: tally.open,
-            completed: seen(Ending::Completed) + seen(Ending::Stopped),
-            network_errors: seen(Ending::NetworkError),
-            data_errors: seen(Ending::DataError) + seen(Ending::ProtocolError),
-            opened: tally.opened,
-            retransmits: tally.retransmits,
-            ..Interval::default()
-        };
+    fn own_interval(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) {
+        let mut interval = self.intervals.next(index, from, to, tally);
+        // Frames are told per session, not of a server whose sessions measure different things.
+        interval.frames = None;
         self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
     }
 

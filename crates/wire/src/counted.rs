@@ -1,0 +1,47 @@
+//! From a group's tallies to the intervals that reporters are told.
+
+use metrics::{Ending, Mono, Tally};
+use model::{Interval, Kind, Phase, Sample, Traffic};
+use uuid::Uuid;
+
+/// Keeps the cumulative columns of a group's intervals.
+#[derive(Debug)]
+pub(crate) struct Intervals {
+    start: Mono,
+    omit: u64,
+    frames: bool,
+    ended: [u64; 5],
+}
+
+impl Intervals {
+    /// The intervals of a group that starts at `start` and whose first `omit` ns do not count.
+    pub(crate) fn new(start: Mono, omit: u64, phase: &Phase) -> Self {
+        Intervals { start, omit, frames: phase.kind == Kind::Stream, ended: [0; 5] }
+    }
+
+    /// What was counted in the next interval; what the far ends counted is added by whoever knows it.
+    pub(crate) fn next(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) -> Interval {
+        for (sum, n) in self.ended.iter_mut().zip(tally.ended) {
+            *sum += n;
+        }
+        let ended = |how: Ending| self.ended[how as usize];
+        let sample = |&(id, slot, info)| Sample { id: Uuid::from_u128(id), slot, info };
+        Interval {
+            index,
+            start_ns: from.since(self.start),
+            end_ns: to.since(self.start),
+            omitted: from.since(self.start) < self.omit,
+            near: Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) },
+            far: None,
+            framing: tally.framing,
+            in_flight: tally.open,
+            completed: ended(Ending::Completed) + ended(Ending::Stopped),
+            network_errors: ended(Ending::NetworkError),
+            data_errors: ended(Ending::DataError) + ended(Ending::ProtocolError),
+            opened: tally.opened,
+            retransmits: tally.retransmits,
+            frames: self.frames.then_some(tally.frames),
+            samples: tally.samples.iter().map(sample).collect(),
+        }
+    }
+}
