@@ -39,9 +39,12 @@ pub(crate) struct TargetArgs {
     /// used round robin.
     #[arg(required = true, value_name = "HOST")]
     pub(crate) targets: Vec<String>,
-    /// Server port.
-    #[arg(short, long, default_value_t = wire::native::PORT, value_parser = values::count16::<65535>)]
-    pub(crate) port: u16,
+    /// Server port [default: the protocol's own: 7411 native, 4444 ctstraffic].
+    #[arg(short, long, value_parser = values::count16::<65535>)]
+    pub(crate) port: Option<u16>,
+    /// What is spoken: native, or ctstraffic, whose servers must have been started with the same --pattern and --transfer.
+    #[arg(long, value_name = "NAME", default_value = "native")]
+    pub(crate) protocol: wire::Protocol,
     /// IPv4 only.
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     pub(crate) ipv4: bool,

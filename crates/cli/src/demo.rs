@@ -3,12 +3,12 @@
 use crate::args::DemoArgs;
 use crate::outputs::Outputs;
 use crate::{Exit, Trouble, measure, plan};
-use engine::{Bound, ClientConfig, Interrupt, Placement, ServerConfig};
+use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use metrics::SECOND;
 use model::{Event, Kind, Pattern, Phase, Range, Status};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use wire::native::{Fence, Limits, Peer};
+use wire::native::Peer;
 
 /// The three parts.
 fn parts(length: u64) -> [(&'static str, Phase); 3] {
@@ -56,17 +56,8 @@ pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, Troubl
 fn server() -> ServerConfig {
     ServerConfig {
         listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-        psk: None,
-        fence: Fence::default(),
-        limits: Limits::default(),
-        exclusive: false,
-        exit_after: None,
-        interval_ns: SECOND,
-        device: None,
-        placement: Placement::Even,
-        workers: None,
         version: plan::VERSION.to_owned(),
-        records: false,
+        ..ServerConfig::default()
     }
 }
 

@@ -37,8 +37,11 @@ pub(crate) fn placement(args: &CoreArgs) -> Placement {
 
 /// Who is asked, from where.
 pub(crate) fn client(target: &TargetArgs, local: &LocalArgs, records: bool) -> Result<ClientConfig, Trouble> {
+    let protocol = target.protocol;
+    let port = target.port.unwrap_or_else(|| protocol.port());
     Ok(ClientConfig {
-        peers: engine::resolve_targets(&target.targets, target.port, target.ipv4, target.ipv6)?,
+        protocol,
+        peers: engine::resolve_targets(&target.targets, port, target.ipv4, target.ipv6)?,
         psk: key(&target.key)?,
         sources: local.bind.clone(),
         ports: local.local_port,

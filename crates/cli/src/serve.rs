@@ -30,6 +30,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
         workers: args.cores.workers,
         version: plan::VERSION.to_owned(),
         records: outputs.wants_records(),
+        ..ServerConfig::default()
     };
     let interval_ns = config.interval_ns;
     let bound = Bound::new(config)?;
@@ -64,6 +65,10 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
 /// Asks servers to end.
 pub(crate) fn stop(args: &StopArgs) -> Result<Exit, Trouble> {
     let config = plan::client(&args.target, &args.local, false)?;
+    if config.protocol != wire::Protocol::Native {
+        let text = format!("a server of the protocol {} cannot be asked to end", config.protocol);
+        return Err(Trouble::usage(text));
+    }
     let interrupt = measure::on_signals()?;
     let mut end = (Status::Failed, None);
     engine::stop_servers(&config, &interrupt, &mut |event| match event {

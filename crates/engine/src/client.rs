@@ -12,11 +12,19 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
+use wire::Protocol;
 use wire::native::{Client, ClientPlan, Peer, Psk};
+use wire::solo::{Calls, Openers, Solo, SoloPlan};
 
 /// What a client needs besides the phase.
+///
+/// With [`ClientConfig::protocol`] the servers are those of another program. Nothing is agreed on with them, so they must
+/// have been started with the settings of the phase, and there are no far totals: [`run`] tells our own intervals,
+/// connections and totals only.
 #[derive(Clone, Debug, Default)]
 pub struct ClientConfig {
+    /// What is spoken.
+    pub protocol: Protocol,
     /// The servers' addresses, with the names they came from.
     pub peers: Vec<Peer>,
     /// The key, if there is one.
@@ -94,6 +102,7 @@ impl ClientConfig {
             version: self.version.clone(),
             command,
             verb: verb.to_owned(),
+            protocol: self.protocol.name().to_owned(),
             run: self.run,
             started: io::Clock::new().sample().wall(now()),
             targets: self.peers.iter().map(|p| p.name.clone()).fold(Vec::new(), |mut names, name| {
@@ -123,6 +132,12 @@ fn local_for(to: SocketAddr) -> Option<SocketAddr> {
 /// The first that cannot be, in one sentence.
 pub fn check(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
     phase.check().map_err(EngineError::Setting)?;
+    config.protocol.carries(phase).map_err(EngineError::Setting)?;
+    if config.protocol != Protocol::Native && config.psk.is_some() {
+        let text =
+            format!("the protocol {} knows no pre-shared key: nothing would be proved", config.protocol);
+        return Err(EngineError::Setting(text));
+    }
     config.placement.check().map_err(EngineError::Setting)?;
     check_sources(config)?;
     check_sockets(config, phase)?;
@@ -155,7 +170,43 @@ pub fn run(
     // Any number will do, as long as runs differ in it.
     let first_worker = (config.run.as_u128() % u128::from(default_workers())) as u32;
     let phase = &Phase { first_worker, ..phase.clone() };
-    converse(config, phase, false, interrupt, sink)
+    match config.protocol.openers() {
+        None => converse(config, phase, false, interrupt, sink),
+        Some(openers) => call(config, phase, openers, interrupt, sink),
+    }
+}
+
+/// A phase against servers that agree on nothing.
+fn call(
+    config: &ClientConfig,
+    phase: &Phase,
+    openers: Openers,
+    interrupt: &Interrupt,
+    sink: &mut dyn FnMut(Event),
+) -> Result<(), EngineError> {
+    let workers = config.workers_for(phase);
+    let calls = Calls {
+        targets: config.peers.iter().map(|peer| peer.address).collect(),
+        sources: config.sources.clone(),
+        ports: config.ports,
+        workers,
+    };
+    let openers = (openers.call)(phase, &calls);
+    let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: config.records };
+    let setup = client_setup(config, phase, workers);
+    Control::new(Box::new(Solo::new(plan, now())), setup, interrupt, sink)?.run()
+}
+
+fn client_setup(config: &ClientConfig, phase: &Phase, workers: u16) -> Setup {
+    Setup {
+        workers,
+        placement: config.placement.clone(),
+        first: phase.first_worker as usize,
+        listeners: Vec::new(),
+        datagrams: Vec::new(),
+        inherited: io::Settings { device: config.device.clone(), ..io::Settings::default() },
+        buffer: (phase.buffer.high as usize).max(SMALLEST_BUFFER),
+    }
 }
 
 /// Asks the peers to end once their sessions are over, and waits until they do; what they say goes to `sink`.
@@ -193,15 +244,7 @@ fn converse(
         boot: io::host::boot_id(),
         same_host_sndbuf: same_host_sndbuf(phase),
     };
-    let setup = Setup {
-        workers,
-        placement: config.placement.clone(),
-        first: phase.first_worker as usize,
-        listeners: Vec::new(),
-        datagrams: Vec::new(),
-        device: config.device.clone(),
-        buffer: (phase.buffer.high as usize).max(SMALLEST_BUFFER),
-    };
+    let setup = client_setup(config, phase, workers);
     let probes = probe_all(&config.peers);
     let mut with_probes = |mut event: Event| {
         if let Event::Session(info) = &mut event {
@@ -317,7 +360,7 @@ fn refused(settings: &io::Settings, to: SocketAddr, refusal: &io::tcp::Refusal) 
 }
 
 /// Shortest receive buffer of a worker, bytes: framing is read into it, too.
-const SMALLEST_BUFFER: usize = 4096;
+pub(crate) const SMALLEST_BUFFER: usize = 4096;
 
 /// Descriptors that a process needs besides its connections.
 const OTHER_DESCRIPTORS: u64 = 128;

@@ -28,8 +28,8 @@ pub(crate) struct Setup {
     pub(crate) listeners: Vec<Vec<Listener>>,
     /// Native UDP hellos are answered here.
     pub(crate) datagrams: Vec<Datagrams>,
-    /// Interface that sockets are bound to.
-    pub(crate) device: Option<String>,
+    /// What sockets have whatever their group wants: the interface, and what accepted ones inherit from their listener.
+    pub(crate) inherited: Settings,
     /// Longest send and receive of a worker, bytes.
     pub(crate) buffer: usize,
 }
@@ -109,7 +109,7 @@ impl<'a> Control<'a> {
                 peers: peers.clone(),
                 buffer: setup.buffer,
                 seed: io::clock::entropy(),
-                inherited: Settings { device: setup.device.clone(), ..Settings::default() },
+                inherited: setup.inherited.clone(),
             };
             let body = move || Worker::new(outfit, its_reactor).run();
             let thread = std::thread::Builder::new()
@@ -235,7 +235,7 @@ impl<'a> Control<'a> {
     // Groups -------------------------------------------------------------------------------------------------------
 
     fn group(&mut self, plan: GroupPlan<model::SocketSettings>) {
-        let settings = machine::settings(&plan.sockets, self.setup.device.as_deref());
+        let settings = machine::settings(&plan.sockets, self.setup.inherited.device.as_deref());
         let book = Book::new(self.hands.len(), plan.start, plan.omit, plan.frames);
         self.books.insert(plan.group, book);
         let mut openers = plan.openers.into_iter();
@@ -329,7 +329,7 @@ impl<'a> Control<'a> {
     }
 
     fn connect(&mut self, key: u32, target: &Target) {
-        let settings = Settings { device: self.setup.device.clone(), ..Settings::default() };
+        let settings = Settings { device: self.setup.inherited.device.clone(), ..Settings::default() };
         let stream = Stream::connect(target, &settings);
         match stream {
             Ok((stream, _)) => {

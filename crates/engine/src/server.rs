@@ -5,14 +5,48 @@ use crate::interrupt::Interrupt;
 use crate::place::{Placement, default_workers};
 use crate::{EngineError, client, machine};
 use io::{Datagrams, Listener, Settings};
-use model::{Begin, Event};
+use metrics::SECOND;
+use model::{Begin, Event, Phase};
 use std::net::SocketAddr;
 use uuid::Uuid;
+use wire::Protocol;
 use wire::native::{Fence, Limits, Psk, Server, ServerPlan};
+use wire::solo::{Answers, Openers, Solo, SoloPlan};
 
 /// What a server is to be.
+///
+/// A server of our own protocol learns from its clients what to do. One of a legacy protocol has its settings from whoever
+/// starts it, because nothing is agreed on:
+///
+/// ```no_run
+/// use engine::{Bound, Interrupt, ServerConfig};
+/// use model::{Event, Pattern, Phase};
+/// use wire::Protocol;
+///
+/// let phase = Phase { pattern: Pattern::Pull, transfer: 1 << 30, duration_ns: None, ..Phase::default() };
+/// let config = ServerConfig {
+///     listen: vec![([0, 0, 0, 0], Protocol::CtsTraffic.port()).into()],
+///     exit_after: Some(10), // the original's -ServerExitLimit
+///     records: true,        // an Event::Connection for each connection, not only for those that failed
+///     ..ServerConfig::legacy(Protocol::CtsTraffic, phase)
+/// };
+/// let bound = Bound::new(config).expect("the port is free");
+/// println!("{:?}", bound.addresses());
+/// let interrupt = Interrupt::new(); // ask() from a signal handler ends it: open connections count as stopped
+/// bound.run(&interrupt, &mut |event: Event| println!("{event:?}")).expect("it ran");
+/// ```
+///
+/// Of the phase a ctsTraffic server uses `pattern`, `transfer` (with `transfer_high`), `buffer`, `verify`, `rate` (with
+/// `rate_high`, `rate_period_ns`), `burst`, `stall_ns`, `duration_ns` (time limit), `interval_ns` (status updates),
+/// `omit_ns` and `sockets`. What its events mean: `Interval` and `Near` count payload in `near` and `traffic`, identifiers
+/// and goodbyes in `framing` (the original's totals are the sum of both); `Connection` has the identifier, the original's
+/// TimeMs in `duration_ns`, and why it failed in `cause` (the same words each time) and `errno`.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// The settings of a server whose protocol agrees on none; our own needs none.
+    pub phase: Option<Phase>,
     /// Where to listen; port 0 lets the kernel choose.
     pub listen: Vec<SocketAddr>,
     /// The key clients must know.
@@ -39,6 +73,52 @@ pub struct ServerConfig {
     pub records: bool,
 }
 
+impl Default for ServerConfig {
+    /// A native server for everybody, listening nowhere yet.
+    fn default() -> Self {
+        ServerConfig {
+            protocol: Protocol::Native,
+            phase: None,
+            listen: Vec::new(),
+            psk: None,
+            fence: Fence::default(),
+            limits: Limits::default(),
+            exclusive: false,
+            exit_after: None,
+            interval_ns: SECOND,
+            device: None,
+            placement: Placement::Even,
+            workers: None,
+            version: String::new(),
+            records: false,
+        }
+    }
+}
+
+impl ServerConfig {
+    /// A server of a legacy protocol with these settings, listening nowhere yet.
+    #[must_use]
+    pub fn legacy(protocol: Protocol, phase: Phase) -> Self {
+        ServerConfig {
+            protocol,
+            interval_ns: phase.interval_ns,
+            phase: Some(phase),
+            ..ServerConfig::default()
+        }
+    }
+
+    /// The settings of a server whose protocol agrees on none, checked; `None` for our own.
+    fn settled(&self) -> Result<Option<(&Phase, Openers)>, EngineError> {
+        let Some(openers) = self.protocol.openers() else { return Ok(None) };
+        let missing =
+            || format!("a server of the protocol {} needs its settings when it starts", self.protocol);
+        let phase = self.phase.as_ref().ok_or_else(|| EngineError::Setting(missing()))?;
+        phase.check().map_err(EngineError::Setting)?;
+        self.protocol.carries(phase).map_err(EngineError::Setting)?;
+        Ok(Some((phase, openers)))
+    }
+}
+
 /// A worker's send and receive buffer; a client that asks for more gets it in pieces of this size.
 const BUFFER: usize = 1 << 20;
 
@@ -49,6 +129,7 @@ pub struct Bound {
     datagrams: Vec<Datagrams>,
     addresses: Vec<SocketAddr>,
     workers: u16,
+    settings: Settings,
 }
 
 impl Bound {
@@ -60,7 +141,12 @@ impl Bound {
         config.placement.check().map_err(EngineError::Setting)?;
         client::check_descriptors(0)?;
         let workers = config.workers.unwrap_or_else(default_workers).max(1);
-        let settings = Settings { device: config.device.clone(), ..Settings::default() };
+        let legacy = config.settled()?.map(|(phase, _)| phase);
+        let settings = match legacy {
+            // Set before the first segment, where they count most.
+            Some(phase) => machine::settings(&phase.sockets, config.device.as_deref()),
+            None => Settings { device: config.device.clone(), ..Settings::default() },
+        };
         let (mut listeners, mut addresses, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
         listeners.resize_with(usize::from(workers), Vec::new);
         for &at in &config.listen {
@@ -81,9 +167,11 @@ impl Bound {
                 }
                 list.push(listener);
             }
-            datagrams.push(Datagrams::bind(at, false).map_err(trouble)?);
+            if legacy.is_none() {
+                datagrams.push(Datagrams::bind(at, false).map_err(trouble)?);
+            }
         }
-        Ok(Bound { config, listeners, datagrams, addresses, workers })
+        Ok(Bound { config, listeners, datagrams, addresses, workers, settings })
     }
 
     /// Where it listens.
@@ -100,6 +188,7 @@ impl Bound {
             version: self.config.version.clone(),
             command,
             verb: "serve".to_owned(),
+            protocol: self.config.protocol.name().to_owned(),
             run: Uuid::from_u64_pair(io::clock::entropy(), io::clock::entropy()),
             started: io::Clock::new().sample().wall(now()),
             targets: self.addresses.iter().map(ToString::to_string).collect(),
@@ -115,6 +204,23 @@ impl Bound {
     /// When the system refuses something that nothing works without.
     pub fn run(self, interrupt: &Interrupt, sink: &mut dyn FnMut(Event)) -> Result<(), EngineError> {
         let config = self.config;
+        let mut setup = Setup {
+            workers: self.workers,
+            placement: config.placement.clone(),
+            first: 0,
+            listeners: self.listeners,
+            datagrams: self.datagrams,
+            inherited: self.settings,
+            buffer: BUFFER,
+        };
+        if let Some((phase, openers)) = config.settled()? {
+            setup.buffer = (phase.buffer.high as usize).max(client::SMALLEST_BUFFER);
+            let answers =
+                Answers { fence: config.fence.clone(), exit_after: config.exit_after, workers: self.workers };
+            let openers = (openers.answer)(phase, &answers);
+            let plan = SoloPlan { phase: phase.clone(), openers, serving: true, records: config.records };
+            return Control::new(Box::new(Solo::new(plan, now())), setup, interrupt, sink)?.run();
+        }
         let plan = ServerPlan {
             version: config.version,
             psk: config.psk,
@@ -129,15 +235,6 @@ impl Bound {
             secret: client::secret()?,
             records: config.records,
             boot: io::host::boot_id(),
-        };
-        let setup = Setup {
-            workers: self.workers,
-            placement: config.placement,
-            first: 0,
-            listeners: self.listeners,
-            datagrams: self.datagrams,
-            device: config.device,
-            buffer: BUFFER,
         };
         Control::new(Box::new(Server::new(plan, now())), setup, interrupt, sink)?.run()
     }

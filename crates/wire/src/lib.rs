@@ -5,10 +5,15 @@
 #![forbid(unsafe_code)]
 
 mod counted;
+pub mod ctstraffic;
 pub mod native;
 pub mod payload;
+mod protocol;
 mod rota;
 pub mod sim;
+pub mod solo;
+
+pub use protocol::Protocol;
 
 /// What the sessions of this crate tell reporters and ask of the machine.
 #[derive(Debug)]

@@ -1,0 +1,462 @@
+//! One TCP connection, either end.
+//!
+//! ```text
+//! server                                          client
+//!   identifier, 37 bytes ────────────────────────▶
+//!   ◀───────────── payload as the pattern wants ─────────────▶
+//!   DONE, 4 bytes ───────────────────────────────▶
+//!   ◀──────────────────────── FIN (graceful) or RST (rude)
+//!   FIN ─────────────────────────────────────────▶
+//! ```
+//!
+//! Rules:
+//! 1. Steps follow each other strictly: nothing of the next is sent, and no byte of it read, before one is complete. So a
+//!    completion is never taken for payload, nor what follows it for part of it.
+//! 2. Each direction of a connection is the pattern from offset 0; identifier and completion do not move it.
+//! 3. Both ends know beforehand how much each direction carries. The payload is over when both have.
+//! 4. Identifier and completion are written in one call, because the original may read them in one, and taken in any
+//!    pieces.
+//! 5. While it waits for the end, the server takes reset and silence for success; the client takes nothing but FIN.
+//! 6. An end that finds the other at fault aborts without a word.
+//! 7. Nothing moving for the stall time is an error, which the original does not have: with unequal settings it waits for
+//!    ever. The error says which setting is likely to differ.
+
+use super::codec::{DONE, ID, decode_id, encode_id};
+use super::params::{Pacing, Params};
+use crate::payload::Source;
+use metrics::{Ending, Mono, Row};
+use model::{Pattern, Range, Verify};
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Which end this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Opened the connection.
+    Client,
+    /// Accepted it, and speaks first.
+    Server,
+}
+
+/// Where a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The identifier is being moved: so many bytes of it have been.
+    Id(u8),
+    Payload,
+    /// The completion is being moved.
+    Done(u8),
+    /// The end of the stream is waited for.
+    Parting,
+    Over {
+        how: Ending,
+        reset: bool,
+    },
+    /// The peer was found at fault: nothing more is said.
+    Failed,
+}
+
+/// The sending half.
+#[derive(Debug)]
+struct Sending {
+    want: u64,
+    sent: u64,
+    /// Left of the send that was begun or is to come next.
+    io: u64,
+    /// When it may go on; `None` is now.
+    due: Option<Mono>,
+    pacing: Pacing,
+}
+
+/// The receiving half.
+#[derive(Debug)]
+struct Receiving {
+    want: u64,
+    got: u64,
+    /// Most bytes of the next receive.
+    size: u64,
+    /// Identifier or completion, as far as it has come.
+    word: [u8; ID],
+}
+
+/// One TCP connection.
+#[derive(Debug)]
+pub struct Connection {
+    params: Arc<Params>,
+    role: Role,
+    id: Uuid,
+    slot: u32,
+    row: Option<Row>,
+    step: Step,
+    tx: Sending,
+    rx: Receiving,
+    rude: bool,
+    moved: Mono,
+    /// The kernel refused a send: what is read now is only what came before.
+    broken: bool,
+    /// And something of that was read.
+    read_on: bool,
+}
+
+impl Connection {
+    /// The client's end of a connection that moves `transfer` bytes and ends by abort if `rude`.
+    #[must_use]
+    pub fn client(params: Arc<Params>, slot: u32, transfer: u64, rude: bool) -> Self {
+        Connection::new(params, Role::Client, slot, transfer, rude)
+    }
+
+    /// The server's end.
+    #[must_use]
+    pub fn server(params: Arc<Params>, transfer: u64) -> Self {
+        Connection::new(params, Role::Server, 0, transfer, false)
+    }
+
+    fn new(params: Arc<Params>, role: Role, slot: u32, transfer: u64, rude: bool) -> Self {
+        let (up, down) = params.pattern.split(transfer);
+        let (tx_want, rx_want) = if role == Role::Client { (up, down) } else { (down, up) };
+        Connection {
+            role,
+            id: Uuid::nil(),
+            slot,
+            row: None,
+            step: Step::Id(0),
+            tx: Sending { want: tx_want, sent: 0, io: 0, due: None, pacing: Pacing::Free },
+            rx: Receiving { want: rx_want, got: 0, size: params.buffer.high, word: [0; ID] },
+            rude,
+            moved: Mono(0),
+            broken: false,
+            read_on: false,
+            params,
+        }
+    }
+
+    /// Payload that may be sent and received now. In push-pull only one end sends at a time, the client first.
+    fn allowed(&self) -> (u64, u64) {
+        let (tx, rx) = (self.tx.want - self.tx.sent, self.rx.want - self.rx.got);
+        let Pattern::PushPull { push, pull } = self.params.pattern else { return (tx, rx) };
+        let round = push.saturating_add(pull).max(1);
+        let at = (self.tx.sent + self.rx.got) % round;
+        let (turn, left) = if at < push { (Role::Client, push - at) } else { (Role::Server, round - at) };
+        if turn == self.role { (tx.min(left), 0) } else { (0, rx.min(left)) }
+    }
+
+    /// Decides on the next send, if one may follow and none is begun.
+    fn plan_send(&mut self, cx: &mut Cx<'_>) {
+        let (allowed, _) = self.allowed();
+        if self.step == Step::Payload && self.tx.io == 0 && allowed > 0 {
+            self.tx.io = draw(self.params.buffer, cx).min(allowed);
+            self.tx.due = self.tx.pacing.due(self.tx.io, cx.now);
+        }
+    }
+
+    /// Goes on to the completion once all payload has been moved.
+    fn check_complete(&mut self, cx: &mut Cx<'_>) {
+        if self.step == Step::Payload && self.tx.sent == self.tx.want && self.rx.got == self.rx.want {
+            self.step = Step::Done(0);
+            if let Some(row) = self.row {
+                cx.rec.complete(row, cx.now);
+            }
+        }
+    }
+
+    fn fail(&mut self, violation: Violation) -> Result<(), Violation> {
+        self.step = Step::Failed;
+        Err(violation)
+    }
+
+    fn payload_sent(&mut self, cx: &mut Cx<'_>, n: u64) {
+        if let Some(due) = self.tx.due {
+            cx.rec.tally(self.params.group).late_ns.record(cx.now.since(due));
+        }
+        self.tx.sent += n;
+        self.tx.io -= n;
+        self.tx.due = self.tx.pacing.sent(n, cx.now);
+        if let Some(row) = self.row {
+            cx.rec.sent(row, n);
+        }
+        self.plan_send(cx);
+        self.check_complete(cx);
+    }
+
+    fn payload_received(&mut self, cx: &mut Cx<'_>, n: u64) {
+        self.rx.got += n;
+        if let Some(row) = self.row {
+            cx.rec.received(row, n);
+        }
+    }
+
+    fn take_payload(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>) -> Result<(), Violation> {
+        if self.params.verify == Verify::Data
+            && let Err(violation) = Source::Pattern.check(self.rx.got, got.bytes)
+        {
+            let offset = if let Violation::BadData { offset, .. } = violation { offset } else { self.rx.got };
+            let good = offset - self.rx.got;
+            self.payload_received(cx, good);
+            let (so_far, want) = (self.rx.got, self.rx.want);
+            // A server whose transfer is smaller says that it is done where we expect payload.
+            if self.role == Role::Client && &got.bytes[good as usize..] == DONE {
+                let why = "the server says DONE: its transfer is smaller than ours";
+                return self.fail(Violation::TooFew { got: so_far, want }.likely(why));
+            }
+            return self.fail(violation);
+        }
+        self.payload_received(cx, got.len as u64);
+        self.rx.size = draw(self.params.buffer, cx);
+        self.plan_send(cx);
+        self.check_complete(cx);
+        Ok(())
+    }
+
+    /// Collects `n` bytes of identifier or completion; true when all have come.
+    fn collect(&mut self, cx: &mut Cx<'_>, have: u8, n: usize, bytes: &[u8]) -> Option<u8> {
+        let at = usize::from(have);
+        let more = bytes.len().min(n.saturating_sub(at));
+        self.rx.word[at..at + more].copy_from_slice(&bytes[..more]);
+        if let Some(row) = self.row {
+            cx.rec.framing_received(row, more as u64);
+        }
+        let have = at + more;
+        (have < n).then_some(have as u8)
+    }
+
+    fn take_id(&mut self, cx: &mut Cx<'_>, have: u8, bytes: &[u8]) {
+        if let Some(have) = self.collect(cx, have, ID, bytes) {
+            self.step = Step::Id(have);
+            return;
+        }
+        self.id = decode_id(&self.rx.word);
+        self.begin_payload(cx);
+    }
+
+    fn begin_payload(&mut self, cx: &mut Cx<'_>) {
+        self.step = Step::Payload;
+        self.plan_send(cx);
+        self.check_complete(cx);
+    }
+
+    fn take_done(&mut self, cx: &mut Cx<'_>, have: u8, bytes: &[u8]) -> Result<(), Violation> {
+        if let Some(have) = self.collect(cx, have, DONE.len(), bytes) {
+            self.step = Step::Done(have);
+            return Ok(());
+        }
+        if self.rx.word[..DONE.len()] != DONE[..] {
+            let why = "other bytes came where DONE was expected: the server's transfer is larger than ours, or its \
+                       pattern another";
+            return self.fail(self.too_few().likely(why));
+        }
+        self.step =
+            if self.rude { Step::Over { how: Ending::Completed, reset: true } } else { Step::Parting };
+        Ok(())
+    }
+
+    /// The end came too early, or something else in its place.
+    fn too_few(&self) -> Violation {
+        Violation::TooFew { got: self.rx.got, want: self.rx.want }
+    }
+
+    /// What a standstill looks like, and which setting may differ.
+    fn standstill(&self) -> String {
+        let (tx, rx) = (&self.tx, &self.rx);
+        let (other, its) = match self.role {
+            Role::Client => ("server", "the server's"),
+            Role::Server => ("client", "the client's"),
+        };
+        match self.step {
+            Step::Id(_) if self.role == Role::Client => {
+                "no connection identifier came: is it ctsTraffic in server mode, with TCP?".to_owned()
+            }
+            Step::Payload if rx.got < rx.want && self.allowed().1 > 0 => format!(
+                "{} of {} bytes have come: {its} transfer may be smaller than ours, or its pattern another",
+                rx.got, rx.want
+            ),
+            Step::Payload => format!(
+                "the {other} takes no more than {} of {} bytes: its pattern may be another than ours",
+                tx.sent, tx.want
+            ),
+            Step::Done(_) if self.role == Role::Client => format!(
+                "all {} bytes have been moved, but the server did not say DONE: its transfer may be larger than \
+                 ours, or its pattern another",
+                tx.want + rx.want
+            ),
+            Step::Parting => format!("the {other} did not end the connection"),
+            _ => format!("the {other} takes nothing"),
+        }
+    }
+
+    fn stalled(&mut self) -> Result<(), Violation> {
+        if self.role == Role::Server && self.step == Step::Parting {
+            self.step = Step::Over { how: Ending::Completed, reset: true };
+            return Ok(());
+        }
+        let why = self.standstill();
+        self.fail(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)).likely(why))
+    }
+
+    fn fin(&mut self) -> Result<(), Violation> {
+        match self.step {
+            Step::Parting => {
+                self.step = Step::Over { how: Ending::Completed, reset: false };
+                Ok(())
+            }
+            // The kernel tells of a reset once; after a send has learnt of it, reading only ends. The fault is told next,
+            // unless that was in an earlier turn.
+            _ if self.broken && self.read_on => self.fail(Violation::Vanished),
+            _ if self.broken => Ok(()),
+            Step::Id(_) => {
+                let why =
+                    "the server hung up before it had sent its connection identifier: is it ctsTraffic?";
+                self.fail(self.too_few().likely(why))
+            }
+            Step::Done(_) => {
+                let why = "the server hung up before it had said DONE";
+                self.fail(self.too_few().likely(why))
+            }
+            _ => self.fail(self.too_few()),
+        }
+    }
+
+    fn read(&self) -> Read {
+        match (self.step, self.role) {
+            (Step::Id(have), Role::Client) => Read::look((ID - usize::from(have)) as u64),
+            (Step::Payload, _) => {
+                let n = self.allowed().1.min(self.rx.size);
+                if self.params.verify == Verify::None { Read::skip(n) } else { Read::look(n) }
+            }
+            (Step::Done(have), Role::Client) => Read::look((DONE.len() - usize::from(have)) as u64),
+            (Step::Parting, _) => Read::look(DONE.len() as u64),
+            _ => Read::Pause,
+        }
+    }
+
+    fn send(&self) -> When {
+        match (self.step, self.role) {
+            (Step::Id(_) | Step::Done(_), Role::Server) => When::Now,
+            (Step::Payload, _) if self.tx.io > 0 => self.tx.due.map_or(When::Now, When::At),
+            _ => When::Never,
+        }
+    }
+}
+
+fn draw(Range { low, high }: Range, cx: &mut Cx<'_>) -> u64 {
+    if low == high { high } else { cx.rng.between(low, high) }
+}
+
+impl Flow for Connection {
+    fn want(&self) -> Want {
+        if let Step::Over { how, reset } = self.step {
+            let end = Some(End::Done { how, reset });
+            return Want { send: When::Never, read: Read::Pause, wake: None, end };
+        }
+        let half = self.step == Step::Parting && self.role == Role::Client;
+        Want {
+            send: self.send(),
+            read: self.read(),
+            wake: Some(self.moved.plus(self.params.stall_ns)),
+            end: half.then_some(End::Half),
+        }
+    }
+
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+        let word = match (self.step, self.role) {
+            (Step::Id(have), Role::Server) => &encode_id(self.id)[usize::from(have)..],
+            (Step::Done(have), Role::Server) => &DONE[usize::from(have)..],
+            (Step::Payload, _) => {
+                let n = self.tx.io.min(self.tx.pacing.most()).min(out.room() as u64);
+                return Source::Pattern.offer(self.tx.sent, n as usize, out);
+            }
+            _ => return,
+        };
+        let n = word.len().min(out.room());
+        out.own(n).copy_from_slice(&word[..n]);
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        self.broken |= n.fault.is_some();
+        if n.bytes == 0 {
+            return;
+        }
+        self.moved = cx.now;
+        let word = |have: u8, whole: usize| {
+            let more = n.bytes.min(whole - usize::from(have));
+            (usize::from(have) + more, more)
+        };
+        match self.step {
+            Step::Payload => self.payload_sent(cx, (n.bytes as u64).min(self.tx.io)),
+            Step::Id(have) => {
+                let (have, more) = word(have, ID);
+                self.framing_sent(cx, more);
+                if have == ID { self.begin_payload(cx) } else { self.step = Step::Id(have as u8) }
+            }
+            Step::Done(have) => {
+                let (have, more) = word(have, DONE.len());
+                self.framing_sent(cx, more);
+                self.step = if have == DONE.len() { Step::Parting } else { Step::Done(have as u8) };
+            }
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        self.moved = cx.now;
+        self.read_on |= self.broken;
+        match self.step {
+            Step::Id(have) => {
+                self.take_id(cx, have, got.bytes);
+                Ok(())
+            }
+            Step::Payload => self.take_payload(cx, got),
+            Step::Done(have) => self.take_done(cx, have, got.bytes),
+            _ => {
+                let (other, what) = match self.role {
+                    Role::Client => ("server", "after its DONE"),
+                    Role::Server => ("client", "after all payload"),
+                };
+                let why = format!(
+                    "bytes came {what}: the {other}'s transfer may be larger than ours, or its pattern another"
+                );
+                self.fail(Violation::TooMany { want: self.rx.want }.likely(why))
+            }
+        }
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(_) => {
+                self.moved = cx.now;
+                self.row = Some(cx.rec.open(self.params.group, cx.now));
+                self.tx.pacing = self.params.pacing(cx.rng, cx.now);
+                self.rx.size = draw(self.params.buffer, cx);
+                if self.role == Role::Server {
+                    self.id = cx.rng.uuid();
+                }
+                Ok(())
+            }
+            News::Fin => self.fin(),
+            News::Broken(_) if self.role == Role::Server && self.step == Step::Parting => {
+                self.step = Step::Over { how: Ending::Completed, reset: false };
+                Ok(())
+            }
+            News::Wake if cx.now.since(self.moved) >= self.params.stall_ns => self.stalled(),
+            // Nothing in the protocol says "enough": what is not over but for the goodbye is aborted.
+            News::Stop if !matches!(self.step, Step::Done(_) | Step::Parting | Step::Over { .. }) => {
+                self.step = Step::Over { how: Ending::Stopped, reset: true };
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, id: self.id, slot: self.slot }
+    }
+}
+
+impl Connection {
+    fn framing_sent(&self, cx: &mut Cx<'_>, n: usize) {
+        if let Some(row) = self.row {
+            cx.rec.framing_sent(row, n as u64);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The protocols that can be spoken, one row each.
+
+use crate::solo::Openers;
+use crate::{ctstraffic, native};
+use model::{Kind, Payload, Phase};
+use std::fmt;
+use std::str::FromStr;
+
+/// A protocol, as `--protocol` names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Our own: both ends agree, and tell each other what they counted.
+    #[default]
+    Native,
+    /// That of Microsoft's ctsTraffic.
+    CtsTraffic,
+}
+
+/// What is known of a protocol before anything is opened.
+struct Row {
+    protocol: Protocol,
+    name: &'static str,
+    port: u16,
+    /// Why a phase cannot be carried, if it cannot.
+    carries: fn(&Phase) -> Result<(), &'static str>,
+    /// What makes its connections, when there is no conversation about them.
+    openers: Option<Openers>,
+}
+
+/// A row per protocol; whoever walks the table needs no edit for a new one.
+const TABLE: &[Row] = &[
+    Row {
+        protocol: Protocol::Native,
+        name: "native",
+        port: native::PORT,
+        carries: native_carries,
+        openers: None,
+    },
+    Row {
+        protocol: Protocol::CtsTraffic,
+        name: "ctstraffic",
+        port: ctstraffic::PORT,
+        carries: ctstraffic_carries,
+        openers: Some(Openers { call: ctstraffic::callers, answer: ctstraffic::answerers }),
+    },
+];
+
+impl Protocol {
+    /// Every protocol.
+    pub fn all() -> impl Iterator<Item = Protocol> {
+        TABLE.iter().map(|row| row.protocol)
+    }
+
+    fn row(self) -> &'static Row {
+        TABLE.iter().find(|row| row.protocol == self).unwrap_or(&TABLE[0])
+    }
+
+    /// Its name, as `--protocol` takes it and results give it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// Its default port.
+    #[must_use]
+    pub fn port(self) -> u16 {
+        self.row().port
+    }
+
+    /// What makes its connections; `None` where the two ends talk about them first.
+    #[must_use]
+    pub fn openers(self) -> Option<Openers> {
+        self.row().openers
+    }
+
+    /// Whether it can carry `phase`. To be asked before anything is opened.
+    ///
+    /// # Errors
+    /// One sentence: what it cannot carry, and why.
+    pub fn carries(self, phase: &Phase) -> Result<(), String> {
+        (self.row().carries)(phase).map_err(|why| format!("the protocol {self} {why}"))
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = || TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
+        let found = TABLE.iter().find(|row| row.name.eq_ignore_ascii_case(text));
+        found
+            .map(|row| row.protocol)
+            .ok_or_else(|| format!("'{text}' is no protocol: it must be one of {}", known()))
+    }
+}
+
+fn native_carries(phase: &Phase) -> Result<(), &'static str> {
+    if phase.kind == Kind::Stream {
+        return Err("does not carry media streams yet");
+    }
+    if phase.transfer_high.is_some() || phase.rate_high.is_some() {
+        return Err(
+            "agrees on one transfer and one rate: ranges of them are for protocols that agree on nothing",
+        );
+    }
+    if phase.rate_period_ns.is_some() {
+        return Err("keeps rates smoothly, not by quanta");
+    }
+    Ok(())
+}
+
+fn ctstraffic_carries(phase: &Phase) -> Result<(), &'static str> {
+    if phase.kind == Kind::Stream {
+        return Err("does not carry media streams yet");
+    }
+    if phase.payload != Payload::Pattern {
+        return Err("has one payload, the pattern: both ends compare with it");
+    }
+    if phase.total_bytes.is_some() {
+        return Err(
+            "cannot end after a number of bytes: the server would wait for the rest of a connection that was \
+                    cut short; use a transfer and iterations",
+        );
+    }
+    if phase.exclusive {
+        return Err("cannot ask a server to exclude others");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_protocol_is_found_by_its_name_and_carries_the_default() {
+        for protocol in Protocol::all() {
+            assert_eq!(protocol.name().parse(), Ok(protocol));
+            assert_eq!(protocol.carries(&Phase::default()), Ok(()), "{protocol}");
+            assert!(protocol.port() > 0);
+        }
+        assert_eq!(TABLE.len(), 2, "a row was added: are its limits tested here?");
+        let unknown = "iperf9".parse::<Protocol>().unwrap_err();
+        assert!(unknown.contains("native, ctstraffic"), "{unknown}");
+    }
+
+    #[test]
+    fn what_cannot_be_carried_is_said_in_a_sentence() {
+        let base = Phase::default;
+        for (protocol, phase, why) in [
+            (Protocol::CtsTraffic, Phase { payload: Payload::Random, ..base() }, "one payload"),
+            (Protocol::CtsTraffic, Phase { total_bytes: Some(9), ..base() }, "cut short"),
+            (Protocol::CtsTraffic, Phase { exclusive: true, ..base() }, "exclude others"),
+            (Protocol::Native, Phase { transfer_high: Some(1 << 31), ..base() }, "agrees on one transfer"),
+            (Protocol::Native, Phase { rate: Some(9), rate_period_ns: Some(9), ..base() }, "not by quanta"),
+        ] {
+            let told = protocol.carries(&phase).unwrap_err();
+            assert!(told.contains(why) && told.starts_with("the protocol "), "{told}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The session of protocols without a conversation: nothing is agreed on, nothing is asked of the far end.
+//!
+//! ```text
+//! client: start the group ─▶ running ─ none left, time up or stop ─▶ draining ─▶ dropping ─▶ over
+//! server: start the group, and one that accepts ─▶ running ─ limit reached, time up or stop ─▶ …
+//! ```
+//!
+//! What connections do is their flows' business; here intervals are told as they come, and our own totals at the end. There
+//! are no far totals: such a far end tells what it counted to its own user only.
+
+use crate::Run;
+use crate::counted::Intervals;
+use crate::ctstraffic::LimitReached;
+use crate::native::Fence;
+use metrics::{Group, Mono, SECOND};
+use model::{Event, Kind, Phase, SocketSettings, Status, Totals};
+use seam::{Action, Cx, GroupPlan, Input, Opener, Order, Session};
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+/// Everything such a session needs to know.
+pub struct SoloPlan {
+    /// What to do.
+    pub phase: Phase,
+    /// What makes the connections, one per worker.
+    pub openers: Vec<Box<dyn Opener>>,
+    /// The openers answer connections (a server), or open them.
+    pub serving: bool,
+    /// Whether every ended connection is reported, or only those that failed.
+    pub records: bool,
+}
+
+/// Who is called, and from where.
+#[derive(Clone, Debug, Default)]
+pub struct Calls {
+    /// Whom to connect to, in turn.
+    pub targets: Vec<SocketAddr>,
+    /// Local addresses to use in turn; empty lets the kernel choose.
+    pub sources: Vec<IpAddr>,
+    /// Local ports to use in turn, both included.
+    pub ports: Option<(u16, u16)>,
+    /// Worker threads.
+    pub workers: u16,
+}
+
+/// Who is answered.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// Who may connect.
+    pub fence: Fence,
+    /// End after so many connections, once all of them have ended.
+    pub exit_after: Option<u64>,
+    /// Worker threads.
+    pub workers: u16,
+}
+
+/// What makes connections under such a protocol: one opener per worker.
+#[derive(Clone, Copy)]
+pub struct Openers {
+    /// For a client.
+    pub call: fn(&Phase, &Calls) -> Vec<Box<dyn Opener>>,
+    /// For a server.
+    pub answer: fn(&Phase, &Answers) -> Vec<Box<dyn Opener>>,
+}
+
+/// Where connections are counted. [`Group::ALL`] only accepts.
+pub const GROUP: Group = Group(1);
+/// How long what is but for its goodbye over may take to end.
+const GRACE: u64 = 5 * SECOND;
+
+/// What the run is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Running,
+    Draining,
+    Dropping,
+    Over,
+}
+
+/// The session.
+pub struct Solo {
+    phase: Phase,
+    serving: bool,
+    stage: Stage,
+    start: Mono,
+    begun: bool,
+    actions: VecDeque<Action<Run>>,
+    intervals: Intervals,
+    stop_at: Option<Mono>,
+    kill_at: Option<Mono>,
+    /// Groups whose end is waited for.
+    left: u8,
+    near: Option<Box<Totals>>,
+    status: Status,
+    reason: Option<String>,
+}
+
+impl Solo {
+    /// A session that starts as soon as it is polled.
+    #[must_use]
+    pub fn new(plan: SoloPlan, now: Mono) -> Self {
+        let SoloPlan { phase, openers, serving, records } = plan;
+        let stop_at = phase.ends_after().map(|ns| now.plus(ns));
+        let workers = openers.len().max(1) as u32;
+        let group = |group, openers, sockets| GroupPlan {
+            group,
+            openers,
+            sockets,
+            throttle: phase.throttle.div_ceil(workers),
+            connect_timeout: phase.connect_timeout_ns,
+            start: now,
+            interval: phase.interval_ns,
+            end: stop_at,
+            omit: phase.omit_ns,
+            records,
+            same_host: false,
+            info: phase.kind == Kind::Tcp,
+            frames: phase.kind == Kind::Stream,
+        };
+        // The counting group first: an accepted connection must find it.
+        let plans = if serving {
+            let accepting = GroupPlan { end: None, ..group(Group::ALL, openers, SocketSettings::default()) };
+            vec![group(GROUP, Vec::new(), phase.sockets.clone()), accepting]
+        } else {
+            vec![group(GROUP, openers, phase.sockets.clone())]
+        };
+        Solo {
+            left: plans.len() as u8,
+            actions: plans.into_iter().map(|plan| Action::Group(Box::new(plan))).collect(),
+            intervals: Intervals::new(now, phase.omit_ns, &phase),
+            phase,
+            serving,
+            stage: Stage::Running,
+            start: now,
+            begun: false,
+            stop_at,
+            kill_at: None,
+            near: None,
+            status: Status::Complete,
+            reason: None,
+        }
+    }
+
+    /// Begins nothing new and ends what is open.
+    fn drain(&mut self, now: Mono) {
+        if self.stage != Stage::Running {
+            return;
+        }
+        self.stage = Stage::Draining;
+        self.stop_at = None;
+        self.kill_at = Some(now.plus(GRACE));
+        if self.serving {
+            self.actions.push_back(Action::Order(Group::ALL, Order::Drop));
+        }
+        self.actions.push_back(Action::Order(GROUP, Order::Stop));
+    }
+
+    /// No connection is left.
+    fn drop_group(&mut self) {
+        if self.serving && self.stage == Stage::Running {
+            return;
+        }
+        if matches!(self.stage, Stage::Running | Stage::Draining) {
+            self.stage = Stage::Dropping;
+            (self.stop_at, self.kill_at) = (None, None);
+            self.actions.push_back(Action::Order(GROUP, Order::Drop));
+        }
+    }
+
+    fn dropped(&mut self, group: Group, mut totals: Box<Totals>) {
+        self.left = self.left.saturating_sub(1);
+        if group == GROUP {
+            totals.receive = self.phase.verify.receive().to_owned();
+            self.near = Some(totals);
+        }
+        if self.left == 0 && self.stage == Stage::Dropping {
+            self.finish();
+        }
+    }
+
+    fn finish(&mut self) {
+        self.stage = Stage::Over;
+        if let Some(near) = self.near.take() {
+            // Not one connection came about: that is no result.
+            if !self.serving && near.opened == 0 && near.errors() > 0 && self.status == Status::Complete {
+                self.status = Status::Failed;
+                self.reason = near.causes.first().map(|cause| cause.first.clone());
+            }
+            self.actions.push_back(Action::Emit(Event::Near(near)));
+        }
+        let (status, reason) = (self.status, self.reason.take());
+        self.actions.push_back(Action::Emit(Event::PhaseEnd { status, reason }));
+        self.actions.push_back(Action::Done);
+    }
+
+    fn wake(&mut self, now: Mono) {
+        if self.stop_at.is_some_and(|at| at <= now) {
+            self.drain(now);
+        }
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.kill_at = None;
+            self.actions.push_back(Action::Order(GROUP, Order::Kill));
+        }
+    }
+}
+
+impl Session<Run> for Solo {
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
+        match input {
+            Input::Tally { group, index, from, to, tally } if group == GROUP => {
+                let interval = self.intervals.next(index, from, to, tally);
+                self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
+            }
+            Input::Note(note) if note.is::<LimitReached>() => self.drain(cx.now),
+            Input::Idle(GROUP) => self.drop_group(),
+            Input::Dropped(group, totals) => self.dropped(group, totals),
+            Input::Wake => self.wake(cx.now),
+            Input::Stop if self.stage == Stage::Running => {
+                self.status = Status::Interrupted;
+                self.reason = Some("interrupted by the user".to_owned());
+                self.drain(cx.now);
+            }
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<Run>> {
+        if !std::mem::replace(&mut self.begun, true) {
+            return Some(Action::Emit(Event::Start { at: cx.clock.wall(self.start) }));
+        }
+        self.actions.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Mono> {
+        self.stop_at.into_iter().chain(self.kill_at).min()
+    }
+}
