@@ -98,8 +98,8 @@ pub(crate) struct CoreArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sockets (both ends)")]
 pub(crate) struct SocketArgs {
-    /// Send buffer (SO_SNDBUF) in bytes, or `system` [default: the system's; within one host 96Ki with a congestion
-    /// control that paces (bbr), or 512Ki for several connections without: that keeps the data in the caches].
+    /// Send buffer (SO_SNDBUF) in bytes, or `system` [default: the system's; within one host 96Ki, which keeps the
+    /// data in the caches].
     #[arg(long, value_name = "BYTES", value_parser = values::socket_buffer)]
     pub(crate) sndbuf: Option<SocketBuffer>,
     /// Receive buffer (SO_RCVBUF) in bytes.

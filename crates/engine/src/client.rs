@@ -256,25 +256,19 @@ fn converse(
     Control::new(Box::new(Client::new(plan, now())), setup, interrupt, &mut with_probes)?.run()
 }
 
-/// Send buffers asked for when both ends are on one host, bytes: with a congestion control that paces, and without.
+/// Send buffer asked for when both ends are on one host, bytes.
 ///
 /// The system lets a send buffer grow to megabytes. Within one host nothing is gained by that: the sender fills it before
 /// the receiver runs, and every byte has left the caches by the time it is read; a pacing congestion control arms a timer
-/// for each piece besides. Measured (`bench/README.md`): with bbr one connection doubles and eight do better still at
-/// 96 KiB, and fall back above 128 between namespaces; with cubic eight gain most at 512 KiB, and one loses with any.
-const SAME_HOST_SNDBUF: (u64, u64) = (96 * 1024, 512 * 1024);
+/// for each piece besides. Measured (`bench/README.md`): best, or close to it, with and without pacing, with one
+/// connection and with many.
+const SAME_HOST_SNDBUF: u64 = 96 * 1024;
 
 /// The send buffer for a phase within one host, unless the user has chosen one or it would do harm.
 fn same_host_sndbuf(phase: &Phase) -> Option<u64> {
     let sockets = &phase.sockets;
-    if !sockets.same_host_sndbuf || sockets.sndbuf.is_some() || phase.kind != Kind::Tcp {
-        return None;
-    }
-    let (paced, unpaced) = SAME_HOST_SNDBUF;
-    if sockets.congestion.clone().unwrap_or_else(io::host::congestion_control).starts_with("bbr") {
-        return Some(paced);
-    }
-    (phase.connections > 1).then_some(unpaced)
+    let ours = sockets.same_host_sndbuf && sockets.sndbuf.is_none() && phase.kind == Kind::Tcp;
+    ours.then_some(SAME_HOST_SNDBUF)
 }
 
 /// Asks every peer over UDP whether it is there, beside the set-up of the run; answers that come later are not waited for.
