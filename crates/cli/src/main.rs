@@ -3,7 +3,9 @@
 #![expect(clippy::print_stderr, reason = "messages to the user go to stderr")]
 
 mod args;
+mod ctstraffic;
 mod demo;
+mod faces;
 mod measure;
 mod outputs;
 mod plan;
@@ -11,7 +13,6 @@ mod serve;
 mod values;
 
 use args::{Cli, Command};
-use clap::Parser;
 use std::process::ExitCode;
 
 /// How a command ended, for scripts.
@@ -42,8 +43,11 @@ impl From<Exit> for ExitCode {
 }
 
 fn main() -> ExitCode {
-    let command: Vec<String> = std::env::args().collect();
-    let done = match Cli::parse().command {
+    let command: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some((face, arguments)) = faces::asked(&command) {
+        return (face.run)(arguments, command.clone());
+    }
+    let done = match Cli::with_faces().command {
         Command::Tcp(args) => measure::tcp(&args, command),
         Command::Connect(args) => measure::connect(&args, command),
         Command::Serve(args) => serve::serve(&args, command),

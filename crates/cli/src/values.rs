@@ -1,5 +1,6 @@
 //! Values on the command line.
 
+use crate::faces::{self, Face};
 use metrics::{parse_bytes, parse_duration};
 use model::Range;
 
@@ -138,6 +139,14 @@ pub(crate) fn ports(text: &str) -> Result<(u16, u16), String> {
         (Ok(low), Ok(high)) if 0 < low && low <= high => Ok((low, high)),
         _ => Err(format!("'{text}' is not a port or a rising range of ports such as 20000-20999")),
     }
+}
+
+/// The face of another program.
+pub(crate) fn face(text: &str) -> Result<&'static Face, String> {
+    faces::find(text).ok_or_else(|| {
+        let known: Vec<&str> = faces::FACES.iter().map(|face| face.name).collect();
+        format!("'{text}' is not one of {}", known.join(", "))
+    })
 }
 
 /// A number that may be written in hexadecimal.

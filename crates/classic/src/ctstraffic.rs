@@ -1,0 +1,28 @@
+//! ctsTraffic: its command line, its printout, its log files.
+//!
+//! [`read`] makes a [`Spec`] of a command line. What ctsTraffic does on the wire is no business of this folder; nor are names
+//! resolved, files opened or signals heard here.
+
+mod args;
+mod banner;
+mod connection;
+mod draft;
+mod face;
+mod files;
+mod grammar;
+mod help;
+mod jitter;
+mod line;
+mod options;
+mod print;
+mod spec;
+mod tale;
+mod windows;
+
+pub use args::{Asked, read};
+pub use banner::Resolved;
+pub use face::{Face, print};
+pub use files::OpenFile;
+pub use help::page;
+pub use options::Page;
+pub use spec::{Cores, Encoding, LogFiles, Place, Role, Sharding, Shown, Spec, Transport};

@@ -1,0 +1,361 @@
+//! Ended connections: lines for people, rows for tables.
+
+use super::line::{per_second, seconds};
+use super::spec::{Role, Transport};
+use super::windows::{Verdict, one_line};
+use metrics::Frames;
+use model::ConnectionRecord;
+use std::net::{IpAddr, SocketAddr};
+
+const TCP_CSV: &str =
+    "TimeSlice,LocalAddress,RemoteAddress,SendBytes,SendBps,RecvBytes,RecvBps,TimeMs,Result,ConnectionId";
+const UDP_CSV: &str =
+    "TimeSlice,LocalAddress,RemoteAddress,Bits/Sec,Completed,Dropped,Repeated,Errors,Result,ConnectionId";
+const TCP_INFO_CSV: &str = "TimeSlice,LocalAddress,RemoteAddress,ConnectionId,SendBytes,SendBps,RecvBytes,RecvBps,\
+TimeMs,BytesReordered,BytesRetransmitted,SynRetransmitted,DupAcksIn,MinRttUs,Mss,TimeoutEpisodes,FastRetransmit,\
+SndLimBytesCwnd,SndLimBytesRwin,SndLimBytesSnd";
+
+/// The header of the connection CSV, without its line end.
+pub(super) fn csv_header(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Tcp => TCP_CSV,
+        Transport::Udp => UDP_CSV,
+    }
+}
+
+/// The header of the TCP-info CSV, without its line end.
+pub(super) fn tcp_info_header() -> &'static str {
+    TCP_INFO_CSV
+}
+
+/// An ended connection as the original tells it.
+pub(super) struct Ended {
+    transport: Transport,
+    at: String,
+    since: String,
+    local: String,
+    remote: String,
+    id: String,
+    ms: u64,
+    sent: u64,
+    received: u64,
+    bits_per_second: u64,
+    frames: Frames,
+    verdict: Verdict,
+    was_up: bool,
+}
+
+impl Ended {
+    /// A connection of this end that came to `verdict`.
+    pub(super) fn new(
+        record: &ConnectionRecord,
+        verdict: Verdict,
+        role: Role,
+        transport: Transport,
+    ) -> Ended {
+        let was_up = match (role, transport) {
+            (Role::Client, Transport::Tcp) => record.connect_ns.is_some(),
+            (Role::Client, Transport::Udp) => record.duration_ns > 0 || !record.id.is_nil(),
+            (Role::Server, _) => true,
+        };
+        let id = match transport {
+            _ if !was_up => String::new(),
+            Transport::Udp if record.id.is_nil() => String::new(),
+            _ => record.id.to_string(),
+        };
+        let ms = record.duration_ns / 1_000_000;
+        let bytes = record.tx_bytes + record.rx_bytes;
+        Ended {
+            transport,
+            at: seconds(record.ended_ns / 1_000_000),
+            since: seconds(record.ended_ns.saturating_sub(record.duration_ns) / 1_000_000),
+            local: if was_up { record.local.map_or_else(String::new, address) } else { String::new() },
+            remote: address(record.remote),
+            id,
+            ms,
+            sent: record.tx_bytes,
+            received: record.rx_bytes,
+            bits_per_second: per_second(bytes.saturating_mul(8), ms),
+            frames: record.frames.unwrap_or_default(),
+            verdict,
+            was_up,
+        }
+    }
+
+    /// What became of it.
+    pub(super) fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// When it ended, as text.
+    pub(super) fn at(&self) -> &str {
+        &self.at
+    }
+
+    /// The line that it had come to be, if it had.
+    pub(super) fn established(&self) -> Option<String> {
+        let Ended { since, local, remote, .. } = self;
+        self.was_up.then(|| format!("[{since}] {} connection established [{local} - {remote}]", self.name()))
+    }
+
+    /// The line of its result.
+    pub(super) fn line(&self) -> String {
+        let Ended { at, local, remote, id, .. } = self;
+        let (how, gap) = match &self.verdict {
+            Verdict::Succeeded => ("succeeded".to_owned(), ""),
+            Verdict::Protocol(name) => (format!("failed with the protocol error {name}"), " "),
+            Verdict::System(number, words) => {
+                (format!("failed with the error {number}: {}", one_line(words)), " ")
+            }
+        };
+        let gap = if self.transport == Transport::Udp { " " } else { gap };
+        let head = format!("[{at}] {} connection {how} : [{local} - {remote}] [{id}]{gap}: ", self.name());
+        match self.transport {
+            Transport::Tcp => format!(
+                "{head}SendBytes[{}]  SendBps[{}]  RecvBytes[{}]  RecvBps[{}]  Time[{} ms]",
+                self.sent,
+                per_second(self.sent, self.ms),
+                self.received,
+                per_second(self.received, self.ms),
+                self.ms
+            ),
+            Transport::Udp => format!(
+                "{head}BitsPerSecond [{}]  Completed [{}]  Dropped [{}]  Repeated [{}]  Errors [{}]",
+                self.bits_per_second,
+                self.frames.completed,
+                self.frames.dropped,
+                self.frames.repeated,
+                self.frames.errors
+            ),
+        }
+    }
+
+    /// The row of the connection CSV.
+    pub(super) fn row(&self) -> String {
+        let Ended { at, local, remote, id, .. } = self;
+        let result = self.verdict.cell();
+        let numbers = match self.transport {
+            Transport::Tcp => self.tcp_numbers(","),
+            Transport::Udp => {
+                let Frames { completed, dropped, repeated, errors } = self.frames;
+                format!("{},{completed},{dropped},{repeated},{errors}", self.bits_per_second)
+            }
+        };
+        format!("{at},{local},{remote},{numbers},{result},{id}")
+    }
+
+    fn tcp_numbers(&self, between: &str) -> String {
+        let numbers = [
+            self.sent,
+            per_second(self.sent, self.ms),
+            self.received,
+            per_second(self.received, self.ms),
+            self.ms,
+        ];
+        numbers.map(|n| n.to_string()).join(between)
+    }
+
+    /// The row of the TCP-info CSV, with a comma and a space between its cells as in the original; what Linux does not tell is
+    /// empty. `None` for a connection that the kernel said nothing about.
+    pub(super) fn tcp_info_row(&self, record: &ConnectionRecord) -> Option<String> {
+        let info = record.tcp.as_ref()?;
+        let told = |value: Option<u64>| value.map_or_else(String::new, |n| n.to_string());
+        // Time instead of bytes: how long each was what kept the sender from sending.
+        let (rwnd, sndbuf) = (info.rwnd_limited_us, info.sndbuf_limited_us);
+        let cwnd = info
+            .busy_us
+            .map(|busy| busy.saturating_sub(rwnd.unwrap_or(0)).saturating_sub(sndbuf.unwrap_or(0)));
+        let cells = [
+            told(info.reord_seen.map(u64::from)),
+            told(info.bytes_retrans),
+            String::new(),
+            String::new(),
+            told(info.min_rtt_us.map(u64::from)),
+            info.snd_mss.to_string(),
+            String::new(),
+            info.retransmits.to_string(),
+            told(cwnd),
+            told(rwnd),
+            told(sndbuf),
+        ];
+        let Ended { at, local, remote, id, .. } = self;
+        Some(format!("{at}, {local}, {remote}, {id}, {}, {}", self.tcp_numbers(", "), cells.join(", ")))
+    }
+
+    fn name(&self) -> &'static str {
+        match self.transport {
+            Transport::Tcp => "TCP",
+            Transport::Udp => "UDP",
+        }
+    }
+}
+
+/// An address as the original writes it; IPv4 stays IPv4 on sockets of both families.
+pub(super) fn address(at: SocketAddr) -> String {
+    let plain = match at.ip().to_canonical() {
+        IpAddr::V4(v4) => SocketAddr::new(v4.into(), at.port()),
+        IpAddr::V6(_) => at,
+    };
+    if plain.port() == 0 { plain.ip().to_string() } else { plain.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::{Ending, SECOND, TcpInfo};
+    use model::Failure;
+    use uuid::Uuid;
+
+    fn record() -> ConnectionRecord {
+        ConnectionRecord {
+            id: Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef),
+            local: Some("10.0.0.1:50000".parse().unwrap()),
+            remote: "10.0.0.2:4444".parse().unwrap(),
+            ended_ns: 5_002_900_000,
+            tx_bytes: 1_073_741_824,
+            rx_bytes: 0,
+            connect_ns: Some(1),
+            duration_ns: 4 * SECOND,
+            result: Ending::Completed,
+            error: None,
+            failure: None,
+            tcp: None,
+            frames: None,
+        }
+    }
+
+    fn ended(record: &ConnectionRecord, role: Role, transport: Transport) -> Ended {
+        Ended::new(record, super::super::windows::verdict(record).unwrap(), role, transport)
+    }
+
+    #[test]
+    fn a_connection_that_went_well() {
+        let ended = ended(&record(), Role::Client, Transport::Tcp);
+        assert_eq!(
+            ended.row(),
+            "5.002,10.0.0.1:50000,10.0.0.2:4444,1073741824,268435456,0,0,4000,Succeeded,\
+             01234567-89ab-cdef-0123-456789abcdef"
+        );
+        assert_eq!(
+            ended.line(),
+            "[5.002] TCP connection succeeded : [10.0.0.1:50000 - 10.0.0.2:4444] \
+             [01234567-89ab-cdef-0123-456789abcdef]: SendBytes[1073741824]  SendBps[268435456]  RecvBytes[0]  \
+             RecvBps[0]  Time[4000 ms]"
+        );
+        assert_eq!(
+            ended.established().unwrap(),
+            "[1.002] TCP connection established [10.0.0.1:50000 - 10.0.0.2:4444]"
+        );
+        assert_eq!(csv_header(Transport::Tcp).split(',').count(), ended.row().split(',').count());
+    }
+
+    #[test]
+    fn connections_that_failed() {
+        let failure = Some(Failure::TooMany);
+        let bad = ConnectionRecord { result: Ending::DataError, failure, ..record() };
+        let line = ended(&bad, Role::Server, Transport::Tcp).line();
+        assert!(
+            line.starts_with(
+                "[5.002] TCP connection failed with the protocol error ErrorTooMuchDataTransferred : [10.0.0.1:50000 \
+                 - 10.0.0.2:4444] [01234567-89ab-cdef-0123-456789abcdef] : SendBytes[1073741824]  SendBps["
+            ),
+            "{line}"
+        );
+        // Before the identifier came: all zeros over TCP, nothing over UDP.
+        let failure = Some(Failure::System { deed: "receive".to_owned(), errno: 104 });
+        let reset = ConnectionRecord {
+            id: Uuid::nil(),
+            result: Ending::NetworkError,
+            failure,
+            tx_bytes: 0,
+            ..record()
+        };
+        assert_eq!(
+            ended(&reset, Role::Client, Transport::Tcp).row(),
+            "5.002,10.0.0.1:50000,10.0.0.2:4444,0,0,0,0,4000,10054: An existing connection was forcibly closed by the \
+             remote host.,00000000-0000-0000-0000-000000000000"
+        );
+        assert!(ended(&reset, Role::Client, Transport::Udp).row().ends_with("remote host.,"));
+    }
+
+    #[test]
+    fn a_connection_that_never_was() {
+        let failure = Some(Failure::System { deed: "connect".to_owned(), errno: 111 });
+        let refused = ConnectionRecord {
+            id: Uuid::from_u128(9),
+            local: None,
+            connect_ns: None,
+            duration_ns: 0,
+            tx_bytes: 0,
+            result: Ending::NetworkError,
+            failure,
+            ..record()
+        };
+        let ended = ended(&refused, Role::Client, Transport::Tcp);
+        assert_eq!(
+            ended.row(),
+            "5.002,,10.0.0.2:4444,0,0,0,0,0,10061: No connection could be made because the target machine actively \
+             refused it.,"
+        );
+        assert_eq!(ended.established(), None);
+        assert!(ended.line().contains(" : [ - 10.0.0.2:4444] [] : SendBytes[0]"), "{}", ended.line());
+    }
+
+    #[test]
+    fn a_stream() {
+        let frames = Some(Frames { completed: 3590, dropped: 7, repeated: 2, errors: 1 });
+        let stream = ConnectionRecord {
+            tx_bytes: 0,
+            rx_bytes: 187_498_800,
+            duration_ns: 60 * SECOND,
+            frames,
+            ..record()
+        };
+        let ended = ended(&stream, Role::Client, Transport::Udp);
+        // 187,498,800 bytes in 60 s are 24,999,840 bit/s.
+        assert_eq!(
+            ended.row(),
+            "5.002,10.0.0.1:50000,10.0.0.2:4444,24999840,3590,7,2,1,Succeeded,01234567-89ab-cdef-0123-456789abcdef"
+        );
+        assert!(
+            ended.line().ends_with(
+                "cdef] : BitsPerSecond [24999840]  Completed [3590]  Dropped [7]  Repeated [2]  Errors [1]"
+            ),
+            "{}",
+            ended.line()
+        );
+    }
+
+    #[test]
+    fn tcp_info_rows_have_twenty_cells_and_spaces() {
+        let info = TcpInfo {
+            min_rtt_us: Some(40),
+            snd_mss: 1448,
+            retransmits: 3,
+            busy_us: Some(1000),
+            rwnd_limited_us: Some(300),
+            sndbuf_limited_us: Some(100),
+            bytes_retrans: Some(4344),
+            reord_seen: Some(2),
+            ..TcpInfo::default()
+        };
+        let record = ConnectionRecord { tcp: Some(info), ..record() };
+        let row = ended(&record, Role::Client, Transport::Tcp).tcp_info_row(&record).unwrap();
+        let cells: Vec<&str> = row.split(", ").collect();
+        let names: Vec<&str> = tcp_info_header().split(',').collect();
+        assert_eq!((cells.len(), names.len()), (20, 20));
+        let cell = |name: &str| cells[names.iter().position(|n| *n == name).unwrap()];
+        assert_eq!((cell("MinRttUs"), cell("Mss"), cell("FastRetransmit")), ("40", "1448", "3"));
+        assert_eq!((cell("SndLimBytesCwnd"), cell("BytesReordered"), cell("DupAcksIn")), ("600", "2", ""));
+        let nothing = ConnectionRecord { tcp: None, ..record };
+        assert!(ended(&nothing, Role::Client, Transport::Tcp).tcp_info_row(&nothing).is_none());
+    }
+
+    #[test]
+    fn addresses() {
+        let text = |at: &str| address(at.parse().unwrap());
+        assert_eq!(text("[::1]:4444"), "[::1]:4444");
+        assert_eq!(text("1.2.3.4:0"), "1.2.3.4");
+        assert_eq!(text("[::ffff:1.2.3.4]:80"), "1.2.3.4:80");
+    }
+}

@@ -1,0 +1,130 @@
+//! The whole face: fed with events, it prints and writes.
+
+use super::banner::Resolved;
+use super::files::{Logs, OpenFile};
+use super::print::Console;
+use super::spec::{Encoding, LogFiles, Role, Shown, Spec, Transport};
+use super::tale::{Item, Tale};
+use model::{Event, Kind, Outcome};
+use std::io::{self, Write};
+
+/// Prints and writes a run as ctsTraffic does.
+pub struct Face {
+    tale: Tale,
+    console: Console,
+    logs: Logs,
+}
+
+impl Face {
+    /// The face of a run that is about to begin; its log files are opened by `open`.
+    ///
+    /// # Errors
+    /// One sentence naming the first file that cannot be written.
+    pub fn new(spec: Spec, resolved: Resolved, open: OpenFile<'_>) -> Result<Face, String> {
+        Ok(Face {
+            console: Console::new(spec.verbosity, spec.transport),
+            logs: Logs::open(&spec.logs, spec.transport, open)?,
+            tale: Tale::new(spec, resolved),
+        })
+    }
+
+    /// Takes an event in: results go to `out`, errors to `err`, logs to their files. A file that fails is told on `err`.
+    ///
+    /// # Errors
+    /// When `out` or `err` cannot be written.
+    pub fn hear(&mut self, event: &Event, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
+        let items = self.tale.hear(event);
+        self.tell(items, out, err)
+    }
+
+    /// The user has asked for the end: from here on only the summary is told.
+    ///
+    /// # Errors
+    /// When `out` or `err` cannot be written.
+    pub fn interrupt(&mut self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
+        let items = self.tale.interrupt();
+        self.tell(items, out, err)
+    }
+
+    fn tell(&mut self, items: Vec<Item>, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
+        for item in items {
+            for text in self.logs.write(&item) {
+                writeln!(err, "netcaliper ctstraffic: {text}; the run goes on without it")?;
+            }
+            self.console.show(&item, out, err)?;
+        }
+        out.flush()
+    }
+
+    /// Connections that failed, network and protocol errors together.
+    #[must_use]
+    pub fn errors(&self) -> u64 {
+        self.tale.errors()
+    }
+
+    /// The exit code: the number of failures, as far as eight bits hold it.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        u8::try_from(self.errors()).unwrap_or(u8::MAX)
+    }
+}
+
+/// Prints a saved run as ctsTraffic would have printed it, at its highest ordinary verbosity.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
+    let (spec, resolved) = of_run(outcome);
+    let mut none = |_: &std::path::Path| Err(io::Error::other("a printout has no files"));
+    let mut face = Face::new(spec, resolved, &mut none).map_err(io::Error::other)?;
+    let mut err = Vec::new();
+    for event in events {
+        face.hear(event, out, &mut err)?;
+        out.write_all(&err)?;
+        err.clear();
+    }
+    Ok(())
+}
+
+/// What the command line of a saved run would have been, as far as it matters here.
+fn of_run(outcome: &Outcome) -> (Spec, Resolved) {
+    let phase = outcome.points.first().map(|point| point.phase.clone()).unwrap_or_default();
+    let role = if outcome.begin.verb == "serve" { Role::Server } else { Role::Client };
+    let transport = if phase.kind == Kind::Stream { Transport::Udp } else { Transport::Tcp };
+    let sessions = outcome.points.iter().flat_map(|p| &p.sessions);
+    let resolved = Resolved { targets: sessions.map(|s| s.address).collect(), ..Resolved::default() };
+    let port = resolved.targets.first().map_or(0, |at| at.port());
+    let shown = Shown {
+        io_function: "epoll (send/recv on non-blocking sockets)",
+        connect_function: "connect",
+        options: Vec::new(),
+        receives: 1,
+        sends: 1,
+        compartment: None,
+        interface: None,
+        cpu_group: None,
+        sharding: None,
+    };
+    let spec = Spec {
+        role,
+        transport,
+        targets: outcome.begin.targets.clone(),
+        binds: Vec::new(),
+        listens: Vec::new(),
+        port,
+        local_ports: None,
+        phase,
+        exit_limit: None,
+        pause_at_end_ms: 0,
+        break_on_error: false,
+        verbosity: 5,
+        logs: LogFiles { encoding: Encoding::Utf8, ..LogFiles::default() },
+        cores: super::spec::Cores::Each,
+        workers: None,
+        place: None,
+        allow: Vec::new(),
+        shown,
+        ignored: Vec::new(),
+    };
+    (spec, resolved)
+}

@@ -1,0 +1,196 @@
+//! How ctsTraffic's arguments are read: `-Name:Value`, split at the first colon, names without regard to case; whole
+//! numbers in decimal, or in hexadecimal when there is an `x` in them; ranges `[low,high]`.
+
+use std::ops::RangeInclusive;
+
+/// One argument, apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    /// As typed.
+    pub(super) text: String,
+    /// Its name in lower case, the dash included.
+    pub(super) name: String,
+    /// What stands behind the first colon.
+    pub(super) value: String,
+}
+
+impl Word {
+    /// Takes `text` apart.
+    ///
+    /// # Errors
+    /// One sentence when there is no name, no colon or no value.
+    pub(super) fn read(text: &str) -> Result<Word, String> {
+        match text.split_once(':') {
+            Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+                Ok(Word { text: text.to_owned(), name: name.to_ascii_lowercase(), value: value.to_owned() })
+            }
+            _ => Err(format!("Invalid argument specified: '{text}'; an argument is written -Name:Value")),
+        }
+    }
+}
+
+/// A number's sign and size. With an `x` or `X` anywhere, the text is hexadecimal.
+fn number(text: &str) -> Option<(bool, u64)> {
+    let text = text.trim_start();
+    let (negative, digits) = match text.strip_prefix(['-', '+']) {
+        Some(rest) => (text.starts_with('-'), rest),
+        None => (false, text),
+    };
+    let size = if text.contains(['x', 'X']) {
+        let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"))?;
+        hexadecimal(digits)?
+    } else {
+        decimal(digits)?
+    };
+    Some((negative, size))
+}
+
+fn decimal(digits: &str) -> Option<u64> {
+    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    if plain { digits.parse().ok() } else { None }
+}
+
+fn hexadecimal(digits: &str) -> Option<u64> {
+    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    if plain { u64::from_str_radix(digits, 16).ok() } else { None }
+}
+
+const WHOLE: &str = "a whole number, decimal or hexadecimal (0x10), without a suffix";
+
+/// A number of 64 bits; as in the original, a negative one is taken as its two's complement.
+pub(super) fn u64_of(text: &str) -> Result<u64, String> {
+    match number(text) {
+        Some((true, size)) if size <= 1 << 63 => Ok(size.wrapping_neg()),
+        Some((false, size)) => Ok(size),
+        _ => Err(format!("'{text}' is not {WHOLE}")),
+    }
+}
+
+/// A number of 64 bits that must be above 0, for rates.
+pub(super) fn rate_of(text: &str) -> Result<u64, String> {
+    match number(text) {
+        Some((false, size @ 1..=0x7fff_ffff_ffff_ffff)) => Ok(size),
+        Some(_) => Err(format!("'{text}' must be above 0 and below 2^63")),
+        None => Err(format!("'{text}' is not {WHOLE}")),
+    }
+}
+
+/// A number within `range`.
+fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    match number(text) {
+        Some((false, size)) if range.contains(&size) => Ok(size),
+        Some((true, 0)) if range.contains(&0) => Ok(0),
+        Some(_) => Err(format!("'{text}' must be from {} to {}", range.start(), range.end())),
+        None => Err(format!("'{text}' is not {WHOLE}")),
+    }
+}
+
+/// A number of 32 bits.
+pub(super) fn u32_of(text: &str) -> Result<u32, String> {
+    within(text, 0..=u64::from(u32::MAX)).map(|n| n as u32)
+}
+
+/// A number of 32 bits that is not 0.
+pub(super) fn u32_above_0(text: &str) -> Result<u32, String> {
+    within(text, 1..=u64::from(u32::MAX)).map(|n| n as u32)
+}
+
+/// A number of 32 bits within a range.
+pub(super) fn u32_within(text: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
+    within(text, u64::from(*range.start())..=u64::from(*range.end())).map(|n| n as u32)
+}
+
+/// A port, not 0.
+pub(super) fn port_of(text: &str) -> Result<u16, String> {
+    within(text, 1..=u64::from(u16::MAX)).map(|n| n as u16)
+}
+
+/// A value or a range `[low,high]`, its low end not 0; `each` reads one end.
+pub(super) fn range_of<T: PartialOrd + Copy + Default>(
+    text: &str,
+    each: impl Fn(&str) -> Result<T, String>,
+) -> Result<(T, Option<T>), String> {
+    let not_0 = |n: T| if n == T::default() { Err(format!("'{text}' must not be 0")) } else { Ok(n) };
+    if !text.starts_with('[') {
+        return Ok((not_0(each(text)?)?, None));
+    }
+    let inside = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    let (low, high) = inside
+        .and_then(|t| t.split_once(','))
+        .ok_or_else(|| format!("'{text}' is not a range such as [1024,65536]"))?;
+    let (low, high) = (not_0(each(low.trim())?)?, each(high.trim())?);
+    if low > high {
+        return Err(format!("the range '{text}' falls: the smaller value comes first"));
+    }
+    Ok((low, Some(high)))
+}
+
+/// One of several words, without regard to case.
+pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
+    words.iter().find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|&(_, value)| value).ok_or_else(|| {
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        format!("'{text}' is not one of {}", known.join(", "))
+    })
+}
+
+/// `on` or `off`.
+pub(super) fn on_off(text: &str) -> Result<bool, String> {
+    one_of(text, &[("on", true), ("off", false)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_is_split_at_its_first_colon() {
+        let word = Word::read("-Target:fe80::1%eth0").unwrap();
+        assert_eq!((word.name.as_str(), word.value.as_str()), ("-target", "fe80::1%eth0"));
+        let word = Word::read(r"-StatusFilename:C:\logs\a.csv").unwrap();
+        assert_eq!(word.value, r"C:\logs\a.csv");
+        for bad in ["-Listen", "-Listen:", ":x", "", "listen"] {
+            let why = Word::read(bad).unwrap_err();
+            assert!(why.starts_with(&format!("Invalid argument specified: '{bad}'")), "{why}");
+        }
+    }
+
+    /// The rules of the original's integers: an x anywhere means base 16, all of the text must be a number, no suffixes,
+    /// two's complement for negative 64-bit values only.
+    #[test]
+    fn whole_numbers() {
+        assert_eq!(u64_of("1048576"), Ok(1 << 20));
+        assert_eq!(u64_of("0x100000"), Ok(1 << 20));
+        assert_eq!(u64_of("0XfF"), Ok(255));
+        assert_eq!(u64_of("-1"), Ok(u64::MAX));
+        assert_eq!(u64_of("-0x1"), Ok(u64::MAX));
+        assert_eq!(u64_of("18446744073709551615"), Ok(u64::MAX));
+        for bad in ["18446744073709551616", "64K", "1.5", "", "ff", "10x", "x", "0x", "1 ", "--1", "1e3"] {
+            assert!(u64_of(bad).is_err(), "{bad}");
+        }
+        assert_eq!(u32_of("0xffffffff"), Ok(u32::MAX));
+        assert!(u32_of("4294967296").unwrap_err().contains("must be from 0 to 4294967295"));
+        assert!(u32_of("-1").is_err() && u32_above_0("0").is_err());
+        assert_eq!(port_of("0x115c"), Ok(4444));
+        assert!(port_of("0").is_err() && port_of("65536").is_err());
+        assert!(rate_of("-8").is_err() && rate_of("0").is_err() && rate_of("1").is_ok());
+        assert_eq!(u32_within("6", 0..=6), Ok(6));
+        assert!(u32_within("7", 0..=6).unwrap_err().contains("from 0 to 6"));
+    }
+
+    #[test]
+    fn ranges() {
+        assert_eq!(range_of("[1024,1048576]", u32_of), Ok((1024, Some(1_048_576))));
+        assert_eq!(range_of("[0x400, 0x800]", u32_of), Ok((1024, Some(2048))));
+        assert_eq!(range_of("[5,5]", u32_of), Ok((5, Some(5))));
+        assert_eq!(range_of("5", u32_of), Ok((5, None)));
+        for bad in ["[9,3]", "[0,3]", "[9]", "[,]", "[1,2", "0", "1,2", "[1,2,3]", "[]"] {
+            assert!(range_of(bad, u32_of).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn words() {
+        assert_eq!(one_of("PULL", &[("push", 1), ("pull", 2)]), Ok(2));
+        assert_eq!(on_off("maybe").unwrap_err(), "'maybe' is not one of on, off");
+    }
+}

@@ -1,0 +1,243 @@
+//! Status lines: 80 columns, numbers right-justified under their headings, and what becomes of a number that is too wide.
+
+use super::spec::Transport;
+use model::Interval;
+use std::fmt::Write as _;
+
+/// Status lines between two headers on the console.
+pub(super) const HEADER_EVERY: u32 = 40;
+
+const TCP_HEADER: &str = " TimeSlice      SendBps      RecvBps  In-Flight  Completed  NetError  DataError ";
+const UDP_HEADER: &str = " TimeSlice       Bits/Sec    Streams   Completed   Dropped   Repeated    Errors ";
+const TCP_CSV: &str = "TimeSlice,SendBps,RecvBps,In-Flight,Completed,NetError,DataError";
+const UDP_CSV: &str = "TimeSlice,Bits/Sec,Streams,Completed,Dropped,Repeated,Errors";
+
+/// The column in which the last digit stands, and the most characters, of the six numbers after the time.
+const TCP_COLUMNS: [(usize, usize); 6] = [(23, 11), (36, 11), (47, 7), (58, 7), (68, 7), (79, 7)];
+const UDP_COLUMNS: [(usize, usize); 6] = [(25, 12), (36, 8), (48, 9), (58, 7), (69, 7), (79, 7)];
+/// The same for the time.
+const TIME_COLUMN: usize = 10;
+
+const TCP_LEGEND: &[&str] = &[
+    "TimeSlice - (seconds) cumulative runtime",
+    "Send & Recv Rates - bytes/sec that were transferred within the TimeSlice period",
+    "In-Flight - count of established connections transmitting IO pattern data",
+    "Completed - cumulative count of successfully completed IO patterns",
+    "Network Errors - cumulative count of failed IO patterns due to network errors",
+    "Data Errors - cumulative count of failed IO patterns due to data errors",
+];
+const UDP_LEGEND: &[&str] = &[
+    "TimeSlice - (seconds) cumulative runtime",
+    "Streams - count of current number of UDP streams",
+    "Bits/Sec - bits streamed within the TimeSlice period",
+    "Completed Frames - count of frames successfully processed within the TimeSlice",
+    "Dropped Frames - count of frames that were never seen, or not whole, within the TimeSlice",
+    "Repeated Frames - count of frames received multiple times within the TimeSlice",
+    "Stream Errors - count of invalid frames or buffers within the TimeSlice",
+];
+
+/// The header of the console and of text files, without its line end.
+pub(super) fn header(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Tcp => TCP_HEADER,
+        Transport::Udp => UDP_HEADER,
+    }
+}
+
+/// The header of CSV files, without its line end.
+pub(super) fn csv_header(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Tcp => TCP_CSV,
+        Transport::Udp => UDP_CSV,
+    }
+}
+
+/// The legend, one line each; it ends with a blank one.
+pub(super) fn legend(transport: Transport) -> Vec<String> {
+    let points = match transport {
+        Transport::Tcp => TCP_LEGEND,
+        Transport::Udp => UDP_LEGEND,
+    };
+    let mut lines = vec!["Legend:".to_owned()];
+    lines.extend(points.iter().map(|point| format!("* {point}")));
+    lines.push(String::new());
+    lines
+}
+
+/// What a status line tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Slice {
+    /// Since the start, ms.
+    pub(super) at_ms: u64,
+    /// The six numbers, in the order of the columns.
+    pub(super) numbers: [u64; 6],
+}
+
+/// `amount` within a stretch, per second; the stretch in whole ms, as the original divides.
+pub(super) fn per_second(amount: u64, ms: u64) -> u64 {
+    if ms == 0 { 0 } else { u64::try_from(u128::from(amount) * 1000 / u128::from(ms)).unwrap_or(u64::MAX) }
+}
+
+impl Slice {
+    /// An interval over UDP: bits and frames of the interval, streams at its end.
+    pub(super) fn udp(interval: &Interval) -> Slice {
+        let (at_ms, ms) = times(interval);
+        let frames = interval.frames.unwrap_or_default();
+        let bytes = interval.near.rx_bytes + interval.near.tx_bytes;
+        let numbers = [
+            per_second(bytes.saturating_mul(8), ms),
+            interval.in_flight,
+            frames.completed,
+            frames.dropped,
+            frames.repeated,
+            frames.errors,
+        ];
+        Slice { at_ms, numbers }
+    }
+
+    /// An interval over TCP: rates of the interval, identifiers and goodbyes included, connections open at its end, ended
+    /// ones since the start.
+    pub(super) fn tcp(interval: &Interval) -> Slice {
+        let (at_ms, ms) = times(interval);
+        let numbers = [
+            per_second(interval.near.tx_bytes + interval.framing.tx_bytes, ms),
+            per_second(interval.near.rx_bytes + interval.framing.rx_bytes, ms),
+            interval.in_flight,
+            interval.completed,
+            interval.network_errors,
+            interval.data_errors,
+        ];
+        Slice { at_ms, numbers }
+    }
+
+    /// The line for the console and text files, without its line end: 79 columns, and the line end is the 80th.
+    pub(super) fn line(&self, transport: Transport) -> String {
+        let columns = match transport {
+            Transport::Tcp => TCP_COLUMNS,
+            Transport::Udp => UDP_COLUMNS,
+        };
+        let time = fitting(&seconds(self.at_ms), self.at_ms as f64 / 1000.0, TIME_COLUMN);
+        let mut line = format!("{time:>TIME_COLUMN$}");
+        for ((end, width), number) in columns.into_iter().zip(self.numbers) {
+            let text = fitting(&number.to_string(), number as f64, width);
+            let room = end.saturating_sub(line.len());
+            let _ = write!(line, "{text:>room$}");
+        }
+        line
+    }
+
+    /// The row for CSV files, without its line end.
+    pub(super) fn row(&self) -> String {
+        let mut row = seconds(self.at_ms);
+        for number in self.numbers {
+            let _ = write!(row, ",{number}");
+        }
+        row
+    }
+}
+
+/// Start and length of an interval, ms.
+fn times(interval: &Interval) -> (u64, u64) {
+    let (start, end) = (interval.start_ns / 1_000_000, interval.end_ns / 1_000_000);
+    (end, end.saturating_sub(start))
+}
+
+/// Milliseconds as seconds with three decimals.
+pub(super) fn seconds(ms: u64) -> String {
+    format!("{}.{:03}", ms / 1000, ms % 1000)
+}
+
+/// `text`, or when it is wider than `width` the value in millions, thousands of millions, millions of millions.
+fn fitting(text: &str, value: f64, width: usize) -> String {
+    if text.len() <= width {
+        return text.to_owned();
+    }
+    [(1e6, "x^6"), (1e9, "x^9"), (1e12, "x^12")]
+        .into_iter()
+        .map(|(unit, sign)| format!("{:.1}{sign}", value / unit))
+        .find(|short| short.len() <= width)
+        .unwrap_or_else(|| "9+++T".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::{Frames, Framing};
+    use model::Traffic;
+
+    const SECOND: u64 = metrics::SECOND;
+
+    /// The line of the original's own test of its printout.
+    #[test]
+    fn zeros_after_a_second() {
+        let slice = Slice { at_ms: 1000, numbers: [0; 6] };
+        let want = "     1.000            0            0          0          0         0          0";
+        assert_eq!(slice.line(Transport::Tcp), want);
+        assert_eq!(slice.row(), "1.000,0,0,0,0,0,0");
+    }
+
+    #[test]
+    fn last_digits_stand_in_their_columns() {
+        let slice = Slice { at_ms: 5_002, numbers: [1, 2, 3, 4, 5, 6] };
+        for (transport, ends) in
+            [(Transport::Tcp, [10, 23, 36, 47, 58, 68, 79]), (Transport::Udp, [10, 25, 36, 48, 58, 69, 79])]
+        {
+            let line = slice.line(transport);
+            assert_eq!(line.len(), 79);
+            for (end, digit) in ends.into_iter().zip("2123456".chars()) {
+                assert_eq!(line.as_bytes()[end - 1] as char, digit, "{line}");
+            }
+            assert_eq!(header(transport).len(), 80);
+        }
+        assert!(slice.line(Transport::Tcp).starts_with("     5.002"));
+    }
+
+    /// 99999999 in seven columns: 100.0x^6 would be eight, so it is 0.1x^9.
+    #[test]
+    fn numbers_that_are_too_wide() {
+        assert_eq!(fitting("99999999", 99_999_999.0, 7), "0.1x^9");
+        assert_eq!(fitting("9999999", 9_999_999.0, 7), "9999999");
+        assert_eq!(fitting("10000000", 10_000_000.0, 7), "10.0x^6");
+        assert_eq!(fitting("123456789012", 123_456_789_012.0, 11), "123456.8x^6");
+        let most = u64::MAX;
+        assert_eq!(fitting(&most.to_string(), most as f64, 7), "9+++T");
+        assert_eq!(
+            fitting(&most.to_string(), most as f64, 12),
+            "18446744.1x^12".chars().take(0).collect::<String>() + "9+++T"
+        );
+        let slice = Slice { at_ms: 1_000_000_000, numbers: [most; 6] };
+        let line = slice.line(Transport::Tcp);
+        assert_eq!(line.len(), 79);
+        assert!(line.starts_with("    1.0x^6        9+++T        9+++T      9+++T"), "{line}");
+    }
+
+    #[test]
+    fn rates_are_whole_and_divided_by_whole_milliseconds() {
+        assert_eq!(per_second(1, 3), 333);
+        assert_eq!(per_second(5, 0), 0);
+        assert_eq!(per_second(u64::MAX, 1), u64::MAX);
+        // A guide's line: 300 frames of 52083 bytes in 5 s are 24999840 bit/s.
+        let interval = Interval {
+            start_ns: 5 * SECOND,
+            end_ns: 10 * SECOND,
+            near: Traffic { rx_bytes: 300 * 52_083, ..Traffic::default() },
+            in_flight: 1,
+            frames: Some(Frames { completed: 300, ..Frames::default() }),
+            ..Interval::default()
+        };
+        let slice = Slice::udp(&interval);
+        assert_eq!(slice.row(), "10.000,24999840,1,300,0,0,0");
+        let want = "    10.000       24999840          1         300         0          0         0";
+        assert_eq!(slice.line(Transport::Udp), want);
+    }
+
+    #[test]
+    fn bytes_beside_payload_are_counted() {
+        let near = Traffic { tx_bytes: 100_000, rx_bytes: 0, ..Traffic::default() };
+        // Three identifiers of 37 bytes, and twice DONE.
+        let framing = Framing { tx_bytes: 0, rx_bytes: 3 * 37 + 2 * 4 };
+        let interval = Interval { end_ns: SECOND, near, framing, completed: 2, ..Interval::default() };
+        let slice = Slice::tcp(&interval);
+        assert_eq!(slice.row(), "1.000,100000,119,0,2,0,0");
+    }
+}

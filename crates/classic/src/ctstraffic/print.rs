@@ -1,0 +1,159 @@
+//! The console: which of the items a verbosity shows, and where they go.
+
+use super::line::{self, HEADER_EVERY};
+use super::spec::Transport;
+use super::tale::Item;
+use std::io::{self, Write};
+
+/// What a verbosity shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shows {
+    anything: bool,
+    status: bool,
+    errors: bool,
+    connections: bool,
+    debug: bool,
+}
+
+impl Shows {
+    fn at(verbosity: u8) -> Shows {
+        Shows {
+            anything: verbosity > 0,
+            status: matches!(verbosity, 1 | 2 | 5 | 6),
+            errors: matches!(verbosity, 2 | 4 | 5 | 6),
+            connections: matches!(verbosity, 3..=6),
+            debug: verbosity >= 6,
+        }
+    }
+}
+
+/// Prints a run.
+#[derive(Debug)]
+pub(super) struct Console {
+    shows: Shows,
+    transport: Transport,
+    /// Status lines since the last header.
+    lines: u32,
+}
+
+impl Console {
+    pub(super) fn new(verbosity: u8, transport: Transport) -> Console {
+        Console { shows: Shows::at(verbosity), transport, lines: 0 }
+    }
+
+    /// Prints `item`: results to `out`, errors to `err`.
+    pub(super) fn show(&mut self, item: &Item, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
+        let shows = self.shows;
+        if !shows.anything {
+            return Ok(());
+        }
+        match item {
+            Item::Adapters(lines) => all(lines, out),
+            Item::Banner(lines) => {
+                all(lines, out)?;
+                if shows.status {
+                    all(&line::legend(self.transport), out)?;
+                    writeln!(out, "\n{}\n", line::header(self.transport))?;
+                }
+                Ok(())
+            }
+            Item::Status(slice) if shows.status => {
+                if self.lines == HEADER_EVERY {
+                    self.lines = 0;
+                    writeln!(out, "{}", line::header(self.transport))?;
+                }
+                self.lines += 1;
+                writeln!(out, "{}", slice.line(self.transport))
+            }
+            Item::Established(line) | Item::Connection { line, .. } if shows.connections => {
+                writeln!(out, "{line}")
+            }
+            Item::Error(line) if shows.errors => writeln!(err, "{line}"),
+            Item::Message { text, error, .. } if (*error && shows.errors) || shows.debug => {
+                writeln!(out, "{text}")
+            }
+            Item::Started(text) if shows.debug => writeln!(out, "{text}"),
+            Item::Said(text) => writeln!(out, "{text}"),
+            Item::Summary(lines) => {
+                writeln!(out)?;
+                all(lines, out)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn all(lines: &[String], out: &mut dyn Write) -> io::Result<()> {
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::Slice;
+    use super::*;
+
+    fn printed(verbosity: u8, items: &[Item]) -> (String, String) {
+        let mut console = Console::new(verbosity, Transport::Tcp);
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        for item in items {
+            console.show(item, &mut out, &mut err).unwrap();
+        }
+        (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+    }
+
+    #[test]
+    fn each_verbosity_shows_its_own() {
+        let items = [
+            Item::Status(Slice { at_ms: 5000, numbers: [0; 6] }),
+            Item::Connection { line: "connection".to_owned(), row: String::new(), tcp_info: None },
+            Item::Error("error".to_owned()),
+            Item::Message { at: String::new(), text: "detail".to_owned(), error: false },
+        ];
+        // As the help of the original lists them; 6 is hidden there.
+        for (verbosity, status, connections, errors, debug) in [
+            (0, false, false, false, false),
+            (1, true, false, false, false),
+            (2, true, false, true, false),
+            (3, false, true, false, false),
+            (4, false, true, true, false),
+            (5, true, true, true, false),
+            (6, true, true, true, true),
+        ] {
+            let (out, err) = printed(verbosity, &items);
+            let seen = [
+                out.contains("5.000"),
+                out.contains("connection"),
+                err.contains("error"),
+                out.contains("detail"),
+            ];
+            assert_eq!(seen, [status, connections, errors, debug], "verbosity {verbosity}");
+        }
+    }
+
+    #[test]
+    fn nothing_at_all_at_0() {
+        let items = [
+            Item::Adapters(vec!["adapter".to_owned()]),
+            Item::Banner(vec!["banner".to_owned()]),
+            Item::Said("limit".to_owned()),
+            Item::Summary(vec!["summary".to_owned()]),
+        ];
+        assert_eq!(printed(0, &items), (String::new(), String::new()));
+    }
+
+    #[test]
+    fn the_header_comes_again_after_forty_lines() {
+        let mut items = vec![Item::Banner(vec!["\tProtocol: TCP".to_owned(), String::new()])];
+        items.extend(vec![Item::Status(Slice::default()); 85]);
+        let (out, _) = printed(1, &items);
+        let header = line::header(Transport::Tcp);
+        let lines: Vec<&str> = out.lines().collect();
+        let at: Vec<usize> =
+            lines.iter().enumerate().filter(|(_, l)| **l == header).map(|(i, _)| i).collect();
+        // An empty line after the legend's own, and one after the first header only.
+        assert_eq!(lines[at[0] - 2..at[0]], ["", ""]);
+        assert_eq!(lines[at[0] + 1], "");
+        assert_eq!(at.len(), 3);
+        assert_eq!((at[1] - at[0] - 2, at[2] - at[1] - 1), (40, 40));
+    }
+}

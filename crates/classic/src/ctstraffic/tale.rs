@@ -1,0 +1,241 @@
+//! A run as the original would tell it: events become lines and rows, which the console and the log files pick from.
+
+use super::banner::{self, Resolved};
+use super::connection::Ended;
+use super::jitter::Jitter;
+use super::line::Slice;
+use super::spec::{Role, Spec, Transport};
+use super::windows::{Verdict, function};
+use jiff::Timestamp;
+use metrics::Wall;
+use model::{ConnectionRecord, Event, Failure, Interval, Level, Status, Totals};
+
+/// One thing to tell, in the original's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    /// Adapters: the console's first lines.
+    Adapters(Vec<String>),
+    /// The settings in force.
+    Banner(Vec<String>),
+    /// When the run started by the wall clock; the times of all other lines count from there.
+    Started(String),
+    /// A status line.
+    Status(Slice),
+    /// A connection has come to be.
+    Established(String),
+    /// A connection's result: as a line and as rows of the two tables.
+    Connection {
+        /// For people.
+        line: String,
+        /// For the connection CSV.
+        row: String,
+        /// For the TCP-info CSV, if the kernel said something.
+        tcp_info: Option<String>,
+    },
+    /// A function that failed, or a connection given up for a protocol error; with its time.
+    Error(String),
+    /// Any other message; the time is for files only.
+    Message {
+        /// When, as files have it.
+        at: String,
+        /// What.
+        text: String,
+        /// Whether it is an error, or only of interest when looking for faults.
+        error: bool,
+    },
+    /// Rows of the jitter CSV.
+    Jitter(Vec<String>),
+    /// A line that is always said: a limit was reached, the run is being ended.
+    Said(String),
+    /// The end of it all.
+    Summary(Vec<String>),
+    /// Nothing to tell, but a good moment to write out what is held back.
+    Pause,
+}
+
+/// Follows a run.
+#[derive(Debug)]
+pub(super) struct Tale {
+    spec: Spec,
+    resolved: Resolved,
+    near: Option<Totals>,
+    /// End of the last interval, ms.
+    last_ms: u64,
+    jitter: Jitter,
+    interrupted: bool,
+    over: bool,
+}
+
+impl Tale {
+    pub(super) fn new(spec: Spec, resolved: Resolved) -> Tale {
+        Tale {
+            spec,
+            resolved,
+            near: None,
+            last_ms: 0,
+            jitter: Jitter::default(),
+            interrupted: false,
+            over: false,
+        }
+    }
+
+    /// The run is being ended by the user: from here on neither status lines nor results, but still the summary.
+    pub(super) fn interrupt(&mut self) -> Vec<Item> {
+        if std::mem::replace(&mut self.interrupted, true) {
+            return Vec::new();
+        }
+        vec![Item::Said("\n  Ctrl-C: shutting down".to_owned())]
+    }
+
+    /// What `event` is worth.
+    pub(super) fn hear(&mut self, event: &Event) -> Vec<Item> {
+        match event {
+            Event::Begin(begin) => vec![
+                Item::Adapters(banner::adapter(&begin.host)),
+                Item::Banner(banner::settings(&self.spec, &self.resolved)),
+            ],
+            Event::Start { at } => vec![Item::Started(started(*at))],
+            Event::Interval(interval) => self.interval(interval),
+            Event::Connection(record) => self.connection(record),
+            Event::Frames { rows, .. } => {
+                vec![Item::Jitter(rows.iter().filter_map(|r| self.jitter.row(r)).collect())]
+            }
+            Event::Notice { level, text } => vec![Item::Message {
+                at: super::line::seconds(self.last_ms),
+                text: text.clone(),
+                error: *level != Level::Info,
+            }],
+            Event::Near(totals) => {
+                self.near = Some((**totals).clone());
+                vec![Item::Pause]
+            }
+            Event::PhaseEnd { status, reason } => self.phase_end(*status, reason.as_deref()),
+            Event::End { .. } if !std::mem::replace(&mut self.over, true) => {
+                vec![Item::Summary(self.summary())]
+            }
+            _ => vec![Item::Pause],
+        }
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Vec<Item> {
+        self.last_ms = self.last_ms.max(interval.end_ns / 1_000_000);
+        if self.interrupted || interval.end_ns <= interval.start_ns {
+            return vec![Item::Pause];
+        }
+        let slice = match self.spec.transport {
+            Transport::Udp => Slice::udp(interval),
+            Transport::Tcp => Slice::tcp(interval),
+        };
+        vec![Item::Status(slice)]
+    }
+
+    fn connection(&mut self, record: &ConnectionRecord) -> Vec<Item> {
+        if self.interrupted {
+            return Vec::new();
+        }
+        let Some(verdict) = super::windows::verdict(record) else { return Vec::new() };
+        let ended = Ended::new(record, verdict, self.spec.role, self.spec.transport);
+        let mut items: Vec<Item> = ended.established().map(Item::Established).into_iter().collect();
+        items.extend(self.error(record, &ended));
+        let tcp_info = match self.spec.transport {
+            Transport::Tcp => ended.tcp_info_row(record),
+            Transport::Udp => None,
+        };
+        items.push(Item::Connection { line: ended.line(), row: ended.row(), tcp_info });
+        items
+    }
+
+    /// What the error log says of a failure.
+    fn error(&self, record: &ConnectionRecord, ended: &Ended) -> Option<Item> {
+        let at = ended.at();
+        match (ended.verdict(), &record.failure) {
+            (Verdict::Succeeded, _) => None,
+            (Verdict::Protocol(name), _) => {
+                let particulars = record.error.as_deref().map_or_else(String::new, |e| format!(" ({e})"));
+                let text = format!("[{at}] Connection aborted due to the protocol error {name}{particulars}");
+                Some(Item::Error(super::windows::one_line(&text)))
+            }
+            (Verdict::System(number, words), Some(Failure::System { deed, .. })) => {
+                let function = function(deed, self.spec.shown.connect_function);
+                Some(Item::Error(format!("[{at}] {function} failed ({number}) {words}")))
+            }
+            (Verdict::System(_, words), _) => {
+                let text = format!("connection with {}: {words}", record.remote);
+                Some(Item::Message { at: at.to_owned(), text: super::windows::one_line(&text), error: true })
+            }
+        }
+    }
+
+    fn phase_end(&mut self, status: Status, reason: Option<&str>) -> Vec<Item> {
+        let mut items = Vec::new();
+        if let Some(near) = &self.near {
+            self.last_ms = self.last_ms.max(near.traffic.ns / 1_000_000);
+        }
+        let limit = self.spec.phase.duration_ns.map(|ns| ns / 1_000_000);
+        match (status, limit) {
+            // The clock of the intervals may be a little ahead or behind.
+            (Status::Complete, Some(limit)) if self.last_ms + 5 >= limit => {
+                items.push(Item::Said(format!("  Time-limit of {limit} ms has been reached")));
+            }
+            (Status::Failed | Status::Partial, _) => {
+                let text = reason.unwrap_or("the run ended early").to_owned();
+                items.push(Item::Message { at: super::line::seconds(self.last_ms), text, error: true });
+            }
+            _ => items.push(Item::Pause),
+        }
+        items
+    }
+
+    /// Connections that failed: for the exit code.
+    pub(super) fn errors(&self) -> u64 {
+        self.near.as_ref().map_or(0, |n| n.network_errors + n.data_errors + n.protocol_errors)
+    }
+
+    fn summary(&self) -> Vec<String> {
+        let near = self.near.clone().unwrap_or_default();
+        let heading = "  Historic Connection Statistics (all connections over the complete lifetime)  ";
+        let mut lines = vec![String::new(), heading.to_owned(), "-".repeat(heading.len())];
+        lines.push(format!(
+            "  SuccessfulConnections [{}]   NetworkErrors [{}]   ProtocolErrors [{}]",
+            near.completed,
+            near.network_errors,
+            near.data_errors + near.protocol_errors
+        ));
+        let (received, sent) =
+            (near.traffic.rx_bytes + near.framing.rx_bytes, near.traffic.tx_bytes + near.framing.tx_bytes);
+        match (self.spec.transport, self.spec.role) {
+            (Transport::Tcp, _) => {
+                lines.push(format!("  Total Bytes Recv : {received}"));
+                lines.push(format!("  Total Bytes Sent : {sent}"));
+            }
+            (Transport::Udp, Role::Client) => {
+                lines.push(format!("  Total Bytes Recv : {}", near.traffic.rx_bytes));
+                lines.extend(frames(&near));
+            }
+            (Transport::Udp, Role::Server) => {}
+        }
+        lines.push(format!("  Total Time : {} ms.", self.last_ms));
+        lines
+    }
+}
+
+/// Frames, each kind with its share of all of them in percent.
+fn frames(near: &Totals) -> impl Iterator<Item = String> {
+    let f = near.frames.unwrap_or_default();
+    let kinds =
+        [("Successful", f.completed), ("Dropped", f.dropped), ("Duplicate", f.repeated), ("Error", f.errors)];
+    let all: u64 = kinds.iter().map(|k| k.1).sum();
+    kinds.into_iter().map(move |(name, n)| {
+        let percent = if all == 0 { 0.0 } else { n as f64 * 100.0 / all as f64 };
+        format!("  Total {name} Frames : {n} ({percent:.6})")
+    })
+}
+
+fn started(at: Wall) -> String {
+    let stamp = Timestamp::from_nanosecond(i128::from(at.0));
+    let utc = stamp.map_or_else(|_| "an unknown time".to_owned(), |t| format!("{t:.6}"));
+    format!("Started at {utc} (UTC): the times below are seconds since then")
+}
+
+#[cfg(test)]
+mod tests;

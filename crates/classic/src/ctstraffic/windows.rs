@@ -1,0 +1,174 @@
+//! Windows' numbers and words for what went wrong, as the original's logs have them.
+
+use metrics::Ending;
+use model::{ConnectionRecord, Failure};
+
+/// What became of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// All went well.
+    Succeeded,
+    /// One of the three protocol errors, by its name.
+    Protocol(&'static str),
+    /// The system's error: Windows' number and words.
+    System(u32, String),
+}
+
+const NOT_ALL: &str = "ErrorNotAllDataTransferred";
+const TOO_MUCH: &str = "ErrorTooMuchDataTransferred";
+const MISMATCH: &str = "ErrorDataDidNotMatchBitPattern";
+
+/// Linux's error number, Windows', and Windows' words. The first row of a Windows number is the usual one.
+const ERRORS: &[(i32, u32, &str)] = &[
+    (4, 10004, "A blocking operation was interrupted."),
+    (9, 10009, "The file handle supplied is not valid."),
+    (13, 10013, "An attempt was made to access a socket in a way forbidden by its access permissions."),
+    (1, 10013, "An attempt was made to access a socket in a way forbidden by its access permissions."),
+    (14, 10014, "The system detected an invalid pointer address."),
+    (22, 10022, "An invalid argument was supplied."),
+    (24, 10024, "Too many open sockets."),
+    (23, 10024, "Too many open sockets."),
+    (88, 10038, "An operation was attempted on something that is not a socket."),
+    (
+        90,
+        10040,
+        "A message sent on a datagram socket was larger than the internal message buffer or a network limit.",
+    ),
+    (93, 10043, "The requested protocol is not available."),
+    (95, 10045, "The attempted operation is not supported for this type of socket."),
+    (97, 10047, "An address incompatible with the requested protocol was used."),
+    (
+        98,
+        10048,
+        "Only one usage of each socket address (protocol/network address/port) is normally permitted.",
+    ),
+    (99, 10049, "The requested address is not valid in its context."),
+    (100, 10050, "A socket operation encountered a dead network."),
+    (101, 10051, "A socket operation was attempted to an unreachable network."),
+    (
+        102,
+        10052,
+        "The connection was broken because of keep-alive activity while an operation was in progress.",
+    ),
+    (103, 10053, "An established connection was aborted by the software in your host machine."),
+    (104, 10054, "An existing connection was forcibly closed by the remote host."),
+    (32, 10054, "An existing connection was forcibly closed by the remote host."),
+    (
+        105,
+        10055,
+        "An operation on a socket could not be performed because the system lacked sufficient buffer space.",
+    ),
+    (
+        12,
+        10055,
+        "An operation on a socket could not be performed because the system lacked sufficient buffer space.",
+    ),
+    (106, 10056, "A connect request was made on an already connected socket."),
+    (107, 10057, "A request to send or receive data was disallowed because the socket is not connected."),
+    (110, 10060, "The connected party did not properly respond after a period of time."),
+    (111, 10061, "No connection could be made because the target machine actively refused it."),
+    (112, 10064, "A socket operation failed because the destination host was down."),
+    (113, 10065, "A socket operation was attempted to an unreachable host."),
+];
+
+/// Windows' number and words for a Linux error number; an unknown one stays as it is, with Linux's words.
+pub(super) fn of_errno(errno: i32) -> (u32, String) {
+    match ERRORS.iter().find(|row| row.0 == errno) {
+        Some(&(_, number, words)) => (number, words.to_owned()),
+        None => (errno.unsigned_abs(), std::io::Error::from_raw_os_error(errno).to_string()),
+    }
+}
+
+/// The words of a Windows number, as far as it is in the table.
+pub(super) fn words_of(number: u32) -> Option<&'static str> {
+    ERRORS.iter().find(|row| row.1 == number).map(|row| row.2)
+}
+
+/// What became of a connection; `None` when it was cut by the end of the run, which the original counts nowhere.
+pub(super) fn verdict(record: &ConnectionRecord) -> Option<Verdict> {
+    let timed_out = || {
+        let words = record.error.clone().unwrap_or_else(|| words_of(10060).unwrap_or_default().to_owned());
+        Verdict::System(10060, words)
+    };
+    Some(match (record.result, &record.failure) {
+        (Ending::Completed, _) => Verdict::Succeeded,
+        (Ending::Stopped, _) => return None,
+        (_, Some(Failure::System { errno, .. })) => {
+            let (number, words) = of_errno(*errno);
+            Verdict::System(number, words)
+        }
+        (_, Some(Failure::BadData)) => Verdict::Protocol(MISMATCH),
+        (_, Some(Failure::TooFew)) => Verdict::Protocol(NOT_ALL),
+        (_, Some(Failure::TooMany)) => Verdict::Protocol(TOO_MUCH),
+        (_, Some(Failure::Stalled)) => timed_out(),
+        (Ending::NetworkError, _) => {
+            let words = record.error.clone().unwrap_or_default();
+            Verdict::System(10053, words)
+        }
+        (Ending::DataError | Ending::ProtocolError, _) => Verdict::Protocol(NOT_ALL),
+    })
+}
+
+impl Verdict {
+    /// The cell of the `Result` column: no commas, on one line.
+    pub(super) fn cell(&self) -> String {
+        match self {
+            Verdict::Succeeded => "Succeeded".to_owned(),
+            Verdict::Protocol(name) => (*name).to_owned(),
+            Verdict::System(number, words) => format!("{number}: {}", one_line(words).replace(',', " ")),
+        }
+    }
+}
+
+/// Text without line breaks and other control characters.
+pub(super) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The function that failed, by the name Windows' programmers know; `connect` is what connections are made with.
+pub(super) fn function(deed: &str, connect: &str) -> String {
+    match deed {
+        "open" => "socket",
+        "bind" => "bind",
+        "listen" => "listen",
+        "connect" => connect,
+        "send" => "WSASend",
+        "receive" => "WSARecv",
+        other => other,
+    }
+    .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The map that the notes on ctsTraffic recommend; error numbers of Linux's asm-generic/errno.h.
+    #[test]
+    fn error_numbers() {
+        for (errno, number) in [
+            (104, 10054),
+            (111, 10061),
+            (110, 10060),
+            (98, 10048),
+            (101, 10051),
+            (113, 10065),
+            (105, 10055),
+            (90, 10040),
+            (103, 10053),
+            (32, 10054),
+        ] {
+            let (got, words) = of_errno(errno);
+            assert_eq!(got, number, "errno {errno}");
+            assert_eq!(words_of(number), Some(words.as_str()), "one number, one text");
+        }
+        assert_eq!(of_errno(5).0, 5, "an unknown number stays");
+    }
+
+    #[test]
+    fn result_cells_hold_no_commas() {
+        let cell = Verdict::System(10061, "a, b\r\nc".to_owned()).cell();
+        assert_eq!(cell, "10061: a  b  c");
+        assert_eq!(Verdict::Protocol(TOO_MUCH).cell(), "ErrorTooMuchDataTransferred");
+    }
+}

@@ -1,0 +1,65 @@
+//! The faces of other programs: under which names they are found, and what runs behind them.
+
+use crate::ctstraffic;
+use model::{Event, Outcome};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The face of another program.
+#[derive(Debug)]
+pub(crate) struct Face {
+    /// Its subcommand, and its name for `report --as`.
+    pub(crate) name: &'static str,
+    /// What it is, for the help.
+    pub(crate) about: &'static str,
+    /// Runs it with these arguments; the whole command line is for the records.
+    pub(crate) run: fn(&[String], Vec<String>) -> ExitCode,
+    /// Prints a saved run as it would have printed it.
+    pub(crate) print: fn(&Outcome, &[Event], &mut dyn Write) -> io::Result<()>,
+}
+
+/// A row per face. Each is also found by its name as that of the binary, in upper or lower case: by a link to it.
+pub(crate) const FACES: &[Face] = &[Face {
+    name: "ctstraffic",
+    about: "Be ctsTraffic: its arguments, its printout, its files (also when called by the name ctsTraffic)",
+    run: ctstraffic::run,
+    print: classic::ctstraffic::print,
+}];
+
+/// The face of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Face> {
+    FACES.iter().find(|face| face.name.eq_ignore_ascii_case(name))
+}
+
+/// The face that a command line asks for, and its arguments: by the name of the binary, or as the first argument.
+pub(crate) fn asked(command: &[String]) -> Option<(&'static Face, &[String])> {
+    let called = Path::new(command.first()?).file_name()?.to_str()?;
+    let bare = match called.to_ascii_lowercase().strip_suffix(".exe") {
+        Some(stem) => called[..stem.len()].to_owned(),
+        None => called.to_owned(),
+    };
+    if let Some(face) = find(&bare) {
+        return Some((face, &command[1..]));
+    }
+    Some((find(command.get(1)?)?, &command[2..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_face_is_found_by_either_name() {
+        let found = |words: &[&str]| {
+            let command: Vec<String> = words.iter().map(ToString::to_string).collect();
+            asked(&command).map(|(face, rest)| (face.name, rest.len()))
+        };
+        assert_eq!(found(&["netcaliper", "ctstraffic", "-Listen:*"]), Some(("ctstraffic", 1)));
+        assert_eq!(found(&["/usr/bin/ctsTraffic", "-Listen:*", "-Port:5"]), Some(("ctstraffic", 2)));
+        assert_eq!(found(&["ctsTraffic.exe"]), Some(("ctstraffic", 0)));
+        assert_eq!(found(&["netcaliper", "tcp", "ctstraffic"]), None);
+        assert_eq!(found(&["netcaliper"]), None);
+        assert_eq!(found(&[]), None);
+    }
+}
