@@ -5,44 +5,21 @@
 //! coverage-guided fuzzing.
 #![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/bench.rs"]
+mod bench;
 mod common;
 
+use bench::{Bench, INPUTS, last_news, mutate};
 use common::{ID, TOKEN, client, phase};
-use metrics::{Clock, Group, Mono, Recorder};
+use metrics::Group;
 use model::{Pattern, Payload, Phase, Totals, Traffic, Verify};
-use seam::{Arena, Batch, Burst, Cx, End, Flow, News, Note, Opener, Path, Read, Rng, When, Wrote};
+use seam::{Arena, Burst, Cx, Flow, News, Opener, Path, Rng};
 use std::sync::Arc;
 use uuid::Uuid;
 use wire::native::{
     Data, Frames, Grant, Grants, Guess, MARK, MAX_MESSAGE, Mark, MarkKind, Message, PREAMBLE, Params,
     Preamble, Purpose, Reception, answer_hello, encode, guess, hello, is_answer,
 };
-
-const INPUTS: u32 = 1_000_000;
-
-/// Damages `bytes` in one to four ways.
-fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
-    const ODD: [u8; 12] = [0, 1, 2, 0x7f, 0x80, 0xff, b'"', b'{', b'[', b'\\', b'9', 0xa2];
-    for _ in 0..rng.between(1, 4) {
-        let at = rng.between(0, bytes.len() as u64) as usize;
-        let to = (at + rng.between(0, 24) as usize).min(bytes.len());
-        let odd = ODD[rng.between(0, 11) as usize];
-        match rng.between(0, 8) {
-            0 | 1 if at < bytes.len() => bytes[at] ^= 1 << rng.between(0, 7),
-            2 if at < bytes.len() => bytes[at] = odd,
-            3 if at < bytes.len() => bytes[at] = rng.next() as u8,
-            4 => bytes.truncate(at),
-            5 => bytes.insert(at, odd),
-            6 => drop(bytes.drain(at..to)),
-            7 => {
-                let copy = bytes[at..to].to_vec();
-                let into = rng.between(0, bytes.len() as u64) as usize;
-                bytes.splice(into..into, copy);
-            }
-            _ => bytes[at..to].fill(odd),
-        }
-    }
-}
 
 fn fnv1a<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> [u8; 4] {
     let hash = bytes.into_iter().fold(0x811c_9dc5u32, |h, &b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
@@ -228,69 +205,6 @@ fn control_messages() {
     assert!(Frames::new(usize::MAX).pop().is_ok() && MAX_MESSAGE == 1 << 20);
 }
 
-/// Everything around a flow.
-struct Bench {
-    rec: Recorder,
-    rng: Rng,
-    clock: Clock,
-    post: Vec<Note>,
-    arena: Arena,
-    now: Mono,
-}
-
-impl Bench {
-    fn new(seed: u64) -> Self {
-        let (rec, rng, clock) = (Recorder::default(), Rng::new(seed), Clock::default());
-        Bench { rec, rng, clock, post: vec![], arena: Arena::new(4_096), now: Mono(1_000_000_000) }
-    }
-
-    /// Feeds a flow with `bytes` at random splits, lets it speak in between, now and then with a partial send, and ends
-    /// with `news`. True when it was content until then.
-    fn feed(&mut self, flow: &mut dyn Flow, mut bytes: &[u8], news: News) -> bool {
-        let Bench { rec, rng, clock, post, arena, now } = self;
-        let mut content = true;
-        let mut news = Some(news);
-        for _ in 0..200 {
-            *now = now.plus(rng.next() & 0xffff);
-            let want = flow.want();
-            if matches!(want.end, Some(End::Done { .. } | End::Lift | End::Hand(_))) {
-                break;
-            }
-            let mut cx = Cx { now: *now, clock, rng, rec, post };
-            if want.send != When::Never {
-                let mut burst = Burst::new(arena, 2_000);
-                flow.fill(&mut cx, &mut burst);
-                let n = burst.len();
-                let n = if cx.rng.next() & 3 == 0 { cx.rng.between(0, n as u64) as usize } else { n };
-                flow.wrote(&mut cx, Wrote { bytes: n, fault: None });
-            }
-            let (most, skip) = match flow.want().read {
-                Read::Pause => (0, false),
-                Read::Look(n) => (n.get() as usize, false),
-                Read::Skip(n) => (n.get() as usize, true),
-            };
-            let n = if cx.rng.next() & 1 == 0 { most } else { cx.rng.between(1, 40) as usize };
-            let n = n.min(most).min(bytes.len());
-            let result = if n > 0 {
-                let batch = if skip { Batch::skipped(n, cx.now) } else { Batch::stream(&bytes[..n], cx.now) };
-                bytes = &bytes[n..];
-                flow.take(&mut cx, &batch, &mut Burst::new(&mut Arena::new(0), 0))
-            } else if let Some(news) = news.take() {
-                flow.hear(&mut cx, news)
-            } else {
-                break;
-            };
-            if result.is_err() {
-                content = false;
-                let mut burst = Burst::new(arena, 2_000);
-                flow.fill(&mut cx, &mut burst);
-                break;
-            }
-        }
-        content
-    }
-}
-
 fn params(rng: &mut Rng) -> Arc<Params> {
     let pick = |rng: &mut Rng, n: u64| rng.between(0, n - 1) as usize;
     let pattern = [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 50, pull: 30 }]
@@ -329,15 +243,6 @@ fn talk(rng: &mut Rng, params: &Params, from_client: bool, transfer: u64) -> Vec
         }
     }
     out
-}
-
-fn last_news(rng: &mut Rng) -> News {
-    match rng.between(0, 3) {
-        0 => News::Fin,
-        1 => News::Stop,
-        2 => News::Wake,
-        _ => News::Broken(seam::Fault { deed: seam::Deed::Receive, errno: 104 }),
-    }
 }
 
 #[test]
