@@ -418,12 +418,13 @@ impl Network {
                 opener.closed(&mut side.cx(now), flow, &how);
             }
         }
+        if let Some(watch) = counted.and_then(|group| watches.get_mut(&group)) {
+            watch.open = watch.open.saturating_sub(1);
+        }
         if let Some(group) = counted {
-            if let Some(watch) = watches.get_mut(&group) {
-                watch.open = watch.open.saturating_sub(1);
-            }
             self.check_idle(m, w, group);
         }
+        self.post(m, w);
         self.close(key.0, key.1, reset);
         self.push(now, 1, Job::Ask(m, w, owner));
     }

@@ -1,0 +1,85 @@
+//! A million mutated inputs for each end of a ctsTraffic connection: none may panic, hang, or move more than was agreed.
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "common/bench.rs"]
+mod bench;
+
+use bench::{Bench, INPUTS, last_news, mutate};
+use metrics::Group;
+use model::{Pattern, Phase, Range, Verify};
+use seam::{Arena, Burst, Cx, Flow, News, Path, Rng};
+use std::sync::Arc;
+use uuid::Uuid;
+use wire::ctstraffic::codec::{DONE, ID, decode_id, encode_id};
+use wire::ctstraffic::{Connection, Params};
+use wire::payload::Source;
+
+fn params(rng: &mut Rng, transfer: u64) -> Arc<Params> {
+    let pick = |rng: &mut Rng, n: u64| rng.between(0, n - 1) as usize;
+    let pattern = [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 50, pull: 30 }]
+        [pick(rng, 4)];
+    let verify = [Verify::Data, Verify::Connection, Verify::None][pick(rng, 3)];
+    let buffer = Range { low: rng.between(1, 40), high: rng.between(40, 400) };
+    Arc::new(Params::of(&Phase { pattern, verify, buffer, transfer, ..Phase::default() }, Group(1)))
+}
+
+/// What a good peer would say, all at once.
+fn talk(params: &Params, from_client: bool, transfer: u64) -> Vec<u8> {
+    let (up, down) = params.pattern.split(transfer);
+    let mut arena = Arena::new(1 << 12);
+    let mut burst = Burst::new(&mut arena, 4_096);
+    Source::Pattern.offer(0, (if from_client { up } else { down }) as usize, &mut burst);
+    let payload: Vec<u8> = burst.slices().flatten().copied().collect();
+    if from_client {
+        return payload;
+    }
+    [&encode_id(Uuid::from_u128(7))[..], &payload, DONE].concat()
+}
+
+#[test]
+fn both_ends() {
+    let mut bench = Bench::new(15);
+    let mut rng = Rng::new(16);
+    let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
+    let mut content = 0;
+    for n in 0..2 * INPUTS {
+        let transfer = rng.between(1, 300);
+        let params = params(&mut rng, transfer);
+        let is_client = n % 2 == 0;
+        let mut flow = if is_client {
+            Connection::client(Arc::clone(&params), 0, transfer, rng.next() & 1 == 0)
+        } else {
+            Connection::server(Arc::clone(&params), transfer)
+        };
+        let mut bytes = talk(&params, !is_client, transfer);
+        if rng.next() & 1 == 0 {
+            mutate(&mut rng, &mut bytes);
+        }
+        let now = bench.now;
+        let Bench { rec, rng: chance, clock, post, .. } = &mut bench;
+        flow.hear(&mut Cx { now, clock, rng: chance, rec, post }, News::Up(path)).unwrap();
+        content += u32::from(bench.feed(&mut flow, &bytes, last_news(&mut rng)));
+        let row = flow.card().row.unwrap();
+        let (counts, _) = bench.rec.life(row);
+        let (up, down) = params.pattern.split(transfer);
+        let (tx, rx) = if is_client { (up, down) } else { (down, up) };
+        assert!(counts.rx_bytes <= rx && counts.tx_bytes <= tx, "{counts:?} of {tx} and {rx}");
+        bench.rec.close(row);
+    }
+    assert!(content > INPUTS / 5 && content < 2 * INPUTS - INPUTS / 5, "{content}");
+}
+
+#[test]
+fn identifiers() {
+    let mut rng = Rng::new(17);
+    let (mut known, mut unknown) = (0u32, 0u32);
+    for _ in 0..INPUTS {
+        let id = rng.uuid();
+        let mut bytes = encode_id(id).to_vec();
+        assert_eq!(decode_id(bytes[..].try_into().unwrap()), id);
+        mutate(&mut rng, &mut bytes);
+        bytes.resize(ID, 0);
+        if decode_id(bytes[..].try_into().unwrap()).is_nil() { unknown += 1 } else { known += 1 }
+    }
+    assert!(known > INPUTS / 20 && unknown > INPUTS / 2, "{known} {unknown}");
+}
