@@ -82,6 +82,11 @@ impl<'a> Case<'a> {
         self.begin.verb == "serve"
     }
 
+    /// The protocol, unless it is our own, in which both ends tell each other what they counted.
+    fn legacy(&self) -> Option<&'a str> {
+        Some(self.begin.protocol.as_str()).filter(|name| !matches!(*name, "" | "native"))
+    }
+
     /// Both ends' totals, ours first.
     fn ends(&self) -> impl Iterator<Item = End<'a>> {
         let near = End { name: "this host".to_owned(), totals: &self.point.near };

@@ -25,6 +25,16 @@ pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Doubt> {
     const ADVICE: &str =
         "Look for the reason at the server (crashed, killed, unreachable) and repeat the run.";
     let unheard = point.up.filter(|up| !up.confirmed && up.sent_bytes > 0);
+    if let (Some(up), Some(protocol)) = (unheard, case.legacy()) {
+        let text = format!(
+            "A server of the protocol {protocol} does not tell what it received: the {} to the server are the \
+             sender's own count, confirmed one by one for the {} of {} connections that completed.",
+            format_bytes(up.sent_bytes),
+            point.near.completed,
+            point.near.opened
+        );
+        return Some(Doubt::new("unconfirmed", text, "Compare with what the server itself prints."));
+    }
     if let Some(up) = unheard {
         let text = format!(
             "No server told what it received: the {} to the server are the sender's own count, which includes \

@@ -287,6 +287,12 @@ fn unconfirmed() {
         p.far.clear();
     });
     assert!(text.contains("the 3.00 GiB to the server are the sender's own count"), "{text}");
+    let text = only("unconfirmed", |p, begin| {
+        begin.protocol = "ctstraffic".to_owned();
+        p.up.as_mut().unwrap().confirmed = false;
+        p.far.clear();
+    });
+    assert!(text.starts_with("A server of the protocol ctstraffic does not tell what it received"), "{text}");
     let text = only("unconfirmed", |p, _| {
         p.far.clear();
         p.intervals[4].far = None;
