@@ -1,17 +1,17 @@
 //! The server's side of the conversation: any number of clients, each in its own entry; whatever one of them does ends at
 //! most its own session.
 
-use super::auth::{Psk, Secrets, hex, host_mark, unhex};
-use super::data::Params;
-use super::greet::{Fence, Grant, Grants, Reception, Stranger};
+mod arrive;
+mod grant;
+
+use super::auth::{Psk, Secrets};
+use super::greet::{Fence, Grants, Reception, Stranger};
 use super::message::{Frames, Message, encode};
 use super::preamble::Guess;
 use crate::Run;
 use crate::counted::Intervals;
 use metrics::{Ending, Group, Mono, SECOND, Tally};
-use model::{
-    Accepted, Change, Event, HostSnapshot, Kind, Level, Phase, SocketSettings, Status, Totals, Traffic,
-};
+use model::{Event, HostSnapshot, Level, Phase, SocketSettings, Status, Totals, Traffic};
 use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Order, Path, Session};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -238,268 +238,6 @@ impl Server {
         self.check_over(cx);
     }
 
-    fn arrive(&mut self, cx: &Cx<'_>, link: Link, path: Path) {
-        let address = path.peer.ip().to_canonical();
-        let same = self.visitors.values().filter(|v| v.path.peer.ip().to_canonical() == address).count();
-        let strangers =
-            self.visitors.values().filter(|v| matches!(v.step, Step::Greeting | Step::Proving)).count();
-        let visitor = Visitor {
-            path,
-            frames: Frames::new(LONGEST),
-            step: Step::Greeting,
-            since: cx.now,
-            heard: cx.now,
-            nonce: self.secrets.next(),
-            their_nonce: [0; 16],
-            run: Uuid::nil(),
-            proposal: None,
-            held: None,
-        };
-        self.visitors.insert(link, visitor);
-        if same >= self.plan.limits.per_address as usize {
-            self.refuse(cx, link, &format!("{same} sessions from {address} are the limit of this server"));
-        } else if strangers >= STRANGERS {
-            self.refuse(cx, link, "too many clients are just arriving: try again");
-        } else if self.visitors.len() > self.plan.limits.sessions as usize {
-            self.refuse(
-                cx,
-                link,
-                &format!("{} sessions are the limit of this server", self.plan.limits.sessions),
-            );
-        } else if self.ending.is_some() {
-            self.refuse(cx, link, "the server is stopping");
-        }
-    }
-
-    fn bytes(&mut self, cx: &Cx<'_>, link: Link, bytes: &[u8]) {
-        if let Some(visitor) = self.visitors.get_mut(&link) {
-            visitor.heard = cx.now;
-            visitor.frames.push(bytes);
-        }
-        while let Some(visitor) = self.visitors.get_mut(&link) {
-            match visitor.frames.pop() {
-                Ok(Some(message)) => self.message(cx, link, message),
-                Ok(None) => return,
-                Err(error) => return self.refuse(cx, link, &error.to_string()),
-            }
-        }
-    }
-
-    fn message(&mut self, cx: &Cx<'_>, link: Link, message: Message) {
-        let Some(step) = self.visitors.get(&link).map(|v| v.step) else { return };
-        match (step, message) {
-            (Step::Greeting, Message::Hello { nonce, .. }) => self.greet(cx, link, &nonce),
-            (Step::Proving, Message::Proof { proof }) => self.prove(cx, link, &proof),
-            (Step::Greeting, _) => self.refuse(cx, link, "the first message must be a hello"),
-            (Step::Proving, _) => {
-                self.refuse(
-                    cx,
-                    link,
-                    "this server needs a pre-shared key: give it with --psk-file or NETCALIPER_PSK",
-                );
-            }
-            (_, Message::Ping { n }) => self.say(link, &Message::Pong { n }),
-            (Step::Idle, Message::Propose { run, phase }) => {
-                if let Some(visitor) = self.visitors.get_mut(&link) {
-                    visitor.run = run;
-                    visitor.proposal = Some(phase);
-                }
-                self.consider(cx, link);
-            }
-            (Step::Granted, Message::Start) => self.begin(cx, link),
-            (Step::Running, Message::Stop) => self.wind_up(cx, link),
-            (_, Message::Shutdown) => self.shut_down(cx, link),
-            (_, Message::Bye) => self.close(cx, link),
-            _ => {}
-        }
-    }
-
-    fn greet(&mut self, cx: &Cx<'_>, link: Link, nonce: &str) {
-        let Some(theirs) = unhex(nonce) else { return self.refuse(cx, link, "the hello has no valid nonce") };
-        let key = self.plan.psk.is_some();
-        let Some(visitor) = self.visitors.get_mut(&link) else { return };
-        visitor.their_nonce = theirs;
-        visitor.step = if key { Step::Proving } else { Step::Idle };
-        visitor.since = cx.now;
-        let hello = Message::Hello {
-            version: self.plan.version.clone(),
-            capabilities: vec!["tcp".into(), "connect".into()],
-            nonce: hex(&visitor.nonce),
-            key,
-            host: host_mark(&self.plan.boot, &theirs),
-        };
-        self.say(link, &hello);
-    }
-
-    fn prove(&mut self, cx: &Cx<'_>, link: Link, proof: &str) {
-        let (Some(visitor), Some(psk)) = (self.visitors.get_mut(&link), &self.plan.psk) else { return };
-        if !psk.client_proves(proof, &visitor.their_nonce, &visitor.nonce) {
-            let peer = visitor.path.peer;
-            self.notice(Level::Warning, format!("{peer} does not know the pre-shared key"));
-            return self.refuse(cx, link, "wrong pre-shared key");
-        }
-        visitor.step = Step::Idle;
-        visitor.since = cx.now;
-        let proof = psk.server_proof(&visitor.their_nonce, &visitor.nonce);
-        self.say(link, &Message::Proof { proof });
-    }
-
-    /// Sessions that are granted or run, of other runs than `run`.
-    fn others(&self, run: Uuid) -> impl Iterator<Item = &Visitor> {
-        self.visitors.values().filter(move |v| v.held.is_some() && v.run != run)
-    }
-
-    /// Whether a proposal has to wait: an exclusive session excludes all others, whichever came first.
-    fn must_wait(&self, link: Link) -> Option<(u32, &'static str)> {
-        let visitor = self.visitors.get(&link)?;
-        let exclusive = self.plan.exclusive || visitor.proposal.as_ref().is_some_and(|p| p.exclusive);
-        let running = self.others(visitor.run).count() as u32;
-        let before = self.queue.iter().take_while(|&&l| l != link).count() as u32;
-        if exclusive && running + before > 0 {
-            return Some((running + before, "an exclusive session waits until no other runs"));
-        }
-        if self.others(visitor.run).any(|v| v.held.as_ref().is_some_and(|h| h.phase.exclusive)) || before > 0
-        {
-            return Some((running + before, "an exclusive session is running or waiting"));
-        }
-        None
-    }
-
-    fn consider(&mut self, cx: &Cx<'_>, link: Link) {
-        let Some(proposal) = self.visitors.get(&link).and_then(|v| v.proposal.clone()) else { return };
-        if self.ending.is_some() {
-            return self.refuse(cx, link, "the server is stopping");
-        }
-        if let Err(why) = proposal.check() {
-            return self.refuse(cx, link, &why);
-        }
-        if let Some((ahead, reason)) = self.must_wait(link) {
-            if let Some(visitor) = self.visitors.get_mut(&link)
-                && visitor.step != Step::Queued
-            {
-                visitor.step = Step::Queued;
-                self.queue.push_back(link);
-                self.say(link, &Message::Queued { ahead, reason: reason.to_owned() });
-            }
-            return;
-        }
-        self.queue.retain(|&l| l != link);
-        self.grant(cx.now, link, *proposal);
-    }
-
-    fn grant(&mut self, now: Mono, link: Link, mut phase: Phase) {
-        let changes = self.reduce(&mut phase);
-        phase.exclusive |= self.plan.exclusive;
-        let token = self.secrets.next();
-        let index = self.groups.iter().skip(1).position(Option::is_none).map_or(self.groups.len(), |i| i + 1);
-        if index == self.groups.len() {
-            self.groups.push(None);
-        }
-        self.groups[index] = Some(link);
-        self.sessions += 1;
-        let number = self.sessions;
-        let Some(run) = self.visitors.get(&link).map(|v| v.run) else { return };
-        let others = self.others(run).count() as u32;
-        let answer = Message::Accepted {
-            accepted: Accepted { session: number, changes, others },
-            token: hex(&token),
-            phase: Box::new(phase.clone()),
-            host: Box::new(self.plan.host.clone()),
-            workers: self.plan.workers.into(),
-            placement: self.plan.placement.clone(),
-        };
-        self.say(link, &answer);
-        if let Some(visitor) = self.visitors.get_mut(&link) {
-            visitor.step = Step::Granted;
-            visitor.since = now;
-            visitor.proposal = None;
-            visitor.held =
-                Some(Held { group: Group(index as u32), number, token, phase, start: now, others });
-        }
-        self.raise_others();
-    }
-
-    /// Notes in every session how many of other runs are beside it now, however short they turn out to be.
-    fn raise_others(&mut self) {
-        let runs: Vec<Uuid> = self.visitors.values().filter(|v| v.held.is_some()).map(|v| v.run).collect();
-        for visitor in self.visitors.values_mut() {
-            if let Some(held) = &mut visitor.held {
-                let others = runs.iter().filter(|&&run| run != visitor.run).count() as u32;
-                held.others = held.others.max(others);
-            }
-        }
-    }
-
-    /// Brings a proposal within the limits, and says how.
-    fn reduce(&self, phase: &mut Phase) -> Vec<Change> {
-        let limits = &self.plan.limits;
-        let mut changes = Vec::new();
-        let mut change = |what: &str, asked: String, given: String, why: &str| {
-            changes.push(Change { what: what.into(), asked, given, why: why.into() });
-        };
-        if phase.connections > limits.connections {
-            let given = limits.connections.max(1);
-            change("connections", phase.connections.to_string(), given.to_string(), "limit per session");
-            phase.connections = given;
-        }
-        if let Some(most) = limits.duration_ns
-            && phase.duration_ns.is_none_or(|d| d > most)
-        {
-            let asked = phase.duration_ns.map_or("no end".into(), |d| format!("{} s", d as f64 / 1e9));
-            change("duration", asked, format!("{} s", most as f64 / 1e9), "limit of this server");
-            phase.duration_ns = Some(most);
-            phase.omit_ns = phase.omit_ns.min(most.saturating_sub(1));
-        }
-        if let Some(most) = limits.rate {
-            let each = (most / u64::from(phase.connections)).max(8);
-            if phase.rate.is_none_or(|r| r > each) {
-                let asked = phase.rate.map_or("unlimited".into(), |r| format!("{r} bit/s"));
-                change("rate per connection", asked, format!("{each} bit/s"), "limit per session");
-                phase.rate = Some(each);
-                phase.burst = None;
-            }
-        }
-        changes
-    }
-
-    fn begin(&mut self, cx: &Cx<'_>, link: Link) {
-        let Some(visitor) = self.visitors.get_mut(&link) else { return };
-        let Some(held) = &mut visitor.held else { return };
-        visitor.step = Step::Running;
-        held.start = cx.now;
-        let phase = &held.phase;
-        let plan = GroupPlan {
-            group: held.group,
-            openers: Vec::new(),
-            sockets: phase.sockets.clone(),
-            throttle: 0,
-            connect_timeout: 0,
-            start: cx.now,
-            interval: phase.interval_ns,
-            end: phase.ends_after().map(|ns| cx.now.plus(ns)),
-            omit: phase.omit_ns,
-            records: self.plan.records,
-            info: phase.kind == Kind::Tcp,
-            frames: phase.kind == Kind::Stream,
-            same_host: false,
-        };
-        let params = Arc::new(Params::of(phase, held.group));
-        let even = phase.kind == Kind::Tcp;
-        let grant = Grant::new(params, phase.connections, phase.transfer, even);
-        let text = format!(
-            "session {} with {}: {} {}, {} connections",
-            held.number,
-            visitor.path.peer,
-            if phase.kind == Kind::Tcp { "tcp" } else { "connect" },
-            phase.pattern,
-            phase.connections
-        );
-        self.grants.insert(held.token, Arc::new(grant));
-        self.actions.push_back(Action::Group(Box::new(plan)));
-        self.notice(Level::Info, text);
-        self.say(link, &Message::Started);
-    }
-
     /// The client's connections have ended; ours should soon.
     fn wind_up(&mut self, cx: &Cx<'_>, link: Link) {
         let Some(visitor) = self.visitors.get_mut(&link) else { return };
@@ -556,23 +294,6 @@ impl Server {
         self.admit_queued(cx);
         self.check_budget();
         self.check_over(cx);
-    }
-
-    /// Looks at the queue again: somebody has left. First come, first served.
-    fn admit_queued(&mut self, cx: &Cx<'_>) {
-        if self.ending.is_some() {
-            for queued in std::mem::take(&mut self.queue) {
-                self.refuse(cx, queued, "the server is stopping");
-            }
-        }
-        while let Some(&link) = self.queue.front() {
-            let before = self.queue.len();
-            // Takes it out of the queue, unless it has to go on waiting.
-            self.consider(cx, link);
-            if self.queue.len() >= before {
-                return;
-            }
-        }
     }
 
     fn tally(&mut self, group: Group, index: u32, from: Mono, to: Mono, tally: &Tally) {

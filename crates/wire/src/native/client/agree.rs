@@ -1,0 +1,297 @@
+//! Agreeing with a server: hello, proof, round trip, proposal; and what it says later.
+
+use super::{AHEAD, Client, GRACE, PINGS, Stage, Step};
+use crate::native::auth::{hex, host_mark, unhex};
+use crate::native::message::{Message, encode};
+use crate::native::preamble::{Guess, Preamble, Purpose, guess};
+use metrics::{Ending, Mono};
+use model::{Level, Phase, SessionInfo, Status};
+use seam::{Action, Cx, End, Link};
+
+impl Client {
+    pub(super) fn up(&mut self, cx: &Cx<'_>, link: Link, key: u32) {
+        let at = key as usize;
+        if self.servers.get(at).is_none_or(|s| s.step != Step::Connecting) {
+            // It was given up; now it comes too late.
+            self.actions.push_back(Action::Close(link, End::Done { how: Ending::NetworkError, reset: true }));
+            return;
+        }
+        self.servers[at].link = Some(link);
+        self.servers[at].heard = cx.now;
+        self.enter(at, Step::Greeting, cx.now);
+        let mut bytes = Preamble::new(Purpose::Control).encode().to_vec();
+        bytes.extend(encode(&Message::Hello {
+            version: self.plan.version.clone(),
+            capabilities: vec!["tcp".into(), "connect".into()],
+            nonce: hex(&self.servers[at].nonce),
+            key: self.plan.psk.is_some(),
+            host: String::new(),
+        }));
+        self.actions.push_back(Action::Send(link, bytes));
+    }
+
+    pub(super) fn bytes(&mut self, cx: &Cx<'_>, at: usize, bytes: &[u8]) {
+        self.servers[at].heard = cx.now;
+        self.servers[at].frames.push(bytes);
+        if self.servers[at].step == Step::Greeting
+            && let Some(why) = not_one_of_us(self.servers[at].frames.rest())
+        {
+            self.lose(at, &why, cx.now);
+            return;
+        }
+        if self.servers[at].step == Step::Greeting
+            && guess(self.servers[at].frames.rest()) == Guess::Netcaliper
+        {
+            // Not a message: the rest of a preamble has to come first.
+            return;
+        }
+        loop {
+            match self.servers[at].frames.pop() {
+                Ok(Some(message)) => self.message(cx, at, message),
+                Ok(None) => return,
+                Err(error) => return self.lose(at, &error.to_string(), cx.now),
+            }
+            if self.servers[at].step == Step::Over {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn message(&mut self, cx: &Cx<'_>, at: usize, message: Message) {
+        match (self.servers[at].step, message) {
+            (Step::Greeting, Message::Hello { version, nonce, key, host, .. }) => {
+                let ours = host_mark(&self.plan.boot, &self.servers[at].nonce);
+                self.servers[at].same_host = !ours.is_empty() && host == ours;
+                self.greeted(cx, at, version, &nonce, key);
+            }
+            (Step::Proving, Message::Proof { proof }) => self.proved(cx, at, &proof),
+            (Step::Pinging, Message::Pong { n }) if n == self.servers[at].ping.0 => self.ponged(cx, at),
+            (Step::Proposing | Step::Queued, Message::Queued { ahead, reason }) => {
+                if self.servers[at].step == Step::Proposing {
+                    let name = self.servers[at].peer.name.clone();
+                    self.notice(
+                        Level::Info,
+                        format!("{name}: waiting for {ahead} other session(s): {reason}"),
+                    );
+                }
+                self.enter(at, Step::Queued, cx.now);
+            }
+            (Step::Proposing | Step::Queued, accepted @ Message::Accepted { .. }) => {
+                self.accepted(cx, at, accepted);
+            }
+            (_, Message::Refused { reason }) => self.lose(at, &format!("refused: {reason}"), cx.now),
+            (Step::Starting, Message::Started) => {
+                self.enter(at, Step::Running, cx.now);
+                self.advance(cx.now);
+            }
+            (Step::Running | Step::Collecting, Message::Interval { index, traffic, .. })
+                if (self.next..self.next.saturating_add(AHEAD)).contains(&index) =>
+            {
+                self.servers[at].reports.insert(index, traffic);
+                self.release(false, cx.now);
+            }
+            (Step::Collecting, Message::Result { totals }) => {
+                // Nothing more is needed of it; it may hang up before we do.
+                self.servers[at].totals = Some(totals);
+                self.enter(at, Step::Over, cx.now);
+                self.advance(cx.now);
+            }
+            (Step::Stopping, Message::Stopping { reason }) if !self.servers[at].stopping => {
+                self.servers[at].stopping = true;
+                self.notice(Level::Info, format!("{} is stopping: {reason}", self.servers[at].peer.address));
+            }
+            (Step::Stopping, Message::Bye) => {
+                self.enter(at, Step::Over, cx.now);
+                if self.servers.iter().all(|s| s.step == Step::Over) {
+                    self.finish(Status::Complete, None);
+                }
+            }
+            (_, Message::Stopping { reason }) if self.stage == Stage::Agreeing => {
+                self.lose(at, &format!("it is stopping: {reason}"), cx.now);
+            }
+            (_, Message::Stopping { reason }) if !self.servers[at].stopping => {
+                self.servers[at].stopping = true;
+                let name = self.servers[at].peer.name.clone();
+                self.notice(Level::Warning, format!("{name} is stopping: {reason}"));
+                self.status = Status::Interrupted;
+                self.reason.get_or_insert(format!("{name} is stopping: {reason}"));
+                self.drain(cx.now.plus(GRACE));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn greeted(&mut self, cx: &Cx<'_>, at: usize, version: String, nonce: &str, key: bool) {
+        let Some(nonce) = unhex::<16>(nonce) else {
+            return self.lose(at, "its hello has no valid nonce", cx.now);
+        };
+        self.servers[at].version = version;
+        self.servers[at].their_nonce = nonce;
+        match (&self.plan.psk, key) {
+            (Some(psk), true) => {
+                let proof = psk.client_proof(&self.servers[at].nonce, &nonce);
+                self.say(at, &Message::Proof { proof });
+                self.enter(at, Step::Proving, cx.now);
+            }
+            (None, true) => {
+                let why = "the server needs a pre-shared key: give it with --psk-file or NETCALIPER_PSK";
+                self.lose(at, why, cx.now);
+            }
+            (Some(_), false) => {
+                let why = "a pre-shared key was given, but the server has none and cannot prove who it is";
+                self.lose(at, why, cx.now);
+            }
+            (None, false) => self.ping(cx, at),
+        }
+    }
+
+    pub(super) fn proved(&mut self, cx: &Cx<'_>, at: usize, proof: &str) {
+        let server = &self.servers[at];
+        let good = self
+            .plan
+            .psk
+            .as_ref()
+            .is_some_and(|psk| psk.server_proves(proof, &server.nonce, &server.their_nonce));
+        if good {
+            self.servers[at].authenticated = true;
+            self.ping(cx, at);
+        } else {
+            self.lose(at, "the server does not know the pre-shared key", cx.now);
+        }
+    }
+
+    pub(super) fn ping(&mut self, cx: &Cx<'_>, at: usize) {
+        self.enter(at, Step::Pinging, cx.now);
+        let n = self.servers[at].ping.0 + 1;
+        self.servers[at].ping = (n, cx.now);
+        self.say(at, &Message::Ping { n });
+    }
+
+    pub(super) fn ponged(&mut self, cx: &Cx<'_>, at: usize) {
+        let server = &mut self.servers[at];
+        let rtt = cx.now.since(server.ping.1).max(1);
+        server.base_rtt = if server.base_rtt == 0 { rtt } else { server.base_rtt.min(rtt) };
+        if server.ping.0 < PINGS {
+            return self.ping(cx, at);
+        }
+        if self.plan.stop_servers {
+            self.say(at, &Message::Shutdown);
+            return self.enter(at, Step::Stopping, cx.now);
+        }
+        self.enter(at, Step::Measured, cx.now);
+        self.advance(cx.now);
+    }
+
+    /// Asks every server that is there for its share of the connections.
+    pub(super) fn propose_all(&mut self, now: Mono) {
+        let there: Vec<usize> =
+            (0..self.servers.len()).filter(|&at| self.servers[at].step != Step::Over).collect();
+        self.shares = there.len().max(1) as u32;
+        self.suit_host(&there);
+        let phase = Box::new(self.proposal());
+        for at in there {
+            self.say(at, &Message::Propose { run: self.plan.run, phase: phase.clone() });
+            self.enter(at, Step::Proposing, now);
+        }
+    }
+
+    /// Takes the send buffer that suits one host, where every server is on this one and the user has not chosen.
+    pub(super) fn suit_host(&mut self, there: &[usize]) {
+        let Some(bytes) = self.plan.same_host_sndbuf else { return };
+        if there.iter().all(|&at| self.servers[at].same_host) {
+            self.plan.phase.sockets.sndbuf = Some(bytes);
+            let text = format!(
+                "both ends are on one host: send buffers of {} KiB keep the data in the caches (--sndbuf system \
+                 leaves them to the system)",
+                bytes / 1024
+            );
+            self.notice(Level::Info, text);
+        }
+    }
+
+    /// What each server is asked for: its share of the connections, or all when there are fewer of them than servers.
+    pub(super) fn proposal(&self) -> Phase {
+        let mut phase = self.plan.phase.clone();
+        if phase.connections >= self.shares {
+            phase.connections = phase.connections.div_ceil(self.shares);
+        }
+        phase
+    }
+
+    pub(super) fn accepted(&mut self, cx: &Cx<'_>, at: usize, message: Message) {
+        let Message::Accepted { accepted, token, phase, host, workers, placement } = message else { return };
+        let Some(token) = unhex::<16>(&token) else {
+            return self.lose(at, "it accepted without a valid token", cx.now);
+        };
+        if let Err(why) = phase.check() {
+            return self.lose(at, &format!("it accepted what cannot be: {why}"), cx.now);
+        }
+        if !is_reduction(&self.proposal(), &phase) {
+            return self.lose(at, "it accepted something else than what was proposed", cx.now);
+        }
+        let server = &mut self.servers[at];
+        let info = SessionInfo {
+            target: server.peer.name.clone(),
+            address: server.peer.address,
+            version: server.version.clone(),
+            accepted,
+            host: *host,
+            workers,
+            placement,
+            authenticated: server.authenticated,
+            base_rtt_ns: server.base_rtt,
+            udp_rtt_ns: None,
+        };
+        server.granted = Some((info, token, *phase));
+        self.enter(at, Step::Ready, cx.now);
+        self.advance(cx.now);
+    }
+}
+
+/// Whether a server may make `granted` of `asked`: less, not something else.
+fn is_reduction(asked: &Phase, granted: &Phase) -> bool {
+    let no_more = |asked: Option<u64>, granted: Option<u64>| match (asked, granted) {
+        (Some(asked), Some(granted)) => granted <= asked,
+        (asked, granted) => asked.is_none() || granted.is_some(),
+    };
+    let rest = Phase {
+        connections: granted.connections,
+        transfer: granted.transfer,
+        duration_ns: granted.duration_ns,
+        omit_ns: granted.omit_ns,
+        rate: granted.rate,
+        burst: granted.burst,
+        exclusive: granted.exclusive,
+        // Ours alone, and no integer, which text may change in the last digit.
+        connect_rate: granted.connect_rate,
+        ..asked.clone()
+    };
+    granted.connections <= asked.connections
+        && granted.transfer <= asked.transfer
+        && granted.omit_ns <= asked.omit_ns
+        && no_more(asked.duration_ns, granted.duration_ns)
+        && no_more(asked.rate, granted.rate)
+        && (granted.burst == asked.burst || granted.burst.is_none())
+        && (granted.exclusive || !asked.exclusive)
+        && *granted == rest
+}
+
+/// What is wrong with the first bytes of a server that is none of ours; `None` when nothing is, as far as can be seen.
+fn not_one_of_us(first: &[u8]) -> Option<String> {
+    match guess(first) {
+        Guess::Netcaliper => {
+            let Some(preamble) = Preamble::decode(first.first_chunk()?) else {
+                return Some("its first bytes are damaged".to_owned());
+            };
+            Some(format!(
+                "it speaks wire version {}, this program speaks {}: use the same release on both ends",
+                preamble.version,
+                crate::native::WIRE_VERSION
+            ))
+        }
+        // A length below 1 MiB starts with a zero byte.
+        Guess::Unknown if first.first() == Some(&0) => None,
+        Guess::Unknown => Some("it answers, but it is not a netcaliper server".to_owned()),
+        other => Some(format!("it is not a netcaliper server: it answers in {}", other.name())),
+    }
+}

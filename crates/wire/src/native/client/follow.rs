@@ -1,0 +1,156 @@
+//! Following a run to its end: intervals with the far ends' reports, time-outs, totals.
+
+use super::{COUNTING, Client, GRACE, GROUP, HEARTBEAT, LATE_REPORT, PATIENCE, SILENCE, Stage, Step};
+use crate::native::message::Message;
+use metrics::{Ending, Mono, Tally};
+use model::{Event, Status, Traffic};
+use seam::{Action, End, Order};
+use std::time::Duration;
+
+impl Client {
+    /// Ends the open connections in good order, by force at `kill_at`.
+    pub(super) fn drain(&mut self, kill_at: Mono) {
+        match self.stage {
+            Stage::Running => {
+                self.stage = Stage::Draining;
+                self.stop_at = None;
+                self.kill_at = Some(kill_at);
+                self.actions.push_back(Action::Order(GROUP, Order::Stop));
+            }
+            Stage::Draining => self.kill_at = Some(self.kill_at.map_or(kill_at, |at| at.min(kill_at))),
+            Stage::Agreeing => {
+                self.finish(Status::Interrupted, self.reason.clone());
+            }
+            Stage::Collecting | Stage::Over => {}
+        }
+    }
+
+    /// No connection is left: the group is dropped and the far ends' results are asked for.
+    pub(super) fn collect(&mut self, now: Mono) {
+        if !matches!(self.stage, Stage::Running | Stage::Draining) {
+            return;
+        }
+        self.stage = Stage::Collecting;
+        (self.stop_at, self.kill_at) = (None, None);
+        self.actions.push_back(Action::Order(GROUP, Order::Drop));
+        for at in 0..self.servers.len() {
+            if self.servers[at].step == Step::Running {
+                self.say(at, &Message::Stop);
+                self.enter(at, Step::Collecting, now);
+            }
+        }
+    }
+
+    pub(super) fn report(&mut self) {
+        self.release(true, Mono(u64::MAX));
+        if let Some(near) = self.near.take() {
+            self.actions.push_back(Action::Emit(Event::Near(near)));
+        }
+        for server in &mut self.servers {
+            if let Some(mut totals) = server.totals.take() {
+                totals.who = server.peer.address.to_string();
+                self.actions.push_back(Action::Emit(Event::Far(totals)));
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self, status: Status, reason: Option<String>) {
+        if self.stage == Stage::Over {
+            return;
+        }
+        self.stage = Stage::Over;
+        for at in 0..self.servers.len() {
+            self.say(at, &Message::Bye);
+            if let Some(link) = self.servers[at].link.take() {
+                self.actions
+                    .push_back(Action::Close(link, End::Done { how: Ending::Completed, reset: false }));
+            }
+        }
+        self.actions.push_back(Action::Emit(Event::PhaseEnd { status, reason }));
+        self.actions.push_back(Action::Done);
+    }
+
+    pub(super) fn tally(&mut self, now: Mono, index: u32, from: Mono, to: Mono, tally: &Tally) {
+        let interval = self.intervals.next(index, from, to, tally);
+        self.waiting.push_back((now, interval));
+        self.release(false, now);
+    }
+
+    /// Emits the intervals whose far reports have come, or are overdue. The far ends' sum is told only when it is whole.
+    pub(super) fn release(&mut self, all: bool, now: Mono) {
+        while let Some((since, interval)) = self.waiting.front_mut() {
+            let index = interval.index;
+            let mut reports = self.servers.iter().filter(|s| s.takes_part()).map(|s| s.reports.get(&index));
+            let far = reports.try_fold(None, |sum: Option<Traffic>, report| {
+                let mut sum = sum.unwrap_or_default();
+                sum.beside(report?);
+                Some(Some(sum))
+            });
+            if !(all || far.is_some() || now.since(*since) > LATE_REPORT) {
+                return;
+            }
+            interval.far = far.flatten();
+            let interval = std::mem::take(interval);
+            self.waiting.pop_front();
+            self.next = index.saturating_add(1);
+            for server in &mut self.servers {
+                server.reports = server.reports.split_off(&self.next);
+            }
+            self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
+        }
+    }
+
+    pub(super) fn beats(&self) -> bool {
+        self.stage != Stage::Over && self.servers.iter().any(|s| s.step.is_long())
+    }
+
+    pub(super) fn wake(&mut self, now: Mono) {
+        if self.stop_at.is_some_and(|at| at <= now) {
+            self.drain(now.plus(GRACE));
+        }
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.kill_at = None;
+            self.actions.push_back(Action::Order(GROUP, Order::Kill));
+        }
+        if self.beats() && self.beat <= now {
+            self.beat = now.plus(HEARTBEAT);
+            for at in 0..self.servers.len() {
+                if self.servers[at].step.is_long() {
+                    self.say(at, &Message::Ping { n: 0 });
+                }
+            }
+        }
+        for at in 0..self.servers.len() {
+            let (step, since, heard) =
+                (self.servers[at].step, self.servers[at].since, self.servers[at].heard);
+            let overdue = |since: Mono, limit| now.since(since) >= limit;
+            let seconds = Duration::from_nanos(PATIENCE).as_secs();
+            match step {
+                Step::Connecting if overdue(since, PATIENCE) => {
+                    self.lose(at, &format!("no connection within {seconds} s"), now);
+                }
+                Step::Greeting if overdue(since, PATIENCE) => {
+                    let why = format!(
+                        "it accepted the connection but said nothing for {seconds} s: is it netcaliper?"
+                    );
+                    self.lose(at, &why, now);
+                }
+                Step::Proving | Step::Pinging | Step::Proposing | Step::Starting
+                    if overdue(since, PATIENCE) =>
+                {
+                    self.lose(at, &format!("no answer within {seconds} s"), now);
+                }
+                Step::Collecting if overdue(since, COUNTING) => {
+                    let seconds = Duration::from_nanos(COUNTING).as_secs();
+                    self.lose(at, &format!("it sent no results within {seconds} s"), now);
+                }
+                _ if step.is_long() && overdue(heard, SILENCE) => {
+                    let seconds = Duration::from_nanos(SILENCE).as_secs();
+                    self.lose(at, &format!("vanished: nothing was heard from it for {seconds} s"), now);
+                }
+                _ => {}
+            }
+        }
+        self.release(false, now);
+    }
+}
