@@ -27,7 +27,7 @@ pub use stats::Spread;
 pub use tcp::{TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
 pub use time::{Clock, Mono, SECOND, Stamp, StampKind, Wall};
 pub use units::{
-    ParseUnitError, format_bits_per_second, format_bytes, format_duration, parse_bytes, parse_duration,
-    parse_rate,
+    ParseUnitError, format_bits_per_second, format_bytes, format_duration, parse_bytes, parse_dscp,
+    parse_duration, parse_rate,
 };
 pub use variation::{Jitter, Signed, SignedSummary, Variation};
