@@ -44,6 +44,9 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Print a saved run again, in any format.
     Report(ReportArgs),
+    /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root, or the right to make
+    /// network namespaces.
+    Lab(Box<crate::lab::LabArgs>),
 }
 
 /// Which server, and how to reach it.

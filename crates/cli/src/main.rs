@@ -6,6 +6,7 @@ mod args;
 mod ctstraffic;
 mod demo;
 mod faces;
+mod lab;
 mod measure;
 mod outputs;
 mod plan;
@@ -28,6 +29,8 @@ enum Exit {
     Partial,
     /// Ended by SIGINT or SIGTERM; the result covers what was measured until then.
     Interrupted,
+    /// What a command ended with that was run for the user.
+    Command(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -38,6 +41,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::Partial => 4,
             Exit::Interrupted => 130,
+            Exit::Command(code) => code,
         })
     }
 }
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         Command::Stop(args) => serve::stop(&args),
         Command::Demo(args) => demo::demo(&args, command),
         Command::Report(args) => measure::report(&args),
+        Command::Lab(args) => lab::lab(&args),
     };
     match done {
         Ok(exit) => exit.into(),
