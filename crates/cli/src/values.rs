@@ -1,6 +1,5 @@
 //! Values on the command line.
 
-use crate::faces::{self, Face};
 use metrics::{parse_bytes, parse_duration};
 use model::Range;
 
@@ -141,14 +140,6 @@ pub(crate) fn ports(text: &str) -> Result<(u16, u16), String> {
     }
 }
 
-/// The face of another program.
-pub(crate) fn face(text: &str) -> Result<&'static Face, String> {
-    faces::find(text).ok_or_else(|| {
-        let known: Vec<&str> = faces::FACES.iter().map(|face| face.name).collect();
-        format!("'{text}' is not one of {}", known.join(", "))
-    })
-}
-
 /// A number that may be written in hexadecimal.
 pub(crate) fn label(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
@@ -160,34 +151,7 @@ pub(crate) fn label(text: &str) -> Result<u32, String> {
 
 /// A differentiated services code point: 0..63, or its name.
 pub(crate) fn dscp(text: &str) -> Result<u8, String> {
-    const NAMES: [(&str, u8); 22] = [
-        ("cs0", 0),
-        ("cs1", 8),
-        ("cs2", 16),
-        ("cs3", 24),
-        ("cs4", 32),
-        ("cs5", 40),
-        ("cs6", 48),
-        ("cs7", 56),
-        ("af11", 10),
-        ("af12", 12),
-        ("af13", 14),
-        ("af21", 18),
-        ("af22", 20),
-        ("af23", 22),
-        ("af31", 26),
-        ("af32", 28),
-        ("af33", 30),
-        ("af41", 34),
-        ("af42", 36),
-        ("af43", 38),
-        ("ef", 46),
-        ("le", 1),
-    ];
-    let named = NAMES.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|&(_, value)| value);
-    named
-        .or_else(|| text.parse().ok().filter(|n| *n < 64))
-        .ok_or_else(|| format!("'{text}' is not a DSCP (0 to 63, or a name such as cs1, af41, ef)"))
+    metrics::parse_dscp(text).map_err(|e| e.to_string())
 }
 
 /// Connections per second.

@@ -8,26 +8,20 @@
 mod dist;
 mod fairness;
 mod frames;
-mod offset;
 mod record;
-mod sequence;
 mod stats;
 mod tcp;
 mod time;
 mod units;
-mod variation;
 
 pub use dist::{Dist, DistSummary};
 pub use fairness::Moments;
 pub use frames::Frames;
-pub use offset::{Estimate, Exchange, MAX_DRIFT, Offset};
 pub use record::{CauseTally, Counts, Ending, Framing, Group, Recorder, Remote, Row, Tally};
-pub use sequence::{Arrivals, Seen, Sequence, widen};
 pub use stats::Spread;
 pub use tcp::{TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
 pub use time::{Clock, Mono, SECOND, Stamp, StampKind, Wall};
 pub use units::{
-    ParseUnitError, format_bits_per_second, format_bytes, format_duration, parse_bytes, parse_duration,
-    parse_rate,
+    ParseUnitError, format_bits_per_second, format_bytes, format_duration, parse_bytes, parse_dscp,
+    parse_duration, parse_rate,
 };
-pub use variation::{Jitter, Signed, SignedSummary, Variation};

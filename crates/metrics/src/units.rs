@@ -22,6 +22,7 @@ impl std::error::Error for ParseUnitError {}
 
 const RATE: &str = "a rate in bits per second such as 500k, 25M or 1.5G";
 const SIZE: &str = "a size in bytes such as 1400, 64Ki, 1Mi or 2G";
+const DSCP: &str = "a DSCP (0 to 63, or a name such as cs1, af41, ef)";
 const TIME: &str = "a duration such as 10s, 250ms, 5m or 1h";
 
 /// Splits `text` into a non-negative decimal number and its unit.
@@ -99,6 +100,43 @@ pub fn parse_duration(text: &str) -> Result<u64, ParseUnitError> {
             _ => return None,
         })
     })
+}
+
+/// The names of differentiated services code points (RFC 2474, 2597, 3246, 8622).
+const CODE_POINTS: [(&str, u8); 22] = [
+    ("cs0", 0),
+    ("cs1", 8),
+    ("cs2", 16),
+    ("cs3", 24),
+    ("cs4", 32),
+    ("cs5", 40),
+    ("cs6", 48),
+    ("cs7", 56),
+    ("af11", 10),
+    ("af12", 12),
+    ("af13", 14),
+    ("af21", 18),
+    ("af22", 20),
+    ("af23", 22),
+    ("af31", 26),
+    ("af32", 28),
+    ("af33", 30),
+    ("af41", 34),
+    ("af42", 36),
+    ("af43", 38),
+    ("ef", 46),
+    ("le", 1),
+];
+
+/// A differentiated services code point: 0 to 63, or its name.
+///
+/// # Errors
+/// When `text` is neither.
+pub fn parse_dscp(text: &str) -> Result<u8, ParseUnitError> {
+    let named = CODE_POINTS.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|&(_, value)| value);
+    named
+        .or_else(|| text.parse().ok().filter(|n| *n < 64))
+        .ok_or_else(|| ParseUnitError { given: text.to_owned(), wanted: DSCP })
 }
 
 fn prefixed(value: f64, base: f64, prefixes: &[&str]) -> String {
