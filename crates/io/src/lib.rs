@@ -1,16 +1,22 @@
 //! The kernel: clock, reactor, sockets and their options, threads, name resolution.
 //!
-//! The only crate with unsafe code; all of it that Linux needs is in `sys::linux`, one system call a function. What only
+//! The only crate with unsafe code; all of it that Linux needs is in `sys::linux` and `sys::space`, one system call a function. What only
 //! Linux can do has a portable fallback or answers `None` or "unsupported" elsewhere. Nothing here knows a protocol:
 //! [`tcp::TcpNet`] implements [`seam::Net`], and the engine joins it to flows.
 #![expect(unsafe_code, reason = "system calls that std and socket2 do not offer")]
 
 pub mod clock;
 pub mod host;
+#[cfg(target_os = "linux")]
+pub mod netns;
 pub mod reactor;
 pub mod resolve;
+#[cfg(target_os = "linux")]
+pub mod signals;
 pub mod tcp;
 pub mod thread;
+#[cfg(target_os = "linux")]
+pub mod tun;
 pub mod udp;
 
 mod sys;

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "system calls; every block says why it is sound")]
 
 use crate::host::{ClockState, ProcessUse};
+use crate::sys::space::interface_name as interface;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -209,28 +210,6 @@ pub(super) fn mtu(socket: &UnixDatagram, name: &str) -> Option<u32> {
     // SAFETY: the union was made with this field and any bytes are an integer.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     u32::try_from(mtu).ok().filter(|_| result == 0)
-}
-
-/// A name as `struct ifreq` wants it: at most 15 bytes and a zero.
-fn interface(name: &str) -> Option<[libc::c_char; libc::IFNAMSIZ]> {
-    if name.is_empty() || name.len() >= libc::IFNAMSIZ {
-        return None;
-    }
-    let mut chars = [0; libc::IFNAMSIZ];
-    for (to, from) in chars.iter_mut().zip(name.bytes()) {
-        *to = libc::c_char::from_ne_bytes([from]);
-    }
-    Some(chars)
-}
-
-/// Puts the calling thread into a new network namespace. Needs privilege.
-#[cfg(test)]
-pub(super) fn leave_network() -> std::io::Result<()> {
-    // SAFETY: unshare takes no pointers, and CLONE_NEWNET concerns the calling thread alone.
-    match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]

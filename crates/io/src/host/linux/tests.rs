@@ -109,7 +109,7 @@ fn a_thread_sees_its_own_network() {
         sys::addresses().iter().filter_map(|a| a.ip).filter(|ip| !ip.is_loopback()).collect();
     let all = names();
     let apart = move || {
-        sys::leave_network()?;
+        crate::sys::space::leave_network()?;
         let nics: Vec<_> = outside.into_iter().filter_map(|ip| snapshot(Some(ip)).nic).collect();
         Ok::<_, std::io::Error>((names(), nics))
     };

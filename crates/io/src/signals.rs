@@ -1,0 +1,71 @@
+//! Signals as something that is waited for, and who sent them.
+
+use crate::sys::space;
+use std::io;
+
+/// Interrupt: Ctrl-C.
+pub const INTERRUPT: i32 = libc::SIGINT;
+/// Request to end.
+pub const TERMINATE: i32 = libc::SIGTERM;
+/// The terminal is gone.
+pub const HANG_UP: i32 = libc::SIGHUP;
+/// End that cannot be refused.
+pub const KILL: i32 = libc::SIGKILL;
+/// A child has ended.
+pub const CHILD: i32 = libc::SIGCHLD;
+
+/// A signal that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signal {
+    /// Its number.
+    pub number: i32,
+    /// Whether the kernel sent it, as it does to all of the terminal's foreground group at Ctrl-C; else a process sent
+    /// it, to this one.
+    pub from_kernel: bool,
+}
+
+/// Signals that no longer do what they did to the process, but wait to be asked for.
+#[derive(Debug)]
+pub struct Signals(Vec<i32>);
+
+impl Signals {
+    /// Holds these signals back from the calling thread and all that it starts from now on: to be called before the
+    /// program has other threads.
+    ///
+    /// # Errors
+    /// When one is not a signal's number.
+    pub fn hold(numbers: &[i32]) -> io::Result<Self> {
+        space::block(numbers)?;
+        Ok(Signals(numbers.to_vec()))
+    }
+
+    /// Waits for the next, `ns` nanoseconds at most (`None`: for ever). `None` when none came, or the wait was
+    /// interrupted.
+    ///
+    /// # Errors
+    /// When the kernel refuses, which it has no reason to.
+    pub fn wait(&self, ns: Option<u64>) -> io::Result<Option<Signal>> {
+        let came = space::wait_signal(&self.0, ns)?;
+        Ok(came.map(|(number, from_kernel)| Signal { number, from_kernel }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_signal_waits_to_be_asked_for() {
+        // Real-time signals are nobody's, so that the other tests of this process do not see them.
+        let number = libc::SIGRTMIN() + 3;
+        let got = std::thread::spawn(move || {
+            let signals = Signals::hold(&[number]).unwrap();
+            assert_eq!(signals.wait(Some(1_000_000)).unwrap(), None);
+            let tid = std::fs::read_link("/proc/thread-self").unwrap();
+            let tid: u32 = tid.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            (signals, tid)
+        });
+        // Only that the time passes is shown here; the command tests send real ones.
+        assert!(got.join().unwrap().1 > 0);
+    }
+}

@@ -1,0 +1,210 @@
+//! Linux system calls around network namespaces, the devices in them and the programs run there, made safe: one call a
+//! function.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::Ipv6Addr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::null_mut;
+
+/// The result of a call that answers -1 on failure.
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Puts the calling thread into a new network namespace. Needs `CAP_SYS_ADMIN`.
+pub(crate) fn leave_network() -> io::Result<()> {
+    // SAFETY: unshare takes no pointers, and CLONE_NEWNET concerns the calling thread alone.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Puts the calling thread into the network namespace that `fd` names. Fit to be called between fork and exec.
+pub(crate) fn enter_network(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: setns takes no pointers, and with CLONE_NEWNET it concerns the calling thread alone.
+    check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Has the calling process killed when the thread that started it ends; an error when `parent` is gone already. Fit to
+/// be called between fork and exec.
+pub(crate) fn die_with(parent: u32) -> io::Result<()> {
+    // SAFETY: PR_SET_PDEATHSIG takes a number.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) })?;
+    // SAFETY: takes nothing.
+    let now = unsafe { libc::getppid() };
+    if u32::try_from(now) == Ok(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+}
+
+/// A name as `struct ifreq` wants it: at most 15 bytes and a zero.
+pub(crate) fn interface_name(name: &str) -> Option<[libc::c_char; libc::IFNAMSIZ]> {
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ {
+        return None;
+    }
+    let mut chars = [0; libc::IFNAMSIZ];
+    for (to, from) in chars.iter_mut().zip(name.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    Some(chars)
+}
+
+/// A request about the interface of this name.
+pub(crate) fn request(name: &str) -> io::Result<libc::ifreq> {
+    let ifr_name = interface_name(name).ok_or(io::ErrorKind::InvalidInput)?;
+    // The largest member, so that the whole union has a value.
+    let ifru_map =
+        libc::__c_anonymous_ifru_map { mem_start: 0, mem_end: 0, base_addr: 0, irq: 0, dma: 0, port: 0 };
+    Ok(libc::ifreq { ifr_name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_map } })
+}
+
+/// What [`interface`] may ask for. Each reads and writes no more than the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// Make, or attach to, the TUN device of that name.
+    Tun,
+    /// Set IPv4 address.
+    Address,
+    /// Set IPv4 netmask.
+    Netmask,
+    /// Set the largest packet.
+    Mtu,
+    /// Set the length of the transmit queue.
+    Queue,
+    /// Read flags.
+    Flags,
+    /// Set flags.
+    SetFlags,
+    /// Read the interface's number.
+    Index,
+}
+
+/// Asks the kernel, through any socket of the right namespace (or the TUN device's file), about an interface.
+pub(crate) fn interface(fd: BorrowedFd<'_>, ask: Ask, request: &mut libc::ifreq) -> io::Result<()> {
+    let code = match ask {
+        Ask::Tun => libc::TUNSETIFF as libc::c_ulong,
+        Ask::Address => libc::SIOCSIFADDR as libc::c_ulong,
+        Ask::Netmask => libc::SIOCSIFNETMASK as libc::c_ulong,
+        Ask::Mtu => libc::SIOCSIFMTU as libc::c_ulong,
+        Ask::Queue => libc::SIOCSIFTXQLEN as libc::c_ulong,
+        Ask::Flags => libc::SIOCGIFFLAGS as libc::c_ulong,
+        Ask::SetFlags => libc::SIOCSIFFLAGS as libc::c_ulong,
+        Ask::Index => libc::SIOCGIFINDEX as libc::c_ulong,
+    };
+    // SAFETY: all of these read and write a struct ifreq and nothing beyond it, and it outlives the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), code as _, std::ptr::from_mut(request)) }).map(drop)
+}
+
+/// The flags that [`Ask::Flags`] read.
+pub(crate) fn flags(request: &libc::ifreq) -> libc::c_short {
+    // SAFETY: any bytes are an integer.
+    unsafe { request.ifr_ifru.ifru_flags }
+}
+
+/// The interface's number that [`Ask::Index`] read.
+pub(crate) fn index(request: &libc::ifreq) -> libc::c_int {
+    // SAFETY: any bytes are an integer.
+    unsafe { request.ifr_ifru.ifru_ifindex }
+}
+
+/// An IPv4 socket address within a request.
+pub(crate) fn inet(address: std::net::Ipv4Addr) -> libc::sockaddr {
+    let mut sa_data = [0; 14];
+    for (to, from) in sa_data[2..6].iter_mut().zip(address.octets()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data }
+}
+
+/// Gives an interface an IPv6 address, through an IPv6 socket of the right namespace.
+pub(crate) fn add_inet6(fd: BorrowedFd<'_>, index: i32, address: Ipv6Addr, prefix: u8) -> io::Result<()> {
+    let request = libc::in6_ifreq {
+        ifr6_addr: libc::in6_addr { s6_addr: address.octets() },
+        ifr6_prefixlen: u32::from(prefix),
+        ifr6_ifindex: index,
+    };
+    // SAFETY: on an IPv6 socket SIOCSIFADDR only reads a struct in6_ifreq, which outlives the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCSIFADDR as _, &raw const request) }).map(drop)
+}
+
+/// Sends a signal to a process.
+pub(crate) fn kill(process: u32, signal: i32) -> io::Result<()> {
+    let process = libc::pid_t::try_from(process).ok().filter(|p| *p > 1);
+    let process = process.ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: takes no pointers; the number is that of one process, neither a group's nor everybody's.
+    check(unsafe { libc::kill(process, signal) }).map(drop)
+}
+
+/// A set of these signals.
+fn set(signals: &[i32]) -> io::Result<libc::sigset_t> {
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: sigemptyset writes the set that it is given, which has room for one.
+    check(unsafe { libc::sigemptyset(set.as_mut_ptr()) })?;
+    for &signal in signals {
+        // SAFETY: sigaddset changes a set that was made just above.
+        check(unsafe { libc::sigaddset(set.as_mut_ptr(), signal) })?;
+    }
+    // SAFETY: sigemptyset made it a set.
+    Ok(unsafe { set.assume_init() })
+}
+
+/// Holds these signals back from the calling thread and those it starts from now on.
+pub(crate) fn block(signals: &[i32]) -> io::Result<()> {
+    let set = set(signals)?;
+    // SAFETY: the kernel reads the set, which outlives the call; the old one is not asked for.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, null_mut()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Lets all signals through to the calling thread. Fit to be called between fork and exec.
+pub(crate) fn unblock_all() -> io::Result<()> {
+    let set = set(&[])?;
+    // SAFETY: the kernel reads the set, which outlives the call; the old one is not asked for.
+    match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, null_mut()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Waits for one of these (blocked) signals, `ns` nanoseconds at most (`None`: for ever): its number, and whether the
+/// kernel sent it (as for Ctrl-C on a terminal) rather than a process. `None` when the time is over or the wait was
+/// interrupted.
+pub(crate) fn wait_signal(signals: &[i32], ns: Option<u64>) -> io::Result<Option<(i32, bool)>> {
+    let set = set(signals)?;
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let result = match ns {
+        // SAFETY: the kernel reads the set and writes the information, both of which outlive the call.
+        None => unsafe { libc::sigwaitinfo(&raw const set, info.as_mut_ptr()) },
+        Some(ns) => {
+            let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            time.tv_sec = (ns / metrics::SECOND) as libc::time_t;
+            time.tv_nsec = (ns % metrics::SECOND) as libc::c_long;
+            // SAFETY: as above, and the time is only read.
+            unsafe { libc::sigtimedwait(&raw const set, info.as_mut_ptr(), &raw const time) }
+        }
+    };
+    match check(result) {
+        Ok(number) => {
+            // SAFETY: plain integers and pointers that nobody follows; zeros were a value already.
+            let info = unsafe { info.assume_init() };
+            Ok(Some((number, info.si_code == libc::SI_KERNEL)))
+        }
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Lets the calling thread run before every ordinary one (`SCHED_FIFO`, lowest priority). Needs `CAP_SYS_NICE`.
+pub(crate) fn first_in_first_out() -> io::Result<()> {
+    let priority: libc::c_int = 1;
+    // SAFETY: the kernel reads its struct sched_param, which is one integer and outlives the call; 0 is the calling
+    // thread. The system call and not the C library's function, which musl has not made.
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const priority) };
+    check(result as i32).map(drop)
+}
+
+/// Gives the calling thread this weight among ordinary ones, -20 (most) to 19.
+pub(crate) fn nice(value: i32) -> io::Result<()> {
+    // SAFETY: takes no pointers; on Linux 0 is the calling thread.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) }).map(drop)
+}
