@@ -1,9 +1,8 @@
 //! The command line.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
-use crate::faces::{FACES, Face};
 use crate::values::{self, Affinity, SocketBuffer};
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::Range;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -14,20 +13,6 @@ use std::path::PathBuf;
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-impl Cli {
-    /// Reads the command line of this process. The faces of other programs stand in the help; they never come here, because
-    /// each has a grammar of its own.
-    pub(crate) fn with_faces() -> Cli {
-        let matches = Cli::whole().get_matches();
-        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
-    }
-
-    fn whole() -> clap::Command {
-        let face = |face: &Face| clap::Command::new(face.name).about(face.about);
-        Cli::command().subcommands(FACES.iter().map(face))
-    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -44,6 +29,9 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Print a saved run again, in any format.
     Report(ReportArgs),
+    /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root, or the right to make
+    /// network namespaces.
+    Lab(Box<crate::lab::LabArgs>),
 }
 
 /// Which server, and how to reach it.
@@ -378,9 +366,6 @@ pub(crate) struct ReportArgs {
     /// Files written by --save or --json; `-` is stdin.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Print it as another program would have: ctstraffic.
-    #[arg(long = "as", value_name = "NAME", value_parser = values::face, conflicts_with_all = ["json", "jsonl"])]
-    pub(crate) face: Option<&'static Face>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// One CSV row per point of a sweep.
@@ -447,10 +432,11 @@ pub(crate) fn listen_addresses(texts: &[String], port: u16) -> Result<Vec<Socket
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::whole().debug_assert();
+        Cli::command().debug_assert();
     }
 
     #[test]

@@ -3,9 +3,8 @@
 #![expect(clippy::print_stderr, reason = "messages to the user go to stderr")]
 
 mod args;
-mod ctstraffic;
 mod demo;
-mod faces;
+mod lab;
 mod measure;
 mod outputs;
 mod plan;
@@ -13,6 +12,7 @@ mod serve;
 mod values;
 
 use args::{Cli, Command};
+use clap::Parser;
 use std::process::ExitCode;
 
 /// How a command ended, for scripts.
@@ -28,6 +28,8 @@ enum Exit {
     Partial,
     /// Ended by SIGINT or SIGTERM; the result covers what was measured until then.
     Interrupted,
+    /// What a command ended with that was run for the user.
+    Command(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -38,22 +40,21 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::Partial => 4,
             Exit::Interrupted => 130,
+            Exit::Command(code) => code,
         })
     }
 }
 
 fn main() -> ExitCode {
-    let command: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    if let Some((face, arguments)) = faces::asked(&command) {
-        return (face.run)(arguments, command.clone());
-    }
-    let done = match Cli::with_faces().command {
+    let command: Vec<String> = std::env::args().collect();
+    let done = match Cli::parse().command {
         Command::Tcp(args) => measure::tcp(&args, command),
         Command::Connect(args) => measure::connect(&args, command),
         Command::Serve(args) => serve::serve(&args, command),
         Command::Stop(args) => serve::stop(&args),
         Command::Demo(args) => demo::demo(&args, command),
         Command::Report(args) => measure::report(&args),
+        Command::Lab(args) => lab::lab(&args),
     };
     match done {
         Ok(exit) => exit.into(),

@@ -118,11 +118,6 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
             text = std::fs::read_to_string(path).map_err(|e| named(&e))?;
         }
         let outcome = report::read_run(&text).map_err(|e| named(&e))?;
-        if let Some(face) = args.face {
-            let events = report::replay(&outcome);
-            (face.print)(&outcome, &events, &mut std::io::stdout().lock()).map_err(|e| named(&e))?;
-            continue;
-        }
         let mut outputs = Outputs::open(&args.output, args.sweep_csv.as_ref())?;
         for event in report::replay(&outcome) {
             outputs.event(&event);

@@ -16,7 +16,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("engine", &["io", "metrics", "model", "seam", "wire"]),
     ("report", &["metrics", "model"]),
     ("classic", &["metrics", "model", "report"]),
-    ("cli", &["classic", "engine", "metrics", "model", "report", "seam", "wire"]),
+    ("lab", &["io", "metrics", "seam"]),
+    ("cli", &["classic", "engine", "lab", "metrics", "model", "report", "seam", "wire"]),
 ];
 
 /// The only crate with unsafe code.

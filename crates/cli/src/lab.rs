@@ -1,0 +1,270 @@
+//! `netcaliper lab`: a command on an impaired path with known truth.
+
+use crate::values;
+use crate::{Exit, Trouble};
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What scripts are told when there was no lab, as `env` and `timeout` do: commands seldom end with it.
+const NO_LAB: u8 = 125;
+
+/// A path that delays, loses, reorders …: how, and what runs on it.
+#[derive(Args, Debug)]
+pub(crate) struct LabArgs {
+    #[command(flatten)]
+    conditions: Conditions,
+    /// Conditions from client to server only: delay=5ms,loss=1%, with the names of the options above.
+    #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions of one direction")]
+    up: Vec<String>,
+    /// Conditions from server to client only.
+    #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions of one direction")]
+    down: Vec<String>,
+    /// All chance comes from it: the same seed does the same to the n-th packet [default: drawn, and printed].
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Shell command to be run at the other side, before and as long as the command.
+    #[arg(long, value_name = "COMMAND")]
+    server: Option<String>,
+    /// How long the command waits for the server to listen.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::pause)]
+    server_wait: u64,
+    /// Where the command runs.
+    #[arg(long, value_enum, default_value_t = SideArg::Client)]
+    side: SideArg,
+    /// How the lab waits for packets, and for the time to let one go.
+    #[arg(long, value_enum, default_value_t = WaitArg::Hybrid)]
+    wait: WaitArg,
+    /// A core for the lab alone: the commands are kept off it.
+    #[arg(long, value_name = "N")]
+    core: Option<usize>,
+    /// Write what was done, as JSON.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write one row per packet, as CSV.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Do not print what was done.
+    #[arg(short, long)]
+    quiet: bool,
+    /// The command and its arguments. It finds the other end at the address in NETCALIPER_LAB_SERVER (10.77.0.2;
+    /// NETCALIPER_LAB_SERVER6 is fd77::2), and itself in NETCALIPER_LAB_CLIENT (10.77.0.1, fd77::1).
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SideArg {
+    /// Its packets take the way up.
+    Client,
+    /// Its packets take the way down.
+    Server,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitArg {
+    /// Sleeps, but not through the last moments before a packet is due.
+    Hybrid,
+    /// Never sleeps: packets are seen as they come, at the cost of a core.
+    Spin,
+    /// Sleeps whenever it can: packets leave some 50 µs late.
+    Sleep,
+}
+
+/// The conditions given for both directions, in the order of the table: name and value.
+#[derive(Debug, Default)]
+struct Conditions(Vec<(&'static str, String)>);
+
+impl Args for Conditions {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let heading = "Conditions of both directions";
+        command.args(lab::KEYS.iter().map(|key| {
+            let action = if key.repeats { ArgAction::Append } else { ArgAction::Set };
+            Arg::new(key.name)
+                .long(key.name)
+                .value_name(key.value)
+                .help(key.help)
+                .help_heading(heading)
+                .action(action)
+        }))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Conditions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let values = |key: &lab::Key| {
+            let values = matches.get_many::<String>(key.name).into_iter().flatten();
+            values.map(|value| (key.name, value.clone())).collect::<Vec<_>>()
+        };
+        Ok(Conditions(lab::KEYS.iter().flat_map(values).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl LabArgs {
+    /// Both directions: what is for both, then what is for one.
+    fn paths(&self) -> Result<[lab::Path; 2], Trouble> {
+        let mut both = lab::Path::default();
+        for (name, value) in &self.conditions.0 {
+            both.set(name, value).map_err(|why| Trouble::usage(format!("--{why}")))?;
+        }
+        let one = |option: &str, texts: &[String]| {
+            let mut path = both.clone();
+            let all = texts.iter().try_for_each(|text| path.set_all(text));
+            all.and_then(|()| path.check())
+                .map_err(|why| Trouble::usage(format!("--{option}: {why}")))
+                .map(|()| path)
+        };
+        both.check().map_err(Trouble::usage)?;
+        Ok([one("up", &self.up)?, one("down", &self.down)?])
+    }
+}
+
+/// Runs a command on an impaired path.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn lab(args: &LabArgs) -> Result<Exit, Trouble> {
+    args.paths()?;
+    Err(no_lab(lab::LabError::NoLinux))
+}
+
+/// Runs a command on an impaired path.
+#[cfg(target_os = "linux")]
+pub(crate) fn lab(args: &LabArgs) -> Result<Exit, Trouble> {
+    use std::io::Write as _;
+    let [up, down] = args.paths()?;
+    let create = |path: &PathBuf| {
+        std::fs::File::create(path).map_err(|e| Trouble::failed(format!("{}: {e}", path.display())))
+    };
+    let report = args.report.as_ref().map(create).transpose()?;
+    let trace = args.trace.as_ref().map(create).transpose()?;
+    let setup = lab::Setup {
+        up,
+        down,
+        seed: args.seed.unwrap_or_else(lab::seed),
+        wait: match args.wait {
+            WaitArg::Hybrid => lab::Wait::Hybrid,
+            WaitArg::Spin => lab::Wait::Spin,
+            WaitArg::Sleep => lab::Wait::Sleep,
+        },
+        core: args.core,
+        trace: trace.map_or(lab::Trace::Off, lab::Trace::File),
+    };
+    let job = lab::Job {
+        setup,
+        command: args.command.clone(),
+        side: if args.side == SideArg::Client { lab::Side::Client } else { lab::Side::Server },
+        server: args.server.clone(),
+        patience: std::time::Duration::from_nanos(args.server_wait),
+    };
+    let finished = lab::run(job).map_err(no_lab)?;
+    for notice in &finished.notices {
+        eprintln!("netcaliper lab: {notice}");
+    }
+    let truth = &finished.ended.truth;
+    if !args.quiet {
+        summary(truth).iter().for_each(|line| eprintln!("{line}"));
+    }
+    if let Some(mut file) = report {
+        let wrote = writeln!(file, "{}", truth.to_json());
+        wrote.map_err(|e| Trouble::failed(format!("writing the report: {e}")))?;
+    }
+    Ok(Exit::Command(finished.code))
+}
+
+/// Why there was no lab.
+fn no_lab(error: lab::LabError) -> Trouble {
+    match error {
+        lab::LabError::Setting(text) => Trouble::usage(text),
+        other => Trouble { text: other.to_string(), exit: Exit::Command(NO_LAB) },
+    }
+}
+
+/// What was done, for people.
+#[cfg(target_os = "linux")]
+fn summary(truth: &lab::Truth) -> Vec<String> {
+    let mut lines = vec![format!("lab: seed {}", truth.seed)];
+    for (name, way) in [("up", &truth.up), ("down", &truth.down)] {
+        lines.push(format!("lab: {name}: {}", counted(way)));
+        let time = |ns: u64| metrics::format_duration(ns as f64);
+        if let (Some(delay), Some(late)) = (&way.delay_ns, &way.late_ns) {
+            lines.push(format!(
+                "lab: {name}: delay {} median, {} p99, {} max; of that {} median, {} p99 the lab's own lateness",
+                time(delay.p50),
+                time(delay.p99),
+                time(delay.max),
+                time(late.p50),
+                time(late.p99),
+            ));
+        }
+    }
+    lines.extend(truth.doubts.iter().map(|doubt| format!("lab: doubt: {doubt}")));
+    lines
+}
+
+/// Packets of a direction by what became of them; what did not happen is left out.
+#[cfg(target_os = "linux")]
+fn counted(way: &lab::Direction) -> String {
+    let c = &way.counts;
+    let parts = [
+        (c.passed, "passed untouched"),
+        (c.lost_random, "lost at random"),
+        (c.lost_burst, "lost in bursts"),
+        (c.lost_outage, "lost in outages"),
+        (c.dropped_queue, "found the queue full"),
+        (c.too_big, "too big"),
+        (c.overrun, "too many for the lab"),
+        (c.refused, "refused by the device"),
+        (c.unfinished, "still on their way"),
+        (c.copies, "copies"),
+        (way.reordering.reordered, "reordered"),
+        (c.corrupted, "corrupted"),
+        (c.damaged, "damaged (the kernel drops them)"),
+        (c.marked, "marked CE"),
+    ];
+    let mut text = format!("{} packets came, {} left", c.arrived, c.delivered);
+    for (n, what) in parts.into_iter().filter(|(n, _)| *n > 0) {
+        text += &format!(", {n} {what}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::{Cli, Command};
+    use clap::Parser as _;
+
+    fn paths(words: &str) -> Result<[lab::Path; 2], String> {
+        let all = format!("netcaliper lab {words} -- true");
+        let cli = Cli::try_parse_from(all.split_whitespace()).map_err(|e| e.to_string())?;
+        match cli.command {
+            Command::Lab(args) => args.paths().map_err(|trouble| trouble.text),
+            _ => Err("another command".to_owned()),
+        }
+    }
+
+    #[test]
+    fn conditions_are_for_both_or_for_one() {
+        let [up, down] =
+            paths("--delay 20ms --loss 1% --down delay=30ms,loss=0 --up outage=1s+1s --outage 5s+1s")
+                .expect("good conditions");
+        assert_eq!((up.delay_ns, down.delay_ns), (20_000_000, 30_000_000));
+        assert_eq!((up.loss, down.loss), (0.01, 0.0));
+        assert_eq!((up.outages.len(), down.outages.len()), (2, 1));
+    }
+
+    #[test]
+    fn trouble_names_the_option() {
+        assert_eq!(paths("--loss 2").unwrap_err(), "--loss: '2' is not a probability such as 0.5% or 0.005");
+        assert!(paths("--up loss=2").unwrap_err().starts_with("--up: loss: '2' is not"));
+        assert!(paths("--queue 50p").unwrap_err().starts_with("rate"));
+        assert!(paths("--loss 1% --loss 2%").is_err(), "only timetables are repeated");
+    }
+}

@@ -1,0 +1,251 @@
+//! A lab that stands: two namespaces, a device in each, and the forwarder between them.
+
+use crate::LabError;
+use crate::forward::{Closed, Forwarder, Lane, Shared};
+use crate::setup::{Setup, Trace};
+use crate::trace::{Tracer, Way};
+use crate::truth::{Device, Direction, FORMAT, Truth, Worker};
+use crate::{Ended, Side};
+use io::netns::{Interface, Namespace};
+use io::tun::Tun;
+use io::{Clock, Reactor, Waker};
+use metrics::Mono;
+use std::io::ErrorKind;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The devices' name, in both namespaces.
+const NAME: &str = "lab0";
+/// Packets that a device keeps until the lab reads them. The kernel drops what comes beyond, and counts it.
+const QUEUE: u32 = 20_000;
+/// How long processes get to be gone after they were killed.
+const KILLING: Duration = Duration::from_secs(5);
+
+/// An impaired path between two network namespaces. When it is dropped, what still runs in them is killed, and they are
+/// gone: also after a panic. After a `kill -9` of this process the kernel does the same.
+#[derive(Debug)]
+pub struct Lab {
+    spaces: [Namespace; 2],
+    shared: Arc<Shared>,
+    waker: Waker,
+    thread: Option<JoinHandle<Closed>>,
+    clock: Clock,
+    origin: Mono,
+    setup: Setup,
+}
+
+impl Lab {
+    /// Builds it and starts forwarding; timetables wait for [`Lab::begin`].
+    ///
+    /// # Errors
+    /// When the paths cannot be, or the system does not let us: without privilege, without TUN devices.
+    pub fn new(mut setup: Setup) -> Result<Lab, LabError> {
+        for (way, path) in [(Way::Up, &setup.up), (Way::Down, &setup.down)] {
+            path.check().map_err(|why| LabError::Setting(format!("{}: {why}", way.name())))?;
+        }
+        let spaces = [space()?, space()?];
+        let devices = [
+            device(&spaces[0], Side::Client, setup.up.mtu)?,
+            device(&spaces[1], Side::Server, setup.down.mtu)?,
+        ];
+        let failed = |what: &'static str| move |error| LabError::System { what, error };
+        let reactor = Reactor::new().map_err(failed("making a reactor"))?;
+        for (key, device) in (0..).zip(&devices) {
+            reactor.watch_level(device, key).map_err(failed("watching a device"))?;
+        }
+        let clock = Clock::new();
+        let (origin, waker) = (clock.now(), reactor.waker());
+        let tracer = Tracer::new(std::mem::replace(&mut setup.trace, Trace::Off), origin)
+            .map_err(failed("starting the trace"))?;
+        let lanes = [
+            Lane::new(Way::Up, &setup.up, setup.seed, origin),
+            Lane::new(Way::Down, &setup.down, setup.seed, origin),
+        ];
+        let shared = Arc::new(Shared::default());
+        let worker = Worker { wait: setup.wait, core: setup.core, ..Worker::default() };
+        let theirs = Arc::clone(&shared);
+        let work = move || {
+            let mut worker = worker;
+            prepare(&mut worker);
+            Forwarder { devices, lanes, reactor, clock, shared: &theirs, tracer, worker }.run()
+        };
+        let name = std::thread::Builder::new().name("lab".to_owned());
+        let thread = name.spawn(work).map_err(failed("starting the forwarder"))?;
+        Ok(Lab { spaces, shared, waker, thread: Some(thread), clock, origin, setup })
+    }
+
+    /// The timetables of outages and stalls begin now. Only the first call counts.
+    pub fn begin(&self) {
+        let now = self.clock.now().0.max(1);
+        // A later beginning than the first is nobody's wish.
+        let _ = self.shared.begin.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire);
+        self.waker.wake();
+    }
+
+    /// Waits until nothing is on its way any more, at most `limit`; whether that came.
+    #[must_use]
+    pub fn settle(&self, limit: Duration) -> bool {
+        self.shared.settle(|| self.waker.wake(), limit)
+    }
+
+    /// Runs `f` on a thread of its own in the namespace of `side`. Sockets that it makes stay there, and may be used from
+    /// anywhere.
+    ///
+    /// # Errors
+    /// What `f` says, or that the namespace could not be entered.
+    pub fn within<T: Send>(
+        &self,
+        side: Side,
+        f: impl FnOnce() -> std::io::Result<T> + Send,
+    ) -> std::io::Result<T> {
+        self.space(side).within(f)
+    }
+
+    /// Has `command` run in the namespace of `side`, with the addresses in its environment. It is killed when the thread
+    /// that starts it ends.
+    ///
+    /// # Errors
+    /// When the process has no descriptors left.
+    pub fn enter(&self, side: Side, command: &mut Command) -> std::io::Result<()> {
+        for side in [Side::Client, Side::Server] {
+            let name = format!("NETCALIPER_LAB_{}", side.name().to_uppercase());
+            command.env(&name, side.ipv4().to_string()).env(name + "6", side.ipv6().to_string());
+        }
+        command.env("NETCALIPER_LAB_SIDE", side.name());
+        self.space(side).enter(command)
+    }
+
+    /// The processes in the namespace of `side`.
+    #[must_use]
+    pub fn processes(&self, side: Side) -> Vec<u32> {
+        let own = std::process::id();
+        self.space(side).processes().into_iter().filter(|process| *process != own).collect()
+    }
+
+    /// Kills what runs in both namespaces.
+    pub fn kill(&self) {
+        let until = Instant::now() + KILLING;
+        loop {
+            let left = [Side::Client, Side::Server].map(|side| self.processes(side)).concat();
+            if left.is_empty() || Instant::now() >= until {
+                return;
+            }
+            for process in left {
+                // One that has just ended is as good as killed.
+                let _ = io::netns::signal(process, io::signals::KILL);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Kills what runs in both namespaces, ends the forwarding, and says what it did.
+    ///
+    /// # Errors
+    /// When the trace could not be written, or the kernel's own counts could not be read.
+    pub fn finish(mut self) -> Result<Ended, LabError> {
+        self.kill();
+        let failed = |what: &'static str| move |error| LabError::System { what, error };
+        let losses = |side| self.within(side, || Interface::new(NAME).losses());
+        let [client, server] = [losses(Side::Client), losses(Side::Server)];
+        let closed = self.stop().ok_or(LabError::Forwarder)?;
+        let (client, server) =
+            (client.map_err(failed("reading counters"))?, server.map_err(failed("reading counters"))?);
+        let (rows, lost, wrote) = closed.tracer.close();
+        wrote.map_err(failed("writing the trace"))?;
+        let device = |from: io::netns::Losses, to: io::netns::Losses| Device {
+            not_read: from.tx_dropped + from.tx_errors,
+            not_received: to.rx_dropped + to.rx_errors,
+        };
+        let [up, down] = closed.books;
+        let up = up.close(self.origin, device(client, server));
+        let down = down.close(self.origin, device(server, client));
+        let truth = self.truth(up, down, closed.worker, lost);
+        Ok(Ended { truth, rows })
+    }
+
+    fn truth(&self, up: Direction, down: Direction, worker: Worker, trace_lost: u64) -> Truth {
+        let begin = self.shared.begin.load(Ordering::Acquire);
+        let mut truth = Truth {
+            format: FORMAT,
+            seed: self.setup.seed,
+            asked_up: self.setup.up.clone(),
+            asked_down: self.setup.down.clone(),
+            origin_wall_ns: self.clock.sample().wall(self.origin).0,
+            origin: self.origin,
+            begin_ns: (begin > 0).then(|| Mono(begin).since(self.origin)),
+            up,
+            down,
+            worker,
+            trace_lost,
+            doubts: Vec::new(),
+        };
+        truth.doubt();
+        truth
+    }
+
+    fn space(&self, side: Side) -> &Namespace {
+        &self.spaces[side as usize]
+    }
+
+    /// Ends the forwarder; what it leaves behind, `None` when it has ended before.
+    fn stop(&mut self) -> Option<Closed> {
+        self.shared.stop.store(true, Ordering::Release);
+        self.waker.wake();
+        self.thread.take()?.join().ok()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.kill();
+            let _nobody_asks = self.stop();
+        }
+    }
+}
+
+/// A namespace, or the reason why there is none.
+fn space() -> Result<Namespace, LabError> {
+    let made = Namespace::new().map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => LabError::Denied,
+        _ => LabError::System { what: "making a network namespace", error },
+    })?;
+    let lo = made.within(|| Interface::new("lo").up());
+    lo.map_err(|error| LabError::System { what: "starting a loopback", error })?;
+    Ok(made)
+}
+
+/// The device of one side, ready to be used.
+fn device(space: &Namespace, side: Side, mtu: u32) -> Result<Tun, LabError> {
+    let made = space.within(|| {
+        let tun = Tun::new(NAME)?;
+        let link = Interface::new(NAME);
+        link.quiet();
+        link.mtu(mtu)?;
+        link.queue(QUEUE)?;
+        link.address(side.ipv4().into(), Side::PREFIX4)?;
+        link.up()?;
+        // IPv6 needs packets of 1280 bytes, and may be switched off altogether.
+        if mtu >= 1280 {
+            let _without_ipv6 = link.address(side.ipv6().into(), Side::PREFIX6);
+        }
+        Ok(tun)
+    });
+    made.map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => LabError::Denied,
+        ErrorKind::NotFound => LabError::NoTun,
+        _ => LabError::System { what: "making a TUN device", error },
+    })
+}
+
+/// The forwarder's thread: its core, its timers, its precedence.
+fn prepare(worker: &mut Worker) {
+    let bound = worker.core.filter(|core| io::thread::pin(&[*core]).is_ok());
+    worker.core = bound;
+    // Without precise timers packets leave some 50 µs later, which the truth shows.
+    let _ = io::thread::precise_timers();
+    worker.priority = io::thread::hurry(bound.is_some());
+}

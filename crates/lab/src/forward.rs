@@ -1,0 +1,367 @@
+//! The forwarder: one thread that takes packets from two devices, asks the [`Impairment`] of their direction what becomes
+//! of them, and lets them go when they are due.
+//!
+//! Due times are absolute, so that lateness does not add up. Waiting is for the earliest of them, and for packets: asleep
+//! in the reactor until shortly before, then looking again and again (see [`Wait`]). What a direction holds is bounded.
+
+use crate::impair::{Emission, Fate, Impairment, Offer, Verdict};
+use crate::packet::{Anatomy, dissect};
+use crate::setup::{Only, Path, Wait};
+use crate::trace::{Class, Row, Tracer, Way};
+use crate::truth::{Books, Leaving, Place, Worker};
+use io::tun::Tun;
+use io::{Clock, Reactor};
+use metrics::Mono;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Asleep until so long before something is due, ns: waking takes about as long.
+const MARGIN_NS: u64 = 80_000;
+/// Awake for so long after something happened, ns: the next packet is then seen as it comes.
+const LINGER_NS: u64 = 100_000;
+/// Packets taken or let go before the other direction's turn.
+const TURN: usize = 8;
+/// Bytes that a direction may hold.
+const MOST_BYTES: usize = 256 << 20;
+/// Packets that a direction may hold.
+const MOST_PACKETS: usize = 1 << 20;
+/// At the end, packets that the devices still have are taken, too; so many at most.
+const LAST_PACKETS: usize = 100_000;
+
+/// What the forwarder's thread shares with the lab's owner.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) stop: AtomicBool,
+    /// When timetables begin, as `Mono`; 0 while they have not.
+    pub(crate) begin: AtomicU64,
+    asked: AtomicU64,
+    settled: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Shared {
+    /// Waits until nothing is on its way, at most `limit`; whether that came.
+    pub(crate) fn settle(&self, wake: impl FnOnce(), limit: Duration) -> bool {
+        let ask = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        wake();
+        let settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.changed.wait_timeout_while(settled, limit, |settled| *settled < ask);
+        waiting.is_ok_and(|(settled, _)| *settled >= ask)
+    }
+}
+
+/// A packet that is held.
+#[derive(Debug)]
+struct Slot {
+    bytes: Vec<u8>,
+    place: Place,
+    arrived: Mono,
+    /// Emissions still to come, copies included.
+    left: u8,
+    passed: bool,
+    flipped: u8,
+    tos_in: u8,
+    tos_out: u8,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    way: Way,
+    only: Option<Only>,
+    /// Whether senders are told what is too big.
+    tells: Option<u32>,
+    wire: bool,
+    impairment: Impairment,
+    books: Books,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    bytes: usize,
+    /// When the device was last seen empty.
+    empty: Mono,
+}
+
+impl Lane {
+    pub(crate) fn new(way: Way, path: &Path, seed: u64, now: Mono) -> Self {
+        Lane {
+            way,
+            only: path.only,
+            tells: path.path_mtu.filter(|mtu| !mtu.silent).map(|mtu| mtu.bytes),
+            wire: path.corrupt.is_some_and(|c| c.wire),
+            impairment: Impairment::new(path, seed, way as u8, Mono(u64::MAX)),
+            books: Books::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            bytes: 0,
+            empty: now,
+        }
+    }
+
+    fn matches(&self, anatomy: &Anatomy) -> bool {
+        self.only.is_none_or(|only| {
+            let port = |port| anatomy.ports.is_some_and(|(from, to)| from == port || to == port);
+            anatomy.protocol == only.protocol && only.port.is_none_or(port)
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes > MOST_BYTES || self.slots.len() - self.free.len() >= MOST_PACKETS
+    }
+
+    /// Keeps a packet until its last emission, under a token.
+    fn keep(&mut self, token: u32, bytes: &[u8], slot: Slot) {
+        self.bytes += bytes.len();
+        let at = token as usize;
+        if at == self.slots.len() {
+            self.slots.push(slot);
+        } else if let Some(old) = self.slots.get_mut(at) {
+            let buffer = std::mem::take(&mut old.bytes);
+            *old = Slot { bytes: buffer, ..slot };
+        }
+        if let Some(slot) = self.slots.get_mut(at) {
+            slot.bytes.clear();
+            slot.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// The token that the next packet would get.
+    fn token(&self) -> u32 {
+        self.free.last().copied().unwrap_or(self.slots.len() as u32)
+    }
+
+    /// An emission is over.
+    fn done(&mut self, token: u32) {
+        let Some(slot) = self.slots.get_mut(token as usize) else { return };
+        slot.left = slot.left.saturating_sub(1);
+        if slot.left == 0 {
+            self.bytes -= slot.bytes.len();
+            self.free.push(token);
+        }
+    }
+
+    /// The row of an emission, but for its end.
+    fn row(&self, slot: &Slot, emission: &Emission) -> Row {
+        Row {
+            way: self.way,
+            index: slot.place.index,
+            flow: slot.place.flow,
+            flow_index: slot.place.flow_index,
+            length: slot.bytes.len() as u32,
+            arrived: slot.arrived,
+            due: emission.due,
+            left: None,
+            class: Class::Unfinished,
+            copy: emission.copy,
+            flipped: slot.flipped,
+            wire: self.wire,
+            tos_in: slot.tos_in,
+            tos_out: slot.tos_out,
+        }
+    }
+
+    /// A packet came: what becomes of it. `bytes` leave as they are then.
+    fn take(&mut self, bytes: &mut [u8], anatomy: &Anatomy, at: Mono) -> (Fate, Row) {
+        let place = self.books.place(anatomy);
+        let (token, length) = (self.token(), bytes.len() as u32);
+        let offer = Offer {
+            at,
+            token,
+            length,
+            bits: anatomy.payload.len() as u32 * 8,
+            tos: anatomy.tos,
+            matched: self.matches(anatomy),
+        };
+        let fate =
+            if self.is_full() { Fate::new(Verdict::Overrun, &offer) } else { self.impairment.offer(&offer) };
+        self.books.arrived(place, length, &fate, self.wire, at.since(self.empty));
+        if !fate.flips().is_empty() {
+            anatomy.flip(bytes, fate.flips(), !self.wire);
+        }
+        if fate.tos != anatomy.tos {
+            anatomy.set_tos(bytes, fate.tos);
+        }
+        let slot = Slot {
+            bytes: Vec::new(),
+            place,
+            arrived: at,
+            left: 1 + fate.copies,
+            passed: fate.verdict == Verdict::Passed,
+            flipped: fate.flips().len() as u8,
+            tos_in: anatomy.tos,
+            tos_out: fate.tos,
+        };
+        let mut row = self.row(&slot, &Emission::of(fate.due));
+        (row.length, row.class) = (length, Class::Not(fate.verdict));
+        if fate.verdict.goes_on() {
+            self.free.pop();
+            self.keep(token, bytes, slot);
+        }
+        (fate, row)
+    }
+
+    /// A packet is let go at `at`, into `device`.
+    fn let_go(&mut self, emission: &Emission, device: &Tun, at: Mono) -> Option<Row> {
+        let slot = self.slots.get(emission.token as usize)?;
+        let mut row = self.row(slot, emission);
+        if device.write(&slot.bytes).is_ok() {
+            let leaving = Leaving {
+                length: row.length,
+                copy: emission.copy,
+                passed: slot.passed,
+                flipped: slot.flipped > 0,
+                wire: self.wire,
+                tos_in: slot.tos_in,
+                tos_out: slot.tos_out,
+                delay_ns: at.since(slot.arrived),
+                late_ns: at.since(emission.due),
+            };
+            (row.left, row.class) = (Some(at), Class::Left);
+            self.books.left(slot.place, &leaving, at);
+        } else {
+            row.class = Class::Refused;
+            self.books.stayed(slot.place, emission.copy, true);
+        }
+        self.done(emission.token);
+        Some(row)
+    }
+}
+
+/// The thread's own.
+#[derive(Debug)]
+pub(crate) struct Forwarder<'a> {
+    /// The client's device and the server's.
+    pub(crate) devices: [Tun; 2],
+    /// Up reads the first device and writes the second, down the other way round.
+    pub(crate) lanes: [Lane; 2],
+    pub(crate) reactor: Reactor,
+    pub(crate) clock: Clock,
+    pub(crate) shared: &'a Shared,
+    pub(crate) tracer: Tracer,
+    pub(crate) worker: Worker,
+}
+
+/// What the thread leaves behind.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    pub(crate) books: [Books; 2],
+    pub(crate) tracer: Tracer,
+    pub(crate) worker: Worker,
+}
+
+impl Forwarder<'_> {
+    /// Forwards until it is told to stop.
+    pub(crate) fn run(mut self) -> Closed {
+        let mut scratch = vec![0; 1 << 16];
+        let (mut busy_at, mut begun, mut settled) = (self.clock.now(), false, 0);
+        while !self.shared.stop.load(Ordering::Acquire) {
+            if !begun {
+                begun = self.begin();
+            }
+            let asked = self.shared.asked.load(Ordering::Acquire);
+            let let_go = self.emit(0) + self.emit(1);
+            let taken = self.take(0, &mut scratch, TURN) + self.take(1, &mut scratch, TURN);
+            if let_go + taken > 0 {
+                busy_at = self.clock.now();
+                continue;
+            }
+            if asked > settled && self.lanes.iter().all(|lane| lane.impairment.is_empty()) {
+                settled = asked;
+                *self.shared.settled.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+                self.shared.changed.notify_all();
+            }
+            self.wait(busy_at);
+        }
+        self.close(&mut scratch)
+    }
+
+    /// Whether the timetables have begun; then the lanes know.
+    fn begin(&mut self) -> bool {
+        let begin = self.shared.begin.load(Ordering::Acquire);
+        if begin > 0 {
+            self.lanes.iter_mut().for_each(|lane| lane.impairment.set_begin(Mono(begin)));
+        }
+        begin > 0
+    }
+
+    /// Lets packets go that are due; how many.
+    fn emit(&mut self, lane: usize) -> usize {
+        let Some(out) = self.devices.get(1 - lane) else { return 0 };
+        let lane = &mut self.lanes[lane];
+        for count in 0..TURN {
+            let now = self.clock.now();
+            let Some(emission) = lane.impairment.pop(now) else { return count };
+            if let Some(row) = lane.let_go(&emission, out, now) {
+                self.tracer.row(row);
+            }
+        }
+        TURN
+    }
+
+    /// Takes packets that have come, so many at most; how many.
+    fn take(&mut self, lane: usize, scratch: &mut [u8], most: usize) -> usize {
+        let device = &self.devices[lane];
+        let lane = &mut self.lanes[lane];
+        for count in 0..most {
+            let looked = self.clock.now();
+            let Ok(Some(length)) = device.read(scratch) else {
+                lane.empty = looked;
+                return count;
+            };
+            let at = self.clock.now();
+            let bytes = &mut scratch[..length];
+            let Some(anatomy) = dissect(bytes).filter(|a| !a.is_housekeeping(bytes)) else {
+                lane.books.housekeeping += 1;
+                continue;
+            };
+            let (fate, row) = lane.take(bytes, &anatomy, at);
+            if fate.verdict.goes_on() {
+                continue;
+            }
+            self.tracer.row(row);
+            if fate.verdict == Verdict::TooBig
+                && let Some(reply) = lane.tells.and_then(|mtu| anatomy.too_big(bytes, mtu))
+            {
+                // A reply that cannot be given is as good as lost on the way; its want shows in the count.
+                lane.books.told_too_big += u64::from(device.write(&reply).is_ok());
+            }
+        }
+        most
+    }
+
+    /// Nothing to do: waits, or looks again at once.
+    fn wait(&mut self, busy_at: Mono) {
+        let due = self.lanes.iter().filter_map(|lane| lane.impairment.due()).min();
+        let now = self.clock.now();
+        let until = match self.worker.wait {
+            Wait::Spin => return std::hint::spin_loop(),
+            Wait::Sleep => due,
+            Wait::Hybrid => {
+                let soon = due.is_some_and(|due| due.since(now) <= MARGIN_NS);
+                if soon || now.since(busy_at) < LINGER_NS {
+                    return std::hint::spin_loop();
+                }
+                due.map(|due| Mono(due.0 - MARGIN_NS))
+            }
+        };
+        self.worker.sleeps += 1;
+        let mut ready = Vec::new();
+        // A reactor that cannot wait makes this a loop that looks: nothing is lost but processor time.
+        let _ = self.reactor.wait(until, &self.clock, &mut ready);
+    }
+
+    /// Takes what the devices still have, and gives an account of what will not leave any more.
+    fn close(mut self, scratch: &mut [u8]) -> Closed {
+        for lane in 0..2 {
+            self.take(lane, scratch, LAST_PACKETS);
+            let lane = &mut self.lanes[lane];
+            for emission in lane.impairment.unfinished() {
+                let Some(slot) = lane.slots.get(emission.token as usize) else { continue };
+                let (row, place) = (lane.row(slot, &emission), slot.place);
+                lane.books.stayed(place, emission.copy, false);
+                self.tracer.row(row);
+            }
+        }
+        Closed { books: self.lanes.map(|lane| lane.books), tracer: self.tracer, worker: self.worker }
+    }
+}

@@ -1,0 +1,394 @@
+//! What happens to the n-th packet of a direction: a state machine from a seed and arrival times to emissions.
+//!
+//! It is told the time and does nothing by itself, so that hours can be tested in a moment: [`Impairment::offer`] says
+//! what becomes of a packet and puts its emissions on the schedule; [`Impairment::due`] and [`Impairment::pop`] yield
+//! them when it is time.
+
+use crate::chance::{Chain, Coin, Purpose, generator, jitter};
+use crate::queue::Queue;
+use crate::setup::{Behind, HOLD_NS, MOST_BITS, Path, Window};
+use metrics::Mono;
+use seam::Rng;
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// What was decided about a packet when it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Goes on, under the conditions of the path.
+    Forwarded,
+    /// Goes on at once, because the conditions are for others.
+    Passed,
+    /// Lost, by itself.
+    LostRandom,
+    /// Lost in a burst.
+    LostBurst,
+    /// Lost in an outage.
+    LostOutage,
+    /// Found the queue full.
+    DroppedQueue,
+    /// Larger than the path's MTU.
+    TooBig,
+    /// The lab itself had no room for it.
+    Overrun,
+}
+
+impl Verdict {
+    /// Whether the packet goes on.
+    #[must_use]
+    pub fn goes_on(self) -> bool {
+        matches!(self, Verdict::Forwarded | Verdict::Passed)
+    }
+}
+
+/// What the state machine has to know about a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    /// When it came; never earlier than the one before.
+    pub(crate) at: Mono,
+    /// The caller's name for it, handed back with its emissions.
+    pub(crate) token: u32,
+    /// Bytes.
+    pub(crate) length: u32,
+    /// Bits of its payload that can be flipped.
+    pub(crate) bits: u32,
+    /// DSCP and ECN.
+    pub(crate) tos: u8,
+    /// Whether the conditions are for it.
+    pub(crate) matched: bool,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fate {
+    pub(crate) verdict: Verdict,
+    /// When it is to leave; of a held one, not before this.
+    pub(crate) due: Mono,
+    /// Copies beside the first.
+    pub(crate) copies: u8,
+    /// Chosen to be overtaken.
+    pub(crate) reordered: bool,
+    /// Had to wait for the end of a stall.
+    pub(crate) stalled: bool,
+    /// Had to be given less than no delay, and got none.
+    pub(crate) clamped: bool,
+    /// DSCP and ECN, as they leave.
+    pub(crate) tos: u8,
+    flips: [u32; MOST_BITS as usize],
+    flipped: u8,
+}
+
+impl Emission {
+    /// One that never was on a schedule.
+    pub(crate) fn of(due: Mono) -> Self {
+        Emission { due, turn: 0, token: 0, copy: 0 }
+    }
+}
+
+impl Fate {
+    pub(crate) fn new(verdict: Verdict, offer: &Offer) -> Self {
+        Fate {
+            verdict,
+            due: offer.at,
+            copies: 0,
+            reordered: false,
+            stalled: false,
+            clamped: false,
+            tos: offer.tos,
+            flips: [0; MOST_BITS as usize],
+            flipped: 0,
+        }
+    }
+
+    /// The bits of the payload to be flipped.
+    pub(crate) fn flips(&self) -> &[u32] {
+        &self.flips[..usize::from(self.flipped)]
+    }
+}
+
+/// A packet, or its copy, that is to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Emission {
+    /// When.
+    pub(crate) due: Mono,
+    /// Which first, of those due at the same time.
+    turn: u64,
+    /// The caller's name for the packet.
+    pub(crate) token: u32,
+    /// 0 for the packet, from 1 for its copies.
+    pub(crate) copy: u8,
+}
+
+/// A packet that waits for others to overtake it.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    token: u32,
+    due: Mono,
+    copies: u8,
+    /// How many have still to leave before it.
+    before: u16,
+    /// When to wait no longer.
+    until: Mono,
+}
+
+/// One direction of the path.
+#[derive(Debug)]
+pub(crate) struct Impairment {
+    path: Path,
+    begin: Mono,
+    loss: Coin,
+    bursts: Option<Chain>,
+    duplicate: Coin,
+    reorder: Coin,
+    corrupt: Coin,
+    bits: Rng,
+    jitter: Rng,
+    mark: Coin,
+    queue: Option<Queue>,
+    schedule: BinaryHeap<Reverse<Emission>>,
+    held: VecDeque<Held>,
+    /// The earliest time at which one of them is let go.
+    let_go: Option<Mono>,
+    /// When the last packet that keeps its place leaves.
+    last: Mono,
+    turn: u64,
+}
+
+impl Impairment {
+    /// Direction `lane` (0 or 1) of the lab with this seed; timetables count from `begin`.
+    pub(crate) fn new(path: &Path, seed: u64, lane: u8, begin: Mono) -> Self {
+        let draws = |purpose| generator(seed, lane, purpose);
+        let coin = |purpose, heads| Coin::new(draws(purpose), heads);
+        let chance = |p: Option<f64>| p.unwrap_or(0.0);
+        Impairment {
+            begin,
+            loss: coin(Purpose::Loss, path.loss),
+            bursts: path.bursts.map(|b| Chain::new(draws(Purpose::Burst), draws(Purpose::Step), b)),
+            duplicate: coin(Purpose::Duplicate, chance(path.duplicate.map(|d| d.chance))),
+            reorder: coin(Purpose::Reorder, chance(path.reorder.map(|r| r.chance))),
+            corrupt: coin(Purpose::Corrupt, chance(path.corrupt.map(|c| c.chance))),
+            bits: draws(Purpose::Bits),
+            jitter: draws(Purpose::Jitter),
+            mark: coin(Purpose::Mark, path.ecn_ce),
+            queue: path.bottleneck.map(Queue::new),
+            schedule: BinaryHeap::new(),
+            held: VecDeque::new(),
+            let_go: None,
+            last: Mono(0),
+            turn: 0,
+            path: path.clone(),
+        }
+    }
+
+    /// Timetables count from now on from `begin`.
+    pub(crate) fn set_begin(&mut self, begin: Mono) {
+        self.begin = begin;
+    }
+
+    /// Decides about the next packet and schedules it.
+    pub(crate) fn offer(&mut self, offer: &Offer) -> Fate {
+        if !offer.matched {
+            self.schedule(offer.token, 0, offer.at);
+            return Fate::new(Verdict::Passed, offer);
+        }
+        let mut fate = Fate::new(Verdict::Forwarded, offer);
+        // Each draws for each packet, so that the choices do not depend on each other.
+        let (lost, in_burst) = (self.loss.toss(), self.bursts.as_mut().is_some_and(Chain::loses));
+        let (copied, behind) = (self.duplicate.toss(), self.reorder.toss());
+        self.draw_flips(offer.bits, &mut fate);
+        let marked = self.mark.toss();
+        let shift = self.path.jitter.map_or(0, |how| jitter(&mut self.jitter, &how));
+        let since_begin = offer.at.since(self.begin);
+        fate.verdict = if self.path.path_mtu.is_some_and(|mtu| offer.length > mtu.bytes) {
+            Verdict::TooBig
+        } else if offer.at >= self.begin && end(&self.path.outages, since_begin).is_some() {
+            Verdict::LostOutage
+        } else if lost {
+            Verdict::LostRandom
+        } else if in_burst {
+            Verdict::LostBurst
+        } else {
+            Verdict::Forwarded
+        };
+        if fate.verdict != Verdict::Forwarded {
+            return fate;
+        }
+        let mut waited = 0;
+        if let Some(queue) = &mut self.queue {
+            let Some(through) = queue.offer(offer.at, u64::from(offer.length)) else {
+                fate.verdict = Verdict::DroppedQueue;
+                return fate;
+            };
+            (fate.due, waited) = (through.out, through.waited);
+        }
+        self.remark(marked, waited, &mut fate);
+        self.delay(shift, behind, &mut fate);
+        if copied && let Some(how) = self.path.duplicate {
+            fate.copies = how.copies;
+        }
+        self.place(offer.token, &mut fate);
+        fate
+    }
+
+    /// Which bits are flipped, if any.
+    fn draw_flips(&mut self, bits: u32, fate: &mut Fate) {
+        let Some(how) = self.path.corrupt else { return };
+        let chosen = self.corrupt.toss();
+        // The generator of the bits goes on by the same number of steps whatever is chosen.
+        let mut rng = Rng::new(self.bits.next());
+        if !chosen || bits == 0 {
+            return;
+        }
+        while u32::from(fate.flipped) < u32::from(how.bits).min(bits) {
+            let bit = rng.between(0, u64::from(bits) - 1) as u32;
+            if !fate.flips().contains(&bit) {
+                fate.flips[usize::from(fate.flipped)] = bit;
+                fate.flipped += 1;
+            }
+        }
+    }
+
+    /// DSCP and ECN as they leave.
+    fn remark(&self, marked: bool, waited: u64, fate: &mut Fate) {
+        let capable = fate.tos & 3 != 0;
+        if capable && (marked || self.path.ecn_above_ns.is_some_and(|most| waited > most)) {
+            fate.tos |= crate::packet::CE;
+        }
+        if self.path.ecn_bleach {
+            fate.tos &= !3;
+        }
+        if let Some(dscp) = self.path.dscp {
+            fate.tos = dscp << 2 | fate.tos & 3;
+        }
+    }
+
+    /// Delay, jitter, and the time by which a packet is put behind others.
+    fn delay(&mut self, shift: i64, behind: bool, fate: &mut Fate) {
+        let delay = self.path.delay_ns.checked_add_signed(shift);
+        fate.clamped = delay.is_none();
+        fate.due = fate.due.plus(delay.unwrap_or(0));
+        if behind && let Some(how) = self.path.reorder {
+            fate.reordered = true;
+            if let Behind::Time(ns) = how.behind {
+                fate.due = fate.due.plus(ns);
+            }
+        } else {
+            if !self.path.jitter.is_some_and(|j| j.reorder) {
+                fate.due = fate.due.max(self.last);
+            }
+            self.last = self.last.max(fate.due);
+        }
+        fate.stalled = self.wait_out(&mut fate.due);
+    }
+
+    /// Moves an instant that falls into a stall to its end; whether it did.
+    fn wait_out(&self, due: &mut Mono) -> bool {
+        let mut stalled = false;
+        // Windows may overlap or touch; each pass leaves one for good.
+        for _ in 0..=self.path.stalls.len() {
+            match end(&self.path.stalls, due.since(self.begin)) {
+                Some(end) if *due >= self.begin => (*due, stalled) = (self.begin.plus(end), true),
+                _ => break,
+            }
+        }
+        stalled
+    }
+
+    /// Puts a packet on the schedule, or where it waits for others to overtake it.
+    fn place(&mut self, token: u32, fate: &mut Fate) {
+        let Fate { due, copies, reordered, .. } = *fate;
+        if reordered && let Some(Behind::Packets(before)) = self.path.reorder.map(|r| r.behind) {
+            let until = due.plus(HOLD_NS);
+            self.held.push_back(Held { token, due, copies, before, until });
+            self.let_go = Some(self.let_go.map_or(until, |at| at.min(until)));
+            return;
+        }
+        self.schedule(token, copies, due);
+        self.overtake(due);
+    }
+
+    /// A packet leaves at `due`: those that are held have one less to wait for.
+    fn overtake(&mut self, due: Mono) {
+        if self.held.is_empty() {
+            return;
+        }
+        for held in &mut self.held {
+            held.before = held.before.saturating_sub(1);
+            // Not before the last of those that overtake it; its turn comes after theirs.
+            held.due = held.due.max(due);
+        }
+        self.release(|held| held.before == 0);
+    }
+
+    /// Puts those held that are `ready` on the schedule.
+    fn release(&mut self, ready: impl Fn(&Held) -> bool) {
+        let mut at = 0;
+        while let Some(&held) = self.held.get(at) {
+            if ready(&held) {
+                self.held.remove(at);
+                self.schedule(held.token, held.copies, held.due);
+            } else {
+                at += 1;
+            }
+        }
+        self.let_go = self.held.iter().map(|held| held.until).min();
+    }
+
+    fn schedule(&mut self, token: u32, copies: u8, due: Mono) {
+        let gap = self.path.duplicate.map_or(0, |d| d.gap_ns);
+        for copy in 0..=copies {
+            self.turn += 1;
+            let mut due = due.plus(gap * u64::from(copy));
+            self.wait_out(&mut due);
+            self.schedule.push(Reverse(Emission { due, turn: self.turn, token, copy }));
+        }
+    }
+
+    /// When [`Impairment::pop`] will next have something.
+    #[inline]
+    pub(crate) fn due(&self) -> Option<Mono> {
+        let first = self.schedule.peek().map(|first| first.0.due);
+        match (first, self.let_go) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// The next packet that is to leave by `now`.
+    #[inline]
+    pub(crate) fn pop(&mut self, now: Mono) -> Option<Emission> {
+        if self.let_go.is_some_and(|at| at <= now) {
+            for held in &mut self.held {
+                if held.until <= now {
+                    held.due = held.until;
+                }
+            }
+            self.release(|held| held.until <= now);
+        }
+        if self.schedule.peek()?.0.due > now {
+            return None;
+        }
+        self.schedule.pop().map(|first| first.0)
+    }
+
+    /// All that has not left yet, in no particular order.
+    pub(crate) fn unfinished(&mut self) -> Vec<Emission> {
+        self.release(|_| true);
+        self.schedule.drain().map(|rest| rest.0).collect()
+    }
+
+    /// Whether all that came has left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.schedule.is_empty() && self.held.is_empty()
+    }
+}
+
+/// When the windows that `at` falls into are over.
+fn end(windows: &[Window], at: u64) -> Option<u64> {
+    windows.iter().filter_map(|window| window.end(at)).max()
+}
+
+#[cfg(test)]
+mod tests;

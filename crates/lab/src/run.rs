@@ -1,0 +1,201 @@
+//! A command on an impaired path: what `netcaliper lab` does.
+
+use crate::bench::Lab;
+use crate::setup::Setup;
+use crate::{Ended, LabError, Side};
+use io::netns::{self, is_listening};
+use io::signals::{CHILD, HANG_UP, INTERRUPT, KILL, Signals, TERMINATE};
+use metrics::SECOND;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server gets to end after it was asked.
+const GRACE: Duration = Duration::from_secs(3);
+/// How often it is looked whether a server listens, ns.
+const LOOK_NS: u64 = 5_000_000;
+/// As shells answer: the command was found but could not be started, and it was not found.
+const CANNOT_START: u8 = 126;
+const NOT_FOUND: u8 = 127;
+/// As shells answer for a command that a signal ended: this plus the signal's number.
+const BY_SIGNAL: i32 = 128;
+
+/// What is to be run.
+#[derive(Debug)]
+pub struct Job {
+    /// The path.
+    pub setup: Setup,
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+    /// Where it runs.
+    pub side: Side,
+    /// A shell command to be run at the other side before, and ended afterwards. Its output goes to stderr.
+    pub server: Option<String>,
+    /// How long the command waits for the server to listen.
+    pub patience: Duration,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Finished {
+    /// What the command ended with, as shells say it.
+    pub code: u8,
+    /// What the lab did.
+    pub ended: Ended,
+    /// What the user should know.
+    pub notices: Vec<String>,
+}
+
+/// Builds the lab, runs the command in it, and takes all down again. SIGINT, SIGTERM and SIGHUP that were sent to this
+/// process go on to the command (Ctrl-C reaches it by itself); the second one ends everything. To be called before the
+/// program has other threads, once.
+///
+/// # Errors
+/// When there is no lab, or no truth.
+pub fn run(job: Job) -> Result<Finished, LabError> {
+    let failed = |what: &'static str| move |error| LabError::System { what, error };
+    let signals =
+        Signals::hold(&[INTERRUPT, TERMINATE, HANG_UP, CHILD]).map_err(failed("holding signals"))?;
+    let core = job.setup.core;
+    let mut show = Show { lab: Lab::new(job.setup)?, signals, asked: 0, notices: Vec::new() };
+    keep_off(core);
+    let other = if job.side == Side::Client { Side::Server } else { Side::Client };
+    let mut server = match &job.server {
+        Some(line) => Some(show.serve(other, line).map_err(failed("starting the server"))?),
+        None => None,
+    };
+    if let Some(server) = &mut server {
+        show.wait_for(other, server, job.patience).map_err(failed("waiting for the server"))?;
+    }
+    show.lab.begin();
+    let code = match show.start(job.side, &job.command) {
+        Ok(mut command) => show.attend(&mut command).map_err(failed("waiting for the command"))?,
+        Err(error) => {
+            let name = job.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
+            show.notices.push(format!("cannot start '{name}': {error}"));
+            if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_START }
+        }
+    };
+    if let Some(server) = &mut server {
+        show.dismiss(other, server).map_err(failed("ending the server"))?;
+    }
+    Ok(Finished { code, ended: show.lab.finish()?, notices: show.notices })
+}
+
+/// Keeps this thread, and the programs that it starts, off the forwarder's core, where there is another.
+fn keep_off(core: Option<usize>) {
+    let others: Vec<usize> = io::thread::available().into_iter().filter(|c| Some(*c) != core).collect();
+    if core.is_some() && !others.is_empty() {
+        // If it cannot be, they share it, and the truth says how late packets were.
+        let _ = io::thread::pin(&others);
+    }
+}
+
+/// The lab while something runs in it.
+struct Show {
+    lab: Lab,
+    signals: Signals,
+    /// How often the user has asked for the end.
+    asked: u32,
+    notices: Vec<String>,
+}
+
+impl Show {
+    fn start(&self, side: Side, words: &[OsString]) -> std::io::Result<Child> {
+        let (program, arguments) = words.split_first().ok_or(ErrorKind::InvalidInput)?;
+        let mut command = Command::new(program);
+        self.lab.enter(side, command.args(arguments))?;
+        command.spawn()
+    }
+
+    /// Starts a server. It is no part of the terminal's foreground group: Ctrl-C ends the command first.
+    fn serve(&self, side: Side, line: &str) -> std::io::Result<Child> {
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).process_group(0).stdin(Stdio::null());
+        command.stdout(std::io::stderr().as_fd().try_clone_to_owned()?);
+        self.lab.enter(side, &mut command)?;
+        command.spawn()
+    }
+
+    /// Waits until a server listens, has ended, or took too long.
+    fn wait_for(&mut self, side: Side, server: &mut Child, patience: Duration) -> std::io::Result<()> {
+        let until = Instant::now() + patience;
+        while !self.lab.within(side, is_listening)? {
+            if let Some(status) = server.try_wait()? {
+                self.notices.push(format!("the server has ended before the command began ({status})"));
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                self.notices
+                    .push("the server does not listen; the command was started all the same".to_owned());
+                return Ok(());
+            }
+            let came = self.signals.wait(Some(LOOK_NS))?;
+            self.asked += u32::from(came.is_some_and(|signal| signal.number != CHILD));
+            if self.asked > 0 {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the command's end, and passes signals on to it.
+    fn attend(&mut self, command: &mut Child) -> std::io::Result<u8> {
+        if self.asked > 0 {
+            // The end was asked for before it began.
+            let _ = netns::signal(command.id(), TERMINATE);
+        }
+        loop {
+            if let Some(status) = command.try_wait()? {
+                return Ok(code(status));
+            }
+            let Some(signal) = self.signals.wait(None)? else { continue };
+            if signal.number == CHILD {
+                continue;
+            }
+            self.asked += 1;
+            if self.asked > 1 {
+                self.lab.kill();
+            } else if !signal.from_kernel {
+                // It may have ended by itself just now.
+                let _ = netns::signal(command.id(), signal.number);
+            }
+        }
+    }
+
+    /// Asks all that runs at the server's side to end, and sees to it.
+    fn dismiss(&mut self, side: Side, server: &mut Child) -> std::io::Result<()> {
+        if let Some(status) = server.try_wait()? {
+            if !status.success() {
+                self.notices.push(format!("the server has ended by itself ({status})"));
+            }
+            return Ok(());
+        }
+        for process in self.lab.processes(side) {
+            // It may have ended by itself just now.
+            let _ = netns::signal(process, TERMINATE);
+        }
+        let until = Instant::now() + GRACE;
+        while server.try_wait()?.is_none() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.asked > 1 {
+                let _ = netns::signal(server.id(), KILL);
+                server.wait()?;
+                self.notices.push("the server did not end when asked, and was killed".to_owned());
+                break;
+            }
+            let came = self.signals.wait(Some((left.as_nanos() as u64).min(SECOND)))?;
+            self.asked += u32::from(came.is_some_and(|signal| signal.number != CHILD));
+        }
+        Ok(())
+    }
+}
+
+/// The exit code of a command, as shells say it.
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| BY_SIGNAL + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,379 @@
+//! What is asked for: the conditions of each direction, and the lab as a whole.
+
+use metrics::{SECOND, format_duration};
+use serde::Serialize;
+
+/// How a jitter's amounts are distributed. All come from the seed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// Evenly between minus and plus the amount.
+    Uniform,
+    /// Bell-shaped around 0, the amount being the standard deviation.
+    Normal,
+    /// Only later, the amount being the mean: many small, few large.
+    Exponential,
+    /// Only later, the amount being the mean, with a heavy tail: a Lomax (Pareto II) distribution of this shape, above 1;
+    /// the smaller the heavier. Cut off at a thousand times the amount.
+    Pareto(f64),
+}
+
+/// Delay that differs from packet to packet.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Jitter {
+    /// What the shape says, ns.
+    pub amount_ns: u64,
+    /// Its distribution.
+    pub shape: Shape,
+    /// Whether a packet may overtake one that was given more delay. Otherwise it waits for it, as in a queue.
+    pub reorder: bool,
+}
+
+/// How much may wait for the bottleneck, the packet that is being sent included. A packet that finds it idle is always
+/// taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// A packet that would have to wait for longer is dropped, ns.
+    Time(u64),
+    /// Bytes.
+    Bytes(u64),
+    /// Packets.
+    Packets(u64),
+}
+
+/// A bottleneck with a drop-tail queue before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bottleneck {
+    /// Bits per second.
+    pub rate_bps: u64,
+    /// What may wait for it.
+    pub limit: Limit,
+    /// Bytes that each packet takes beside its own: 38 for Ethernet's header, checksum, preamble and gap.
+    pub overhead: u32,
+}
+
+/// Losses that come in bursts: a chain of two states (Gilbert-Elliott), one step per packet, beginning in the good one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bursts {
+    /// Probability of going from good to bad.
+    pub enter: f64,
+    /// Probability of going from bad to good: bad times last 1 / `leave` packets on average.
+    pub leave: f64,
+    /// Probability that a packet is lost in a bad time.
+    pub bad: f64,
+    /// Probability that a packet is lost in a good time.
+    pub good: f64,
+}
+
+/// Packets that arrive more than once.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Duplicate {
+    /// Probability, per packet.
+    pub chance: f64,
+    /// How many times more it arrives.
+    pub copies: u8,
+    /// From one to the next, ns.
+    pub gap_ns: u64,
+}
+
+/// How a packet gets behind later ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Behind {
+    /// It is held until so many later ones have left, or for [`HOLD_NS`] if they do not come.
+    Packets(u16),
+    /// It leaves so much later, ns; others do not wait for it.
+    Time(u64),
+}
+
+/// The longest that a packet is held back for others to overtake it, ns.
+pub const HOLD_NS: u64 = SECOND;
+
+/// Packets that are overtaken.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Reorder {
+    /// Probability, per packet.
+    pub chance: f64,
+    /// By how much.
+    pub behind: Behind,
+}
+
+/// Packets with flipped bits.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Corrupt {
+    /// Probability, per packet that has payload.
+    pub chance: f64,
+    /// Bits flipped in each, all different; 1 to 16.
+    pub bits: u8,
+    /// Whether it happens on the wire, below the checksums: the receiver's kernel then drops the packet. Otherwise the
+    /// checksums are made to fit, and the damage reaches the application.
+    pub wire: bool,
+}
+
+/// A time that comes once, or again and again. Times count from [`crate::Lab::begin`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Window {
+    /// When it begins, ns.
+    pub start_ns: u64,
+    /// How long it lasts, ns.
+    pub length_ns: u64,
+    /// From one beginning to the next, ns; 0 when there is only one.
+    pub period_ns: u64,
+}
+
+impl Window {
+    /// When the window that `at` (ns) falls into is over; `None` when it falls into none.
+    #[must_use]
+    pub fn end(&self, at: u64) -> Option<u64> {
+        let since = at.checked_sub(self.start_ns)?;
+        let within = if self.period_ns == 0 { since } else { since % self.period_ns };
+        (within < self.length_ns).then(|| at - within + self.length_ns)
+    }
+}
+
+/// What is done with packets larger than the path's MTU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PathMtu {
+    /// The largest packet that passes, bytes.
+    pub bytes: u32,
+    /// Whether they vanish without a word (a black hole); otherwise the sender is told (ICMP).
+    pub silent: bool,
+}
+
+/// Which packets the conditions are for. Others pass at once and untouched, and are counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Only {
+    /// The protocol's number: 6 is TCP, 17 UDP.
+    pub protocol: u8,
+    /// The port, of either end.
+    pub port: Option<u16>,
+}
+
+/// The conditions of one direction. What happens to a packet, in this order: [`Only`], path MTU, outage, loss, burst
+/// loss, corruption, marking, bottleneck, delay and jitter, reordering, stall, duplication. What is lost therefore takes
+/// no room in the queue, and copies do not either.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Path {
+    /// For which packets; `None` for all.
+    pub only: Option<Only>,
+    /// Delay of every packet, ns.
+    pub delay_ns: u64,
+    /// And more or less of it.
+    pub jitter: Option<Jitter>,
+    /// Limited rate.
+    pub bottleneck: Option<Bottleneck>,
+    /// Probability that a packet is lost, each for itself.
+    pub loss: f64,
+    /// Losses in bursts, beside those.
+    pub bursts: Option<Bursts>,
+    /// Packets that arrive more than once.
+    pub duplicate: Option<Duplicate>,
+    /// Packets that are overtaken.
+    pub reorder: Option<Reorder>,
+    /// Packets with flipped bits.
+    pub corrupt: Option<Corrupt>,
+    /// While these last, packets that come are lost.
+    pub outages: Vec<Window>,
+    /// While these last, no packet leaves; all that waited leave at their end.
+    pub stalls: Vec<Window>,
+    /// The largest packet that the sending device takes, bytes: the sender's kernel knows it.
+    pub mtu: u32,
+    /// The largest that passes further on, which the sender has to find out.
+    pub path_mtu: Option<PathMtu>,
+    /// Code point that all packets are given.
+    pub dscp: Option<u8>,
+    /// Probability that a packet whose sender understands it (ECT) is marked: congestion experienced.
+    pub ecn_ce: f64,
+    /// Such packets are also marked when they had to wait for the bottleneck for longer, ns.
+    pub ecn_above_ns: Option<u64>,
+    /// Whether the ECN bits are cleared.
+    pub ecn_bleach: bool,
+}
+
+impl Default for Path {
+    fn default() -> Self {
+        Path {
+            only: None,
+            delay_ns: 0,
+            jitter: None,
+            bottleneck: None,
+            loss: 0.0,
+            bursts: None,
+            duplicate: None,
+            reorder: None,
+            corrupt: None,
+            outages: Vec::new(),
+            stalls: Vec::new(),
+            mtu: 1500,
+            path_mtu: None,
+            dscp: None,
+            ecn_ce: 0.0,
+            ecn_above_ns: None,
+            ecn_bleach: false,
+        }
+    }
+}
+
+/// The longest time that a condition may name, ns: what a lab holds back is held in memory.
+pub const LONGEST_NS: u64 = 60 * SECOND;
+
+impl Path {
+    /// Whether such a path can be.
+    ///
+    /// # Errors
+    /// The first thing that cannot be, in one sentence.
+    pub fn check(&self) -> Result<(), String> {
+        let chances = [
+            ("loss", self.loss),
+            ("ecn-ce", self.ecn_ce),
+            ("duplicate", self.duplicate.map_or(0.0, |d| d.chance)),
+            ("reorder", self.reorder.map_or(0.0, |r| r.chance)),
+            ("corrupt", self.corrupt.map_or(0.0, |c| c.chance)),
+            ("burst-loss", self.bursts.map_or(0.0, |b| b.enter)),
+            ("burst-loss", self.bursts.map_or(0.0, |b| b.leave)),
+            ("burst-loss", self.bursts.map_or(0.0, |b| b.bad)),
+            ("burst-loss", self.bursts.map_or(0.0, |b| b.good)),
+        ];
+        if let Some((name, p)) = chances.into_iter().find(|(_, p)| !(0.0..=1.0).contains(p)) {
+            return Err(format!("{name}: {p} is not a probability from 0 to 1"));
+        }
+        let times = [
+            ("delay", self.delay_ns),
+            ("jitter", self.jitter.map_or(0, |j| j.amount_ns)),
+            ("duplicate", self.duplicate.map_or(0, |d| d.gap_ns)),
+            ("reorder", self.reorder.map_or(0, |r| if let Behind::Time(ns) = r.behind { ns } else { 0 })),
+            ("queue", self.bottleneck.map_or(0, |b| if let Limit::Time(ns) = b.limit { ns } else { 0 })),
+            ("stall", self.stalls.iter().map(|s| s.length_ns).max().unwrap_or(0)),
+        ];
+        if let Some((name, ns)) = times.into_iter().find(|(_, ns)| *ns > LONGEST_NS) {
+            let (got, most) = (format_duration(ns as f64), format_duration(LONGEST_NS as f64));
+            return Err(format!("{name}: {got} is longer than a lab can hold packets back ({most})"));
+        }
+        if let Some(Shape::Pareto(shape)) = self.jitter.map(|j| j.shape)
+            && !(1.05..=100.0).contains(&shape)
+        {
+            return Err(format!("jitter: the Pareto shape {shape} is not between 1.05 and 100"));
+        }
+        let windows = self.outages.iter().chain(&self.stalls);
+        if windows.clone().any(|w| w.length_ns == 0 || (w.period_ns > 0 && w.period_ns <= w.length_ns)) {
+            return Err("outage, stall: a window has a length, and a period is longer than it".to_owned());
+        }
+        self.check_sizes()
+    }
+
+    fn check_sizes(&self) -> Result<(), String> {
+        if let Some(c) = self.corrupt.filter(|c| !(1..=MOST_BITS).contains(&c.bits)) {
+            return Err(format!("corrupt: {} bits are not 1 to {MOST_BITS}", c.bits));
+        }
+        if let Some(d) = self.duplicate.filter(|d| !(1..=MOST_COPIES).contains(&d.copies)) {
+            return Err(format!("duplicate: {} copies are not 1 to {MOST_COPIES}", d.copies));
+        }
+        if self.reorder.is_some_and(|r| r.behind == Behind::Packets(0)) {
+            return Err("reorder: a packet is overtaken by at least one other".to_owned());
+        }
+        if self.bottleneck.is_some_and(|b| b.rate_bps < 8) {
+            return Err("rate: it must be at least 8 bit/s".to_owned());
+        }
+        if !(68..=65_535).contains(&self.mtu) {
+            return Err(format!("mtu: {} is not between 68 and 65535 bytes", self.mtu));
+        }
+        if let Some(mtu) = self.path_mtu.filter(|m| !(68..=65_535).contains(&m.bytes)) {
+            return Err(format!("path-mtu: {} is not between 68 and 65535 bytes", mtu.bytes));
+        }
+        match self.dscp {
+            Some(dscp) if dscp > 63 => Err(format!("dscp: {dscp} is not between 0 and 63")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The most bits flipped in a packet.
+pub const MOST_BITS: u8 = 16;
+/// The most copies made of a packet.
+pub const MOST_COPIES: u8 = 16;
+
+/// How the forwarder waits for packets and for the time to let one go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wait {
+    /// Sleeps, but not through the last moments before a packet is due.
+    #[default]
+    Hybrid,
+    /// Never sleeps: packets are seen as they come. Takes a whole core.
+    Spin,
+    /// Sleeps until something is due: packets leave some 50 µs late, at the least cost.
+    Sleep,
+}
+
+/// Which rows are kept of single packets.
+#[derive(Debug, Default)]
+pub enum Trace {
+    /// None.
+    #[default]
+    Off,
+    /// In memory, the first so many, for [`crate::Lab::finish`].
+    Keep(usize),
+    /// In a file, as CSV.
+    File(std::fs::File),
+}
+
+/// A lab to be built.
+#[derive(Debug, Default)]
+pub struct Setup {
+    /// Client to server.
+    pub up: Path,
+    /// Server to client.
+    pub down: Path,
+    /// All chance comes from it.
+    pub seed: u64,
+    /// How the forwarder waits.
+    pub wait: Wait,
+    /// The forwarder's own core: commands are kept off it, where there is another. `None` leaves all to the scheduler.
+    pub core: Option<usize>,
+    /// Rows of single packets.
+    pub trace: Trace,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_once_and_again() {
+        let once = Window { start_ns: 100, length_ns: 10, period_ns: 0 };
+        for (at, end) in
+            [(0, None), (99, None), (100, Some(110)), (109, Some(110)), (110, None), (1100, None)]
+        {
+            assert_eq!(once.end(at), end, "{at}");
+        }
+        let again = Window { period_ns: 50, ..once };
+        for (at, end) in
+            [(99, None), (105, Some(110)), (149, None), (150, Some(160)), (1_000_155, Some(1_000_160))]
+        {
+            assert_eq!(again.end(at), end, "{at}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let good = Path::default();
+        good.check().unwrap();
+        let bad = [
+            (Path { loss: 1.5, ..good.clone() }, "loss"),
+            (Path { loss: f64::NAN, ..good.clone() }, "loss"),
+            (Path { delay_ns: 61 * SECOND, ..good.clone() }, "delay"),
+            (Path { mtu: 10, ..good.clone() }, "mtu"),
+            (Path { dscp: Some(64), ..good.clone() }, "dscp"),
+            (
+                Path { corrupt: Some(Corrupt { chance: 0.1, bits: 17, wire: false }), ..good.clone() },
+                "corrupt",
+            ),
+            (Path { outages: vec![Window { start_ns: 0, length_ns: 5, period_ns: 5 }], ..good }, "outage"),
+        ];
+        for (path, word) in bad {
+            let why = path.check().unwrap_err();
+            assert!(why.starts_with(word), "{why}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! One row per packet.
+
+use crate::impair::Verdict;
+use crate::setup::Trace;
+use metrics::Mono;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+/// The two ways through the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Client to server.
+    Up,
+    /// Server to client.
+    Down,
+}
+
+impl Way {
+    /// `up` or `down`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Up => "up",
+            Way::Down => "down",
+        }
+    }
+}
+
+/// How a packet's time in the lab ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// It left.
+    Left,
+    /// It did not, for this reason.
+    Not(Verdict),
+    /// The receiving device refused it.
+    Refused,
+    /// It was still on its way at the end.
+    Unfinished,
+}
+
+impl Class {
+    /// One word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Left | Class::Not(Verdict::Forwarded | Verdict::Passed) => "left",
+            Class::Not(Verdict::LostRandom) => "lost-random",
+            Class::Not(Verdict::LostBurst) => "lost-burst",
+            Class::Not(Verdict::LostOutage) => "lost-outage",
+            Class::Not(Verdict::DroppedQueue) => "dropped-queue",
+            Class::Not(Verdict::TooBig) => "too-big",
+            Class::Not(Verdict::Overrun) => "overrun",
+            Class::Refused => "refused",
+            Class::Unfinished => "unfinished",
+        }
+    }
+}
+
+/// A packet, or a copy of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Direction.
+    pub way: Way,
+    /// The how-manieth packet of the direction, from 0.
+    pub index: u64,
+    /// The flow, in order of appearance; `None` for one that is not listed.
+    pub flow: Option<u32>,
+    /// The how-manieth packet of its flow, from 0.
+    pub flow_index: u64,
+    /// Bytes, IP header included.
+    pub length: u32,
+    /// When the lab read it.
+    pub arrived: Mono,
+    /// When it was to leave.
+    pub due: Mono,
+    /// When it left.
+    pub left: Option<Mono>,
+    /// How it ended.
+    pub class: Class,
+    /// 0 for the packet, from 1 for its copies.
+    pub copy: u8,
+    /// Bits flipped.
+    pub flipped: u8,
+    /// Whether the flipped bits were left for the kernel's checksums to find.
+    pub wire: bool,
+    /// DSCP and ECN, as it came.
+    pub tos_in: u8,
+    /// DSCP and ECN, as it left.
+    pub tos_out: u8,
+}
+
+impl Row {
+    /// The delay that was applied, ns.
+    #[must_use]
+    pub fn delay_ns(&self) -> Option<u64> {
+        self.left.map(|left| left.since(self.arrived))
+    }
+}
+
+/// The heading of the file. Times are ns since the origin.
+const HEADING: &str = "direction,index,flow,flow_index,length,arrived_ns,due_ns,left_ns,delay_ns,class,copy,flipped_bits,\
+                       damaged,tos_in,tos_out";
+
+/// Rows handed over at once.
+const BATCH: usize = 512;
+/// Batches that may wait for the disk; 50 MB.
+const WAITING: usize = 1024;
+
+/// Takes rows, and never makes the taker wait.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    sink: Sink,
+    batch: Vec<Row>,
+    lost: u64,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Off,
+    Keep(usize),
+    File(SyncSender<Vec<Row>>, JoinHandle<io::Result<()>>),
+}
+
+impl Tracer {
+    pub(crate) fn new(trace: Trace, origin: Mono) -> io::Result<Self> {
+        let sink = match trace {
+            Trace::Off => Sink::Off,
+            Trace::Keep(most) => Sink::Keep(most),
+            Trace::File(file) => {
+                let (send, receive) = sync_channel(WAITING);
+                let name = std::thread::Builder::new().name("lab-trace".to_owned());
+                Sink::File(send, name.spawn(move || write(file, origin, &receive))?)
+            }
+        };
+        Ok(Tracer { sink, batch: Vec::new(), lost: 0 })
+    }
+
+    #[inline]
+    pub(crate) fn row(&mut self, row: Row) {
+        match &self.sink {
+            Sink::Off => {}
+            Sink::Keep(most) if self.batch.len() < *most => self.batch.push(row),
+            Sink::Keep(_) => self.lost += 1,
+            Sink::File(..) => {
+                self.batch.push(row);
+                if self.batch.len() == BATCH {
+                    self.hand_over();
+                }
+            }
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let Sink::File(send, _) = &self.sink else { return };
+        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+        if let Err(TrySendError::Full(rows) | TrySendError::Disconnected(rows)) = send.try_send(batch) {
+            self.lost += rows.len() as u64;
+        }
+    }
+
+    /// The rows kept, those lost, and what went wrong with the file.
+    pub(crate) fn close(mut self) -> (Vec<Row>, u64, io::Result<()>) {
+        if let Sink::File(send, _) = &self.sink {
+            // Nobody waits for the forwarder any more, so the last rows may take their time.
+            let last = std::mem::take(&mut self.batch);
+            let rows = last.len() as u64;
+            self.lost += if send.send(last).is_err() { rows } else { 0 };
+        }
+        match self.sink {
+            Sink::File(send, thread) => {
+                drop(send);
+                let wrote = thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer failed")));
+                (Vec::new(), self.lost, wrote)
+            }
+            _ => (self.batch, self.lost, Ok(())),
+        }
+    }
+}
+
+fn write(file: File, origin: Mono, batches: &Receiver<Vec<Row>>) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 20, file);
+    writeln!(out, "{HEADING}")?;
+    while let Ok(rows) = batches.recv() {
+        rows.iter().try_for_each(|row| write_row(&mut out, origin, row))?;
+    }
+    out.flush()
+}
+
+fn write_row(out: &mut impl Write, origin: Mono, row: &Row) -> io::Result<()> {
+    let since = |at: Mono| at.since(origin);
+    write!(out, "{},{},", row.way.name(), row.index)?;
+    if let Some(flow) = row.flow {
+        write!(out, "{flow},{}", row.flow_index)?;
+    } else {
+        write!(out, ",")?;
+    }
+    write!(out, ",{},{},{},", row.length, since(row.arrived), since(row.due))?;
+    if let Some(left) = row.left {
+        write!(out, "{},{}", since(left), left.since(row.arrived))?;
+    } else {
+        write!(out, ",")?;
+    }
+    let (class, damaged) = (row.class.name(), u8::from(row.wire && row.flipped > 0));
+    writeln!(out, ",{class},{},{},{damaged},{},{}", row.copy, row.flipped, row.tos_in, row.tos_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_as_long_as_their_heading() {
+        let row = Row {
+            way: Way::Down,
+            index: 3,
+            flow: Some(1),
+            flow_index: 2,
+            length: 100,
+            arrived: Mono(1_500),
+            due: Mono(2_500),
+            left: Some(Mono(2_600)),
+            class: Class::Left,
+            copy: 0,
+            flipped: 2,
+            wire: true,
+            tos_in: 2,
+            tos_out: 3,
+        };
+        let text = |row: &Row| {
+            let mut out = Vec::new();
+            write_row(&mut out, Mono(1_000), row).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text(&row), "down,3,1,2,100,500,1500,1600,1100,left,0,2,1,2,3\n");
+        let lost = Row { left: None, flow: None, class: Class::Not(Verdict::LostBurst), ..row };
+        assert_eq!(text(&lost), "down,3,,,100,500,1500,,,lost-burst,0,2,1,2,3\n");
+        for row in [row, lost] {
+            assert_eq!(text(&row).matches(',').count(), HEADING.matches(',').count());
+        }
+    }
+}

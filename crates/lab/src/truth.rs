@@ -1,0 +1,466 @@
+//! What the lab did: counted packet by packet as it happened, not derived from what was asked for.
+
+use crate::impair::{Fate, Verdict};
+use crate::order::{Order, Reordering};
+use crate::packet::{Anatomy, CE, ICMP, ICMP6, TCP, UDP};
+use crate::setup::{Path, Wait};
+use metrics::{Dist, DistSummary, Mono};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// Flows told apart per direction; the packets of later ones are only in the direction's total.
+const MOST_FLOWS: usize = 256;
+/// Flows with a distribution of their own, which takes up to half a MiB.
+const MOST_DISTS: usize = 16;
+
+/// The version of the JSON form of [`Truth`].
+pub const FORMAT: &str = "netcaliper-lab-1";
+
+/// Packets of a direction or a flow. `arrived` is the sum of `delivered`, the five kinds of loss (`lost_random`,
+/// `lost_burst`, `lost_outage`, `dropped_queue`, `too_big`), `overrun`, `refused` and `unfinished`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Packets that came to the lab.
+    pub arrived: u64,
+    /// Their bytes, IP headers included.
+    pub arrived_bytes: u64,
+    /// Packets that left it, copies not counted.
+    pub delivered: u64,
+    /// All that left, copies included.
+    pub left: u64,
+    /// The bytes of all that left.
+    pub left_bytes: u64,
+    /// Of those delivered: passed at once, because the conditions are for others.
+    pub passed: u64,
+    /// Lost, each by itself.
+    pub lost_random: u64,
+    /// Lost in bursts.
+    pub lost_burst: u64,
+    /// Lost in outages.
+    pub lost_outage: u64,
+    /// Found the queue full.
+    pub dropped_queue: u64,
+    /// Larger than the path's MTU.
+    pub too_big: u64,
+    /// Dropped because the lab held too much.
+    pub overrun: u64,
+    /// Could not be handed to the receiving device.
+    pub refused: u64,
+    /// Still on their way when the lab ended.
+    pub unfinished: u64,
+    /// Packets of which copies left, too.
+    pub duplicated: u64,
+    /// Those copies.
+    pub copies: u64,
+    /// Delivered with flipped bits and fitting checksums: the application sees them.
+    pub corrupted: u64,
+    /// Delivered with flipped bits and wrong checksums: the receiver's kernel drops them.
+    pub damaged: u64,
+    /// Chosen to be overtaken. What came of it is in the reordering.
+    pub held_back: u64,
+    /// Had to wait for the end of a stall.
+    pub stalled: u64,
+    /// Should have left before they came (jitter below zero), and left at once.
+    pub clamped: u64,
+    /// Delivered with a mark of congestion that they came without.
+    pub marked: u64,
+    /// Delivered, by what their ECN bits were when they came: not capable, ECT(1), ECT(0), CE.
+    pub ecn_arrived: [u64; 4],
+    /// Delivered, by what their ECN bits were when they left.
+    pub ecn_left: [u64; 4],
+    /// The longest run of packets of which the receiver saw none: lost, dropped or damaged.
+    pub longest_loss: u64,
+    /// The number of such runs.
+    pub loss_runs: u64,
+}
+
+impl Counts {
+    /// Packets that the receiver did not see, for whatever reason, copies apart; those that were still on their way are
+    /// not among them.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let lost = [self.lost_random, self.lost_burst, self.lost_outage, self.dropped_queue, self.too_big];
+        lost.iter().sum::<u64>() + self.overrun + self.refused + self.damaged
+    }
+}
+
+/// A flow: packets of one protocol between the same addresses and ports, in one direction.
+#[derive(Clone, Debug, Serialize)]
+pub struct Flow {
+    /// `tcp`, `udp`, `icmp`, or the protocol's number.
+    pub protocol: String,
+    /// Its source, with the port if it has one.
+    pub from: String,
+    /// Its destination, with the port if it has one.
+    pub to: String,
+    /// Source and destination port, 0 where there are none.
+    #[serde(skip)]
+    pub ports: (u16, u16),
+    /// What happened to its packets.
+    pub counts: Counts,
+    /// The delay that was applied to those delivered, ns. Of the first 16 flows of a direction.
+    pub delay_ns: Option<DistSummary>,
+    /// The order in which they left.
+    pub reordering: Reordering,
+}
+
+/// Packets that the kernel dropped at one of the lab's devices: not the path's doing, but the lab's limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Device {
+    /// On their way into this direction: the lab did not read fast enough.
+    pub not_read: u64,
+    /// On their way out of it, after they left the lab.
+    pub not_received: u64,
+}
+
+/// One direction of the path.
+#[derive(Clone, Debug, Serialize)]
+pub struct Direction {
+    /// What happened to its packets.
+    pub counts: Counts,
+    /// The delay that was applied to those delivered: from when the lab read them until it handed them to the receiving
+    /// device, ns.
+    pub delay_ns: Option<DistSummary>,
+    /// How much later than they should have packets left, ns. It is part of the delay above.
+    pub late_ns: Option<DistSummary>,
+    /// How long before it was read a packet may have come, at most: the time since the lab last looked, ns. It is *not*
+    /// part of the delay above. While the lab sleeps, it does not look; a packet wakes it, and the true value is then
+    /// the time of a wake-up.
+    pub unseen_ns: Option<DistSummary>,
+    /// The order in which packets left.
+    pub reordering: Reordering,
+    /// When the first packet left, ns since the origin.
+    pub first_left_ns: Option<u64>,
+    /// When the last one left, ns since the origin.
+    pub last_left_ns: Option<u64>,
+    /// Packets of the kernels' own (neighbour and multicast discovery), not passed on and not counted above.
+    pub housekeeping: u64,
+    /// ICMP messages sent back to tell that a packet was too big.
+    pub told_too_big: u64,
+    /// Drops at the devices.
+    pub device: Device,
+    /// Its flows, in order of appearance.
+    pub flows: Vec<Flow>,
+    /// Packets of flows beyond the 256 that are listed.
+    pub unlisted: u64,
+}
+
+impl Direction {
+    /// The counts of all UDP flows together that have this port at either end.
+    #[must_use]
+    pub fn udp(&self, port: u16) -> Vec<&Flow> {
+        let has = |flow: &&Flow| flow.protocol == "udp" && (flow.ports.0 == port || flow.ports.1 == port);
+        self.flows.iter().filter(has).collect()
+    }
+}
+
+/// How the forwarder worked.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Worker {
+    /// How it waited.
+    pub wait: Wait,
+    /// The core it was bound to.
+    pub core: Option<usize>,
+    /// What it got to run before others: `fifo`, `nice -20`, nothing.
+    pub priority: Option<&'static str>,
+    /// How often it slept.
+    pub sleeps: u64,
+}
+
+/// What the lab did.
+#[derive(Clone, Debug, Serialize)]
+pub struct Truth {
+    /// [`FORMAT`].
+    pub format: &'static str,
+    /// All chance came from it.
+    pub seed: u64,
+    /// What was asked for, client to server.
+    pub asked_up: Path,
+    /// What was asked for, server to client.
+    pub asked_down: Path,
+    /// Wall time of the origin, which all times count from: when the lab was made, ns since 1970.
+    pub origin_wall_ns: i64,
+    /// The same, on this process's clock.
+    #[serde(skip)]
+    pub origin: Mono,
+    /// When the command was started and the timetables with it, ns since the origin.
+    pub begin_ns: Option<u64>,
+    /// Client to server.
+    pub up: Direction,
+    /// Server to client.
+    pub down: Direction,
+    /// How the forwarder worked.
+    pub worker: Worker,
+    /// Rows of the trace that were lost because they could not be written fast enough, or not kept.
+    pub trace_lost: u64,
+    /// Why the truth may be less than the whole truth.
+    pub doubts: Vec<String>,
+}
+
+impl Truth {
+    /// Its JSON form, indented.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// Fills in the doubts.
+    pub(crate) fn doubt(&mut self) {
+        let mut doubts = Vec::new();
+        for (name, way) in [("up", &self.up), ("down", &self.down)] {
+            let mut say = |n: u64, what: &str| {
+                if n > 0 {
+                    doubts.push(format!("{name}: {n} packets {what}"));
+                }
+            };
+            say(way.device.not_read, "were dropped by the kernel because the lab did not read them in time");
+            say(way.device.not_received, "were dropped by the kernel after they had left the lab");
+            say(way.counts.overrun, "were dropped because the lab held too much");
+            say(way.counts.refused, "were refused by the receiving device");
+            say(way.unlisted, "belong to flows that are not listed");
+            if let Some(late) = way.late_ns.as_ref().filter(|late| late.p99 > 1_000_000) {
+                let p99 = metrics::format_duration(late.p99 as f64);
+                doubts.push(format!(
+                    "{name}: one packet in a hundred left {p99} late or later: the machine is busy"
+                ));
+            }
+        }
+        if self.trace_lost > 0 {
+            doubts.push(format!("{} rows are missing in the trace", self.trace_lost));
+        }
+        self.doubts.extend(doubts);
+    }
+}
+
+/// What is being counted of a direction or flow.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    counts: Counts,
+    order: Order,
+    delay: Option<Dist>,
+    /// Lost packets in a row, up to now.
+    run: u64,
+}
+
+impl Ledger {
+    fn new(dist: bool) -> Self {
+        Ledger { delay: dist.then(Dist::default), ..Ledger::default() }
+    }
+
+    /// A packet came, and this was decided.
+    fn arrived(&mut self, length: u32, fate: &Fate, wire: bool) {
+        let counts = &mut self.counts;
+        counts.arrived += 1;
+        counts.arrived_bytes += u64::from(length);
+        match fate.verdict {
+            Verdict::Forwarded | Verdict::Passed => {}
+            Verdict::LostRandom => counts.lost_random += 1,
+            Verdict::LostBurst => counts.lost_burst += 1,
+            Verdict::LostOutage => counts.lost_outage += 1,
+            Verdict::DroppedQueue => counts.dropped_queue += 1,
+            Verdict::TooBig => counts.too_big += 1,
+            Verdict::Overrun => counts.overrun += 1,
+        }
+        counts.held_back += u64::from(fate.reordered);
+        counts.stalled += u64::from(fate.stalled);
+        counts.clamped += u64::from(fate.clamped);
+        let unseen = !fate.verdict.goes_on() || (wire && !fate.flips().is_empty());
+        if unseen {
+            counts.loss_runs += u64::from(self.run == 0);
+            self.run += 1;
+            counts.longest_loss = counts.longest_loss.max(self.run);
+        } else {
+            self.run = 0;
+        }
+    }
+
+    /// A packet left.
+    fn left(&mut self, leaving: &Leaving, number: u64) {
+        let counts = &mut self.counts;
+        counts.left += 1;
+        counts.left_bytes += u64::from(leaving.length);
+        if leaving.copy > 0 {
+            counts.duplicated += u64::from(leaving.copy == 1);
+            counts.copies += 1;
+            return;
+        }
+        counts.delivered += 1;
+        counts.passed += u64::from(leaving.passed);
+        if leaving.flipped {
+            *(if leaving.wire { &mut counts.damaged } else { &mut counts.corrupted }) += 1;
+        }
+        let (came, left) = (usize::from(leaving.tos_in & 3), usize::from(leaving.tos_out & 3));
+        counts.ecn_arrived[came] += 1;
+        counts.ecn_left[left] += 1;
+        counts.marked += u64::from(left == usize::from(CE) && came != left);
+        self.order.first(number);
+        if let Some(dist) = &mut self.delay {
+            dist.record(leaving.delay_ns);
+        }
+    }
+}
+
+/// A packet that leaves, as the ledgers see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaving {
+    pub(crate) length: u32,
+    pub(crate) copy: u8,
+    pub(crate) passed: bool,
+    pub(crate) flipped: bool,
+    pub(crate) wire: bool,
+    pub(crate) tos_in: u8,
+    pub(crate) tos_out: u8,
+    pub(crate) delay_ns: u64,
+    pub(crate) late_ns: u64,
+}
+
+/// What makes a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    protocol: u8,
+    from: IpAddr,
+    to: IpAddr,
+    ports: Option<(u16, u16)>,
+}
+
+/// A packet's place in the books: its number in the direction, its flow, and its number there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) index: u64,
+    /// `None` for a flow that is not listed.
+    pub(crate) flow: Option<u32>,
+    pub(crate) flow_index: u64,
+}
+
+/// The books of one direction.
+#[derive(Debug)]
+pub(crate) struct Books {
+    all: Ledger,
+    late: Dist,
+    unseen: Dist,
+    keys: HashMap<Key, u32>,
+    flows: Vec<(Key, Ledger)>,
+    unlisted: u64,
+    first_left: Option<Mono>,
+    last_left: Option<Mono>,
+    pub(crate) housekeeping: u64,
+    pub(crate) told_too_big: u64,
+}
+
+impl Books {
+    pub(crate) fn new() -> Self {
+        Books {
+            all: Ledger::new(true),
+            late: Dist::default(),
+            unseen: Dist::default(),
+            keys: HashMap::new(),
+            flows: Vec::new(),
+            unlisted: 0,
+            first_left: None,
+            last_left: None,
+            housekeeping: 0,
+            told_too_big: 0,
+        }
+    }
+
+    /// Where the next packet of this direction belongs.
+    pub(crate) fn place(&mut self, anatomy: &Anatomy) -> Place {
+        let index = self.all.counts.arrived;
+        let key = Key {
+            protocol: anatomy.protocol,
+            from: anatomy.source,
+            to: anatomy.destination,
+            ports: anatomy.ports,
+        };
+        let flow = match self.keys.get(&key) {
+            Some(flow) => *flow,
+            None if self.flows.len() == MOST_FLOWS => {
+                self.unlisted += 1;
+                return Place { index, flow: None, flow_index: 0 };
+            }
+            None => {
+                let flow = self.flows.len() as u32;
+                self.flows.push((key, Ledger::new(self.flows.len() < MOST_DISTS)));
+                self.keys.insert(key, flow);
+                flow
+            }
+        };
+        let flow_index = self.flows.get(flow as usize).map_or(0, |f| f.1.counts.arrived);
+        Place { index, flow: Some(flow), flow_index }
+    }
+
+    fn flow(&mut self, place: Place) -> Option<&mut Ledger> {
+        self.flows.get_mut(place.flow? as usize).map(|f| &mut f.1)
+    }
+
+    /// A packet came, `unseen` ns after the device was last seen empty.
+    pub(crate) fn arrived(&mut self, place: Place, length: u32, fate: &Fate, wire: bool, unseen: u64) {
+        self.all.arrived(length, fate, wire);
+        self.unseen.record(unseen);
+        if let Some(flow) = self.flow(place) {
+            flow.arrived(length, fate, wire);
+        }
+    }
+
+    /// A packet left at `at`.
+    pub(crate) fn left(&mut self, place: Place, leaving: &Leaving, at: Mono) {
+        self.all.left(leaving, place.index);
+        self.late.record(leaving.late_ns);
+        self.first_left.get_or_insert(at);
+        self.last_left = Some(at);
+        if let Some(flow) = self.flow(place) {
+            flow.left(leaving, place.flow_index);
+        }
+    }
+
+    /// A packet was refused (`true`) or will not leave any more.
+    pub(crate) fn stayed(&mut self, place: Place, copy: u8, refused: bool) {
+        let count = |counts: &mut Counts| {
+            *(if refused { &mut counts.refused } else { &mut counts.unfinished }) += u64::from(copy == 0);
+        };
+        count(&mut self.all.counts);
+        if let Some(flow) = self.flow(place) {
+            count(&mut flow.counts);
+        }
+    }
+
+    pub(crate) fn close(self, origin: Mono, device: Device) -> Direction {
+        let since = |at: Mono| at.since(origin);
+        Direction {
+            counts: self.all.counts,
+            delay_ns: self.all.delay.and_then(|d| d.summary()),
+            late_ns: self.late.summary(),
+            unseen_ns: self.unseen.summary(),
+            reordering: self.all.order.summary(),
+            first_left_ns: self.first_left.map(since),
+            last_left_ns: self.last_left.map(since),
+            housekeeping: self.housekeeping,
+            told_too_big: self.told_too_big,
+            device,
+            flows: self.flows.into_iter().map(|(key, ledger)| flow(&key, ledger)).collect(),
+            unlisted: self.unlisted,
+        }
+    }
+}
+
+fn flow(key: &Key, ledger: Ledger) -> Flow {
+    let end = |ip: IpAddr, port: Option<u16>| match port {
+        Some(port) => std::net::SocketAddr::new(ip, port).to_string(),
+        None => ip.to_string(),
+    };
+    Flow {
+        protocol: match key.protocol {
+            TCP => "tcp".to_owned(),
+            UDP => "udp".to_owned(),
+            ICMP | ICMP6 => "icmp".to_owned(),
+            other => other.to_string(),
+        },
+        from: end(key.from, key.ports.map(|p| p.0)),
+        to: end(key.to, key.ports.map(|p| p.1)),
+        ports: key.ports.unwrap_or((0, 0)),
+        counts: ledger.counts,
+        delay_ns: ledger.delay.and_then(|d| d.summary()),
+        reordering: ledger.order.summary(),
+    }
+}
