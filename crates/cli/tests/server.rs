@@ -295,3 +295,22 @@ fn sessions_beside_each_other_are_told() {
     let told = other.wait().exits(130);
     assert!(told.out.contains("other-sessions"), "whoever came first is told, too: {}", told.tell());
 }
+
+#[test]
+fn short_sessions_beside_a_busy_one_lose_nothing() {
+    let server = serve("");
+    let busy = tcp(server.at()).args("-P 4 -t 60s --quiet").spawn();
+    server.proc.hears("session 1 with");
+    std::thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    tcp(server.at()).args("-P 4 --iterations 1 --transfer 1001").outcome().moved(4, 4004, 0);
+                }
+            });
+        }
+    });
+    busy.signal("INT");
+    busy.wait().exits(130);
+    server.end().prints(&["session 101 with"]);
+}
