@@ -378,7 +378,8 @@ pub(crate) struct DemoArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ReportArgs {
-    /// Files written by --save or --json; `-` is stdin.
+    /// Files written by --save or --json, or ctsTraffic's tables (those of several hosts together are joined); `-` is
+    /// stdin.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Print it as another program would have: ctstraffic.

@@ -109,14 +109,20 @@ pub(crate) fn on_signals() -> Result<Interrupt, Trouble> {
 /// Prints saved runs again.
 pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
     let mut worst = Exit::Good;
+    let mut tables = Vec::new();
     for path in &args.files {
         let named = |e: &dyn std::fmt::Display| Trouble::failed(format!("{}: {e}", path.display()));
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         if path.as_os_str() == "-" {
-            std::io::stdin().read_to_string(&mut text).map_err(|e| named(&e))?;
+            std::io::stdin().read_to_end(&mut bytes).map_err(|e| named(&e))?;
         } else {
-            text = std::fs::read_to_string(path).map_err(|e| named(&e))?;
+            bytes = std::fs::read(path).map_err(|e| named(&e))?;
         }
+        if classic::ctstraffic::is_table(&bytes) {
+            tables.push(classic::ctstraffic::File { name: path.display().to_string(), bytes });
+            continue;
+        }
+        let text = String::from_utf8(bytes).map_err(|_| named(&"the file is not UTF-8 text"))?;
         let outcome = report::read_run(&text).map_err(|e| named(&e))?;
         if let Some(face) = args.face {
             let events = report::replay(&outcome);
@@ -130,5 +136,14 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
         let exit = outputs.finish();
         worst = if worst == Exit::Good { exit } else { worst };
     }
+    if tables.is_empty() {
+        return Ok(worst);
+    }
+    let out = &args.output;
+    if out.json || out.jsonl || args.face.is_some() {
+        return Err(Trouble::usage("ctsTraffic's tables are reported as text only"));
+    }
+    let told = classic::ctstraffic::tell(&tables, &mut std::io::stdout().lock());
+    told.map_err(|e| Trouble::failed(format!("cannot report on the tables: {e}")))?;
     Ok(worst)
 }

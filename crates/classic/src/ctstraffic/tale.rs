@@ -130,6 +130,7 @@ impl Tale {
     }
 
     fn connection(&mut self, record: &ConnectionRecord) -> Vec<Item> {
+        self.last_ms = self.last_ms.max(record.ended_ns / 1_000_000);
         if self.interrupted {
             return Vec::new();
         }
@@ -177,7 +178,8 @@ impl Tale {
             (Status::Complete, Some(limit)) if self.last_ms + 5 >= limit => {
                 items.push(Item::Said(format!("  Time-limit of {limit} ms has been reached")));
             }
-            (Status::Failed | Status::Partial, _) => {
+            // What made connections fail has been told with each of them.
+            (Status::Failed | Status::Partial, _) if self.errors() == 0 => {
                 let text = reason.unwrap_or("the run ended early").to_owned();
                 items.push(Item::Message { at: super::line::seconds(self.last_ms), text, error: true });
             }
