@@ -13,6 +13,29 @@ pub struct Dist {
 }
 
 impl Dist {
+    /// An empty distribution that has its memory already, for values up to `highest`.
+    #[must_use]
+    pub fn with_room(highest: u64) -> Self {
+        let Ok(mut made) = Histogram::<u64>::new_with_bounds(1, highest.max(2), 3) else {
+            return Dist::default();
+        };
+        made.auto(true);
+        Dist { inner: Some(Box::new(made)) }
+    }
+
+    /// Whether it has its memory already.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.inner.is_some()
+    }
+
+    /// Forgets all values and keeps the memory.
+    pub fn clear(&mut self) {
+        if let Some(histogram) = &mut self.inner {
+            histogram.reset();
+        }
+    }
+
     /// Records one value. Values that do not fit a 64-bit histogram are recorded as its maximum.
     pub fn record(&mut self, value: u64) {
         if self.inner.is_none() {

@@ -1,7 +1,8 @@
 //! Accounting on the hot path: one row per connection, one tally per group and interval. All of it belongs to one
 //! worker; nothing is shared, locked or allocated per event.
 
-use crate::{Dist, Frames, Moments, Mono, TcpInfo, TcpTotals};
+use crate::packets::USUAL;
+use crate::{Dist, Frames, Moments, Mono, PacketTally, Packets, TcpInfo, TcpTotals};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -112,6 +113,8 @@ pub struct Tally {
     pub ended: [u64; 5],
     /// Frames received, on media streams.
     pub frames: Frames,
+    /// Datagrams; `None` until one is counted.
+    pub packets: Option<Box<PacketTally>>,
     /// Segments retransmitted, as far as sampled.
     pub retransmits: u64,
     /// What a legacy protocol sends beside payload, where its original counts that, too, bytes.
@@ -141,6 +144,28 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// A tally whose distributions of datagrams have their memory.
+    #[must_use]
+    pub fn warm() -> Self {
+        Tally {
+            packets: Some(Box::new(PacketTally::warm())),
+            late_ns: Dist::with_room(USUAL),
+            ..Tally::default()
+        }
+    }
+
+    /// What was counted is forgotten, the memory for distributions of datagrams is kept; `None` where there is none.
+    #[must_use]
+    pub fn recycled(self) -> Option<Self> {
+        let (mut packets, mut late_ns) = (self.packets?, self.late_ns);
+        if !packets.delay_ns.has_room() {
+            return None;
+        }
+        packets.clear();
+        late_ns.clear();
+        Some(Tally { packets: Some(packets), late_ns, ..Tally::default() })
+    }
+
     /// Counts an ended connection.
     pub fn ended(&mut self, how: Ending) {
         self.ended[how as usize] += 1;
@@ -179,6 +204,9 @@ impl Tally {
             *ours += theirs;
         }
         self.frames.add(other.frames);
+        if let Some(theirs) = &other.packets {
+            self.packets.get_or_insert_default().merge(theirs);
+        }
         self.retransmits += other.retransmits;
         self.framing.tx_bytes += other.framing.tx_bytes;
         self.framing.rx_bytes += other.framing.rx_bytes;
@@ -224,7 +252,14 @@ pub struct Recorder {
     rows: Vec<Entry>,
     free: Vec<Row>,
     tallies: Vec<Tally>,
+    /// By row; no longer than the last row that counts datagrams.
+    packets: Vec<Packets>,
+    /// Tallies that have their memory and hold nothing.
+    spare: Vec<Tally>,
 }
+
+/// Spare tallies kept.
+const MOST_SPARE: usize = 4;
 
 impl Recorder {
     /// Gives a connection of `group` a row; its life is counted from `now`.
@@ -232,6 +267,9 @@ impl Recorder {
         let entry = Entry { group, counts: Counts::default(), since: now, until: None };
         if let Some(row) = self.free.pop() {
             self.rows[row.0 as usize] = entry;
+            if let Some(packets) = self.packets.get_mut(row.0 as usize) {
+                *packets = Packets::default();
+            }
             return row;
         }
         self.rows.push(entry);
@@ -262,6 +300,46 @@ impl Recorder {
         self.tally(group).rx_bytes += n;
         if group != Group::ALL {
             self.tally(Group::ALL).rx_bytes += n;
+        }
+    }
+
+    /// Datagrams were sent or received: once per batch, not per datagram. Their payload is counted by [`Recorder::sent`] and
+    /// [`Recorder::received`]; their delays go into [`Recorder::packet_tally`].
+    pub fn packets(&mut self, row: Row, more: &Packets) {
+        let at = row.0 as usize;
+        if at >= self.packets.len() {
+            self.packets.resize(at + 1, Packets::default());
+        }
+        self.packets[at].add(more);
+        let group = self.rows[at].group;
+        self.packet_tally(group).counts.add(more);
+        if group != Group::ALL {
+            self.packet_tally(Group::ALL).counts.add(more);
+        }
+    }
+
+    /// What became of a link's datagrams so far; zeros when it has none.
+    #[must_use]
+    pub fn packets_of(&self, row: Row) -> Packets {
+        self.packets.get(row.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// The running packet tally of a group.
+    pub fn packet_tally(&mut self, group: Group) -> &mut PacketTally {
+        self.tally(group).packets.get_or_insert_default()
+    }
+
+    /// Readies a group whose links count datagrams: the distributions of this interval and of the next have their memory
+    /// before the first datagram, and those of later intervals come back by [`Recorder::spare`].
+    pub fn warm(&mut self, group: Group) {
+        *self.tally(group) = Tally::warm();
+        self.spare(Tally::warm());
+    }
+
+    /// Takes a warm tally for an interval to come.
+    pub fn spare(&mut self, tally: Tally) {
+        if self.spare.len() < MOST_SPARE {
+            self.spare.push(tally);
         }
     }
 
@@ -327,9 +405,12 @@ impl Recorder {
         &mut self.tallies[at]
     }
 
-    /// Hands the running tally of a group up and starts a clean one.
+    /// Hands the running tally of a group up and starts a clean one: a spare one where distributions of datagrams are
+    /// filled, so that no datagram has to wait for their memory.
     pub fn take_tally(&mut self, group: Group) -> Tally {
-        std::mem::take(self.tally(group))
+        let filled = self.tally(group).packets.as_ref().is_some_and(|p| p.delay_ns.has_room());
+        let next = if filled { self.spare.pop().unwrap_or_default() } else { Tally::default() };
+        std::mem::replace(self.tally(group), next)
     }
 }
 
@@ -359,6 +440,44 @@ mod tests {
         assert_eq!(rec.take_tally(Group(1)).tx_bytes, 100);
         let all = rec.take_tally(Group::ALL);
         assert_eq!((all.tx_bytes, all.rx_bytes), (101, 15));
+    }
+
+    #[test]
+    fn datagrams_are_counted_by_row_group_and_in_all() {
+        let mut rec = Recorder::default();
+        let (a, b) = (rec.open(Group(1), Mono(5)), rec.open(Group(2), Mono(6)));
+        assert!(rec.tally(Group(2)).packets.is_none());
+        rec.packets(b, &Packets { sent: 3, ..Packets::default() });
+        rec.packets(b, &Packets { sent: 1, lost: -1, ..Packets::default() });
+        assert_eq!((rec.packets_of(a).sent, rec.packets_of(b).sent, rec.packets_of(b).lost), (0, 4, -1));
+        assert!(rec.tally(Group(1)).packets.is_none());
+        assert_eq!(rec.take_tally(Group(2)).packets.unwrap().counts.sent, 4);
+        assert_eq!(rec.take_tally(Group::ALL).packets.unwrap().counts.sent, 4);
+        rec.close(b);
+        let c = rec.open(Group(3), Mono(9));
+        assert_eq!((c, rec.packets_of(c)), (b, Packets::default()));
+    }
+
+    #[test]
+    fn a_warm_group_goes_on_with_what_comes_back() {
+        let mut rec = Recorder::default();
+        rec.warm(Group(1));
+        let row = rec.open(Group(1), Mono(5));
+        for interval in 1..5 {
+            assert!(rec.tally(Group(1)).packets.as_ref().unwrap().delay_ns.has_room(), "{interval}");
+            rec.packets(row, &Packets { sent: interval, ..Packets::default() });
+            rec.packet_tally(Group(1)).delay_ns.record(interval);
+            let taken = rec.take_tally(Group(1));
+            let packets = taken.packets.as_ref().unwrap();
+            assert_eq!((packets.counts.sent, packets.delay_ns.count()), (interval, 1));
+            rec.spare(taken.recycled().unwrap());
+        }
+        for _ in 0..20 {
+            rec.spare(Tally::default());
+        }
+        assert_eq!(rec.spare.len(), MOST_SPARE);
+        assert!(Tally::default().recycled().is_none());
+        assert!(Tally { packets: Some(Box::default()), ..Tally::default() }.recycled().is_none());
     }
 
     #[test]

@@ -1,0 +1,147 @@
+//! Datagrams: what became of them, and how long they took.
+
+use crate::Dist;
+use serde::{Deserialize, Serialize};
+
+/// What became of datagrams, as one end of a link counts them. Late is not lost, dropped by our own receive buffer is not
+/// lost by the network, and not sent is not lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Packets {
+    /// Datagrams that the kernel accepted from us.
+    pub sent: u64,
+    /// Datagrams received for the first time, in order or not, late or not, and intact.
+    pub received: u64,
+    /// Datagrams that did not come, as far as is known: what overtakes a datagram makes it lost, and it takes that back when
+    /// it comes after all. In one interval, and only there, it may therefore be below 0.
+    pub lost: i64,
+    /// Datagrams received once more.
+    pub duplicated: u64,
+    /// Datagrams that a later one had overtaken (RFC 4737 §4: their number is lower than the highest seen).
+    pub reordered: u64,
+    /// Datagrams that came later than the method waits for them. They are counted as received, too.
+    pub late: u64,
+    /// Datagrams whose bytes were not those sent; counted nowhere else, because nothing in them can be believed.
+    pub corrupt: u64,
+    /// Places in the sender's schedule that were given up: it was held up, or the kernel refused the send.
+    pub unsent: u64,
+    /// Datagrams dropped by our own receive buffer; with merged receiving (GRO) a lower bound. Part of `lost`, too.
+    pub dropped: u64,
+    /// Sends that the kernel refused, and ICMP refusals of datagrams sent earlier.
+    pub refused: u64,
+}
+
+impl Packets {
+    /// Adds others.
+    pub fn add(&mut self, more: &Packets) {
+        self.sent += more.sent;
+        self.received += more.received;
+        self.lost += more.lost;
+        self.duplicated += more.duplicated;
+        self.reordered += more.reordered;
+        self.late += more.late;
+        self.corrupt += more.corrupt;
+        self.unsent += more.unsent;
+        self.dropped += more.dropped;
+        self.refused += more.refused;
+    }
+}
+
+/// The datagrams of a group in one interval, or in all.
+#[derive(Clone, Debug, Default)]
+pub struct PacketTally {
+    /// What became of them.
+    pub counts: Packets,
+    /// Delay of each from its actual send, ns: one way, or there and back, as the method says.
+    pub delay_ns: Dist,
+    /// Delay of each from its intended send, ns: includes what the sender was late.
+    pub intended_ns: Dist,
+    /// Difference between the delays of successive datagrams, ns, without its sign (RFC 5481 §4.1).
+    pub ipdv_ns: Dist,
+    /// Datagrams that seem to have arrived before they were sent, and by how much at most, ns: a clock was wrong.
+    pub before_sent: (u64, u64),
+}
+
+/// Delays up to here need no more memory, ns.
+pub(crate) const USUAL: u64 = 4 * crate::SECOND;
+
+impl PacketTally {
+    /// A tally whose distributions have their memory already, so that recording allocates nothing.
+    #[must_use]
+    pub fn warm() -> Self {
+        let dist = || Dist::with_room(USUAL);
+        PacketTally { delay_ns: dist(), intended_ns: dist(), ipdv_ns: dist(), ..PacketTally::default() }
+    }
+
+    /// Forgets everything but keeps the memory.
+    pub fn clear(&mut self) {
+        (self.counts, self.before_sent) = (Packets::default(), (0, 0));
+        self.delay_ns.clear();
+        self.intended_ns.clear();
+        self.ipdv_ns.clear();
+    }
+
+    /// Adds all that `other` holds.
+    pub fn merge(&mut self, other: &PacketTally) {
+        self.counts.add(&other.counts);
+        self.delay_ns.merge(&other.delay_ns);
+        self.intended_ns.merge(&other.intended_ns);
+        self.ipdv_ns.merge(&other.ipdv_ns);
+        self.before_sent.0 += other.before_sent.0;
+        self.before_sent.1 = self.before_sent.1.max(other.before_sent.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adding_adds_every_counter() {
+        let one = Packets {
+            sent: 1,
+            received: 2,
+            lost: 3,
+            duplicated: 4,
+            reordered: 5,
+            late: 6,
+            corrupt: 7,
+            unsent: 8,
+            dropped: 9,
+            refused: 10,
+        };
+        let mut sum = one;
+        sum.add(&one);
+        let twice = Packets {
+            sent: 2,
+            received: 4,
+            lost: 6,
+            duplicated: 8,
+            reordered: 10,
+            late: 12,
+            corrupt: 14,
+            unsent: 16,
+            dropped: 18,
+            refused: 20,
+        };
+        assert_eq!(sum, twice);
+    }
+
+    #[test]
+    fn a_cleared_tally_is_as_good_as_new_and_merges_to_the_same() {
+        let mut used = PacketTally::warm();
+        used.delay_ns.record(5_000);
+        used.counts.sent = 3;
+        used.before_sent = (1, 10);
+        let mut sum = PacketTally::default();
+        sum.merge(&used);
+        sum.merge(&used);
+        assert_eq!((sum.counts.sent, sum.delay_ns.count(), sum.before_sent), (6, 2, (2, 10)));
+        used.clear();
+        assert_eq!((used.delay_ns.count(), used.delay_ns.summary(), used.before_sent), (0, None, (0, 0)));
+        used.delay_ns.record(7_000);
+        let mut fresh = PacketTally::default();
+        fresh.delay_ns.record(7_000);
+        assert_eq!(used.delay_ns.summary(), fresh.delay_ns.summary());
+    }
+}
