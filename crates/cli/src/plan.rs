@@ -66,6 +66,7 @@ fn sockets(args: &SocketArgs) -> SocketSettings {
         ttl: args.ttl,
         flow_label: args.flow_label,
         keepalive_ns: args.keepalive,
+        ..SocketSettings::default()
     }
 }
 

@@ -205,6 +205,7 @@ fn client_setup(config: &ClientConfig, phase: &Phase, workers: u16) -> Setup {
         listeners: Vec::new(),
         datagrams: Vec::new(),
         inherited: io::Settings { device: config.device.clone(), ..io::Settings::default() },
+        inherited_udp: io::UdpSettings { device: config.device.clone(), ..io::UdpSettings::default() },
         buffer: (phase.buffer.high as usize).max(SMALLEST_BUFFER),
     }
 }

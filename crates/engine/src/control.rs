@@ -6,7 +6,7 @@ use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::place::Placement;
 use crate::worker::{Command, Outfit, Report, Watch, WatchState, Worker};
-use io::{Clock, Datagrams, Listener, Reactor, Settings, Stream, Waker};
+use io::{Clock, Listener, Reactor, Settings, Stream, Udp, UdpSettings, Waker};
 use metrics::{Group, Mono, Recorder};
 use model::{Event, Level};
 use seam::{
@@ -26,18 +26,18 @@ pub(crate) struct Setup {
     pub(crate) first: usize,
     /// Listeners per worker, in the workers' order; empty for clients.
     pub(crate) listeners: Vec<Vec<Listener>>,
-    /// Native UDP hellos are answered here.
-    pub(crate) datagrams: Vec<Datagrams>,
+    /// Bound UDP sockets per worker, likewise.
+    pub(crate) datagrams: Vec<Vec<Udp>>,
     /// What sockets have whatever their group wants: the interface, and what accepted ones inherit from their listener.
     pub(crate) inherited: Settings,
+    /// The same for UDP sockets.
+    pub(crate) inherited_udp: UdpSettings,
     /// Longest send and receive of a worker, bytes.
     pub(crate) buffer: usize,
 }
 
 /// Longest queue of a control link; a peer that lets it grow longer is cut off.
 const LONGEST_QUEUE: usize = 8 << 20;
-/// Keys of UDP sockets in the control reactor.
-const DATAGRAMS: u64 = 1 << 62;
 
 struct ControlLink {
     stream: Stream,
@@ -95,6 +95,7 @@ impl<'a> Control<'a> {
         }
         let peers: Vec<_> = made.iter().map(|((mailbox, _), r)| (mailbox.clone(), r.waker())).collect();
         let mut listeners = std::mem::take(&mut setup.listeners).into_iter();
+        let mut datagrams = std::mem::take(&mut setup.datagrams).into_iter();
         let cores = setup.placement.cores(count, setup.first);
         let mut hands = Vec::new();
         for (index, ((mailbox, commands), its_reactor)) in made.into_iter().enumerate() {
@@ -103,6 +104,7 @@ impl<'a> Control<'a> {
                 index,
                 core: cores.get(index).copied().flatten(),
                 listeners: listeners.next().unwrap_or_default(),
+                datagrams: datagrams.next().unwrap_or_default(),
                 commands,
                 reports: report.clone(),
                 control: reactor.waker(),
@@ -110,6 +112,7 @@ impl<'a> Control<'a> {
                 buffer: setup.buffer,
                 seed: io::clock::entropy(),
                 inherited: setup.inherited.clone(),
+                inherited_udp: setup.inherited_udp.clone(),
             };
             let body = move || Worker::new(outfit, its_reactor).run();
             let thread = std::thread::Builder::new()
@@ -118,9 +121,6 @@ impl<'a> Control<'a> {
                 .spawn(body)
                 .map_err(system("starting a worker"))?;
             hands.push(Hand { mailbox, waker, thread: Some(thread) });
-        }
-        for (i, socket) in setup.datagrams.iter().enumerate() {
-            reactor.watch_level(socket, DATAGRAMS + i as u64).map_err(system("watching a UDP socket"))?;
         }
         interrupt.attach(reactor.waker());
         let clock = Clock::new();
@@ -160,14 +160,10 @@ impl<'a> Control<'a> {
                 self.feed(Input::Stop);
             }
             for event in events.drain(..) {
-                if event.key >= DATAGRAMS {
-                    self.answer_hellos((event.key - DATAGRAMS) as usize);
-                } else {
-                    self.ready(event.key);
-                }
+                self.ready(event.key);
             }
-            while let Ok((_, report)) = self.reports.try_recv() {
-                self.hear(report);
+            while let Ok((worker, report)) = self.reports.try_recv() {
+                self.hear(worker, report);
             }
             if self.session.deadline().is_some_and(|at| at <= self.clock.now()) {
                 self.feed(Input::Wake);
@@ -236,6 +232,7 @@ impl<'a> Control<'a> {
 
     fn group(&mut self, plan: GroupPlan<model::SocketSettings>) {
         let settings = machine::settings(&plan.sockets, self.setup.inherited.device.as_deref());
+        let udp = machine::udp_settings(&plan.sockets, self.setup.inherited.device.as_deref());
         let book = Book::new(self.hands.len(), plan.start, plan.omit, plan.frames);
         self.books.insert(plan.group, book);
         let mut openers = plan.openers.into_iter();
@@ -246,6 +243,7 @@ impl<'a> Control<'a> {
                 group: plan.group,
                 opener: openers.next(),
                 settings: settings.clone(),
+                udp: udp.clone(),
                 throttle: plan.throttle,
                 connect_timeout: plan.connect_timeout,
                 interval: plan.interval,
@@ -253,6 +251,8 @@ impl<'a> Control<'a> {
                 end: plan.end,
                 records: plan.records,
                 info: plan.info,
+                packets: plan.packets,
+                wait: plan.wait,
                 frames: plan.frames,
                 core,
                 state: WatchState::default(),
@@ -274,7 +274,7 @@ impl<'a> Control<'a> {
         }
     }
 
-    fn hear(&mut self, report: Report) {
+    fn hear(&mut self, worker: usize, report: Report) {
         match report {
             Report::Tally { group, index, to, last, tally } => {
                 let complete = self.books.get_mut(&group).map(|book| book.tally(index, to, last, &tally));
@@ -283,6 +283,10 @@ impl<'a> Control<'a> {
                         let Complete { index, from, to, tally } = &done;
                         self.feed(Input::Tally { group, index: *index, from: *from, to: *to, tally });
                     }
+                }
+                // Its memory goes back to where it is needed; nobody has to be woken for that.
+                if let (Some(tally), Some(hand)) = (tally.recycled(), self.hands.get(worker)) {
+                    let _ = hand.mailbox.send(Command::Spare(Box::new(tally)));
                 }
             }
             Report::Ended(records) => {
@@ -442,22 +446,6 @@ impl<'a> Control<'a> {
                 }
                 Got::Fin => return self.down(id, None),
                 Got::Fault(fault) => return self.down(id, Some(fault)),
-            }
-        }
-    }
-
-    fn answer_hellos(&mut self, at: usize) {
-        let Some(socket) = self.setup.datagrams.get(at) else { return };
-        let mut buffer = [0; 2048];
-        for _ in 0..64 {
-            match socket.recv_from(&mut buffer) {
-                Ok(Some((n, from))) => {
-                    if let Some(answer) = wire::native::answer_hello(&buffer[..n]) {
-                        // A lost answer looks to the peer like a lost datagram, which it is.
-                        let _ = socket.send_to(&answer, from);
-                    }
-                }
-                Ok(None) | Err(_) => return,
             }
         }
     }

@@ -1,7 +1,7 @@
 //! One socket on a worker, and the table that holds them.
 
-use io::Stream;
-use metrics::{Group, Mono};
+use io::{Reactor, Stream, Udp};
+use metrics::{Group, Mono, TcpInfo};
 use seam::{Can, Flow, Path};
 
 /// Where a link is in its life.
@@ -13,9 +13,60 @@ pub(crate) enum Phase {
     Open,
 }
 
+/// A socket of either kind. UDP sockets remember more, and are boxed so that links of the other kind do not pay for it.
+pub(crate) enum Socket {
+    Stream(Stream),
+    Datagram(Box<Udp>),
+}
+
+impl Socket {
+    pub(crate) fn watch(&self, reactor: &Reactor, key: Key) -> std::io::Result<()> {
+        match self {
+            Socket::Stream(stream) => reactor.watch(stream, key.0),
+            Socket::Datagram(udp) => reactor.watch(&**udp, key.0),
+        }
+    }
+
+    pub(crate) fn rearm(&self, reactor: &Reactor, key: Key, read: bool, write: bool) -> std::io::Result<()> {
+        match self {
+            Socket::Stream(stream) => reactor.rearm(stream, key.0, read, write),
+            Socket::Datagram(udp) => reactor.rearm(&**udp, key.0, read, write),
+        }
+    }
+
+    pub(crate) fn forget(&self, reactor: &Reactor) {
+        // What was not watched need not be forgotten.
+        let _ = match self {
+            Socket::Stream(stream) => reactor.forget(stream),
+            Socket::Datagram(udp) => reactor.forget(&**udp),
+        };
+    }
+
+    /// What the kernel knows about a connection.
+    pub(crate) fn info(&self) -> Option<TcpInfo> {
+        match self {
+            Socket::Stream(stream) => stream.info(),
+            Socket::Datagram(_) => None,
+        }
+    }
+
+    /// Ends it: a connection in order or, as `reset` says, at once.
+    pub(crate) fn close(self, reset: bool) {
+        match self {
+            Socket::Stream(stream) if reset => stream.abort(),
+            socket => drop(socket),
+        }
+    }
+
+    /// Transmit stamps are waited for, which a flow is told of although it may not read.
+    pub(crate) fn awaits_stamps(&self) -> bool {
+        matches!(self, Socket::Datagram(udp) if udp.awaits_stamps())
+    }
+}
+
 /// A socket and its flow.
 pub(crate) struct Link {
-    pub(crate) stream: Stream,
+    pub(crate) socket: Socket,
     pub(crate) flow: Box<dyn Flow>,
     pub(crate) phase: Phase,
     pub(crate) path: Option<Path>,
@@ -88,6 +139,11 @@ impl Links {
         *generation = (*generation + 1) & 0x7fff_ffff;
         self.free.push(key.index() as u32);
         Some(link)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
     }
 
     /// The keys of all links.

@@ -66,6 +66,33 @@ pub(crate) fn settings(of: &SocketSettings, device: Option<&str>) -> io::Setting
     }
 }
 
+/// The same for UDP sockets.
+pub(crate) fn udp_settings(of: &SocketSettings, device: Option<&str>) -> io::UdpSettings {
+    let bytes = |n: Option<u64>| n.map(|n| n.min(u64::from(i32::MAX as u32)) as u32);
+    io::UdpSettings {
+        sndbuf: bytes(of.sndbuf),
+        rcvbuf: bytes(of.rcvbuf),
+        dscp: of.dscp,
+        ttl: of.ttl,
+        device: device.map(str::to_owned),
+        dont_fragment: of.dont_fragment,
+        gso: of.gso,
+        gro: of.gro,
+        stamps: of.stamps,
+    }
+}
+
+/// Options of a UDP socket as the kernel gave them.
+pub(crate) fn effective_udp(of: &io::UdpEffective) -> Effective {
+    Effective {
+        sndbuf: of.sndbuf.map_or(0, u64::from),
+        rcvbuf: of.rcvbuf.map_or(0, u64::from),
+        tos: of.tos.unwrap_or_default(),
+        ttl: of.ttl.unwrap_or_default(),
+        ..Effective::default()
+    }
+}
+
 /// Socket options as the kernel gave them.
 pub(crate) fn effective(of: io::Effective) -> Effective {
     Effective {

@@ -4,9 +4,9 @@ use crate::control::{Control, Setup, now};
 use crate::interrupt::Interrupt;
 use crate::place::{Placement, default_workers};
 use crate::{EngineError, client, machine};
-use io::{Datagrams, Listener, Settings};
+use io::{Listener, Settings, Udp, UdpSettings};
 use metrics::SECOND;
-use model::{Begin, Event, Phase};
+use model::{Begin, Event, Kind, Phase};
 use std::net::SocketAddr;
 use uuid::Uuid;
 use wire::Protocol;
@@ -126,10 +126,11 @@ const BUFFER: usize = 1 << 20;
 pub struct Bound {
     config: ServerConfig,
     listeners: Vec<Vec<Listener>>,
-    datagrams: Vec<Datagrams>,
+    datagrams: Vec<Vec<Udp>>,
     addresses: Vec<SocketAddr>,
     workers: u16,
     settings: Settings,
+    udp: UdpSettings,
 }
 
 impl Bound {
@@ -147,8 +148,15 @@ impl Bound {
             Some(phase) => machine::settings(&phase.sockets, config.device.as_deref()),
             None => Settings { device: config.device.clone(), ..Settings::default() },
         };
+        let udp = match legacy {
+            Some(phase) => machine::udp_settings(&phase.sockets, config.device.as_deref()),
+            None => UdpSettings { device: config.device.clone(), ..UdpSettings::default() },
+        };
+        // Whoever knocks does so one datagram at a time.
+        let udp = UdpSettings { gro: false, ..udp };
         let (mut listeners, mut addresses, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
         listeners.resize_with(usize::from(workers), Vec::new);
+        datagrams.resize_with(usize::from(workers), Vec::new);
         for &at in &config.listen {
             let trouble = |fault| EngineError::Socket { at, fault };
             // A port that others share would split connections between them and us, so it must be free before we share
@@ -167,11 +175,16 @@ impl Bound {
                 }
                 list.push(listener);
             }
-            if legacy.is_none() {
-                datagrams.push(Datagrams::bind(at, false).map_err(trouble)?);
+            // A legacy server that knows no datagrams leaves the port to others.
+            if legacy.is_none_or(|phase| phase.kind == Kind::Stream) {
+                drop(Udp::bind(at, false, &udp).map_err(trouble)?);
+                let sharing = if Udp::CAN_SHARE { datagrams.len() } else { 1 };
+                for list in datagrams.iter_mut().take(sharing) {
+                    list.push(Udp::bind(at, Udp::CAN_SHARE, &udp).map_err(trouble)?);
+                }
             }
         }
-        Ok(Bound { config, listeners, datagrams, addresses, workers, settings })
+        Ok(Bound { config, listeners, datagrams, addresses, workers, settings, udp })
     }
 
     /// Where it listens.
@@ -211,6 +224,7 @@ impl Bound {
             listeners: self.listeners,
             datagrams: self.datagrams,
             inherited: self.settings,
+            inherited_udp: self.udp,
             buffer: BUFFER,
         };
         if let Some((phase, openers)) = config.settled()? {

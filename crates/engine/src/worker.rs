@@ -3,15 +3,21 @@
 mod arrive;
 mod close;
 mod intervals;
+mod knock;
+mod rest;
+#[cfg(test)]
+mod tests;
 mod turns;
 mod watch;
 
 pub(crate) use watch::{Watch, WatchState};
 
-use crate::link::{Key, Links, Phase};
-use io::{Clock, Listener, Reactor, Ready, Settings, Stream, Waker};
+use crate::link::{Key, Links, Phase, Socket};
+use io::{Clock, Listener, Reactor, Ready, Settings, Stream, Udp, UdpSettings, Waker};
+use knock::Packets;
 use metrics::{Ending, Group, Mono, Recorder, Tally};
 use model::{ConnectionRecord, Effective};
+use rest::Rest;
 use seam::{Arena, Cause, Desk, Flow, News, Note, Path, Rng, Violation};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -28,7 +34,9 @@ pub(crate) enum Command {
     /// It is forgotten.
     Drop(Group),
     /// A link from another worker.
-    Adopt { stream: Stream, path: Path, flow: Box<dyn Flow> },
+    Adopt { socket: Socket, path: Path, flow: Box<dyn Flow> },
+    /// A warm tally for an interval to come.
+    Spare(Box<Tally>),
     /// The thread ends.
     Quit,
 }
@@ -66,6 +74,8 @@ pub(crate) struct Outfit {
     /// Where it runs; `None` leaves it to the scheduler.
     pub(crate) core: Option<usize>,
     pub(crate) listeners: Vec<Listener>,
+    /// Bound UDP sockets, at which peers without a socket of their own knock.
+    pub(crate) datagrams: Vec<Udp>,
     pub(crate) commands: Receiver<Command>,
     pub(crate) reports: Sender<(usize, Report)>,
     pub(crate) control: Waker,
@@ -76,10 +86,14 @@ pub(crate) struct Outfit {
     pub(crate) seed: u64,
     /// Settings of the listeners.
     pub(crate) inherited: Settings,
+    /// Settings of sockets beside the bound UDP sockets, until their group is known.
+    pub(crate) inherited_udp: UdpSettings,
 }
 
 /// Listener keys start here; link keys stay below.
 const LISTENERS: u64 = 1 << 63;
+/// And those of bound UDP sockets here.
+const DATAGRAMS: u64 = LISTENERS | 1 << 62;
 /// Links opened or accepted in a row before the others get their turn.
 const AT_ONCE: usize = 64;
 /// The reactor is asked at least this often, ns.
@@ -94,6 +108,7 @@ pub(crate) struct Worker {
     post: Vec<Note>,
     desk: Desk,
     buffer: Vec<u8>,
+    packets: Packets,
     links: Links,
     ready: VecDeque<Key>,
     /// Not known to the reactor and waiting: registered when there is nothing else to do, which short connections on a
@@ -107,6 +122,7 @@ pub(crate) struct Worker {
     next_boundary: Mono,
     ended: Vec<ConnectionRecord>,
     looked: Mono,
+    rest: Rest,
     listening: bool,
     quit: bool,
     /// Settings that accepted sockets have from their listener.
@@ -125,8 +141,15 @@ impl Worker {
             rec: Recorder::default(),
             post: Vec::new(),
             // Flows write their framing, and random payload, into the arena: a buffer and some marks.
-            desk: Desk { tx: Arena::new(room + 256), reply: Arena::new(0), room: room + 256, reply_room: 0 },
+            desk: Desk {
+                tx: Arena::new(room + 256),
+                reply: Arena::new(0),
+                room: room + 256,
+                reply_room: 0,
+                segments: 1,
+            },
             buffer: vec![0; room],
+            packets: Packets::default(),
             links: Links::default(),
             ready: VecDeque::new(),
             shy: Vec::new(),
@@ -136,6 +159,7 @@ impl Worker {
             next_boundary: Mono(u64::MAX),
             ended: Vec::new(),
             looked: Mono(0),
+            rest: Rest::default(),
             listening: true,
             quit: false,
             inherited: outfit.inherited.clone(),
@@ -195,12 +219,14 @@ impl Worker {
             self.flush(true);
         }
         let until = if busy { Some(now) } else { self.next_instant() };
+        let Some(until) = self.until(now, until, busy) else { return };
         if let Err(error) = self.reactor.wait(until, &self.clock, events) {
             self.report(Report::Trouble(format!("waiting for sockets failed: {error}")));
             self.quit = true;
             return;
         }
         self.looked = self.clock.now();
+        self.rest.slept(until, self.looked, events.is_empty());
         self.commands();
         for event in events.drain(..) {
             self.event(event);
@@ -230,7 +256,11 @@ impl Worker {
                     self.opening.push(watch.group);
                 }
                 let group = watch.group;
+                if watch.packets {
+                    self.rec.warm(group);
+                }
                 self.watches.insert(group, *watch);
+                self.choose_wait();
                 if group == Group::ALL {
                     self.listen();
                 }
@@ -238,7 +268,8 @@ impl Worker {
             Command::Stop(group) => self.stop(group),
             Command::Kill(group) => self.kill(group),
             Command::Drop(group) => self.drop_group(group),
-            Command::Adopt { stream, path, flow } => self.adopt(stream, path, flow),
+            Command::Adopt { socket, path, flow } => self.adopt(socket, path, flow),
+            Command::Spare(tally) => self.rec.spare(*tally),
             Command::Quit => self.quit = true,
         }
     }
@@ -256,6 +287,11 @@ impl Worker {
         for (i, listener) in self.outfit.listeners.iter().enumerate() {
             if let Err(error) = self.reactor.watch_level(listener, LISTENERS + i as u64) {
                 self.report(Report::Trouble(format!("cannot watch a listener: {error}")));
+            }
+        }
+        for (i, socket) in self.outfit.datagrams.iter().enumerate() {
+            if let Err(error) = self.reactor.watch_level(socket, DATAGRAMS + i as u64) {
+                self.report(Report::Trouble(format!("cannot watch a UDP socket: {error}")));
             }
         }
     }
@@ -298,8 +334,13 @@ impl Worker {
         self.kill(group);
         let Some(watch) = self.watches.remove(&group) else { return };
         self.opening.retain(|&g| g != group);
+        self.choose_wait();
         if group == Group::ALL {
             self.listening = false;
+            for socket in &self.outfit.datagrams {
+                let _ = self.reactor.forget(socket);
+            }
+            self.outfit.datagrams.clear();
             self.outfit.listeners.clear();
         }
         self.flush(true);
@@ -324,6 +365,9 @@ impl Worker {
     }
 
     fn event(&mut self, event: Ready) {
+        if event.key >= DATAGRAMS {
+            return self.knocks((event.key - DATAGRAMS) as usize);
+        }
         if event.key >= LISTENERS {
             return self.accept((event.key - LISTENERS) as usize);
         }
@@ -331,7 +375,8 @@ impl Worker {
         let Some(link) = self.links.get(key) else { return };
         link.can.read |= event.readable;
         link.can.send |= event.writable;
-        link.hung_up |= event.hangup;
+        // Nobody hangs up on a UDP socket: it has an error, or a stamp, which reading takes away.
+        link.hung_up |= event.hangup && matches!(link.socket, Socket::Stream(_));
         if link.phase == Phase::Connecting {
             self.connected(key);
         } else {

@@ -38,6 +38,34 @@ impl Clock {
         metrics::Clock { wall_at_zero: self.wall_at_zero(), error_ns, synced }
     }
 
+    /// The instant that the wall clock stamped as `wall` (ns since 1970), which was a moment ago, and the current instant.
+    /// `None` for a stamp from the future or older than 10 s: the wall clock has been set since, and nothing follows from it.
+    ///
+    /// Both clocks are read anew for each stamp, because the wall clock may run up to 500 ppm faster or slower while it is
+    /// being disciplined. The error is half the time between two readings, at most 0.5 µs unless this thread was interrupted
+    /// three times in a row.
+    #[must_use]
+    pub fn from_wall(&self, wall: i64) -> (Option<Mono>, Mono) {
+        let mut before = self.now();
+        let (mut reading, mut after) = (SystemTime::now(), self.now());
+        for _ in 0..2 {
+            if after.since(before) <= 1_000 {
+                break;
+            }
+            before = after;
+            (reading, after) = (SystemTime::now(), self.now());
+        }
+        let age = nanoseconds(reading).saturating_sub(wall);
+        let middle = before.plus(after.since(before) / 2);
+        // A stamp taken within the bracket may look a little younger than it.
+        let at = match u64::try_from(age) {
+            Ok(age) if age <= 10 * metrics::SECOND => Some(Mono(middle.0.saturating_sub(age))),
+            Err(_) if age >= -1_000 => Some(middle),
+            _ => None,
+        };
+        (at, after)
+    }
+
     /// How long to wait until `until`, in nanoseconds; 0 when that is past.
     pub(crate) fn until(&self, until: Mono) -> u64 {
         until.since(self.now())
@@ -127,6 +155,22 @@ mod tests {
         let after = nanoseconds(SystemTime::now());
         // A millisecond of room for a clock being slewed and for the halved bracket.
         assert!(before - 1_000_000 <= wall && wall <= after + 1_000_000, "{before} {wall} {after}");
+    }
+
+    #[test]
+    fn stamps_of_the_wall_clock_become_instants() {
+        let clock = Clock::new();
+        for _ in 0..100 {
+            let before = clock.now();
+            let wall = nanoseconds(SystemTime::now());
+            let after = clock.now();
+            let (at, now) = clock.from_wall(wall);
+            let at = at.unwrap();
+            // A millisecond of room for being interrupted between two readings.
+            assert!(before.0 < at.0 + 1_000_000 && at.0 < after.0 + 1_000_000 && after <= now);
+            assert_eq!(clock.from_wall(wall + 1_000_000_000).0, None, "from the future");
+            assert_eq!(clock.from_wall(wall - 11_000_000_000).0, None, "long ago");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The only crate with unsafe code; all of it that Linux needs is in `sys::linux` and `sys::space`, one system call a function. What only
 //! Linux can do has a portable fallback or answers `None` or "unsupported" elsewhere. Nothing here knows a protocol:
-//! [`tcp::TcpNet`] implements [`seam::Net`], and the engine joins it to flows.
+//! [`tcp::TcpNet`] and [`udp::UdpNet`] implement [`seam::Net`], and the engine joins them to flows.
 #![expect(unsafe_code, reason = "system calls that std and socket2 do not offer")]
 
 pub mod clock;
@@ -33,4 +33,4 @@ pub const TIMED_OUT: i32 = 10_060;
 pub use clock::Clock;
 pub use reactor::{Reactor, Ready, Waker, Watchable};
 pub use tcp::{Effective, Listener, Settings, Stream, TcpNet};
-pub use udp::Datagrams;
+pub use udp::{Datagrams, Udp, UdpEffective, UdpMemory, UdpNet, UdpSettings};

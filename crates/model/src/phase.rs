@@ -194,6 +194,14 @@ pub struct SocketSettings {
     pub flow_label: Option<u32>,
     /// `SO_KEEPALIVE` with this idle time, ns.
     pub keepalive_ns: Option<u64>,
+    /// UDP: several datagrams a send, cut apart by the kernel (`UDP_SEGMENT`), where it can.
+    pub gso: bool,
+    /// UDP: several datagrams a receive, merged by the kernel (`UDP_GRO`), where it can. They share one receive stamp.
+    pub gro: bool,
+    /// UDP: receive stamps of the kernel, where it gives them.
+    pub stamps: bool,
+    /// UDP: set DF and leave path MTU discovery alone, or let every router fragment.
+    pub dont_fragment: Option<bool>,
 }
 
 impl Default for SocketSettings {
@@ -209,6 +217,10 @@ impl Default for SocketSettings {
             ttl: None,
             flow_label: None,
             keepalive_ns: None,
+            gso: true,
+            gro: false,
+            stamps: true,
+            dont_fragment: None,
         }
     }
 }

@@ -39,6 +39,7 @@ impl Arena {
 pub struct Burst<'a> {
     arena: &'a mut Arena,
     room: usize,
+    segments: usize,
     used: usize,
     len: usize,
     /// Datagrams: size of each but the last (generic segmentation); 0 for a single one and for streams.
@@ -55,7 +56,20 @@ impl<'a> Burst<'a> {
     /// An empty burst that may hold up to `room` bytes.
     pub fn new(arena: &'a mut Arena, room: usize) -> Self {
         arena.pieces.clear();
-        Burst { arena, room, used: 0, len: 0, segment: 0, to: None, tos: None, tag: None }
+        Burst { arena, room, segments: 1, used: 0, len: 0, segment: 0, to: None, tos: None, tag: None }
+    }
+
+    /// The same with room for so many datagrams, if they are of one size and `segment` says so.
+    #[must_use]
+    pub fn datagrams(self, segments: usize) -> Self {
+        Burst { segments: segments.max(1), ..self }
+    }
+
+    /// How many datagrams this send may hold, at least one: `segment` bytes each, the last one shorter or not. More than
+    /// one only where the kernel was seen to cut them apart (generic segmentation). The room in bytes is a limit of its own.
+    #[must_use]
+    pub fn segments(&self) -> usize {
+        self.segments
     }
 
     /// Bytes that still fit.
@@ -70,7 +84,7 @@ impl<'a> Burst<'a> {
         self.len
     }
 
-    /// Whether nothing was offered.
+    /// Whether nothing was offered. Datagrams without a byte cannot be offered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -127,7 +141,7 @@ impl<'a> Burst<'a> {
 pub struct Batch<'a> {
     /// The bytes; empty when they were skipped unseen (`Read::Skip`).
     pub bytes: &'a [u8],
-    /// How many bytes were received, seen or not.
+    /// How many bytes were received, seen or not; 0 for a datagram without a byte, which is a batch of its own.
     pub len: usize,
     /// Size of each datagram but the last (generic receive offload); equals `len` for one datagram and for streams.
     pub stride: usize,
@@ -143,7 +157,8 @@ pub struct Batch<'a> {
     pub ttl: u8,
     /// A datagram was longer than the buffer.
     pub truncated: bool,
-    /// Datagrams the socket's receive buffer has dropped so far (`SO_RXQ_OVFL`).
+    /// Datagrams the socket's receive buffer has dropped so far (`SO_RXQ_OVFL`), modulo 2^32. The kernel counts buffers: a
+    /// run that it had merged (GRO) counts as one. A loss behind the last datagram received is not in it yet.
     pub dropped: u32,
 }
 
@@ -171,7 +186,13 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The datagrams of the batch.
+    /// How many datagrams came, seen or not.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.len.div_ceil(self.stride.max(1)).max(1)
+    }
+
+    /// The datagrams of the batch, none if they were not looked at or hold no byte.
     pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> {
         self.bytes.chunks(self.stride.max(1))
     }
@@ -223,5 +244,13 @@ mod tests {
     fn a_receive_run_splits_by_stride() {
         let batch = Batch { stride: 3, ..Batch::stream(b"abcdefgh", Mono(1)) };
         assert_eq!(batch.datagrams().collect::<Vec<_>>(), [&b"abc"[..], b"def", b"gh"]);
+        assert_eq!(batch.count(), 3);
+        assert_eq!((Batch { stride: 100, ..Batch::skipped(201, Mono(1)) }).count(), 3);
+        let nothing = Batch::stream(b"", Mono(1));
+        assert_eq!(
+            (nothing.count(), nothing.datagrams().count()),
+            (1, 0),
+            "a datagram without a byte is one"
+        );
     }
 }

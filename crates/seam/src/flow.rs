@@ -145,7 +145,9 @@ pub struct Want {
 pub struct Wrote {
     /// Bytes accepted.
     pub bytes: usize,
-    /// Why no more were, unless the socket was merely full.
+    /// Why no more were, unless the socket was merely full. On a datagram socket it concerns this send alone: what was not
+    /// accepted has not left, and the next send may succeed. A flow that wants to send `Now` must give the datagram up, or
+    /// wait, or end: offering it again at once may be refused for ever.
     pub fault: Option<Fault>,
 }
 
@@ -156,7 +158,8 @@ pub enum News {
     Up(Path),
     /// The peer will send no more.
     Fin,
-    /// The kernel gave the link up.
+    /// The kernel gave the link up. On a datagram socket: one datagram could not be received, or one that was sent earlier
+    /// came back as an ICMP message; the link goes on unless the flow ends it.
     Broken(Fault),
     /// A kernel transmit stamp that was asked for with this tag.
     Stamped {
@@ -190,7 +193,8 @@ pub trait Flow: Send {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>);
     /// What became of the offer.
     fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote);
-    /// One receive call's bytes. On datagram sockets `reply` may be filled at once; on streams it has no room.
+    /// One receive call's bytes. On datagram sockets `reply` may be filled at once, with no more bytes than came and to the
+    /// same peer; on streams it has no room.
     ///
     /// # Errors
     /// When the peer broke the protocol; the link is then given up.
@@ -217,6 +221,9 @@ pub struct Target {
 pub enum Open {
     /// Connect this flow.
     Flow(Box<dyn Flow>, Target),
+    /// Give this flow a UDP socket that is connected to the target, so that the kernel keeps strangers away and tells of
+    /// refusals. It is up at once: nothing is sent by that.
+    Datagram(Box<dyn Flow>, Target),
     /// Ask again at this instant.
     At(Mono),
     /// Ask again after the next link has ended.
@@ -231,6 +238,22 @@ pub trait Opener: Send {
     fn open(&mut self, cx: &mut Cx<'_>) -> Open;
     /// A link was accepted: its flow, or `None` to refuse it.
     fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>>;
+    /// A datagram from a peer that has no socket of its own has reached a worker's bound UDP socket; `got.from` tells
+    /// between which addresses. The answer goes into `reply`, which has room for as many bytes as came: never more is sent to
+    /// an address that nobody has proven. It goes out at once or is lost.
+    ///
+    /// By returning a flow the opener vouches for the address: it is proven (the peer has returned something that was sent
+    /// there) or allowed by a fence, and the peer's socket has no such limit. The flow gets a UDP socket of its own on the same
+    /// local address and port, connected to the peer, on this worker, and hears `Up` with the path; `got` itself is not given
+    /// to it again. From then on the peer's datagrams go there. Another peer's datagram that reaches the new socket before
+    /// it is connected is dropped, as are those that come before the flow is there: a peer repeats what opens a flow until
+    /// it is answered, and every copy that was already under way comes to the flow.
+    ///
+    /// The link is counted under the group of the flow's row, like an accepted one.
+    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        let _ = (cx, got, reply);
+        None
+    }
     /// A link has ended.
     fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>);
     /// The run ends: open no more.

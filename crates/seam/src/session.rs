@@ -20,6 +20,18 @@ pub trait World {
     type Totals: Send;
 }
 
+/// How the workers of a group wait for what is due or ready. The most eager policy of its groups is the worker's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wait {
+    /// Sleep in the reactor: costs nothing, and a send leaves some tens of microseconds late.
+    #[default]
+    Block,
+    /// Sleep until shortly before a due time, by a margin that is learned, and spin from there.
+    Hybrid,
+    /// Never sleep: a core for a worker, and arrivals are found within a microsecond.
+    Spin,
+}
+
 /// A group of links on the workers: who makes them and how they are watched.
 pub struct GroupPlan<S> {
     /// Its number.
@@ -48,6 +60,10 @@ pub struct GroupPlan<S> {
     pub info: bool,
     /// Whether its links are media streams, whose frames are told.
     pub frames: bool,
+    /// Whether its links count datagrams, so that the memory for their distributions is made before the first.
+    pub packets: bool,
+    /// How its workers wait.
+    pub wait: Wait,
 }
 
 /// What a group is told. Times are absolute.

@@ -16,8 +16,12 @@ pub enum Got<'a> {
     Fault(Fault),
 }
 
-/// A socket, real or simulated. Static: compiled once for the worker and once for the simulator.
+/// A socket, real or simulated. Static: compiled once for each kind of socket of the worker, and once for the simulator.
 pub trait Net {
+    /// Whether bytes make a stream. On a stream, a receive that brings less than was asked for has emptied the socket, and
+    /// a fault is the link's end. On a datagram socket each call concerns one datagram (or one run of them): behind a
+    /// short one the next may be waiting, and a fault says something about one datagram only.
+    fn stream(&self) -> bool;
     /// Tries to send a burst. A full socket is `Wrote::default()`.
     fn send(&mut self, burst: &Burst<'_>) -> Wrote;
     /// Tries to receive what `how` allows.
@@ -44,7 +48,8 @@ pub struct Turn {
     pub full: bool,
     /// Bytes received.
     pub got: usize,
-    /// There was nothing, or less than was asked for.
+    /// The socket is empty: on a stream there was nothing, or less than was asked for; on a datagram socket there was
+    /// nothing.
     pub empty: bool,
 }
 
@@ -59,12 +64,15 @@ pub struct Desk {
     pub room: usize,
     /// Most bytes in one reply: no more than was received, and none on streams, where a partial send would lose the rest.
     pub reply_room: usize,
+    /// Most datagrams in one send (generic segmentation), 1 where the kernel cannot or shall not; of no meaning on streams.
+    pub segments: usize,
 }
 
 /// One turn: want, fill, send, wrote; want, recv, take. At most one send and one receive.
 ///
-/// A send that the kernel refuses does not end the turn: what the peer said before it hung up is still read, because it
-/// may explain why.
+/// On a stream, a send that the kernel refuses does not end the turn: what the peer said before it hung up is still read,
+/// because it may explain why. On a datagram socket a refused send is the flow's to judge (`wrote`), and so is a refused
+/// receive (`hear(Broken)`), such as the echo of an ICMP message: the link goes on unless the flow ends it.
 ///
 /// # Errors
 /// When the link has failed. A flow that found the peer at fault is offered one last send, so that the peer learns why.
@@ -75,6 +83,7 @@ pub fn turn<N: Net>(
     desk: &mut Desk,
     can: Can,
 ) -> Result<Turn, Cause> {
+    let stream = net.stream();
     let mut done = Turn::default();
     cx.now = net.now();
     let mut want = flow.want();
@@ -85,14 +94,14 @@ pub fn turn<N: Net>(
     };
     let mut broken = None;
     if can.send && due {
-        let mut burst = Burst::new(&mut desk.tx, desk.room);
+        let mut burst = Burst::new(&mut desk.tx, desk.room).datagrams(desk.segments);
         flow.fill(cx, &mut burst);
         if !burst.is_empty() {
             let wrote = net.send(&burst);
             done.sent = wrote.bytes;
             // A refusal is no fullness: nobody will tell that there is room again.
             done.full = wrote.fault.is_none() && wrote.bytes < burst.len();
-            broken = wrote.fault;
+            broken = wrote.fault.filter(|_| stream);
             flow.wrote(cx, wrote);
         }
         want = flow.want();
@@ -111,9 +120,10 @@ pub fn turn<N: Net>(
         }
         Got::Batch(batch) => {
             done.got = batch.len;
-            done.empty = batch.len < budget;
+            done.empty = stream && batch.len < budget;
             cx.now = batch.at;
-            let mut reply = Burst::new(&mut desk.reply, desk.reply_room.min(batch.len));
+            let mut reply =
+                Burst::new(&mut desk.reply, desk.reply_room.min(batch.len)).datagrams(desk.segments);
             let taken = flow.take(cx, &batch, &mut reply);
             if !reply.is_empty() {
                 let wrote = net.send(&reply);
@@ -122,10 +132,11 @@ pub fn turn<N: Net>(
             taken
         }
         Got::Fin => flow.hear(cx, News::Fin),
-        Got::Fault(fault) => return hang_up(flow, cx, fault, done),
+        Got::Fault(fault) if stream => return hang_up(flow, cx, fault, done),
+        Got::Fault(fault) => flow.hear(cx, News::Broken(fault)),
     };
     if let Err(violation) = result {
-        let mut burst = Burst::new(&mut desk.tx, desk.room);
+        let mut burst = Burst::new(&mut desk.tx, desk.room).datagrams(desk.segments);
         flow.fill(cx, &mut burst);
         if !burst.is_empty() {
             net.send(&burst);

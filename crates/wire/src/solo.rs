@@ -14,7 +14,7 @@ use crate::ctstraffic::LimitReached;
 use crate::native::Fence;
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Kind, Phase, SocketSettings, Status, Totals};
-use seam::{Action, Cx, GroupPlan, Input, Opener, Order, Session};
+use seam::{Action, Cx, GroupPlan, Input, Opener, Order, Session, Wait};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
@@ -116,6 +116,8 @@ impl Solo {
             same_host: false,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
+            packets: false,
+            wait: Wait::Block,
         };
         // The counting group first: an accepted connection must find it.
         let plans = if serving {

@@ -2,9 +2,15 @@
 #![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use metrics::{Ending, Group, Mono};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use seam::{
+    Action, Batch, Burst, Card, Cause, Cx, End, Flow, GroupPlan, Input, News, Open, Opener, Path, Read,
+    Session, Target, Violation, Wait, Want, When, Wrote,
+};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use wire::sim::{At, Cut, Link, Pair, Quirks, START};
+use wire::Run;
+use wire::sim::{At, Cut, Link, Network, Pair, Quirks, START};
 
 const MS: u64 = 1_000_000;
 
@@ -24,6 +30,8 @@ struct Told {
     seen: Vec<u32>,
     stamps: Vec<u32>,
     bad: u32,
+    refused: u32,
+    ended: u32,
 }
 
 impl Asker {
@@ -51,7 +59,8 @@ impl Flow for Asker {
     }
     fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
         self.sent += (n.bytes / self.size) as u32;
-        if n.bytes > 0 {
+        self.told.lock().unwrap().refused += u32::from(n.fault.is_some());
+        if n.bytes > 0 || n.fault.is_some() {
             self.due = cx.now.plus(MS);
         }
     }
@@ -174,4 +183,137 @@ fn a_full_receive_buffer_and_a_cut_link_lose() {
     assert_eq!(seen, (0..50).collect::<Vec<_>>());
     let (_, Told { seen, .. }) = asked(echo().up(Link::new().flip(4 * 100 + 50, 8)), 10, 1, 100);
     assert_eq!(seen.len(), 10);
+}
+
+/// Lets in whoever says so, with an answer that is cut to what came.
+struct Porter {
+    told: Arc<Mutex<Told>>,
+}
+
+impl Opener for Porter {
+    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        Open::Idle
+    }
+    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+        None
+    }
+    fn knock(&mut self, _: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        assert_eq!(got.count(), 1, "one at a time");
+        // The first ten are turned away, with as many bytes as they had.
+        if got.bytes[3] < 10 {
+            reply.own(65_000)[4..].fill(0xab);
+            return None;
+        }
+        Some(Box::new(Echo::default()))
+    }
+    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        assert!(how.is_ok());
+        self.told.lock().unwrap().ended += 1;
+    }
+    fn stop(&mut self) {}
+}
+
+#[test]
+fn a_peer_that_knocks_is_answered_with_no_more_than_it_sent_and_then_let_in() {
+    let told: Arc<Mutex<Told>> = Arc::default();
+    let porter = Porter { told: Arc::clone(&told) };
+    let asker = Asker::new(50, 1, 400, Arc::clone(&told));
+    let mut pair = Pair::knocking(asker, Box::new(porter));
+    pair.run();
+    let told = told.lock().unwrap();
+    // Zeros for those that were turned away, then the echoes; number 10 opened the door.
+    assert_eq!(told.seen, [vec![0; 10], (11..50).collect()].concat());
+    assert_eq!((told.bad, pair.ends[1].counts.rx_bytes), (0, 39 * 400));
+}
+
+#[test]
+fn a_refused_send_concerns_one_datagram() {
+    let (mut pair, told) = asked(echo().seed(4).up(Link::new().refuse(0.1)), 1_000, 1, 100);
+    let refused = pair.fate(0).refused;
+    assert_eq!(u64::from(told.refused), refused);
+    assert!((70..160).contains(&refused), "{refused}");
+    assert_eq!(told.seen.len(), 1_000, "what was refused was sent again");
+    assert!(pair.run().ends[0].completed());
+}
+
+/// A session that starts one group and is done when that is idle.
+struct Starter(VecDeque<Action<Run>>);
+
+impl Session<Run> for Starter {
+    fn handle(&mut self, _: &mut Cx<'_>, input: Input<'_, Run>) {
+        match input {
+            Input::Idle(group) => self.0.push_back(Action::Order(group, seam::Order::Drop)),
+            Input::Dropped(..) => self.0.push_back(Action::Done),
+            _ => {}
+        }
+    }
+    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action<Run>> {
+        self.0.pop_front()
+    }
+    fn deadline(&self) -> Option<Mono> {
+        None
+    }
+}
+
+fn group(group: Group, openers: Vec<Box<dyn Opener>>) -> Action<Run> {
+    Action::Group(Box::new(GroupPlan {
+        group,
+        openers,
+        sockets: model::SocketSettings::default(),
+        throttle: 10,
+        connect_timeout: 1_000 * MS,
+        start: START,
+        interval: 1_000 * MS,
+        end: None,
+        omit: 0,
+        records: false,
+        same_host: false,
+        info: false,
+        frames: false,
+        packets: true,
+        wait: Wait::Block,
+    }))
+}
+
+struct Askers {
+    left: u32,
+    to: SocketAddr,
+    told: Arc<Mutex<Told>>,
+}
+
+impl Opener for Askers {
+    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        if self.left == 0 {
+            return Open::Done;
+        }
+        self.left -= 1;
+        let flow = Asker::new(100, 1, 100, Arc::clone(&self.told));
+        Open::Datagram(flow, Target { to: self.to, from: None })
+    }
+    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+        None
+    }
+    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        assert_eq!(*how, Ok(Ending::Completed));
+        self.told.lock().unwrap().ended += 1;
+    }
+    fn stop(&mut self) {}
+}
+
+#[test]
+fn machines_open_udp_sockets_and_let_peers_in() {
+    let to: SocketAddr = "10.0.0.2:7411".parse().unwrap();
+    let told: Arc<Mutex<Told>> = Arc::default();
+    let mut network = Network::new(5);
+    let doors = (0..2).map(|_| Box::new(Porter { told: Arc::default() }) as Box<dyn Opener>).collect();
+    let serving = Starter([group(Group::ALL, doors), group(Group(1), Vec::new())].into());
+    let server = network.serve(to, 2, Box::new(serving));
+    let askers = Askers { left: 3, to, told: Arc::clone(&told) };
+    let asking = Starter([group(Group(1), vec![Box::new(askers)])].into());
+    let client = network.join("10.0.0.1".parse().unwrap(), 1, Box::new(asking));
+    network.run();
+    assert!(network.done(client).is_some());
+    let told = told.lock().unwrap();
+    assert_eq!((told.ended, told.seen.len()), (3, 3 * 99), "the one that opened the door is not echoed");
+    assert_eq!(network.open(server).0, 3, "the echoes stay");
 }

@@ -1,12 +1,12 @@
 //! How links come: opened, accepted, handed over.
 
 use super::{AT_ONCE, Report, Worker};
-use crate::link::{Key, Link, Phase};
+use crate::link::{Key, Link, Phase, Socket};
 use crate::machine;
-use io::Stream;
+use io::{Stream, Udp};
 use metrics::{Ending, Group, Mono};
 use model::Effective;
-use seam::{Can, Cause, Cx, Flow, News, Open, Path};
+use seam::{Can, Cause, Cx, Flow, News, Open, Path, Target};
 
 impl Worker {
     /// Asks the openers for new links.
@@ -37,8 +37,9 @@ impl Worker {
         let Some(opener) = &mut watch.opener else { return false };
         let mut cx =
             Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
-        let (flow, target) = match opener.open(&mut cx) {
-            Open::Flow(flow, target) => (flow, target),
+        let (flow, target, datagram) = match opener.open(&mut cx) {
+            Open::Flow(flow, target) => (flow, target, false),
+            Open::Datagram(flow, target) => (flow, target, true),
             Open::At(at) => {
                 watch.state.ask_at = Some(at);
                 return false;
@@ -54,6 +55,13 @@ impl Worker {
             }
         };
         watch.state.ask_at = None;
+        if datagram {
+            match Udp::connect(&target, &watch.udp) {
+                Ok(udp) => self.attached(group, udp, flow, &target),
+                Err(fault) => self.never_was(group, flow, &target, fault),
+            }
+            return true;
+        }
         let born = self.clock.now();
         match Stream::connect(&target, &watch.settings) {
             Ok((stream, _)) => {
@@ -61,23 +69,12 @@ impl Worker {
                 watch.state.open += 1;
                 let timeout = watch.connect_timeout;
                 let key = self.links.insert(Link {
-                    stream,
-                    flow,
                     phase: Phase::Connecting,
                     path: None,
-                    target: target.to,
                     can: Can { send: true, read: false },
-                    watched: false,
-                    fresh: true,
-                    queued: false,
-                    hung_up: false,
-                    half_closed: false,
-                    armed: None,
                     owner: group,
                     counted: Some(group),
-                    born,
-                    connect_ns: None,
-                    retransmits: 0,
+                    ..link(Socket::Stream(stream), flow, target.to, born)
                 });
                 // On fast paths the handshake is over by now.
                 self.connected(key);
@@ -91,10 +88,36 @@ impl Worker {
         true
     }
 
+    /// A UDP socket that an opener asked for is there, which takes no time: it is counted as opened, and its flow is told.
+    fn attached(&mut self, group: Group, udp: Udp, flow: Box<dyn Flow>, target: &Target) {
+        let Some(path) = udp.path() else { return };
+        let now = self.clock.now();
+        let socket = Socket::Datagram(Box::new(udp));
+        let key = self.links.insert(Link {
+            path: Some(path),
+            owner: group,
+            counted: Some(group),
+            ..link(socket, flow, target.to, now)
+        });
+        let effective = self.first_effective(group, key);
+        self.rec.tally(group).opened += 1;
+        let Some(watch) = self.watches.get_mut(&group) else { return };
+        watch.state.open += 1;
+        let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
+        watch.state.peak = watch.state.peak.max(open);
+        watch.state.effective = watch.state.effective.take().or(effective);
+        let stopped = watch.state.stopped;
+        self.tell(key, News::Up(path));
+        if stopped {
+            self.tell(key, News::Stop);
+        }
+    }
+
     /// A connecting link may be up, or have failed.
     pub(super) fn connected(&mut self, key: Key) {
         let Some(link) = self.links.get(key) else { return };
-        match link.stream.connected() {
+        let Socket::Stream(stream) = &link.socket else { return };
+        match stream.connected() {
             Ok(None) => {}
             Ok(Some(path)) => {
                 let now = self.clock.now();
@@ -129,7 +152,10 @@ impl Worker {
         if self.watches.get(&group).is_none_or(|w| w.state.effective.is_some()) {
             return None;
         }
-        self.links.get(key).map(|link| machine::effective(link.stream.effective()))
+        self.links.get(key).map(|link| match &link.socket {
+            Socket::Stream(stream) => machine::effective(stream.effective()),
+            Socket::Datagram(udp) => machine::effective_udp(&udp.effective()),
+        })
     }
 
     pub(super) fn accept(&mut self, listener: usize) {
@@ -157,39 +183,21 @@ impl Worker {
         let mut cx =
             Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
         let Some(flow) = opener.accept(&mut cx, &path) else { return stream.abort() };
-        let key = self.hold(stream, path, flow, now);
+        let key = self.hold(Socket::Stream(stream), path, flow, now);
         self.tell(key, News::Up(path));
         self.attach(key);
     }
 
     /// A link that comes from another worker.
-    pub(super) fn adopt(&mut self, stream: Stream, path: Path, flow: Box<dyn Flow>) {
+    pub(super) fn adopt(&mut self, socket: Socket, path: Path, flow: Box<dyn Flow>) {
         let now = self.clock.now();
-        let key = self.hold(stream, path, flow, now);
+        let key = self.hold(socket, path, flow, now);
         self.tell(key, News::Up(path));
         self.attach(key);
     }
 
-    pub(super) fn hold(&mut self, stream: Stream, path: Path, flow: Box<dyn Flow>, now: Mono) -> Key {
-        self.links.insert(Link {
-            stream,
-            flow,
-            phase: Phase::Open,
-            path: Some(path),
-            target: path.peer,
-            can: Can { send: true, read: true },
-            watched: false,
-            fresh: true,
-            queued: false,
-            hung_up: false,
-            half_closed: false,
-            armed: None,
-            owner: Group::ALL,
-            counted: None,
-            born: now,
-            connect_ns: None,
-            retransmits: 0,
-        })
+    pub(super) fn hold(&mut self, socket: Socket, path: Path, flow: Box<dyn Flow>, now: Mono) -> Key {
+        self.links.insert(Link { path: Some(path), ..link(socket, flow, path.peer, now) })
     }
 
     /// An accepted link that has begun to count belongs to a group from now on.
@@ -208,8 +216,14 @@ impl Worker {
         watch.state.open += 1;
         watch.state.peak = watch.state.peak.max(watch.state.open);
         // What the listener gave already needs no call; what the kernel refuses shows in the effective values.
-        if watch.settings != self.inherited {
-            let _ = link.stream.apply(&watch.settings);
+        match &mut link.socket {
+            Socket::Stream(stream) if watch.settings != self.inherited => {
+                let _ = stream.apply(&watch.settings);
+            }
+            Socket::Datagram(udp) if watch.udp != self.outfit.inherited_udp => {
+                let _ = udp.apply(&watch.udp);
+            }
+            _ => {}
         }
         let effective = self.first_effective(group, key);
         self.rec.tally(group).opened += 1;
@@ -225,5 +239,28 @@ impl Worker {
                 self.tell(key, News::Stop);
             }
         }
+    }
+}
+
+/// A link that is up and belongs to nobody yet.
+fn link(socket: Socket, flow: Box<dyn Flow>, target: std::net::SocketAddr, born: Mono) -> Link {
+    Link {
+        socket,
+        flow,
+        phase: Phase::Open,
+        path: None,
+        target,
+        can: Can { send: true, read: true },
+        watched: false,
+        fresh: true,
+        queued: false,
+        hung_up: false,
+        half_closed: false,
+        armed: None,
+        owner: Group::ALL,
+        counted: None,
+        born,
+        connect_ns: None,
+        retransmits: 0,
     }
 }

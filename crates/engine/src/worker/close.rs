@@ -15,15 +15,11 @@ impl Worker {
         if let Some(group) = link.counted {
             self.account(&link, group, &how, now);
         }
-        let Link { stream, flow, owner, counted, phase, .. } = link;
+        let Link { socket, flow, owner, counted, phase, .. } = link;
         if let Some(row) = flow.card().row {
             self.rec.close(row);
         }
-        if reset {
-            stream.abort();
-        } else {
-            drop(stream);
-        }
+        socket.close(reset);
         if let Some(watch) = self.watches.get_mut(&owner) {
             if phase == Phase::Connecting {
                 watch.state.connecting = watch.state.connecting.saturating_sub(1);
@@ -64,7 +60,7 @@ impl Worker {
         let duration = until.since(since);
         let watch = self.watches.get(&group);
         let (records, asks, frames) = watch.map_or((false, false, false), |w| (w.records, w.info, w.frames));
-        let info = if link.phase == Phase::Open && (asks || records) { link.stream.info() } else { None };
+        let info = if link.phase == Phase::Open && (asks || records) { link.socket.info() } else { None };
         let bytes = counts.tx_bytes + counts.rx_bytes;
         let tally = self.rec.tally(group);
         tally.ended(ending);

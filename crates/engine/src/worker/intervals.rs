@@ -65,7 +65,7 @@ impl Worker {
         watch.state.sampled = skip + SAMPLES;
         for &key in keys.iter().cycle().skip(skip).take(SAMPLES.min(keys.len())) {
             let Some(link) = self.links.get(key) else { continue };
-            let (card, Some(info)) = (link.flow.card(), link.stream.info()) else { continue };
+            let (card, Some(info)) = (link.flow.card(), link.socket.info()) else { continue };
             let more = info.retransmits.saturating_sub(link.retransmits);
             link.retransmits = link.retransmits.max(info.retransmits);
             let tally = self.rec.tally(group);

@@ -1,8 +1,8 @@
 //! What links do: turns, tidings, and moving on.
 
 use super::{Command, Report, Worker};
-use crate::link::{Key, Link, Phase};
-use metrics::{Group, Mono};
+use crate::link::{Key, Link, Phase, Socket};
+use metrics::{Ending, Group, Mono};
 use seam::{Can, Cause, Cx, Deed, End, Fault, News, Read, Want, When};
 
 impl Worker {
@@ -20,7 +20,7 @@ impl Worker {
         let Some(link) = self.links.get(key) else { return };
         if !link.watched {
             link.watched = true;
-            if let Err(error) = self.reactor.watch(&link.stream, key.0) {
+            if let Err(error) = link.socket.watch(&self.reactor, key) {
                 let fault = Fault { deed: Deed::Open, errno: error.raw_os_error().unwrap_or(0) };
                 self.close(key, Err(Cause::Fault(fault)), true);
             }
@@ -56,11 +56,16 @@ impl Worker {
             return self.connected(key);
         }
         let can = Can { send: link.can.send, read: link.can.read || link.hung_up };
-        let mut net = link.stream.net(&mut self.buffer, &self.clock);
         let now = Mono(0);
         let mut cx =
             Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
-        let result = seam::turn(&mut net, &mut *link.flow, &mut cx, &mut self.desk, can);
+        let result = match &mut link.socket {
+            Socket::Stream(stream) => {
+                let mut net = stream.net(&mut self.buffer, &self.clock);
+                seam::turn(&mut net, &mut *link.flow, &mut cx, &mut self.desk, can)
+            }
+            Socket::Datagram(udp) => self.packets.turn(udp, &mut *link.flow, &mut cx, &self.clock, can),
+        };
         let now = cx.now;
         match result {
             Ok(done) => {
@@ -90,11 +95,18 @@ impl Worker {
         let Want { send, read, wake, end } = link.flow.want();
         match end {
             Some(End::Done { how, reset }) => return self.close(key, Ok(how), reset),
+            // Sessions read streams; a UDP socket has nothing to be lifted for.
+            Some(End::Lift) if matches!(link.socket, Socket::Datagram(_)) => {
+                return self.close(key, Ok(Ending::Stopped), false);
+            }
             Some(End::Lift) => return self.lift(key),
             Some(End::Hand(to)) => return self.hand(key, to),
             Some(End::Half) if !link.half_closed => {
                 link.half_closed = true;
-                link.stream.half_close();
+                // Datagrams have no end to be told.
+                if let Socket::Stream(stream) = &link.socket {
+                    stream.half_close();
+                }
             }
             Some(End::Half) | None => {}
         }
@@ -107,14 +119,14 @@ impl Worker {
         if (due && link.can.send) || (reads && (link.can.read || link.hung_up)) {
             return self.queue(key);
         }
-        let waits = (due && !link.can.send) || reads;
+        let waits = (due && !link.can.send) || reads || link.socket.awaits_stamps();
         let (watched, later) = (link.watched, if let When::At(at) = send { Some(at) } else { None });
         let (want_read, want_send) = (reads, due);
         if waits && !watched {
             self.shy.push(key);
         } else if waits {
             // Only where the reactor forgets what it has told.
-            if self.reactor.rearm(&link.stream, key.0, want_read, want_send).is_err() {
+            if link.socket.rearm(&self.reactor, key, want_read, want_send).is_err() {
                 link.watched = false;
                 self.shy.push(key);
             }
@@ -127,20 +139,21 @@ impl Worker {
     pub(super) fn lift(&mut self, key: Key) {
         let Some(link) = self.links.remove(key) else { return };
         if link.watched {
-            let _ = self.reactor.forget(&link.stream);
+            link.socket.forget(&self.reactor);
         }
-        let Link { stream, path: Some(path), .. } = *link else { return };
-        self.report(Report::Lifted { stream, path });
+        if let Link { socket: Socket::Stream(stream), path: Some(path), .. } = *link {
+            self.report(Report::Lifted { stream, path });
+        }
     }
 
     pub(super) fn hand(&mut self, key: Key, to: u16) {
         let Some(link) = self.links.remove(key) else { return };
         if link.watched {
-            let _ = self.reactor.forget(&link.stream);
+            link.socket.forget(&self.reactor);
         }
-        let Link { stream, path: Some(path), flow, .. } = *link else { return };
+        let Link { socket, path: Some(path), flow, .. } = *link else { return };
         if let Some((mailbox, waker)) = self.outfit.peers.get(usize::from(to)) {
-            let _ = mailbox.send(Command::Adopt { stream, path, flow });
+            let _ = mailbox.send(Command::Adopt { socket, path, flow });
             waker.wake();
         }
     }

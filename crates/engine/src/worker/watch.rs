@@ -1,15 +1,17 @@
 //! A group as a worker sees it.
 
-use io::Settings;
+use io::{Settings, UdpSettings};
 use metrics::{Group, Mono};
 use model::Effective;
-use seam::Opener;
+use seam::{Opener, Wait};
 
 /// A group as a worker sees it.
 pub(crate) struct Watch {
     pub(crate) group: Group,
     pub(crate) opener: Option<Box<dyn Opener>>,
     pub(crate) settings: Settings,
+    /// The same for UDP sockets.
+    pub(crate) udp: UdpSettings,
     pub(crate) throttle: u32,
     pub(crate) connect_timeout: u64,
     pub(crate) interval: u64,
@@ -19,6 +21,9 @@ pub(crate) struct Watch {
     /// Whether TCP_INFO is read of every link when it ends: a system call that short connections would feel.
     pub(crate) info: bool,
     pub(crate) frames: bool,
+    /// Whether its links count datagrams.
+    pub(crate) packets: bool,
+    pub(crate) wait: Wait,
     /// Core to move to when it begins.
     pub(crate) core: Option<usize>,
     pub(crate) state: WatchState,

@@ -8,6 +8,8 @@ use std::net::{SocketAddr, SocketAddrV4};
 #[cfg(target_os = "linux")]
 pub(crate) mod linux;
 #[cfg(target_os = "linux")]
+pub(crate) mod message;
+#[cfg(target_os = "linux")]
 pub(crate) mod space;
 
 /// Error number of "operation not supported".

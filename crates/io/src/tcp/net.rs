@@ -77,6 +77,11 @@ impl<'a> TcpNet<'a> {
 }
 
 impl Net for TcpNet<'_> {
+    #[inline]
+    fn stream(&self) -> bool {
+        true
+    }
+
     /// All pieces are offered to the kernel, 64 a call: fewer bytes accepted than offered means that the socket is full
     /// (or has failed, and says so), never that there were many pieces.
     fn send(&mut self, burst: &Burst<'_>) -> Wrote {

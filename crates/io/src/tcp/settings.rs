@@ -185,7 +185,7 @@ fn is_v6(socket: &Socket) -> bool {
     address.ok().and_then(|a| a.as_socket()).is_some_and(|a| sys::plain(a).is_ipv6())
 }
 
-fn set_tos(socket: &Socket, v6: bool, dscp: u8) -> io::Result<()> {
+pub(crate) fn set_tos(socket: &Socket, v6: bool, dscp: u8) -> io::Result<()> {
     if dscp > 63 {
         return Err(invalid());
     }
@@ -198,7 +198,7 @@ fn set_tos(socket: &Socket, v6: bool, dscp: u8) -> io::Result<()> {
     set_tclass(socket, tos)
 }
 
-fn set_ttl(socket: &Socket, v6: bool, ttl: u8) -> io::Result<()> {
+pub(crate) fn set_ttl(socket: &Socket, v6: bool, ttl: u8) -> io::Result<()> {
     if ttl == 0 {
         return Err(invalid());
     }
@@ -220,7 +220,7 @@ fn set_tclass(socket: &Socket, tos: u32) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn tclass(socket: &Socket) -> io::Result<u32> {
+pub(crate) fn tclass(socket: &Socket) -> io::Result<u32> {
     socket.tclass_v6()
 }
 
@@ -230,7 +230,7 @@ fn set_tclass(_: &Socket, _: u32) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn tclass(_: &Socket) -> io::Result<u32> {
+pub(crate) fn tclass(_: &Socket) -> io::Result<u32> {
     Err(sys::unsupported())
 }
 
@@ -259,7 +259,7 @@ mod linux {
     use super::{Duration, Socket, SocketAddr, invalid, io, sys};
     use std::os::fd::AsFd as _;
 
-    pub(super) fn set_device(socket: &Socket, name: &str) -> io::Result<()> {
+    pub(crate) fn set_device(socket: &Socket, name: &str) -> io::Result<()> {
         socket.bind_device(Some(name.as_bytes()))
     }
 
@@ -302,13 +302,15 @@ mod linux {
 }
 
 #[cfg(target_os = "linux")]
-use linux::{congestion, lease_label, set_congestion, set_device, set_user_timeout};
+pub(crate) use linux::set_device;
+#[cfg(target_os = "linux")]
+use linux::{congestion, lease_label, set_congestion, set_user_timeout};
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
     use super::{Duration, Socket, SocketAddr, io, sys};
 
-    pub(super) fn set_device(_: &Socket, _: &str) -> io::Result<()> {
+    pub(crate) fn set_device(_: &Socket, _: &str) -> io::Result<()> {
         Err(sys::unsupported())
     }
 
@@ -330,4 +332,6 @@ mod elsewhere {
 }
 
 #[cfg(not(target_os = "linux"))]
-use elsewhere::{congestion, lease_label, set_congestion, set_device, set_user_timeout};
+pub(crate) use elsewhere::set_device;
+#[cfg(not(target_os = "linux"))]
+use elsewhere::{congestion, lease_label, set_congestion, set_user_timeout};

@@ -120,6 +120,7 @@ pub(crate) fn phase() -> Phase {
             ttl: Some(64),
             flow_label: Some(9),
             keepalive_ns: Some(SECOND),
+            dont_fragment: Some(true),
             ..SocketSettings::default()
         },
         ..Phase::default()

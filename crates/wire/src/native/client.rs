@@ -17,7 +17,7 @@ use crate::counted::Intervals;
 use metrics::{Clock, Ending, Group, Mono, SECOND};
 use model::churn::Plan;
 use model::{Event, Interval, Kind, Level, Phase, SessionInfo, Status, Totals, Traffic};
-use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Path, Session, Target};
+use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Path, Session, Target, Wait};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -390,6 +390,8 @@ impl Client {
             records: self.plan.records,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
+            packets: false,
+            wait: Wait::Block,
             same_host: self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host),
         })));
     }

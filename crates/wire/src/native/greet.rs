@@ -147,6 +147,15 @@ impl Opener for Reception {
         }))
     }
 
+    fn knock(&mut self, _: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        let answer = super::answer_hello(got.bytes)?;
+        let room = reply.own(answer.len());
+        if room.len() == answer.len() {
+            room.copy_from_slice(&answer);
+        }
+        None
+    }
+
     fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
 
     fn stop(&mut self) {}

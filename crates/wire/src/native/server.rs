@@ -12,7 +12,7 @@ use crate::Run;
 use crate::counted::Intervals;
 use metrics::{Ending, Group, Mono, SECOND, Tally};
 use model::{Event, HostSnapshot, Level, Phase, SocketSettings, Status, Totals, Traffic};
-use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Order, Path, Session};
+use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Order, Path, Session, Wait};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -170,6 +170,8 @@ impl Server {
             records: plan.records,
             info: false,
             frames: false,
+            packets: false,
+            wait: Wait::Block,
             same_host: false,
         };
         Server {

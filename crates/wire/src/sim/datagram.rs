@@ -1,8 +1,9 @@
 //! Datagrams under way: lost, doubled, overtaken, damaged, late, dropped for want of room.
 
 use super::link::{At, Link, chance};
+use super::stream::REFUSED;
 use metrics::Mono;
-use seam::{Burst, Path, Rng};
+use seam::{Burst, Deed, Fault, Path, Rng, Wrote};
 use std::collections::{BTreeMap, VecDeque};
 
 struct Datagram {
@@ -14,8 +15,10 @@ struct Datagram {
 /// What became of the datagrams of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
-    /// Offered by the sender.
+    /// Offered by the sender, and not refused.
     pub sent: u64,
+    /// Sends that its kernel refused.
+    pub refused: u64,
     /// Lost on the way.
     pub lost: u64,
     /// Dropped because too much waited for the bottleneck.
@@ -143,12 +146,34 @@ impl Lanes {
         self.lanes[from].fate
     }
 
-    pub(super) fn send(&mut self, end: usize, now: Mono, burst: &Burst<'_>) {
+    /// One send call: all of it, or a refusal.
+    pub(super) fn send(&mut self, end: usize, now: Mono, burst: &Burst<'_>) -> Wrote {
+        let lane = &mut self.lanes[end];
+        if chance(&mut lane.rng, lane.link.refuse) {
+            lane.fate.refused += 1;
+            return Wrote { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno: REFUSED }) };
+        }
         let bytes: Vec<u8> = burst.slices().flatten().copied().collect();
         let size = if burst.segment == 0 { bytes.len() } else { usize::from(burst.segment) };
         for datagram in bytes.chunks(size.max(1)) {
             self.lanes[end].put(now, datagram.to_vec(), burst.tos.unwrap_or(0));
         }
+        Wrote { bytes: burst.len(), fault: None }
+    }
+
+    /// The cable of one end is out.
+    pub(super) fn unplug(&mut self) {
+        for lane in &mut self.lanes {
+            lane.link.loss = 1.0;
+        }
+    }
+
+    /// Nobody will receive at `end` any more.
+    pub(super) fn forget(&mut self, end: usize) {
+        let lane = &mut self.lanes[1 - end];
+        lane.flight.clear();
+        lane.inbox.clear();
+        lane.waiting = 0;
     }
 
     pub(super) fn readable(&mut self, end: usize, now: Mono) -> bool {

@@ -38,6 +38,7 @@ pub struct Link {
     pub(super) reorder: f64,
     pub(super) duplicate: f64,
     pub(super) corrupt: f64,
+    pub(super) refuse: f64,
     pub(super) flips: Vec<(u64, u8)>,
     pub(super) inserts: Vec<(u64, Vec<u8>)>,
     pub(super) removes: Vec<(u64, u64)>,
@@ -64,6 +65,7 @@ impl Link {
             reorder: 0.0,
             duplicate: 0.0,
             corrupt: 0.0,
+            refuse: 0.0,
             flips: Vec::new(),
             inserts: Vec::new(),
             removes: Vec::new(),
@@ -124,6 +126,12 @@ impl Link {
     #[must_use]
     pub fn corrupt(self, p: f64) -> Self {
         Link { corrupt: p, ..self }
+    }
+
+    /// Datagrams: probability that the sender's kernel refuses a send.
+    #[must_use]
+    pub fn refuse(self, p: f64) -> Self {
+        Link { refuse: p, ..self }
     }
 
     /// Flips these bits of the byte at `offset`.

@@ -39,6 +39,7 @@
 
 mod book;
 mod datagram;
+mod door;
 mod host;
 mod link;
 mod network;

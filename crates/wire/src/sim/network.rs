@@ -1,5 +1,6 @@
 //! Machines, each with a session and its workers, and the connections between them.
 
+use super::datagram::Lanes;
 use super::host::{Control, Host, Machine, Report};
 use super::link::Link as Conditions;
 use super::raw::{Raw, Say};
@@ -30,6 +31,8 @@ pub(super) enum Owner {
     /// On its way from one thread of this machine to another.
     Moving(usize),
     Worker(usize, usize),
+    /// A worker's bound UDP socket.
+    Door(usize, usize),
     /// Of this machine; `None` while it is connecting.
     Control(usize, Option<Link>),
     Raw(usize),
@@ -38,7 +41,7 @@ pub(super) enum Owner {
 impl Owner {
     fn machine(self) -> Option<usize> {
         match self {
-            Owner::Moving(m) | Owner::Worker(m, _) | Owner::Control(m, _) => Some(m),
+            Owner::Moving(m) | Owner::Worker(m, _) | Owner::Door(m, _) | Owner::Control(m, _) => Some(m),
             Owner::Nobody | Owner::Raw(_) => None,
         }
     }
@@ -81,6 +84,8 @@ pub struct Network {
     pub(super) raws: Vec<Raw>,
     pub(super) rng: Rng,
     links: (Conditions, Conditions),
+    /// Of UDP sockets, when they differ.
+    pub(super) lanes: Option<(Conditions, Conditions)>,
 }
 
 impl Network {
@@ -97,6 +102,7 @@ impl Network {
             raws: Vec::new(),
             rng: Rng::new(seed),
             links: (Conditions::new(), Conditions::new()),
+            lanes: None,
         }
     }
 
@@ -144,7 +150,7 @@ impl Network {
         let machine = &mut self.machines[host.0];
         machine.control.side.quirks = quirks;
         for worker in &mut machine.workers {
-            worker.side = super::Side::new(self.rng.next(), quirks, false);
+            worker.side = super::Side::new(self.rng.next(), quirks, true);
         }
     }
 
@@ -269,8 +275,10 @@ impl Network {
                 self.machines[m].plugged = false;
                 let now = self.now;
                 for conn in self.conns_of(m) {
-                    if let Some(Conn { wire: Wire::Stream(stream), .. }) = self.conns.get_mut(&conn) {
-                        stream.unplug(now);
+                    match self.conns.get_mut(&conn).map(|conn| &mut conn.wire) {
+                        Some(Wire::Stream(stream)) => stream.unplug(now),
+                        Some(Wire::Lanes(lanes)) => lanes.unplug(),
+                        None => {}
                     }
                 }
             }
@@ -295,11 +303,8 @@ impl Network {
 
     // Connections -------------------------------------------------------------------------------------------------
 
-    /// Asks for a connection.
-    pub(super) fn dial(&mut self, owner: Owner, ip: IpAddr, target: Target) -> u64 {
-        self.next_conn += 1;
-        let (id, from) = (self.next_conn, target.from);
-        let (up, down) = self.links.clone();
+    /// Our end of a new connection or UDP socket.
+    fn here(&mut self, owner: Owner, id: u64, ip: IpAddr, from: Option<SocketAddr>) -> SocketAddr {
         let port = match (from.map(|f| f.port()).filter(|&p| p != 0), owner) {
             (Some(port), _) => port,
             (None, Owner::Worker(m, _) | Owner::Control(m, _)) => {
@@ -309,13 +314,38 @@ impl Network {
             }
             (None, _) => 1 + id as u16 % 60_000,
         };
-        let here = SocketAddr::new(from.map(|f| f.ip()).filter(|a| !a.is_unspecified()).unwrap_or(ip), port);
+        SocketAddr::new(from.map(|f| f.ip()).filter(|a| !a.is_unspecified()).unwrap_or(ip), port)
+    }
+
+    /// Asks for a connection.
+    pub(super) fn dial(&mut self, owner: Owner, ip: IpAddr, target: Target) -> u64 {
+        self.next_conn += 1;
+        let id = self.next_conn;
+        let (up, down) = self.links.clone();
+        let here = self.here(owner, id, ip, target.from);
         let arrives = self.now.plus(up.delay);
         let wire = Wire::Stream(Box::new(Stream::new(up, down, self.rng.next())));
         let paths = [Path { peer: target.to, local: here }, Path { peer: here, local: target.to }];
         let conn = Conn { wire, paths, owners: [owner, Owner::Nobody], armed: [None; 2], cut: None };
         self.conns.insert(id, conn);
         self.push(arrives, 1, Job::Arrive(id));
+        id
+    }
+
+    /// Opens a UDP socket, which nobody is told of.
+    pub(super) fn aim(&mut self, owner: Owner, ip: IpAddr, target: Target) -> u64 {
+        self.next_conn += 1;
+        let id = self.next_conn;
+        let (up, down) = self.lanes.clone().unwrap_or_else(|| self.links.clone());
+        let here = self.here(owner, id, ip, target.from);
+        let paths = [Path { peer: target.to, local: here }, Path { peer: here, local: target.to }];
+        let mut lanes = Lanes::new(up, down, self.rng.next(), paths);
+        let owners = [owner, self.door(paths[1])];
+        if owners.into_iter().filter_map(Owner::machine).any(|m| !self.machines[m].plugged) {
+            lanes.unplug();
+        }
+        let wire = Wire::Lanes(Box::new(lanes));
+        self.conns.insert(id, Conn { wire, paths, owners, armed: [None; 2], cut: None });
         id
     }
 
@@ -348,7 +378,8 @@ impl Network {
             conn.cut = Some(at);
             self.push(at, 0, Job::Cut(id));
         }
-        if self.conns.get(&id).is_some_and(|c| c.owners == [Owner::Nobody; 2]) {
+        let left = |o: &Owner| !matches!(o, Owner::Nobody | Owner::Door(..));
+        if self.conns.get(&id).is_some_and(|c| !c.owners.iter().any(left)) {
             self.conns.remove(&id);
         }
     }
@@ -364,6 +395,10 @@ impl Network {
                 .get(&(id, end))
                 .filter(|sock| !sock.connecting)
                 .and_then(|sock| next(&*sock.flow, &mut conn.wire, end, &sock.socket, now)),
+            Owner::Door(m, _) => conn.wire.next(end, now).filter(|_| {
+                let Machine { alive, control, .. } = &self.machines[m];
+                *alive && control.done.is_none()
+            }),
             Owner::Control(m, Some(link)) => self.machines[m].control.next(link, &conn.wire, end, now),
             Owner::Raw(raw) => self.raws[raw].next(&conn.wire, end, now),
         };
@@ -384,6 +419,7 @@ impl Network {
         match conn.owners[end] {
             Owner::Nobody | Owner::Moving(_) | Owner::Control(_, None) => {}
             Owner::Worker(m, w) => self.worker_turn(m, w, id, end),
+            Owner::Door(m, w) => self.door_turn(m, w, id, end),
             Owner::Control(m, Some(link)) => self.control_turn(m, link, id, end),
             Owner::Raw(raw) => self.raw_turn(raw, id, end),
         }
@@ -398,7 +434,7 @@ impl Network {
             conn.owners[0] = Owner::Nobody;
         }
         match owner {
-            Owner::Nobody | Owner::Moving(_) => {}
+            Owner::Nobody | Owner::Moving(_) | Owner::Door(..) => {}
             Owner::Worker(m, w) => self.worker_connected(m, w, id, yes.then_some(path)),
             Owner::Control(m, _) => self.control_connected(m, id, yes.then_some(path)),
             Owner::Raw(raw) => self.raws[raw].connected(yes),
@@ -412,6 +448,9 @@ impl Network {
         if let Some(conn) = self.conns.get_mut(&id) {
             conn.owners[end] = Owner::Nobody;
             conn.wire.close(end, now, reset);
+            if let Wire::Lanes(lanes) = &mut conn.wire {
+                lanes.forget(end);
+            }
             self.poke(id);
         }
     }

@@ -31,6 +31,8 @@ pub struct Quirks {
     pub wall_step: Option<(Mono, i64)>,
     /// Most bytes a flow may send in one call.
     pub room: usize,
+    /// Most datagrams it may send in one call (GSO).
+    pub segments: usize,
 }
 
 impl Default for Quirks {
@@ -45,6 +47,7 @@ impl Default for Quirks {
             threads: 20_000,
             wall_step: None,
             room: 64 * 1024,
+            segments: 64,
         }
     }
 }
@@ -75,6 +78,7 @@ impl Quirks {
             threads: 2_000_000,
             wall_step: Some((Mono(1_050_000_000), -3_600_000_000_000)),
             room: 5_000,
+            segments: 1,
         }
     }
 }
@@ -170,6 +174,10 @@ struct SimNet<'a> {
 }
 
 impl Net for SimNet<'_> {
+    fn stream(&self) -> bool {
+        matches!(self.wire, Wire::Stream(_))
+    }
+
     fn send(&mut self, burst: &Burst<'_>) -> Wrote {
         if chance(self.chaos, self.quirks.shy) {
             self.shy = true;
@@ -181,9 +189,9 @@ impl Net for SimNet<'_> {
                 stream.send(self.end, self.now, burst, cap)
             }
             Wire::Lanes(lanes) => {
-                self.tag = burst.tag;
-                lanes.send(self.end, self.now, burst);
-                Wrote { bytes: burst.len(), fault: None }
+                let wrote = lanes.send(self.end, self.now, burst);
+                self.tag = burst.tag.filter(|_| wrote.fault.is_none());
+                wrote
             }
         }
     }
@@ -251,7 +259,7 @@ impl Side {
             chaos: Rng::new(seed ^ 0x5eed),
             rng: Rng::new(seed),
             clock: Clock { wall_at_zero: 1_700_000_000_000_000_000, error_ns: 1_000, synced: true },
-            desk: Desk { tx, reply: again, room: quirks.room, reply_room: reply },
+            desk: Desk { tx, reply: again, room: quirks.room, reply_room: reply, segments: quirks.segments },
             buffer: Vec::new(),
             quirks,
         }
@@ -306,6 +314,8 @@ impl Side {
             read: now >= socket.gate && wire.readable(end, now),
         };
         let Side { rec, rng, clock, post, desk, buffer, quirks, chaos, .. } = self;
+        // A reply on a stream might be sent in part, and the rest lost.
+        desk.reply_room = if matches!(wire, Wire::Lanes(_)) { quirks.room } else { 0 };
         let mut net = SimNet { wire, end, now, quirks, chaos, buffer, tag: None, shy: false };
         let mut cx = Cx { now, clock, rng, rec, post };
         let done = turn(&mut net, flow, &mut cx, desk, can);

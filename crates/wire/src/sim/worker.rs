@@ -5,7 +5,7 @@ use super::network::{Conn, Job, Network, Owner};
 use super::side::{Quirks, Side, Socket, Stepped};
 use super::stream::{REFUSED, TIMED_OUT};
 use metrics::{Ending, Group, Mono};
-use seam::{Cause, Deed, Fault, Flow, News, Open, Opener, Path};
+use seam::{Cause, Cx, Deed, Fault, Flow, News, Open, Opener, Path};
 use std::collections::BTreeMap;
 
 /// From the control thread, or from another worker.
@@ -95,12 +95,18 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(seed: u64, quirks: Quirks) -> Self {
         Worker {
-            side: Side::new(seed, quirks, false),
+            side: Side::new(seed, quirks, true),
             socks: BTreeMap::new(),
             watches: BTreeMap::new(),
             last_command: Mono(0),
             last_report: Mono(0),
         }
+    }
+
+    /// A group's opener, and what it may know of the world.
+    pub(super) fn opener(&mut self, group: Group, now: Mono) -> Option<(&mut dyn Opener, Cx<'_>)> {
+        let opener = self.watches.get_mut(&group)?.opener.as_deref_mut()?;
+        Some((opener, self.side.cx(now)))
     }
 
     fn keys_of(&self, group: Group) -> Vec<(u64, usize)> {
@@ -246,6 +252,20 @@ impl Network {
                     self.hold(m, w, (conn, 0), flow, path, group, true);
                     self.push(now.plus(timeout), 1, Job::ConnectTimeout(conn));
                 }
+                Open::Datagram(flow, target) => {
+                    watch.open += 1;
+                    watch.peak = watch.peak.max(watch.open);
+                    side.rec.tally(group).opened += 1;
+                    let ip = self.machines[m].ip;
+                    let conn = self.aim(Owner::Worker(m, w), ip, target);
+                    let path = self.conns[&conn].paths[0];
+                    self.hold(m, w, (conn, 0), flow, path, group, true);
+                    if let Some(sock) = self.worker(m, w).socks.get_mut(&(conn, 0)) {
+                        sock.connecting = false;
+                    }
+                    self.tell(m, w, (conn, 0), News::Up(path));
+                    self.poke(conn);
+                }
                 Open::At(at) => {
                     assert!(at > now, "an opener asks to be asked again at once: it would spin");
                     self.push(at, 1, Job::Ask(m, w, group));
@@ -294,6 +314,16 @@ impl Network {
         self.hold(m, w, (conn, 1), flow, path, Group::ALL, false);
         self.tell(m, w, (conn, 1), News::Up(path));
         true
+    }
+
+    /// A peer that has knocked gets a socket of its own.
+    pub(super) fn let_in(&mut self, m: usize, w: usize, key: (u64, usize), flow: Box<dyn Flow>, path: Path) {
+        if let Some(conn) = self.conns.get_mut(&key.0) {
+            conn.owners[key.1] = Owner::Worker(m, w);
+        }
+        self.hold(m, w, key, flow, path, Group::ALL, false);
+        self.tell(m, w, key, News::Up(path));
+        self.attach(m, w, key);
     }
 
     pub(super) fn worker_connected(&mut self, m: usize, w: usize, conn: u64, up: Option<Path>) {

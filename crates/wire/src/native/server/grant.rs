@@ -7,7 +7,7 @@ use crate::native::greet::Grant;
 use crate::native::message::Message;
 use metrics::{Group, Mono};
 use model::{Accepted, Change, Kind, Level, Phase};
-use seam::{Action, Cx, GroupPlan, Link};
+use seam::{Action, Cx, GroupPlan, Link, Wait};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -149,6 +149,8 @@ impl Server {
             records: self.plan.records,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
+            packets: false,
+            wait: Wait::Block,
             same_host: false,
         };
         let params = Arc::new(Params::of(phase, held.group));

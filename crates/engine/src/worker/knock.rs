@@ -1,0 +1,106 @@
+//! Datagrams: those of peers that have no socket of their own yet, and the turns of those that have.
+
+use super::{AT_ONCE, Report, Worker};
+use crate::link::Socket;
+use io::udp::LONGEST;
+use io::{Clock, Udp, UdpMemory};
+use metrics::Group;
+use seam::{Arena, Burst, Can, Cause, Cx, Desk, Flow, Got, Net as _, News, Path, Read, Turn};
+
+/// A worker's memory for datagrams, made when the first one is to be sent or received.
+#[derive(Default)]
+pub(super) struct Packets(Option<Box<(Desk, UdpMemory)>>);
+
+impl Packets {
+    fn memory(&mut self) -> &mut (Desk, UdpMemory) {
+        self.0.get_or_insert_with(|| {
+            let desk = Desk {
+                tx: Arena::new(LONGEST),
+                reply: Arena::new(LONGEST),
+                room: LONGEST,
+                reply_room: LONGEST,
+                segments: 1,
+            };
+            Box::new((desk, UdpMemory::new()))
+        })
+    }
+
+    /// A turn on a UDP socket, after the transmit stamps that have come back.
+    pub(super) fn turn(
+        &mut self,
+        udp: &mut Udp,
+        flow: &mut dyn Flow,
+        cx: &mut Cx<'_>,
+        clock: &Clock,
+        can: Can,
+    ) -> Result<Turn, Cause> {
+        let (desk, memory) = self.memory();
+        if udp.awaits_stamps() {
+            cx.now = clock.now();
+            while let Some((tag, stamp)) = udp.stamped(memory, clock) {
+                flow.hear(cx, News::Stamped { tag, stamp })?;
+            }
+        }
+        desk.segments = udp.segments();
+        seam::turn(&mut udp.net(memory, clock), flow, cx, desk, can)
+    }
+}
+
+/// Longest datagram that is heard at the door, bytes.
+const LONGEST_KNOCK: u64 = 65_535;
+
+impl Worker {
+    /// Somebody knocks at a bound UDP socket: the opener answers, with no more bytes than came, or makes a flow for which
+    /// the peer gets a socket of its own.
+    pub(super) fn knocks(&mut self, at: usize) {
+        for _ in 0..AT_ONCE {
+            let now = self.clock.now();
+            let Some(opener) = self.watches.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) else {
+                return;
+            };
+            let Some(udp) = self.outfit.datagrams.get_mut(at).filter(|_| self.listening) else { return };
+            let (desk, memory) = self.packets.memory();
+            let mut net = udp.net(memory, &self.clock);
+            let got = match net.recv(Read::look(LONGEST_KNOCK)) {
+                Got::Batch(got) => got,
+                // Whatever is wrong with one datagram, the next is asked for when there is one.
+                Got::Nothing | Got::Fin | Got::Fault(_) => return,
+            };
+            let Some(path) = got.from else { continue };
+            let mut cx =
+                Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+            cx.now = got.at;
+            let mut reply = Burst::new(&mut desk.reply, desk.reply_room.min(got.len));
+            let flow = opener.knock(&mut cx, &got, &mut reply);
+            if !reply.is_empty() {
+                reply.to = Some(path);
+                // A lost answer looks to the peer like a lost datagram, which it is.
+                net.send(&reply);
+            }
+            if let Some(flow) = flow {
+                self.let_in(flow, path);
+            }
+        }
+    }
+
+    /// Gives a peer a socket of its own.
+    fn let_in(&mut self, flow: Box<dyn Flow>, path: Path) {
+        match Udp::beside(&path, &self.outfit.inherited_udp) {
+            Ok(udp) => self.adopt(Socket::Datagram(Box::new(udp)), path, flow),
+            Err(fault) => {
+                self.report(Report::Trouble(format!("no socket for {}: {fault}", path.peer)));
+                let now = self.clock.now();
+                let mut cx = Cx {
+                    now,
+                    clock: &self.wall,
+                    rng: &mut self.rng,
+                    rec: &mut self.rec,
+                    post: &mut self.post,
+                };
+                if let Some(opener) = self.watches.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) {
+                    opener.closed(&mut cx, flow, &Err(Cause::Fault(fault)));
+                }
+            }
+        }
+    }
+}

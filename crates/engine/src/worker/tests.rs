@@ -1,0 +1,498 @@
+//! Workers with UDP sockets over loopback: a peer knocks, gets a socket of its own, and is echoed.
+
+use super::*;
+use metrics::{Packets as Counts, Row, SECOND};
+use seam::{Batch, Burst, Card, Cx, End, Fault, Open, Opener, Read, Target, Wait, Want, When, Wrote};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Nothing on loopback takes this long, whatever else the machine does.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A worker thread, and what it says.
+struct Thread {
+    mailbox: Sender<Command>,
+    waker: Waker,
+    reports: Receiver<(usize, Report)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    fn start(datagrams: Vec<Udp>) -> Self {
+        let (reactor, control) = (Reactor::new().unwrap(), Reactor::new().unwrap());
+        let (mailbox, commands) = channel();
+        let (report, reports) = channel();
+        let waker = reactor.waker();
+        let outfit = Outfit {
+            index: 0,
+            core: None,
+            listeners: Vec::new(),
+            datagrams,
+            commands,
+            reports: report,
+            control: control.waker(),
+            peers: vec![(mailbox.clone(), waker.clone())],
+            buffer: 4_096,
+            seed: 1,
+            inherited: Settings::default(),
+            inherited_udp: UdpSettings::default(),
+        };
+        let thread = Some(std::thread::spawn(move || Worker::new(outfit, reactor).run()));
+        Thread { mailbox, waker, reports, thread }
+    }
+
+    fn tell(&self, command: Command) {
+        self.mailbox.send(command).unwrap();
+        self.waker.wake();
+    }
+
+    fn group(&self, group: Group, opener: Box<dyn Opener>, wait: Wait, packets: bool) {
+        self.tell(Command::Group(Box::new(Watch {
+            group,
+            opener: Some(opener),
+            settings: Settings::default(),
+            udp: UdpSettings::default(),
+            throttle: 10,
+            connect_timeout: SECOND,
+            interval: 3_600 * SECOND,
+            start: Clock::new().now(),
+            end: None,
+            records: true,
+            info: false,
+            frames: false,
+            packets,
+            wait,
+            core: None,
+            state: WatchState::default(),
+        })));
+    }
+
+    /// Hears reports until one is what is asked for.
+    fn until<T>(&self, mut wanted: impl FnMut(Report) -> Option<T>) -> T {
+        loop {
+            let (_, report) = self.reports.recv_timeout(PATIENCE).expect("the worker says nothing");
+            if let Report::Trouble(text) = &report {
+                panic!("{text}");
+            }
+            if let Some(found) = wanted(report) {
+                return found;
+            }
+        }
+    }
+
+    /// Ends a group; what it counted, and the notes that came meanwhile.
+    fn end(&self, group: Group) -> (Box<Tally>, Vec<ConnectionRecord>) {
+        let (mut sum, mut records) = (Box::<Tally>::default(), Vec::new());
+        self.tell(Command::Stop(group));
+        self.tell(Command::Drop(group));
+        self.until(|report| match report {
+            Report::Tally { group: g, tally, .. } if g == group => {
+                sum.merge(&tally);
+                None
+            }
+            Report::Ended(more) => {
+                records.extend(more);
+                None
+            }
+            Report::Dropped { group: g, tally, .. } if g == group => {
+                sum.merge(&tally);
+                Some(())
+            }
+            _ => None,
+        });
+        (sum, records)
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        let _ = self.mailbox.send(Command::Quit);
+        self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn bound(n: usize) -> Vec<Udp> {
+    let mut sockets: Vec<Udp> = Vec::new();
+    for _ in 0..n {
+        let at = sockets.first().map_or("127.0.0.1:0".parse().unwrap(), |s| s.local().unwrap());
+        sockets.push(Udp::bind(at, true, &UdpSettings::default()).unwrap());
+    }
+    sockets
+}
+
+/// Who stands at the door: "who?" is answered with "you", and "enter" opens.
+#[derive(Default)]
+struct Porter {
+    closed: u32,
+}
+
+impl Opener for Porter {
+    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        Open::Idle
+    }
+    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+        None
+    }
+    fn knock(&mut self, _: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        assert_eq!(got.from.unwrap().local.ip(), std::net::IpAddr::from([127, 0, 0, 1]));
+        match got.bytes {
+            b"who?" => {
+                // Longer than the question: only as much as came goes out.
+                let room = reply.own(1_000);
+                let n = room.len();
+                room.copy_from_slice(&b"you, my dear"[..n]);
+                None
+            }
+            b"enter" => Some(Box::new(Echo::default())),
+            _ => None,
+        }
+    }
+    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
+        self.closed += 1;
+    }
+    fn stop(&mut self) {}
+}
+
+/// Sends back what it gets, after a greeting longer than what opened the door.
+#[derive(Default)]
+struct Echo {
+    row: Option<Row>,
+    greeted: bool,
+    stop: bool,
+}
+
+const GREETING: &[u8] = b"welcome, stay as long as you like";
+
+impl Flow for Echo {
+    fn want(&self) -> Want {
+        let end = self.stop.then_some(End::Done { how: Ending::Completed, reset: false });
+        let send = if self.greeted { When::Never } else { When::Now };
+        Want { send, read: Read::look(65_535), wake: None, end }
+    }
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+        out.fixed(GREETING);
+    }
+    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {
+        self.greeted = true;
+    }
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+        self.stop = got.bytes == b"bye";
+        if let Some(row) = self.row {
+            cx.rec.received(row, got.len as u64);
+            cx.rec.packets(row, &Counts { received: got.count() as u64, ..Counts::default() });
+        }
+        reply.segment = got.stride as u16;
+        let room = reply.own(got.len);
+        let n = room.len();
+        room.copy_from_slice(&got.bytes[..n]);
+        Ok(())
+    }
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        if let News::Up(_) = news {
+            self.row = Some(cx.rec.open(Group(7), cx.now));
+        }
+        Ok(())
+    }
+    fn card(&self) -> Card {
+        Card { row: self.row, ..Card::default() }
+    }
+}
+
+/// Asks at the door, enters, says things that come back, and leaves.
+struct Guest {
+    row: Option<Row>,
+    state: State,
+    again: Mono,
+    count: u32,
+    refused: u32,
+    stamps: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Ask,
+    Enter,
+    Talk(u32),
+    Bye,
+    Gone,
+}
+
+const AGAIN: u64 = SECOND / 20;
+
+/// What a guest has seen.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    talked: u32,
+    refused: u32,
+    stamps: u32,
+}
+
+impl Guest {
+    fn boxed(count: u32) -> Box<Self> {
+        Box::new(Guest { row: None, state: State::Ask, again: Mono(0), count, refused: 0, stamps: 0 })
+    }
+}
+
+impl Flow for Guest {
+    fn want(&self) -> Want {
+        let end = (self.state == State::Gone).then_some(End::Done { how: Ending::Completed, reset: false });
+        Want { send: When::At(self.again), read: Read::look(65_535), wake: None, end }
+    }
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+        match self.state {
+            State::Ask => out.fixed(b"who?"),
+            State::Enter => out.fixed(b"enter"),
+            State::Talk(n) => {
+                out.tag = Some(n);
+                out.segment = 4;
+                for part in 0..out.segments().min(3) {
+                    out.own(4).copy_from_slice(&(n * 10 + part as u32).to_be_bytes());
+                }
+            }
+            State::Bye => out.fixed(b"bye"),
+            State::Gone => {}
+        }
+    }
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        self.refused += u32::from(n.fault.is_some());
+        self.again = cx.now.plus(AGAIN);
+    }
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        let next = match (self.state, got.bytes) {
+            (State::Ask, b"you,") => State::Enter,
+            (State::Enter, GREETING) => State::Talk(0),
+            (State::Talk(n), bytes) if bytes[..4] == (n * 10).to_be_bytes() => {
+                if let Some(row) = self.row {
+                    cx.rec.received(row, 4);
+                }
+                if n + 1 == self.count { State::Bye } else { State::Talk(n + 1) }
+            }
+            (State::Bye, b"bye") => State::Gone,
+            (state, _) => state,
+        };
+        if next != self.state {
+            (self.state, self.again) = (next, cx.now);
+        }
+        if next == State::Gone {
+            let (talked, refused, stamps) = (self.count, self.refused, self.stamps);
+            cx.post.push(Box::new(Seen { talked, refused, stamps }));
+        }
+        Ok(())
+    }
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(_) => self.row = Some(cx.rec.open(Group(1), cx.now)),
+            News::Stamped { .. } => self.stamps += 1,
+            News::Broken(fault) => {
+                self.refused += 1;
+                cx.post.push(Box::new(fault));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+    fn card(&self) -> Card {
+        Card { row: self.row, ..Card::default() }
+    }
+}
+
+/// Opens so many UDP sockets.
+struct Guests {
+    left: u32,
+    to: std::net::SocketAddr,
+    talk: u32,
+}
+
+impl Opener for Guests {
+    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        if self.left == 0 {
+            return Open::Done;
+        }
+        self.left -= 1;
+        Open::Datagram(Guest::boxed(self.talk), Target { to: self.to, from: None })
+    }
+    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+        None
+    }
+    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+    fn stop(&mut self) {
+        self.left = 0;
+    }
+}
+
+/// Lets some guests in under a wait policy.
+fn party(wait: Wait) {
+    const GUESTS: u32 = 5;
+    const TALK: u32 = 20;
+    let sockets = bound(1);
+    let to = sockets[0].local().unwrap();
+    let server = Thread::start(sockets);
+    server.group(Group(7), Box::new(Porter::default()), wait, true);
+    server.group(Group::ALL, Box::new(Porter::default()), Wait::Block, false);
+    let client = Thread::start(Vec::new());
+    client.group(Group(1), Box::new(Guests { left: GUESTS, to, talk: TALK }), wait, false);
+    let mut seen = Vec::new();
+    client.until(|report| match report {
+        Report::Note(note) => {
+            seen.push(*note.downcast::<Seen>().unwrap());
+            (seen.len() == GUESTS as usize).then_some(())
+        }
+        _ => None,
+    });
+    client.until(|report| matches!(report, Report::Idle(Group(1))).then_some(()));
+    for one in &seen {
+        assert_eq!((one.talked, one.refused), (TALK, 0));
+        // The last may still be under way.
+        assert!(!io::udp::ability().transmit_stamps || one.stamps + 3 >= TALK, "{one:?}");
+    }
+    let (tally, records) = client.end(Group(1));
+    assert_eq!((tally.opened, tally.count(Ending::Completed)), (GUESTS.into(), GUESTS.into()));
+    assert!(tally.connect_ns.count() == 0, "nothing was connected");
+    assert!(records.iter().all(|r| r.remote == to && r.local.is_some_and(|l| l.port() != 0)));
+    let (tally, _) = server.end(Group(7));
+    assert_eq!((tally.opened, tally.count(Ending::Completed)), (GUESTS.into(), GUESTS.into()));
+    let heard = tally.packets.unwrap().counts.received;
+    assert!(heard >= u64::from(GUESTS * (TALK + 1)), "{heard}");
+}
+
+#[test]
+fn guests_knock_enter_and_are_echoed() {
+    party(Wait::Block);
+}
+
+#[test]
+fn the_same_with_workers_that_sleep_and_spin() {
+    party(Wait::Hybrid);
+}
+
+#[test]
+fn the_same_with_workers_that_never_sleep() {
+    party(Wait::Spin);
+}
+
+#[test]
+fn a_refusal_is_heard_and_the_link_goes_on() {
+    let nobody = bound(1).remove(0).local().unwrap();
+    let client = Thread::start(Vec::new());
+    client.group(Group(1), Box::new(Guests { left: 1, to: nobody, talk: 1 }), Wait::Block, false);
+    client.until(|report| match report {
+        Report::Note(note) => note.downcast::<Fault>().ok(),
+        _ => None,
+    });
+    // Somebody is there after all.
+    let server = Thread::start(vec![Udp::bind(nobody, true, &UdpSettings::default()).unwrap()]);
+    server.group(Group(7), Box::new(Porter::default()), Wait::Block, false);
+    server.group(Group::ALL, Box::new(Porter::default()), Wait::Block, false);
+    let seen = client.until(|report| match report {
+        Report::Note(note) => note.downcast::<Seen>().ok(),
+        _ => None,
+    });
+    assert!(seen.refused > 0 && seen.talked == 1, "{seen:?}");
+}
+
+#[test]
+fn what_cannot_be_opened_is_counted_and_told() {
+    let client = Thread::start(Vec::new());
+    // From an address for documentation, which is not ours.
+    let to = "127.0.0.1:9".parse().unwrap();
+    let from = Some("192.0.2.1:0".parse().unwrap());
+    struct Lost(Option<Target>, Sender<Fault>);
+    impl Opener for Lost {
+        fn open(&mut self, _: &mut Cx<'_>) -> Open {
+            self.0.take().map_or(Open::Done, |target| Open::Datagram(Guest::boxed(1), target))
+        }
+        fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+            None
+        }
+        fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+            if let Err(Cause::Fault(fault)) = how {
+                let _ = self.1.send(*fault);
+            }
+        }
+        fn stop(&mut self) {}
+    }
+    let (tell, told) = channel();
+    client.group(Group(1), Box::new(Lost(Some(Target { to, from }), tell)), Wait::Block, false);
+    told.recv_timeout(PATIENCE).expect("nobody was told");
+    let (tally, records) = client.end(Group(1));
+    assert_eq!((tally.opened, tally.count(Ending::NetworkError), records.len()), (0, 1, 1));
+}
+
+/// Sends a small datagram every so often and records how late.
+struct Pacer {
+    row: Option<Row>,
+    gap: u64,
+    due: Mono,
+    left: u32,
+}
+
+impl Flow for Pacer {
+    fn want(&self) -> Want {
+        let end = (self.left == 0).then_some(End::Done { how: Ending::Completed, reset: false });
+        Want { send: When::At(self.due), read: Read::Pause, wake: None, end }
+    }
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        cx.rec.tally(Group(1)).late_ns.record(cx.now.since(self.due));
+        out.own(8).fill(1);
+    }
+    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {
+        self.left -= 1;
+        self.due = self.due.plus(self.gap);
+    }
+    fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        Ok(())
+    }
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        if let News::Up(_) = news {
+            self.row = Some(cx.rec.open(Group(1), cx.now));
+            self.due = cx.now.plus(1_000_000);
+        }
+        Ok(())
+    }
+    fn card(&self) -> Card {
+        Card { row: self.row, ..Card::default() }
+    }
+}
+
+/// Not a test of anything: prints how late paced sends leave under each policy, for ARCHITECTURE.md.
+#[test]
+#[ignore = "a measurement: cargo test --release -p engine -- --ignored --nocapture lateness"]
+fn lateness() {
+    struct One(Option<(u64, u32)>, std::net::SocketAddr);
+    impl Opener for One {
+        fn open(&mut self, _: &mut Cx<'_>) -> Open {
+            let Some((gap, left)) = self.0.take() else { return Open::Done };
+            let flow = Pacer { row: None, gap, due: Mono(u64::MAX), left };
+            Open::Datagram(Box::new(flow), Target { to: self.1, from: None })
+        }
+        fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+            None
+        }
+        fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+        fn stop(&mut self) {}
+    }
+    let sink = bound(1).remove(0);
+    let to = sink.local().unwrap();
+    for (gap, count) in [(10_000, 50_000), (100_000, 10_000), (1_000_000, 1_000)] {
+        for wait in [Wait::Block, Wait::Hybrid, Wait::Spin] {
+            let client = Thread::start(Vec::new());
+            client.group(Group(1), Box::new(One(Some((gap, count)), to)), wait, true);
+            client.until(|report| matches!(report, Report::Idle(Group(1))).then_some(()));
+            let (tally, _) = client.end(Group(1));
+            let s = tally.late_ns.summary().unwrap();
+            println!(
+                "{wait:?} every {} us: late p50 {} ns, p90 {}, p99 {}, p99.9 {}, max {}",
+                gap / 1_000,
+                s.p50,
+                s.p90,
+                s.p99,
+                s.p999,
+                s.max
+            );
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What the system really does for UDP, found out by doing it once over loopback.
+
+use std::sync::OnceLock;
+
+/// What was seen to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ability {
+    /// Most datagrams in one send (generic segmentation); 1 without it. A path may still refuse it.
+    pub segments: usize,
+    /// Datagrams of one size come merged (generic receive offload).
+    pub gro: bool,
+    /// The kernel stamps what arrives.
+    pub receive_stamps: bool,
+    /// The kernel stamps what leaves.
+    pub transmit_stamps: bool,
+}
+
+const NOTHING: Ability = Ability { segments: 1, gro: false, receive_stamps: false, transmit_stamps: false };
+
+/// The system's abilities; tried out at the first call, which takes a millisecond or so.
+#[must_use]
+pub fn ability() -> Ability {
+    static FOUND: OnceLock<Ability> = OnceLock::new();
+    *FOUND.get_or_init(|| probe().unwrap_or(NOTHING))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn probe() -> Option<Ability> {
+    None
+}
+
+#[cfg(target_os = "linux")]
+use linux::probe;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::{Ability, NOTHING};
+    use crate::sys::message::{Control, recv, send};
+    use crate::sys::{open_for, plain};
+    use crate::udp::wire::{Marks, describe, set_gro, set_stamps, transmit_stamp};
+    use crate::{Clock, Reactor};
+    use metrics::SECOND;
+    use seam::{Arena, Burst};
+    use socket2::{Protocol, Socket, Type};
+    use std::io::IoSlice;
+    use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+    use std::os::fd::AsFd as _;
+
+    /// Datagrams in one send that kernels are known to allow (`UDP_MAX_SEGMENTS`), highest first.
+    const SEGMENTS: [usize; 3] = [128, 64, 16];
+    /// Size of each in the trial, bytes.
+    const SIZE: u16 = 16;
+    /// How long is waited for what loopback delivers at once.
+    const PATIENCE: u64 = SECOND / 20;
+
+    pub(super) fn probe() -> Option<Ability> {
+        let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        try_at(v4).or_else(|| try_at((Ipv6Addr::LOCALHOST, 0).into()))
+    }
+
+    fn try_at(at: SocketAddr) -> Option<Ability> {
+        let open = || -> Option<(Socket, SocketAddr)> {
+            let (socket, at) = open_for(at, Type::DGRAM, Protocol::UDP).ok()?;
+            socket.bind(&at.into()).ok()?;
+            let local = plain(socket.local_addr().ok()?.as_socket()?);
+            Some((socket, local))
+        };
+        let ((near, _), (far, there)) = (open()?, open()?);
+        near.connect(&there.into()).ok()?;
+        let mut found = NOTHING;
+        set_stamps(&near, false);
+        set_stamps(&far, true);
+        for segments in SEGMENTS {
+            set_gro(&far, true);
+            let Some(marks) = there_and_back(&near, &far, segments, at.is_ipv6(), &mut found) else {
+                continue;
+            };
+            found.segments = segments;
+            found.gro = marks.stride == Some(usize::from(SIZE));
+            found.receive_stamps = marks.stamp.is_some();
+            break;
+        }
+        if found.segments == 1 {
+            let marks = there_and_back(&near, &far, 1, at.is_ipv6(), &mut found)?;
+            found.receive_stamps = marks.stamp.is_some();
+        }
+        Some(found)
+    }
+
+    /// Sends so many datagrams in one call; the marks of what arrived first, if anything did.
+    fn there_and_back(
+        near: &Socket,
+        far: &Socket,
+        segments: usize,
+        v6: bool,
+        found: &mut Ability,
+    ) -> Option<Marks> {
+        let bytes = vec![0; usize::from(SIZE) * segments];
+        let mut arena = Arena::new(0);
+        let mut burst = Burst::new(&mut arena, 0);
+        burst.segment = SIZE;
+        burst.tag = Some(0);
+        let mut control = Control::new();
+        describe(&burst, v6, segments > 1, &mut control);
+        let sent = send(near.as_fd(), &[IoSlice::new(&bytes)], None, &mut control).ok()?;
+        if sent != bytes.len() {
+            return None;
+        }
+        let (mut reactor, clock, mut events) = (Reactor::new().ok()?, Clock::new(), Vec::new());
+        reactor.watch_level(far, 1).ok()?;
+        reactor.wait(Some(clock.now().plus(PATIENCE)), &clock, &mut events).ok()?;
+        let mut buffer = vec![0; 1 << 16];
+        recv(far.as_fd(), &mut buffer, &mut control, false, 0).ok()?;
+        let marks = Marks::read(&control);
+        // What was not merged is not to be taken for the answer to the next trial.
+        while recv(far.as_fd(), &mut buffer, &mut control, false, 0).is_ok() {}
+        if recv(near.as_fd(), &mut [], &mut control, false, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT).is_ok() {
+            found.transmit_stamps |= transmit_stamp(&control).is_some();
+        }
+        Some(marks)
+    }
+}

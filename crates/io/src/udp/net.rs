@@ -1,0 +1,315 @@
+//! The seam's `Net` over a UDP socket: one system call a send or receive, no allocation after the first datagram.
+
+use super::{LONGEST, Udp};
+use crate::Clock;
+use crate::sys::errno;
+use metrics::Mono;
+use seam::{Batch, Burst, Deed, Fault, Got, Net, Path, Read, Wrote};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+
+/// Pieces of one send; a burst in more of them is copied together first.
+#[cfg(target_os = "linux")]
+const PIECES: usize = 16;
+
+/// A worker's memory for all its UDP sockets.
+pub struct UdpMemory {
+    buffer: Vec<u8>,
+    /// A burst in one piece, where it has to be.
+    whole: Vec<u8>,
+    #[cfg(target_os = "linux")]
+    pub(super) control: crate::sys::message::Control,
+}
+
+impl UdpMemory {
+    /// Room for the longest datagram or run of them.
+    #[must_use]
+    pub fn new() -> Self {
+        UdpMemory {
+            // A run that was merged may be longer than what IPv4 lets one send hold.
+            buffer: vec![0; 1 << 16],
+            whole: Vec::new(),
+            #[cfg(target_os = "linux")]
+            control: crate::sys::message::Control::new(),
+        }
+    }
+}
+
+impl Default for UdpMemory {
+    fn default() -> Self {
+        UdpMemory::new()
+    }
+}
+
+/// A socket, a worker's memory and its clock.
+pub struct UdpNet<'a> {
+    udp: &'a mut Udp,
+    memory: &'a mut UdpMemory,
+    clock: &'a Clock,
+}
+
+impl<'a> UdpNet<'a> {
+    pub(super) fn new(udp: &'a mut Udp, memory: &'a mut UdpMemory, clock: &'a Clock) -> Self {
+        UdpNet { udp, memory, clock }
+    }
+
+    /// Datagram after datagram, where the kernel does not cut.
+    fn one_by_one(&mut self, burst: &Burst<'_>) -> Wrote {
+        let mut whole = std::mem::take(&mut self.memory.whole);
+        whole.clear();
+        burst.slices().for_each(|slice| whole.extend_from_slice(slice));
+        let size = if burst.segment == 0 { whole.len() } else { usize::from(burst.segment) };
+        let mut wrote = Wrote::default();
+        for datagram in whole.chunks(size.max(1)) {
+            match self.push(burst, datagram) {
+                Ok(n) => wrote.bytes += n,
+                Err(e) => {
+                    wrote.fault = refused(&e);
+                    break;
+                }
+            }
+        }
+        self.memory.whole = whole;
+        wrote
+    }
+
+    /// Where a burst goes on an unconnected socket.
+    fn destination(&self, burst: &Burst<'_>) -> Option<SocketAddr> {
+        let to = burst.to?.peer;
+        Some(match to {
+            SocketAddr::V4(v4) if self.udp.v6 => {
+                std::net::SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0).into()
+            }
+            _ => to,
+        })
+    }
+}
+
+/// The fault of a send that was not merely too much for now.
+fn refused(error: &io::Error) -> Option<Fault> {
+    (error.kind() != ErrorKind::WouldBlock).then(|| Fault { deed: Deed::Send, errno: errno(error) })
+}
+
+impl Net for UdpNet<'_> {
+    #[inline]
+    fn stream(&self) -> bool {
+        false
+    }
+
+    /// Fewer bytes than offered: the socket is full, or the rest was refused (and says so). A part is always a whole number
+    /// of datagrams.
+    fn send(&mut self, burst: &Burst<'_>) -> Wrote {
+        let segmented = burst.segment != 0 && burst.len() > usize::from(burst.segment);
+        if burst.len() > LONGEST && !segmented {
+            return Wrote { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno: TOO_LONG }) };
+        }
+        if segmented && self.udp.segments() < 2 {
+            return self.one_by_one(burst);
+        }
+        #[cfg(target_os = "linux")]
+        {
+            match self.at_once(burst, segmented) {
+                Ok(n) => Wrote { bytes: n, fault: None },
+                // No offload on this way, or datagrams longer than it takes, which the kernel would have to cut twice.
+                Err(e) if segmented && uncuttable(&e) => {
+                    self.udp.state.segments = 1;
+                    self.one_by_one(burst)
+                }
+                Err(e) => Wrote { bytes: 0, fault: refused(&e) },
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        self.one_by_one(burst)
+    }
+
+    /// Up to the asked number of bytes of one datagram, the rest of which is lost (`truncated`); with merging, a run of
+    /// datagrams that is never cut. Looking at fewer bytes than a datagram has is for those who need no more of it.
+    fn recv(&mut self, how: Read) -> Got<'_> {
+        let (most, skip) = match how {
+            Read::Pause => return Got::Nothing,
+            Read::Look(n) => (n.get() as usize, false),
+            Read::Skip(n) => (n.get() as usize, true),
+        };
+        self.pull(most, skip)
+    }
+
+    #[inline]
+    fn now(&mut self) -> Mono {
+        self.clock.now()
+    }
+}
+
+/// "Message too long".
+const TOO_LONG: i32 = if cfg!(windows) { 10_040 } else { 90 };
+
+#[cfg(target_os = "linux")]
+fn uncuttable(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE | libc::EOPNOTSUPP))
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::super::wire::{Marks, describe, local_address};
+    use super::{Batch, Burst, Deed, ErrorKind, Fault, Got, PIECES, Path, UdpNet, errno, io};
+    use crate::sys::{self, message};
+    use metrics::{Stamp, StampKind};
+    use std::io::IoSlice;
+    use std::os::fd::AsFd as _;
+
+    impl UdpNet<'_> {
+        /// A burst in one call.
+        pub(super) fn at_once(&mut self, burst: &Burst<'_>, segmented: bool) -> io::Result<usize> {
+            let mut slices = burst.slices().filter(|slice| !slice.is_empty());
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let mut count = 0;
+            for (piece, slice) in pieces.iter_mut().zip(&mut slices) {
+                *piece = IoSlice::new(slice);
+                count += 1;
+            }
+            if slices.next().is_some() {
+                let mut whole = std::mem::take(&mut self.memory.whole);
+                whole.clear();
+                burst.slices().for_each(|slice| whole.extend_from_slice(slice));
+                let result = self.call(burst, &[IoSlice::new(&whole)], segmented);
+                self.memory.whole = whole;
+                return result;
+            }
+            self.call(burst, &pieces[..count], segmented)
+        }
+
+        pub(super) fn push(&mut self, burst: &Burst<'_>, datagram: &[u8]) -> io::Result<usize> {
+            self.call(burst, &[IoSlice::new(datagram)], false)
+        }
+
+        fn call(&mut self, burst: &Burst<'_>, pieces: &[IoSlice<'_>], segmented: bool) -> io::Result<usize> {
+            let to = self.destination(burst).map(socket2::SockAddr::from);
+            let control = &mut self.memory.control;
+            describe(burst, self.udp.v6, segmented, control);
+            let n = loop {
+                match message::send(self.udp.socket.as_fd(), pieces, to.as_ref(), control) {
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    result => break result?,
+                }
+            };
+            if let Some(tag) = burst.tag.filter(|_| self.udp.state.numbers) {
+                self.udp.tagged(tag);
+            }
+            Ok(n)
+        }
+
+        pub(super) fn pull(&mut self, most: usize, skip: bool) -> Got<'_> {
+            let UdpNet { udp, memory, clock } = self;
+            let room = match (skip, udp.state.gro) {
+                (true, _) => 0,
+                // A run must not be cut, whatever one datagram of it may have.
+                (false, true) => memory.buffer.len(),
+                (false, false) => most.min(memory.buffer.len()),
+            };
+            let flags = if skip { libc::MSG_TRUNC } else { 0 };
+            let received = loop {
+                let named = udp.path.is_none() || udp.state.strangers;
+                let buffer = &mut memory.buffer[..room];
+                let control = &mut memory.control;
+                match message::recv(udp.socket.as_fd(), buffer, control, named, flags) {
+                    Ok(received) => {
+                        let stranger = udp.path.is_some_and(|path| {
+                            received.from.is_some_and(|from| sys::plain(from) != path.peer)
+                        });
+                        if !stranger {
+                            break received;
+                        }
+                    }
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                        // From now on the kernel lets nobody else in.
+                        udp.state.strangers = false;
+                        return Got::Nothing;
+                    }
+                    Err(e) => return Got::Fault(Fault { deed: Deed::Receive, errno: errno(&e) }),
+                }
+            };
+            let marks = Marks::read(&memory.control);
+            udp.state.dropped = marks.dropped.unwrap_or(udp.state.dropped);
+            let (stamp, at) = match marks.stamp {
+                Some(wall) => clock.from_wall(wall),
+                None => (None, clock.now()),
+            };
+            let from = udp.path.or_else(|| {
+                let peer = sys::plain(received.from?);
+                let any = if peer.is_ipv6() {
+                    std::net::Ipv6Addr::UNSPECIFIED.into()
+                } else {
+                    std::net::Ipv4Addr::UNSPECIFIED.into()
+                };
+                Some(Path { peer, local: local_address(marks.local.unwrap_or((any, 0)), udp.port) })
+            });
+            let len = received.len;
+            Got::Batch(Batch {
+                bytes: if skip { &[] } else { &memory.buffer[..len.min(room)] },
+                len,
+                stride: marks.stride.map_or(len, |stride| stride.min(len)),
+                at,
+                stamp: stamp.map(|at| Stamp { at, kind: StampKind::KernelRx }),
+                from,
+                tos: marks.tos,
+                ttl: marks.ttl,
+                truncated: !skip && received.flags & libc::MSG_TRUNC != 0,
+                dropped: udp.state.dropped,
+            })
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    use super::{Batch, Burst, Deed, ErrorKind, Fault, Got, Path, UdpNet, errno, io};
+    use crate::sys;
+    use std::mem::MaybeUninit;
+
+    impl UdpNet<'_> {
+        pub(super) fn push(&mut self, burst: &Burst<'_>, datagram: &[u8]) -> io::Result<usize> {
+            let to = self.destination(burst).map(socket2::SockAddr::from);
+            loop {
+                let result = match &to {
+                    Some(to) => self.udp.socket.send_to(datagram, to),
+                    None => self.udp.socket.send(datagram),
+                };
+                match result {
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    result => return result,
+                }
+            }
+        }
+
+        /// Marks, stamps, the local address and cut datagrams are not told here.
+        pub(super) fn pull(&mut self, most: usize, skip: bool) -> Got<'_> {
+            let UdpNet { udp, memory, clock } = self;
+            let room = if skip { memory.buffer.len() } else { most.min(memory.buffer.len()) };
+            let (len, from) = loop {
+                let buffer = &mut memory.buffer[..room];
+                // SAFETY: bytes that are initialised may be seen as bytes that need not be, as long as nothing but
+                // initialised bytes is written to them, and the system call writes nothing else.
+                let raw = unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) };
+                match udp.socket.recv_from(raw) {
+                    Ok((len, from)) => {
+                        let from = from.as_socket().map(sys::plain);
+                        if !udp.state.strangers || from == udp.path.map(|path| path.peer) {
+                            break (len, from);
+                        }
+                    }
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                        udp.state.strangers = false;
+                        return Got::Nothing;
+                    }
+                    Err(e) => return Got::Fault(Fault { deed: Deed::Receive, errno: errno(&e) }),
+                }
+            };
+            let at = clock.now();
+            let local = udp.socket.local_addr().ok().and_then(|a| a.as_socket()).map(sys::plain);
+            let from = udp.path.or_else(|| Some(Path { peer: from?, local: local? }));
+            let batch = Batch::stream(&memory.buffer[..len], at);
+            Got::Batch(Batch { from, ..if skip { Batch::skipped(len, at) } else { batch } })
+        }
+    }
+}

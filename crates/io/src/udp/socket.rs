@@ -1,0 +1,253 @@
+//! A flow's UDP socket.
+
+use super::ability::ability;
+use super::net::{UdpMemory, UdpNet};
+use super::settings::{apply, effective};
+use super::{UdpEffective, UdpSettings};
+use crate::Clock;
+use crate::sys::{self, fault, open_for, plain, share_port};
+use crate::tcp::Refusal;
+use seam::{Deed, Fault, Path, Target};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// A nonblocking UDP socket: bound, for whoever knocks, or connected to one peer.
+#[derive(Debug)]
+pub struct Udp {
+    pub(super) socket: Socket,
+    /// Of family IPv6; its peers need not be, when it is bound to `[::]`.
+    pub(super) v6: bool,
+    #[cfg(target_os = "linux")]
+    pub(super) port: u16,
+    /// Both ends, when it is connected.
+    pub(super) path: Option<Path>,
+    pub(super) state: State,
+}
+
+/// What is known about it besides.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// Most datagrams in one send.
+    pub(super) segments: usize,
+    pub(super) gro: bool,
+    pub(super) stamps: bool,
+    /// The overflow counter, as last told: the kernel leaves it out of messages for as long as it is 0.
+    #[cfg(target_os = "linux")]
+    pub(super) dropped: u32,
+    /// Datagrams of others may be waiting, from before it was connected.
+    pub(super) strangers: bool,
+    /// Transmit stamps asked for: the kernel's number and the flow's tag.
+    pub(super) tags: VecDeque<(u32, u32)>,
+    #[cfg(target_os = "linux")]
+    pub(super) next_number: u32,
+    /// The socket numbers its transmit stamps.
+    #[cfg(target_os = "linux")]
+    pub(super) numbers: bool,
+}
+
+/// Transmit stamps waited for at once; older ones are given up.
+#[cfg(target_os = "linux")]
+const MOST_TAGS: usize = 64;
+
+impl Udp {
+    /// Whether several sockets may share one port here, and a peer's own socket stand beside a bound one.
+    pub const CAN_SHARE: bool = cfg!(target_os = "linux");
+
+    /// Binds to `at`; `[::]` takes IPv4 as well (and is all of IPv4 where there is no IPv6). With `share`, several sockets
+    /// may do so and the kernel spreads the senders over them (Linux only).
+    ///
+    /// # Errors
+    /// When the address is taken or not ours, or an option is refused.
+    pub fn bind(at: SocketAddr, share: bool, settings: &UdpSettings) -> Result<Self, Fault> {
+        let (socket, at) = open_for(at, Type::DGRAM, Protocol::UDP).map_err(fault(Deed::Open))?;
+        if share {
+            share_port(&socket).map_err(fault(Deed::Bind))?;
+        }
+        Udp::made(socket, at.is_ipv6(), settings, |socket| {
+            socket.bind(&at.into()).map_err(fault(Deed::Bind))?;
+            Ok(None)
+        })
+    }
+
+    /// A socket connected to `target.to`, from any local address or the given one.
+    ///
+    /// # Errors
+    /// When an option is refused, our address cannot be had, or there is no way to the peer.
+    pub fn connect(target: &Target, settings: &UdpSettings) -> Result<Self, Fault> {
+        let peer = plain(target.to);
+        let socket =
+            sys::open(Domain::for_address(peer), Type::DGRAM, Protocol::UDP).map_err(fault(Deed::Open))?;
+        Udp::made(socket, peer.is_ipv6(), settings, |socket| {
+            if let Some(from) = target.from {
+                socket.bind(&from.into()).map_err(fault(Deed::Bind))?;
+            }
+            socket.connect(&peer.into()).map_err(fault(Deed::Connect))?;
+            let local = address(socket.local_addr()).ok_or(Fault { deed: Deed::Connect, errno: 0 })?;
+            Ok(Some(Path { peer, local }))
+        })
+    }
+
+    /// A socket for one peer beside a bound one that was bound with `share`: same local address and port, connected.
+    ///
+    /// Between binding and connecting it may be given other peers' datagrams. They are dropped by their source before a flow
+    /// sees them; the two calls follow each other directly.
+    ///
+    /// # Errors
+    /// When the system cannot do that (it is Linux only), or refuses.
+    pub fn beside(path: &Path, settings: &UdpSettings) -> Result<Self, Fault> {
+        let Path { peer, local } = *path;
+        let socket =
+            sys::open(Domain::for_address(peer), Type::DGRAM, Protocol::UDP).map_err(fault(Deed::Open))?;
+        share_port(&socket).map_err(fault(Deed::Bind))?;
+        let mut udp = Udp::made(socket, peer.is_ipv6(), settings, |socket| {
+            socket.bind(&local.into()).map_err(fault(Deed::Bind))?;
+            socket.connect(&peer.into()).map_err(fault(Deed::Connect))?;
+            Ok(Some(*path))
+        })?;
+        udp.state.strangers = true;
+        Ok(udp)
+    }
+
+    fn made(
+        socket: Socket,
+        v6: bool,
+        settings: &UdpSettings,
+        place: impl FnOnce(&Socket) -> Result<Option<Path>, Fault>,
+    ) -> Result<Self, Fault> {
+        if let Some(Refusal { errno, .. }) = apply(&socket, v6, settings) {
+            return Err(Fault { deed: Deed::Open, errno });
+        }
+        let path = place(&socket)?;
+        let mut udp = Udp {
+            #[cfg(target_os = "linux")]
+            port: address(socket.local_addr()).map_or(0, |local| local.port()),
+            socket,
+            v6,
+            path,
+            state: State::default(),
+        };
+        #[cfg(target_os = "linux")]
+        super::wire::report(&udp.socket, v6, path.is_some());
+        udp.abilities(settings);
+        Ok(udp)
+    }
+
+    /// Switches on what is asked for and was seen to work.
+    fn abilities(&mut self, settings: &UdpSettings) {
+        let able = ability();
+        self.state.segments = if settings.gso { able.segments.max(1) } else { 1 };
+        #[cfg(target_os = "linux")]
+        {
+            self.state.gro = super::wire::set_gro(&self.socket, settings.gro && able.gro);
+            let stamps = settings.stamps && able.receive_stamps;
+            self.state.numbers = super::wire::set_stamps(&self.socket, stamps);
+            self.state.stamps = self.state.numbers && stamps;
+        }
+    }
+
+    /// Sets options anew, when the group is known that a socket belongs to: all of them, even when one is refused.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub fn apply(&mut self, settings: &UdpSettings) -> Result<(), Fault> {
+        let refusal = apply(&self.socket, self.v6, settings);
+        self.abilities(settings);
+        refusal.map_or(Ok(()), |refusal| Err(Fault { deed: Deed::Open, errno: refusal.errno }))
+    }
+
+    /// What the system made of the settings.
+    #[must_use]
+    pub fn effective(&self) -> UdpEffective {
+        let State { segments, gro, stamps, .. } = self.state;
+        UdpEffective { segments, gro, stamps, ..effective(&self.socket, self.v6) }
+    }
+
+    /// Both ends, of a connected socket; IPv4 is shown as IPv4.
+    #[must_use]
+    pub fn path(&self) -> Option<Path> {
+        self.path
+    }
+
+    /// Where it is bound; `[::]` stands for both families.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn local(&self) -> Result<SocketAddr, Fault> {
+        let address = self.socket.local_addr().map_err(fault(Deed::Bind))?;
+        address.as_socket().ok_or(Fault { deed: Deed::Bind, errno: sys::UNSUPPORTED })
+    }
+
+    /// How many datagrams one send may hold now: 1 without generic segmentation, or after the kernel refused it here (as it
+    /// does for datagrams longer than the path takes).
+    #[inline]
+    #[must_use]
+    pub fn segments(&self) -> usize {
+        self.state.segments.max(1)
+    }
+
+    /// The socket as the seam's `Net`, for one turn or many.
+    #[inline]
+    pub fn net<'a>(&'a mut self, memory: &'a mut UdpMemory, clock: &'a Clock) -> UdpNet<'a> {
+        UdpNet::new(self, memory, clock)
+    }
+
+    /// Whether transmit stamps are waited for: only then is it worth asking [`Udp::stamped`], which is a system call.
+    #[inline]
+    #[must_use]
+    pub fn awaits_stamps(&self) -> bool {
+        !self.state.tags.is_empty()
+    }
+
+    /// The next transmit stamp that has come back, with its tag. Those that were given up are passed over.
+    #[cfg(target_os = "linux")]
+    pub fn stamped(&mut self, memory: &mut UdpMemory, clock: &Clock) -> Option<(u32, metrics::Stamp)> {
+        use std::os::fd::AsFd as _;
+        let control = &mut memory.control;
+        while self.awaits_stamps() {
+            let fd = self.socket.as_fd();
+            sys::message::recv(fd, &mut [], control, false, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT).ok()?;
+            let Some((number, wall)) = super::wire::transmit_stamp(control) else { continue };
+            let known = self.state.tags.iter().position(|&(n, _)| n == number);
+            let Some((_, tag)) = known.and_then(|at| self.state.tags.remove(at)) else { continue };
+            if let (Some(at), _) = clock.from_wall(wall) {
+                return Some((tag, metrics::Stamp { at, kind: metrics::StampKind::KernelTx }));
+            }
+        }
+        None
+    }
+
+    /// The next transmit stamp that has come back: never, here.
+    #[cfg(not(target_os = "linux"))]
+    pub fn stamped(&mut self, _: &mut UdpMemory, _: &Clock) -> Option<(u32, metrics::Stamp)> {
+        None
+    }
+
+    /// A send that asked for a stamp has left.
+    #[cfg(target_os = "linux")]
+    pub(super) fn tagged(&mut self, tag: u32) {
+        if self.state.tags.len() == MOST_TAGS {
+            self.state.tags.pop_front();
+        }
+        self.state.tags.push_back((self.state.next_number, tag));
+        self.state.next_number = self.state.next_number.wrapping_add(1);
+    }
+}
+
+fn address(address: std::io::Result<SockAddr>) -> Option<SocketAddr> {
+    address.ok()?.as_socket().map(plain)
+}
+
+#[cfg(unix)]
+impl std::os::fd::AsFd for Udp {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(windows)]
+impl std::os::windows::io::AsSocket for Udp {
+    fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
+        self.socket.as_socket()
+    }
+}

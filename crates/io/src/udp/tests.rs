@@ -1,0 +1,348 @@
+//! UDP over loopback: whatever the kernel says of datagrams arrives as it was sent.
+#![cfg(target_os = "linux")]
+
+use super::*;
+use crate::Clock;
+use crate::testing::{has_ipv6, here, readable};
+use metrics::StampKind;
+use seam::{Arena, Batch, Burst, Deed, Got, Net as _, Path, Read, Target, Wrote};
+use std::net::SocketAddr;
+
+/// A received message, taken out of the buffer.
+#[derive(Debug)]
+struct Message {
+    bytes: Vec<u8>,
+    batch: Batch<'static>,
+}
+
+fn plain_settings() -> UdpSettings {
+    UdpSettings { gso: false, gro: false, stamps: false, ..UdpSettings::default() }
+}
+
+/// A socket connected to another, which is bound only.
+fn pair(near: &UdpSettings, far: &UdpSettings) -> (Udp, Udp) {
+    let far = Udp::bind(here(), false, far).unwrap();
+    let to = Target { to: far.local().unwrap(), from: None };
+    (Udp::connect(&to, near).unwrap(), far)
+}
+
+fn send_burst(udp: &mut Udp, bytes: &[u8], make: impl FnOnce(&mut Burst<'_>)) -> Wrote {
+    let (mut arena, mut memory) = (Arena::new(1 << 16), UdpMemory::new());
+    let mut burst = Burst::new(&mut arena, 1 << 16).datagrams(udp.segments());
+    burst.own(bytes.len()).copy_from_slice(bytes);
+    make(&mut burst);
+    udp.net(&mut memory, &Clock::new()).send(&burst)
+}
+
+fn send(udp: &mut Udp, bytes: &[u8]) {
+    assert_eq!(send_burst(udp, bytes, |_| {}), Wrote { bytes: bytes.len(), fault: None });
+}
+
+fn try_receive(udp: &mut Udp, how: Read) -> Result<Option<Message>, seam::Fault> {
+    let mut memory = UdpMemory::new();
+    match udp.net(&mut memory, &Clock::new()).recv(how) {
+        Got::Nothing => Ok(None),
+        Got::Fault(fault) => Err(fault),
+        Got::Fin => unreachable!("datagrams have no end"),
+        Got::Batch(batch) => {
+            let bytes = batch.bytes.to_vec();
+            Ok(Some(Message { bytes, batch: Batch { bytes: &[], ..batch } }))
+        }
+    }
+}
+
+fn receive_how(udp: &mut Udp, how: Read) -> Message {
+    loop {
+        if let Some(message) = try_receive(udp, how).unwrap() {
+            return message;
+        }
+        readable(udp);
+    }
+}
+
+fn receive(udp: &mut Udp) -> Message {
+    receive_how(udp, Read::look(65_535))
+}
+
+#[test]
+fn a_run_is_cut_by_the_sender_and_merged_by_the_receiver() {
+    let settings = UdpSettings { gro: true, ..UdpSettings::default() };
+    let (mut near, mut far) = pair(&settings, &settings);
+    if near.segments() < 6 || !far.effective().gro {
+        println!("skipped: no generic segmentation or no receive offload here: {:?}", ability());
+        return;
+    }
+    let bytes: Vec<u8> = (0..550).map(|i| (i % 251) as u8).collect();
+    let wrote = send_burst(&mut near, &bytes, |burst| burst.segment = 100);
+    assert_eq!(wrote, Wrote { bytes: 550, fault: None });
+    let got = receive(&mut far);
+    assert_eq!((got.bytes, got.batch.stride, got.batch.count()), (bytes.clone(), 100, 6));
+    // A receiver that does not want them merged gets them one by one.
+    let (mut near, mut far) = pair(&settings, &plain_settings());
+    send_burst(&mut near, &bytes, |burst| burst.segment = 100);
+    for part in bytes.chunks(100) {
+        let got = receive(&mut far);
+        assert_eq!((&got.bytes[..], got.batch.stride), (part, part.len()));
+    }
+}
+
+#[test]
+fn without_segmentation_datagrams_leave_one_by_one() {
+    let (mut near, mut far) = pair(&plain_settings(), &plain_settings());
+    assert_eq!(near.segments(), 1);
+    let wrote = send_burst(&mut near, b"aaabbbcc", |burst| burst.segment = 3);
+    assert_eq!(wrote, Wrote { bytes: 8, fault: None });
+    for part in [&b"aaa"[..], b"bbb", b"cc"] {
+        assert_eq!(receive(&mut far).bytes, part);
+    }
+}
+
+#[test]
+fn long_datagrams_leave_in_runs_too_and_longer_than_a_send_takes_is_refused() {
+    let (mut near, mut far) = pair(&UdpSettings::default(), &plain_settings());
+    let mtu = near.effective().mtu.unwrap_or(0);
+    let size = 20_000;
+    if mtu < 65_536 || near.segments() < 3 {
+        println!("skipped: this loopback takes {mtu} bytes, {} datagrams a send", near.segments());
+        return;
+    }
+    let bytes = vec![7; 60_000];
+    assert_eq!(send_burst(&mut near, &bytes, |burst| burst.segment = size).bytes, 60_000);
+    for _ in 0..3 {
+        assert_eq!(receive(&mut far).bytes.len(), usize::from(size));
+    }
+    let long = send_burst(&mut near, &bytes, |burst| {
+        // 65,536 bytes in one datagram: IPv4 leaves 65,507.
+        burst.own(5_536).fill(7);
+    });
+    assert_eq!((long.bytes, long.fault.map(|f| f.deed)), (0, Some(Deed::Send)));
+}
+
+#[test]
+fn time_to_live_and_traffic_class_arrive() {
+    let marked = UdpSettings { ttl: Some(17), dscp: Some(10), ..plain_settings() };
+    for at in ["127.0.0.1:0", "[::1]:0"] {
+        if at.starts_with('[') && !has_ipv6() {
+            continue;
+        }
+        let mut far = Udp::bind(at.parse().unwrap(), false, &plain_settings()).unwrap();
+        let to = Target { to: far.local().unwrap(), from: None };
+        let mut near = Udp::connect(&to, &marked).unwrap();
+        send(&mut near, b"x");
+        let got = receive(&mut far).batch;
+        assert_eq!((got.ttl, got.tos), (17, 40), "{at}");
+        send_burst(&mut near, b"x", |burst| burst.tos = Some(0xb9));
+        assert_eq!(receive(&mut far).batch.tos, 0xb9, "{at}: this send alone");
+        let effective = near.effective();
+        assert_eq!((effective.ttl, effective.tos), (Some(17), Some(40)));
+    }
+}
+
+#[test]
+fn a_bound_socket_knows_both_ends_and_answers_from_where_it_was_asked() {
+    let mut far = Udp::bind("[::]:0".parse().unwrap(), false, &plain_settings()).unwrap();
+    let port = far.local().unwrap().port();
+    let mut asked = vec!["127.0.0.1", "127.0.0.2"];
+    if has_ipv6() {
+        asked.push("::1");
+    }
+    for ip in asked {
+        let to = SocketAddr::new(ip.parse().unwrap(), port);
+        let mut near = Udp::connect(&Target { to, from: None }, &plain_settings()).unwrap();
+        send(&mut near, b"who?");
+        let got = receive(&mut far);
+        let path = got.batch.from.unwrap();
+        assert_eq!(path, Path { peer: near.local().unwrap(), local: to });
+        let wrote = send_burst(&mut far, b"me", |burst| burst.to = Some(path));
+        assert_eq!(wrote.bytes, 2);
+        // `near` is connected: an answer from another address would not reach it.
+        assert_eq!(receive(&mut near).bytes, b"me");
+    }
+}
+
+#[test]
+fn kernel_stamps_lie_between_sending_and_receiving() {
+    if !ability().receive_stamps {
+        println!("skipped: no kernel receive stamps here");
+        return;
+    }
+    let (mut near, mut far) = pair(&UdpSettings::default(), &UdpSettings::default());
+    assert!(far.effective().stamps);
+    let clock = Clock::new();
+    for _ in 0..50 {
+        let before = clock.now();
+        send(&mut near, b"x");
+        let got = receive(&mut far).batch;
+        let stamp = got.stamp.unwrap();
+        assert_eq!(stamp.kind, StampKind::KernelRx);
+        // Two clocks are compared: 100 µs of room for their readings being apart.
+        assert!(before.0 < stamp.at.0 + 100_000 && stamp.at.0 <= got.at.0 + 100_000, "{before:?} {got:?}");
+    }
+    let (mut near, mut far) = pair(&plain_settings(), &plain_settings());
+    send(&mut near, b"x");
+    assert!(receive(&mut far).batch.stamp.is_none(), "nobody asked");
+}
+
+#[test]
+fn transmit_stamps_come_back_under_their_tags() {
+    if !ability().transmit_stamps {
+        println!("skipped: no kernel transmit stamps here");
+        return;
+    }
+    let (mut near, _far) = pair(&plain_settings(), &plain_settings());
+    let (clock, mut memory) = (Clock::new(), UdpMemory::new());
+    send(&mut near, b"no stamp");
+    assert!(!near.awaits_stamps());
+    let before = clock.now();
+    for tag in [7, 7_000_000, 8] {
+        send_burst(&mut near, b"x", |burst| burst.tag = Some(tag));
+        send(&mut near, b"none again");
+    }
+    let mut tags = Vec::new();
+    while tags.len() < 3 {
+        match near.stamped(&mut memory, &clock) {
+            Some((tag, stamp)) => {
+                assert_eq!(stamp.kind, StampKind::KernelTx);
+                assert!(before.0 < stamp.at.0 + 100_000 && stamp.at < clock.now().plus(100_000));
+                tags.push(tag);
+            }
+            None => readable(&near),
+        }
+    }
+    assert_eq!(tags, [7, 7_000_000, 8]);
+    assert!(!near.awaits_stamps() && near.stamped(&mut memory, &clock).is_none());
+}
+
+#[test]
+fn stamps_that_never_come_do_not_pile_up() {
+    let (mut near, _far) = pair(&plain_settings(), &plain_settings());
+    for tag in 0..1_000 {
+        send_burst(&mut near, b"x", |burst| burst.tag = Some(tag));
+    }
+    assert!(near.state.tags.len() <= 64);
+}
+
+#[test]
+fn what_the_receive_buffer_dropped_is_told() {
+    let small = UdpSettings { rcvbuf: Some(4_096), ..plain_settings() };
+    let (mut near, mut far) = pair(&plain_settings(), &small);
+    const SENT: u32 = 200;
+    for _ in 0..SENT {
+        send(&mut near, &[0; 1_000]);
+    }
+    let mut got = 0;
+    while try_receive(&mut far, Read::look(2_000)).unwrap().is_some() {
+        got += 1;
+    }
+    assert!((1..SENT).contains(&got), "{got}");
+    // The counter travels with the next datagram that fits.
+    send(&mut near, b"last");
+    assert_eq!(receive(&mut far).batch.dropped, SENT - got);
+    send(&mut near, b"last");
+    assert_eq!(receive(&mut far).batch.dropped, SENT - got, "it is a sum");
+}
+
+#[test]
+fn long_empty_and_unseen_datagrams() {
+    let (mut near, mut far) = pair(&plain_settings(), &plain_settings());
+    send(&mut near, &[1; 100]);
+    let cut = receive_how(&mut far, Read::look(10));
+    assert_eq!((cut.bytes.len(), cut.batch.truncated), (10, true));
+    send(&mut near, &[1; 100]);
+    let skipped = receive_how(&mut far, Read::skip(1 << 20));
+    assert_eq!((skipped.bytes.len(), skipped.batch.len, skipped.batch.truncated), (0, 100, false));
+    let empty = Datagrams::bind(here(), false).unwrap();
+    empty.send_to(b"", far.local().unwrap()).unwrap();
+    let got = receive(&mut far).batch;
+    assert_eq!((got.len, got.count(), got.datagrams().count()), (0, 1, 0));
+    assert!(try_receive(&mut far, Read::look(10)).unwrap().is_none());
+    assert!(try_receive(&mut far, Read::Pause).unwrap().is_none());
+}
+
+#[test]
+fn a_refusal_is_told_and_concerns_one_datagram() {
+    let gone = Udp::bind(here(), false, &plain_settings()).unwrap().local().unwrap();
+    let mut near = Udp::connect(&Target { to: gone, from: None }, &plain_settings()).unwrap();
+    send(&mut near, b"anyone?");
+    readable(&near);
+    let refused = try_receive(&mut near, Read::look(100)).unwrap_err();
+    assert_eq!((refused.deed, refused.errno), (Deed::Receive, libc::ECONNREFUSED));
+    assert!(try_receive(&mut near, Read::look(100)).unwrap().is_none(), "told once");
+    send(&mut near, b"anyone?");
+    readable(&near);
+    let wrote = send_burst(&mut near, b"and now?", |_| {});
+    assert_eq!((wrote.bytes, wrote.fault.map(|f| f.errno)), (0, Some(libc::ECONNREFUSED)));
+    send(&mut near, b"the next one goes");
+}
+
+#[test]
+fn a_peer_gets_a_socket_of_its_own_beside_the_bound_one() {
+    let mut bound: Vec<Udp> = Vec::new();
+    for _ in 0..2 {
+        let at = bound.first().map_or(here(), |first| first.local().unwrap());
+        bound.push(Udp::bind(at, true, &plain_settings()).unwrap());
+    }
+    let server = bound[0].local().unwrap();
+    let mut clients: Vec<Udp> = (0..8)
+        .map(|_| Udp::connect(&Target { to: server, from: None }, &plain_settings()).unwrap())
+        .collect();
+    let mut own = Vec::new();
+    for client in &mut clients[..4] {
+        let path = Path { peer: client.local().unwrap(), local: server };
+        own.push(Udp::beside(&path, &plain_settings()).unwrap());
+        assert_eq!(own.last().unwrap().path(), Some(path));
+    }
+    for (i, client) in clients.iter_mut().enumerate() {
+        send(client, &[i as u8]);
+    }
+    for (i, udp) in own.iter_mut().enumerate() {
+        assert_eq!(receive(udp).bytes, [i as u8]);
+        send(udp, b"hello");
+        assert_eq!(receive(&mut clients[i]).bytes, b"hello");
+        assert!(try_receive(udp, Read::look(9)).unwrap().is_none(), "nobody else's");
+        assert!(!udp.state.strangers);
+    }
+    let mut others: Vec<u8> = Vec::new();
+    while others.len() < 4 {
+        for udp in &mut bound {
+            while let Some(message) = try_receive(udp, Read::look(9)).unwrap() {
+                others.push(message.bytes[0]);
+            }
+        }
+    }
+    others.sort_unstable();
+    assert_eq!(others, [4, 5, 6, 7]);
+}
+
+#[test]
+fn who_slipped_in_before_connecting_is_not_let_through() {
+    // The moment between binding and connecting, held still: a bound socket that believes to be connected.
+    let mut udp = Udp::bind(here(), false, &plain_settings()).unwrap();
+    let to = Target { to: udp.local().unwrap(), from: None };
+    let mut friend = Udp::connect(&to, &plain_settings()).unwrap();
+    let mut stranger = Udp::connect(&to, &plain_settings()).unwrap();
+    udp.path = Some(Path { peer: friend.local().unwrap(), local: to.to });
+    udp.state.strangers = true;
+    send(&mut stranger, b"stranger");
+    send(&mut friend, b"friend");
+    send(&mut stranger, b"stranger");
+    assert_eq!(receive(&mut udp).bytes, b"friend");
+    assert!(try_receive(&mut udp, Read::look(100)).unwrap().is_none());
+}
+
+#[test]
+fn settings_are_asked_for_and_told() {
+    let want = UdpSettings { rcvbuf: Some(100_000), sndbuf: Some(50_000), ..plain_settings() };
+    let (near, _far) = pair(&want, &want);
+    let got = near.effective();
+    assert!(got.rcvbuf >= Some(100_000) && got.sndbuf >= Some(50_000), "{got:?}");
+    assert_eq!((got.segments, got.gro, got.stamps), (1, false, false));
+    let wrong = UdpSettings { device: Some("no-such-interface".into()), ..plain_settings() };
+    assert_eq!(Udp::bind(here(), false, &wrong).unwrap_err().deed, Deed::Open);
+    for df in [true, false] {
+        let want = UdpSettings { dont_fragment: Some(df), ..plain_settings() };
+        let (mut near, mut far) = pair(&want, &want);
+        send(&mut near, b"x");
+        receive(&mut far);
+    }
+}

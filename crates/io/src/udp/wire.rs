@@ -1,0 +1,192 @@
+//! Linux: what a UDP socket is told to report, and the control messages that carry it.
+
+use crate::sys::linux::set_option;
+use crate::sys::message::Control;
+use crate::sys::plain;
+use seam::Burst;
+use socket2::Socket;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::AsFd as _;
+
+/// `SOF_TIMESTAMPING_*` of linux/net_tstamp.h: transmit stamps are asked for per send, everything else per socket.
+const TX_SOFTWARE: u32 = 1 << 1;
+const RX_SOFTWARE: u32 = 1 << 3;
+const SOFTWARE: u32 = 1 << 4;
+const OPT_ID: u32 = 1 << 7;
+const OPT_TSONLY: u32 = 1 << 11;
+/// `SO_EE_ORIGIN_TIMESTAMPING` of linux/errqueue.h.
+const ORIGIN_TIMESTAMPING: u8 = 4;
+
+fn on(socket: &Socket, level: i32, name: i32) -> io::Result<()> {
+    set_option(socket.as_fd(), level, name, &1_i32.to_ne_bytes())
+}
+
+/// Asks for what costs nothing to speak of: overflow counter, TTL, TOS, and on unconnected sockets the local address. What
+/// is refused is not reported.
+pub(super) fn report(socket: &Socket, v6: bool, connected: bool) {
+    let _ = on(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL);
+    let _ = on(socket, libc::SOL_IP, libc::IP_RECVTTL);
+    let _ = on(socket, libc::SOL_IP, libc::IP_RECVTOS);
+    if v6 {
+        let _ = on(socket, libc::SOL_IPV6, libc::IPV6_RECVHOPLIMIT);
+        let _ = on(socket, libc::SOL_IPV6, libc::IPV6_RECVTCLASS);
+    }
+    if !connected {
+        let _ = if v6 {
+            on(socket, libc::SOL_IPV6, libc::IPV6_RECVPKTINFO)
+        } else {
+            on(socket, libc::SOL_IP, libc::IP_PKTINFO)
+        };
+    }
+}
+
+/// Switches the merging of datagrams on or off; whether it is on now.
+pub(super) fn set_gro(socket: &Socket, on: bool) -> bool {
+    let value = i32::from(on).to_ne_bytes();
+    set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, &value).is_ok() && on
+}
+
+/// Switches receive stamps on or off and readies the socket for transmit stamps; whether the kernel took it.
+pub(super) fn set_stamps(socket: &Socket, receive: bool) -> bool {
+    let flags = SOFTWARE | OPT_ID | OPT_TSONLY | if receive { RX_SOFTWARE } else { 0 };
+    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags.to_ne_bytes()).is_ok()
+}
+
+/// What a received message says of itself.
+#[derive(Default)]
+pub(super) struct Marks {
+    pub(super) stride: Option<usize>,
+    pub(super) tos: u8,
+    pub(super) ttl: u8,
+    pub(super) local: Option<(IpAddr, u32)>,
+    pub(super) dropped: Option<u32>,
+    /// Wall time in ns since 1970.
+    pub(super) stamp: Option<i64>,
+}
+
+impl Marks {
+    pub(super) fn read(control: &Control) -> Self {
+        let mut marks = Marks::default();
+        for (level, kind, data) in control.messages() {
+            match (level, kind) {
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    marks.stride = word(data).and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0);
+                }
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => marks.dropped = word(data).map(|n| n as u32),
+                (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => marks.stamp = software_stamp(data),
+                (libc::SOL_IP, libc::IP_TTL) | (libc::SOL_IPV6, libc::IPV6_HOPLIMIT) => {
+                    marks.ttl = word(data).and_then(|n| u8::try_from(n).ok()).unwrap_or(0);
+                }
+                (libc::SOL_IP, libc::IP_TOS) => marks.tos = data.first().copied().unwrap_or(0),
+                (libc::SOL_IPV6, libc::IPV6_TCLASS) => marks.tos = word(data).map_or(0, |n| n as u8),
+                // struct in_pktinfo: interface, the local address that answers, the destination in the header.
+                (libc::SOL_IP, libc::IP_PKTINFO) => {
+                    let ip: Option<[u8; 4]> = data.get(4..).and_then(|d| d.first_chunk().copied());
+                    marks.local = ip.map(|ip| (Ipv4Addr::from(ip).into(), 0));
+                }
+                // struct in6_pktinfo: destination, interface.
+                (libc::SOL_IPV6, libc::IPV6_PKTINFO) => {
+                    let ip: Option<[u8; 16]> = data.first_chunk().copied();
+                    let index = data.get(16..).and_then(word).map_or(0, |n| n as u32);
+                    marks.local = ip.map(|ip| (Ipv6Addr::from(ip).into(), index));
+                }
+                _ => {}
+            }
+        }
+        marks
+    }
+}
+
+/// The local end of a received datagram: an interface is part of a link-local address only.
+pub(super) fn local_address((ip, interface): (IpAddr, u32), port: u16) -> SocketAddr {
+    let scope = |v6: Ipv6Addr| if v6.is_unicast_link_local() { interface } else { 0 };
+    match ip {
+        IpAddr::V4(_) => SocketAddr::new(ip, port),
+        IpAddr::V6(v6) => plain(SocketAddrV6::new(v6, port, 0, scope(v6)).into()),
+    }
+}
+
+fn word(data: &[u8]) -> Option<i32> {
+    data.first_chunk().copied().map(i32::from_ne_bytes)
+}
+
+/// The first of three time stamps (`struct scm_timestamping`), which is the one that software took; zero is none.
+fn software_stamp(data: &[u8]) -> Option<i64> {
+    let (seconds, nanoseconds) = if data.len() >= 48 {
+        let part = |at: usize| data.get(at..)?.first_chunk().copied().map(i64::from_ne_bytes);
+        (part(0)?, part(8)?)
+    } else {
+        let part = |at: usize| data.get(at..).and_then(word).map(i64::from);
+        (part(0)?, part(4)?)
+    };
+    let ns = seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)?;
+    (ns != 0).then_some(ns)
+}
+
+/// What a send says of itself: segment size, traffic class, source address, whether a stamp is wanted.
+pub(super) fn describe(burst: &Burst<'_>, v6: bool, segmented: bool, control: &mut Control) {
+    control.clear();
+    if segmented {
+        control.put(libc::SOL_UDP, libc::UDP_SEGMENT, &burst.segment.to_ne_bytes());
+    }
+    let to_v6 = burst.to.map_or(v6, |path| plain(path.peer).is_ipv6());
+    if let Some(tos) = burst.tos {
+        let (level, kind) =
+            if to_v6 { (libc::SOL_IPV6, libc::IPV6_TCLASS) } else { (libc::SOL_IP, libc::IP_TOS) };
+        control.put(level, kind, &i32::from(tos).to_ne_bytes());
+    }
+    match burst.to.map(|path| path.local).filter(|local| !local.ip().is_unspecified()) {
+        Some(SocketAddr::V4(local)) => {
+            let mut info = [0; 12];
+            info[4..8].copy_from_slice(&local.ip().octets());
+            control.put(libc::SOL_IP, libc::IP_PKTINFO, &info);
+        }
+        Some(SocketAddr::V6(local)) => {
+            let mut info = [0; 20];
+            info[..16].copy_from_slice(&local.ip().octets());
+            info[16..].copy_from_slice(&local.scope_id().to_ne_bytes());
+            control.put(libc::SOL_IPV6, libc::IPV6_PKTINFO, &info);
+        }
+        None => {}
+    }
+    if burst.tag.is_some() {
+        control.put(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &TX_SOFTWARE.to_ne_bytes());
+    }
+}
+
+/// The number and the wall time (ns since 1970) of a transmit stamp from the error queue.
+pub(super) fn transmit_stamp(control: &Control) -> Option<(u32, i64)> {
+    let (mut number, mut stamp) = (None, None);
+    for (level, kind, data) in control.messages() {
+        match (level, kind) {
+            (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => stamp = software_stamp(data),
+            // struct sock_extended_err: errno u32, origin, type, code, pad u8 each, info u32, data u32.
+            (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
+                if data.get(4) == Some(&ORIGIN_TIMESTAMPING) =>
+            {
+                number = data.get(12..).and_then(word).map(|n| n as u32);
+            }
+            _ => {}
+        }
+    }
+    number.zip(stamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_are_read_in_both_widths() {
+        let mut wide = [0; 48];
+        wide[..8].copy_from_slice(&1_700_000_000_i64.to_ne_bytes());
+        wide[8..16].copy_from_slice(&5_i64.to_ne_bytes());
+        assert_eq!(software_stamp(&wide), Some(1_700_000_000_000_000_005));
+        let mut narrow = [0; 24];
+        narrow[..4].copy_from_slice(&1_700_000_000_i32.to_ne_bytes());
+        assert_eq!(software_stamp(&narrow), Some(1_700_000_000_000_000_000));
+        assert_eq!(software_stamp(&[0; 48]), None);
+        assert_eq!(software_stamp(&[1; 7]), None);
+    }
+}
