@@ -63,6 +63,11 @@ impl Namespace {
         Some(space)
     }
 
+    /// What `ip netns` calls it.
+    pub(crate) fn name(&self) -> &str {
+        &self.0
+    }
+
     /// Programs within it find these lines in `/etc/hosts`; whether that can be arranged (`ip netns exec` does).
     pub(crate) fn hosts(&self, lines: &str) -> bool {
         let folder = Path::new("/etc/netns").join(&self.0);
@@ -89,6 +94,9 @@ impl Namespace {
         let inner = line.0;
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.0]).arg(inner.get_program()).args(inner.get_args());
+        if let Some(folder) = inner.get_current_dir() {
+            command.current_dir(folder);
+        }
         for (name, value) in inner.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
