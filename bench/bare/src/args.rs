@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::Outcome;
+use crate::datagrams::HEADER;
 use io::Settings;
 use std::net::SocketAddr;
 
@@ -11,6 +12,8 @@ pub(crate) enum Job {
     Stream,
     /// Connections, one byte each way.
     Connect,
+    /// Datagrams.
+    Datagrams,
 }
 
 /// Which end this is.
@@ -45,8 +48,12 @@ pub(crate) struct Plan {
     pub(crate) workers: usize,
     /// Worker i runs on the i-th of these, round robin; empty leaves it to the scheduler.
     pub(crate) cores: Vec<usize>,
-    /// Bytes per send and receive call.
+    /// Bytes per send and receive call; of one datagram.
     pub(crate) buffer: usize,
+    /// Datagrams per send and receive call.
+    pub(crate) segments: usize,
+    /// Datagrams per second, of all workers together; as fast as it goes without.
+    pub(crate) rate: Option<f64>,
     /// Length of the run, ns.
     pub(crate) length: u64,
     pub(crate) verify: Verify,
@@ -60,9 +67,11 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
     let job = match words.next().as_deref() {
         Some("stream") => Job::Stream,
         Some("connect") => Job::Connect,
+        Some("datagrams") => Job::Datagrams,
         _ => {
             return Err(
-                "say `bare stream …` or `bare connect …` (see the top of bench/bare/src/main.rs)".to_owned()
+                "say `bare stream …`, `bare connect …` or `bare datagrams …` (see the top of bench/bare/src/main.rs)"
+                    .to_owned()
             );
         }
     };
@@ -73,7 +82,9 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
         connections: 8,
         workers: 2,
         cores: Vec::new(),
-        buffer: 256 << 10,
+        buffer: if job == Job::Datagrams { 1400 } else { 256 << 10 },
+        segments: 1,
+        rate: None,
         length: 2 * metrics::SECOND,
         verify: Verify::Compare,
         rst: true,
@@ -87,6 +98,9 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
         return Err(
             "at least one worker, one connection for each and one byte of buffer are needed".to_owned()
         );
+    }
+    if job == Job::Datagrams && !(HEADER..=65_507).contains(&plan.buffer) {
+        return Err(format!("a datagram has {HEADER} to 65507 bytes"));
     }
     Ok(plan)
 }
@@ -104,6 +118,8 @@ fn set(plan: &mut Plan, option: &str, value: &str) -> Option<()> {
             plan.cores = value.split(',').map(|core| core.parse().ok()).collect::<Option<_>>()?;
         }
         ("--buffer", _) => plan.buffer = bytes(value)?,
+        ("--segments", _) => plan.segments = value.parse().ok().filter(|n| (1..=64).contains(n))?,
+        ("--rate", _) => plan.rate = Some(value.parse().ok().filter(|r| (1.0..1e9).contains(r))?),
         ("--seconds", _) => {
             let seconds = value.parse::<f64>().ok().filter(|s| (0.0..1e6).contains(s))?;
             plan.length = (seconds * metrics::SECOND as f64) as u64;
@@ -152,6 +168,14 @@ mod tests {
         assert_eq!((plan.connections, plan.workers, plan.buffer), (4, 2, 1 << 20));
         assert_eq!((plan.cores, plan.length), (vec![0, 1], metrics::SECOND / 2));
         assert_eq!((plan.settings.congestion.as_deref(), plan.settings.nodelay), (Some("cubic"), false));
+    }
+
+    #[test]
+    fn datagrams_have_sizes_of_their_own() {
+        let plan = parse("datagrams --segments 46 --rate 1e6 --connections 2").unwrap();
+        assert_eq!((plan.job, plan.buffer, plan.segments, plan.rate), (Job::Datagrams, 1400, 46, Some(1e6)));
+        assert!(parse("datagrams --buffer 15").is_err());
+        assert!(parse("datagrams --segments 0").is_err());
     }
 
     #[test]

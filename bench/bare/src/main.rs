@@ -9,8 +9,11 @@
 //!              [--seconds 2] [--close rst|fin]
 //! ```
 //!
+//! bare datagrams --role server|client|both --addr 127.0.0.1:7500 --workers 2 [--cores 0,1] [--buffer 1400]
+//!                [--segments 46] [--rate DATAGRAMS-PER-SECOND] [--seconds 2] [--sndbuf BYTES] [--rcvbuf BYTES]
+//!
 //! Each role prints one line of JSON when it ends. `both` runs the server on threads of the same process. The receiver's
-//! line is the result of `stream`, the client's that of `connect`. Worker i of the server listens at port + i in
+//! line is the result of `stream` and `datagrams`, the client's that of `connect`. Worker i of the server listens at port + i in
 //! `stream`, so that connections are spread evenly without a protocol that says where they belong; in `connect` all
 //! workers share one port.
 //!
@@ -19,6 +22,7 @@
 
 mod args;
 mod connect;
+mod datagrams;
 mod result;
 mod stream;
 
@@ -64,6 +68,7 @@ fn serve(plan: &Plan, ready: Option<Sender<()>>) -> Outcome<()> {
     match plan.job {
         Job::Stream => stream::serve(plan, ready),
         Job::Connect => connect::serve(plan, ready),
+        Job::Datagrams => datagrams::serve(plan, ready),
     }
 }
 
@@ -71,6 +76,7 @@ fn call(plan: &Plan) -> Outcome<()> {
     match plan.job {
         Job::Stream => stream::call(plan),
         Job::Connect => connect::call(plan),
+        Job::Datagrams => datagrams::call(plan),
     }
 }
 

@@ -8,8 +8,10 @@ use std::io::Write as _;
 /// What one end counted.
 pub(crate) struct Count {
     pub(crate) role: &'static str,
-    /// Bytes moved, or exchanges completed.
+    /// Bytes moved, exchanges completed, or datagrams.
     pub(crate) n: u64,
+    /// Datagrams that did not come; 0 for everything else.
+    pub(crate) lost: u64,
     pub(crate) seconds: f64,
 }
 
@@ -20,18 +22,21 @@ pub(crate) fn print(plan: &Plan, count: &Count, before: &Reading) -> Outcome<()>
     let (mode, what, per, rate) = match plan.job {
         Job::Stream => ("stream", "bytes", "gbit_s", count.n as f64 * 8e-9 / count.seconds),
         Job::Connect => ("connect", "connections", "conn_s", count.n as f64 / count.seconds),
+        Job::Datagrams => ("datagrams", "datagrams", "datagrams_s", count.n as f64 / count.seconds),
     };
     let how = match (plan.job, plan.verify) {
         (Job::Connect, _) if plan.rst => "rst",
         (Job::Connect, _) => "fin",
+        (Job::Datagrams, _) if plan.segments > 1 => "offload",
+        (Job::Datagrams, _) => "single",
         (_, Verify::Compare) => "compare",
         (_, Verify::Read) => "read",
         (_, Verify::Discard) => "discard",
     };
     writeln!(
         std::io::stdout(),
-        r#"{{"mode":"{mode}","role":"{}","how":"{how}","{what}":{},"seconds":{:.6},"{per}":{rate:.3},"machine_cpu_s":{busy:.2},"softirq_cpu_s":{softirq:.2},"flows":{},"workers":{},"cores":{:?},"buffer":{}}}"#,
-        count.role, count.n, count.seconds, plan.connections, plan.workers, plan.cores, plan.buffer
+        r#"{{"mode":"{mode}","role":"{}","how":"{how}","{what}":{},"lost":{},"seconds":{:.6},"{per}":{rate:.3},"machine_cpu_s":{busy:.2},"softirq_cpu_s":{softirq:.2},"flows":{},"workers":{},"cores":{:?},"buffer":{}}}"#,
+        count.role, count.n, count.lost, count.seconds, plan.connections, plan.workers, plan.cores, plan.buffer
     )
     .map_err(|e| format!("cannot print: {e}"))
 }
