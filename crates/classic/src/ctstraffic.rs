@@ -1,6 +1,6 @@
 //! ctsTraffic: its command line, its printout, its log files.
 //!
-//! [`read`] makes a [`Spec`] of a command line. What ctsTraffic does on the wire is no business of this folder; nor are names
+//! [`read()`] makes a [`Spec`] of a command line. What ctsTraffic does on the wire is no business of this folder; nor are names
 //! resolved, files opened or signals heard here.
 
 mod args;
