@@ -100,9 +100,9 @@ fn placement(spec: &mut Spec) -> Placement {
     placement
 }
 
-/// Whether every single connection has to be told.
+/// Whether every single connection, and every frame of a stream, has to be told.
 fn wants_records(spec: &Spec) -> bool {
-    spec.verbosity >= 3 || spec.logs.per_connection()
+    spec.verbosity >= 3 || spec.logs.per_connection() || spec.logs.jitter.is_some()
 }
 
 fn client(

@@ -93,8 +93,12 @@ pub(super) fn verdict(record: &ConnectionRecord) -> Option<Verdict> {
     Some(match (record.result, &record.failure) {
         (Ending::Completed, _) => Verdict::Succeeded,
         (Ending::Stopped, _) => return None,
-        (_, Some(Failure::System { errno, .. })) => {
-            let (number, words) = of_errno(*errno);
+        (_, Some(Failure::System { errno, deed })) => {
+            let (number, mut words) = of_errno(*errno);
+            // What Linux says when all ephemeral ports are taken, many of them by TIME_WAIT.
+            if number == 10049 && deed == "connect" {
+                words.push_str(" (no local port is left)");
+            }
             Verdict::System(number, words)
         }
         (_, Some(Failure::BadData)) => Verdict::Protocol(MISMATCH),
