@@ -48,22 +48,16 @@ pub fn precise_timers() -> io::Result<()> {
     Err(crate::sys::unsupported())
 }
 
-/// Lets the calling thread run before others, as far as it may: `fifo` before every ordinary thread, or `nice -20` with
-/// the most weight among them; `None` when it may neither. `alone` says that it has a core to itself: a thread that
-/// never sleeps is not put before all others otherwise.
-pub fn hurry(alone: bool) -> Option<&'static str> {
+/// Gives the calling thread the most weight among ordinary threads (nice -20), so that it is seldom made to wait. Not a
+/// real-time policy: the kernel stops those for 50 ms a second when they never sleep.
+///
+/// # Errors
+/// `PermissionDenied` without the privilege (`CAP_SYS_NICE`), `Unsupported` outside Linux.
+pub fn hurry() -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    {
-        if alone && crate::sys::space::first_in_first_out().is_ok() {
-            return Some("fifo");
-        }
-        crate::sys::space::nice(-20).is_ok().then_some("nice -20")
-    }
+    return crate::sys::space::nice(-20);
     #[cfg(not(target_os = "linux"))]
-    {
-        let _ = alone;
-        None
-    }
+    Err(crate::sys::unsupported())
 }
 
 /// The core that the calling thread runs on at this moment; `None` outside Linux.

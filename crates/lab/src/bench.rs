@@ -247,5 +247,5 @@ fn prepare(worker: &mut Worker) {
     worker.core = bound;
     // Without precise timers packets leave some 50 µs later, which the truth shows.
     let _ = io::thread::precise_timers();
-    worker.priority = io::thread::hurry(bound.is_some());
+    worker.hurried = io::thread::hurry().is_ok();
 }

@@ -53,7 +53,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "queue",
         value: "TIME|BYTES|Np",
-        help: "What may wait for the bottleneck: 100ms, 64Ki, or 50p (packets); what comes beyond is dropped.",
+        help: "What may wait for the bottleneck: 100ms (the default), 64Ki, or 50p (packets); what comes beyond is dropped.",
         repeats: false,
         set: |path, text| {
             let limit = limit(text)?;

@@ -162,8 +162,8 @@ pub struct Worker {
     pub wait: Wait,
     /// The core it was bound to.
     pub core: Option<usize>,
-    /// What it got to run before others: `fifo`, `nice -20`, nothing.
-    pub priority: Option<&'static str>,
+    /// Whether it had the most weight among the machine's threads (nice -20).
+    pub hurried: bool,
     /// How often it slept.
     pub sleeps: u64,
 }

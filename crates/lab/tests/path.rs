@@ -335,6 +335,27 @@ fn tcp_gets_through_loss_and_reordering() {
 }
 
 #[test]
+fn marks_of_congestion_are_made_and_cleared() {
+    const NAME: &str = "marks_of_congestion_are_made_and_cleared";
+    for (conditions, expected) in [("ecn-ce=5%", true), ("ecn-ce=5%,ecn-bleach=yes", false)] {
+        let Some(lab) = lab(NAME, conditions, "") else { return };
+        let use_ecn = || std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1");
+        if [Side::Client, Side::Server].into_iter().any(|side| lab.within(side, use_ecn).is_err()) {
+            return skip(NAME, "ECN cannot be switched on");
+        }
+        let (server, client) = connection(&lab, false);
+        transfer(client, server, 1_000_000);
+        let ended = lab.finish().unwrap();
+        let c = &ended.truth.up.counts;
+        // Packets came as capable, and what left as congested is what was marked.
+        assert!(c.ecn_arrived[2] > 100 && c.ecn_arrived[3] == 0, "{c:?}");
+        assert_eq!((c.marked > 10, c.ecn_left[3]), (expected, c.marked), "{c:?}");
+        assert_eq!(c.ecn_left.iter().sum::<u64>(), c.delivered);
+        assert_eq!(c.lost(), 0);
+    }
+}
+
+#[test]
 fn conditions_may_be_for_some_packets_only() {
     let Some(lab) = lab("conditions_may_be_for_some_packets_only", "only=udp,loss=100%", "") else { return };
     let (server, client) = connection(&lab, false);

@@ -176,8 +176,8 @@ pub(crate) fn wait_signal(signals: &[i32], ns: Option<u64>) -> io::Result<Option
         None => unsafe { libc::sigwaitinfo(&raw const set, info.as_mut_ptr()) },
         Some(ns) => {
             let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            time.tv_sec = (ns / metrics::SECOND) as libc::time_t;
-            time.tv_nsec = (ns % metrics::SECOND) as libc::c_long;
+            time.tv_sec = (ns / metrics::SECOND) as _;
+            time.tv_nsec = (ns % metrics::SECOND) as _;
             // SAFETY: as above, and the time is only read.
             unsafe { libc::sigtimedwait(&raw const set, info.as_mut_ptr(), &raw const time) }
         }
@@ -191,16 +191,6 @@ pub(crate) fn wait_signal(signals: &[i32], ns: Option<u64>) -> io::Result<Option
         Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(None),
         Err(e) => Err(e),
     }
-}
-
-/// Lets the calling thread run before every ordinary one (`SCHED_FIFO`, lowest priority). Needs `CAP_SYS_NICE`.
-pub(crate) fn first_in_first_out() -> io::Result<()> {
-    let priority: libc::c_int = 1;
-    // SAFETY: the kernel reads its struct sched_param, which is one integer and outlives the call; 0 is the calling
-    // thread. The system call and not the C library's function, which musl has not made.
-    let result =
-        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const priority) };
-    check(result as i32).map(drop)
 }
 
 /// Gives the calling thread this weight among ordinary ones, -20 (most) to 19.
