@@ -8,6 +8,7 @@
 mod dist;
 mod fairness;
 mod frames;
+mod jitter;
 mod offset;
 mod packets;
 mod record;
@@ -21,6 +22,7 @@ mod variation;
 pub use dist::{Dist, DistSummary};
 pub use fairness::Moments;
 pub use frames::Frames;
+pub use jitter::{FrameJitter, FrameStamps};
 pub use offset::{Estimate, Exchange, MAX_DRIFT, Offset};
 pub use packets::{PacketTally, Packets};
 pub use record::{CauseTally, Counts, Ending, Framing, Group, Recorder, Remote, Row, Tally};

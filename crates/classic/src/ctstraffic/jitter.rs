@@ -1,5 +1,6 @@
 //! The jitter table: one row per frame, as the original computes it.
 
+use metrics::{FrameJitter, FrameStamps};
 use model::{FrameRow, FrameVerdict};
 
 const HEADER: &str = "SequenceNumber,SenderQpc,SenderQpf,ReceiverQpc,ReceiverQpf,RelativeInFlightTimeMs,\
@@ -12,42 +13,24 @@ pub(super) fn header() -> &'static str {
 
 /// What the figures of the next frame depend on.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Jitter {
-    /// Sender's and receiver's time of the first whole frame, ms.
-    first: Option<(f64, f64)>,
-    /// Time in flight of the last whole frame, relative to the first one's, ms.
-    last: f64,
-}
+pub(super) struct Jitter(FrameJitter);
 
 impl Jitter {
     /// The row of a frame; `None` for a repeated one, which the original leaves out.
-    ///
-    /// Time in flight is relative to that of the first whole frame, since the two clocks have nothing to do with each other;
-    /// jitter is how much it differs from that of the whole frame before.
     pub(super) fn row(&mut self, frame: &FrameRow) -> Option<String> {
-        let seq = frame.seq;
+        let FrameRow { seq, sender_ticks, sender_hz, receiver_ticks, receiver_hz, .. } = *frame;
         match frame.verdict {
             FrameVerdict::Repeated => None,
             FrameVerdict::Dropped => Some(format!("{seq},0,0,0,0,0.000,0.000")),
             FrameVerdict::Completed => {
-                let sent = ms(frame.sender_ticks, frame.sender_hz);
-                let came = ms(frame.receiver_ticks, frame.receiver_hz);
-                let (first_sent, first_came) = *self.first.get_or_insert((sent, came));
-                let flight = (came - first_came) - (sent - first_sent);
-                let jitter = (self.last - flight).abs();
-                self.last = flight;
-                let FrameRow { sender_ticks, sender_hz, receiver_ticks, receiver_hz, .. } = frame;
+                let stamps = FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz };
+                let (flight, jitter) = self.0.see(stamps);
                 Some(format!(
                     "{seq},{sender_ticks},{sender_hz},{receiver_ticks},{receiver_hz},{flight:.3},{jitter:.3}"
                 ))
             }
         }
     }
-}
-
-/// Ticks as ms; 0 when the frequency is not known.
-fn ms(ticks: i64, hz: i64) -> f64 {
-    if hz == 0 { 0.0 } else { ticks as f64 * 1000.0 / hz as f64 }
 }
 
 #[cfg(test)]
