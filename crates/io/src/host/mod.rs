@@ -23,7 +23,8 @@ use portable as system;
 
 pub use reading::{MachineUse, ProcessUse, Reading, Usage, difference};
 pub use system::{
-    boot_id, clock_state, congestion_control, congestion_controls, raise_nofile, rlimit_nofile, snapshot,
+    boot_id, clock_state, congestion_control, congestion_controls, connected_networks, raise_nofile,
+    rlimit_nofile, snapshot,
 };
 
 use std::collections::BTreeMap;

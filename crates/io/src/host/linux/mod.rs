@@ -3,9 +3,11 @@
 mod counters;
 mod netlink;
 mod nic;
+mod routes;
 mod stat;
 mod sys;
 
+pub use routes::connected_networks;
 pub use sys::{clock_state, raise_nofile, rlimit_nofile};
 
 use super::Snapshot;
