@@ -146,6 +146,7 @@ fn server(
     let config = ServerConfig {
         listen: resolve::listening(&resolved),
         exit_after: spec.exit_limit,
+        open_to: plan::open_to().map_err(|trouble| Refusal::arguments(trouble.text))?,
         device,
         placement,
         workers: spec.workers,

@@ -20,7 +20,7 @@ use wire::solo::{Calls, Openers, Solo, SoloPlan};
 ///
 /// With [`ClientConfig::protocol`] the servers are those of another program. Nothing is agreed on with them, so they must
 /// have been started with the settings of the phase, and there are no far totals: [`run`] tells our own intervals,
-/// connections and totals only.
+/// connections and totals only, and each frame of media streams where `records` is set.
 #[derive(Clone, Debug, Default)]
 pub struct ClientConfig {
     /// What is spoken.
@@ -190,6 +190,7 @@ fn call(
         sources: config.sources.clone(),
         ports: config.ports,
         workers,
+        frames: config.records,
     };
     let openers = (openers.call)(phase, &calls);
     let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: config.records };

@@ -5,9 +5,10 @@ use crate::interrupt::Interrupt;
 use crate::place::{Placement, default_workers};
 use crate::{EngineError, client, machine};
 use io::{Listener, Settings, Udp, UdpSettings};
+use ipnet::IpNet;
 use metrics::SECOND;
 use model::{Begin, Event, Kind, Phase};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use uuid::Uuid;
 use wire::Protocol;
 use wire::native::{Fence, Limits, Psk, Server, ServerPlan};
@@ -53,6 +54,9 @@ pub struct ServerConfig {
     pub psk: Option<Psk>,
     /// Who may connect.
     pub fence: Fence,
+    /// Networks that may have streams without proving an address, beside this host and directly connected networks. Only
+    /// legacy protocols ask for that: whoever sends a datagram with a forged source would have a stream sent to its victim.
+    pub open_to: Vec<IpNet>,
     /// What is allowed.
     pub limits: Limits,
     /// One session at a time.
@@ -82,6 +86,7 @@ impl Default for ServerConfig {
             listen: Vec::new(),
             psk: None,
             fence: Fence::default(),
+            open_to: Vec::new(),
             limits: Limits::default(),
             exclusive: false,
             exit_after: None,
@@ -117,6 +122,16 @@ impl ServerConfig {
         self.protocol.carries(phase).map_err(EngineError::Setting)?;
         Ok(Some((phase, openers)))
     }
+}
+
+/// Who may be sent to without having proved an address: this host, directly connected networks, and `more`.
+fn unproven(more: &[IpNet]) -> Fence {
+    let connected = io::host::connected_networks();
+    let connected = connected.into_iter().filter_map(|(address, length)| IpNet::new(address, length).ok());
+    let host = [IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST))];
+    let loopback = IpNet::new(Ipv4Addr::new(127, 0, 0, 0).into(), 8).ok();
+    let allow = host.into_iter().chain(loopback).chain(connected).chain(more.iter().copied()).collect();
+    Fence { allow, deny: Vec::new() }
 }
 
 /// A worker's send and receive buffer; a client that asks for more gets it in pieces of this size.
@@ -229,8 +244,12 @@ impl Bound {
         };
         if let Some((phase, openers)) = config.settled()? {
             setup.buffer = (phase.buffer.high as usize).max(client::SMALLEST_BUFFER);
-            let answers =
-                Answers { fence: config.fence.clone(), exit_after: config.exit_after, workers: self.workers };
+            let answers = Answers {
+                fence: config.fence.clone(),
+                streams: unproven(&config.open_to),
+                exit_after: config.exit_after,
+                workers: self.workers,
+            };
             let openers = (openers.answer)(phase, &answers);
             let plan = SoloPlan { phase: phase.clone(), openers, serving: true, records: config.records };
             return Control::new(Box::new(Solo::new(plan, now())), setup, interrupt, sink)?.run();

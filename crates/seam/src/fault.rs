@@ -98,6 +98,8 @@ pub enum Violation {
     Stalled(Duration),
     /// The peer spoke, but not our protocol; the text says what was seen.
     Malformed(&'static str),
+    /// The kernel's word about a datagram, which ended what the flow was doing.
+    Refused(Fault),
     /// A violation with its likely cause, where two ends that agree on nothing were not set alike.
     Likely(Box<Violation>, String),
 }
@@ -113,7 +115,7 @@ impl Violation {
     #[must_use]
     pub fn ending(&self) -> Ending {
         match self {
-            Violation::Stalled(_) | Violation::Vanished => Ending::NetworkError,
+            Violation::Stalled(_) | Violation::Vanished | Violation::Refused(_) => Ending::NetworkError,
             Violation::Malformed(_) => Ending::ProtocolError,
             Violation::Likely(what, _) => what.ending(),
             _ => Ending::DataError,
@@ -136,6 +138,7 @@ impl Violation {
             Violation::Vanished => "the far end vanished",
             Violation::Stalled(_) => "timed out: nothing moved",
             Violation::Malformed(what) => what,
+            Violation::Refused(_) => "refused by the system",
             Violation::Likely(what, _) => what.name(),
         }
     }
@@ -166,6 +169,7 @@ impl fmt::Display for Violation {
             Violation::Vanished => f.write_str("aborted: the far end vanished"),
             Violation::Stalled(after) => write!(f, "timed out: nothing moved for {after:?}"),
             Violation::Malformed(what) => write!(f, "protocol error: {what}"),
+            Violation::Refused(fault) => fault.fmt(f),
             Violation::Likely(what, why) => write!(f, "{what}: {why}"),
         }
     }

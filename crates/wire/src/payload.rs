@@ -65,6 +65,21 @@ impl Source {
         }
     }
 
+    /// Writes the stream from `offset` into `out`.
+    pub(crate) fn write(self, offset: u64, out: &mut [u8]) {
+        match self {
+            Source::Pattern => {
+                let mut at = (offset % PERIOD as u64) as usize;
+                for chunk in out.chunks_mut(PERIOD) {
+                    chunk.copy_from_slice(&PATTERN[at..at + chunk.len()]);
+                    at = (at + chunk.len()) % PERIOD;
+                }
+            }
+            Source::Zeros => out.fill(0),
+            Source::Random(seed) => random(seed, offset, out),
+        }
+    }
+
     /// Compares every byte of `got` with the stream from `offset`.
     ///
     /// # Errors
@@ -204,6 +219,9 @@ mod tests {
                 let part = offered(source, offset, n);
                 assert_eq!(part, whole[offset as usize..offset as usize + n], "{source:?} {offset} {n}");
                 assert_eq!(source.check(offset, &part), Ok(()));
+                let mut written = vec![1; n];
+                source.write(offset, &mut written);
+                assert_eq!(written, part, "{source:?} {offset} {n}");
             }
         }
     }

@@ -10,12 +10,12 @@
 
 use crate::Run;
 use crate::counted::Intervals;
-use crate::ctstraffic::LimitReached;
+use crate::ctstraffic::{Judged, LimitReached};
 use crate::native::Fence;
 use metrics::{Group, Mono, SECOND};
-use model::{Event, Kind, Phase, SocketSettings, Status, Totals};
-use seam::{Action, Cx, GroupPlan, Input, Opener, Order, Session, Wait};
-use std::collections::VecDeque;
+use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
+use seam::{Action, Cx, GroupPlan, Input, Note, Opener, Order, Session, Wait};
+use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 /// Everything such a session needs to know.
@@ -41,13 +41,29 @@ pub struct Calls {
     pub ports: Option<(u16, u16)>,
     /// Worker threads.
     pub workers: u16,
+    /// Whether each frame of a stream is told.
+    pub frames: bool,
 }
+
+/// Posted by flows and openers: something that a person should know now. The same words are told once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// How bad.
+    pub level: Level,
+    /// One sentence.
+    pub text: String,
+}
+
+/// Different remarks told in one run.
+const REMARKS: usize = 100;
 
 /// Who is answered.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     /// Who may connect.
     pub fence: Fence,
+    /// Who may be streamed to without having proved an address.
+    pub streams: Fence,
     /// End after so many connections, once all of them have ended.
     pub exit_after: Option<u64>,
     /// Worker threads.
@@ -93,6 +109,7 @@ pub struct Solo {
     near: Option<Box<Totals>>,
     status: Status,
     reason: Option<String>,
+    remarks: HashSet<String>,
 }
 
 impl Solo {
@@ -116,7 +133,7 @@ impl Solo {
             same_host: false,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
-            packets: false,
+            packets: phase.kind == Kind::Stream,
             wait: Wait::Block,
         };
         // The counting group first: an accepted connection must find it.
@@ -140,6 +157,7 @@ impl Solo {
             near: None,
             status: Status::Complete,
             reason: None,
+            remarks: HashSet::new(),
         }
     }
 
@@ -195,6 +213,29 @@ impl Solo {
         self.actions.push_back(Action::Done);
     }
 
+    fn note(&mut self, now: Mono, note: Note) {
+        let note = match note.downcast::<Judged>() {
+            Ok(judged) => {
+                let Judged { id, rows } = *judged;
+                return self.actions.push_back(Action::Emit(Event::Frames { id, rows }));
+            }
+            Err(note) => note,
+        };
+        let note = match note.downcast::<Remark>() {
+            Ok(remark) => {
+                let Remark { level, text } = *remark;
+                if self.remarks.len() < REMARKS && self.remarks.insert(text.clone()) {
+                    self.actions.push_back(Action::Emit(Event::Notice { level, text }));
+                }
+                return;
+            }
+            Err(note) => note,
+        };
+        if note.is::<LimitReached>() {
+            self.drain(now);
+        }
+    }
+
     fn wake(&mut self, now: Mono) {
         if self.stop_at.is_some_and(|at| at <= now) {
             self.drain(now);
@@ -213,7 +254,7 @@ impl Session<Run> for Solo {
                 let interval = self.intervals.next(index, from, to, tally);
                 self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
             }
-            Input::Note(note) if note.is::<LimitReached>() => self.drain(cx.now),
+            Input::Note(note) => self.note(cx.now, note),
             Input::Idle(GROUP) => self.drop_group(),
             Input::Dropped(group, totals) => self.dropped(group, totals),
             Input::Wake => self.wake(cx.now),

@@ -5,7 +5,7 @@
 mod run;
 
 use metrics::SECOND;
-use model::{Pattern, Phase, Range, Shutdown, Status};
+use model::{Event, Kind, Media, Pattern, Phase, Range, Shutdown, Status};
 use run::{MS, Told, address, client_ip, network, told};
 use std::net::SocketAddr;
 use wire::Protocol;
@@ -159,4 +159,44 @@ fn any_number_of_clients_at_once_over_a_bad_network() {
         assert_eq!((here.near().traffic.tx_bytes, here.near().traffic.rx_bytes), (12 * 10_001, 12 * 10_001));
     }
     assert_eq!(told(&net, server).near().completed, 240);
+}
+
+#[test]
+fn many_streams_at_once_and_several_lives_each() {
+    let mut net = network(9);
+    let link = Link::new().delay(5 * MS).window(1 << 20);
+    net.datagram_links(link.clone(), link);
+    let media = Media::new(2_000_000, 25, 2, 1, 1_400).unwrap();
+    let phase = Phase { kind: Kind::Stream, media: Some(media), ..phase(media.frames * media.frame_size) };
+    let server = serve(&mut net, &phase, Some(24));
+    let clients: Vec<Host> = (0..4)
+        .map(|n| {
+            let phase = Phase { connections: 3, iterations: Some(2), ..phase.clone() };
+            let calls = Calls { targets: vec![address(1)], workers: 2, frames: true, ..Calls::default() };
+            let openers = (Protocol::CtsTraffic.openers().unwrap().call)(&phase, &calls);
+            let plan = SoloPlan { phase, openers, serving: false, records: true };
+            let now = net.now;
+            net.join(client_ip(n), 2, Box::new(Solo::new(plan, now)))
+        })
+        .collect();
+    finish(&mut net);
+    let total = media.frames * media.frame_size;
+    for client in clients {
+        let here = told(&net, client);
+        assert_eq!((here.status(), here.near().completed, here.near().errors()), (Status::Complete, 6, 0));
+        assert_eq!(here.near().traffic.rx_bytes, 6 * total);
+        let frames = here.near().frames.unwrap();
+        assert_eq!((frames.completed, frames.dropped, frames.repeated, frames.errors), (6 * 50, 0, 0, 0));
+        let sum: u64 = here.intervals.iter().filter_map(|i| i.frames).map(|f| f.completed).sum();
+        assert_eq!(sum, 6 * 50, "the intervals tell of every frame once");
+        let rows = net
+            .events(client)
+            .iter()
+            .map(|(_, e)| if let Event::Frames { rows, .. } = e { rows.len() } else { 0 });
+        assert_eq!(rows.sum::<usize>(), 6 * 50);
+        assert_sums(&here);
+    }
+    let there = told(&net, server);
+    assert_eq!((there.status(), there.near().completed), (Status::Complete, 24));
+    assert_eq!(there.near().traffic.tx_bytes, 24 * total);
 }

@@ -147,7 +147,7 @@ impl Worker {
 /// What is told of a failure apart from the words.
 fn failure(cause: &Cause) -> Failure {
     let fault = match cause {
-        Cause::Fault(fault) => fault,
+        Cause::Fault(fault) | Cause::Violation(Violation::Refused(fault)) => fault,
         Cause::Violation(violation) => return broke(violation),
     };
     let deed = match fault.deed {

@@ -5,13 +5,16 @@
 //!
 //! - [`codec`]: identifier and completion.
 //! - [`Connection`]: one TCP connection, either end.
-//! - [`Caller`], [`Answerer`]: what opens connections, and what answers them.
+//! - [`Sender`], [`Receiver`]: the two ends of a media stream over UDP.
+//! - [`Caller`], [`Answerer`]: what opens connections and streams, and what answers them.
 
 pub mod codec;
+mod media;
 mod open;
 mod params;
 mod tcp;
 
+pub use media::{HZ, Judged, MediaParams, Receiver, Ring, Sender};
 pub use open::{Answerer, Caller, Limit, LimitReached, answerers, callers};
 pub use params::Params;
 pub use tcp::{Connection, Role};

@@ -1,41 +1,54 @@
 //! What opens connections, and what answers them.
 
+use super::codec::START;
+use super::media::{MediaParams, Receiver, Sender};
 use super::params::Params;
 use super::tcp::Connection;
 use crate::native::Fence;
 use crate::rota::Rota;
-use crate::solo::{Answers, Calls, GROUP};
-use metrics::Ending;
+use crate::solo::{Answers, Calls, GROUP, Remark};
+use metrics::{Ending, Group};
 use model::churn::{Broker, Next, Plan};
-use model::{Phase, Shutdown};
-use seam::{Cause, Cx, Flow, Open, Opener, Path, Target};
+use model::{Level, Phase, Shutdown};
+use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path, Target};
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Opens a client's connections as the broker says, to the targets in turn.
+/// Opens a client's connections or streams as the broker says, to the targets in turn.
 pub struct Caller {
     broker: Broker,
     params: Arc<Params>,
+    /// When streams are asked for, and whether their frames are told.
+    media: Option<(Arc<MediaParams>, bool)>,
     targets: Vec<SocketAddr>,
     rota: Rota,
 }
 
 impl Caller {
-    /// The part of worker `worker` of `workers` in a run described by `plan`. `sources` and `ports` (an inclusive range) are
-    /// what connections leave from, in turn.
+    /// The part of worker `worker` in a run of `phase`.
     #[must_use]
-    pub fn new(
-        plan: &Plan,
-        params: Arc<Params>,
-        targets: Vec<SocketAddr>,
-        sources: Vec<IpAddr>,
-        ports: Option<(u16, u16)>,
-        worker: u16,
-        workers: u16,
-    ) -> Self {
-        let rota = Rota::new(sources, ports, worker, workers);
-        Caller { broker: Broker::new(plan), params, targets, rota }
+    pub fn new(phase: &Phase, calls: &Calls, worker: u16) -> Self {
+        let workers = calls.workers.max(1);
+        let plan = Plan::part(phase, u32::from(worker), u32::from(workers));
+        Caller {
+            broker: Broker::new(&plan),
+            params: Arc::new(Params::of(phase, GROUP)),
+            media: MediaParams::of(phase, GROUP).map(|media| (Arc::new(media), calls.frames)),
+            targets: calls.targets.clone(),
+            rota: Rota::new(calls.sources.clone(), calls.ports, worker, workers),
+        }
+    }
+
+    fn connection(&self, cx: &mut Cx<'_>, slot: u32) -> Connection {
+        let rude = match self.params.shutdown {
+            Shutdown::Graceful => false,
+            Shutdown::Rude => true,
+            Shutdown::Random => cx.rng.next() & 1 == 1,
+        };
+        let transfer = cx.rng.between(self.params.transfer.low, self.params.transfer.high);
+        Connection::client(Arc::clone(&self.params), slot, transfer, rude)
     }
 }
 
@@ -43,21 +56,18 @@ impl Opener for Caller {
     fn open(&mut self, cx: &mut Cx<'_>) -> Open {
         let turn = self.rota.turns().checked_rem(self.targets.len() as u64);
         let Some(&to) = turn.and_then(|n| self.targets.get(n as usize)) else { return Open::Done };
-        match self.broker.next(cx.now) {
-            Next::Start { slot, .. } => {
-                let from = self.rota.next(to);
-                let rude = match self.params.shutdown {
-                    Shutdown::Graceful => false,
-                    Shutdown::Rude => true,
-                    Shutdown::Random => cx.rng.next() & 1 == 1,
-                };
-                let transfer = cx.rng.between(self.params.transfer.low, self.params.transfer.high);
-                let flow = Connection::client(Arc::clone(&self.params), slot, transfer, rude);
-                Open::Flow(Box::new(flow), Target { to, from })
+        let slot = match self.broker.next(cx.now) {
+            Next::Start { slot, .. } => slot,
+            Next::At(at) => return Open::At(at),
+            Next::Idle => return Open::Idle,
+            Next::Done => return Open::Done,
+        };
+        let target = Target { to, from: self.rota.next(to) };
+        match &self.media {
+            Some((media, tells)) => {
+                Open::Datagram(Box::new(Receiver::new(Arc::clone(media), slot, *tells)), target)
             }
-            Next::At(at) => Open::At(at),
-            Next::Idle => Open::Idle,
-            Next::Done => Open::Done,
+            None => Open::Flow(Box::new(self.connection(cx, slot)), target),
         }
     }
 
@@ -78,26 +88,22 @@ impl Opener for Caller {
 /// A client's openers for `phase`.
 #[must_use]
 pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
-    let params = Arc::new(Params::of(phase, GROUP));
-    let workers = calls.workers.max(1);
-    let one = |worker| {
-        let plan = Plan::part(phase, u32::from(worker), u32::from(workers));
-        let (targets, sources) = (calls.targets.clone(), calls.sources.clone());
-        let caller = Caller::new(&plan, Arc::clone(&params), targets, sources, calls.ports, worker, workers);
-        Box::new(caller) as Box<dyn Opener>
-    };
-    (0..workers).map(one).collect()
+    let one = |worker| Box::new(Caller::new(phase, calls, worker)) as Box<dyn Opener>;
+    (0..calls.workers.max(1)).map(one).collect()
 }
 
 /// A server's openers for `phase`.
 #[must_use]
 pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
-    let params = Arc::new(Params::of(phase, GROUP));
-    let (fence, limit) = (Arc::new(answers.fence.clone()), Arc::new(Limit::new(answers.exit_after)));
-    let one = |_| {
-        let (params, fence, limit) = (Arc::clone(&params), Arc::clone(&fence), Arc::clone(&limit));
-        Box::new(Answerer::new(params, fence, limit)) as Box<dyn Opener>
-    };
+    let house = Arc::new(House {
+        params: Arc::new(Params::of(phase, GROUP)),
+        media: MediaParams::of(phase, GROUP).map(Arc::new),
+        fence: answers.fence.clone(),
+        streams: answers.streams.clone(),
+        limit: Limit::new(answers.exit_after),
+        watching: Mutex::default(),
+    });
+    let one = |_| Box::new(Answerer { house: Arc::clone(&house) }) as Box<dyn Opener>;
     (0..answers.workers.max(1)).map(one).collect()
 }
 
@@ -133,18 +139,51 @@ impl Limit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitReached;
 
-/// Answers connections on one worker.
-pub struct Answerer {
+/// What a server's workers share.
+struct House {
     params: Arc<Params>,
-    fence: Arc<Fence>,
-    limit: Arc<Limit>,
+    media: Option<Arc<MediaParams>>,
+    fence: Fence,
+    streams: Fence,
+    limit: Limit,
+    /// Who has a stream. Looked at once per stream and START.
+    watching: Mutex<HashSet<SocketAddr>>,
+}
+
+/// Streams at once; who comes then may ask again.
+const MOST_STREAMS: usize = 10_000;
+
+/// A peer's place among those that have a stream; given back when dropped.
+struct Place(Arc<House>, SocketAddr);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.watching.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+    }
+}
+
+impl House {
+    /// A place for a stream to `peer`; `None` when it has one, or there is none left.
+    fn place(self: &Arc<Self>, peer: SocketAddr) -> Option<Place> {
+        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = watching.len() < MOST_STREAMS && watching.insert(peer);
+        free.then(|| Place(Arc::clone(self), peer))
+    }
+}
+
+/// Answers connections and streams on one worker.
+pub struct Answerer {
+    house: Arc<House>,
 }
 
 impl Answerer {
-    /// Answers whom `fence` admits, as long as `limit` allows.
-    #[must_use]
-    pub fn new(params: Arc<Params>, fence: Arc<Fence>, limit: Arc<Limit>) -> Self {
-        Answerer { params, fence, limit }
+    /// Says, once for each address, that it gets no stream.
+    fn refuse(cx: &mut Cx<'_>, peer: IpAddr) {
+        let text = format!(
+            "{peer} asked for a stream and gets none: a START proves no address, so streams go to this host and directly \
+             connected networks only, unless NETCALIPER_ALLOW names the network"
+        );
+        cx.post.push(Box::new(Remark { level: Level::Warning, text }));
     }
 }
 
@@ -154,15 +193,39 @@ impl Opener for Answerer {
     }
 
     fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
-        if !self.fence.admits(path.peer.ip()) || !self.limit.enter() {
+        let House { params, fence, limit, media, .. } = &*self.house;
+        if media.is_some() || !fence.admits(path.peer.ip()) || !limit.enter() {
             return None;
         }
-        let transfer = cx.rng.between(self.params.transfer.low, self.params.transfer.high);
-        Some(Box::new(Connection::server(Arc::clone(&self.params), transfer)))
+        let transfer = cx.rng.between(params.transfer.low, params.transfer.high);
+        Some(Box::new(Connection::server(Arc::clone(params), transfer)))
+    }
+
+    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        let media = self.house.media.as_ref()?;
+        let peer = got.from?.peer;
+        if got.bytes != START || !self.house.fence.admits(peer.ip()) {
+            return None;
+        }
+        if !self.house.streams.admits(peer.ip()) {
+            Answerer::refuse(cx, peer.ip().to_canonical());
+            return None;
+        }
+        let Some(place) = self.house.place(peer) else {
+            // It has its stream, whose socket was not there yet when this was sent.
+            for group in [GROUP, Group::ALL] {
+                cx.rec.tally(group).frames.repeated += 1;
+            }
+            return None;
+        };
+        self.house
+            .limit
+            .enter()
+            .then(|| Box::new(Sender::new(Arc::clone(media), Some(Box::new(place)))) as Box<dyn Flow>)
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        if self.limit.leave() {
+        if self.house.limit.leave() {
             cx.post.push(Box::new(LimitReached));
         }
     }

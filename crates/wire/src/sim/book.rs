@@ -23,6 +23,7 @@ pub(super) struct Book {
     workers: usize,
     start: Mono,
     omit: u64,
+    frames: bool,
     pending: BTreeMap<u32, Pending>,
     /// End of the last complete interval.
     end: Mono,
@@ -36,11 +37,12 @@ pub(super) struct Book {
 }
 
 impl Book {
-    pub(super) fn new(workers: usize, start: Mono, omit: u64) -> Self {
+    pub(super) fn new(workers: usize, start: Mono, omit: u64, frames: bool) -> Self {
         Book {
             workers,
             start,
             omit,
+            frames,
             pending: BTreeMap::new(),
             end: start,
             finished: Vec::new(),
@@ -112,6 +114,7 @@ impl Book {
         Totals {
             traffic: self.traffic,
             framing: self.total.framing,
+            frames: self.frames.then_some(self.total.frames),
             opened: self.total.opened,
             completed: self.total.count(Ending::Completed),
             stopped: self.total.count(Ending::Stopped),

@@ -186,8 +186,10 @@ impl Network {
 
     fn start_group(&mut self, m: usize, plan: GroupPlan<model::SocketSettings>) {
         let workers = self.machines[m].workers.len();
-        let old =
-            self.machines[m].control.books.insert(plan.group, Book::new(workers, plan.start, plan.omit));
+        let old = self.machines[m]
+            .control
+            .books
+            .insert(plan.group, Book::new(workers, plan.start, plan.omit, plan.frames));
         assert!(old.is_none(), "{:?} is started again before it was dropped", plan.group);
         let mut openers = plan.openers.into_iter();
         for w in 0..workers {

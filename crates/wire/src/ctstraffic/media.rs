@@ -1,0 +1,69 @@
+//! The media stream over UDP.
+//!
+//! ```text
+//! client                                     server
+//!   START ───────────────────────────────────▶          again until something came
+//!   ◀───────────────────── identifier, once
+//!   ◀─────── frame 1, in so many datagrams, one frame time later
+//!   ◀─────── frame 2 …                                   each at its time, whatever comes back
+//!   (nothing more, ever)                                 done when the last frame has left
+//!   done when the last frame was to be shown
+//! ```
+//!
+//! The server neither knows what arrived nor whether anybody is there; the client judges each frame when it is to be shown.
+//! A START proves no address: servers answer it behind a fence only.
+
+mod receive;
+mod ring;
+mod send;
+
+pub use receive::Receiver;
+pub use ring::Ring;
+pub use send::Sender;
+
+use metrics::{Group, SECOND};
+use model::{FrameRow, Media, Phase, Verify};
+use uuid::Uuid;
+
+/// What all streams of a run have in common.
+#[derive(Clone, Debug)]
+pub struct MediaParams {
+    /// Where they are counted.
+    pub group: Group,
+    /// What is streamed.
+    pub media: Media,
+    /// What receivers check.
+    pub verify: Verify,
+}
+
+impl MediaParams {
+    /// The settings of `phase` that concern its streams; `None` when it has none.
+    #[must_use]
+    pub fn of(phase: &Phase, group: Group) -> Option<Self> {
+        Some(MediaParams { group, media: phase.media?, verify: phase.verify })
+    }
+}
+
+/// Posted with the frames of a stream that were judged since the last such note.
+#[derive(Debug)]
+pub struct Judged {
+    /// The stream.
+    pub id: Uuid,
+    /// Its frames, in order.
+    pub rows: Vec<FrameRow>,
+}
+
+/// Ticks in a second of the clock that our senders put into datagrams and our receivers into rows: as on Windows. Counted
+/// from the start of a stream, they stay below 2^47 for 162 days.
+pub const HZ: i64 = 10_000_000;
+
+/// Ticks that `ns` are.
+fn ticks(ns: u64) -> i64 {
+    (ns / (SECOND / HZ as u64)) as i64
+}
+
+/// When frame `n` of `media` is due, counted in ns from frame 0.
+fn due_ns(media: &Media, n: u64) -> u64 {
+    let ns = u128::from(n) * u128::from(SECOND) / u128::from(media.frame_rate.max(1));
+    u64::try_from(ns).unwrap_or(u64::MAX)
+}

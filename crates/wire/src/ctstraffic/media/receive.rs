@@ -1,0 +1,304 @@
+//! A client's stream: it asks for one, holds frames for a while, and judges each when it is to be shown.
+
+use super::ring::{Ring, one};
+use super::{HZ, Judged, MediaParams, due_ns, ticks};
+use crate::ctstraffic::codec::{Datagram, HEADER, START, STREAM_ID, decode};
+use crate::payload::Source;
+use crate::solo::Remark;
+use metrics::{Ending, FrameStamps, Frames, Mono, Packets, Row, SECOND};
+use model::{FrameRow, FrameVerdict, Level, Verify};
+use seam::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Read, Violation, Want, When, Wrote};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What is added to a frame's time before START is sent again.
+const AGAIN: u64 = SECOND / 2;
+/// How long after its time a frame is judged, ns. What came before that time may still have to be read: it is judged by when
+/// it came.
+const SETTLE: u64 = 2_000_000;
+/// Frames that are told at once.
+const ROWS: usize = 256;
+/// They are told this often, ns.
+const TELL: u64 = SECOND / 2;
+
+/// What frames of a wrong size look like.
+#[derive(Debug, Default)]
+struct Odd {
+    /// Bytes of the last frame that was not whole, when all since the first were like that.
+    bytes: u64,
+    count: u64,
+    told: bool,
+}
+
+/// A client's stream.
+pub struct Receiver {
+    params: Arc<MediaParams>,
+    slot: u32,
+    id: Uuid,
+    row: Option<Row>,
+    up: Mono,
+    /// When START left first; frames are shown from there.
+    start: Option<Mono>,
+    /// When START is due again, until something has come.
+    again: Option<Mono>,
+    ring: Ring,
+    /// Something of a frame has come.
+    stored: bool,
+    /// When something of the last frame came.
+    last: Option<Mono>,
+    refused: Option<Fault>,
+    over: Option<Ending>,
+    /// Whether frames are told one by one.
+    tells: bool,
+    rows: Vec<FrameRow>,
+    told: Mono,
+    odd: Odd,
+    /// A datagram was longer than it may be.
+    long: bool,
+}
+
+impl Receiver {
+    /// The stream in slot `slot`; with `tells` each frame is told.
+    #[must_use]
+    pub fn new(params: Arc<MediaParams>, slot: u32, tells: bool) -> Self {
+        Receiver {
+            slot,
+            id: Uuid::nil(),
+            row: None,
+            up: Mono(0),
+            start: None,
+            again: None,
+            ring: Ring::new(&params.media),
+            stored: false,
+            last: None,
+            refused: None,
+            over: None,
+            tells,
+            rows: Vec::new(),
+            told: Mono(0),
+            odd: Odd::default(),
+            long: false,
+            params,
+        }
+    }
+
+    /// When the next frame is to be judged.
+    fn due(&self) -> Option<Mono> {
+        let (start, next) = (self.start?, self.ring.next()?);
+        let media = &self.params.media;
+        Some(start.plus(due_ns(media, Ring::depth(media) + next - 1)))
+    }
+
+    /// Judges every frame whose time had come at `at`.
+    fn judge_until(&mut self, cx: &mut Cx<'_>, at: Mono) -> Result<(), Violation> {
+        while self.over.is_none()
+            && let Some(due) = self.due()
+            && due <= at
+        {
+            if !self.stored {
+                return self.nothing_came(cx);
+            }
+            let Some(row) = self.ring.judge() else { break };
+            if let Some(counted) = self.row {
+                cx.rec.frames(counted, one(row.verdict));
+            }
+            // The run lasts until its last frame was judged, not only until its last byte came.
+            cx.rec.tally(self.params.group).last = cx.now;
+            self.look_at(cx, &row);
+            if self.tells {
+                self.rows.push(row);
+            }
+            if self.ring.next().is_none() {
+                self.over = Some(Ending::Completed);
+                if let (Some(row), Some(last)) = (self.row, self.last) {
+                    cx.rec.complete(row, last);
+                }
+            }
+        }
+        self.tell(cx, self.over.is_some());
+        Ok(())
+    }
+
+    /// The first frame is to be shown, and there is none: all are lost.
+    fn nothing_came(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
+        let frames = self.params.media.frames;
+        if let Some(row) = self.row {
+            cx.rec.frames(row, Frames { dropped: frames, ..Frames::default() });
+        }
+        let want = frames.saturating_mul(self.params.media.frame_size);
+        let why = "nothing came before the first frame was to be shown: is it a ctsTraffic server with -Protocol:udp, \
+                   and does UDP get through?";
+        Err(Violation::TooFew { got: 0, want }.likely(why))
+    }
+
+    /// Tells what was judged: all of it, or what has gathered.
+    fn tell(&mut self, cx: &mut Cx<'_>, all: bool) {
+        let much = self.rows.len() >= ROWS || cx.now.since(self.told) >= TELL;
+        if !self.rows.is_empty() && (all || much) {
+            self.told = cx.now;
+            let rows = std::mem::take(&mut self.rows);
+            cx.post.push(Box::new(Judged { id: self.id, rows }));
+        }
+    }
+
+    /// Notices that no frame ever has the size it should have: then the two ends were not set alike.
+    fn look_at(&mut self, cx: &mut Cx<'_>, row: &FrameRow) {
+        let odd = &mut self.odd;
+        if row.verdict == FrameVerdict::Completed {
+            odd.told = true;
+        }
+        if odd.told || row.bytes == 0 {
+            return;
+        }
+        odd.count = if odd.bytes == row.bytes { odd.count + 1 } else { 1 };
+        odd.bytes = row.bytes;
+        if odd.count >= u64::from(self.params.media.frame_rate.clamp(3, 30)) {
+            odd.told = true;
+            let size = self.params.media.frame_size;
+            let text = format!(
+                "frames of {size} bytes were expected and come with {}: the server's rate, frame rate, length or datagram \
+                 size may be another",
+                row.bytes
+            );
+            cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+        }
+    }
+
+    fn take_part(
+        &mut self,
+        cx: &mut Cx<'_>,
+        bytes: &[u8],
+        at: Mono,
+        part: (i64, i64, i64),
+    ) -> Result<(), Violation> {
+        let (frame, sender_ticks, sender_hz) = part;
+        // The original reads no more than the longest datagram that it was told to expect.
+        let longest = self.params.media.frame_size.min(u64::from(self.params.media.datagram)) as usize;
+        if bytes.len() > longest && !std::mem::replace(&mut self.long, true) {
+            let n = bytes.len();
+            let text = format!(
+                "datagrams of {n} bytes come where at most {longest} were expected, and what is more is not counted: the \
+                 server's datagram size may be larger"
+            );
+            cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+        }
+        let bytes = &bytes[..bytes.len().min(longest)];
+        if self.params.verify == Verify::Data {
+            Source::Pattern.check(0, bytes.get(HEADER..).unwrap_or_default())?;
+        }
+        if let Some(row) = self.row {
+            cx.rec.received(row, bytes.len() as u64);
+        }
+        let receiver_ticks = ticks(at.since(self.up));
+        let stamps = FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz: HZ };
+        if self.ring.store(frame, bytes.len() as u64, stamps) {
+            self.stored = true;
+            self.again = None;
+            if u64::try_from(frame) == Ok(self.params.media.frames) {
+                self.last = Some(at);
+            }
+        } else if let Some(row) = self.row {
+            cx.rec.frames(row, Frames { errors: 1, ..Frames::default() });
+        }
+        Ok(())
+    }
+
+    fn foreign(&self, n: usize) -> Violation {
+        let want = self.params.media.frames.saturating_mul(self.params.media.frame_size);
+        Violation::TooFew { got: 0, want }.likely(format!("a datagram of {n} bytes is none of ctsTraffic's"))
+    }
+}
+
+impl Flow for Receiver {
+    fn want(&self) -> Want {
+        if let Some(how) = self.over {
+            let end = Some(End::Done { how, reset: false });
+            return Want { send: When::Never, read: Read::Pause, wake: None, end };
+        }
+        let send = match (self.start, self.again) {
+            (None, _) => When::Now,
+            (_, Some(at)) if self.due().is_some_and(|due| at < due) => When::At(at),
+            _ => When::Never,
+        };
+        let judge = self.due().map(|due| due.plus(SETTLE));
+        let wake = if self.refused.is_some() { Some(Mono(0)) } else { judge };
+        let send = if self.refused.is_some() { When::Never } else { send };
+        Want { send, read: Read::look(65_535), wake, end: None }
+    }
+
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+        out.fixed(START);
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        if let Some(fault) = n.fault {
+            self.refused = Some(fault);
+            return;
+        }
+        if n.bytes == 0 {
+            return;
+        }
+        if let Some(row) = self.row {
+            cx.rec.framing_sent(row, n.bytes as u64);
+        }
+        self.start.get_or_insert(cx.now);
+        // Whole milliseconds, as in the original.
+        let frame = 1_000 / u64::from(self.params.media.frame_rate.max(1)) * 1_000_000;
+        self.again = Some(cx.now.plus(frame + AGAIN));
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        let at = got.stamp.map_or(got.at, |stamp| stamp.at);
+        self.judge_until(cx, at)?;
+        if self.over.is_some() {
+            return Ok(());
+        }
+        if got.len == 0 {
+            return Err(self.foreign(0));
+        }
+        if let Some(row) = self.row {
+            cx.rec.packets(row, &Packets { received: got.count() as u64, ..Packets::default() });
+        }
+        for bytes in got.datagrams() {
+            match decode(bytes) {
+                Some(Datagram::Id(id)) => {
+                    self.id = id;
+                    if let Some(row) = self.row {
+                        cx.rec.framing_received(row, bytes.len().min(STREAM_ID) as u64);
+                    }
+                }
+                Some(Datagram::Part { frame, ticks, hz, .. }) => {
+                    self.take_part(cx, bytes, at, (frame, ticks, hz))?;
+                }
+                None => return Err(self.foreign(bytes.len())),
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(_) => {
+                self.up = cx.now;
+                self.told = cx.now;
+                self.row = Some(cx.rec.open(self.params.group, cx.now));
+                Ok(())
+            }
+            News::Broken(fault) => Err(Violation::Refused(fault)),
+            News::Wake => match self.refused {
+                Some(fault) => Err(Violation::Refused(fault)),
+                None => self.judge_until(cx, Mono(cx.now.0.saturating_sub(SETTLE))),
+            },
+            News::Stop if self.over.is_none() => {
+                self.over = Some(Ending::Stopped);
+                self.tell(cx, true);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, id: self.id, slot: self.slot }
+    }
+}

@@ -1,0 +1,236 @@
+//! A server's stream to one client.
+
+use super::{HZ, MediaParams, due_ns, ticks};
+use crate::ctstraffic::codec::{HEADER, START, encode_header, encode_stream_id, next_length};
+use crate::payload::Source;
+use metrics::{Ending, Frames, Group, Mono, Packets, Row};
+use seam::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Read, Violation, Want, When, Wrote};
+use std::any::Any;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Names the prepared datagrams in a worker's arena; their length is added.
+const TEMPLATE: u64 = 0x6374_7300_0000_0000;
+/// Most bytes of one send call.
+const LONGEST: usize = 65_507;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Id,
+    Frames,
+    Over(Ending),
+    /// The kernel's word that ended it.
+    Refused(Fault),
+}
+
+/// A stream to one client: identifier, then frame after frame, each at its time. Late frames leave back to back, none is left out.
+pub struct Sender {
+    params: Arc<MediaParams>,
+    id: Uuid,
+    row: Option<Row>,
+    step: Step,
+    /// When the socket was there, which is when our ticks begin.
+    up: Mono,
+    /// When frame 0 would have been due.
+    base: Mono,
+    /// The frame that is being sent, from 1, and what is left of it.
+    frame: u64,
+    left: u64,
+    /// What was offered last: bytes and datagrams.
+    offered: (u64, u64),
+    /// Its place among the streams, given back when it goes.
+    _place: Option<Box<dyn Any + Send>>,
+}
+
+impl Sender {
+    /// A stream; `place` is dropped with it.
+    #[must_use]
+    pub fn new(params: Arc<MediaParams>, place: Option<Box<dyn Any + Send>>) -> Self {
+        Sender {
+            id: Uuid::nil(),
+            row: None,
+            step: Step::Id,
+            up: Mono(0),
+            base: Mono(0),
+            frame: 1,
+            left: params.media.frame_size,
+            offered: (0, 0),
+            params,
+            _place: place,
+        }
+    }
+
+    /// When the next datagrams are due.
+    fn due(&self) -> Mono {
+        let media = &self.params.media;
+        let due = self.base.plus(due_ns(media, self.frame));
+        if !media.spread {
+            return due;
+        }
+        // Evenly over the time of the frame, by bytes.
+        let time = u128::from(due_ns(media, 1));
+        let gone = u128::from(media.frame_size - self.left);
+        due.plus((time * gone / u128::from(media.frame_size.max(1))) as u64)
+    }
+
+    /// How many datagrams may leave in one send call, and their bytes: all of one length but the last.
+    fn next_send(&self, segments: usize, room: usize) -> (u64, u64) {
+        let most = u64::from(self.params.media.datagram);
+        let room = room.min(LONGEST) as u64;
+        let (mut count, mut bytes) = (1, next_length(self.left, most));
+        let segments = if self.params.media.spread { 1 } else { segments as u64 };
+        while count < segments && bytes == count * most && bytes < self.left {
+            let n = next_length(self.left - bytes, most);
+            if bytes + n > room {
+                break;
+            }
+            (count, bytes) = (count + 1, bytes + n);
+        }
+        (count, bytes)
+    }
+
+    fn fill_frames(&mut self, cx: &Cx<'_>, out: &mut Burst<'_>) {
+        let most = usize::try_from(self.params.media.datagram).unwrap_or(LONGEST);
+        let (count, bytes) = self.next_send(out.segments(), out.room());
+        let header = encode_header(self.frame as i64, ticks(cx.now.since(self.up)), HZ);
+        let datagrams = out.template(TEMPLATE | most as u64, bytes as usize, |bytes| {
+            for datagram in bytes.chunks_mut(most) {
+                if let Some(payload) = datagram.get_mut(HEADER..) {
+                    Source::Pattern.write(0, payload);
+                }
+            }
+        });
+        for datagram in datagrams.chunks_mut(most) {
+            let n = datagram.len().min(HEADER);
+            datagram[..n].copy_from_slice(&header[..n]);
+        }
+        out.segment = if count > 1 { most as u16 } else { 0 };
+        self.offered = (bytes, count);
+    }
+
+    /// So much of the frame has left, or was given up.
+    fn advance(&mut self, n: u64) {
+        self.left = self.left.saturating_sub(n);
+        if self.left == 0 {
+            self.left = self.params.media.frame_size;
+            self.frame += 1;
+            if self.frame > self.params.media.frames {
+                self.step = Step::Over(Ending::Completed);
+            }
+        }
+    }
+
+    fn frames_sent(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        let (offered, count) = self.offered;
+        let sent = (n.bytes as u64).min(offered);
+        let datagrams = sent.div_ceil(u64::from(self.params.media.datagram));
+        let given_up = if n.fault.is_some() { count.saturating_sub(datagrams) } else { 0 };
+        if let Some(row) = self.row {
+            cx.rec.sent(row, sent);
+            let refused = u64::from(n.fault.is_some());
+            cx.rec
+                .packets(row, &Packets { sent: datagrams, unsent: given_up, refused, ..Packets::default() });
+        }
+        if sent > 0 {
+            let late = cx.now.since(self.due());
+            cx.rec.tally(self.params.group).late_ns.record(late);
+        }
+        // What was refused for want of buffers now would be late afterwards: the stream goes on without it.
+        self.advance(if n.fault.is_some() { offered } else { sent });
+    }
+
+    /// Whether a fault means that no datagram will ever get there. Want of buffers, above all, passes.
+    fn is_final(fault: Fault) -> bool {
+        const TOO_LONG: i32 = if cfg!(windows) { 10_040 } else { 90 };
+        let kind = std::io::Error::from_raw_os_error(fault.errno).kind();
+        fault.errno == TOO_LONG
+            || matches!(
+                kind,
+                ErrorKind::ConnectionRefused
+                    | ErrorKind::ConnectionReset
+                    | ErrorKind::HostUnreachable
+                    | ErrorKind::NetworkUnreachable
+                    | ErrorKind::NetworkDown
+                    | ErrorKind::PermissionDenied
+                    | ErrorKind::AddrNotAvailable
+                    | ErrorKind::InvalidInput
+            )
+    }
+}
+
+impl Flow for Sender {
+    fn want(&self) -> Want {
+        let none = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
+        match self.step {
+            Step::Over(how) => Want { end: Some(End::Done { how, reset: false }), ..none },
+            Step::Refused(_) => Want { wake: Some(Mono(0)), ..none },
+            Step::Id => Want { send: When::Now, read: Read::look(1024), ..none },
+            Step::Frames => Want { send: When::At(self.due()), read: Read::look(1024), ..none },
+        }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        match self.step {
+            Step::Id => {
+                let id = encode_stream_id(self.id);
+                let n = id.len().min(out.room());
+                out.own(n).copy_from_slice(&id[..n]);
+            }
+            Step::Frames => self.fill_frames(cx, out),
+            Step::Over(_) | Step::Refused(_) => {}
+        }
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        if let Some(fault) = n.fault.filter(|&fault| Sender::is_final(fault)) {
+            self.step = Step::Refused(fault);
+            return;
+        }
+        if n.bytes == 0 && n.fault.is_none() {
+            return;
+        }
+        match self.step {
+            Step::Id => {
+                if let Some(row) = self.row {
+                    cx.rec.framing_sent(row, n.bytes as u64);
+                }
+                self.step = Step::Frames;
+                self.base = cx.now;
+            }
+            Step::Frames => self.frames_sent(cx, n),
+            Step::Over(_) | Step::Refused(_) => {}
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        // A START from somebody who has his stream already; whatever else comes is nobody's.
+        let again = got.datagrams().filter(|bytes| *bytes == START).count() as u64;
+        let repeated = Frames { repeated: again, ..Frames::default() };
+        for group in [self.params.group, Group::ALL] {
+            cx.rec.tally(group).frames.add(repeated);
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match (news, self.step) {
+            (News::Up(_), _) => {
+                self.up = cx.now;
+                self.id = cx.rng.uuid();
+                self.row = Some(cx.rec.open(self.params.group, cx.now));
+            }
+            (News::Broken(fault), Step::Id | Step::Frames) if Sender::is_final(fault) => {
+                return Err(Violation::Refused(fault));
+            }
+            (News::Wake, Step::Refused(fault)) => return Err(Violation::Refused(fault)),
+            (News::Stop, Step::Id | Step::Frames) => self.step = Step::Over(Ending::Stopped),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, id: self.id, slot: 0 }
+    }
+}
