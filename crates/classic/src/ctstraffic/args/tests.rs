@@ -335,3 +335,53 @@ fn a_slow_limit_is_no_stall() {
     assert!(client("-RateLimit:1000").phase.stall_ns > 80_000_000_000);
     assert!(client("-StallTimeout:0").phase.stall_ns > 300 * 86_400 * 1_000_000_000);
 }
+
+/// Arguments put together from pieces of real ones: whatever comes, there is an answer.
+#[test]
+fn nonsense_is_answered() {
+    const PIECES: [&str; 24] = [
+        "-",
+        "Target",
+        "Listen",
+        "Transfer",
+        "Buffer",
+        "RateLimit",
+        "Port",
+        ":",
+        "[",
+        "]",
+        ",",
+        "0x",
+        "x",
+        "9",
+        "-1",
+        "é",
+        "\u{0}",
+        "udp",
+        "Protocol",
+        "18446744073709551615",
+        "?",
+        "Help",
+        " ",
+        "*",
+    ];
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    let mut draw = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    for _ in 0..50_000 {
+        let words: Vec<String> = (0..draw(4))
+            .map(|_| {
+                let name = PIECES[draw(PIECES.len())];
+                let value: String = (0..draw(5)).map(|_| PIECES[draw(PIECES.len())]).collect();
+                if draw(4) == 0 { format!("{name}{value}") } else { format!("-{name}:{value}") }
+            })
+            .collect();
+        if let Err(why) = read(&words) {
+            assert!(!why.is_empty());
+        }
+    }
+}

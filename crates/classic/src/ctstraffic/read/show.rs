@@ -77,7 +77,7 @@ fn status(transport: Transport, rows: &[Slice], void: usize, out: &mut dyn Write
         }
         Transport::Udp => {
             rate("received", rates(0, 1.0), out)?;
-            let sum = |column: usize| rows.iter().map(|row| row.numbers[column]).sum::<u64>();
+            let sum = |column: usize| rows.iter().map(|row| row.numbers[column]).fold(0, u64::saturating_add);
             let peak = rows.iter().map(|row| row.numbers[1]).max().unwrap_or(0);
             let worst = rows.iter().max_by_key(|row| row.numbers[3]).filter(|row| row.numbers[3] > 0);
             writeln!(
@@ -98,7 +98,7 @@ fn status(transport: Transport, rows: &[Slice], void: usize, out: &mut dyn Write
 fn connections(table: &Connections, out: &mut dyn Write) -> io::Result<()> {
     let rows = &table.rows;
     let good = rows.iter().filter(|row| row.succeeded()).count();
-    let sum = |column: usize| rows.iter().map(|row| row.numbers[column]).sum::<u64>();
+    let sum = |column: usize| rows.iter().map(|row| row.numbers[column]).fold(0, u64::saturating_add);
     match table.transport {
         Transport::Tcp => {
             writeln!(
@@ -113,7 +113,7 @@ fn connections(table: &Connections, out: &mut dyn Write) -> io::Result<()> {
                 rows,
                 "  rate of those that succeeded",
                 "bytes/s",
-                |row| row.numbers[1] + row.numbers[3],
+                |row| row.numbers[1].saturating_add(row.numbers[3]),
                 out,
             )?;
         }
@@ -243,7 +243,7 @@ fn jitter(rows: &[Frame], undone: bool, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     let last = rows.iter().map(|row| row.seq).max().unwrap_or(0);
-    let without = last - i64::try_from(rows.len()).unwrap_or(i64::MAX);
+    let without = last.saturating_sub(i64::try_from(rows.len()).unwrap_or(i64::MAX));
     writeln!(out, "  {} whole frames, {} dropped", whole.len(), rows.len() - whole.len())?;
     if without > 0 {
         writeln!(
@@ -274,7 +274,7 @@ fn jitter(rows: &[Frame], undone: bool, out: &mut dyn Write) -> io::Result<()> {
         flights().fold(f64::MIN, f64::max)
     )?;
     let ms = |ticks: i64, hz: i64| if hz == 0 { 0.0 } else { ticks as f64 * 1000.0 / hz as f64 };
-    let mut gaps = whole.windows(2).filter(|two| two[1].seq == two[0].seq + 1);
+    let mut gaps = whole.windows(2).filter(|two| Some(two[1].seq) == two[0].seq.checked_add(1));
     let widest = gaps.by_ref().fold((0.0f64, 0.0f64), |(sent, came), two| {
         let gap = |i: usize| {
             ms(two[1].stamps[i], two[1].stamps[i + 1]) - ms(two[0].stamps[i], two[0].stamps[i + 1])

@@ -163,3 +163,41 @@ fn hostile_tables_do_no_harm() {
     told(&[("a.csv", utf16(CONNECTIONS)), ("b.csv", utf16(&format!("{CONNECTIONS}{CLIENT}")))]);
     assert!(!is_table(&cut[..cut.len() / 2]));
 }
+
+/// Tables with bytes changed, doubled and cut out: nothing panics, whatever comes.
+#[test]
+fn a_hundred_thousand_damaged_tables() {
+    let whole = [
+        format!("{STATUS}0.001,2,0,8,0,0,0\n5.002,2635514317,124,8,8,0,0\n"),
+        format!("{CONNECTIONS}{CLIENT}"),
+        format!("{JITTER}{}", jitter_rows(65_536)),
+    ];
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut draw = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below.max(1) as u64) as usize
+    };
+    const LIKELY: &[u8] = b"0123456789-.,\n\r e\xff\0[]:";
+    let mut out = Vec::new();
+    for _ in 0..100_000 {
+        let mut bytes = whole[draw(3)].clone().into_bytes();
+        let header = bytes.iter().position(|b| *b == b'\n').unwrap();
+        for _ in 0..1 + draw(6) {
+            let at = header + draw(bytes.len() - header);
+            match draw(4) {
+                0 => bytes[at] = LIKELY[draw(LIKELY.len())],
+                1 => bytes.insert(at, b'9'),
+                2 => drop(bytes.remove(at)),
+                _ => bytes.truncate(at.max(header + 1)),
+            }
+            if bytes.len() <= header + 1 {
+                break;
+            }
+        }
+        out.clear();
+        let other = File { name: "b".to_owned(), bytes: whole[1].clone().into_bytes() };
+        tell(&[File { name: "a".to_owned(), bytes }, other], &mut out).unwrap_or_default();
+    }
+}
