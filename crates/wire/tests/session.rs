@@ -139,3 +139,27 @@ fn two_hundred_clients_at_once() {
     net.run_until(net.now.plus(5 * SECOND));
     assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0));
 }
+
+#[test]
+fn only_without_a_path_between_them_are_buffers_chosen_for_one_host() {
+    for (boots, delay, chosen) in [
+        (["host", "host"], MS / 10, true),
+        (["host", "other"], MS / 10, false),
+        // Both on one host, and yet 10 ms apart.
+        (["host", "host"], 5 * MS, false),
+    ] {
+        let mut net = network(5);
+        let link = Link::new().delay(delay).rate(10_000_000);
+        net.links(link.clone(), link);
+        let [near, far] = boots.map(str::to_owned);
+        serve(&mut net, wire::native::ServerPlan { boot: far, ..server_plan() });
+        let plan = client_plan(&small());
+        let plan = wire::native::ClientPlan { boot: near, same_host_sndbuf: Some(98_304), ..plan };
+        let client = join(&mut net, 0, plan);
+        net.run();
+        let told = told(&net, client);
+        assert_eq!(told.status(), Status::Complete);
+        let said = told.notices.iter().any(|notice| notice.contains("both ends are on one host"));
+        assert_eq!(said, chosen, "{boots:?} {delay}: {told:#?}");
+    }
+}
