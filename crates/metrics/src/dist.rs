@@ -1,15 +1,20 @@
 //! Distributions: a mergeable HDR histogram with three significant digits, and its summary for reports.
 
+use crate::Spectrum;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// A distribution of non-negative integers (ns, bytes/s, …) kept with three significant decimal digits.
+/// A distribution of non-negative integers (ns, bytes/s, …) kept with three significant decimal digits; the extremes and
+/// the mean are exact.
 ///
 /// Memory grows with the largest value recorded (200-500 KiB for ns up to an hour), so it is made on the first
 /// record and belongs to a worker and a phase, never to a connection.
 #[derive(Clone, Default, Debug)]
 pub struct Dist {
     inner: Option<Box<Histogram<u64>>>,
+    /// Smallest and largest value recorded.
+    extremes: Option<(u64, u64)>,
+    sum: u128,
 }
 
 impl Dist {
@@ -20,7 +25,7 @@ impl Dist {
             return Dist::default();
         };
         made.auto(true);
-        Dist { inner: Some(Box::new(made)) }
+        Dist { inner: Some(Box::new(made)), ..Dist::default() }
     }
 
     /// Whether it has its memory already.
@@ -31,6 +36,7 @@ impl Dist {
 
     /// Forgets all values and keeps the memory.
     pub fn clear(&mut self) {
+        (self.extremes, self.sum) = (None, 0);
         if let Some(histogram) = &mut self.inner {
             histogram.reset();
         }
@@ -48,10 +54,18 @@ impl Dist {
         {
             histogram.saturating_record(value);
         }
+        let (least, most) = self.extremes.unwrap_or((value, value));
+        self.extremes = Some((least.min(value), most.max(value)));
+        self.sum += u128::from(value);
     }
 
     /// Adds all that `other` holds; the result is exactly what one histogram would have recorded.
     pub fn merge(&mut self, other: &Dist) {
+        if let Some((low, high)) = other.extremes {
+            let (least, most) = self.extremes.unwrap_or((low, high));
+            self.extremes = Some((least.min(low), most.max(high)));
+            self.sum += other.sum;
+        }
         match (&mut self.inner, &other.inner) {
             (_, None) => {}
             (None, Some(theirs)) => self.inner = Some(theirs.clone()),
@@ -71,13 +85,38 @@ impl Dist {
     /// The value at quantile `q` (0..=1), or 0 when nothing was recorded.
     #[must_use]
     pub fn quantile(&self, q: f64) -> u64 {
-        self.inner.as_ref().map_or(0, |h| h.value_at_quantile(q))
+        let value = self.inner.as_ref().map_or(0, |h| h.value_at_quantile(q));
+        self.extremes.map_or(0, |(least, most)| value.clamp(least, most))
+    }
+
+    /// Arithmetic mean, exact; `None` when nothing was recorded.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        self.extremes.map(|_| self.sum as f64 / self.count().max(1) as f64)
+    }
+
+    /// Smallest and largest value, exact; `None` when nothing was recorded.
+    #[must_use]
+    pub fn extremes(&self) -> Option<(u64, u64)> {
+        self.extremes
+    }
+
+    /// All of it, as files keep it; `None` when nothing was recorded.
+    #[must_use]
+    pub fn spectrum(&self) -> Option<Spectrum> {
+        let (h, (min, max)) = (self.inner.as_ref()?, self.extremes?);
+        let counts = h.iter_recorded().map(|bucket| {
+            (h.highest_equivalent(bucket.value_iterated_to()).min(max), bucket.count_since_last_iteration())
+        });
+        let (count, mean) = (h.len(), self.sum as f64 / h.len().max(1) as f64);
+        Some(Spectrum { count, min, max, mean, sd: h.stdev(), counts: counts.collect() })
     }
 
     /// Count, extremes, mean, standard deviation, percentiles and at most 64 buckets; `None` when empty.
     #[must_use]
     pub fn summary(&self) -> Option<DistSummary> {
         let h = self.inner.as_ref().filter(|h| !h.is_empty())?;
+        let (min, max) = self.extremes?;
         let mut buckets: Vec<(u64, u64)> = Vec::new();
         let step = 10f64.powf(0.1); // ten buckets a decade
         let start = h.min().max(1);
@@ -96,14 +135,14 @@ impl Dist {
         }
         Some(DistSummary {
             count: h.len(),
-            min: h.min(),
-            mean: h.mean(),
+            min,
+            mean: self.sum as f64 / h.len() as f64,
             sd: h.stdev(),
-            p50: h.value_at_quantile(0.5),
-            p90: h.value_at_quantile(0.9),
-            p99: h.value_at_quantile(0.99),
-            p999: h.value_at_quantile(0.999),
-            max: h.max(),
+            p50: self.quantile(0.5),
+            p90: self.quantile(0.9),
+            p99: self.quantile(0.99),
+            p999: self.quantile(0.999),
+            max,
             buckets,
         })
     }

@@ -58,6 +58,12 @@ pub struct PacketTally {
     pub intended_ns: Dist,
     /// Difference between the delays of successive datagrams, ns, without its sign (RFC 5481 §4.1).
     pub ipdv_ns: Dist,
+    /// Of a round trip, what the far end says it spent between receiving and sending, ns; none when it does not say.
+    pub far_ns: Dist,
+    /// Round trips without that, ns: what the path and the two hosts' kernels took.
+    pub path_ns: Dist,
+    /// Messages of a warm-up, which are counted nowhere else.
+    pub omitted: u64,
     /// Datagrams that seem to have arrived before they were sent, and by how much at most, ns: a clock was wrong.
     pub before_sent: (u64, u64),
 }
@@ -75,10 +81,12 @@ impl PacketTally {
 
     /// Forgets everything but keeps the memory.
     pub fn clear(&mut self) {
-        (self.counts, self.before_sent) = (Packets::default(), (0, 0));
+        (self.counts, self.before_sent, self.omitted) = (Packets::default(), (0, 0), 0);
         self.delay_ns.clear();
         self.intended_ns.clear();
         self.ipdv_ns.clear();
+        self.far_ns.clear();
+        self.path_ns.clear();
     }
 
     /// Adds all that `other` holds.
@@ -87,6 +95,9 @@ impl PacketTally {
         self.delay_ns.merge(&other.delay_ns);
         self.intended_ns.merge(&other.intended_ns);
         self.ipdv_ns.merge(&other.ipdv_ns);
+        self.far_ns.merge(&other.far_ns);
+        self.path_ns.merge(&other.path_ns);
+        self.omitted += other.omitted;
         self.before_sent.0 += other.before_sent.0;
         self.before_sent.1 = self.before_sent.1.max(other.before_sent.1);
     }
