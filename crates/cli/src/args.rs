@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Tcp(Box<TcpArgs>),
     /// How many connections can be established, how fast, and how many fail?
     Connect(Box<ConnectArgs>),
+    /// How long do messages take there and back, and how far is the tail?
+    Ping(Box<PingArgs>),
     /// Be the far end, for any number of clients at once.
     Serve(Box<ServeArgs>),
     /// Ask a server to end once its sessions are over.
@@ -57,10 +59,11 @@ pub(crate) struct TargetArgs {
     /// used round robin.
     #[arg(required = true, value_name = "HOST")]
     pub(crate) targets: Vec<String>,
-    /// Server port [default: the protocol's own: 7411 native, 4444 ctstraffic].
+    /// Server port [default: the protocol's own: 7411 native, 4444 ctstraffic, 7 echo].
     #[arg(short, long, value_parser = values::count16::<65535>)]
     pub(crate) port: Option<u16>,
-    /// What is spoken: native, or ctstraffic, whose servers must have been started with the same --pattern and --transfer.
+    /// What is spoken: native; ctstraffic, whose servers must have been started with the same --pattern and --transfer; echo
+    /// (RFC 862), for ping.
     #[arg(long, value_name = "NAME", default_value = "native")]
     pub(crate) protocol: wire::Protocol,
     /// IPv4 only.
@@ -314,6 +317,92 @@ pub(crate) struct ConnectArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct PingArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) messages: MessageArgs,
+    #[command(flatten)]
+    pub(crate) sockets: SocketArgs,
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) histogram: HistogramArgs,
+    /// One CSV row per message: when it was to be sent, when it was, how long it took.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) samples: Option<PathBuf>,
+}
+
+/// Messages, and when they are sent.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Messages")]
+pub(crate) struct MessageArgs {
+    /// Send datagrams instead of using a stream.
+    #[arg(short, long)]
+    pub(crate) udp: bool,
+    /// Bytes of a message.
+    #[arg(short = 'l', long, value_name = "BYTES", default_value = "64", value_parser = values::bytes)]
+    pub(crate) size: u64,
+    /// Messages of each connection.
+    #[arg(short = 'n', long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
+    pub(crate) count: Option<u64>,
+    /// Messages at the start of each connection that do not count; they come before those of --count.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) warmup: u64,
+    /// Send a message in pieces of so many bytes, a send call (a datagram) each.
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
+    pub(crate) send_chunk: Option<u64>,
+    /// Open loop: so many messages a second on each connection, whatever comes back. Otherwise the next one waits for the
+    /// echo of the last.
+    #[arg(long, value_name = "N", value_parser = values::per_second)]
+    pub(crate) rate: Option<f64>,
+    /// At random distances of that rate (Poisson) instead of even ones.
+    #[arg(long, requires = "rate")]
+    pub(crate) poisson: bool,
+    /// How long an echo may take; over UDP what comes later is late, what never comes is lost.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
+    pub(crate) timeout: u64,
+    /// Spin instead of sleeping: a core for each worker, and no wake-up in the figure.
+    #[arg(long)]
+    pub(crate) busy: bool,
+    /// Concurrent connections, each with messages of its own.
+    #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = values::count32::<1_000_000>)]
+    pub(crate) connections: u32,
+    /// Length of the run [default: 10s; none with --count].
+    #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) time: Option<u64>,
+    /// Start of the run that does not count, rounded up to whole intervals.
+    #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
+    pub(crate) omit: u64,
+    /// Length of an interval.
+    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
+    pub(crate) interval: u64,
+    /// How long a connect may take.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
+    pub(crate) connect_timeout: u64,
+    /// How long nothing may come back over TCP before the connection counts as a network error.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
+    pub(crate) stall_timeout: u64,
+}
+
+/// The distribution of round trips.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct HistogramArgs {
+    /// Write the distribution of round trips as HdrHistogram's percentile file, in µs.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hgrm: Option<PathBuf>,
+    /// Write it as a table, a row per bucket.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) histogram_csv: Option<PathBuf>,
+    /// Show it, and write the table, in steps of this width.
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) linear: Option<u64>,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     /// Address to listen on, TCP and UDP: ADDR, ADDR:PORT or [V6]:PORT; repeatable [default: [::], both families].
     #[arg(short = 'B', long, visible_alias = "bind", value_name = "ADDR")]
@@ -390,6 +479,9 @@ pub(crate) struct ReportArgs {
     /// One CSV row per point of a sweep.
     #[arg(long, value_name = "FILE")]
     pub(crate) sweep_csv: Option<PathBuf>,
+    /// Of several files, the round trips of all together: their counts are added.
+    #[command(flatten)]
+    pub(crate) histogram: HistogramArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -9,6 +9,7 @@ mod faces;
 mod lab;
 mod measure;
 mod outputs;
+mod ping;
 mod plan;
 mod serve;
 mod values;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
     let done = match Cli::with_faces().command {
         Command::Tcp(args) => measure::tcp(&args, command),
         Command::Connect(args) => measure::connect(&args, command),
+        Command::Ping(args) => ping::ping(&args, command),
         Command::Serve(args) => serve::serve(&args, command),
         Command::Stop(args) => serve::stop(&args),
         Command::Demo(args) => demo::demo(&args, command),

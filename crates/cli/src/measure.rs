@@ -2,6 +2,7 @@
 
 use crate::args::{ConnectArgs, ReportArgs, TcpArgs};
 use crate::outputs::Outputs;
+use crate::ping::Histograms;
 use crate::{Exit, Trouble, plan};
 use engine::{ClientConfig, Interrupt};
 use model::{Event, Method, Outcome, Phase, Status, Step};
@@ -15,7 +16,7 @@ pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, Trouble>
     let config = plan::client(&args.target, &args.local, true)?;
     check(&config, &method)?;
     let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref())?;
-    run("tcp", command, &config, method, outputs)
+    run("tcp", command, &config, method, outputs, Histograms::default())
 }
 
 /// Connection establishment.
@@ -25,11 +26,11 @@ pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, 
     check(&config, &method)?;
     let outputs = Outputs::open(&args.output, None)?;
     config.records = outputs.wants_records();
-    run("connect", command, &config, method, outputs)
+    run("connect", command, &config, method, outputs, Histograms::default())
 }
 
 /// Whether all phases can be run from here, before anything is opened or printed.
-fn check(config: &ClientConfig, method: &Method) -> Result<(), Trouble> {
+pub(crate) fn check(config: &ClientConfig, method: &Method) -> Result<(), Trouble> {
     let mut method = method.clone();
     while let Step::Run { phase, .. } = method.next(&Outcome::default()) {
         engine::check(config, &phase)?;
@@ -37,15 +38,19 @@ fn check(config: &ClientConfig, method: &Method) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn run(
+/// Runs all phases of a method, tells the outputs, and writes the distributions.
+pub(crate) fn run(
     verb: &str,
     command: Vec<String>,
     config: &ClientConfig,
     method: Method,
     mut outputs: Outputs,
+    mut histograms: Histograms,
 ) -> Result<Exit, Trouble> {
     let interrupt = on_signals()?;
     measure(verb, command, config, method, &interrupt, &mut outputs)?;
+    histograms.add(&outputs.outcome());
+    histograms.write()?;
     Ok(outputs.finish())
 }
 
@@ -109,6 +114,7 @@ pub(crate) fn on_signals() -> Result<Interrupt, Trouble> {
 /// Prints saved runs again.
 pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
     let mut worst = Exit::Good;
+    let mut histograms = Histograms::open(&args.histogram)?;
     let mut tables = Vec::new();
     for path in &args.files {
         let named = |e: &dyn std::fmt::Display| Trouble::failed(format!("{}: {e}", path.display()));
@@ -129,13 +135,16 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
             (face.print)(&outcome, &events, &mut std::io::stdout().lock()).map_err(|e| named(&e))?;
             continue;
         }
-        let mut outputs = Outputs::open(&args.output, args.sweep_csv.as_ref())?;
+        histograms.add(&outcome);
+        let mut outputs =
+            Outputs::open(&args.output, args.sweep_csv.as_ref())?.with_pings(None, args.histogram.linear)?;
         for event in report::replay(&outcome) {
             outputs.event(&event);
         }
         let exit = outputs.finish();
         worst = if worst == Exit::Good { exit } else { worst };
     }
+    histograms.write()?;
     if tables.is_empty() {
         return Ok(worst);
     }

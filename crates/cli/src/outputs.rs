@@ -4,7 +4,7 @@
 use crate::args::OutputArgs;
 use crate::{Exit, Trouble};
 use model::{Begin, Builder, Event, Level, Outcome, Status};
-use report::{ConnectionCsv, Console, Journal, StatusCsv, Style};
+use report::{ConnectionCsv, Console, Journal, SamplesCsv, StatusCsv, Style};
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -26,6 +26,7 @@ pub(crate) struct Outputs {
     status: Option<Target<StatusCsv<Sink>>>,
     connections: Option<Target<ConnectionCsv<Sink>>>,
     journals: Vec<Target<Journal<Sink>>>,
+    samples: Option<Target<SamplesCsv<Sink>>>,
     sweep: Option<Target<Sink>>,
     builder: Builder,
     failures: u32,
@@ -78,16 +79,31 @@ impl Outputs {
             journals.extend(opened(Some(&PathBuf::from("-")), |sink| Ok(Journal::new(sink)))?);
         }
         Ok(Outputs {
-            console: (!machine).then(|| Console::new(Style { color, verbose: args.verbose })),
+            console: (!machine)
+                .then(|| Console::new(Style { color, verbose: args.verbose, linear_ns: None })),
             json: args.json,
             quiet: args.quiet,
             status: opened(args.status_csv.as_ref(), StatusCsv::new)?,
             connections: opened(args.connection_csv.as_ref(), ConnectionCsv::new)?,
             journals,
+            samples: None,
             sweep: opened(sweep_csv, Ok)?,
             builder: Builder::default(),
             failures: 0,
         })
+    }
+
+    /// The same with a file of messages, and round trips shown in steps of `linear_ns`.
+    pub(crate) fn with_pings(
+        mut self,
+        samples: Option<&PathBuf>,
+        linear_ns: Option<u64>,
+    ) -> Result<Self, Trouble> {
+        self.samples = opened(samples, SamplesCsv::new)?;
+        if let Some(console) = &mut self.console {
+            console.linear(linear_ns);
+        }
+        Ok(self)
     }
 
     /// Whether somebody wants to know every single connection.
@@ -103,6 +119,9 @@ impl Outputs {
             target.write(&mut failed, |w| w.on_event(event));
         }
         if let Some(target) = &mut self.connections {
+            target.write(&mut failed, |w| w.on_event(event));
+        }
+        if let Some(target) = &mut self.samples {
             target.write(&mut failed, |w| w.on_event(event));
         }
         for target in &mut self.journals {

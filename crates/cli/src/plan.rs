@@ -68,7 +68,7 @@ pub(crate) fn client(target: &TargetArgs, local: &LocalArgs, records: bool) -> R
     })
 }
 
-fn sockets(args: &SocketArgs) -> SocketSettings {
+pub(crate) fn sockets(args: &SocketArgs) -> SocketSettings {
     SocketSettings {
         sndbuf: args.sndbuf.map_or(args.window, |buffer| buffer.0),
         same_host_sndbuf: args.sndbuf.is_none() && args.window.is_none(),

@@ -7,7 +7,7 @@ use crate::{EngineError, client, machine};
 use io::{Listener, Settings, Udp, UdpSettings};
 use ipnet::IpNet;
 use metrics::SECOND;
-use model::{Begin, Event, Kind, Phase};
+use model::{Begin, Event, Kind, Phase, Transport};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use uuid::Uuid;
 use wire::Protocol;
@@ -134,6 +134,11 @@ fn unproven(more: &[IpNet]) -> Fence {
     Fence { allow, deny: Vec::new() }
 }
 
+/// Whether a legacy server for `phase` knows datagrams.
+fn knows_datagrams(phase: &Phase) -> bool {
+    phase.kind == Kind::Stream || phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp)
+}
+
 /// A worker's send and receive buffer; a client that asks for more gets it in pieces of this size.
 const BUFFER: usize = 1 << 20;
 
@@ -191,7 +196,7 @@ impl Bound {
                 list.push(listener);
             }
             // A legacy server that knows no datagrams leaves the port to others.
-            if legacy.is_none_or(|phase| phase.kind == Kind::Stream) {
+            if legacy.is_none_or(knows_datagrams) {
                 drop(Udp::bind(at, false, &udp).map_err(trouble)?);
                 let sharing = if Udp::CAN_SHARE { datagrams.len() } else { 1 };
                 for list in datagrams.iter_mut().take(sharing) {

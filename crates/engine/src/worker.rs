@@ -397,12 +397,13 @@ impl Worker {
 
     /// Sends up what has gathered: at once when there is nothing else to do, else in batches.
     fn flush(&mut self, all: bool) {
+        // What a flow told comes before its end.
+        for note in std::mem::take(&mut self.post) {
+            self.report(Report::Note(note));
+        }
         if self.ended.len() >= 256 || (all && !self.ended.is_empty()) {
             let ended = std::mem::take(&mut self.ended);
             self.report(Report::Ended(ended));
-        }
-        for note in std::mem::take(&mut self.post) {
-            self.report(Report::Note(note));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod figure;
 mod host;
+mod ping;
 mod setting;
 
 use crate::{Begin, HostSnapshot, Point, Status, Totals};
@@ -35,6 +36,10 @@ const CHECKS: &[Check] = &[
     figure::unconfirmed,
     figure::unfinished,
     figure::verification_off,
+    ping::coordinated_omission,
+    ping::missed_slots,
+    ping::late_sends,
+    ping::few_messages,
     host::loopback,
     host::cpu_bound,
     host::steal,

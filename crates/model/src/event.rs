@@ -1,6 +1,6 @@
 //! A run, told as it happens. The same events feed the live printout, the journal on disk and the outcome.
 
-use crate::{CpuUse, HostCounters, HostSnapshot, Phase, Status};
+use crate::{CpuUse, HostCounters, HostSnapshot, Phase, PingInterval, PingRow, RoundTrips, Status};
 use metrics::{DistSummary, Ending, Frames, Framing, Moments, Remote, TcpInfo, TcpTotals, Wall};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -39,6 +39,11 @@ pub enum Event {
         id: Uuid,
         /// One row per frame.
         rows: Vec<FrameRow>,
+    },
+    /// Messages of which something is known since the last such event, as it became known; told when asked for.
+    Pings {
+        /// One row per message.
+        rows: Vec<PingRow>,
     },
     /// Something a person should know now.
     Notice {
@@ -254,6 +259,8 @@ pub struct Interval {
     pub retransmits: u64,
     /// Frames received in this interval, when streams are measured.
     pub frames: Option<Frames>,
+    /// Round trips in this interval, when they are measured.
+    pub pings: Option<PingInterval>,
     /// TCP_INFO of up to 64 open connections at its end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
@@ -395,6 +402,8 @@ pub struct Totals {
     pub protocol_errors: u64,
     /// Frames received, when streams are measured.
     pub frames: Option<Frames>,
+    /// Round trips, when they are measured.
+    pub pings: Option<Box<RoundTrips>>,
     /// Failures by cause, most frequent first, at most 32.
     pub causes: Vec<CauseCount>,
     /// Most connections open at once.

@@ -108,6 +108,9 @@ const SILENT: Side = Side { total: None, of: |_| None };
 /// Fills in everything in `point` that is computed from the rest of it. `serving` tells that the point was recorded
 /// by a server: there the near end is the server, and the clients' counts are not known.
 pub(crate) fn derive(point: &mut Point, serving: bool) {
+    if point.phase.kind == Kind::Ping {
+        return; // its figures are distributions, which are told as they are
+    }
     let near = Side { total: Some(point.near.traffic), of: |i| Some(i.near) };
     let far = Side { total: far_total(point), of: |i| i.far };
     let (client, server) = if serving {

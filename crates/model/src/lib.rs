@@ -16,6 +16,7 @@ mod method;
 mod outcome;
 mod pace;
 mod phase;
+mod ping;
 
 pub use builder::Builder;
 pub use doubt::{Doubt, doubts_about};
@@ -32,3 +33,4 @@ pub use phase::{
     Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, SocketSettings,
     Verify,
 };
+pub use ping::{Echo, MOST_PIECES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule, Transport};

@@ -1,6 +1,6 @@
 //! One stretch of measuring under fixed settings, as orthogonal values.
 
-use crate::Media;
+use crate::{Media, Ping};
 use metrics::SECOND;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -16,6 +16,8 @@ pub enum Kind {
     Connect,
     /// Whether a media stream arrives: frames of datagrams at a fixed rate.
     Stream,
+    /// How long messages take there and back.
+    Ping,
 }
 
 /// Who sends payload, and in what order (the patterns of ctsTraffic).
@@ -267,6 +269,8 @@ pub struct Phase {
     pub shutdown: Shutdown,
     /// What is streamed, when a media stream is measured.
     pub media: Option<Media>,
+    /// What is sent there and back, when round trips are measured.
+    pub ping: Option<Ping>,
     /// Socket options.
     pub sockets: SocketSettings,
     /// New connections per second over all slots; `None` is as fast as it goes.
@@ -306,6 +310,7 @@ impl Default for Phase {
             payload: Payload::Pattern,
             shutdown: Shutdown::Graceful,
             media: None,
+            ping: None,
             sockets: SocketSettings::default(),
             connect_rate: None,
             throttle: 1000,
@@ -379,6 +384,13 @@ impl Phase {
         )?;
         if let Some(media) = &self.media {
             media.check()?;
+        }
+        must(
+            (self.kind == Kind::Ping) == self.ping.is_some(),
+            "round trips need to know what is sent there and back, and nothing else does",
+        )?;
+        if let Some(ping) = &self.ping {
+            ping.check()?;
         }
         if let Pattern::PushPull { push, pull } = self.pattern {
             must(push > 0 && pull > 0, "push-pull segments must be at least 1 byte")?;

@@ -4,7 +4,9 @@ use crate::summary;
 use crate::text::{Page, Tone};
 use crate::words;
 use metrics::{SECOND, format_bits_per_second, format_bytes, format_duration};
-use model::{Begin, ConnectionRecord, Event, Interval, Kind, Level, Outcome, Phase, SessionInfo, Status};
+use model::{
+    Begin, ConnectionRecord, Event, Interval, Kind, Level, Outcome, Phase, PingInterval, SessionInfo, Status,
+};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -18,6 +20,8 @@ pub struct Style {
     pub color: bool,
     /// Print every ended connection, every point of a sweep, and what is known of the hosts.
     pub verbose: bool,
+    /// Show the histogram of round trips in steps of this width, ns.
+    pub linear_ns: Option<u64>,
 }
 
 /// The console reporter.
@@ -38,6 +42,11 @@ impl Console {
     #[must_use]
     pub fn new(style: Style) -> Console {
         Console { style, columns: columns(false, &Phase::default()), serving: false, lines: 0 }
+    }
+
+    /// Shows the histogram of round trips in steps of this width, ns.
+    pub fn linear(&mut self, width_ns: Option<u64>) {
+        self.style.linear_ns = width_ns;
     }
 
     /// Writes what `event` is worth to a person: nothing, or some lines.
@@ -64,7 +73,8 @@ impl Console {
                 page.paragraph(Tone::Warning, "", &format!("{}: {why}", words::status(*status)))?;
             }
             Event::PhaseEnd { .. } | Event::End { .. } => {}
-            Event::Start { .. } | Event::Connection(_) | Event::Frames { .. } => {}
+            Event::Start { .. } | Event::Connection(_) => {}
+            Event::Frames { .. } | Event::Pings { .. } => {}
             Event::Near(_) | Event::Far(_) => {}
         }
         Ok(())
@@ -139,6 +149,20 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
     match phase.kind {
         _ if serving => all.extend([column("send", 11, tx), column("receive", 11, rx)]),
         Kind::Connect => all.push(column("connects/s", 10, connects)),
+        Kind::Ping => {
+            all.extend([
+                column("echoes/s", 9, |i| per_second(i, |p| p.count)),
+                column("min", 9, |i| trip(i, |p| p.min_ns)),
+                column("p50", 9, |i| trip(i, |p| p.p50_ns)),
+                column("p99", 9, |i| trip(i, |p| p.p99_ns)),
+                column("max", 9, |i| trip(i, |p| p.max_ns)),
+                column("late", 6, |i| i.pings.map_or(0, |p| p.counts.late).to_string()),
+                column("lost", 6, |i| i.pings.map_or(0, |p| p.counts.lost).to_string()),
+                column("damaged", 7, |i| i.pings.map_or(0, |p| p.counts.damaged).to_string()),
+                column("missed", 6, |i| i.pings.map_or(0, |p| p.counts.missed).to_string()),
+            ]);
+            return all;
+        }
         Kind::Tcp | Kind::Stream => all.extend([
             column("send", 11, either(up, tx)),
             column("receive", 11, either(down, rx)),
@@ -158,6 +182,17 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
 fn connects(interval: &Interval) -> String {
     let rate = interval.opened as f64 * SECOND as f64 / interval.ns().max(1) as f64;
     format!("{rate:.0}")
+}
+
+fn per_second(interval: &Interval, of: fn(&PingInterval) -> u64) -> String {
+    let n = interval.pings.as_ref().map_or(0, of);
+    format!("{:.0}", n as f64 * SECOND as f64 / interval.ns().max(1) as f64)
+}
+
+/// A round trip of an interval; a dash when none came back.
+fn trip(interval: &Interval, of: fn(&PingInterval) -> u64) -> String {
+    let pings = interval.pings.as_ref().filter(|pings| pings.count > 0);
+    pings.map_or("-".to_owned(), |pings| format_duration(of(pings) as f64))
 }
 
 fn tx(interval: &Interval) -> String {

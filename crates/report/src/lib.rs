@@ -7,6 +7,7 @@
 
 mod console;
 mod csv;
+mod histogram;
 mod json;
 mod replay;
 mod summary;
@@ -15,5 +16,6 @@ mod words;
 
 pub use console::{Console, Style};
 pub use csv::{ConnectionCsv, StatusCsv, write_sweep_csv};
+pub use histogram::{SamplesCsv, round_trips, write_hgrm, write_histogram_csv};
 pub use json::{Journal, ReadError, read_run, write_outcome};
 pub use replay::replay;

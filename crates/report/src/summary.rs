@@ -1,12 +1,13 @@
 //! The final report: how it ended, what was found, and how far to believe it.
 
 mod hosts;
+mod pings;
 mod point;
 
 use crate::console::Style;
 use crate::text::{Page, Table, Tone};
 use crate::words;
-use metrics::{Spread, format_bits_per_second};
+use metrics::{Spread, format_bits_per_second, format_duration};
 use model::{Direction, Doubt, Kind, Outcome, Point, Status, SweepRow};
 use std::io::{self, Write};
 
@@ -17,7 +18,7 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
     if style.verbose || !swept || outcome.begin.verb == "demo" {
         for point in &outcome.points {
             page.gap()?;
-            point::write(point, &outcome.begin, style.verbose, page)?;
+            point::write(point, &outcome.begin, style, page)?;
         }
     }
     if swept {
@@ -52,6 +53,16 @@ fn verdict(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
 fn found(point: &Point) -> Vec<String> {
     if point::nothing(point) {
         return Vec::new();
+    }
+    if let (Kind::Ping, Some(trips)) = (point.phase.kind, &point.near.pings) {
+        let shown = |name: &str, q| {
+            Some(format!("{name} {}", format_duration(trips.rtt_ns.as_ref()?.quantile(q) as f64)))
+        };
+        let lost = u64::try_from(trips.counts.lost).unwrap_or(0);
+        let unwell = [(lost, "lost"), (trips.counts.late, "late"), (trips.counts.damaged, "damaged")];
+        let unwell = unwell.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
+        let median = shown("round trip p50", 0.5).into_iter().chain(shown("p99", 0.99));
+        return median.chain(unwell).collect();
     }
     if point.phase.kind == Kind::Connect {
         return point

@@ -1,7 +1,7 @@
 //! The words of the model as people read them; every reporter for people uses these.
 
-use metrics::{Ending, format_bits_per_second, format_bytes, format_duration};
-use model::{Kind, Media, Phase, Status, Totals, Verify};
+use metrics::{Ending, SECOND, format_bits_per_second, format_bytes, format_duration};
+use model::{Kind, Media, Phase, Ping, Schedule, Status, Totals, Transport, Verify};
 use std::collections::BTreeMap;
 
 /// How a connection ended.
@@ -76,14 +76,17 @@ pub(crate) fn phase(phase: &Phase) -> String {
         Kind::Tcp => format!("tcp {}", phase.pattern),
         Kind::Connect => "connect".to_owned(),
         Kind::Stream => "stream".to_owned(),
+        Kind::Ping => "ping".to_owned(),
     }];
-    if let Some(media) = &phase.media {
+    if let Some(ping) = &phase.ping {
+        words.extend(messages(ping, phase.connections));
+    } else if let Some(media) = &phase.media {
         words.extend(stream(media, phase.connections));
     } else {
         let connections = count(u64::from(phase.connections), "connection");
         words.push(format!("{connections} of {}", format_bytes(phase.transfer)));
     }
-    if let Some(n) = phase.iterations {
+    if let Some(n) = phase.iterations.filter(|&n| n > 1 || phase.kind != Kind::Ping) {
         words.push(format!("{n} each in turn"));
     }
     words.extend(phase.total_bytes.map(|n| format!("{} in all", format_bytes(n))));
@@ -99,6 +102,30 @@ pub(crate) fn phase(phase: &Phase) -> String {
     words.extend(phase.rate.map(|rate| format!("at most {} each", format_bits_per_second(rate as f64))));
     words.extend(phase.connect_rate.map(|rate| format!("at most {rate} connections/s")));
     words.join(", ")
+}
+
+/// `tcp, 1 connection, messages of 64 B, 1000 each, …`
+fn messages(ping: &Ping, connections: u32) -> Vec<String> {
+    let transport = if ping.transport == Transport::Udp { "udp" } else { "tcp" };
+    let mut words = vec![transport.to_owned(), count(u64::from(connections), "connection")];
+    words.push(format!("messages of {}", format_bytes(u64::from(ping.size))));
+    words.extend(ping.messages.map(|n| format!("{n} each")));
+    words.extend((ping.warmup > 0).then(|| format!("{} more to warm up", ping.warmup)));
+    words.extend(ping.chunk.map(|n| format!("at most {} a send", format_bytes(u64::from(n)))));
+    let rate = |gap: u64| format!("{:.6} a second", SECOND as f64 / gap as f64);
+    words.push(match ping.schedule {
+        Schedule::Closed => "closed loop".to_owned(),
+        Schedule::Fixed { gap_ns } => format!("{} each", trimmed(&rate(gap_ns))),
+        Schedule::Poisson { gap_ns } => format!("{} each at random", trimmed(&rate(gap_ns))),
+    });
+    words.extend(ping.busy.then(|| "spinning".to_owned()));
+    words
+}
+
+/// `100 a second` of `100.000000 a second`.
+fn trimmed(text: &str) -> String {
+    let (number, rest) = text.split_once(' ').unwrap_or((text, ""));
+    format!("{} {rest}", number.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// `3 streams of 25.0 Mbit/s, 60 frames/s, …`

@@ -12,8 +12,8 @@ use model::{
 use report::{Console, Style, replay};
 use std::collections::BTreeMap;
 
-const PLAIN: Style = Style { color: false, verbose: false };
-const VERBOSE: Style = Style { color: false, verbose: true };
+const PLAIN: Style = Style { color: false, verbose: false, linear_ns: None };
+const VERBOSE: Style = Style { color: false, verbose: true, linear_ns: None };
 
 fn live(style: Style, events: &[Event]) -> String {
     let mut console = Console::new(style);
@@ -137,7 +137,7 @@ fn connect_and_serve_have_their_own_columns() {
 
 #[test]
 fn colour_marks_what_matters_and_nothing_else_is_escaped() {
-    let style = Style { color: true, verbose: false };
+    let style = Style { color: true, verbose: false, linear_ns: None };
     let text = live(style, &single());
     assert!(text.contains("\x1b[33mwarning: the clock of lab2 is not synchronised\x1b[0m\n"), "{text}");
     assert!(text.contains("\x1b[31m   4.00 s "), "an interval with errors is red: {text}");

@@ -8,7 +8,9 @@ mod common;
 use common::{built, events, outcome};
 use jsonschema::Validator;
 use metrics::Ending;
-use model::{Event, Kind, Media, Pattern, Payload, Phase, Shutdown, Status, Verify};
+use model::{
+    Event, Kind, Media, Pattern, Payload, Phase, Ping, Schedule, Shutdown, Status, Transport, Verify,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +42,13 @@ fn full() -> Value {
         label: BTreeMap::new(),
         repeat: 3,
         phase: Box::new(Phase { kind: Kind::Stream, media: Some(media), ..common::phase() }),
+    });
+    let schedule = Schedule::Poisson { gap_ns: 1_000_000 };
+    let ping = Ping { messages: Some(1000), warmup: 50, chunk: Some(32), schedule, ..Ping::default() };
+    told.push(Event::Phase {
+        label: BTreeMap::new(),
+        repeat: 4,
+        phase: Box::new(Phase { kind: Kind::Ping, ping: Some(ping), ..common::phase() }),
     });
     told.push(end);
     let mut outcome = built(&told);
@@ -226,7 +235,8 @@ fn enumerations_hold_the_same_words() {
     same_words("/$defs/status", &all!(Status: Complete, Interrupted, Partial, Failed));
     let endings = all!(Ending: Completed, Stopped, NetworkError, DataError, ProtocolError);
     same_words("/$defs/ending", &endings);
-    same_words("/$defs/phase/properties/kind", &all!(Kind: Tcp, Connect, Stream));
+    same_words("/$defs/phase/properties/kind", &all!(Kind: Tcp, Connect, Stream, Ping));
+    same_words("/$defs/ping/properties/transport", &all!(Transport: Tcp, Udp));
     same_words("/$defs/phase/properties/verify", &all!(Verify: Data, Connection, None));
     same_words("/$defs/phase/properties/payload", &all!(Payload: Pattern, Random, Zeros));
     same_words("/$defs/phase/properties/shutdown", &all!(Shutdown: Graceful, Rude, Random));

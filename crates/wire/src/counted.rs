@@ -1,7 +1,7 @@
 //! From a group's tallies to the intervals that reporters are told.
 
 use metrics::{Ending, Mono, Tally};
-use model::{Interval, Kind, Phase, Sample, Traffic};
+use model::{Interval, Kind, Phase, PingInterval, Sample, Traffic};
 use uuid::Uuid;
 
 /// Keeps the cumulative columns of a group's intervals.
@@ -10,13 +10,15 @@ pub(crate) struct Intervals {
     start: Mono,
     omit: u64,
     frames: bool,
+    pings: bool,
     ended: [u64; 5],
 }
 
 impl Intervals {
     /// The intervals of a group that starts at `start` and whose first `omit` ns do not count.
     pub(crate) fn new(start: Mono, omit: u64, phase: &Phase) -> Self {
-        Intervals { start, omit, frames: phase.kind == Kind::Stream, ended: [0; 5] }
+        let (frames, pings) = (phase.kind == Kind::Stream, phase.kind == Kind::Ping);
+        Intervals { start, omit, frames, pings, ended: [0; 5] }
     }
 
     /// What was counted in the next interval; what the far ends counted is added by whoever knows it.
@@ -41,6 +43,7 @@ impl Intervals {
             opened: tally.opened,
             retransmits: tally.retransmits,
             frames: self.frames.then_some(tally.frames),
+            pings: self.pings.then(|| tally.packets.as_deref().map(PingInterval::of).unwrap_or_default()),
             samples: tally.samples.iter().map(sample).collect(),
         }
     }

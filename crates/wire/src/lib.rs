@@ -4,8 +4,10 @@
 //! in virtual time against its peer ([`sim`]). Each packet is drawn at the top of its codec.
 #![forbid(unsafe_code)]
 
+mod call;
 mod counted;
 pub mod ctstraffic;
+pub mod echo;
 pub mod native;
 pub mod payload;
 mod protocol;

@@ -1,7 +1,7 @@
 //! The protocols that can be spoken, one row each.
 
 use crate::solo::Openers;
-use crate::{ctstraffic, native};
+use crate::{ctstraffic, echo, native};
 use model::{Kind, Payload, Phase};
 use std::fmt;
 use std::str::FromStr;
@@ -14,6 +14,8 @@ pub enum Protocol {
     Native,
     /// That of Microsoft's ctsTraffic.
     CtsTraffic,
+    /// Plain echo (RFC 862), and so RtTcpip's.
+    Echo,
 }
 
 /// What is known of a protocol before anything is opened.
@@ -42,6 +44,13 @@ const TABLE: &[Row] = &[
         port: ctstraffic::PORT,
         carries: ctstraffic_carries,
         openers: Some(Openers { call: ctstraffic::callers, answer: ctstraffic::answerers }),
+    },
+    Row {
+        protocol: Protocol::Echo,
+        name: "echo",
+        port: echo::PORT,
+        carries: echo_carries,
+        openers: Some(Openers { call: echo::callers, answer: echo::answerers }),
     },
 ];
 
@@ -104,6 +113,9 @@ fn native_carries(phase: &Phase) -> Result<(), &'static str> {
     if phase.kind == Kind::Stream {
         return Err("does not carry media streams yet");
     }
+    if phase.kind == Kind::Ping {
+        return Err("does not carry round trips yet: use --protocol echo");
+    }
     if phase.transfer_high.is_some() || phase.rate_high.is_some() {
         return Err(
             "agrees on one transfer and one rate: ranges of them are for protocols that agree on nothing",
@@ -122,6 +134,9 @@ fn ctstraffic_carries(phase: &Phase) -> Result<(), &'static str> {
             return Err("cannot split frames into datagrams of less than 53 bytes");
         }
     }
+    if phase.kind == Kind::Ping {
+        return Err("sends nothing back: it carries no round trips");
+    }
     if phase.payload != Payload::Pattern {
         return Err("has one payload, the pattern: both ends compare with it");
     }
@@ -137,20 +152,30 @@ fn ctstraffic_carries(phase: &Phase) -> Result<(), &'static str> {
     Ok(())
 }
 
+fn echo_carries(phase: &Phase) -> Result<(), &'static str> {
+    if phase.kind != Kind::Ping {
+        return Err("sends everything back and measures round trips only: use it with ping");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Ping;
 
     #[test]
-    fn every_protocol_is_found_by_its_name_and_carries_the_default() {
+    fn every_protocol_is_found_by_its_name_and_carries_something() {
         for protocol in Protocol::all() {
             assert_eq!(protocol.name().parse(), Ok(protocol));
-            assert_eq!(protocol.carries(&Phase::default()), Ok(()), "{protocol}");
+            let ping = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..Phase::default() };
+            let some = protocol.carries(&Phase::default()).or_else(|_| protocol.carries(&ping));
+            assert_eq!(some, Ok(()), "{protocol}");
             assert!(protocol.port() > 0);
         }
-        assert_eq!(TABLE.len(), 2, "a row was added: are its limits tested here?");
+        assert_eq!(TABLE.len(), 3, "a row was added: are its limits tested here?");
         let unknown = "iperf9".parse::<Protocol>().unwrap_err();
-        assert!(unknown.contains("native, ctstraffic"), "{unknown}");
+        assert!(unknown.contains("native, ctstraffic, echo"), "{unknown}");
     }
 
     #[test]
@@ -159,6 +184,7 @@ mod tests {
         for (protocol, phase, why) in [
             (Protocol::CtsTraffic, Phase { payload: Payload::Random, ..base() }, "one payload"),
             (Protocol::CtsTraffic, Phase { total_bytes: Some(9), ..base() }, "cut short"),
+            (Protocol::Echo, base(), "round trips only"),
             (Protocol::CtsTraffic, Phase { exclusive: true, ..base() }, "exclude others"),
             (Protocol::Native, Phase { transfer_high: Some(1 << 31), ..base() }, "agrees on one transfer"),
             (Protocol::Native, Phase { rate: Some(9), rate_period_ns: Some(9), ..base() }, "not by quanta"),

@@ -11,6 +11,7 @@
 use crate::Run;
 use crate::counted::Intervals;
 use crate::ctstraffic::{Judged, LimitReached};
+use crate::echo::Samples;
 use crate::native::Fence;
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
@@ -133,8 +134,8 @@ impl Solo {
             same_host: false,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
-            packets: phase.kind == Kind::Stream,
-            wait: Wait::Block,
+            packets: matches!(phase.kind, Kind::Stream | Kind::Ping),
+            wait: if phase.ping.as_ref().is_some_and(|ping| ping.busy) { Wait::Spin } else { Wait::Block },
         };
         // The counting group first: an accepted connection must find it.
         let plans = if serving {
@@ -168,7 +169,7 @@ impl Solo {
         }
         self.stage = Stage::Draining;
         self.stop_at = None;
-        self.kill_at = Some(now.plus(GRACE));
+        self.kill_at = Some(now.plus(grace(&self.phase)));
         if self.serving {
             self.actions.push_back(Action::Order(Group::ALL, Order::Drop));
         }
@@ -191,6 +192,7 @@ impl Solo {
         self.left = self.left.saturating_sub(1);
         if group == GROUP {
             totals.receive = self.phase.verify.receive().to_owned();
+            totals.pings = totals.pings.take().filter(|_| self.phase.kind == Kind::Ping);
             self.near = Some(totals);
         }
         if self.left == 0 && self.stage == Stage::Dropping {
@@ -231,6 +233,10 @@ impl Solo {
             }
             Err(note) => note,
         };
+        let note = match note.downcast::<Samples>() {
+            Ok(samples) => return self.actions.push_back(Action::Emit(told(*samples, self.start))),
+            Err(note) => note,
+        };
         if note.is::<LimitReached>() {
             self.drain(now);
         }
@@ -245,6 +251,24 @@ impl Solo {
             self.actions.push_back(Action::Order(GROUP, Order::Kill));
         }
     }
+}
+
+/// How long connections may take to end: those that wait for late echoes know themselves how long.
+pub(crate) fn grace(phase: &Phase) -> u64 {
+    phase
+        .ping
+        .as_ref()
+        .map_or(GRACE, |ping| GRACE.max(ping.timeout_ns.saturating_mul(2).saturating_add(SECOND)))
+}
+
+/// What is known of messages, with times that count from the phase's start.
+pub(crate) fn told(samples: Samples, start: Mono) -> Event {
+    let mut rows = samples.0;
+    for row in &mut rows {
+        row.intended_ns = Mono(row.intended_ns).since(start);
+        row.sent_ns = Mono(row.sent_ns).since(start);
+    }
+    Event::Pings { rows }
 }
 
 impl Session<Run> for Solo {

@@ -71,7 +71,8 @@ pub(super) fn unfinished(case: &Case<'_>) -> Option<Doubt> {
             "Let the run end by itself, or end it with one ^C.",
         ));
     }
-    let planned = phase.iterations?.saturating_mul(u64::from(phase.connections));
+    let planned =
+        phase.iterations.filter(|_| phase.kind != Kind::Ping)?.saturating_mul(u64::from(phase.connections));
     (near.stopped > 0 && near.completed < planned).then(|| {
         let text = format!(
             "Only {} of {planned} connections had moved all their bytes when the run ended; {} were stopped early.",
@@ -97,7 +98,8 @@ pub(super) fn verification_off(case: &Case<'_>) -> Option<Doubt> {
 pub(super) fn too_short(case: &Case<'_>) -> Option<Doubt> {
     let intervals = case.point.counted().count();
     let ns = case.point.near.traffic.ns;
-    let short = intervals < MIN_INTERVALS || ns < MIN_TIME;
+    let by_time = case.point.phase.kind != Kind::Ping; // of messages it is their number that counts
+    let short = by_time && (intervals < MIN_INTERVALS || ns < MIN_TIME);
     (short && ns > 0 && !case.serving()).then(|| {
         let text = format!(
             "Only {} in {intervals} interval{} were measured: too little to show how much the figure varies.",
@@ -151,6 +153,7 @@ pub(super) fn unstable(case: &Case<'_>) -> Option<Doubt> {
         Some(format!("{name} varied by {} from interval to interval", super::percent(s.sd / s.mean)))
     };
     let found = match point.phase.kind {
+        Kind::Ping => return None,
         Kind::Connect => [of("connections per second", point.connects_per_interval()), None],
         Kind::Tcp | Kind::Stream => [
             of("goodput to the server", point.up.and_then(|d| d.per_interval)),
@@ -200,6 +203,7 @@ pub(super) fn few_connections(case: &Case<'_>) -> Option<Doubt> {
     let n = match case.point.phase.kind {
         Kind::Tcp | Kind::Stream => near.rate.as_ref()?.count,
         Kind::Connect => near.connect_ns.as_ref()?.count,
+        Kind::Ping => return None,
     };
     (n > 0 && n < MIN_VALUES && !case.serving()).then(|| {
         let text = format!(

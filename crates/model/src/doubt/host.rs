@@ -21,6 +21,9 @@ const FEW_CPUS: u32 = 4;
 const SHARED_CPUS: u32 = 2;
 
 pub(super) fn cpu_bound(case: &Case<'_>) -> Option<Doubt> {
+    if case.point.phase.ping.as_ref().is_some_and(|ping| ping.busy) {
+        return None; // that is what spinning means
+    }
     let clauses = case.each_end(|end| {
         let cpu = end.totals.cpu?;
         // The kernel counts in ticks of 10 ms: of a shorter run there is nothing to say.

@@ -1,7 +1,7 @@
 //! Doubts about settings: what was limited, refused or decided by them.
 
 use super::{Case, Doubt, join, percent};
-use crate::{Effective, Kind};
+use crate::{Effective, Kind, Transport};
 use metrics::format_bytes;
 
 /// Share of a sender's busy time spent waiting for a window or a buffer that limits its rate.
@@ -12,6 +12,9 @@ const USUAL: &str = "cubic";
 const TCP_OPTIONS: u32 = 40;
 
 pub(super) fn window_limited(case: &Case<'_>) -> Option<Doubt> {
+    if case.point.phase.kind == Kind::Ping {
+        return None;
+    }
     let clauses = join(case.senders().filter_map(|end| {
         let tcp = &end.totals.tcp;
         let waited = |us: u64, what: &str| {
@@ -35,7 +38,7 @@ pub(super) fn congestion_control(case: &Case<'_>) -> Option<Doubt> {
         effective.as_ref().map(|e| e.congestion.clone()).filter(|name| !name.is_empty())
     };
     let decides = case.senders().any(|end| name(&end.totals.effective).is_some_and(|n| n != USUAL));
-    if !decides || phase.rate.is_some() || phase.kind == Kind::Connect {
+    if !decides || phase.rate.is_some() || matches!(phase.kind, Kind::Connect | Kind::Ping) {
         return None;
     }
     let clauses = case.each_end(|end| Some(format!("{} used {}", end.name, name(&end.totals.effective)?)))?;
@@ -124,7 +127,8 @@ fn differences(case: &Case<'_>, got: &Effective) -> Vec<String> {
     {
         unlike("congestion control", name.clone(), got.congestion.clone());
     }
-    if asked.nodelay != got.nodelay {
+    let datagrams = case.point.phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp);
+    if asked.nodelay != got.nodelay && !datagrams {
         let word = |on: bool| if on { "on" } else { "off" }.to_owned();
         unlike("TCP_NODELAY", word(asked.nodelay), word(got.nodelay));
     }

@@ -1,6 +1,7 @@
 //! One phase in full: goodput or connections per second, the connections, and where they went.
 
-use super::hosts;
+use super::{hosts, pings};
+use crate::console::Style;
 use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::{DistSummary, SECOND, Spread, format_bits_per_second, format_bytes, format_duration};
@@ -15,7 +16,7 @@ const MAX_BARS: usize = 20;
 const BAR: u64 = 50;
 
 /// Writes all about `point`.
-pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<'_>) -> io::Result<()> {
     let serving = begin.verb == "serve";
     let setting = words::setting(&point.label, point.repeat);
     if !setting.is_empty() {
@@ -27,6 +28,8 @@ pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page
     }
     match point.phase.kind {
         Kind::Connect => established(point, page)?,
+        Kind::Ping if serving => {}
+        Kind::Ping => pings::write(point, style.linear_ns, page)?,
         Kind::Tcp | Kind::Stream => goodput(point, serving, page)?,
     }
     connections(point, page)?;
@@ -39,7 +42,7 @@ pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page
         histogram(point.near.connect_ns.as_ref(), page)?;
     }
     remotes(&point.near, page)?;
-    hosts::write(point, begin, verbose, page)
+    hosts::write(point, begin, style.verbose, page)
 }
 
 /// Whether not even one connection came to be.

@@ -1,11 +1,13 @@
 //! A run with every field filled in, with numbers that are easy to compute with, told as events.
 #![allow(dead_code, reason = "each test uses its own part")]
 
-use metrics::{DistSummary, Ending, Frames, Framing, Moments, Remote, SECOND, TcpInfo, TcpTotals, Wall};
+use metrics::{
+    DistSummary, Ending, Frames, Framing, Moments, Remote, SECOND, Spectrum, TcpInfo, TcpTotals, Wall,
+};
 use model::{
     Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, Effective, Event, Failure,
-    HostCounters, HostSnapshot, Interval, Level, NicSnapshot, Outcome, Pattern, Phase, Range, Sample,
-    SessionInfo, SocketSettings, Status, Totals, Traffic,
+    HostCounters, HostSnapshot, Interval, Level, NicSnapshot, Outcome, Pattern, Phase, PingCounts,
+    PingInterval, Range, RoundTrips, Sample, SessionInfo, SocketSettings, Status, Totals, Traffic,
 };
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -190,6 +192,7 @@ pub(crate) fn interval(index: u32, rx: u64) -> Interval {
         opened: if index == 0 { 4 } else { 1 },
         retransmits: 2 * u64::from(index),
         frames: Some(FRAMES),
+        pings: Some(PING),
         samples: vec![Sample { id: Uuid::from_u128(1), slot: 2, info: tcp_info() }],
     }
 }
@@ -249,6 +252,52 @@ pub(crate) fn dist(unit: u64) -> DistSummary {
 /// Of a stream that lost a few.
 pub(crate) const FRAMES: Frames = Frames { completed: 55, dropped: 3, repeated: 1, errors: 2 };
 
+/// Of messages of which some were late, lost, damaged.
+const COUNTS: PingCounts = PingCounts {
+    sent: 1000,
+    received: 990,
+    late: 3,
+    lost: 8,
+    damaged: 2,
+    repeated: 1,
+    missed: 4,
+    refused: 5,
+    omitted: 50,
+};
+
+const PING: PingInterval = PingInterval {
+    counts: COUNTS,
+    count: 987,
+    min_ns: 51_000,
+    mean_ns: 60_500.5,
+    p50_ns: 59_000,
+    p99_ns: 90_000,
+    max_ns: 4_000_000,
+};
+
+/// 987 round trips: 900 of 60 µs, 86 of 90 µs, one of 4 ms.
+pub(crate) fn spectrum() -> Spectrum {
+    Spectrum {
+        count: 987,
+        min: 60_000,
+        max: 4_000_000,
+        mean: 66_600.0,
+        sd: 125_500.0,
+        counts: vec![(60_000, 900), (90_000, 86), (4_000_000, 1)],
+    }
+}
+
+pub(crate) fn round_trips() -> RoundTrips {
+    let all = Some(spectrum());
+    RoundTrips {
+        counts: COUNTS,
+        rtt_ns: all.clone(),
+        intended_ns: all.clone(),
+        path_ns: all.clone(),
+        far_ns: all,
+    }
+}
+
 fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
     Totals {
         who: who.to_owned(),
@@ -261,6 +310,7 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
         data_errors: 0,
         protocol_errors: 0,
         frames: Some(FRAMES),
+        pings: Some(Box::new(round_trips())),
         causes: vec![CauseCount {
             class: Ending::NetworkError,
             text: "connecting: Connection refused".to_owned(),

@@ -123,14 +123,14 @@ impl Limit {
     }
 
     /// Whether one more may come; counts it.
-    fn enter(&self) -> bool {
+    pub(crate) fn enter(&self) -> bool {
         self.accepted
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < self.most).then_some(n + 1))
             .is_ok()
     }
 
     /// One has ended; true for the last.
-    fn leave(&self) -> bool {
+    pub(crate) fn leave(&self) -> bool {
         self.ended.fetch_add(1, Ordering::Relaxed) + 1 == self.most
     }
 }

@@ -1,0 +1,109 @@
+//! `netcaliper ping`.
+
+use crate::args::{HistogramArgs, PingArgs};
+use crate::outputs::Outputs;
+use crate::{Exit, Trouble, measure, plan};
+use metrics::{SECOND, Spectrum};
+use model::{Kind, Method, Outcome, Phase, Ping, Range, Schedule, Transport};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// How long messages take there and back.
+pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+    let method = Method::new(&phase(args)?, &[], 1).map_err(Trouble::usage)?;
+    let config = plan::client(&args.target, &args.local, true)?;
+    measure::check(&config, &method)?;
+    let files = Histograms::open(&args.histogram)?;
+    let outputs =
+        Outputs::open(&args.output, None)?.with_pings(args.samples.as_ref(), args.histogram.linear)?;
+    measure::run("ping", command, &config, method, outputs, files)
+}
+
+/// The phase that the command line asks for.
+fn phase(args: &PingArgs) -> Result<Phase, Trouble> {
+    let m = &args.messages;
+    let small = |n: u64, what: &str| {
+        u32::try_from(n).map_err(|_| Trouble::usage(format!("{what} of {n} bytes is too long: at most 16Mi")))
+    };
+    let gap_ns = m.rate.map(|rate| (SECOND as f64 / rate).round() as u64);
+    let ping = Ping {
+        transport: if m.udp { Transport::Udp } else { Transport::Tcp },
+        size: small(m.size, "a message")?,
+        messages: m.count,
+        warmup: m.warmup,
+        chunk: m.send_chunk.map(|n| small(n, "a send")).transpose()?,
+        schedule: match gap_ns {
+            None => Schedule::Closed,
+            Some(gap_ns) if m.poisson => Schedule::Poisson { gap_ns },
+            Some(gap_ns) => Schedule::Fixed { gap_ns },
+        },
+        timeout_ns: m.timeout,
+        busy: m.busy,
+        samples: args.samples.is_some() || args.output.save.is_some() || args.output.jsonl,
+    };
+    Ok(Phase {
+        kind: Kind::Ping,
+        buffer: Range::just(u64::from(ping.size).clamp(4096, 1 << 20)),
+        ping: Some(ping),
+        connections: m.connections,
+        iterations: Some(1),
+        duration_ns: m.time.or(m.count.is_none().then_some(10 * SECOND)),
+        omit_ns: m.omit.div_ceil(m.interval) * m.interval,
+        interval_ns: m.interval,
+        sockets: plan::sockets(&args.sockets),
+        connect_timeout_ns: m.connect_timeout,
+        stall_ns: m.stall_timeout,
+        ..Phase::default()
+    })
+}
+
+/// The files that hold whole distributions, opened before the run.
+#[derive(Default)]
+pub(crate) struct Histograms {
+    hgrm: Option<Box<dyn Write>>,
+    csv: Option<Box<dyn Write>>,
+    linear: Option<u64>,
+    sum: Spectrum,
+}
+
+impl Histograms {
+    /// Opens what `args` ask for.
+    pub(crate) fn open(args: &HistogramArgs) -> Result<Self, Trouble> {
+        let open = |path: &std::path::PathBuf| open(path);
+        Ok(Histograms {
+            hgrm: args.hgrm.as_ref().map(open).transpose()?,
+            csv: args.histogram_csv.as_ref().map(open).transpose()?,
+            linear: args.linear,
+            sum: Spectrum::default(),
+        })
+    }
+
+    /// Adds the round trips of a run.
+    pub(crate) fn add(&mut self, outcome: &Outcome) {
+        if let Some(rtt) = report::round_trips(outcome) {
+            self.sum.merge(&rtt);
+        }
+    }
+
+    /// Writes the files.
+    pub(crate) fn write(&mut self) -> Result<(), Trouble> {
+        let failed = |e: io::Error| Trouble::failed(format!("cannot write the distribution: {e}"));
+        if let Some(out) = &mut self.hgrm {
+            report::write_hgrm(&self.sum, out).and_then(|()| out.flush()).map_err(failed)?;
+        }
+        if let Some(out) = &mut self.csv {
+            report::write_histogram_csv(&self.sum, self.linear, out).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> Result<Box<dyn Write>, Trouble> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(io::stdout()));
+    }
+    let file = File::create(path)
+        .map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
+    Ok(Box::new(BufWriter::new(file)))
+}

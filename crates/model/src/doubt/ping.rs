@@ -1,0 +1,68 @@
+//! Doubts about round trips: percentiles of too few, loops that hide stalls, schedules that were not kept.
+
+use super::{Case, Doubt, percent};
+use crate::{Kind, RoundTrips, Schedule};
+use metrics::format_duration;
+
+/// A percentile with fewer values beyond it is a matter of luck.
+const BEYOND: f64 = 10.0;
+/// Share of a schedule that may be missed.
+const MISSED: f64 = 0.001;
+/// Sends later than this (99th percentile) distort an open loop, ns.
+const LATE: u64 = 100_000;
+/// Percentiles that reports show, with their names.
+const SHOWN: [(&str, f64); 5] =
+    [("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("p99.999", 0.99999)];
+
+fn trips<'a>(case: &Case<'a>) -> Option<&'a RoundTrips> {
+    let measured = case.point.phase.kind == Kind::Ping && !case.serving();
+    case.point.near.pings.as_deref().filter(|_| measured)
+}
+
+pub(super) fn few_messages(case: &Case<'_>) -> Option<Doubt> {
+    let rtt = trips(case)?.rtt_ns.as_ref()?;
+    let (name, q) = SHOWN.into_iter().find(|(_, q)| rtt.beyond(*q) < BEYOND)?;
+    let needed = (BEYOND / (1.0 - q)).round();
+    let text = format!(
+        "Of {} round trips fewer than {BEYOND} lie beyond {name}: that and all higher percentiles are a matter of luck.",
+        rtt.count
+    );
+    let advice =
+        format!("Send at least {needed} messages to know {name}, ten times as many for each nine more.");
+    Some(Doubt { code: "few-messages".to_owned(), text, advice })
+}
+
+pub(super) fn coordinated_omission(case: &Case<'_>) -> Option<Doubt> {
+    trips(case)?;
+    let ping = case.point.phase.ping.as_ref().filter(|ping| ping.schedule == Schedule::Closed)?;
+    let text = format!(
+        "A closed loop sends nothing while it waits: a stall counts as one slow message of {}, although all that would \
+         have been sent meanwhile would have waited, too (coordinated omission).",
+        ping.messages.map_or("many".to_owned(), |n| n.to_string())
+    );
+    Some(Doubt::new("closed-loop", text, "Use an open loop (--rate) to see how long users would wait."))
+}
+
+pub(super) fn missed_slots(case: &Case<'_>) -> Option<Doubt> {
+    let counts = trips(case)?.counts;
+    let share = counts.missed as f64 / (counts.missed + counts.sent).max(1) as f64;
+    (share > MISSED).then(|| {
+        let text = format!(
+            "{} of the schedule ({} messages) was not sent: too many were under way, or this host was held up.",
+            percent(share),
+            counts.missed
+        );
+        Doubt::new("missed-slots", text, "Ask for a lower rate, or more connections (-P), or --busy on an idle core.")
+    })
+}
+
+pub(super) fn late_sends(case: &Case<'_>) -> Option<Doubt> {
+    trips(case)?;
+    let late = case.point.near.late_ns.as_ref().filter(|late| late.p99 > LATE)?;
+    let text = format!(
+        "Messages left late (99th percentile {}): round trips from the actual send leave that out, those from the intended \
+         send have it in.",
+        format_duration(late.p99 as f64)
+    );
+    Some(Doubt::new("late-sends", text, "Use --busy, an idle core (--affinity) or a lower rate."))
+}

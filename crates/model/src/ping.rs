@@ -1,0 +1,320 @@
+//! Round trips of messages: what is asked for, and what was found.
+
+use metrics::{PacketTally, Packets, SECOND, Spectrum};
+use serde::{Deserialize, Serialize};
+
+/// What carries messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// A stream: nothing is lost, and what is late delays all that follows.
+    #[default]
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
+/// When messages are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "when", rename_all = "snake_case")]
+pub enum Schedule {
+    /// Closed loop: the next one leaves when the last one has come back. While one is held up none are sent, so that a stall
+    /// of the far end shows in one message only (coordinated omission).
+    #[default]
+    Closed,
+    /// Open loop: at equal distances, whatever comes back.
+    Fixed {
+        /// Between two messages of a connection, ns.
+        gap_ns: u64,
+    },
+    /// Open loop: at random distances (a Poisson process), which do not beat with anything periodic on the path.
+    Poisson {
+        /// Between two messages of a connection on average, ns.
+        gap_ns: u64,
+    },
+}
+
+impl Schedule {
+    /// The mean distance between messages, ns; `None` in a closed loop.
+    #[must_use]
+    pub fn gap_ns(self) -> Option<u64> {
+        match self {
+            Schedule::Closed => None,
+            Schedule::Fixed { gap_ns } | Schedule::Poisson { gap_ns } => Some(gap_ns),
+        }
+    }
+}
+
+/// What is sent there and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ping {
+    /// What carries it.
+    pub transport: Transport,
+    /// Bytes of a message.
+    pub size: u32,
+    /// Messages of a connection, the warm-up not among them; `None` goes on until the time is up.
+    pub messages: Option<u64>,
+    /// Messages at the start of each connection that do not count.
+    pub warmup: u64,
+    /// Most bytes of one send call (one datagram); `None` sends a message at once.
+    pub chunk: Option<u32>,
+    /// When messages are sent.
+    pub schedule: Schedule,
+    /// How long an echo is waited for before it is late; over TCP it only ends the wait at the end.
+    pub timeout_ns: u64,
+    /// Spin instead of sleeping, at both ends if the far end is ours and allows it.
+    pub busy: bool,
+    /// Whether every single message is told.
+    pub samples: bool,
+}
+
+impl Default for Ping {
+    fn default() -> Self {
+        Ping {
+            transport: Transport::Tcp,
+            size: 64,
+            messages: None,
+            warmup: 0,
+            chunk: None,
+            schedule: Schedule::Closed,
+            timeout_ns: SECOND,
+            busy: false,
+            samples: false,
+        }
+    }
+}
+
+/// Largest datagram over IPv4, bytes of payload.
+const LARGEST_DATAGRAM: u32 = 65_507;
+/// Most datagrams of one message.
+pub const MOST_PIECES: u32 = 64;
+
+impl Ping {
+    /// How many sends a message takes.
+    #[must_use]
+    pub fn pieces(&self) -> u32 {
+        self.size.div_ceil(self.chunk.unwrap_or(self.size).max(1)).max(1)
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// One sentence naming the first value that cannot be, and what would be accepted.
+    pub fn check(&self) -> Result<(), String> {
+        let must = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
+        must((1..=16 << 20).contains(&self.size), "a message must be 1 byte to 16Mi")?;
+        must(self.messages != Some(0), "the number of messages must be at least 1")?;
+        must(self.chunk != Some(0), "the bytes of one send must be at least 1")?;
+        must(
+            (1..=600 * SECOND).contains(&self.timeout_ns),
+            "the timeout of an echo must be above 0 and at most 10 minutes",
+        )?;
+        must(
+            self.schedule.gap_ns().is_none_or(|gap| (100..=3600 * SECOND).contains(&gap)),
+            "the rate of an open loop must be one message an hour to ten million a second and connection",
+        )?;
+        if self.transport == Transport::Udp {
+            let datagram = self.chunk.map_or(self.size, |chunk| chunk.min(self.size));
+            must(datagram <= LARGEST_DATAGRAM, "a datagram holds at most 65507 bytes: split the message")?;
+            must(self.pieces() <= MOST_PIECES, "a message is split into at most 64 datagrams")?;
+        }
+        Ok(())
+    }
+}
+
+/// How many messages met which fate. Of those sent, each is `received` (late ones among them), `lost`, `damaged`, or was
+/// still waited for when its connection ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PingCounts {
+    /// Sent.
+    pub sent: u64,
+    /// Came back whole, in time or late.
+    pub received: u64,
+    /// Came back whole after the timeout; these are in no distribution.
+    pub late: u64,
+    /// Did not come back.
+    pub lost: i64,
+    /// Came back with other bytes, or too short.
+    pub damaged: u64,
+    /// Came back once more.
+    pub repeated: u64,
+    /// Places in the schedule at which nothing was sent: the sender was held up, or too many were under way.
+    pub missed: u64,
+    /// Sends that the system refused.
+    pub refused: u64,
+    /// Messages of the warm-up, counted nowhere else.
+    pub omitted: u64,
+}
+
+impl PingCounts {
+    fn of(packets: &Packets, omitted: u64) -> Self {
+        PingCounts {
+            sent: packets.sent,
+            received: packets.received,
+            late: packets.late,
+            lost: packets.lost,
+            damaged: packets.corrupt,
+            repeated: packets.duplicated,
+            missed: packets.unsent,
+            refused: packets.refused,
+            omitted,
+        }
+    }
+
+    /// Messages that came back whole and in time.
+    #[must_use]
+    pub fn in_time(&self) -> u64 {
+        self.received.saturating_sub(self.late)
+    }
+
+    /// Messages whose connection ended before they came back or were given up.
+    #[must_use]
+    pub fn unsettled(&self) -> u64 {
+        let settled = self.received + self.damaged + u64::try_from(self.lost).unwrap_or(0);
+        self.sent.saturating_sub(settled)
+    }
+}
+
+/// Round trips of a phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoundTrips {
+    /// What became of the messages.
+    pub counts: PingCounts,
+    /// From the actual send until the echo was whole, ns.
+    pub rtt_ns: Option<Spectrum>,
+    /// From the intended send, ns; in an open loop only.
+    pub intended_ns: Option<Spectrum>,
+    /// Without what the far end says it spent, ns.
+    pub path_ns: Option<Spectrum>,
+    /// What the far end says it spent between receiving and sending, ns.
+    pub far_ns: Option<Spectrum>,
+}
+
+impl RoundTrips {
+    /// The same as they are counted.
+    #[must_use]
+    pub fn of(tally: &PacketTally) -> Self {
+        RoundTrips {
+            counts: PingCounts::of(&tally.counts, tally.omitted),
+            rtt_ns: tally.delay_ns.spectrum(),
+            intended_ns: tally.intended_ns.spectrum(),
+            path_ns: tally.path_ns.spectrum(),
+            far_ns: tally.far_ns.spectrum(),
+        }
+    }
+}
+
+/// Round trips of an interval; those that came back in it, whenever they were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PingInterval {
+    /// What became of messages in this interval.
+    pub counts: PingCounts,
+    /// Round trips in time.
+    pub count: u64,
+    /// Smallest, ns.
+    pub min_ns: u64,
+    /// Arithmetic mean, ns.
+    pub mean_ns: f64,
+    /// Median, ns.
+    pub p50_ns: u64,
+    /// 99th percentile, ns.
+    pub p99_ns: u64,
+    /// Largest, ns.
+    pub max_ns: u64,
+}
+
+impl PingInterval {
+    /// The same as they are counted.
+    #[must_use]
+    pub fn of(tally: &PacketTally) -> Self {
+        let rtt = &tally.delay_ns;
+        let (min_ns, max_ns) = rtt.extremes().unwrap_or_default();
+        PingInterval {
+            counts: PingCounts::of(&tally.counts, tally.omitted),
+            count: rtt.count(),
+            min_ns,
+            mean_ns: rtt.mean().unwrap_or_default(),
+            p50_ns: rtt.quantile(0.5),
+            p99_ns: rtt.quantile(0.99),
+            max_ns,
+        }
+    }
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Echo {
+    /// Its echo came in time.
+    InTime,
+    /// Its time is up. It may still come: then it is told again.
+    Missing,
+    /// Its echo came after its time was up; a `Missing` row of it was told before.
+    Late,
+    /// Other bytes came, or too few.
+    Damaged,
+}
+
+/// One message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PingRow {
+    /// Which of the concurrent connections sent it.
+    pub slot: u32,
+    /// Its number on that connection, from 0, the warm-up not counted.
+    pub seq: u64,
+    /// When it was to be sent, ns since the phase's start.
+    pub intended_ns: u64,
+    /// When it was sent, ns since the phase's start.
+    pub sent_ns: u64,
+    /// From the actual send until the echo was whole, ns; `None` when it is missing.
+    pub rtt_ns: Option<u64>,
+    /// What the far end says it spent, ns.
+    pub far_ns: Option<u64>,
+    /// What became of it.
+    pub echo: Echo,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_passes_and_nonsense_does_not() {
+        assert_eq!(Ping::default().check(), Ok(()));
+        let udp = Ping { transport: Transport::Udp, ..Ping::default() };
+        for (bad, why) in [
+            (Ping { size: 0, ..udp }, "1 byte to 16Mi"),
+            (Ping { messages: Some(0), ..udp }, "at least 1"),
+            (Ping { chunk: Some(0), ..udp }, "at least 1"),
+            (Ping { timeout_ns: 0, ..udp }, "timeout"),
+            (Ping { schedule: Schedule::Fixed { gap_ns: 1 }, ..udp }, "ten million"),
+            (Ping { size: 65_508, ..udp }, "65507"),
+            (Ping { size: 65, chunk: Some(1), ..udp }, "64 datagrams"),
+        ] {
+            let told = bad.check().unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
+        assert_eq!(Ping { size: 65_508, ..Ping::default() }.check(), Ok(()), "a stream has no such limit");
+        assert_eq!(Ping { size: 100_000, chunk: Some(50_000), ..udp }.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_message_is_cut_as_the_original_cuts_it() {
+        // ceil(size / chunk) sends, the last one shorter.
+        let pieces = |size, chunk| Ping { size, chunk, ..Ping::default() }.pieces();
+        assert_eq!((pieces(1024, None), pieces(1024, Some(1024)), pieces(1024, Some(4096))), (1, 1, 1));
+        assert_eq!((pieces(1024, Some(1000)), pieces(1024, Some(1)), pieces(7, Some(3))), (2, 1024, 3));
+    }
+
+    #[test]
+    fn what_is_neither_back_nor_lost_is_unsettled() {
+        let counts =
+            PingCounts { sent: 10, received: 6, late: 2, lost: 1, damaged: 1, ..PingCounts::default() };
+        assert_eq!((counts.in_time(), counts.unsettled()), (4, 2));
+        assert_eq!(PingCounts { lost: -1, ..PingCounts::default() }.unsettled(), 0);
+    }
+}

@@ -1,0 +1,236 @@
+//! Distributions for other programs: HdrHistogram's percentile files, and tables for spreadsheets.
+
+use csv::Writer;
+use metrics::Spectrum;
+use model::{Echo, Event, Outcome, PingRow};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// Ticks of the percentile files for each halving of the distance to 100 %, as HdrHistogram's own.
+const TICKS: f64 = 5.0;
+/// Steps of equal width in a table, at most.
+const MAX_STEPS: usize = 1_000_000;
+/// Missing messages that are remembered until the end, because they may be late.
+const MAX_MISSING: usize = 1 << 20;
+
+/// The round trips of all phases of `outcome` together: their counts added, no percentile averaged. `None` when there are
+/// none.
+#[must_use]
+pub fn round_trips(outcome: &Outcome) -> Option<Spectrum> {
+    let all = outcome.points.iter().filter_map(|point| point.near.pings.as_ref()?.rtt_ns.as_ref());
+    let mut sum = Spectrum::default();
+    all.for_each(|rtt| sum.merge(rtt));
+    (sum.count > 0).then_some(sum)
+}
+
+/// Writes a percentile file (`.hgrm`), values in µs, as HdrHistogram's `outputPercentileDistribution` does: plotters take it.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_hgrm(spectrum: &Spectrum, out: &mut dyn Write) -> io::Result<()> {
+    let us = |ns: u64| ns as f64 / 1e3;
+    writeln!(out, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
+    let all = spectrum.count.max(1) as f64;
+    let (mut covered, mut level) = (0, 0.0f64);
+    for &(value, n) in &spectrum.counts {
+        covered += n;
+        while covered < spectrum.count && level <= 100.0 * covered as f64 / all {
+            let share = level / 100.0;
+            writeln!(out, "{:12.3} {share:14.12} {covered:10} {:14.2}", us(value), 1.0 / (1.0 - share))?;
+            // So many ticks until half of what is left is passed.
+            let halvings = (100.0 / (100.0 - level)).log2().floor() + 1.0;
+            level += 100.0 / (TICKS * halvings.exp2());
+        }
+    }
+    if spectrum.count > 0 {
+        writeln!(out, "{:12.3} {:14.12} {:10}", us(spectrum.max), 1.0, spectrum.count)?;
+    }
+    let (mean, sd) = (spectrum.mean / 1e3, spectrum.sd / 1e3);
+    writeln!(out, "#[Mean    = {mean:12.3}, StdDeviation   = {sd:12.3}]")?;
+    writeln!(out, "#[Max     = {:12.3}, Total count    = {:12}]", us(spectrum.max), spectrum.count)?;
+    writeln!(out, "#[Buckets = {:12}, SubBuckets     = {:12}]", spectrum.counts.len(), 2048)
+}
+
+/// Writes a table of the distribution: with `linear_ns` one row per step of that width, else one per bucket.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_histogram_csv(
+    spectrum: &Spectrum,
+    linear_ns: Option<u64>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut table = Writer::from_writer(out);
+    let all = spectrum.count.max(1) as f64;
+    let mut covered = 0;
+    let mut row = |table: &mut Writer<_>, ns: u64, n: u64| {
+        covered += n;
+        let share = format!("{:.6}", 100.0 * covered as f64 / all);
+        table.write_record([ns.to_string(), n.to_string(), covered.to_string(), share])
+    };
+    match linear_ns {
+        Some(width) => {
+            table.write_record(["from_ns", "count", "cumulative", "cumulative_percent"])?;
+            for (from, n) in spectrum.linear(width, MAX_STEPS) {
+                row(&mut table, from, n)?;
+            }
+        }
+        None => {
+            table.write_record(["up_to_ns", "count", "cumulative", "cumulative_percent"])?;
+            for &(up_to, n) in &spectrum.counts {
+                row(&mut table, up_to, n)?;
+            }
+        }
+    }
+    table.flush()
+}
+
+/// One row per message. Those that are missing are written at the end, because until then they may be late.
+pub struct SamplesCsv<W: Write> {
+    out: Writer<W>,
+    missing: BTreeMap<(u32, u64), PingRow>,
+}
+
+impl<W: Write> SamplesCsv<W> {
+    /// Writes the header to `out`.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn new(out: W) -> io::Result<Self> {
+        let mut out = Writer::from_writer(out);
+        out.write_record(["connection", "message", "intended_ns", "sent_ns", "rtt_ns", "far_ns", "echo"])?;
+        Ok(SamplesCsv { out, missing: BTreeMap::new() })
+    }
+
+    /// Writes what `event` tells of messages.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
+        match event {
+            Event::Pings { rows } => rows.iter().try_for_each(|row| self.row(row)),
+            Event::PhaseEnd { .. } | Event::End { .. } => {
+                let left = std::mem::take(&mut self.missing);
+                left.values().try_for_each(|row| self.write(row))?;
+                self.out.flush()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn row(&mut self, row: &PingRow) -> io::Result<()> {
+        let key = (row.slot, row.seq);
+        match row.echo {
+            Echo::Missing if self.missing.len() < MAX_MISSING => {
+                self.missing.insert(key, *row);
+                return Ok(());
+            }
+            Echo::Late | Echo::Damaged => drop(self.missing.remove(&key)),
+            Echo::Missing | Echo::InTime => {}
+        }
+        self.write(row)
+    }
+
+    fn write(&mut self, row: &PingRow) -> io::Result<()> {
+        let echo = match row.echo {
+            Echo::InTime => "in_time",
+            Echo::Missing => "lost",
+            Echo::Late => "late",
+            Echo::Damaged => "damaged",
+        };
+        let known = |ns: Option<u64>| ns.map_or(String::new(), |ns| ns.to_string());
+        self.out.write_record([
+            row.slot.to_string(),
+            row.seq.to_string(),
+            row.intended_ns.to_string(),
+            row.sent_ns.to_string(),
+            known(row.rtt_ns),
+            known(row.far_ns),
+            echo.to_owned(),
+        ])?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::Dist;
+
+    fn of(values: impl Iterator<Item = u64>) -> Spectrum {
+        let mut dist = Dist::default();
+        values.for_each(|v| dist.record(v));
+        dist.spectrum().unwrap()
+    }
+
+    fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
+        let mut out = Vec::new();
+        write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn percentile_files_are_those_of_hdrhistogram() {
+        // 1 to 10 µs, one each. The percentiles are those of the algorithm as published: 5 ticks a halving, so 0, 10, …
+        // 50, then 55, 60, … 75, then 77.5, …; each line is the end of the first bucket that covers it (three digits: 5,000 to
+        // 5,003 ns are one bucket).
+        let file = text(|out| write_hgrm(&of((1..=10).map(|n| n * 1000)), out));
+        let lines: Vec<&str> = file.lines().collect();
+        assert_eq!(lines[0], "       Value     Percentile TotalCount 1/(1-Percentile)");
+        assert_eq!(lines[2], "       1.000 0.000000000000          1           1.00");
+        assert_eq!(lines[3], "       1.000 0.100000000000          1           1.11");
+        assert_eq!(lines[4], "       2.000 0.200000000000          2           1.25");
+        assert_eq!(lines[7], "       5.003 0.500000000000          5           2.00");
+        assert_eq!(lines[8], "       6.003 0.550000000000          6           2.22");
+        assert_eq!(lines[12], "       8.003 0.750000000000          8           4.00");
+        let last = lines.iter().position(|line| line.starts_with('#')).unwrap();
+        assert_eq!(lines[last - 1], "      10.000 1.000000000000         10");
+        // The deviation of 1 to 10 is 2.872; that of their buckets is 2 ns off.
+        assert!(
+            lines[last].starts_with("#[Mean    =        5.500, StdDeviation   =        2.87"),
+            "{}",
+            lines[last]
+        );
+        assert_eq!(lines[last + 1], "#[Max     =       10.000, Total count    =           10]");
+    }
+
+    #[test]
+    fn tables_add_up() {
+        let spectrum = of([100, 250, 260, 900].into_iter());
+        let linear = text(|out| write_histogram_csv(&spectrum, Some(200), out));
+        let want = "from_ns,count,cumulative,cumulative_percent\n0,1,1,25.000000\n200,2,3,75.000000\n\
+                    400,0,3,75.000000\n600,0,3,75.000000\n800,1,4,100.000000\n";
+        assert_eq!(linear, want);
+        let buckets = text(|out| write_histogram_csv(&spectrum, None, out));
+        assert!(buckets.starts_with("up_to_ns,") && buckets.ends_with("900,1,4,100.000000\n"), "{buckets}");
+    }
+
+    #[test]
+    fn a_message_has_one_row_whatever_became_of_it() {
+        let row = |seq, echo, rtt_ns| PingRow {
+            slot: 1,
+            seq,
+            intended_ns: seq * 10,
+            sent_ns: seq * 10 + 1,
+            rtt_ns,
+            far_ns: None,
+            echo,
+        };
+        let mut out = Vec::new();
+        let mut csv = SamplesCsv::new(&mut out).unwrap();
+        for rows in [
+            vec![row(0, Echo::InTime, Some(5)), row(1, Echo::Missing, None), row(2, Echo::Missing, None)],
+            vec![row(1, Echo::Late, Some(99)), row(3, Echo::Damaged, Some(7))],
+        ] {
+            csv.on_event(&Event::Pings { rows }).unwrap();
+        }
+        csv.on_event(&Event::PhaseEnd { status: model::Status::Complete, reason: None }).unwrap();
+        drop(csv);
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            ["1,0,0,1,5,,in_time", "1,1,10,11,99,,late", "1,3,30,31,7,,damaged", "1,2,20,21,,,lost"]
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! Round trips: what became of the messages, how long they took, and the shape of that.
+
+use crate::text::{Page, Table, Tone};
+use crate::words;
+use metrics::{Spectrum, format_duration};
+use model::{Phase, Point, RoundTrips, Schedule};
+use std::io;
+
+/// Rows of the histogram.
+const MAX_BARS: usize = 20;
+/// Rows of one in equal steps, which the reader has asked for.
+const MAX_STEPS: usize = 200;
+/// Longest bar.
+const BAR: u64 = 50;
+/// Steps of a histogram to a factor of ten.
+const STEPS: f64 = 10.0;
+/// Percentiles shown, with their names.
+const SHOWN: [(&str, f64); 6] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("p99.999", 0.99999)];
+
+/// Writes all about the round trips of `point`, the histogram in steps of `linear_ns` if that is given.
+pub(super) fn write(point: &Point, linear_ns: Option<u64>, page: &mut Page<'_>) -> io::Result<()> {
+    let Some(trips) = &point.near.pings else {
+        return page.line(Tone::Bad, "No round trips are on record");
+    };
+    messages(trips, &point.phase, page)?;
+    times(trips, &point.phase, page)?;
+    trips.rtt_ns.as_ref().map_or(Ok(()), |rtt| histogram(rtt, linear_ns, page))
+}
+
+fn messages(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Result<()> {
+    let counts = trips.counts;
+    let n = |n: u64, what: &str| (n > 0).then(|| format!("{n} {what}"));
+    page.line(Tone::Heading, "Messages (as this end counted them)")?;
+    let mut words = vec![format!("{} sent", counts.sent), format!("{} back in time", counts.in_time())];
+    words.extend(n(counts.late, "late"));
+    let lost = u64::try_from(counts.lost).unwrap_or(0);
+    let share = 100.0 * lost as f64 / counts.sent.max(1) as f64;
+    words.extend((lost > 0).then(|| format!("{lost} lost ({share:.3} %)")));
+    words.extend(n(counts.damaged, "DAMAGED"));
+    words.extend(n(counts.repeated, "came twice"));
+    words.extend(n(counts.unsettled(), "unanswered when their connection ended"));
+    words.extend(n(counts.missed, "places in the schedule missed"));
+    words.extend(n(counts.refused, "refused by the system"));
+    let good = counts.damaged == 0 && lost == 0 && counts.late == 0;
+    page.paragraph(if good { Tone::Plain } else { Tone::Warning }, "  ", &words.join(", "))?;
+    let ping = phase.ping.unwrap_or_default();
+    let how = match ping.schedule {
+        Schedule::Closed => "closed loop: each message waits for the echo of the last",
+        Schedule::Fixed { .. } => "open loop, evenly spaced",
+        Schedule::Poisson { .. } => "open loop, spaced at random (Poisson)",
+    };
+    let warm = match counts.omitted {
+        0 => "no warm-up was left out".to_owned(),
+        n => format!("a warm-up of {} was left out", words::count(n, "message")),
+    };
+    page.paragraph(Tone::Plain, "  ", &format!("{how}; {warm}"))
+}
+
+fn times(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Result<()> {
+    let mut header = vec!["Round trips", "min", "mean"];
+    header.extend(SHOWN.iter().map(|(name, _)| *name));
+    header.extend(["max", "count"]);
+    let mut table = Table::new(&header);
+    let open = phase.ping.as_ref().is_some_and(|ping| ping.schedule != Schedule::Closed);
+    let rtt = if open { "from the actual send" } else { "there and back" };
+    let rows = [
+        (rtt, &trips.rtt_ns),
+        ("from the intended send", &trips.intended_ns),
+        ("without the far end", &trips.path_ns),
+        ("spent by the far end", &trips.far_ns),
+    ];
+    for (name, spectrum) in rows {
+        let Some(s) = spectrum else { continue };
+        let mut cells = vec![name.to_owned(), format_duration(s.min as f64), format_duration(s.mean)];
+        cells.extend(SHOWN.iter().map(|&(_, q)| match s.count as f64 * (1.0 - q) {
+            // With less than one value beyond it, it is the largest by definition.
+            beyond if beyond < 1.0 => "-".to_owned(),
+            _ => format_duration(s.quantile(q) as f64),
+        }));
+        cells.extend([format_duration(s.max as f64), s.count.to_string()]);
+        table.row(Tone::Plain, cells);
+    }
+    if table.is_empty() {
+        return Ok(());
+    }
+    page.gap()?;
+    page.table(&table)
+}
+
+fn histogram(rtt: &Spectrum, linear_ns: Option<u64>, page: &mut Page<'_>) -> io::Result<()> {
+    let (title, bars) = match linear_ns {
+        Some(width) => {
+            let bars = rtt.linear(width, MAX_STEPS).into_iter();
+            let named = bars.map(|(from, n)| (format!(">= {}", format_duration(from as f64)), n)).collect();
+            (format!("Round trips in steps of {}", format_duration(width as f64)), named)
+        }
+        None => ("Round trips up to each bound".to_owned(), decades(rtt)),
+    };
+    let longest = bars.iter().map(|b: &(String, u64)| b.1).max().unwrap_or(0).max(1);
+    page.gap()?;
+    page.line(Tone::Heading, &title)?;
+    for (bound, count) in bars {
+        // A bar that stands for anything at all is seen.
+        let length = count.saturating_mul(BAR).div_ceil(longest) as usize;
+        page.line(Tone::Plain, &format!("  {bound:>11}  {count:>9}  {}", "#".repeat(length)))?;
+    }
+    Ok(())
+}
+
+/// Steps that grow with the value, ten to a decade or fewer.
+fn decades(rtt: &Spectrum) -> Vec<(String, u64)> {
+    let mut steps: Vec<(u64, u64)> = Vec::new();
+    for &(value, n) in &rtt.counts {
+        let bound = 10f64.powf((((value.max(1) as f64).log10() * STEPS).ceil()) / STEPS).round() as u64;
+        match steps.last_mut() {
+            Some(last) if last.0 == bound => last.1 += n,
+            _ => steps.push((bound, n)),
+        }
+    }
+    while steps.len() > MAX_BARS {
+        let halves = steps.chunks(2);
+        steps = halves.filter_map(|two| Some((two.last()?.0, two.iter().map(|b| b.1).sum()))).collect();
+    }
+    steps.into_iter().map(|(bound, n)| (format!("<= {}", format_duration(bound as f64)), n)).collect()
+}

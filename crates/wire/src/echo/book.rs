@@ -1,0 +1,148 @@
+//! The messages of a connection that are under way, and the last of those that were.
+
+use metrics::Mono;
+use std::collections::VecDeque;
+
+/// What is known of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Its echo is waited for.
+    Waiting,
+    /// Its time is up.
+    Missing,
+    /// Its echo came, or something in its place.
+    Settled,
+}
+
+/// A message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) intended: Mono,
+    pub(super) sent: Mono,
+    /// The second word of its units.
+    pub(super) word: u64,
+    /// Units that have not come back, a bit each.
+    pub(super) left: u64,
+    pub(super) state: State,
+    /// It is not part of a warm-up.
+    pub(super) counted: bool,
+}
+
+/// Messages by number, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    slots: VecDeque<Slot>,
+    /// Number of the oldest.
+    first: u64,
+    /// No older one is waited for.
+    oldest: u64,
+    waiting: usize,
+    missing: usize,
+}
+
+impl Book {
+    /// The number of the next message.
+    pub(super) fn next(&self) -> u64 {
+        self.first + self.slots.len() as u64
+    }
+
+    /// Messages whose echo is waited for.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Messages whose time is up and that are still remembered.
+    pub(super) fn missing(&self) -> usize {
+        self.missing
+    }
+
+    /// Adds the next message, and forgets old ones beyond `most`.
+    pub(super) fn push(&mut self, slot: Slot, most: usize) {
+        self.waiting += usize::from(slot.state == State::Waiting);
+        self.slots.push_back(slot);
+        while self.slots.len() > most
+            && let Some(front) = self.slots.front().filter(|s| s.state != State::Waiting)
+        {
+            self.missing -= usize::from(front.state == State::Missing);
+            self.slots.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// A message that is remembered.
+    pub(super) fn slot(&mut self, number: u64) -> Option<&mut Slot> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.slots.get_mut(at)
+    }
+
+    /// Changes what is known of a message.
+    pub(super) fn enter(&mut self, number: u64, state: State) {
+        let Some(slot) = self.slot(number) else { return };
+        let was = std::mem::replace(&mut slot.state, state);
+        self.waiting -= usize::from(was == State::Waiting);
+        self.missing -= usize::from(was == State::Missing);
+        self.waiting += usize::from(state == State::Waiting);
+        self.missing += usize::from(state == State::Missing);
+    }
+
+    /// The oldest message that is waited for, and its number.
+    pub(super) fn oldest(&mut self) -> Option<(u64, Slot)> {
+        self.oldest = self.oldest.max(self.first);
+        while let Some(slot) = self.slots.get((self.oldest - self.first) as usize) {
+            if slot.state == State::Waiting {
+                return Some((self.oldest, *slot));
+            }
+            self.oldest += 1;
+        }
+        None
+    }
+
+    /// The same without looking further than was looked before: where it says none, there may be one.
+    pub(super) fn known_oldest(&self) -> Option<&Slot> {
+        let at = self.oldest.max(self.first) - self.first;
+        self.slots.get(usize::try_from(at).ok()?).filter(|slot| slot.state == State::Waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(at: u64) -> Slot {
+        Slot { intended: Mono(at), sent: Mono(at), word: 0, left: 1, state: State::Waiting, counted: true }
+    }
+
+    #[test]
+    fn the_oldest_that_is_waited_for_is_found_whatever_came_first() {
+        let mut book = Book::default();
+        (0..5).for_each(|n| book.push(slot(n), 100));
+        assert_eq!((book.next(), book.waiting(), book.oldest().map(|o| o.0)), (5, 5, Some(0)));
+        book.enter(1, State::Settled);
+        book.enter(0, State::Missing);
+        assert_eq!((book.oldest().map(|o| o.0), book.waiting(), book.missing()), (Some(2), 3, 1));
+        book.enter(0, State::Settled);
+        assert_eq!((book.oldest().map(|o| o.0), book.missing()), (Some(2), 0));
+        (2..5).for_each(|n| book.enter(n, State::Settled));
+        assert!(book.oldest().is_none() && book.waiting() == 0);
+        book.push(slot(9), 100);
+        assert_eq!(book.oldest().map(|o| o.0), Some(5));
+    }
+
+    #[test]
+    fn old_ones_are_forgotten_unless_they_are_waited_for() {
+        let mut book = Book::default();
+        for n in 0..10 {
+            book.push(slot(n), 4);
+            if n != 3 {
+                book.enter(n, if n == 0 { State::Missing } else { State::Settled });
+            }
+        }
+        assert!(book.slot(2).is_none() && book.slot(3).is_some(), "3 holds the others");
+        assert_eq!(book.missing(), 0, "0 is forgotten and lost for good");
+        book.enter(3, State::Missing);
+        book.push(slot(10), 4);
+        assert_eq!((book.first, book.slots.len()), (7, 4));
+        book.enter(1, State::Settled);
+        assert_eq!(book.next(), 11);
+    }
+}

@@ -1,0 +1,114 @@
+//! What opens connections, and what answers connections and datagrams.
+
+use super::params::{Far, Params};
+use super::ping::Pinger;
+use super::respond::Responder;
+use crate::call::Caller;
+use crate::ctstraffic::{Limit, LimitReached};
+use crate::native::Fence;
+use crate::solo::{Answers, Calls, GROUP, Remark};
+use metrics::{Ending, Packets, Row};
+use model::{Level, Phase};
+use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A client's openers for `phase`.
+#[must_use]
+pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
+    let params = Arc::new(Params::of(phase, GROUP, Far::Nothing));
+    let datagrams = params.datagrams();
+    let make = move |cx: &mut Cx<'_>, slot: u32| -> Box<dyn Flow> {
+        Box::new(Pinger::new(Arc::clone(&params), cx.rng.uuid(), slot))
+    };
+    Caller::for_all(phase, calls, datagrams, &make)
+}
+
+/// A server's openers for `phase`.
+#[must_use]
+pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
+    let house = Arc::new(House {
+        fence: answers.fence.clone(),
+        datagrams: answers.streams.clone(),
+        limit: Limit::new(answers.exit_after),
+        stall_ns: phase.stall_ns,
+    });
+    let one = |_| Box::new(Echoer { house: Arc::clone(&house), row: None }) as Box<dyn Opener>;
+    (0..answers.workers.max(1)).map(one).collect()
+}
+
+/// Ports below this belong to services; one of them that asks for an echo is another echo, and the two would go on for ever.
+const FIRST_CLIENT_PORT: u16 = 1024;
+
+/// What a server's workers share.
+struct House {
+    fence: Fence,
+    /// Whose datagrams are sent back although nobody has proven that they are theirs.
+    datagrams: Fence,
+    limit: Limit,
+    stall_ns: u64,
+}
+
+/// Echoes on one worker: connections have a flow each; datagrams are sent back where they came from, which needs no memory.
+pub struct Echoer {
+    house: Arc<House>,
+    /// Where datagrams are counted, once there are any.
+    row: Option<Row>,
+}
+
+impl Echoer {
+    /// Says, once for each address, that its datagrams are not sent back.
+    fn refuse(cx: &mut Cx<'_>, peer: SocketAddr) {
+        let who = peer.ip().to_canonical();
+        let text = match peer.port() {
+            0..FIRST_CLIENT_PORT => format!(
+                "{who} asked for an echo from port {}, which belongs to a service: two echo services would never end",
+                peer.port()
+            ),
+            _ => format!(
+                "{who} asked for a UDP echo and gets none: a datagram proves no address, so echoes go to this host and \
+                 directly connected networks only, unless NETCALIPER_ALLOW names the network"
+            ),
+        };
+        cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+    }
+}
+
+impl Opener for Echoer {
+    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        Open::Idle
+    }
+
+    fn accept(&mut self, _: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+        let House { fence, limit, stall_ns, .. } = &*self.house;
+        (fence.admits(path.peer.ip()) && limit.enter())
+            .then(|| Box::new(Responder::new(GROUP, *stall_ns)) as Box<dyn Flow>)
+    }
+
+    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        let peer = got.from?.peer;
+        if !self.house.fence.admits(peer.ip()) {
+            return None;
+        }
+        if !self.house.datagrams.admits(peer.ip()) || peer.port() < FIRST_CLIENT_PORT {
+            Echoer::refuse(cx, peer);
+            return None;
+        }
+        let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
+        let own = reply.own(got.bytes.len());
+        let n = own.len();
+        own.copy_from_slice(&got.bytes[..n]);
+        cx.rec.received(row, got.bytes.len() as u64);
+        cx.rec.sent(row, n as u64);
+        cx.rec.packets(row, &Packets { sent: 1, received: 1, ..Packets::default() });
+        None
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
+        if self.house.limit.leave() {
+            cx.post.push(Box::new(LimitReached));
+        }
+    }
+
+    fn stop(&mut self) {}
+}

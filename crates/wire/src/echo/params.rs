@@ -1,0 +1,79 @@
+//! What all connections of a run have in common.
+
+use metrics::Group;
+use model::{Phase, Ping, Transport};
+
+/// What the far end adds to its echoes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Far {
+    /// Nothing: the same bytes come back.
+    #[default]
+    Nothing,
+    /// In place of the second word, what it spent between receiving and sending, ns.
+    Spent,
+}
+
+/// What all connections of a run have in common.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// Where they are counted.
+    pub group: Group,
+    /// What is sent, and when.
+    pub ping: Ping,
+    /// What the far end adds.
+    pub far: Far,
+    /// How many there are at once: open loops begin evenly apart.
+    pub connections: u32,
+    /// What is sent so soon after a connection came up does not count, ns.
+    pub omit_ns: u64,
+    /// How long nothing may come back over TCP, ns.
+    pub stall_ns: u64,
+}
+
+/// Messages under way at once on a connection, and those remembered so that a late echo is known, over all connections.
+const REMEMBERED: u32 = 1 << 16;
+
+impl Params {
+    /// The settings of `phase` that concern its connections.
+    #[must_use]
+    pub fn of(phase: &Phase, group: Group, far: Far) -> Self {
+        Params {
+            group,
+            ping: phase.ping.unwrap_or_default(),
+            far,
+            connections: phase.connections,
+            omit_ns: phase.omit_ns,
+            stall_ns: phase.stall_ns,
+        }
+    }
+
+    pub(super) fn datagrams(&self) -> bool {
+        self.ping.transport == Transport::Udp
+    }
+
+    /// Units of a message: over TCP it is one, over UDP one for each datagram.
+    pub(super) fn units(&self) -> u64 {
+        if self.datagrams() { u64::from(self.ping.pieces()) } else { 1 }
+    }
+
+    /// Bytes of a send that begins at offset `from` of a message.
+    pub(super) fn send_at(&self, from: u64) -> u64 {
+        let (size, chunk) = (u64::from(self.ping.size), u64::from(self.ping.chunk.unwrap_or(u32::MAX)));
+        (chunk - from % chunk).min(size - from.min(size))
+    }
+
+    /// Bytes of unit `piece` of a message.
+    pub(super) fn unit(&self, piece: u64) -> u64 {
+        let size = u64::from(self.ping.size);
+        if !self.datagrams() {
+            return size;
+        }
+        let chunk = u64::from(self.ping.chunk.unwrap_or(self.ping.size));
+        chunk.min(size.saturating_sub(piece * chunk))
+    }
+
+    /// How many messages a connection remembers.
+    pub(super) fn remembered(&self) -> usize {
+        (REMEMBERED / self.connections.max(1)).clamp(1024, REMEMBERED) as usize
+    }
+}

@@ -1,0 +1,605 @@
+//! The asking end of one connection: messages out, echoes back, each one compared and timed.
+//!
+//! A round trip is the time from the instant at which the first byte of a message was offered to the kernel until the call
+//! returned that brought the last byte of its echo. Over UDP an echo that is not back in time makes its message *missing*; if
+//! it comes after all it was *late*, else it is *lost*. Over TCP nothing is lost: what does not come back is unsettled when the
+//! connection ends.
+
+use super::book::{Book, Slot, State};
+use super::codec::{self, HEAD, Head};
+use super::params::{Far, Params};
+use metrics::{Ending, Mono, Packets, Row};
+use model::{Echo, PingRow, Schedule};
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Rng, Violation, Want, When, Wrote};
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Messages of which something is known, told to the session. Their times are those of the process, ns.
+#[derive(Debug)]
+pub struct Samples(pub Vec<PingRow>);
+
+/// Messages told at once, at most.
+const AT_ONCE: usize = 256;
+/// And so often at least, as long as something is known, ns.
+const TELL_AFTER: u64 = 100_000_000;
+/// Messages under way at once on a connection.
+const MOST_WAITING: usize = 1 << 16;
+/// After a refused send the next one waits, ns.
+const HOLD: u64 = 1_000_000;
+/// Refusals in a row, without one echo, after which nobody is there.
+const HOPELESS: u32 = 3;
+/// Longest datagram.
+const LONGEST: u64 = 65_535;
+
+/// What the connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Sending and receiving.
+    Running,
+    /// Nothing more is sent; echoes are waited for, at most until then.
+    Draining(Option<Mono>),
+    /// Done.
+    Over(Ending),
+    /// The peer was at fault.
+    Failed,
+}
+
+/// The message being sent.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    number: u64,
+    word: u64,
+    /// Bytes sent.
+    off: u64,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Pinger {
+    params: Arc<Params>,
+    id: Uuid,
+    slot: u32,
+    row: Option<Row>,
+    step: Step,
+    since: Mono,
+    book: Book,
+    sending: Option<Sending>,
+    /// When the next message is to be sent, in an open loop; not before then, in a closed one.
+    due: Mono,
+    /// Streams: the echo that comes, how much of it has come, its head, and whether it was damaged.
+    coming: u64,
+    got: u64,
+    head: [u8; HEAD],
+    damaged: bool,
+    moved: Mono,
+    bytes: (u64, u64),
+    refused: u32,
+    answered: bool,
+    stopped: bool,
+    first_bad: Option<Violation>,
+    rows: Vec<PingRow>,
+    told: Mono,
+}
+
+impl Pinger {
+    /// Connection number `slot` of a run.
+    #[must_use]
+    pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
+        Pinger {
+            params,
+            id,
+            slot,
+            row: None,
+            step: Step::Running,
+            since: Mono(0),
+            book: Book::default(),
+            sending: None,
+            due: Mono(0),
+            coming: 0,
+            got: 0,
+            head: [0; HEAD],
+            damaged: false,
+            moved: Mono(0),
+            bytes: (0, 0),
+            refused: 0,
+            answered: false,
+            stopped: false,
+            first_bad: None,
+            rows: Vec::new(),
+            told: Mono(0),
+        }
+    }
+
+    /// Messages of the connection, the warm-up among them.
+    fn most(&self) -> u64 {
+        self.params.ping.messages.map_or(u64::MAX, |n| n.saturating_add(self.params.ping.warmup))
+    }
+
+    fn size(&self) -> u64 {
+        u64::from(self.params.ping.size)
+    }
+
+    fn closed_loop(&self) -> bool {
+        self.params.ping.schedule == Schedule::Closed
+    }
+
+    /// When the next message may begin; `None` when none may.
+    fn begins(&self) -> Option<Mono> {
+        let may = self.step == Step::Running
+            && self.book.next() < self.most()
+            && (!self.closed_loop() || self.book.waiting() == 0);
+        may.then_some(self.due)
+    }
+
+    fn count(&self, cx: &mut Cx<'_>, packets: &Packets) {
+        if let Some(row) = self.row {
+            cx.rec.packets(row, packets);
+        }
+    }
+
+    /// Gives up the places in the schedule that are too long past, or for which there is no room.
+    fn give_up(&mut self, cx: &mut Cx<'_>) {
+        let Some(gap) = self.params.ping.schedule.gap_ns() else { return };
+        let mut missed = 0;
+        while self.begins().is_some_and(|due| due <= cx.now)
+            && (cx.now.since(self.due) > self.params.ping.timeout_ns || self.book.waiting() >= MOST_WAITING)
+        {
+            missed += 1;
+            self.due = self.due.plus(distance(self.params.ping.schedule, gap, cx.rng));
+        }
+        if missed > 0 {
+            self.count(cx, &Packets { unsent: missed, ..Packets::default() });
+        }
+    }
+
+    /// The first bytes of a message have left.
+    fn begun(&mut self, cx: &mut Cx<'_>, word: u64) {
+        let number = self.book.next();
+        let warm = number < self.params.ping.warmup || cx.now.since(self.since) < self.params.omit_ns;
+        let intended = if self.closed_loop() { cx.now } else { self.due };
+        if let Some(gap) = self.params.ping.schedule.gap_ns() {
+            self.due = self.due.plus(distance(self.params.ping.schedule, gap, cx.rng));
+        }
+        let left = if self.params.units() >= 64 { u64::MAX } else { (1 << self.params.units()) - 1 };
+        let slot = Slot { intended, sent: cx.now, word, left, state: State::Waiting, counted: !warm };
+        self.book.push(slot, self.params.remembered());
+        self.sending = Some(Sending { number, word, off: 0 });
+        if warm {
+            cx.rec.packet_tally(self.params.group).omitted += 1;
+            return;
+        }
+        self.count(cx, &Packets { sent: 1, ..Packets::default() });
+        if !self.closed_loop() {
+            cx.rec.tally(self.params.group).late_ns.record(cx.now.since(intended));
+        }
+    }
+
+    /// What a message carries in its second word.
+    fn word(&self, now: Mono) -> u64 {
+        if self.params.far == Far::Spent { 0 } else { now.0 }
+    }
+
+    /// The next send: message, its word and the offset in it.
+    fn next_send(&self, now: Mono) -> Sending {
+        self.sending.unwrap_or(Sending { number: self.book.next(), word: self.word(now), off: 0 })
+    }
+
+    fn refused_send(&mut self, cx: &mut Cx<'_>) {
+        self.refused += 1;
+        let begun = self.sending.take();
+        self.due = match self.params.ping.schedule.gap_ns() {
+            None => cx.now.plus(HOLD),
+            Some(gap) => self.due.plus(distance(self.params.ping.schedule, gap, cx.rng)),
+        };
+        let mut packets = Packets { refused: 1, ..Packets::default() };
+        if begun.is_none() {
+            // It has a number, but it never was under way.
+            let slot = Slot {
+                intended: cx.now,
+                sent: cx.now,
+                word: 0,
+                left: 0,
+                state: State::Settled,
+                counted: true,
+            };
+            self.book.push(slot, self.params.remembered());
+            packets.unsent = 1;
+        }
+        self.count(cx, &packets);
+    }
+
+    /// Tells of a message.
+    fn tell(&mut self, cx: &mut Cx<'_>, number: u64, slot: &Slot, echo: Echo, far_ns: Option<u64>) {
+        if !self.params.ping.samples || !slot.counted {
+            return;
+        }
+        self.rows.push(PingRow {
+            slot: self.slot,
+            seq: number.saturating_sub(self.params.ping.warmup),
+            intended_ns: slot.intended.0,
+            sent_ns: slot.sent.0,
+            rtt_ns: (echo != Echo::Missing).then(|| cx.now.since(slot.sent)),
+            far_ns,
+            echo,
+        });
+        if self.rows.len() >= AT_ONCE || cx.now.since(self.told) >= TELL_AFTER {
+            self.tell_all(cx);
+        }
+    }
+
+    fn tell_all(&mut self, cx: &mut Cx<'_>) {
+        self.told = cx.now;
+        if !self.rows.is_empty() {
+            cx.post.push(Box::new(Samples(std::mem::take(&mut self.rows))));
+        }
+    }
+
+    /// The time of a message is up.
+    fn missing(&mut self, cx: &mut Cx<'_>, number: u64, slot: &Slot) {
+        self.book.enter(number, State::Missing);
+        if slot.counted {
+            self.count(cx, &Packets { lost: 1, ..Packets::default() });
+        }
+        self.tell(cx, number, slot, Echo::Missing, None);
+    }
+
+    /// The echo of a message is whole.
+    fn back(&mut self, cx: &mut Cx<'_>, number: u64, far_ns: Option<u64>) {
+        let Some(slot) = self.book.slot(number).copied() else { return };
+        self.answered = true;
+        self.refused = 0;
+        let rtt = cx.now.since(slot.sent);
+        if self.params.datagrams() && slot.state == State::Waiting && rtt > self.params.ping.timeout_ns {
+            self.missing(cx, number, &slot);
+        }
+        let late = self.book.slot(number).is_some_and(|slot| slot.state == State::Missing);
+        self.book.enter(number, State::Settled);
+        if late {
+            if slot.counted {
+                self.count(cx, &Packets { received: 1, late: 1, lost: -1, ..Packets::default() });
+            }
+            return self.tell(cx, number, &slot, Echo::Late, far_ns);
+        }
+        if slot.counted {
+            self.count(cx, &Packets { received: 1, ..Packets::default() });
+            let tally = cx.rec.packet_tally(self.params.group);
+            tally.delay_ns.record(rtt);
+            if !self.closed_loop() {
+                tally.intended_ns.record(cx.now.since(slot.intended));
+            }
+            if let Some(far) = far_ns {
+                tally.far_ns.record(far);
+                tally.path_ns.record(rtt.saturating_sub(far));
+            }
+        }
+        self.tell(cx, number, &slot, Echo::InTime, far_ns);
+    }
+
+    /// Something else came in the place of an echo.
+    fn bad(&mut self, cx: &mut Cx<'_>, number: u64, what: Violation) {
+        let Some(slot) = self.book.slot(number).copied() else { return };
+        if slot.state == State::Settled {
+            return;
+        }
+        let lost = -i64::from(slot.state == State::Missing);
+        self.book.enter(number, State::Settled);
+        if slot.counted {
+            self.count(cx, &Packets { corrupt: 1, lost, ..Packets::default() });
+        }
+        self.first_bad.get_or_insert(what);
+        self.tell(cx, number, &slot, Echo::Damaged, None);
+    }
+
+    /// After everything that may have been the last: whether the connection is over, and how.
+    fn settle(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
+        let all_sent = self.book.next() >= self.most() && self.sending.is_none();
+        if self.step == Step::Running && (self.stopped || all_sent) {
+            self.step = Step::Draining(None);
+        }
+        let Step::Draining(until) = self.step else { return Ok(()) };
+        let timeout = self.params.ping.timeout_ns;
+        if self.book.waiting() > 0 && !self.params.datagrams() {
+            // Nothing is lost over TCP, but the run has to end some time.
+            if self.stopped && until.is_none() {
+                self.step = Step::Draining(Some(cx.now.plus(timeout)));
+            }
+            if until.is_none_or(|until| cx.now < until) {
+                return Ok(());
+            }
+        } else if self.book.waiting() > 0 {
+            return Ok(());
+        } else if self.params.datagrams() && self.book.missing() > 0 && self.sending.is_none() {
+            // What is missing may be late.
+            let until = until.unwrap_or(cx.now.plus(timeout));
+            if cx.now < until {
+                self.step = Step::Draining(Some(until));
+                return Ok(());
+            }
+        }
+        self.tell_all(cx);
+        let whole = all_sent && self.book.waiting() == 0;
+        self.step = Step::Over(if whole { Ending::Completed } else { Ending::Stopped });
+        match self.first_bad.take() {
+            Some(bad) => self.fail(bad),
+            None => Ok(()),
+        }
+    }
+
+    fn fail(&mut self, violation: Violation) -> Result<(), Violation> {
+        self.step = Step::Failed;
+        Err(violation)
+    }
+
+    /// Messages whose time is up.
+    fn overdue(&mut self, cx: &mut Cx<'_>) {
+        while self.params.datagrams()
+            && let Some((number, slot)) = self.book.oldest()
+            && cx.now.since(slot.sent) >= self.params.ping.timeout_ns
+        {
+            self.missing(cx, number, &slot);
+        }
+    }
+
+    /// A stream's bytes belong to the oldest message that is waited for.
+    fn take_stream(&mut self, cx: &mut Cx<'_>, mut bytes: &[u8]) -> Result<(), Violation> {
+        let size = self.size();
+        let head = codec::head_of(size) as u64;
+        while !bytes.is_empty() {
+            let number = self.coming;
+            let Some(slot) = self.book.slot(number).filter(|s| s.state == State::Waiting).copied() else {
+                return self.fail(Violation::TooMany { want: self.bytes.0 });
+            };
+            let n = (bytes.len() as u64).min(size - self.got) as usize;
+            let part = &bytes[..n];
+            if self.got < head {
+                let n = part.len().min((head - self.got) as usize);
+                self.head[self.got as usize..self.got as usize + n].copy_from_slice(&part[..n]);
+            }
+            let bad = codec::check(size, self.got, part).err();
+            self.got += n as u64;
+            bytes = &bytes[n..];
+            let bad =
+                bad.or_else(|| if self.got >= head { self.check_head(number, slot.word) } else { None });
+            if let Some(bad) = bad
+                && !std::mem::replace(&mut self.damaged, true)
+            {
+                self.first_bad.get_or_insert(bad);
+            }
+            if self.got == size {
+                let damaged = std::mem::take(&mut self.damaged);
+                (self.got, self.coming) = (0, number + 1);
+                if damaged {
+                    let what = self.first_bad.clone().unwrap_or(Violation::BadFrame { offset: 0 });
+                    self.bad(cx, number, what);
+                } else {
+                    let far = self.far(&self.head.clone());
+                    self.back(cx, number, far);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with the head that has come, if anything is.
+    fn check_head(&self, number: u64, word: u64) -> Option<Violation> {
+        let (mut want, n) = codec::encode(Head { number, word }, self.size());
+        if self.params.far == Far::Spent && n == HEAD {
+            want[8..].copy_from_slice(&self.head[8..]);
+        }
+        (want[..n] != self.head[..n]).then(|| codec::bad_head(&want[..n], &self.head[..n]))
+    }
+
+    /// What the far end says it spent, if it says so.
+    fn far(&self, head: &[u8; HEAD]) -> Option<u64> {
+        let says = self.params.far == Far::Spent && codec::head_of(self.size()) == HEAD;
+        says.then(|| codec::decode(head, self.size(), 0).word)
+    }
+
+    /// A datagram is one unit of some message.
+    fn take_datagram(&mut self, cx: &mut Cx<'_>, bytes: &[u8]) {
+        let units = self.params.units();
+        let newest = (self.book.next() * units).saturating_sub(1);
+        // A short one is told by its number, if that has come.
+        let longest = self.params.unit(0);
+        let Head { number, word } = codec::decode(bytes, longest.min(self.size()), newest);
+        let (message, piece) = (number / units, number % units);
+        let size = self.params.unit(piece);
+        let Some(slot) = self.book.slot(message).copied() else {
+            return self.count(cx, &Packets { duplicated: 1, ..Packets::default() });
+        };
+        let bit = 1u64 << piece.min(63);
+        if slot.left & bit == 0 {
+            return self.count(cx, &Packets { duplicated: 1, ..Packets::default() });
+        }
+        if bytes.len() as u64 != size {
+            let (got, want) = (bytes.len() as u64, size);
+            let what = if got < want { Violation::TooFew { got, want } } else { Violation::TooMany { want } };
+            return self.bad(cx, message, what);
+        }
+        let (want, n) = codec::encode(Head { number, word: slot.word }, size);
+        let spent = self.params.far == Far::Spent && n == HEAD;
+        let compared = if spent { 8 } else { n };
+        let bad = match want[..compared] == bytes[..compared] {
+            true => codec::check(size, 0, bytes).err(),
+            false => Some(codec::bad_head(&want[..compared], &bytes[..compared])),
+        };
+        if let Some(bad) = bad {
+            return self.bad(cx, message, bad);
+        }
+        let left = slot.left & !bit;
+        if let Some(slot) = self.book.slot(message) {
+            slot.left = left;
+        }
+        if left == 0 {
+            self.back(cx, message, spent.then_some(word));
+        }
+    }
+
+    fn wake(&self) -> Option<Mono> {
+        let until = if let Step::Draining(until) = self.step { until } else { None };
+        let oldest = self.book.known_oldest().filter(|_| self.params.datagrams());
+        let stall = (!self.params.datagrams() && self.book.waiting() > 0)
+            .then(|| self.moved.plus(self.params.stall_ns));
+        let overdue = oldest.map(|slot| slot.sent.plus(self.params.ping.timeout_ns));
+        let told = (!self.rows.is_empty()).then(|| self.told.plus(TELL_AFTER));
+        until.into_iter().chain(overdue).chain(stall).chain(told).min()
+    }
+
+    fn woken(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
+        self.overdue(cx);
+        if cx.now.since(self.told) >= TELL_AFTER {
+            self.tell_all(cx);
+        }
+        let stalled = !self.params.datagrams()
+            && self.book.waiting() > 0
+            && cx.now.since(self.moved) >= self.params.stall_ns;
+        if stalled {
+            self.tell_all(cx);
+            let why = "the echo does not come: is it an echo service?";
+            return self.fail(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)).likely(why));
+        }
+        self.settle(cx)
+    }
+
+    fn up(&mut self, cx: &mut Cx<'_>) {
+        self.row = Some(cx.rec.open(self.params.group, cx.now));
+        (self.since, self.moved, self.told, self.due) = (cx.now, cx.now, cx.now, cx.now);
+        if let Some(gap) = self.params.ping.schedule.gap_ns() {
+            let connections = u64::from(self.params.connections.max(1));
+            self.due = cx.now.plus(gap / connections * (u64::from(self.slot) % connections));
+        }
+    }
+}
+
+/// The distance to the next message, ns.
+fn distance(schedule: Schedule, gap: u64, rng: &mut Rng) -> u64 {
+    match schedule {
+        Schedule::Poisson { .. } => {
+            // Exponential: -ln(u) times the mean, u evenly in (0, 1].
+            let u = ((rng.next() >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
+            (-u.ln() * gap as f64) as u64
+        }
+        _ => gap,
+    }
+}
+
+impl Flow for Pinger {
+    fn want(&self) -> Want {
+        let quiet = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
+        match self.step {
+            Step::Over(how) => return Want { end: Some(End::Done { how, reset: false }), ..quiet },
+            Step::Failed => return quiet,
+            Step::Running | Step::Draining(_) => {}
+        }
+        let send = match (self.sending, self.begins()) {
+            (Some(_), _) => When::Now,
+            (None, Some(due)) => When::At(due),
+            (None, None) => When::Never,
+        };
+        // One byte more than may come: a socket that gives less is empty, and a byte too many is noticed.
+        let left = self.bytes.0.saturating_sub(self.bytes.1);
+        let read = Read::look(if self.params.datagrams() { LONGEST } else { left + 1 });
+        Want { send, read, wake: self.wake(), end: None }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        if !matches!(self.step, Step::Running | Step::Draining(_)) {
+            return;
+        }
+        self.give_up(cx);
+        if self.sending.is_none() && self.begins().is_none_or(|due| due > cx.now) {
+            return;
+        }
+        let Sending { number, word, off } = self.next_send(cx.now);
+        if self.params.datagrams() {
+            let units = self.params.units();
+            let piece = off / self.params.unit(0).max(1);
+            let size = self.params.unit(piece);
+            return codec::offer(Head { number: number * units + piece, word }, size, 0, size, out);
+        }
+        codec::offer(Head { number, word }, self.size(), off, self.params.send_at(off), out);
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        if n.fault.is_some() && self.params.datagrams() {
+            return self.refused_send(cx);
+        }
+        if n.bytes == 0 {
+            return;
+        }
+        if self.sending.is_none() {
+            let word = self.word(cx.now);
+            self.begun(cx, word);
+        }
+        self.moved = cx.now;
+        self.bytes.0 += n.bytes as u64;
+        if let Some(row) = self.row {
+            cx.rec.sent(row, n.bytes as u64);
+        }
+        let size = self.size();
+        if let Some(sending) = &mut self.sending {
+            sending.off += n.bytes as u64;
+            if sending.off >= size {
+                self.sending = None;
+                self.book.oldest();
+            }
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        self.moved = cx.now;
+        self.bytes.1 += got.len as u64;
+        if let Some(row) = self.row {
+            cx.rec.received(row, got.len as u64);
+        }
+        if self.params.datagrams() {
+            got.datagrams().for_each(|datagram| self.take_datagram(cx, datagram));
+            self.overdue(cx);
+        } else {
+            self.take_stream(cx, got.bytes)?;
+        }
+        self.book.oldest();
+        self.settle(cx)
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(_) => {
+                self.up(cx);
+                Ok(())
+            }
+            News::Wake => self.woken(cx),
+            News::Stop => {
+                self.stopped = true;
+                self.settle(cx)
+            }
+            News::Fin => {
+                self.tell_all(cx);
+                let (want, got) = self.bytes;
+                let why = "the echo service closed the connection";
+                self.fail(Violation::TooFew { got, want }.likely(why))
+            }
+            News::Broken(_) if self.params.datagrams() => {
+                self.refused += 1;
+                self.count(cx, &Packets { refused: 1, ..Packets::default() });
+                if self.refused < HOPELESS || self.answered {
+                    return Ok(());
+                }
+                self.tell_all(cx);
+                self.fail(
+                    Violation::Vanished.likely("nobody listens at that UDP port (ICMP port unreachable)"),
+                )
+            }
+            News::Broken(_) => {
+                self.tell_all(cx);
+                Ok(())
+            }
+            News::Stamped { .. } => Ok(()),
+        }
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, id: self.id, slot: self.slot }
+    }
+}

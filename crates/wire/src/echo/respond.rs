@@ -1,0 +1,112 @@
+//! The echoing end of one TCP connection.
+
+use metrics::{Ending, Group, Mono, Row};
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use std::time::Duration;
+
+/// Bytes that are read ahead of what was sent back: a peer that does not read has to wait.
+const MOST: usize = 64 * 1024;
+
+/// Sends back whatever comes, in order, until the peer sends no more.
+#[derive(Debug)]
+pub struct Responder {
+    group: Group,
+    row: Option<Row>,
+    slot: u32,
+    owed: Vec<u8>,
+    /// Of these, so many have been sent back.
+    sent: usize,
+    fin: bool,
+    stopped: bool,
+    moved: Mono,
+    stall_ns: u64,
+}
+
+impl Responder {
+    /// The echoing end of a connection that has just come; it may owe bytes that the peer does not take for so long.
+    #[must_use]
+    pub fn new(group: Group, stall_ns: u64) -> Self {
+        Responder {
+            group,
+            row: None,
+            slot: 0,
+            owed: Vec::new(),
+            sent: 0,
+            fin: false,
+            stopped: false,
+            moved: Mono(0),
+            stall_ns,
+        }
+    }
+
+    fn pending(&self) -> usize {
+        self.owed.len() - self.sent
+    }
+}
+
+impl Flow for Responder {
+    fn want(&self) -> Want {
+        let owes = self.pending() > 0;
+        let over = (self.fin || self.stopped) && !owes;
+        let how = if self.fin { Ending::Completed } else { Ending::Stopped };
+        let reads = !self.fin && !self.stopped;
+        Want {
+            send: if owes { When::Now } else { When::Never },
+            read: if reads { Read::look((MOST - self.pending()) as u64) } else { Read::Pause },
+            wake: owes.then(|| self.moved.plus(self.stall_ns)),
+            end: over.then_some(End::Done { how, reset: false }),
+        }
+    }
+
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+        let rest = &self.owed[self.sent..];
+        let own = out.own(rest.len());
+        let n = own.len();
+        own.copy_from_slice(&rest[..n]);
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        if n.bytes == 0 {
+            return;
+        }
+        self.moved = cx.now;
+        self.sent += n.bytes.min(self.pending());
+        if self.pending() == 0 {
+            self.owed.clear();
+            self.sent = 0;
+        }
+        if let Some(row) = self.row {
+            cx.rec.sent(row, n.bytes as u64);
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        self.moved = cx.now;
+        self.owed.drain(..std::mem::take(&mut self.sent));
+        self.owed.extend_from_slice(got.bytes);
+        if let Some(row) = self.row {
+            cx.rec.received(row, got.bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(_) => {
+                self.moved = cx.now;
+                self.row = Some(cx.rec.open(self.group, cx.now));
+            }
+            News::Fin => self.fin = true,
+            News::Stop => self.stopped = true,
+            News::Wake if self.pending() > 0 && cx.now.since(self.moved) >= self.stall_ns => {
+                return Err(Violation::Stalled(Duration::from_nanos(self.stall_ns)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, slot: self.slot, ..Card::default() }
+    }
+}
