@@ -30,8 +30,6 @@
     expect(dead_code, reason = "the arithmetic is there, but nothing to drive it")
 )]
 
-#[cfg(target_os = "linux")]
-mod bench;
 mod chance;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
@@ -43,18 +41,20 @@ mod order;
 mod packet;
 mod queue;
 #[cfg(target_os = "linux")]
+mod rig;
+#[cfg(target_os = "linux")]
 mod run;
 mod setup;
 mod trace;
 mod truth;
 
-#[cfg(target_os = "linux")]
-pub use bench::Lab;
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::Lab;
 pub use grammar::{KEYS, Key};
 pub use impair::Verdict;
 pub use order::Reordering;
+#[cfg(target_os = "linux")]
+pub use rig::Lab;
 #[cfg(target_os = "linux")]
 pub use run::{Finished, Job, run};
 pub use setup::{
@@ -62,7 +62,7 @@ pub use setup::{
     MOST_COPIES, Only, Path, PathMtu, Reorder, Setup, Shape, Trace, Wait, Window,
 };
 pub use trace::{Class, Row, Way};
-pub use truth::{Counts, Device, Direction, FORMAT, Flow, Truth, Worker};
+pub use truth::{Counts, Device, Direction, Flow, SCHEMA, Truth, Worker};
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

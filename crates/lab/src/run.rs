@@ -1,6 +1,6 @@
 //! A command on an impaired path: what `netcaliper lab` does.
 
-use crate::bench::Lab;
+use crate::rig::Lab;
 use crate::setup::Setup;
 use crate::{Ended, LabError, Side};
 use io::netns::{self, is_listening};

@@ -14,8 +14,8 @@ const MOST_FLOWS: usize = 256;
 /// Flows with a distribution of their own, which takes up to half a MiB.
 const MOST_DISTS: usize = 16;
 
-/// The version of the JSON form of [`Truth`].
-pub const FORMAT: &str = "netcaliper-lab-1";
+/// Name and version of the JSON form of [`Truth`]: `schema/lab.v1.json`.
+pub const SCHEMA: &str = "netcaliper.lab.v1";
 
 /// Packets of a direction or a flow. `arrived` is the sum of `delivered`, the five kinds of loss (`lost_random`,
 /// `lost_burst`, `lost_outage`, `dropped_queue`, `too_big`), `overrun`, `refused` and `unfinished`.
@@ -171,8 +171,8 @@ pub struct Worker {
 /// What the lab did.
 #[derive(Clone, Debug, Serialize)]
 pub struct Truth {
-    /// [`FORMAT`].
-    pub format: &'static str,
+    /// [`SCHEMA`].
+    pub schema: &'static str,
     /// All chance came from it.
     pub seed: u64,
     /// What was asked for, client to server.

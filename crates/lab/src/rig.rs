@@ -4,7 +4,7 @@ use crate::LabError;
 use crate::forward::{Closed, Forwarder, Lane, Shared};
 use crate::setup::{Setup, Trace};
 use crate::trace::{Tracer, Way};
-use crate::truth::{Device, Direction, FORMAT, Truth, Worker};
+use crate::truth::{Device, Direction, SCHEMA, Truth, Worker};
 use crate::{Ended, Side};
 use io::netns::{Interface, Namespace};
 use io::tun::Tun;
@@ -170,7 +170,7 @@ impl Lab {
     fn truth(&self, up: Direction, down: Direction, worker: Worker, trace_lost: u64) -> Truth {
         let begin = self.shared.begin.load(Ordering::Acquire);
         let mut truth = Truth {
-            format: FORMAT,
+            schema: SCHEMA,
             seed: self.setup.seed,
             asked_up: self.setup.up.clone(),
             asked_down: self.setup.down.clone(),
