@@ -17,15 +17,18 @@ fn cts(folder: &Path, words: &str) -> Line {
     line
 }
 
-/// Whether something listens at `port`, without connecting to it (a server would count that).
+/// Whether something listens at `port`, without connecting to it (a server would count that); UDP sockets are there as soon
+/// as they are bound.
 fn listens(port: u16) -> bool {
-    let at = format!(":{port:04X} ");
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
-        let text = std::fs::read_to_string(table).unwrap_or_default();
-        text.lines().any(|l| {
-            l.split_whitespace().nth(1).is_some_and(|a| format!("{a} ").ends_with(&at)) && l.contains(" 0A ")
+    let at = format!(":{port:04X}");
+    let found = |table: &str, state: &str| {
+        let text = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+        text.lines().any(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            words.next().is_some_and(|local| local.ends_with(&at)) && words.nth(1) == Some(state)
         })
-    })
+    };
+    found("tcp", "0A") || found("tcp6", "0A") || found("udp", "07") || found("udp6", "07")
 }
 
 /// A pair over loopback: `{port}` in either line is replaced; the server has listened before the client starts.
@@ -361,6 +364,87 @@ fn a_compartment_is_a_namespace() {
     server.wait().exits(0).prints(&["IP Compartment: nct-"]);
     let none = cts(folder.path(), "-target:127.0.0.1 -compartment:nosuchplace").run();
     none.exits(13).complains(&["neither a network namespace nor an interface"]);
+}
+
+/// The guide's stream, of two seconds instead of sixty: 120 frames of 52083 bytes.
+const STREAM: &str =
+    "-protocol:udp -bitspersecond:25000000 -framerate:60 -bufferdepth:1 -streamlength:2 -consoleverbosity:1";
+
+/// The number after `name` in a summary.
+#[track_caller]
+fn told(out: &str, name: &str) -> String {
+    let line = out.lines().find_map(|l| l.trim_start().strip_prefix(name));
+    line.unwrap_or_else(|| panic!("no '{name}' in {out}")).trim_start_matches(" : ").to_owned()
+}
+
+/// "A suggested starting point: measuring a common UDP stream". The guide prints `framerate:60` without its dash.
+#[test]
+fn a_stream_with_its_three_files() {
+    let pair = Pair::serve(&format!("-listen:* {STREAM} -serverexitlimit:1"));
+    let client = STREAM.replace("-framerate", "framerate");
+    let done = pair
+        .call(&format!(
+            "-target:localhost {client} -connections:1 -iterations:1 -statusfilename:udpclient.csv \
+             -connectionfilename:udpconnection.csv -jitterfilename:jitter.csv -statusupdate:500"
+        ))
+        .exits(0)
+        .prints(&[
+            "\tProtocol: UDP\n",
+            "SO_RCVBUF(1048576)",
+            "\tBuffer used for each IO request: 52083 [0xcb73] bytes\n",
+            "\tUDP Stream FrameSize: 52083 bytes\n",
+            " TimeSlice       Bits/Sec    Streams   Completed   Dropped   Repeated    Errors \n",
+            "SuccessfulConnections [1]   NetworkErrors [0]   ProtocolErrors [0]",
+        ]);
+    assert_eq!(told(&done.out, "Total Bytes Recv"), "6249960", "{}", done.out);
+    assert_eq!(told(&done.out, "Total Successful Frames"), "120 (100.000000)");
+    assert_eq!(told(&done.out, "Total Dropped Frames"), "0 (0.000000)");
+    assert_eq!(told(&done.out, "Total Duplicate Frames"), "0 (0.000000)");
+
+    let jitter = pair.csv("jitter.csv");
+    let numbers: Vec<usize> = jitter.column("SequenceNumber").iter().map(|n| n.parse().unwrap()).collect();
+    assert_eq!(numbers, (1..=120).collect::<Vec<_>>(), "one row per frame, in order");
+    assert_eq!(jitter.column("RelativeInFlightTimeMs")[0], "0.000");
+    let status = pair.csv("udpclient.csv");
+    assert_eq!((status.sum("Completed"), status.sum("Dropped"), status.sum("Errors")), (120, 0, 0));
+    let connection = pair.csv("udpconnection.csv");
+    assert_eq!(connection.column("Completed"), ["120"]);
+    assert_eq!(connection.column("Result"), ["Succeeded"]);
+    assert_eq!(connection.column("ConnectionId")[0].len(), 36);
+    netcaliper("report")
+        .arg(pair.folder.file("jitter.csv"))
+        .run()
+        .exits(0)
+        .prints(&["120 whole frames, 0 dropped", "jitter from frame to frame"]);
+    pair.over().0.exits(0).prints(&["SuccessfulConnections [1]   NetworkErrors [0]   ProtocolErrors [0]"]);
+}
+
+/// "I ran the above 25Mbps run with 10 concurrent UDP streams (-connections:10)."
+#[test]
+fn ten_streams() {
+    let pair = Pair::serve(&format!("-listen:* {STREAM} -serverexitlimit:10"));
+    let words = "-connections:10 -iterations:1 -connectionfilename:udpconnection.csv";
+    let done = pair.call(&format!("-target:localhost {STREAM} {words}")).exits(0);
+    assert_eq!(told(&done.out, "Total Successful Frames"), "1200 (100.000000)", "{}", done.out);
+    let connections = pair.csv("udpconnection.csv");
+    assert_eq!(connections.header[3], "Bits/Sec");
+    assert_eq!(connections.column("Completed"), ["120"; 10]);
+    pair.over().0.exits(0).prints(&["SuccessfulConnections [10]"]);
+}
+
+#[test]
+fn a_stream_between_two_namespaces() {
+    const TEST: &str = "a_stream_between_two_namespaces";
+    let (Some(near), Some(far)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
+    if !near.join(&far) {
+        return skip(TEST, "the kernel has no veth");
+    }
+    let folder = Scratch::new();
+    let server = far.within(cts(folder.path(), &format!("-listen:* {STREAM} -serverexitlimit:1"))).spawn();
+    server.hears("Accepting connections on addresses");
+    let client = near.within(cts(folder.path(), &format!("-target:10.77.0.2 {STREAM} -iterations:1")));
+    assert_eq!(told(&client.run().exits(0).out, "Total Successful Frames"), "120 (100.000000)");
+    server.wait().exits(0);
 }
 
 /// Names, exit codes, help.
