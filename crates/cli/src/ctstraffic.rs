@@ -105,6 +105,12 @@ fn wants_records(spec: &Spec) -> bool {
     spec.verbosity >= 3 || spec.logs.per_connection() || spec.logs.jitter.is_some()
 }
 
+/// Whether it has to be told when each connection has come to be: the console shows it, and a text file holds it.
+fn wants_arrivals(spec: &Spec) -> bool {
+    let table = |path: &Path| path.to_string_lossy().to_ascii_lowercase().ends_with(".csv");
+    spec.verbosity >= 3 || spec.logs.connection.as_deref().is_some_and(|path| !table(path))
+}
+
 fn client(
     spec: Spec,
     resolved: Resolved,
@@ -122,6 +128,7 @@ fn client(
         run: engine::run_id(),
         version: plan::VERSION.to_owned(),
         records: wants_records(&spec),
+        arrivals: wants_arrivals(&spec),
         ..ClientConfig::default()
     };
     let phase = spec.phase.clone();
@@ -146,12 +153,13 @@ fn server(
     let config = ServerConfig {
         listen: resolve::listening(&resolved),
         exit_after: spec.exit_limit,
-        open_to: plan::open_to().map_err(|trouble| Refusal::arguments(trouble.text))?,
+        open_to: plan::open_to(&spec.allow).map_err(|trouble| Refusal::arguments(trouble.text))?,
         device,
         placement,
         workers: spec.workers,
         version: plan::VERSION.to_owned(),
         records: wants_records(&spec),
+        arrivals: wants_arrivals(&spec),
         ..ServerConfig::legacy(Protocol::CtsTraffic, phase.clone())
     };
     let bound = Bound::new(config)?;

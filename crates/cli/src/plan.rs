@@ -27,18 +27,23 @@ pub(crate) fn key(args: &KeyArgs) -> Result<Option<Psk>, Trouble> {
     Psk::new(&bytes).map(Some).map_err(Trouble::usage)
 }
 
-/// Networks that may have streams without proving an address: the variable NETCALIPER_ALLOW, separated by commas.
-pub(crate) fn open_to() -> Result<Vec<ipnet::IpNet>, Trouble> {
-    let text = std::env::var("NETCALIPER_ALLOW").unwrap_or_default();
-    let network = |word: &str| {
+/// Networks that may have streams without proving an address: those given, and those of the variable NETCALIPER_ALLOW,
+/// separated by commas.
+pub(crate) fn open_to(given: &[String]) -> Result<Vec<ipnet::IpNet>, Trouble> {
+    let variable = std::env::var("NETCALIPER_ALLOW").unwrap_or_default();
+    let of_variable = variable.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let network = |(word, from): (&str, &str)| {
         let single = || word.parse::<std::net::IpAddr>().map(ipnet::IpNet::from);
         word.parse().or_else(|_| single()).map_err(|_| {
-            Trouble::usage(format!(
-                "'{word}' in NETCALIPER_ALLOW is no network such as 192.0.2.0/24 or 2001:db8::/32"
-            ))
+            Trouble::usage(format!("'{word}'{from} is no network such as 192.0.2.0/24 or 2001:db8::/32"))
         })
     };
-    text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(network).collect()
+    given
+        .iter()
+        .map(|word| (word.as_str(), ""))
+        .chain(of_variable.map(|word| (word, " in NETCALIPER_ALLOW")))
+        .map(network)
+        .collect()
 }
 
 pub(crate) fn placement(args: &CoreArgs) -> Placement {
@@ -65,6 +70,7 @@ pub(crate) fn client(target: &TargetArgs, local: &LocalArgs, records: bool) -> R
         run: engine::run_id(),
         version: VERSION.to_owned(),
         records,
+        ..ClientConfig::default()
     })
 }
 

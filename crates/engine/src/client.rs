@@ -45,6 +45,8 @@ pub struct ClientConfig {
     pub version: String,
     /// Whether every ended connection is told, or only those that failed.
     pub records: bool,
+    /// Whether every connection is told when it has come to be; legacy protocols only.
+    pub arrivals: bool,
 }
 
 /// A fresh identifier for a run.
@@ -191,6 +193,7 @@ fn call(
         ports: config.ports,
         workers,
         frames: config.records,
+        arrivals: config.arrivals,
     };
     let openers = (openers.call)(phase, &calls);
     let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: config.records };

@@ -75,6 +75,8 @@ pub struct ServerConfig {
     pub version: String,
     /// Whether every ended connection is told, or only those that failed.
     pub records: bool,
+    /// Whether every connection is told when it has come to be; legacy protocols only.
+    pub arrivals: bool,
 }
 
 impl Default for ServerConfig {
@@ -96,6 +98,7 @@ impl Default for ServerConfig {
             workers: None,
             version: String::new(),
             records: false,
+            arrivals: false,
         }
     }
 }
@@ -254,6 +257,7 @@ impl Bound {
                 streams: unproven(&config.open_to),
                 exit_after: config.exit_after,
                 workers: self.workers,
+                arrivals: config.arrivals,
             };
             let openers = (openers.answer)(phase, &answers);
             let plan = SoloPlan { phase: phase.clone(), openers, serving: true, records: config.records };

@@ -65,8 +65,8 @@ impl Builder {
                     kept.push((**record).clone());
                 }
             }
-            // One per frame or message: for journals and sample files.
-            Event::Frames { .. } | Event::Pings { .. } => {}
+            // One per frame, message or connection (told again when it ends): for journals and sample files.
+            Event::Frames { .. } | Event::Pings { .. } | Event::Established { .. } => {}
             Event::Notice { level, text } => self.notice(*level, text),
             Event::Near(totals) => self.draft().near = Some((**totals).clone()),
             Event::Far(totals) => self.draft().point.far.push((**totals).clone()),

@@ -31,6 +31,15 @@ pub enum Event {
     },
     /// An interval is over.
     Interval(Box<Interval>),
+    /// A connection has come to be; told only where somebody wants to know.
+    Established {
+        /// Our address.
+        local: SocketAddr,
+        /// The peer's address.
+        remote: SocketAddr,
+        /// When, ns since the phase's start.
+        at_ns: u64,
+    },
     /// A connection has ended.
     Connection(Box<ConnectionRecord>),
     /// Frames of a media stream that were judged since the last such event, in order.

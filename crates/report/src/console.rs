@@ -73,7 +73,7 @@ impl Console {
                 page.paragraph(Tone::Warning, "", &format!("{}: {why}", words::status(*status)))?;
             }
             Event::PhaseEnd { .. } | Event::End { .. } => {}
-            Event::Start { .. } | Event::Connection(_) => {}
+            Event::Start { .. } | Event::Established { .. } | Event::Connection(_) => {}
             Event::Frames { .. } | Event::Pings { .. } => {}
             Event::Near(_) | Event::Far(_) => {}
         }

@@ -15,7 +15,7 @@ use crate::echo::Samples;
 use crate::native::Fence;
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
-use seam::{Action, Cx, GroupPlan, Input, Note, Opener, Order, Session, Wait};
+use seam::{Action, Cx, GroupPlan, Input, Note, Opener, Order, Path, Session, Wait};
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
@@ -44,6 +44,8 @@ pub struct Calls {
     pub workers: u16,
     /// Whether each frame of a stream is told.
     pub frames: bool,
+    /// Whether each connection is told when it has come to be.
+    pub arrivals: bool,
 }
 
 /// Posted by flows and openers: something that a person should know now. The same words are told once.
@@ -53,6 +55,15 @@ pub struct Remark {
     pub level: Level,
     /// One sentence.
     pub text: String,
+}
+
+/// Posted by flows when they are up, where somebody wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Both addresses.
+    pub path: Path,
+    /// When.
+    pub at: Mono,
 }
 
 /// Different remarks told in one run.
@@ -69,6 +80,8 @@ pub struct Answers {
     pub exit_after: Option<u64>,
     /// Worker threads.
     pub workers: u16,
+    /// Whether each connection is told when it has come to be.
+    pub arrivals: bool,
 }
 
 /// What makes connections under such a protocol: one opener per worker.
@@ -235,6 +248,15 @@ impl Solo {
         };
         let note = match note.downcast::<Samples>() {
             Ok(samples) => return self.actions.push_back(Action::Emit(told(*samples, self.start))),
+            Err(note) => note,
+        };
+        let note = match note.downcast::<Arrived>() {
+            Ok(arrived) => {
+                let Arrived { path, at } = *arrived;
+                let at_ns = at.since(self.start);
+                let event = Event::Established { local: path.local, remote: path.peer, at_ns };
+                return self.actions.push_back(Action::Emit(event));
+            }
             Err(note) => note,
         };
         if note.is::<LimitReached>() {

@@ -32,7 +32,6 @@ pub(super) fn tcp_info_header() -> &'static str {
 pub(super) struct Ended {
     transport: Transport,
     at: String,
-    since: String,
     local: String,
     remote: String,
     id: String,
@@ -42,7 +41,6 @@ pub(super) struct Ended {
     bits_per_second: u64,
     frames: Frames,
     verdict: Verdict,
-    was_up: bool,
 }
 
 impl Ended {
@@ -68,7 +66,6 @@ impl Ended {
         Ended {
             transport,
             at: seconds(record.ended_ns / 1_000_000),
-            since: seconds(record.ended_ns.saturating_sub(record.duration_ns) / 1_000_000),
             local: if was_up { record.local.map_or_else(String::new, address) } else { String::new() },
             remote: address(record.remote),
             id,
@@ -78,7 +75,6 @@ impl Ended {
             bits_per_second: per_second(bytes.saturating_mul(8), ms),
             frames: record.frames.unwrap_or_default(),
             verdict,
-            was_up,
         }
     }
 
@@ -92,12 +88,6 @@ impl Ended {
         &self.at
     }
 
-    /// The line that it had come to be, if it had.
-    pub(super) fn established(&self) -> Option<String> {
-        let Ended { since, local, remote, .. } = self;
-        self.was_up.then(|| format!("[{since}] {} connection established [{local} - {remote}]", self.name()))
-    }
-
     /// The line of its result.
     pub(super) fn line(&self) -> String {
         let Ended { at, local, remote, id, .. } = self;
@@ -109,7 +99,8 @@ impl Ended {
             }
         };
         let gap = if self.transport == Transport::Udp { " " } else { gap };
-        let head = format!("[{at}] {} connection {how} : [{local} - {remote}] [{id}]{gap}: ", self.name());
+        let head =
+            format!("[{at}] {} connection {how} : [{local} - {remote}] [{id}]{gap}: ", name(self.transport));
         match self.transport {
             Transport::Tcp => format!(
                 "{head}SendBytes[{}]  SendBps[{}]  RecvBytes[{}]  RecvBps[{}]  Time[{} ms]",
@@ -181,12 +172,18 @@ impl Ended {
         let Ended { at, local, remote, id, .. } = self;
         Some(format!("{at}, {local}, {remote}, {id}, {}, {}", self.tcp_numbers(", "), cells.join(", ")))
     }
+}
 
-    fn name(&self) -> &'static str {
-        match self.transport {
-            Transport::Tcp => "TCP",
-            Transport::Udp => "UDP",
-        }
+/// The line of a connection that has come to be.
+pub(super) fn established(transport: Transport, local: SocketAddr, remote: SocketAddr, at_ns: u64) -> String {
+    let (at, name) = (seconds(at_ns / 1_000_000), name(transport));
+    format!("[{at}] {name} connection established [{} - {}]", address(local), address(remote))
+}
+
+fn name(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Tcp => "TCP",
+        Transport::Udp => "UDP",
     }
 }
 
@@ -242,10 +239,8 @@ mod tests {
              [01234567-89ab-cdef-0123-456789abcdef]: SendBytes[1073741824]  SendBps[268435456]  RecvBytes[0]  \
              RecvBps[0]  Time[4000 ms]"
         );
-        assert_eq!(
-            ended.established().unwrap(),
-            "[1.002] TCP connection established [10.0.0.1:50000 - 10.0.0.2:4444]"
-        );
+        let up = established(Transport::Tcp, record().local.unwrap(), record().remote, 1_002_900_000);
+        assert_eq!(up, "[1.002] TCP connection established [10.0.0.1:50000 - 10.0.0.2:4444]");
         assert_eq!(csv_header(Transport::Tcp).split(',').count(), ended.row().split(',').count());
     }
 
@@ -297,7 +292,6 @@ mod tests {
             "5.002,,10.0.0.2:4444,0,0,0,0,0,10061: No connection could be made because the target machine actively \
              refused it.,"
         );
-        assert_eq!(ended.established(), None);
         assert!(ended.line().contains(" : [ - 10.0.0.2:4444] [] : SendBytes[0]"), "{}", ended.line());
     }
 

@@ -134,7 +134,7 @@ impl Logs {
                 }
             }
             Item::Error(text) => self.to(self.error, &mut failed, |log| log.line(text)),
-            Item::Message { at, text, error: true } => {
+            Item::Message { at, text, error: true } | Item::Warning { at, text } => {
                 self.to(self.error, &mut failed, |log| log.line(&format!("[{at}] {text}")));
             }
             Item::Jitter(rows) => self.to(self.jitter, &mut failed, |log| log.lines(rows)),

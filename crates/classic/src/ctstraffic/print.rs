@@ -72,6 +72,7 @@ impl Console {
             Item::Message { text, error, .. } if (*error && shows.errors) || shows.debug => {
                 writeln!(out, "{text}")
             }
+            Item::Warning { text, .. } => writeln!(err, "{text}"),
             Item::Started(text) if shows.debug => writeln!(out, "{text}"),
             Item::Said(text) => writeln!(out, "{text}"),
             Item::Summary(lines) => {

@@ -1,7 +1,7 @@
 //! A run as the original would tell it: events become lines and rows, which the console and the log files pick from.
 
 use super::banner::{self, Resolved};
-use super::connection::Ended;
+use super::connection::{self, Ended};
 use super::jitter::Jitter;
 use super::line::Slice;
 use super::spec::{Role, Spec, Transport};
@@ -9,6 +9,7 @@ use super::windows::{Verdict, function};
 use jiff::Timestamp;
 use metrics::Wall;
 use model::{ConnectionRecord, Event, Failure, Interval, Level, Status, Totals};
+use std::net::SocketAddr;
 
 /// One thing to tell, in the original's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,13 @@ pub(super) enum Item {
         text: String,
         /// Whether it is an error, or only of interest when looking for faults.
         error: bool,
+    },
+    /// What a person should know whatever was asked for: the run is not what it seems.
+    Warning {
+        /// When, as files have it.
+        at: String,
+        /// What.
+        text: String,
     },
     /// Rows of the jitter CSV.
     Jitter(Vec<String>),
@@ -95,16 +103,22 @@ impl Tale {
                 Item::Banner(banner::settings(&self.spec, &self.resolved)),
             ],
             Event::Start { at } => vec![Item::Started(started(*at))],
+            Event::Established { local, remote, at_ns } => self.established(*local, *remote, *at_ns),
             Event::Interval(interval) => self.interval(interval),
             Event::Connection(record) => self.connection(record),
             Event::Frames { rows, .. } => {
                 vec![Item::Jitter(rows.iter().filter_map(|r| self.jitter.row(r)).collect())]
             }
-            Event::Notice { level, text } => vec![Item::Message {
-                at: super::line::seconds(self.last_ms),
-                text: text.clone(),
-                error: *level != Level::Info,
-            }],
+            Event::Notice { level: Level::Info, text } => {
+                vec![Item::Message {
+                    at: super::line::seconds(self.last_ms),
+                    text: text.clone(),
+                    error: false,
+                }]
+            }
+            Event::Notice { text, .. } => {
+                vec![Item::Warning { at: super::line::seconds(self.last_ms), text: text.clone() }]
+            }
             Event::Near(totals) => {
                 self.near = Some((**totals).clone());
                 vec![Item::Pause]
@@ -129,6 +143,13 @@ impl Tale {
         vec![Item::Status(slice)]
     }
 
+    fn established(&self, local: SocketAddr, remote: SocketAddr, at_ns: u64) -> Vec<Item> {
+        if self.interrupted {
+            return Vec::new();
+        }
+        vec![Item::Established(connection::established(self.spec.transport, local, remote, at_ns))]
+    }
+
     fn connection(&mut self, record: &ConnectionRecord) -> Vec<Item> {
         self.last_ms = self.last_ms.max(record.ended_ns / 1_000_000);
         if self.interrupted {
@@ -136,8 +157,7 @@ impl Tale {
         }
         let Some(verdict) = super::windows::verdict(record) else { return Vec::new() };
         let ended = Ended::new(record, verdict, self.spec.role, self.spec.transport);
-        let mut items: Vec<Item> = ended.established().map(Item::Established).into_iter().collect();
-        items.extend(self.error(record, &ended));
+        let mut items: Vec<Item> = self.error(record, &ended).into_iter().collect();
         let tcp_info = match self.spec.transport {
             Transport::Tcp => ended.tcp_info_row(record),
             Transport::Udp => None,

@@ -191,7 +191,11 @@ impl Proc {
     pub(crate) fn hears(&self, word: &str) -> String {
         // Both are looked at in turn, since either may be the one that speaks.
         let until = Instant::now() + PATIENCE;
-        let find = |said: &str| said.lines().find(|l| l.contains(word)).map(str::to_owned);
+        // Whole lines only: the rest of one may be on its way.
+        let find = |said: &str| {
+            let whole = &said[..said.rfind('\n').map_or(0, |at| at + 1)];
+            whole.lines().find(|l| l.contains(word)).map(str::to_owned)
+        };
         while Instant::now() < until {
             for tap in [&self.out, &self.err] {
                 if let Some(line) = tap.wait(Duration::from_millis(20), find) {

@@ -34,13 +34,15 @@ pub struct MediaParams {
     pub media: Media,
     /// What receivers check.
     pub verify: Verify,
+    /// Whether a stream is told when it begins.
+    pub arrivals: bool,
 }
 
 impl MediaParams {
     /// The settings of `phase` that concern its streams; `None` when it has none.
     #[must_use]
     pub fn of(phase: &Phase, group: Group) -> Option<Self> {
-        Some(MediaParams { group, media: phase.media?, verify: phase.verify })
+        Some(MediaParams { group, media: phase.media?, verify: phase.verify, arrivals: false })
     }
 }
 

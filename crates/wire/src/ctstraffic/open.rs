@@ -34,8 +34,9 @@ impl Caller {
         let plan = Plan::part(phase, u32::from(worker), u32::from(workers));
         Caller {
             broker: Broker::new(&plan),
-            params: Arc::new(Params::of(phase, GROUP)),
-            media: MediaParams::of(phase, GROUP).map(|media| (Arc::new(media), calls.frames)),
+            params: Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP) }),
+            media: MediaParams::of(phase, GROUP)
+                .map(|media| (Arc::new(MediaParams { arrivals: calls.arrivals, ..media }), calls.frames)),
             targets: calls.targets.clone(),
             rota: Rota::new(calls.sources.clone(), calls.ports, worker, workers),
         }
@@ -96,8 +97,9 @@ pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
 #[must_use]
 pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
     let house = Arc::new(House {
-        params: Arc::new(Params::of(phase, GROUP)),
-        media: MediaParams::of(phase, GROUP).map(Arc::new),
+        params: Arc::new(Params { arrivals: answers.arrivals, ..Params::of(phase, GROUP) }),
+        media: MediaParams::of(phase, GROUP)
+            .map(|media| Arc::new(MediaParams { arrivals: answers.arrivals, ..media })),
         fence: answers.fence.clone(),
         streams: answers.streams.clone(),
         limit: Limit::new(answers.exit_after),

@@ -27,6 +27,8 @@ pub struct Params {
     pub shutdown: Shutdown,
     /// How long nothing may move, ns.
     pub stall_ns: u64,
+    /// Whether a connection is told when it has come to be.
+    pub arrivals: bool,
 }
 
 impl Params {
@@ -48,6 +50,7 @@ impl Params {
             burst: phase.burst,
             shutdown: phase.shutdown,
             stall_ns: phase.stall_ns.max(gap.max(pause).saturating_mul(4)),
+            arrivals: false,
         }
     }
 

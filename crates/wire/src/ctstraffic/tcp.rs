@@ -24,6 +24,7 @@
 use super::codec::{DONE, ID, decode_id, encode_id};
 use super::params::{Pacing, Params};
 use crate::payload::Source;
+use crate::solo::Arrived;
 use metrics::{Ending, Mono, Row};
 use model::{Pattern, Range, Verify};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
@@ -423,7 +424,10 @@ impl Flow for Connection {
 
     fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
         match news {
-            News::Up(_) => {
+            News::Up(path) => {
+                if self.params.arrivals {
+                    cx.post.push(Box::new(Arrived { path, at: cx.now }));
+                }
                 self.moved = cx.now;
                 self.row = Some(cx.rec.open(self.params.group, cx.now));
                 self.tx.pacing = self.params.pacing(cx.rng, cx.now);

@@ -262,7 +262,7 @@ fn failures_are_told_by_function_and_number() {
     let items = tale.hear(&Event::Connection(Box::new(short)));
     let said = "[0.250] Connection aborted due to the protocol error ErrorNotAllDataTransferred (too few bytes: 5 of 9 \
                 arrived)";
-    assert_eq!(items[1], Item::Error(said.to_owned()));
+    assert_eq!(items[0], Item::Error(said.to_owned()));
     let cut = ConnectionRecord { result: metrics::Ending::Stopped, failure: None, error: None, ..refused() };
     assert_eq!(tale.hear(&Event::Connection(Box::new(cut))), [], "the original counts it nowhere");
 }

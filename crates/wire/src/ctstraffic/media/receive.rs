@@ -4,7 +4,7 @@ use super::ring::{Ring, one};
 use super::{HZ, Judged, MediaParams, due_ns, ticks};
 use crate::ctstraffic::codec::{Datagram, HEADER, START, STREAM_ID, decode};
 use crate::payload::Source;
-use crate::solo::Remark;
+use crate::solo::{Arrived, Remark};
 use metrics::{Ending, FrameStamps, Frames, Mono, Packets, Row, SECOND};
 use model::{FrameRow, FrameVerdict, Level, Verify};
 use seam::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Read, Violation, Want, When, Wrote};
@@ -278,7 +278,10 @@ impl Flow for Receiver {
 
     fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
         match news {
-            News::Up(_) => {
+            News::Up(path) => {
+                if self.params.arrivals {
+                    cx.post.push(Box::new(Arrived { path, at: cx.now }));
+                }
                 self.up = cx.now;
                 self.told = cx.now;
                 self.row = Some(cx.rec.open(self.params.group, cx.now));

@@ -3,6 +3,7 @@
 use super::{HZ, MediaParams, due_ns, ticks};
 use crate::ctstraffic::codec::{HEADER, START, encode_header, encode_stream_id, next_length};
 use crate::payload::Source;
+use crate::solo::Arrived;
 use metrics::{Ending, Frames, Group, Mono, Packets, Row};
 use seam::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Read, Violation, Want, When, Wrote};
 use std::any::Any;
@@ -215,7 +216,10 @@ impl Flow for Sender {
 
     fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
         match (news, self.step) {
-            (News::Up(_), _) => {
+            (News::Up(path), _) => {
+                if self.params.arrivals {
+                    cx.post.push(Box::new(Arrived { path, at: cx.now }));
+                }
                 self.up = cx.now;
                 self.id = cx.rng.uuid();
                 self.row = Some(cx.rec.open(self.params.group, cx.now));
