@@ -447,6 +447,40 @@ fn a_stream_between_two_namespaces() {
     server.wait().exits(0);
 }
 
+/// A START proves no address: streams go to this host and to directly connected networks, unless more is allowed.
+#[test]
+fn a_stream_leaves_the_fence_only_when_allowed() {
+    const TEST: &str = "a_stream_leaves_the_fence_only_when_allowed";
+    let (Some(near), Some(far)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
+    if !near.join(&far) {
+        return skip(TEST, "the kernel has no veth");
+    }
+    // The client's address is behind a router, as the server sees it.
+    near.ip("address add 10.99.0.1/32 dev lo");
+    far.ip("route add 10.99.0.0/24 via 10.77.0.1");
+    let folder = Scratch::new();
+    let stream = STREAM.replace("streamlength:2", "streamlength:1");
+    let client = || {
+        let words = format!("-target:10.77.0.2 -bind:10.99.0.1 {stream} -iterations:1");
+        near.within(cts(folder.path(), &words)).run()
+    };
+    let server = far.within(cts(folder.path(), &format!("-listen:* {stream}"))).spawn();
+    server.hears("Accepting connections on addresses");
+    let refused = client().exits(1);
+    assert!(refused.out.contains("SuccessfulConnections [0]"), "{}", refused.tell());
+    server.hears("10.99.0.1 asked for a stream and gets none");
+    server.signal("INT");
+    let told = server.wait().exits(0).err;
+    assert_eq!(told.matches("asked for a stream").count(), 1, "once: {told}");
+    let words = format!("-listen:* {stream} -serverexitlimit:1 -allow:10.99.0.0/24");
+    let server = far.within(cts(folder.path(), &words)).spawn();
+    server.hears("Accepting connections on addresses");
+    assert!(client().exits(0).out.contains("Total Successful Frames : 60 (100.000000)"));
+    server.wait().exits(0);
+    let words = format!("-listen:* {stream} -allow:everybody");
+    cts(folder.path(), &words).run().exits(13).complains(&["'everybody' is no network"]);
+}
+
 /// Names, exit codes, help.
 #[test]
 fn names_and_exit_codes() {

@@ -57,8 +57,10 @@ fn help(arguments: &[String]) -> Option<Page> {
     if arguments.is_empty() {
         return Some(Page::Overview);
     }
+    // The last two are not the original's, but what is tried first here.
     let asks = |text: &&String| {
-        text.as_str() == "-?" || text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("-help"))
+        ["-?", "--help", "-h"].contains(&text.as_str())
+            || text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("-help"))
     };
     let asked = arguments.iter().find(asks)?;
     let page = match asked.to_ascii_lowercase().split_once(':') {

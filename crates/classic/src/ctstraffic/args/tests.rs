@@ -157,6 +157,7 @@ fn help_counts_before_everything_else() {
         ("", Page::Overview),
         ("-?", Page::Overview),
         ("-Help", Page::Overview),
+        ("--help", Page::Overview),
         ("-help:other", Page::Overview),
         ("-HELP:TCP", Page::Tcp),
         ("-Help:Udp", Page::Udp),
