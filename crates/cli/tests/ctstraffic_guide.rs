@@ -330,7 +330,7 @@ fn ephemeral_ports_run_out_unless_the_end_is_rude() {
     );
 }
 
-/// The guide's first pair between two hosts, on the default port.
+/// The guide's pairs between two hosts, on the default port.
 #[test]
 fn between_two_namespaces() {
     const TEST: &str = "between_two_namespaces";
@@ -339,14 +339,26 @@ fn between_two_namespaces() {
         return skip(TEST, "the kernel has no veth");
     }
     let folder = Scratch::new();
-    for (pattern, moved) in [("push", [8 * FRAMING, 8 << 20]), ("pull", [(8 << 20) + 8 * FRAMING, 0])] {
-        let words = format!("-consoleverbosity:1 -pattern:{pattern} -transfer:1048576");
-        let server = far.within(cts(folder.path(), &format!("-listen:* {words} -serverexitlimit:8"))).spawn();
+    // Options of both ends, of the client, connections, bytes up and down by the patterns' definition.
+    for (both, client, connections, up, down) in [
+        ("-transfer:1048576", "-iterations:1", 8, 1 << 20, 0),
+        ("-transfer:1048576 -pattern:pull", "-iterations:1", 8, 0, 1 << 20),
+        ("-transfer:1048576 -pattern:duplex", "-iterations:1", 8, 1 << 19, 1 << 19),
+        ("-transfer:1048576 -pattern:duplex -buffer:1048576", "-iterations:1", 8, 1 << 19, 1 << 19),
+        ("-transfer:1048576 -pattern:duplex -buffer:[1024,1048576]", "-iterations:1", 8, 1 << 19, 1 << 19),
+        ("-transfer:64", "-connections:100 -iterations:10", 1000, 64, 0),
+        ("-transfer:64", "-connections:100 -iterations:10 -shutdown:rude", 1000, 64, 0),
+    ] {
+        let words = format!("-listen:* -consoleverbosity:1 {both} -serverexitlimit:{connections}");
+        let server = far.within(cts(folder.path(), &words)).spawn();
         server.hears("Accepting connections on addresses");
-        let client = near.within(cts(folder.path(), &format!("-target:10.77.0.2 {words} -iterations:1")));
-        let [good, network, protocol, received, sent] = summary(&client.run().exits(0).out);
-        assert_eq!(([good, network, protocol], [received, sent]), ([8, 0, 0], moved), "{pattern}");
-        server.wait().exits(0);
+        let words = format!("-target:10.77.0.2 -consoleverbosity:1 {both} {client}");
+        let done = near.within(cts(folder.path(), &words)).run().exits(0);
+        let want = [connections, 0, 0, connections * (down + FRAMING), connections * up];
+        assert_eq!(summary(&done.out), want, "{both} {client}");
+        let server = server.wait().exits(0);
+        let want = [connections, 0, 0, connections * up, connections * (down + FRAMING)];
+        assert_eq!(summary(&server.out), want, "{both} {client}");
     }
 }
 
@@ -444,6 +456,12 @@ fn a_stream_between_two_namespaces() {
     server.hears("Accepting connections on addresses");
     let client = near.within(cts(folder.path(), &format!("-target:10.77.0.2 {STREAM} -iterations:1")));
     assert_eq!(told(&client.run().exits(0).out, "Total Successful Frames"), "120 (100.000000)");
+    server.wait().exits(0);
+    let server = far.within(cts(folder.path(), &format!("-listen:* {STREAM} -serverexitlimit:10"))).spawn();
+    server.hears("Accepting connections on addresses");
+    let words = format!("-target:10.77.0.2 {STREAM} -connections:10 -iterations:1");
+    let client = near.within(cts(folder.path(), &words));
+    assert_eq!(told(&client.run().exits(0).out, "Total Successful Frames"), "1200 (100.000000)");
     server.wait().exits(0);
 }
 

@@ -222,7 +222,7 @@ mod tests {
     }
 
     fn ended(record: &ConnectionRecord, role: Role, transport: Transport) -> Ended {
-        Ended::new(record, super::super::windows::verdict(record).unwrap(), role, transport)
+        Ended::new(record, super::super::windows::verdict(record, transport).unwrap(), role, transport)
     }
 
     #[test]

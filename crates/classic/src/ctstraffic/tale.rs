@@ -155,7 +155,7 @@ impl Tale {
         if self.interrupted {
             return Vec::new();
         }
-        let Some(verdict) = super::windows::verdict(record) else { return Vec::new() };
+        let Some(verdict) = super::windows::verdict(record, self.spec.transport) else { return Vec::new() };
         let ended = Ended::new(record, verdict, self.spec.role, self.spec.transport);
         let mut items: Vec<Item> = self.error(record, &ended).into_iter().collect();
         let tcp_info = match self.spec.transport {

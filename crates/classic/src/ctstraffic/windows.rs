@@ -1,5 +1,6 @@
 //! Windows' numbers and words for what went wrong, as the original's logs have them.
 
+use super::spec::Transport;
 use metrics::Ending;
 use model::{ConnectionRecord, Failure};
 
@@ -17,6 +18,10 @@ pub(super) enum Verdict {
 const NOT_ALL: &str = "ErrorNotAllDataTransferred";
 const TOO_MUCH: &str = "ErrorTooMuchDataTransferred";
 const MISMATCH: &str = "ErrorDataDidNotMatchBitPattern";
+
+/// `ECONNRESET` and `ECONNREFUSED` of Linux.
+const RESET: i32 = 104;
+const REFUSED: i32 = 111;
 
 /// Linux's error number, Windows', and Windows' words. The first row of a Windows number is the usual one.
 const ERRORS: &[(i32, u32, &str)] = &[
@@ -85,7 +90,7 @@ pub(super) fn words_of(number: u32) -> Option<&'static str> {
 }
 
 /// What became of a connection; `None` when it was cut by the end of the run, which the original counts nowhere.
-pub(super) fn verdict(record: &ConnectionRecord) -> Option<Verdict> {
+pub(super) fn verdict(record: &ConnectionRecord, transport: Transport) -> Option<Verdict> {
     let timed_out = || {
         let words = record.error.clone().unwrap_or_else(|| words_of(10060).unwrap_or_default().to_owned());
         Verdict::System(10060, words)
@@ -94,7 +99,9 @@ pub(super) fn verdict(record: &ConnectionRecord) -> Option<Verdict> {
         (Ending::Completed, _) => Verdict::Succeeded,
         (Ending::Stopped, _) => return None,
         (_, Some(Failure::System { errno, deed })) => {
-            let (number, mut words) = of_errno(*errno);
+            // A port that nobody listens at is a reset to Windows' UDP sockets.
+            let refused = transport == Transport::Udp && *errno == REFUSED;
+            let (number, mut words) = of_errno(if refused { RESET } else { *errno });
             // What Linux says when all ephemeral ports are taken, many of them by TIME_WAIT.
             if number == 10049 && deed == "connect" {
                 words.push_str(" (no local port is left)");
@@ -167,6 +174,31 @@ mod tests {
             assert_eq!(words_of(number), Some(words.as_str()), "one number, one text");
         }
         assert_eq!(of_errno(5).0, 5, "an unknown number stays");
+    }
+
+    /// The notes on ctsTraffic: an answer of ICMP ends a UDP client with 10054, a refused TCP connect with 10061.
+    #[test]
+    fn a_closed_port_is_a_reset_over_udp() {
+        let record = ConnectionRecord {
+            id: uuid::Uuid::nil(),
+            local: None,
+            remote: "127.0.0.1:4444".parse().unwrap(),
+            ended_ns: 0,
+            tx_bytes: 0,
+            rx_bytes: 0,
+            connect_ns: None,
+            duration_ns: 0,
+            result: Ending::NetworkError,
+            error: None,
+            failure: Some(Failure::System { deed: "receive".to_owned(), errno: 111 }),
+            tcp: None,
+            frames: None,
+        };
+        let number = |transport| match verdict(&record, transport) {
+            Some(Verdict::System(number, _)) => number,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((number(Transport::Udp), number(Transport::Tcp)), (10054, 10061));
     }
 
     #[test]
