@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Connect(Box<ConnectArgs>),
     /// How long do messages take there and back, and how far is the tail?
     Ping(Box<PingArgs>),
+    /// Does a media stream arrive in time: frames of UDP datagrams at a fixed rate, from the server?
+    Stream(Box<crate::stream::StreamArgs>),
     /// Be the far end, for any number of clients at once.
     Serve(Box<ServeArgs>),
     /// Ask a server to end once its sessions are over.

@@ -12,6 +12,7 @@ mod outputs;
 mod ping;
 mod plan;
 mod serve;
+mod stream;
 mod values;
 
 use args::{Cli, Command};
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Tcp(args) => measure::tcp(&args, command),
         Command::Connect(args) => measure::connect(&args, command),
         Command::Ping(args) => ping::ping(&args, command),
+        Command::Stream(args) => stream::stream(&args, command),
         Command::Serve(args) => serve::serve(&args, command),
         Command::Stop(args) => serve::stop(&args),
         Command::Demo(args) => demo::demo(&args, command),

@@ -112,6 +112,15 @@ fn common(run: &RunArgs, settings: &SocketArgs, length: Option<u64>) -> Phase {
     }
 }
 
+/// What receivers check.
+pub(crate) fn verify(arg: VerifyArg) -> Verify {
+    match arg {
+        VerifyArg::Data => Verify::Data,
+        VerifyArg::Connection => Verify::Connection,
+        VerifyArg::None => Verify::None,
+    }
+}
+
 /// The phase that `netcaliper tcp` asks for, before any sweep.
 pub(crate) fn tcp(args: &TcpArgs) -> Phase {
     let data = &args.data;
@@ -131,11 +140,7 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
         buffer: data.buffer,
         rate: data.rate,
         burst: data.burst.zip(data.burst_delay).map(|(count, delay_ns)| Burst { count, delay_ns }),
-        verify: match data.verify {
-            VerifyArg::Data => Verify::Data,
-            VerifyArg::Connection => Verify::Connection,
-            VerifyArg::None => Verify::None,
-        },
+        verify: verify(data.verify),
         payload: match data.payload {
             PayloadArg::Pattern => Payload::Pattern,
             PayloadArg::Random => Payload::Random,

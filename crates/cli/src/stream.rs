@@ -1,0 +1,139 @@
+//! `netcaliper stream`.
+
+use crate::args::{LocalArgs, OutputArgs, TargetArgs, VerifyArg};
+use crate::outputs::Outputs;
+use crate::ping::Histograms;
+use crate::{Exit, Trouble, measure, plan, values};
+use clap::Args;
+use metrics::SECOND;
+use model::{Kind, Media, Method, Phase, Range, SocketSettings};
+
+/// A media stream: frames of datagrams at a fixed rate, from the server to us.
+#[derive(Args, Debug)]
+pub(crate) struct StreamArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    media: MediaArgs,
+    #[command(flatten)]
+    run: StreamRunArgs,
+    #[command(flatten)]
+    local: LocalArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What is streamed. A ctsTraffic server must have been started with the same rate, frame rate, length and datagram size.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Stream")]
+struct MediaArgs {
+    /// Rate of a stream in bits per second, headers of the measurement included.
+    #[arg(short = 'b', long, value_name = "RATE", default_value = "25M", value_parser = values::rate, allow_negative_numbers = true)]
+    rate: u64,
+    /// Frames per second.
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
+    fps: u32,
+    /// Length of a stream, in whole seconds.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration, allow_negative_numbers = true)]
+    length: u64,
+    /// How long a frame is held before it is to be shown: what comes later is too late. In whole frames.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, allow_negative_numbers = true)]
+    depth: u64,
+    /// Most bytes in one datagram, headers of the measurement included.
+    #[arg(long, value_name = "BYTES", default_value_t = 1400, value_parser = values::count32::<65_507>, allow_negative_numbers = true)]
+    datagram: u32,
+    /// What is checked: every byte of each datagram, or their number only.
+    #[arg(long, value_enum, default_value_t = VerifyArg::Data)]
+    verify: VerifyArg,
+}
+
+/// How many, how long.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Run")]
+struct StreamRunArgs {
+    /// Streams at once.
+    #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = values::count32::<10_000>, allow_negative_numbers = true)]
+    connections: u32,
+    /// Lives of each stream, one after the other.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count::<{ u64::MAX }>, allow_negative_numbers = true)]
+    iterations: u64,
+    /// Longest time that all of it may take.
+    #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
+    time: Option<u64>,
+    /// Length of an interval.
+    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
+    interval: u64,
+    /// Receive buffer (SO_RCVBUF) in bytes: what comes while we are held up has to fit.
+    #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = values::bytes)]
+    rcvbuf: u64,
+}
+
+/// Does a media stream survive the way?
+pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+    let method = Method::new(&phase(args)?, &[], 1).map_err(Trouble::usage)?;
+    let mut config = plan::client(&args.target, &args.local, true)?;
+    measure::check(&config, &method)?;
+    let outputs = Outputs::open(&args.output, None)?;
+    // Frames one by one are for files; the printout needs none.
+    config.records = outputs.wants_records();
+    measure::run("stream", command, &config, method, outputs, Histograms::default())
+}
+
+fn phase(args: &StreamArgs) -> Result<Phase, Trouble> {
+    let MediaArgs { rate, fps, length, depth, datagram, verify } = &args.media;
+    if length % SECOND != 0 {
+        return Err(Trouble::usage("a stream is whole seconds long: give --length as 1s or more"));
+    }
+    let media = Media::new(*rate, *fps, length / SECOND, 1, *datagram).map_err(Trouble::usage)?;
+    let held = u128::from(*depth) * u128::from(*fps) / u128::from(SECOND);
+    let media = Media { depth_frames: u64::try_from(held).unwrap_or(u64::MAX), ..media };
+    media.check().map_err(Trouble::usage)?;
+    Ok(Phase {
+        kind: Kind::Stream,
+        pattern: model::Pattern::Pull,
+        media: Some(media),
+        connections: args.run.connections,
+        iterations: Some(args.run.iterations),
+        transfer: media.frames.saturating_mul(media.frame_size),
+        duration_ns: args.run.time,
+        interval_ns: args.run.interval,
+        buffer: Range::just(64 * 1024),
+        verify: plan::verify(*verify),
+        sockets: SocketSettings { rcvbuf: Some(args.run.rcvbuf), gro: true, ..SocketSettings::default() },
+        ..Phase::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: StreamArgs,
+    }
+
+    fn phase_of(words: &str) -> Result<Phase, String> {
+        let words = std::iter::once("stream").chain(words.split_whitespace());
+        phase(&Line::try_parse_from(words).map_err(|e| e.to_string())?.args).map_err(|trouble| trouble.text)
+    }
+
+    #[test]
+    fn the_defaults_are_the_guides_stream() {
+        let phase = phase_of("host").unwrap();
+        let media = phase.media.unwrap();
+        assert_eq!((media.frames, media.frame_size, media.depth_frames), (3_600, 52_083, 60));
+        assert_eq!((phase.transfer, phase.connections, phase.iterations), (187_498_800, 1, Some(1)));
+        assert_eq!(phase.check(), Ok(()));
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        assert_eq!(phase_of("host --depth 200ms --fps 50").unwrap().media.unwrap().depth_frames, 10);
+        assert!(phase_of("host --length 1500ms").unwrap_err().contains("whole seconds"));
+        assert!(phase_of("host --depth 1ms").unwrap_err().contains("buffer depth"));
+        assert!(phase_of("host --rate 1k --fps 100").unwrap_err().contains("a frame would have 1 bytes"));
+    }
+}
