@@ -55,6 +55,8 @@ pub struct Receiver {
     odd: Odd,
     /// A datagram was longer than it may be.
     long: bool,
+    /// What the socket had dropped when it was last read.
+    dropped: u32,
 }
 
 impl Receiver {
@@ -78,6 +80,7 @@ impl Receiver {
             told: Mono(0),
             odd: Odd::default(),
             long: false,
+            dropped: 0,
             params,
         }
     }
@@ -257,7 +260,10 @@ impl Flow for Receiver {
             return Err(self.foreign(0));
         }
         if let Some(row) = self.row {
-            cx.rec.packets(row, &Packets { received: got.count() as u64, ..Packets::default() });
+            // The socket's own count of what did not fit, which only grows.
+            let dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
+            self.dropped = got.dropped;
+            cx.rec.packets(row, &Packets { received: got.count() as u64, dropped, ..Packets::default() });
         }
         for bytes in got.datagrams() {
             match decode(bytes) {

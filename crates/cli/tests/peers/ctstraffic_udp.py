@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""A minimal ctsTraffic media stream peer, either role, written from a description of the protocol with the standard library only.
+
+Usage: ctstraffic_udp.py server|client ADDRESS PORT key=value...
+
+    rate=BITS/S  fps=N  seconds=N  datagram=N
+    streams=N   server: ends after so many
+    fault=...   server: drop:FRAME (leaves a datagram of it out), double:FRAME (sends one of it twice), flip:FRAME (damages a
+                byte), flag:FRAME (another flag), early:FRAME (sends it right at the start), silent (no answer at all)
+                client: again (says START three times at once), nonsense (says other things first)
+
+A server prints "port N" first. Each stream prints one line of JSON. Server: id, frames, bytes, starts. Client: id, whole (frames
+of which every byte came), bytes, gap_ms (longest and shortest time between frames), ticks (largest sender's stamp), result.
+"""
+
+import json
+import socket
+import struct
+import sys
+import time
+import uuid
+
+PATTERN = b"".join(struct.pack("<H", n) for n in range(0x8000))
+
+
+def split(frame, most):
+    """Lengths of a frame's datagrams: the last one has 27 bytes or more, and the one before gives what is missing."""
+    sizes = []
+    while frame > 0:
+        n = min(frame, most)
+        left = frame - n
+        if 0 < left <= 26:
+            n -= 27 - left
+        sizes.append(n)
+        frame -= n
+    return sizes
+
+
+class Settings:
+    def __init__(self, words):
+        self.set = dict(word.split("=", 1) for word in words)
+        self.fps = int(self.set.get("fps", 10))
+        seconds = int(self.set.get("seconds", 2))
+        self.most = int(self.set.get("datagram", 1400))
+        self.frames = seconds * self.fps
+        total = int(self.set.get("rate", 1000000)) // 8 * seconds
+        total -= total % self.frames
+        self.size = total // self.frames
+        kind, _, frame = self.set.get("fault", "").partition(":")
+        self.fault, self.at = kind, int(frame or 0)
+
+
+def datagrams(s, frame, ticks):
+    out = []
+    for n in split(s.size, s.most):
+        header = struct.pack("<Hqqq", 0, frame, ticks, 10000000)
+        out.append(header + PATTERN[:n - 26])
+    if frame == s.at:
+        if s.fault == "drop":
+            out.pop()
+        if s.fault == "double":
+            out.append(out[0])
+        if s.fault == "flip":
+            out[0] = out[0][:40] + bytes([out[0][40] ^ 1]) + out[0][41:]
+        if s.fault == "flag":
+            out[0] = b"\x07\x00" + out[0][2:]
+    return out
+
+
+def serve(sock, s):
+    sock.settimeout(30)
+    while True:
+        word, peer = sock.recvfrom(1024)
+        if word == b"START":
+            break
+    if s.fault == "silent":
+        time.sleep(2)
+        print(json.dumps({"id": "", "frames": 0, "bytes": 0, "starts": 1}), flush=True)
+        return
+    name, sent, starts = str(uuid.uuid4()), 0, 1
+    sock.sendto(struct.pack("<H", 0x1000) + name.encode() + b"\0", peer)
+    base = time.monotonic()
+    sock.setblocking(False)
+    order = list(range(1, s.frames + 1))
+    if s.fault == "early":
+        order.remove(s.at)
+        order.insert(0, s.at)
+    for frame in order:
+        wait = base + frame / s.fps - time.monotonic()
+        if wait > 0 and not (s.fault == "early" and frame == s.at):
+            time.sleep(wait)
+        for datagram in datagrams(s, frame, int((time.monotonic() - base) * 10000000)):
+            sock.sendto(datagram, peer)
+            sent += len(datagram)
+    try:
+        while True:
+            starts += sock.recvfrom(1024)[0] == b"START"
+    except BlockingIOError:
+        pass
+    print(json.dumps({"id": name, "frames": s.frames, "bytes": sent, "starts": starts}), flush=True)
+
+
+def call(sock, s):
+    if s.fault == "nonsense":
+        for word in (b"", b"STAR", b"START\0", b"START ", b"x" * 1400):
+            sock.send(word)
+    for _ in range(3 if s.fault == "again" else 1):
+        sock.send(b"START")
+    frames, name, ids, total, ticks, result = {}, "", 0, 0, 0, "ok"
+    first, end, gaps, last = None, time.monotonic() + s.frames / s.fps + 3, [], None
+    while time.monotonic() < end and (len(frames) < s.frames or frames[s.frames] < s.size):
+        sock.settimeout(max(0.05, end - time.monotonic()))
+        try:
+            data = sock.recv(65535)
+        except socket.timeout:
+            break
+        now = time.monotonic()
+        flag = struct.unpack_from("<H", data)[0]
+        if flag == 0x1000:
+            ids += 1
+            name = data[2:38].decode()
+            if len(data) != 39 or data[38] != 0 or str(uuid.UUID(name)) != name:
+                result = "a bad identifier"
+            continue
+        flag, frame, stamp, hz = struct.unpack_from("<Hqqq", data)
+        if flag != 0 or hz != 10000000 or not 0 <= stamp < 1 << 47 or not 1 <= frame <= s.frames:
+            result = "a bad header"
+        if data[26:] != PATTERN[:len(data) - 26] or not 27 <= len(data) <= s.most:
+            result = "a bad payload"
+        ticks = max(ticks, stamp)
+        if frame not in frames:
+            if last is not None:
+                gaps.append((now - last) * 1000)
+            last = now
+        frames[frame] = frames.get(frame, 0) + len(data)
+        total += len(data)
+    whole = sum(1 for n in frames.values() if n == s.size)
+    if ids != 1:
+        result = "%d identifiers" % ids
+    line = {"id": name, "whole": whole, "bytes": total, "ticks": ticks, "result": result}
+    line["gap_ms"] = [min(gaps or [0]), max(gaps or [0])]
+    print(json.dumps(line), flush=True)
+
+
+def main():
+    role, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    s = Settings(sys.argv[4:])
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    if role == "client":
+        sock.connect((address, port))
+        call(sock, s)
+        return
+    sock.bind((address, port))
+    print("port", sock.getsockname()[1], flush=True)
+    for _ in range(int(s.set.get("streams", 1))):
+        sock.setblocking(True)
+        serve(sock, s)
+
+
+main()
