@@ -3,7 +3,7 @@
 use crate::summary;
 use crate::text::{Page, Tone};
 use crate::words;
-use metrics::{SECOND, format_bits_per_second, format_bytes, format_duration};
+use metrics::{Frames, SECOND, format_bits_per_second, format_bytes, format_duration};
 use model::{
     Begin, ConnectionRecord, Event, Interval, Kind, Level, Outcome, Phase, PingInterval, SessionInfo, Status,
 };
@@ -147,6 +147,7 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
     let (up, down) = (phase.pattern.sends_up(), phase.pattern.sends_down());
     let mut all = vec![column("elapsed", 9, |i| format!("{:.2} s", i.end_ns as f64 / SECOND as f64))];
     match phase.kind {
+        Kind::Stream => return streams(serving),
         _ if serving => all.extend([column("send", 11, tx), column("receive", 11, rx)]),
         Kind::Connect => all.push(column("connects/s", 10, connects)),
         Kind::Ping => {
@@ -163,7 +164,7 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
             ]);
             return all;
         }
-        Kind::Tcp | Kind::Stream => all.extend([
+        Kind::Tcp => all.extend([
             column("send", 11, either(up, tx)),
             column("receive", 11, either(down, rx)),
             column("far receive", 11, either(up, far_rx)),
@@ -177,6 +178,34 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
         column("retrans", 7, |i| i.retransmits.to_string()),
     ]);
     all
+}
+
+/// The columns of media streams: frames are the receiver's judgement, so a server has none.
+fn streams(serving: bool) -> Vec<Column> {
+    let column = |title, width, cell| Column { title, width, cell };
+    let mut all = vec![column("elapsed", 9, |i| format!("{:.2} s", i.end_ns as f64 / SECOND as f64))];
+    if serving {
+        all.push(column("send", 11, tx));
+    } else {
+        all.extend([
+            column("receive", 11, rx),
+            column("whole", 8, |i| frames(i, |f| f.completed)),
+            column("dropped", 8, |i| frames(i, |f| f.dropped)),
+            column("repeated", 8, |i| frames(i, |f| f.repeated)),
+            column("of none", 8, |i| frames(i, |f| f.errors)),
+        ]);
+    }
+    all.extend([
+        column("streams", 8, |i| i.in_flight.to_string()),
+        column("completed", 9, |i| i.completed.to_string()),
+        column("net err", 7, |i| i.network_errors.to_string()),
+        column("data err", 8, |i| i.data_errors.to_string()),
+    ]);
+    all
+}
+
+fn frames(interval: &Interval, of: fn(&Frames) -> u64) -> String {
+    interval.frames.map_or("-".to_owned(), |frames| of(&frames).to_string())
 }
 
 fn connects(interval: &Interval) -> String {

@@ -7,7 +7,7 @@ mod point;
 use crate::console::Style;
 use crate::text::{Page, Table, Tone};
 use crate::words;
-use metrics::{Spread, format_bits_per_second, format_duration};
+use metrics::{Frames, Spread, format_bits_per_second, format_duration};
 use model::{Direction, Doubt, Kind, Outcome, Point, Status, SweepRow};
 use std::io::{self, Write};
 
@@ -70,6 +70,11 @@ fn found(point: &Point) -> Vec<String> {
             .map(|rate| format!("{rate:.0} connections/s"))
             .into_iter()
             .collect();
+    }
+    let judged = |f: &Frames| f.completed + f.dropped + f.repeated;
+    let frames = point.near.frames.filter(|f| point.phase.kind == Kind::Stream && judged(f) > 0);
+    if let Some(frames) = frames {
+        return vec![format!("{} of {} frames whole and in time", frames.completed, judged(&frames))];
     }
     let way = |d: Option<Direction>, name: &str| {
         d.map(|d| format!("{} {name}", format_bits_per_second(d.goodput_bps)))

@@ -5,9 +5,10 @@
 mod common;
 
 use common::{built, events, single};
-use metrics::{DistSummary, SECOND, Spread};
+use metrics::{DistSummary, Frames, SECOND, Spread};
 use model::{
-    Begin, Direction, Event, Interval, Kind, Level, Outcome, Pattern, Phase, Point, Status, Totals, Traffic,
+    Begin, Direction, Event, Interval, Kind, Level, Media, Outcome, Pattern, Phase, Point, Status, Totals,
+    Traffic,
 };
 use report::{Console, Style, replay};
 use std::collections::BTreeMap;
@@ -352,6 +353,59 @@ fn a_server_speaks_of_its_clients() {
     let text = summary(PLAIN, &Outcome { begin, points, ..Outcome::default() });
     let line = "  server to client   8.00 Mbit/s  sent: 1.00 MiB, counted by this server; the receivers' counts are theirs";
     holds(&text, &[line]);
+}
+
+#[test]
+fn a_stream_is_about_frames() {
+    let media = Media::new(25_000_000, 60, 2, 1, 1_400).unwrap();
+    let phase = Phase {
+        kind: Kind::Stream,
+        pattern: Pattern::Pull,
+        media: Some(media),
+        connections: 2,
+        duration_ns: None,
+        ..Phase::default()
+    };
+    let frames = Frames { completed: 118, dropped: 1, repeated: 1, errors: 2 };
+    let near = Traffic { tx_bytes: 0, rx_bytes: 6_250_000, ns: SECOND };
+    let second = Interval { end_ns: SECOND, near, frames: Some(frames), in_flight: 2, ..Interval::default() };
+    let events = [
+        Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) },
+        Event::Interval(Box::new(second)),
+    ];
+    holds(
+        &live(PLAIN, &events),
+        &[
+            "  elapsed      receive     whole   dropped  repeated   of none   streams  completed  net err  data err",
+            "   1.00 s  50.0 Mbit/s       118         1         1         2         2          0        0         0",
+        ],
+    );
+    let near = Totals {
+        traffic: Traffic { tx_bytes: 0, rx_bytes: 6 << 20, ns: 3 * SECOND },
+        opened: 2,
+        completed: 2,
+        frames: Some(frames),
+        ..Totals::default()
+    };
+    let point = Point { phase, near, status: Status::Complete, ..Point::default() };
+    let outcome = Outcome { points: vec![point.clone()], status: Status::Complete, ..Outcome::default() };
+    let text = summary(PLAIN, &outcome);
+    holds(
+        &text,
+        &[
+            "Frames (as the receiver judged them when they were to be shown)",
+            "  whole              118    98.333 %  every byte had come in time",
+            "  dropped              1     0.833 %  bytes were missing: lost, or too late",
+            "  repeated             1     0.833 %  more bytes came than the frame has",
+            "  of none              2              datagrams of frames that were shown already, or far ahead",
+            "  received: 6.00 MiB in 3.00 s, the time that frames are held included",
+        ],
+    );
+    holds(&text, &["Run complete: 118 of 120 frames whole and in time"]);
+    assert!(!text.contains("TCP") && !text.contains("Goodput"), "{text}");
+    let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
+    let text = summary(PLAIN, &Outcome { begin, points: vec![point], ..Outcome::default() });
+    holds(&text, &["Streams sent (what arrives is known to the receivers alone)", "  sent: 0 B in 3.00 s"]);
 }
 
 #[test]

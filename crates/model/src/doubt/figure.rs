@@ -155,7 +155,9 @@ pub(super) fn unstable(case: &Case<'_>) -> Option<Doubt> {
     let found = match point.phase.kind {
         Kind::Ping => return None,
         Kind::Connect => [of("connections per second", point.connects_per_interval()), None],
-        Kind::Tcp | Kind::Stream => [
+        // Its rate is the server's to keep, and it ends before the frames that are held have been shown.
+        Kind::Stream => return None,
+        Kind::Tcp => [
             of("goodput to the server", point.up.and_then(|d| d.per_interval)),
             of("goodput from the server", point.down.and_then(|d| d.per_interval)),
         ],
@@ -201,7 +203,8 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Doubt> {
 pub(super) fn few_connections(case: &Case<'_>) -> Option<Doubt> {
     let near = &case.point.near;
     let n = match case.point.phase.kind {
-        Kind::Tcp | Kind::Stream => near.rate.as_ref()?.count,
+        Kind::Tcp => near.rate.as_ref()?.count,
+        Kind::Stream => return None,
         Kind::Connect => near.connect_ns.as_ref()?.count,
         Kind::Ping => return None,
     };

@@ -14,7 +14,9 @@ pub(super) fn ends(point: &Point) -> impl Iterator<Item = (String, &Totals)> {
 
 /// Writes all about the hosts.
 pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page<'_>) -> io::Result<()> {
-    tcp(point, page)?;
+    if point.phase.kind != Kind::Stream {
+        tcp(point, page)?;
+    }
     cpu(point, page)?;
     settings(point, page)?;
     placement(point, begin, page)?;
@@ -109,24 +111,21 @@ fn cpu(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
 
 /// The settings that were really in effect at both ends.
 fn settings(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
-    let header =
+    let tcp =
         ["Settings in effect", "congestion", "send buffer", "receive buffer", "nodelay", "MSS", "TOS", "TTL"];
-    let mut table = Table::new(&header);
+    let udp = ["Settings in effect", "send buffer", "receive buffer", "TOS", "TTL"];
+    let datagrams = point.phase.kind == Kind::Stream;
+    let mut table = Table::new(if datagrams { &udp[..] } else { &tcp[..] });
     for (name, totals) in ends(point) {
         let Some(e) = &totals.effective else { continue };
-        table.row(
-            Tone::Plain,
-            vec![
-                name,
-                e.congestion.clone(),
-                format_bytes(e.sndbuf),
-                format_bytes(e.rcvbuf),
-                if e.nodelay { "on" } else { "off" }.to_owned(),
-                e.mss.to_string(),
-                e.tos.to_string(),
-                e.ttl.to_string(),
-            ],
-        );
+        let mut cells =
+            vec![name, format_bytes(e.sndbuf), format_bytes(e.rcvbuf), e.tos.to_string(), e.ttl.to_string()];
+        if !datagrams {
+            let nodelay = if e.nodelay { "on" } else { "off" }.to_owned();
+            cells.insert(1, e.congestion.clone());
+            cells.splice(4..4, [nodelay, e.mss.to_string()]);
+        }
+        table.row(Tone::Plain, cells);
     }
     if !table.is_empty() {
         page.gap()?;

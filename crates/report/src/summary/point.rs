@@ -30,7 +30,8 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
         Kind::Connect => established(point, page)?,
         Kind::Ping if serving => {}
         Kind::Ping => pings::write(point, style.linear_ns, page)?,
-        Kind::Tcp | Kind::Stream => goodput(point, serving, page)?,
+        Kind::Tcp => goodput(point, serving, page)?,
+        Kind::Stream => streams(point, serving, page)?,
     }
     connections(point, page)?;
     failures(point, page)?;
@@ -69,6 +70,43 @@ fn goodput(point: &Point, serving: bool, page: &mut Page<'_>) -> io::Result<()> 
         page.line(Tone::Plain, "  no data moved")?;
     }
     Ok(())
+}
+
+/// The result of media streams: frames that could be shown, as their receiver judged them, and what came.
+fn streams(point: &Point, serving: bool, page: &mut Page<'_>) -> io::Result<()> {
+    let near = &point.near;
+    if serving {
+        page.line(Tone::Heading, "Streams sent (what arrives is known to the receivers alone)")?;
+        let text = format!(
+            "  sent: {} in {}",
+            format_bytes(near.traffic.tx_bytes),
+            format_duration(near.traffic.ns as f64)
+        );
+        return page.line(Tone::Plain, &text);
+    }
+    page.line(Tone::Heading, "Frames (as the receiver judged them when they were to be shown)")?;
+    let frames = near.frames.unwrap_or_default();
+    let judged = frames.completed + frames.dropped + frames.repeated;
+    let share = |n: u64| {
+        if judged == 0 { "-".to_owned() } else { format!("{:.3} %", n as f64 * 100.0 / judged as f64) }
+    };
+    let mut row = |name: &str, n: u64, bad: bool, text: &str| {
+        let tone = if bad && n > 0 { Tone::Warning } else { Tone::Plain };
+        page.paragraph(tone, &format!("  {name:<10}{n:>12}  {:>10}  ", share(n)), text)
+    };
+    row("whole", frames.completed, false, "every byte had come in time")?;
+    row("dropped", frames.dropped, true, "bytes were missing: lost, or too late")?;
+    row("repeated", frames.repeated, true, "more bytes came than the frame has")?;
+    if frames.errors > 0 {
+        let lead = format!("  {:<10}{:>12}  {:>10}  ", "of none", frames.errors, "");
+        page.paragraph(Tone::Warning, &lead, "datagrams of frames that were shown already, or far ahead")?;
+    }
+    let text = format!(
+        "  received: {} in {}, the time that frames are held included",
+        format_bytes(near.traffic.rx_bytes),
+        format_duration(near.traffic.ns as f64)
+    );
+    page.line(Tone::Plain, &text)
 }
 
 /// One direction: the receiver's figure, the sender's under it, and the spread over the intervals. A server never
