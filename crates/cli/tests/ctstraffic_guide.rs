@@ -557,6 +557,29 @@ fn ctrl_c() {
     pair.over().0.exits(8);
 }
 
+/// A crash loses at most what came after the last status line.
+#[test]
+fn files_survive_a_crash() {
+    let pair = Pair::serve("-listen:* -consoleverbosity:0 -transfer:1000");
+    let client = pair
+        .client(
+            "-target:localhost -transfer:1000 -connections:4 -shutdown:rude -consoleverbosity:1 -statusupdate:100 \
+             -statusfilename:s.csv -connectionfilename:c.csv",
+        )
+        .spawn();
+    client.hears_often("         0          0", 3);
+    client.signal("KILL");
+    assert_eq!(client.wait().code, None);
+    let status = pair.csv("s.csv");
+    let done: usize = status.column("Completed").last().unwrap().parse().unwrap();
+    assert!(status.rows.len() >= 3 && done > 0);
+    let text = std::fs::read_to_string(pair.folder.file("c.csv")).unwrap();
+    let whole = text.lines().skip(1).filter(|l| l.split(',').count() == 10).count();
+    // The last row may be cut; rows of the last line's slice may have come after it.
+    assert!(whole + 1 >= done, "{whole} rows for {done} connections");
+    netcaliper("report").arg(pair.folder.file("c.csv")).run().exits(0).prints(&["succeeded, 0 failed"]);
+}
+
 /// Settings on which the original hangs for ever end with a sentence about the likely cause.
 #[test]
 fn unequal_settings_end_with_a_sentence() {
