@@ -420,6 +420,10 @@ pub(crate) struct ServeArgs {
     /// Do not serve these networks; repeatable, stronger than --allow.
     #[arg(long, value_name = "CIDR", help_heading = "Security")]
     pub(crate) deny: Vec<ipnet::IpNet>,
+    /// Answer a legacy protocol as well, on its own port or on this one: echo, echo:9999. Its datagrams are answered to this
+    /// host and directly connected networks only, unless NETCALIPER_ALLOW names others, because they prove no address.
+    #[arg(long, value_name = "NAME[:PORT]", value_parser = values::legacy)]
+    pub(crate) legacy: Vec<values::Legacy>,
     /// Sessions at once.
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
     pub(crate) max_sessions: u32,
@@ -473,7 +477,7 @@ pub(crate) struct ReportArgs {
     /// stdin.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Print it as another program would have: ctstraffic.
+    /// Print it as another program would have: ctstraffic, rttcpip.
     #[arg(long = "as", value_name = "NAME", value_parser = values::face, conflicts_with_all = ["json", "jsonl"])]
     pub(crate) face: Option<&'static Face>,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! The faces of other programs: under which names they are found, and what runs behind them.
 
-use crate::ctstraffic;
+use crate::{ctstraffic, rttcpip};
 use model::{Event, Outcome};
 use std::io::{self, Write};
 use std::path::Path;
@@ -20,12 +20,32 @@ pub(crate) struct Face {
 }
 
 /// A row per face. Each is also found by its name as that of the binary, in upper or lower case: by a link to it.
-pub(crate) const FACES: &[Face] = &[Face {
-    name: "ctstraffic",
-    about: "Be ctsTraffic: its arguments, its printout, its files (also when called by the name ctsTraffic)",
-    run: ctstraffic::run,
-    print: classic::ctstraffic::print,
-}];
+pub(crate) const FACES: &[Face] = &[
+    Face {
+        name: "ctstraffic",
+        about: "Be ctsTraffic: its arguments, its printout, its files (also when called by the name ctsTraffic)",
+        run: ctstraffic::run,
+        print: classic::ctstraffic::print,
+    },
+    Face {
+        name: "rttcpip",
+        about: "Be RtTcpip: its client, or, with server as the first argument, its server",
+        run: rttcpip::run,
+        print: classic::rttcpip::print,
+    },
+    Face {
+        name: "rttcpipclient",
+        about: "Be RtTcpipClient (also when called by that name)",
+        run: rttcpip::call,
+        print: classic::rttcpip::print,
+    },
+    Face {
+        name: "rttcpipserver",
+        about: "Be RtTcpipServer (also when called by that name)",
+        run: rttcpip::serve,
+        print: classic::rttcpip::print,
+    },
+];
 
 /// The face of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Face> {

@@ -11,6 +11,7 @@ mod measure;
 mod outputs;
 mod ping;
 mod plan;
+mod rttcpip;
 mod serve;
 mod stream;
 mod values;

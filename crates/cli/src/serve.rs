@@ -2,10 +2,12 @@
 
 use crate::args::{ServeArgs, StopArgs, listen_addresses};
 use crate::outputs::Outputs;
+use crate::values::Legacy;
 use crate::{Exit, Trouble, measure, plan};
-use engine::{Bound, ServerConfig};
-use model::{Event, Level, Status};
+use engine::{Bound, Interrupt, ServerConfig};
+use model::{Event, Kind, Level, Phase, Ping, Range, Status, Transport};
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use wire::native::{Fence, Limits};
 
 /// The far end.
@@ -36,30 +38,104 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     let bound = Bound::new(config)?;
     let interrupt = measure::on_signals()?;
     outputs.begin(bound.begin(command));
-    let phase = Box::new(model::Phase { duration_ns: None, interval_ns, ..model::Phase::default() });
+    let phase = Box::new(Phase { duration_ns: None, interval_ns, ..Phase::default() });
     outputs.event(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase });
     for address in bound.addresses() {
         let text = format!("listening on {address} (TCP and UDP)");
         outputs.event(&Event::Notice { level: Level::Info, text });
     }
-    let mut quiet = false;
-    bound.run(&interrupt, &mut |event| {
-        // An idle server says so once, not every second.
-        if let Event::Interval(interval) = &event {
-            let idle = interval.in_flight == 0 && interval.near.tx_bytes + interval.near.rx_bytes == 0;
-            let was_quiet = std::mem::replace(&mut quiet, idle && interval.opened == 0);
-            if quiet && was_quiet {
-                return;
-            }
+    let legacy = legacy(args)?;
+    for (name, bound) in &legacy {
+        for address in bound.addresses() {
+            let text = format!("answering {name} on {address} (TCP and UDP)");
+            outputs.event(&Event::Notice { level: Level::Info, text });
         }
-        outputs.event(&event);
+    }
+    let outputs_of_all = Mutex::new(outputs);
+    let tell = |event: &Event| outputs_of_all.lock().unwrap_or_else(PoisonError::into_inner).event(event);
+    std::thread::scope(|scope| {
+        let stops: Vec<Interrupt> = legacy
+            .into_iter()
+            .map(|(name, bound)| {
+                let stop = Interrupt::new();
+                let (asked, tell) = (stop.clone(), &tell);
+                scope.spawn(move || answer(name, bound, &asked, tell));
+                stop
+            })
+            .collect();
+        let mut quiet = false;
+        let ran = bound.run(&interrupt, &mut |event| {
+            // An idle server says so once, not every second.
+            if let Event::Interval(interval) = &event {
+                let idle = interval.in_flight == 0 && interval.near.tx_bytes + interval.near.rx_bytes == 0;
+                let was_quiet = std::mem::replace(&mut quiet, idle && interval.opened == 0);
+                if quiet && was_quiet {
+                    return;
+                }
+            }
+            tell(&event);
+        });
+        stops.iter().for_each(Interrupt::ask);
+        ran
     })?;
+    let mut outputs = outputs_of_all.into_inner().unwrap_or_else(PoisonError::into_inner);
     outputs.event(&Event::End { status: Status::Complete, reason: None });
     // A signal is how servers are ended: that is no failure.
     Ok(match outputs.finish() {
         Exit::Interrupted => Exit::Good,
         other => other,
     })
+}
+
+/// The legacy protocols that are answered as well, with their ports taken.
+fn legacy(args: &ServeArgs) -> Result<Vec<(&'static str, Bound)>, Trouble> {
+    let one = |asked: &Legacy| {
+        let ping = Ping { transport: Transport::Udp, ..Ping::default() };
+        let phase = Phase {
+            kind: Kind::Ping,
+            ping: Some(ping),
+            duration_ns: None,
+            buffer: Range::just(1 << 16),
+            ..Phase::default()
+        };
+        let config = ServerConfig {
+            listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(Trouble::usage)?,
+            fence: Fence { allow: args.allow.clone(), deny: args.deny.clone() },
+            open_to: plan::open_to(&[])?,
+            device: args.cores.bind_dev.clone(),
+            placement: plan::placement(&args.cores),
+            workers: args.cores.workers,
+            version: plan::VERSION.to_owned(),
+            ..ServerConfig::legacy(asked.protocol, phase)
+        };
+        Ok((asked.protocol.name(), Bound::new(config)?))
+    };
+    args.legacy.iter().map(one).collect()
+}
+
+/// The addresses of `listen` without their ports, which are those of our own protocol.
+fn hosts(listen: &[String]) -> Vec<String> {
+    let host = |text: &String| match text.parse::<std::net::SocketAddr>() {
+        Ok(address) => address.ip().to_string(),
+        Err(_) => text.clone(),
+    };
+    listen.iter().map(host).collect()
+}
+
+/// Answers a legacy protocol until it is told to end; says what a person should know.
+fn answer(name: &str, bound: Bound, stop: &Interrupt, tell: &dyn Fn(&Event)) {
+    let say = |level, text: &str| tell(&Event::Notice { level, text: format!("{name}: {text}") });
+    let ran = bound.run(stop, &mut |event| match event {
+        Event::Notice { level, text } => say(level, &text),
+        Event::Near(totals) if totals.traffic.rx_bytes > 0 => {
+            let text = format!("{} connections, {} bytes answered", totals.opened, totals.traffic.tx_bytes);
+            say(Level::Info, &text);
+        }
+        _ => {}
+    });
+    if let Err(error) = ran {
+        say(Level::Error, &error.to_string());
+    }
 }
 
 /// Asks servers to end.

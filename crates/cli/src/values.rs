@@ -149,6 +149,25 @@ pub(crate) fn face(text: &str) -> Result<&'static Face, String> {
     })
 }
 
+/// A legacy protocol to answer, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Legacy {
+    pub(crate) protocol: wire::Protocol,
+    pub(crate) port: u16,
+}
+
+/// `echo`, `echo:9999`: of the protocols without settings, which a server can answer as they come.
+pub(crate) fn legacy(text: &str) -> Result<Legacy, String> {
+    let (name, at) = text.split_once(':').map_or((text, None), |(name, at)| (name, Some(at)));
+    let protocol: wire::Protocol = name.parse()?;
+    if protocol != wire::Protocol::Echo {
+        return Err(format!(
+            "a server of the protocol {protocol} needs settings of its own: only echo goes along"
+        ));
+    }
+    Ok(Legacy { protocol, port: at.map_or(Ok(protocol.port()), port)? })
+}
+
 /// A number that may be written in hexadecimal.
 pub(crate) fn label(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
@@ -192,6 +211,14 @@ mod tests {
         assert!(dscp("64").is_err() && dscp("high").is_err());
         assert_eq!(label("0xfffff"), Ok(0xfffff));
         assert!(label("0x100000").is_err());
+    }
+
+    #[test]
+    fn legacy_protocols_by_name_and_port() {
+        let echo = |port| Ok(Legacy { protocol: wire::Protocol::Echo, port });
+        assert_eq!((legacy("echo"), legacy("echo:9999")), (echo(7), echo(9999)));
+        assert!(legacy("ctstraffic").unwrap_err().contains("only echo"));
+        assert!(legacy("echo:x").is_err() && legacy("quote").is_err());
     }
 
     #[test]

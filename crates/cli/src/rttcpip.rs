@@ -1,0 +1,186 @@
+//! `netcaliper rttcpip`: RtTcpipClient and RtTcpipServer.
+
+use crate::{measure, plan};
+use classic::rttcpip::{Asked, CLIENT, Client, Face, SERVER, Server, read_client, read_server};
+use engine::{Bound, ClientConfig, EngineError, ServerConfig};
+use model::{Event, Level, Status};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::process::ExitCode;
+use wire::Protocol;
+use wire::native::Peer;
+
+/// Messages are missing or damaged, or nothing could be measured.
+const FAILED: u8 = 1;
+/// The command line cannot be.
+const USAGE: u8 = 2;
+
+/// Why there is no run: one sentence, and the exit code.
+struct Refusal(String, u8);
+
+impl From<EngineError> for Refusal {
+    fn from(error: EngineError) -> Self {
+        let code = if matches!(error, EngineError::Setting(_)) { USAGE } else { FAILED };
+        Refusal(error.to_string(), code)
+    }
+}
+
+/// Runs the client; `server` as its first argument makes it the server.
+pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
+    match arguments.split_first() {
+        Some((first, rest)) if first == "server" => serve(rest, command),
+        _ => call(arguments, command),
+    }
+}
+
+fn ended(name: &str, how: Result<u8, Refusal>) -> ExitCode {
+    ExitCode::from(how.unwrap_or_else(|Refusal(text, code)| {
+        eprintln!("{name}: {text}");
+        code
+    }))
+}
+
+fn usage(text: &str) -> ExitCode {
+    // Nobody reads on: then nobody needs the rest either.
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::from(USAGE)
+}
+
+/// Runs the client.
+pub(crate) fn call(arguments: &[String], command: Vec<String>) -> ExitCode {
+    match read_client(arguments) {
+        Ok(Asked::Help) => usage(CLIENT),
+        Ok(Asked::Run(client)) => ended("RtTcpipClient", measure_with(client, command)),
+        Err(text) => ended("RtTcpipClient", Err(Refusal(text, USAGE))),
+    }
+}
+
+fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
+    let config = ClientConfig {
+        protocol: Protocol::Echo,
+        peers: vec![Peer { name: client.address.to_string(), address: target(&client)? }],
+        sources: client.local.into_iter().collect(),
+        run: engine::run_id(),
+        version: plan::VERSION.to_owned(),
+        records: true,
+        ..ClientConfig::default()
+    };
+    let phase = client.phase();
+    engine::check(&config, &phase)?;
+    let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text, FAILED))?;
+    let mut face = Face::new(client.clone());
+    let mut end = (Status::Failed, None);
+    let mut hear = |event: &Event| {
+        if let Event::PhaseEnd { status, reason } = event {
+            end = (*status, reason.clone());
+        }
+        // Where nobody reads on, the exit code still tells.
+        let _ = face.hear(event, &mut io::stdout().lock());
+    };
+    hear(&Event::Begin(Box::new(config.begin("rttcpip", command, &phase))));
+    hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
+    engine::run(&config, &phase, &interrupt, &mut |event| hear(&event))?;
+    if client.kill {
+        kill(&config);
+    }
+    match end {
+        (Status::Interrupted, _) => Ok(130),
+        (Status::Complete, _) if face.failures() == 0 => Ok(0),
+        (Status::Complete, _) => Ok(FAILED),
+        (_, reason) => Err(Refusal(reason.unwrap_or_else(|| "nothing was measured".to_owned()), FAILED)),
+    }
+}
+
+/// Where the server is.
+fn target(client: &Client) -> Result<SocketAddr, Refusal> {
+    let (IpAddr::V6(address), Some(scope)) = (client.address, &client.scope) else {
+        return Ok(SocketAddr::new(client.address, client.port));
+    };
+    let index = scope.parse().ok().or_else(|| {
+        // The kernel's list of interfaces, a folder each.
+        let plain = scope.chars().all(|c| c.is_ascii_alphanumeric() || ".-_@".contains(c));
+        let read = || std::fs::read_to_string(format!("/sys/class/net/{scope}/ifindex")).ok();
+        plain.then(read).flatten()?.trim().parse().ok()
+    });
+    let index = index.ok_or_else(|| {
+        Refusal(format!("'o={scope}': o takes an interface's number or name, and there is none so"), USAGE)
+    })?;
+    Ok(SocketAddrV6::new(address, client.port, 0, index).into())
+}
+
+/// Asks the server to end: ours can be asked on its own port, the original's kill message is not known.
+fn kill(config: &ClientConfig) {
+    let native = |peer: &Peer| Peer {
+        address: SocketAddr::new(peer.address.ip(), Protocol::Native.port()),
+        ..peer.clone()
+    };
+    let config = ClientConfig {
+        protocol: Protocol::Native,
+        peers: config.peers.iter().map(native).collect(),
+        ..config.clone()
+    };
+    let mut ended = false;
+    let asked = engine::stop_servers(&config, &engine::Interrupt::new(), &mut |event| {
+        ended |= matches!(event, Event::PhaseEnd { status: Status::Complete, .. });
+    });
+    if asked.is_err() || !ended {
+        eprintln!(
+            "RtTcpipClient: k: no netcaliper server answers at port {} of the server's host, and the message by which the \
+             original's server is ended is proprietary: it keeps running",
+            Protocol::Native.port()
+        );
+    }
+}
+
+/// Runs the server.
+pub(crate) fn serve(arguments: &[String], command: Vec<String>) -> ExitCode {
+    match read_server(arguments) {
+        Ok(Asked::Help) => usage(SERVER),
+        Ok(Asked::Run(server)) => ended("RtTcpipServer", echo(&server, command)),
+        Err(text) => ended("RtTcpipServer", Err(Refusal(text, USAGE))),
+    }
+}
+
+fn echo(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
+    if !server.ignored.is_empty() {
+        eprintln!(
+            "RtTcpipServer: warning: ignored, because it has no effect here: {}",
+            server.ignored.join(", ")
+        );
+    }
+    let any = if server.v6 { IpAddr::from([0u16; 8]) } else { IpAddr::from([0u8; 4]) };
+    let config = ServerConfig {
+        listen: vec![SocketAddr::new(server.address.unwrap_or(any), server.port)],
+        workers: server.single.then_some(1),
+        open_to: plan::open_to(&[]).map_err(|trouble| Refusal(trouble.text, USAGE))?,
+        version: plan::VERSION.to_owned(),
+        ..ServerConfig::legacy(Protocol::Echo, server.phase())
+    };
+    let bound = Bound::new(config)?;
+    let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text, FAILED))?;
+    let _ = bound.begin(command);
+    let what = if server.udp { "TCP and UDP" } else { "TCP" };
+    for address in bound.addresses() {
+        println(&format!("*** RtTcpIpServer: echo on {address} ({what}) ***"));
+    }
+    bound.run(&interrupt, &mut |event| match event {
+        Event::Notice { level: Level::Warning | Level::Error, text } => eprintln!("RtTcpipServer: {text}"),
+        Event::Connection(record) => {
+            if let Some(error) = &record.error {
+                eprintln!("RtTcpipServer: {}: {error}", record.remote);
+            }
+        }
+        Event::Near(totals) => println(&format!(
+            "*** {} connections, {} bytes echoed ***",
+            totals.opened, totals.traffic.tx_bytes
+        )),
+        _ => {}
+    })?;
+    Ok(0)
+}
+
+/// A line of the result; where nobody reads on, the server still serves.
+fn println(text: &str) {
+    let _ = writeln!(io::stdout().lock(), "{text}");
+}
