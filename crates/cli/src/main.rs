@@ -59,6 +59,7 @@ fn main() -> ExitCode {
         Command::Connect(args) => measure::connect(&args, command),
         Command::Ping(args) => ping::ping(&args, command),
         Command::Stream(args) => stream::stream(&args, command),
+        Command::Delay(args) => measure::delay(&args, command),
         Command::Serve(args) => serve::serve(&args, command),
         Command::Stop(args) => serve::stop(&args),
         Command::Demo(args) => demo::demo(&args, command),

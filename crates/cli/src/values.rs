@@ -127,6 +127,11 @@ pub(crate) fn socket_buffer(text: &str) -> Result<SocketBuffer, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SocketBuffer(pub(crate) Option<u64>);
 
+/// A rate, or 0 for none.
+pub(crate) fn rate_or_none(text: &str) -> Result<Option<u64>, String> {
+    if text.trim() == "0" { Ok(None) } else { rate(text).map(Some) }
+}
+
 /// Bits per second.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
     metrics::parse_rate(text).map_err(|e| e.to_string())

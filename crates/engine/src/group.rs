@@ -1,7 +1,7 @@
 //! The control thread's book on a group: intervals summed over the workers, and what becomes of them in the end.
 
 use metrics::{Ending, Mono, Tally};
-use model::{CauseCount, Effective, RoundTrips, Totals, Traffic};
+use model::{CauseCount, Effective, PacketReport, RoundTrips, Totals, Traffic};
 use std::collections::BTreeMap;
 
 /// One interval as the workers' tallies come in.
@@ -149,6 +149,7 @@ impl Book {
             protocol_errors: total.count(Ending::ProtocolError),
             frames: self.frames.then_some(total.frames),
             pings: total.packets.as_deref().map(|packets| Box::new(RoundTrips::of(packets))),
+            packets: PacketReport::of_phase(&total),
             causes,
             peak: self.peak,
             connect_ns: total.connect_ns.summary(),

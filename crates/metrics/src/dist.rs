@@ -59,6 +59,20 @@ impl Dist {
         self.sum += u128::from(value);
     }
 
+    /// Records the same value `n` times.
+    pub fn record_n(&mut self, value: u64, n: u64) {
+        if n == 0 {
+            return;
+        }
+        self.record(value);
+        if let Some(histogram) = &mut self.inner
+            && n > 1
+            && histogram.record_n(value, n - 1).is_err()
+        {
+            histogram.saturating_record_n(value, n - 1);
+        }
+    }
+
     /// Adds all that `other` holds; the result is exactly what one histogram would have recorded.
     pub fn merge(&mut self, other: &Dist) {
         if let Some((low, high)) = other.extremes {

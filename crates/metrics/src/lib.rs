@@ -25,7 +25,7 @@ pub use fairness::Moments;
 pub use frames::Frames;
 pub use jitter::{FrameJitter, FrameStamps};
 pub use offset::{Estimate, Exchange, MAX_DRIFT, Offset};
-pub use packets::{PacketTally, Packets};
+pub use packets::{Marks, PacketTally, Packets};
 pub use record::{CauseTally, Counts, Ending, Framing, Group, Recorder, Remote, Row, Tally};
 pub use sequence::{Arrivals, Seen, Sequence, widen};
 pub use spectrum::Spectrum;

@@ -1,6 +1,6 @@
 //! Datagrams: what became of them, and how long they took.
 
-use crate::Dist;
+use crate::{Arrivals, Dist};
 use serde::{Deserialize, Serialize};
 
 /// What became of datagrams, as one end of a link counts them. Late is not lost, dropped by our own receive buffer is not
@@ -64,8 +64,59 @@ pub struct PacketTally {
     pub path_ns: Dist,
     /// Messages of a warm-up, which are counted nowhere else.
     pub omitted: u64,
-    /// Datagrams that seem to have arrived before they were sent, and by how much at most, ns: a clock was wrong.
+    /// Datagrams that seem to have arrived before they were sent, and by how much at most, ns: a clock was wrong. Their delay
+    /// is recorded as 0.
     pub before_sent: (u64, u64),
+    /// How far a delay may be wrong because the clocks of two hosts were compared, ns; the worst seen. `None` when no delay
+    /// was recorded.
+    pub clock_bound_ns: Option<u64>,
+    /// Datagrams whose arrival was stamped by the kernel, not by us.
+    pub kernel_stamped: u64,
+    /// RFC 3550 jitter at the end, ns; of several flows the worst.
+    pub jitter_ns: f64,
+    /// Loss bursts and reordering extents of flows that have ended.
+    pub arrivals: Arrivals,
+    /// Marks of received datagrams.
+    pub marks: Marks,
+}
+
+/// Marks of received datagrams; those of a merged run are its first one's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Marks {
+    /// Smallest and largest time to live or hop limit, where it is told.
+    pub ttl: Option<(u8, u8)>,
+    /// Smallest and largest DSCP.
+    pub dscp: Option<(u8, u8)>,
+    /// Datagrams by ECN field: not capable, ECT(1), ECT(0), congestion experienced.
+    pub ecn: [u64; 4],
+}
+
+impl Marks {
+    /// `n` datagrams came with this time to live (0: not told) and traffic class octet.
+    pub fn see(&mut self, ttl: u8, tos: u8, n: u64) {
+        if ttl > 0 {
+            self.ttl = widest(self.ttl, Some((ttl, ttl)));
+        }
+        self.dscp = widest(self.dscp, Some((tos >> 2, tos >> 2)));
+        self.ecn[usize::from(tos & 3)] += n;
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, more: &Marks) {
+        self.ttl = widest(self.ttl, more.ttl);
+        self.dscp = widest(self.dscp, more.dscp);
+        for (ours, theirs) in self.ecn.iter_mut().zip(more.ecn) {
+            *ours += theirs;
+        }
+    }
+}
+
+fn widest(a: Option<(u8, u8)>, b: Option<(u8, u8)>) -> Option<(u8, u8)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+        (a, b) => a.or(b),
+    }
 }
 
 /// Delays up to here need no more memory, ns.
@@ -81,7 +132,11 @@ impl PacketTally {
 
     /// Forgets everything but keeps the memory.
     pub fn clear(&mut self) {
-        (self.counts, self.before_sent, self.omitted) = (Packets::default(), (0, 0), 0);
+        let take = std::mem::take;
+        let (delay_ns, intended_ns, ipdv_ns) =
+            (take(&mut self.delay_ns), take(&mut self.intended_ns), take(&mut self.ipdv_ns));
+        let (far_ns, path_ns) = (take(&mut self.far_ns), take(&mut self.path_ns));
+        *self = PacketTally { delay_ns, intended_ns, ipdv_ns, far_ns, path_ns, ..PacketTally::default() };
         self.delay_ns.clear();
         self.intended_ns.clear();
         self.ipdv_ns.clear();
@@ -100,6 +155,11 @@ impl PacketTally {
         self.omitted += other.omitted;
         self.before_sent.0 += other.before_sent.0;
         self.before_sent.1 = self.before_sent.1.max(other.before_sent.1);
+        self.clock_bound_ns = self.clock_bound_ns.max(other.clock_bound_ns);
+        self.kernel_stamped += other.kernel_stamped;
+        self.jitter_ns = self.jitter_ns.max(other.jitter_ns);
+        self.arrivals.merge(&other.arrivals);
+        self.marks.add(&other.marks);
     }
 }
 
@@ -136,6 +196,17 @@ mod tests {
             refused: 20,
         };
         assert_eq!(sum, twice);
+    }
+
+    #[test]
+    fn marks_keep_their_extremes() {
+        let mut marks = Marks::default();
+        marks.see(60, 0b1011_1000, 3);
+        marks.see(64, 0b0000_0011, 1);
+        let mut sum = Marks::default();
+        sum.see(0, 0b1011_1010, 1);
+        sum.add(&marks);
+        assert_eq!(sum, Marks { ttl: Some((60, 64)), dscp: Some((0, 46)), ecn: [3, 0, 1, 1] });
     }
 
     #[test]

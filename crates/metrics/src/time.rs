@@ -61,9 +61,18 @@ pub struct Clock {
     pub error_ns: u64,
     /// Whether the kernel believes the wall clock to be disciplined.
     pub synced: bool,
+    /// What the host's monotonic clock says at `Mono(0)`, ns: the processes of one host share it. 0 where there is none that
+    /// they share.
+    pub host_at_zero: u64,
 }
 
 impl Clock {
+    /// The host's monotonic clock at `at`, ns: comparable between the processes of one host.
+    #[must_use]
+    pub fn host(&self, at: Mono) -> u64 {
+        self.host_at_zero.wrapping_add(at.0)
+    }
+
     /// The wall time at `at`.
     #[must_use]
     pub fn wall(&self, at: Mono) -> Wall {

@@ -2,6 +2,7 @@
 
 mod figure;
 mod host;
+mod packets;
 mod ping;
 mod setting;
 
@@ -40,6 +41,10 @@ const CHECKS: &[Check] = &[
     ping::missed_slots,
     ping::late_sends,
     ping::few_messages,
+    packets::not_sent,
+    packets::own_buffer,
+    packets::clocks,
+    packets::late_sends,
     host::loopback,
     host::cpu_bound,
     host::steal,

@@ -1,6 +1,8 @@
 //! A run, told as it happens. The same events feed the live printout, the journal on disk and the outcome.
 
-use crate::{CpuUse, HostCounters, HostSnapshot, Phase, PingInterval, PingRow, RoundTrips, Status};
+use crate::{
+    CpuUse, HostCounters, HostSnapshot, PacketReport, Phase, PingInterval, PingRow, RoundTrips, Status,
+};
 use metrics::{DistSummary, Ending, Frames, Framing, Moments, Remote, TcpInfo, TcpTotals, Wall};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -270,6 +272,12 @@ pub struct Interval {
     pub frames: Option<Frames>,
     /// Round trips in this interval, when they are measured.
     pub pings: Option<PingInterval>,
+    /// What we found out about datagrams in this interval, when they are counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets: Option<Box<PacketReport>>,
+    /// What the far ends did, together; `None` when no report came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub far_packets: Option<Box<PacketReport>>,
     /// TCP_INFO of up to 64 open connections at its end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
@@ -413,6 +421,9 @@ pub struct Totals {
     pub frames: Option<Frames>,
     /// Round trips, when they are measured.
     pub pings: Option<Box<RoundTrips>>,
+    /// What was found out about datagrams, when they are counted; what comes in after the end is in here, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets: Option<Box<PacketReport>>,
     /// Failures by cause, most frequent first, at most 32.
     pub causes: Vec<CauseCount>,
     /// Most connections open at once.

@@ -15,8 +15,10 @@ mod media;
 mod method;
 mod outcome;
 mod pace;
+mod packets;
 mod phase;
 mod ping;
+mod probe;
 
 pub use builder::Builder;
 pub use doubt::{Doubt, doubts_about};
@@ -29,8 +31,10 @@ pub use media::{LARGEST_DATAGRAM, Media, SMALLEST_DATAGRAM};
 pub use method::{Axis, AxisName, Method, Step, SweepError};
 pub use outcome::{Direction, Outcome, Point, SCHEMA, Status, SweepRow};
 pub use pace::{Delays, Pace, Quanta};
+pub use packets::PacketReport;
 pub use phase::{
     Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, SocketSettings,
     Verify,
 };
 pub use ping::{Echo, MOST_PIECES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule, Transport};
+pub use probe::{Probe, SMALLEST_PROBE, Spacing, Waiting};

@@ -1,6 +1,6 @@
 //! One stretch of measuring under fixed settings, as orthogonal values.
 
-use crate::{Media, Ping};
+use crate::{Media, Ping, Probe};
 use metrics::SECOND;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -18,6 +18,8 @@ pub enum Kind {
     Stream,
     /// How long messages take there and back.
     Ping,
+    /// One-way delay and loss of datagrams at a rate.
+    Delay,
 }
 
 /// Who sends payload, and in what order (the patterns of ctsTraffic).
@@ -271,6 +273,8 @@ pub struct Phase {
     pub media: Option<Media>,
     /// What is sent there and back, when round trips are measured.
     pub ping: Option<Ping>,
+    /// What is sent, when the delay of datagrams is measured.
+    pub probe: Option<Probe>,
     /// Socket options.
     pub sockets: SocketSettings,
     /// New connections per second over all slots; `None` is as fast as it goes.
@@ -311,6 +315,7 @@ impl Default for Phase {
             shutdown: Shutdown::Graceful,
             media: None,
             ping: None,
+            probe: None,
             sockets: SocketSettings::default(),
             connect_rate: None,
             throttle: 1000,
@@ -391,6 +396,18 @@ impl Phase {
         )?;
         if let Some(ping) = &self.ping {
             ping.check()?;
+        }
+        must(
+            (self.kind == Kind::Delay) == self.probe.is_some(),
+            "a measurement of delay needs its datagrams, and nothing else has them",
+        )?;
+        if let Some(probe) = &self.probe {
+            probe.check(self.connections)?;
+            must(self.duration_ns.is_some(), "a measurement of delay needs a length")?;
+            must(
+                !matches!(self.pattern, Pattern::PushPull { .. }),
+                "datagrams go to the server, from it, or both ways at once, not in turns",
+            )?;
         }
         if let Pattern::PushPull { push, pull } = self.pattern {
             must(push > 0 && pull > 0, "push-pull segments must be at least 1 byte")?;

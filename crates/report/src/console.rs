@@ -5,7 +5,8 @@ use crate::text::{Page, Tone};
 use crate::words;
 use metrics::{Frames, SECOND, format_bits_per_second, format_bytes, format_duration};
 use model::{
-    Begin, ConnectionRecord, Event, Interval, Kind, Level, Outcome, Phase, PingInterval, SessionInfo, Status,
+    Begin, ConnectionRecord, Event, Interval, Kind, Level, Outcome, PacketReport, Phase, PingInterval,
+    SessionInfo, Status,
 };
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -164,6 +165,10 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
             ]);
             return all;
         }
+        Kind::Delay => {
+            all.extend(datagram_columns(up, down));
+            return all;
+        }
         Kind::Tcp => all.extend([
             column("send", 11, either(up, tx)),
             column("receive", 11, either(down, rx)),
@@ -206,6 +211,51 @@ fn streams(serving: bool) -> Vec<Column> {
 
 fn frames(interval: &Interval, of: fn(&Frames) -> u64) -> String {
     interval.frames.map_or("-".to_owned(), |frames| of(&frames).to_string())
+}
+
+/// Datagrams as their receivers counted them, what the senders sent beside it; delays in one direction.
+fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
+    let column = |title, width, cell| Column { title, width, cell };
+    let mut all = Vec::new();
+    if up {
+        all.extend([
+            column("sent/s", 9, |i| datagrams_per_second(i, i.packets.as_deref().map(|p| p.counts.sent))),
+            column("far got/s", 9, |i| {
+                datagrams_per_second(i, i.far_packets.as_deref().map(|p| p.counts.received))
+            }),
+            column("lost", 7, |i| lost(i.far_packets.as_deref())),
+            column("delay p50", 9, |i| delay(i.far_packets.as_deref(), |d| d.p50)),
+            column("p99", 9, |i| delay(i.far_packets.as_deref(), |d| d.p99)),
+            column("max", 9, |i| delay(i.far_packets.as_deref(), |d| d.max)),
+        ]);
+    }
+    if down {
+        all.extend([
+            column("far sent/s", 10, |i| {
+                datagrams_per_second(i, i.far_packets.as_deref().map(|p| p.counts.sent))
+            }),
+            column("got/s", 9, |i| datagrams_per_second(i, i.packets.as_deref().map(|p| p.counts.received))),
+            column("lost", 7, |i| lost(i.packets.as_deref())),
+            column("delay p50", 9, |i| delay(i.packets.as_deref(), |d| d.p50)),
+            column("p99", 9, |i| delay(i.packets.as_deref(), |d| d.p99)),
+            column("max", 9, |i| delay(i.packets.as_deref(), |d| d.max)),
+        ]);
+    }
+    all
+}
+
+/// A count per second of the interval; a dash when it was not told.
+fn datagrams_per_second(interval: &Interval, count: Option<u64>) -> String {
+    count.map_or("-".to_owned(), |n| format!("{:.0}", n as f64 * SECOND as f64 / interval.ns().max(1) as f64))
+}
+
+fn lost(report: Option<&PacketReport>) -> String {
+    report.map_or("-".to_owned(), |report| report.counts.lost.to_string())
+}
+
+fn delay(report: Option<&PacketReport>, of: fn(&metrics::DistSummary) -> u64) -> String {
+    let dist = report.and_then(|report| report.delay_ns.as_ref());
+    dist.map_or("-".to_owned(), |dist| format_duration(of(dist) as f64))
 }
 
 fn connects(interval: &Interval) -> String {

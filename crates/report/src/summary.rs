@@ -1,6 +1,7 @@
 //! The final report: how it ended, what was found, and how far to believe it.
 
 mod hosts;
+mod packets;
 mod pings;
 mod point;
 
@@ -75,6 +76,9 @@ fn found(point: &Point) -> Vec<String> {
     let frames = point.near.frames.filter(|f| point.phase.kind == Kind::Stream && judged(f) > 0);
     if let Some(frames) = frames {
         return vec![format!("{} of {} frames whole and in time", frames.completed, judged(&frames))];
+    }
+    if point.phase.kind == Kind::Delay {
+        return packets::found(point);
     }
     let way = |d: Option<Direction>, name: &str| {
         d.map(|d| format!("{} {name}", format_bits_per_second(d.goodput_bps)))

@@ -1,7 +1,7 @@
 //! The words of the model as people read them; every reporter for people uses these.
 
 use metrics::{Ending, SECOND, format_bits_per_second, format_bytes, format_duration};
-use model::{Kind, Media, Phase, Ping, Schedule, Status, Totals, Transport, Verify};
+use model::{Kind, Media, Phase, Ping, Probe, Schedule, Spacing, Status, Totals, Transport, Verify};
 use std::collections::BTreeMap;
 
 /// How a connection ended.
@@ -77,7 +77,12 @@ pub(crate) fn phase(phase: &Phase) -> String {
         Kind::Connect => "connect".to_owned(),
         Kind::Stream => "stream".to_owned(),
         Kind::Ping => "ping".to_owned(),
+        Kind::Delay => "delay".to_owned(),
     }];
+    if let Some(probe) = &phase.probe {
+        words.extend(datagrams(probe, phase));
+        return words.join(", ");
+    }
     if let Some(ping) = &phase.ping {
         words.extend(messages(ping, phase.connections));
     } else if let Some(media) = &phase.media {
@@ -126,6 +131,37 @@ fn messages(ping: &Ping, connections: u32) -> Vec<String> {
 fn trimmed(text: &str) -> String {
     let (number, rest) = text.split_once(' ').unwrap_or((text, ""));
     format!("{} {rest}", number.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// `both ways, 1 flow of 1000 datagrams/s (11.2 Mbit/s), 1.37 KiB each, 10.0 s, …`
+fn datagrams(probe: &Probe, phase: &Phase) -> Vec<String> {
+    let size = format_bytes(u64::from(probe.size));
+    let flows = count(u64::from(phase.connections), "flow");
+    let way = match (phase.pattern.sends_up(), phase.pattern.sends_down()) {
+        (true, true) => "both ways at once",
+        (false, true) => "from the server",
+        _ => "to the server",
+    };
+    let mut words = vec![way.to_owned()];
+    words.push(match phase.rate {
+        Some(rate) => {
+            let pps = rate as f64 / (f64::from(probe.size) * 8.0);
+            format!("{flows} of {pps:.0} datagrams/s ({})", format_bits_per_second(rate as f64))
+        }
+        None => format!("{flows} as fast as it goes"),
+    });
+    words.push(format!("{size} each"));
+    words.extend(phase.duration_ns.map(|ns| format_duration(ns as f64)));
+    match probe.spacing {
+        Spacing::Fixed => {}
+        Spacing::Uniform => words.push(format!("uniform spacing from seed {}", probe.seed)),
+        Spacing::Poisson => words.push(format!("Poisson spacing from seed {}", probe.seed)),
+    }
+    let sockets = &phase.sockets;
+    words.extend((!sockets.gso).then(|| "one datagram a send".to_owned()));
+    words.extend(sockets.gro.then(|| "received merged".to_owned()));
+    words.extend((phase.verify != Verify::Data).then(|| "payload not compared".to_owned()));
+    words
 }
 
 /// `3 streams of 25.0 Mbit/s, 60 frames/s, …`

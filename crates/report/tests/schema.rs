@@ -9,7 +9,8 @@ use common::{built, events, outcome};
 use jsonschema::Validator;
 use metrics::Ending;
 use model::{
-    Event, Kind, Media, Pattern, Payload, Phase, Ping, Schedule, Shutdown, Status, Transport, Verify,
+    Event, Kind, Media, Pattern, Payload, Phase, Ping, Probe, Schedule, Shutdown, Spacing, Status, Transport,
+    Verify, Waiting,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,11 @@ fn full() -> Value {
         label: BTreeMap::new(),
         repeat: 4,
         phase: Box::new(Phase { kind: Kind::Ping, ping: Some(ping), ..common::phase() }),
+    });
+    told.push(Event::Phase {
+        label: BTreeMap::new(),
+        repeat: 5,
+        phase: Box::new(Phase { kind: Kind::Delay, probe: Some(Probe::default()), ..common::phase() }),
     });
     told.push(end);
     let mut outcome = built(&told);
@@ -235,10 +241,12 @@ fn enumerations_hold_the_same_words() {
     same_words("/$defs/status", &all!(Status: Complete, Interrupted, Partial, Failed));
     let endings = all!(Ending: Completed, Stopped, NetworkError, DataError, ProtocolError);
     same_words("/$defs/ending", &endings);
-    same_words("/$defs/phase/properties/kind", &all!(Kind: Tcp, Connect, Stream, Ping));
+    same_words("/$defs/phase/properties/kind", &all!(Kind: Tcp, Connect, Stream, Ping, Delay));
     same_words("/$defs/ping/properties/transport", &all!(Transport: Tcp, Udp));
     same_words("/$defs/phase/properties/verify", &all!(Verify: Data, Connection, None));
     same_words("/$defs/phase/properties/payload", &all!(Payload: Pattern, Random, Zeros));
     same_words("/$defs/phase/properties/shutdown", &all!(Shutdown: Graceful, Rude, Random));
+    same_words("/$defs/probe/properties/spacing", &all!(Spacing: Fixed, Uniform, Poisson));
+    same_words("/$defs/probe/properties/waiting", &all!(Waiting: Block, Hybrid, Spin));
     same_words("/$defs/pattern/anyOf/0", &[Pattern::Push, Pattern::Pull, Pattern::Duplex]);
 }

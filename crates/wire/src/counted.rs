@@ -1,7 +1,7 @@
 //! From a group's tallies to the intervals that reporters are told.
 
 use metrics::{Ending, Mono, Tally};
-use model::{Interval, Kind, Phase, PingInterval, Sample, Traffic};
+use model::{Interval, Kind, PacketReport, Phase, PingInterval, Sample, Traffic};
 use uuid::Uuid;
 
 /// Keeps the cumulative columns of a group's intervals.
@@ -44,6 +44,8 @@ impl Intervals {
             retransmits: tally.retransmits,
             frames: self.frames.then_some(tally.frames),
             pings: self.pings.then(|| tally.packets.as_deref().map(PingInterval::of).unwrap_or_default()),
+            packets: if self.pings { None } else { PacketReport::of_interval(tally) },
+            far_packets: None,
             samples: tally.samples.iter().map(sample).collect(),
         }
     }

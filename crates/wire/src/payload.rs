@@ -30,6 +30,19 @@ static PATTERN: [u8; 2 * PERIOD] = {
 
 static ZEROS: [u8; 2 * PERIOD] = [0; 2 * PERIOD];
 
+/// Fills `out` with the pattern from offset 0, as every datagram has it.
+pub(crate) fn start(out: &mut [u8]) {
+    for chunk in out.chunks_mut(PERIOD) {
+        chunk.copy_from_slice(&PATTERN[..chunk.len()]);
+    }
+}
+
+/// Whether `got` is the pattern from offset 0.
+#[inline]
+pub(crate) fn is_start(got: &[u8]) -> bool {
+    got.chunks(PERIOD).all(|chunk| same(&PATTERN[..chunk.len()], chunk))
+}
+
 /// The stream of one direction of one connection, from any offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {

@@ -205,7 +205,9 @@ impl Solo {
         self.left = self.left.saturating_sub(1);
         if group == GROUP {
             totals.receive = self.phase.verify.receive().to_owned();
-            totals.pings = totals.pings.take().filter(|_| self.phase.kind == Kind::Ping);
+            let pings = self.phase.kind == Kind::Ping;
+            totals.pings = totals.pings.take().filter(|_| pings);
+            totals.packets = totals.packets.take().filter(|_| !pings);
             self.near = Some(totals);
         }
         if self.left == 0 && self.stage == Stage::Dropping {

@@ -15,7 +15,13 @@ use wire::native::{Client, Message, Peer, Preamble, Purpose};
 use wire::sim::START;
 
 fn report(index: u32, rx_bytes: u64) -> Message {
-    Message::Interval { index, traffic: Traffic { tx_bytes: 0, rx_bytes, ns: SECOND }, open: 1, others: 0 }
+    Message::Interval {
+        index,
+        traffic: Traffic { tx_bytes: 0, rx_bytes, ns: SECOND },
+        open: 1,
+        others: 0,
+        packets: None,
+    }
 }
 
 #[test]

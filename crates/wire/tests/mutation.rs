@@ -153,6 +153,7 @@ fn messages() -> Vec<Message> {
             traffic: Traffic { tx_bytes: 1, rx_bytes: 2, ns: 3 },
             open: 4,
             others: 5,
+            packets: None,
         },
         Message::Result { totals: Box::new(Totals { completed: 9, ..Totals::default() }) },
         Message::Start,

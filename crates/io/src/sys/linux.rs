@@ -142,6 +142,15 @@ pub(crate) fn wall_clock_state() -> Option<(u64, bool)> {
     Some((u64::try_from(timex.maxerror).unwrap_or(0), synced))
 }
 
+/// `CLOCK_MONOTONIC`, ns.
+pub(crate) fn monotonic() -> u64 {
+    // SAFETY: `timespec` is plain numbers, for which zero is a value.
+    let mut time: libc::timespec = unsafe { zeroed() };
+    // SAFETY: `time` outlives the call, and the kernel writes no more than it holds. This clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * metrics::SECOND + time.tv_nsec as u64
+}
+
 /// The cores that the calling thread may run on.
 pub(crate) fn affinity() -> io::Result<Vec<usize>> {
     let mut mask = [0_u64; MASK_WORDS];

@@ -17,7 +17,7 @@ pub struct Ability {
 
 const NOTHING: Ability = Ability { segments: 1, gro: false, receive_stamps: false, transmit_stamps: false };
 
-/// The system's abilities; tried out at the first call, which takes a millisecond or so.
+/// The system's abilities; tried out at the first call, which takes some milliseconds.
 #[must_use]
 pub fn ability() -> Ability {
     static FOUND: OnceLock<Ability> = OnceLock::new();
@@ -52,6 +52,9 @@ mod linux {
     const SIZE: u16 = 16;
     /// How long is waited for what loopback delivers at once.
     const PATIENCE: u64 = SECOND / 20;
+    /// How often a receive stamp is hoped for, and the time between two tries, ns.
+    const TRIES: u32 = 50;
+    const PAUSE: u64 = SECOND / 1_000;
 
     pub(super) fn probe() -> Option<Ability> {
         let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -80,7 +83,14 @@ mod linux {
             found.receive_stamps = marks.stamp.is_some();
             break;
         }
-        if found.segments == 1 {
+        // The kernel begins to stamp a while after the first socket has asked for it (it patches its code by then), and gives
+        // no stamps until it has.
+        let (mut reactor, clock, mut events) = (Reactor::new().ok()?, Clock::new(), Vec::new());
+        for _ in 0..TRIES {
+            if found.receive_stamps {
+                break;
+            }
+            reactor.wait(Some(clock.now().plus(PAUSE)), &clock, &mut events).ok()?;
             let marks = there_and_back(&near, &far, 1, at.is_ipv6(), &mut found)?;
             found.receive_stamps = marks.stamp.is_some();
         }

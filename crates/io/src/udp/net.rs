@@ -230,7 +230,8 @@ mod linux {
             };
             let marks = Marks::read(&memory.control);
             udp.state.dropped = marks.dropped.unwrap_or(udp.state.dropped);
-            let (stamp, at) = match marks.stamp {
+            // Another socket's wish makes the kernel stamp for all that report stamps at all, as those of what leaves are.
+            let (stamp, at) = match marks.stamp.filter(|_| udp.state.stamps) {
                 Some(wall) => clock.from_wall(wall),
                 None => (None, clock.now()),
             };

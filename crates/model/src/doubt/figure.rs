@@ -157,7 +157,7 @@ pub(super) fn unstable(case: &Case<'_>) -> Option<Doubt> {
         Kind::Connect => [of("connections per second", point.connects_per_interval()), None],
         // Its rate is the server's to keep, and it ends before the frames that are held have been shown.
         Kind::Stream => return None,
-        Kind::Tcp => [
+        Kind::Tcp | Kind::Delay => [
             of("goodput to the server", point.up.and_then(|d| d.per_interval)),
             of("goodput from the server", point.down.and_then(|d| d.per_interval)),
         ],
@@ -178,7 +178,7 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Doubt> {
             let got = point.connects_per_second().filter(|&got| short(got, want))?;
             format!("Of {want:.0} connections per second that were asked for, {got:.0} were made.")
         }
-        (Kind::Tcp, _, Some(each)) => {
+        (Kind::Tcp | Kind::Delay, _, Some(each)) => {
             // Connections that are done early, or have not begun, lower the sum without anything being wrong.
             let steady = point.phase.iterations.is_none() && point.phase.total_bytes.is_none();
             let want = each as f64 * f64::from(point.phase.connections);
@@ -204,7 +204,8 @@ pub(super) fn few_connections(case: &Case<'_>) -> Option<Doubt> {
     let near = &case.point.near;
     let n = match case.point.phase.kind {
         Kind::Tcp => near.rate.as_ref()?.count,
-        Kind::Stream => return None,
+        // Their percentiles are over datagrams.
+        Kind::Stream | Kind::Delay => return None,
         Kind::Connect => near.connect_ns.as_ref()?.count,
         Kind::Ping => return None,
     };

@@ -58,7 +58,8 @@ pub(super) fn steal(case: &Case<'_>) -> Option<Doubt> {
 
 pub(super) fn late_pacing(case: &Case<'_>) -> Option<Doubt> {
     let phase = &case.point.phase;
-    if phase.rate.is_none() && phase.burst.is_none() {
+    // Those of datagrams are judged by their spacing.
+    if (phase.rate.is_none() && phase.burst.is_none()) || phase.probe.is_some() {
         return None;
     }
     let clauses = case.each_end(|end| {

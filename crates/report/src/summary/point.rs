@@ -1,6 +1,6 @@
 //! One phase in full: goodput or connections per second, the connections, and where they went.
 
-use super::{hosts, pings};
+use super::{hosts, packets, pings};
 use crate::console::Style;
 use crate::text::{Page, Table, Tone};
 use crate::words;
@@ -32,6 +32,11 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
         Kind::Ping => pings::write(point, style.linear_ns, page)?,
         Kind::Tcp => goodput(point, serving, page)?,
         Kind::Stream => streams(point, serving, page)?,
+        Kind::Delay => {
+            packets::write(point, page)?;
+            failures(point, page)?;
+            return hosts::write(point, begin, style.verbose, page);
+        }
     }
     connections(point, page)?;
     failures(point, page)?;

@@ -2,12 +2,14 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 
 use metrics::{
-    DistSummary, Ending, Frames, Framing, Moments, Remote, SECOND, Spectrum, TcpInfo, TcpTotals, Wall,
+    DistSummary, Ending, Frames, Framing, Marks, Moments, Packets, Remote, SECOND, Spectrum, TcpInfo,
+    TcpTotals, Wall,
 };
 use model::{
     Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, Effective, Event, Failure,
-    HostCounters, HostSnapshot, Interval, Level, NicSnapshot, Outcome, Pattern, Phase, PingCounts,
-    PingInterval, Range, RoundTrips, Sample, SessionInfo, SocketSettings, Status, Totals, Traffic,
+    HostCounters, HostSnapshot, Interval, Level, NicSnapshot, Outcome, PacketReport, Pattern, Phase,
+    PingCounts, PingInterval, Range, RoundTrips, Sample, SessionInfo, SocketSettings, Status, Totals,
+    Traffic,
 };
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -193,6 +195,8 @@ pub(crate) fn interval(index: u32, rx: u64) -> Interval {
         retransmits: 2 * u64::from(index),
         frames: Some(FRAMES),
         pings: Some(PING),
+        packets: Some(packets()),
+        far_packets: Some(packets()),
         samples: vec![Sample { id: Uuid::from_u128(1), slot: 2, info: tcp_info() }],
     }
 }
@@ -247,6 +251,37 @@ pub(crate) fn dist(unit: u64) -> DistSummary {
         max: 4 * unit,
         buckets: vec![(unit, 1), (3 * unit, 2), (4 * unit, 1)],
     }
+}
+
+/// Of datagrams to which everything happened.
+pub(crate) fn packets() -> Box<PacketReport> {
+    Box::new(PacketReport {
+        counts: Packets {
+            sent: 1_000,
+            received: 980,
+            lost: 15,
+            duplicated: 4,
+            reordered: 6,
+            late: 2,
+            corrupt: 5,
+            unsent: 7,
+            dropped: 3,
+            refused: 1,
+        },
+        delay_ns: Some(dist(20_000)),
+        intended_ns: Some(dist(21_000)),
+        ipdv_ns: Some(dist(500)),
+        late_ns: Some(dist(300)),
+        jitter_ns: Some(450.5),
+        loss_bursts: Some(9),
+        longest_loss: Some(3),
+        max_extent: Some(2),
+        clock_bound_ns: Some(150_000),
+        before_sent: 1,
+        before_sent_ns: 40,
+        kernel_stamped: 980,
+        marks: Marks { ttl: Some((63, 64)), dscp: Some((0, 46)), ecn: [970, 0, 8, 2] },
+    })
 }
 
 /// Of a stream that lost a few.
@@ -311,6 +346,7 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
         protocol_errors: 0,
         frames: Some(FRAMES),
         pings: Some(Box::new(round_trips())),
+        packets: Some(packets()),
         causes: vec![CauseCount {
             class: Ending::NetworkError,
             text: "connecting: Connection refused".to_owned(),

@@ -106,6 +106,16 @@ impl Secrets {
     }
 }
 
+/// 16 bytes that only who has the key can make of `parts`: HMAC-SHA-256, cut.
+pub(super) fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 16] {
+    let mut out = [0; 16];
+    if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(key) {
+        parts.iter().for_each(|part| mac.update(part));
+        out.copy_from_slice(&mac.finalize().into_bytes()[..16]);
+    }
+    out
+}
+
 /// What only the host with this boot identifier can answer to a nonce: two ends find out that they share a host, and
 /// nobody else learns the identifier. Empty when the identifier is not known.
 pub(super) fn host_mark(boot: &str, nonce: &[u8; 16]) -> String {

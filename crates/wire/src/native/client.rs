@@ -12,12 +12,13 @@ use super::auth::{Psk, Secrets};
 use super::data::Params;
 use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message, encode};
+use super::udp::{self, Callers, Terms, wait};
 use crate::Run;
 use crate::counted::Intervals;
 use metrics::{Clock, Ending, Group, Mono, SECOND};
 use model::churn::Plan;
-use model::{Event, Interval, Kind, Level, Phase, SessionInfo, Status, Totals, Traffic};
-use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Path, Session, Target, Wait};
+use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
+use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Path, Session, Target};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -78,6 +79,8 @@ const COUNTING: u64 = 15 * SECOND;
 const LATE_REPORT: u64 = 3 * SECOND / 2;
 /// How far ahead of our own intervals a report may be.
 const AHEAD: u32 = 1024;
+/// How long flows of datagrams may take, after their schedule, to find out by themselves that it is over, ns.
+const AFTER: u64 = 3 * SECOND / 2;
 /// Round trips measured on the idle control connection.
 const PINGS: u32 = 5;
 
@@ -125,7 +128,7 @@ struct Server {
     ping: (u32, Mono),
     base_rtt: u64,
     granted: Option<(SessionInfo, [u8; 16], Phase)>,
-    reports: BTreeMap<u32, Traffic>,
+    reports: BTreeMap<u32, (Traffic, Option<Box<PacketReport>>)>,
     totals: Option<Box<Totals>>,
     stopping: bool,
     failure: Option<String>,
@@ -349,10 +352,40 @@ impl Client {
 
     fn run(&mut self, now: Mono) {
         self.stage = Stage::Running;
-        self.actions.push_back(Action::Emit(Event::Start { at: self.clock.wall(now) }));
         let phase = self.granted_phase();
-        self.stop_at = phase.ends_after().map(|ns| now.plus(ns));
-        self.intervals = Intervals::new(now, phase.omit_ns, &phase);
+        // Flows of datagrams are opened, and clocks compared, before the first interval begins.
+        let start = now.plus(phase.probe.map_or(0, |probe| probe.lead_ns));
+        self.actions.push_back(Action::Emit(Event::Start { at: self.clock.wall(start) }));
+        let end = phase.ends_after().map(|ns| start.plus(ns));
+        // They end by themselves, when both ends know that; connections are told.
+        self.stop_at = end.map(|end| end.plus(if phase.probe.is_some() { AFTER } else { 0 }));
+        self.intervals = Intervals::new(start, phase.omit_ns, &phase);
+        let openers = match phase.kind {
+            Kind::Delay => self.callers(&phase, start),
+            _ => self.dialers(&phase),
+        };
+        let workers = self.plan.workers.max(1);
+        self.actions.push_back(Action::Group(Box::new(GroupPlan {
+            group: GROUP,
+            openers,
+            sockets: phase.sockets.clone(),
+            throttle: phase.throttle.div_ceil(workers.into()),
+            connect_timeout: phase.connect_timeout_ns,
+            start,
+            interval: phase.interval_ns,
+            end,
+            omit: phase.omit_ns,
+            records: self.plan.records,
+            info: phase.kind == Kind::Tcp,
+            frames: phase.kind == Kind::Stream,
+            packets: phase.kind == Kind::Delay,
+            wait: wait(&phase, phase.pattern.sends_up()),
+            same_host: self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host),
+        })));
+    }
+
+    /// What makes TCP connections, one for each worker.
+    fn dialers(&self, phase: &Phase) -> Vec<Box<dyn Opener>> {
         let sites: Vec<Site> = self
             .servers
             .iter()
@@ -369,31 +402,34 @@ impl Client {
             .collect();
         let workers = self.plan.workers.max(1);
         let rotate = (phase.connections as usize) < sites.len();
-        let openers = (0..workers)
-            .map(|w| {
-                let plan = Plan::part(&phase, w.into(), workers.into());
-                let (sources, ports) = (self.plan.sources.clone(), self.plan.ports);
-                Box::new(Dialer::new(&plan, sites.clone(), rotate, sources, ports, w, workers))
-                    as Box<dyn Opener>
+        let dialer = |w: u16| {
+            let plan = Plan::part(phase, w.into(), workers.into());
+            let (sources, ports) = (self.plan.sources.clone(), self.plan.ports);
+            Box::new(Dialer::new(&plan, sites.clone(), rotate, sources, ports, w, workers)) as Box<dyn Opener>
+        };
+        (0..workers).map(dialer).collect()
+    }
+
+    /// What makes flows of datagrams, one for each worker.
+    fn callers(&self, phase: &Phase, start: Mono) -> Vec<Box<dyn Opener>> {
+        let site = |s: &Server| {
+            let (_, token, phase) = s.granted.as_ref()?;
+            let terms = Terms::of(phase, GROUP, *token)?;
+            Some(udp::Site {
+                address: s.peer.address,
+                terms: Arc::new(Terms { start: Some(start), same_host: s.same_host, ..terms }),
+                flows: phase.connections,
             })
-            .collect();
-        self.actions.push_back(Action::Group(Box::new(GroupPlan {
-            group: GROUP,
-            openers,
-            sockets: phase.sockets.clone(),
-            throttle: phase.throttle.div_ceil(workers.into()),
-            connect_timeout: phase.connect_timeout_ns,
-            start: now,
-            interval: phase.interval_ns,
-            end: self.stop_at,
-            omit: phase.omit_ns,
-            records: self.plan.records,
-            info: phase.kind == Kind::Tcp,
-            frames: phase.kind == Kind::Stream,
-            packets: false,
-            wait: Wait::Block,
-            same_host: self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host),
-        })));
+        };
+        let sites: Vec<udp::Site> =
+            self.servers.iter().filter(|s| s.step == Step::Running).filter_map(site).collect();
+        let workers = self.plan.workers.max(1);
+        let caller = |w: u16| {
+            let (sources, ports) = (self.plan.sources.clone(), self.plan.ports);
+            Box::new(Callers::new(sites.clone(), phase.connections, sources, ports, w, workers))
+                as Box<dyn Opener>
+        };
+        (0..workers).map(caller).collect()
     }
 }
 
@@ -429,6 +465,8 @@ impl Session<Run> for Client {
             Input::Idle(_) => self.collect(cx.now),
             Input::Dropped(_, mut totals) => {
                 totals.receive = self.plan.phase.verify.receive().to_owned();
+                // Its datagrams go one way.
+                totals.pings = None;
                 self.near = Some(totals);
                 self.advance(cx.now);
             }

@@ -4,6 +4,7 @@ use super::data::{Data, Params};
 use super::mark::{Kind, Mark};
 use super::message::{Message, encode};
 use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
+use super::udp::{Keeper, Terms};
 use metrics::{Ending, Mono, SECOND};
 use seam::{
     Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
@@ -25,6 +26,10 @@ pub struct Grant {
     pub transfer: u64,
     /// Whether they are spread evenly over the workers by their slot, or stay where they were accepted.
     pub even: bool,
+    /// What its flows of datagrams are like, if it has any.
+    pub(super) terms: Option<Arc<Terms>>,
+    /// Those that are open.
+    pub(super) flows: super::udp::OpenFlows,
     /// How many are open.
     open: AtomicU32,
     /// The session has ended: whoever still comes with it is too late.
@@ -35,7 +40,22 @@ impl Grant {
     /// A grant of which nothing is used yet.
     #[must_use]
     pub fn new(params: Arc<Params>, limit: u32, transfer: u64, even: bool) -> Self {
-        Grant { params, limit, transfer, even, open: AtomicU32::new(0), revoked: AtomicBool::new(false) }
+        Grant {
+            params,
+            limit,
+            transfer,
+            even,
+            terms: None,
+            flows: super::udp::OpenFlows::default(),
+            open: AtomicU32::new(0),
+            revoked: AtomicBool::new(false),
+        }
+    }
+
+    /// The same for flows of datagrams.
+    #[must_use]
+    pub(super) fn with(self, terms: Option<Terms>) -> Self {
+        Grant { terms: terms.map(Arc::new), ..self }
     }
 }
 
@@ -66,7 +86,7 @@ impl Grants {
         }
     }
 
-    fn find(&self, token: &[u8; 16]) -> Option<Arc<Grant>> {
+    pub(super) fn find(&self, token: &[u8; 16]) -> Option<Arc<Grant>> {
         self.by_token.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
     }
 }
@@ -115,13 +135,21 @@ pub struct Reception {
     fence: Arc<Fence>,
     worker: u16,
     workers: u16,
+    /// Of datagrams, if it has what cookies are made with.
+    keeper: Option<Keeper>,
 }
 
 impl Reception {
     /// The reception of worker `worker` of `workers`.
     #[must_use]
     pub fn new(grants: Arc<Grants>, fence: Arc<Fence>, worker: u16, workers: u16) -> Self {
-        Reception { grants, fence, worker, workers: workers.max(1) }
+        Reception { grants, fence, worker, workers: workers.max(1), keeper: None }
+    }
+
+    /// The same, opening flows of datagrams, too; `secret` makes their cookies, and is the same for all workers.
+    #[must_use]
+    pub fn with_datagrams(self, secret: [u8; 32]) -> Self {
+        Reception { keeper: Some(Keeper::new(secret)), ..self }
     }
 }
 
@@ -147,8 +175,10 @@ impl Opener for Reception {
         }))
     }
 
-    fn knock(&mut self, _: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
-        let answer = super::answer_hello(got.bytes)?;
+    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        let Some(answer) = super::answer_hello(got.bytes) else {
+            return self.keeper.as_ref()?.knock(&self.grants, &self.fence, cx, got, reply);
+        };
         let room = reply.own(answer.len());
         if room.len() == answer.len() {
             room.copy_from_slice(&answer);

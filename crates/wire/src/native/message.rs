@@ -9,7 +9,7 @@
 //! The length is big-endian. Unknown fields and unknown message types are ignored, so that versions can differ; what must
 //! not differ is the wire version in the preamble. A message is at most 1 MiB and nests at most 32 deep.
 
-use model::{Accepted, HostSnapshot, Phase, Totals, Traffic};
+use model::{Accepted, HostSnapshot, PacketReport, Phase, Totals, Traffic};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
@@ -102,6 +102,9 @@ pub enum Message {
         open: u64,
         /// Other runs' sessions on the server.
         others: u32,
+        /// What it found out about datagrams, when they are counted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        packets: Option<Box<PacketReport>>,
     },
     /// The client has ended its connections.
     Stop,

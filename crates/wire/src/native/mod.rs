@@ -13,6 +13,7 @@ mod mark;
 mod message;
 mod preamble;
 mod server;
+pub mod udp;
 
 pub use auth::Psk;
 pub use client::{Client, ClientPlan, Peer};

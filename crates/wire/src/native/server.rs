@@ -11,7 +11,7 @@ use super::preamble::Guess;
 use crate::Run;
 use crate::counted::Intervals;
 use metrics::{Ending, Group, Mono, SECOND, Tally};
-use model::{Event, HostSnapshot, Level, Phase, SocketSettings, Status, Totals, Traffic};
+use model::{Event, HostSnapshot, Level, PacketReport, Phase, SocketSettings, Status, Totals, Traffic};
 use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Order, Path, Session, Wait};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -153,8 +153,8 @@ impl Server {
         let workers = plan.workers.max(1);
         let openers = (0..workers)
             .map(|w| {
-                Box::new(Reception::new(Arc::clone(&grants), Arc::clone(&fence), w, workers))
-                    as Box<dyn Opener>
+                let reception = Reception::new(Arc::clone(&grants), Arc::clone(&fence), w, workers);
+                Box::new(reception.with_datagrams(plan.secret)) as Box<dyn Opener>
             })
             .collect();
         let all = GroupPlan {
@@ -261,6 +261,8 @@ impl Server {
     }
 
     fn dropped(&mut self, cx: &Cx<'_>, group: Group, mut totals: Box<Totals>) {
+        // Its datagrams go one way.
+        totals.pings = None;
         if group == Group::ALL {
             self.actions.push_back(Action::Emit(Event::Near(totals)));
             let (status, reason) = if self.stopped {
@@ -306,13 +308,15 @@ impl Server {
         let Some(link) = self.groups.get(group.0 as usize).copied().flatten() else { return };
         let Some(run) = self.visitors.get(&link).map(|v| v.run) else { return };
         let others = self.others(run).count() as u32;
-        self.say(link, &Message::Interval { index, traffic, open: tally.open, others });
+        let packets = PacketReport::of_interval(tally);
+        self.say(link, &Message::Interval { index, traffic, open: tally.open, others, packets });
     }
 
     fn own_interval(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) {
         let mut interval = self.intervals.next(index, from, to, tally);
         // Frames are told per session, not of a server whose sessions measure different things.
         interval.frames = None;
+        interval.packets = None;
         self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
     }
 

@@ -33,6 +33,8 @@ pub struct Quirks {
     pub room: usize,
     /// Most datagrams it may send in one call (GSO).
     pub segments: usize,
+    /// What the host's monotonic clock says at `Mono(0)`, ns: two machines need not agree.
+    pub host_clock: u64,
 }
 
 impl Default for Quirks {
@@ -48,6 +50,7 @@ impl Default for Quirks {
             wall_step: None,
             room: 64 * 1024,
             segments: 64,
+            host_clock: 0,
         }
     }
 }
@@ -79,6 +82,7 @@ impl Quirks {
             wall_step: Some((Mono(1_050_000_000), -3_600_000_000_000)),
             room: 5_000,
             segments: 1,
+            host_clock: 1 << 50,
         }
     }
 }
@@ -258,7 +262,12 @@ impl Side {
             post: Vec::new(),
             chaos: Rng::new(seed ^ 0x5eed),
             rng: Rng::new(seed),
-            clock: Clock { wall_at_zero: 1_700_000_000_000_000_000, error_ns: 1_000, synced: true },
+            clock: Clock {
+                wall_at_zero: 1_700_000_000_000_000_000,
+                error_ns: 1_000,
+                synced: true,
+                host_at_zero: quirks.host_clock,
+            },
             desk: Desk { tx, reply: again, room: quirks.room, reply_room: reply, segments: quirks.segments },
             buffer: Vec::new(),
             quirks,

@@ -11,6 +11,10 @@ use seam::{Action, Cx, End, Link};
 /// The longest idle round trip that two ends on one host have without a path between them, ns: what 96 KiB of send buffer
 /// still fill at 1.5 Gbit/s, and several times what it takes on a loaded host.
 const WITHIN_HOST_NS: u64 = 500_000;
+/// Round trips before data flows: knock, open, and one after the other those that compare the clocks.
+const ROUND_TRIPS: u64 = 20;
+/// The longest time that is taken for them, ns.
+const LONGEST_LEAD: u64 = 60 * metrics::SECOND;
 
 impl Client {
     pub(super) fn up(&mut self, cx: &Cx<'_>, link: Link, key: u32) {
@@ -88,10 +92,10 @@ impl Client {
                 self.enter(at, Step::Running, cx.now);
                 self.advance(cx.now);
             }
-            (Step::Running | Step::Collecting, Message::Interval { index, traffic, .. })
+            (Step::Running | Step::Collecting, Message::Interval { index, traffic, packets, .. })
                 if (self.next..self.next.saturating_add(AHEAD)).contains(&index) =>
             {
-                self.servers[at].reports.insert(index, traffic);
+                self.servers[at].reports.insert(index, (traffic, packets));
                 self.release(false, cx.now);
             }
             (Step::Collecting, Message::Result { totals }) => {
@@ -192,6 +196,7 @@ impl Client {
             (0..self.servers.len()).filter(|&at| self.servers[at].step != Step::Over).collect();
         self.shares = there.len().max(1) as u32;
         self.suit_host(&there);
+        self.leave_time(&there);
         let phase = Box::new(self.proposal());
         for at in there {
             self.say(at, &Message::Propose { run: self.plan.run, phase: phase.clone() });
@@ -212,6 +217,14 @@ impl Client {
                 bytes / 1024
             );
             self.notice(Level::Info, text);
+        }
+    }
+
+    /// Opening a flow of datagrams and comparing the clocks takes some round trips, more than planned for on a long path.
+    fn leave_time(&mut self, there: &[usize]) {
+        let farthest = there.iter().map(|&at| self.servers[at].base_rtt).max().unwrap_or(0);
+        if let Some(probe) = &mut self.plan.phase.probe {
+            probe.lead_ns = probe.lead_ns.saturating_add(ROUND_TRIPS * farthest).min(LONGEST_LEAD);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{COUNTING, Client, GRACE, GROUP, HEARTBEAT, LATE_REPORT, PATIENCE, SILENCE, Stage, Step};
 use crate::native::message::Message;
 use metrics::{Ending, Mono, Tally};
-use model::{Event, Status, Traffic};
+use model::{Event, PacketReport, Status, Traffic};
 use seam::{Action, End, Order};
 use std::time::Duration;
 
@@ -81,15 +81,21 @@ impl Client {
         while let Some((since, interval)) = self.waiting.front_mut() {
             let index = interval.index;
             let mut reports = self.servers.iter().filter(|s| s.takes_part()).map(|s| s.reports.get(&index));
-            let far = reports.try_fold(None, |sum: Option<Traffic>, report| {
-                let mut sum = sum.unwrap_or_default();
-                sum.beside(report?);
-                Some(Some(sum))
+            let far = reports.try_fold(None, |sum: Option<(Traffic, Option<Box<PacketReport>>)>, report| {
+                let (traffic, packets) = report?;
+                let Some((mut sum, mut all)) = sum else { return Some(Some((*traffic, packets.clone()))) };
+                sum.beside(traffic);
+                if let (Some(all), Some(packets)) = (&mut all, packets) {
+                    all.beside(packets);
+                }
+                Some(Some((sum, all)))
             });
             if !(all || far.is_some() || now.since(*since) > LATE_REPORT) {
                 return;
             }
-            interval.far = far.flatten();
+            let far = far.flatten();
+            interval.far = far.as_ref().map(|(traffic, _)| *traffic);
+            interval.far_packets = far.and_then(|(_, packets)| packets);
             let interval = std::mem::take(interval);
             self.waiting.pop_front();
             self.next = index.saturating_add(1);

@@ -5,9 +5,10 @@ use crate::native::auth::hex;
 use crate::native::data::Params;
 use crate::native::greet::Grant;
 use crate::native::message::Message;
+use crate::native::udp::{Terms, wait};
 use metrics::{Group, Mono};
 use model::{Accepted, Change, Kind, Level, Phase};
-use seam::{Action, Cx, GroupPlan, Link, Wait};
+use seam::{Action, Cx, GroupPlan, Link};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -136,31 +137,40 @@ impl Server {
         visitor.step = Step::Running;
         held.start = cx.now;
         let phase = &held.phase;
+        // Datagrams flow from the instant that the client sets, which is this much later.
+        let start = cx.now.plus(phase.probe.map_or(0, |probe| probe.lead_ns));
         let plan = GroupPlan {
             group: held.group,
             openers: Vec::new(),
             sockets: phase.sockets.clone(),
             throttle: 0,
             connect_timeout: 0,
-            start: cx.now,
+            start,
             interval: phase.interval_ns,
-            end: phase.ends_after().map(|ns| cx.now.plus(ns)),
+            end: phase.ends_after().map(|ns| start.plus(ns)),
             omit: phase.omit_ns,
             records: self.plan.records,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
-            packets: false,
-            wait: Wait::Block,
+            packets: phase.kind == Kind::Delay,
+            wait: wait(phase, phase.pattern.sends_down()),
             same_host: false,
         };
         let params = Arc::new(Params::of(phase, held.group));
         let even = phase.kind == Kind::Tcp;
-        let grant = Grant::new(params, phase.connections, phase.transfer, even);
+        let grant = Grant::new(params, phase.connections, phase.transfer, even)
+            .with(Terms::of(phase, held.group, held.token));
         let text = format!(
             "session {} with {}: {} {}, {} connections",
             held.number,
             visitor.path.peer,
-            if phase.kind == Kind::Tcp { "tcp" } else { "connect" },
+            match phase.kind {
+                Kind::Tcp => "tcp",
+                Kind::Connect => "connect",
+                Kind::Stream => "stream",
+                Kind::Ping => "ping",
+                Kind::Delay => "delay",
+            },
             phase.pattern,
             phase.connections
         );

@@ -1,0 +1,86 @@
+//! Doubts about figures made of datagrams: what the sender did not do, what the receiver lost itself, what clocks hide.
+
+use super::{Case, Doubt, percent};
+use crate::{Kind, PacketReport};
+use metrics::format_duration;
+
+/// Share of the datagrams that may be missing for a reason of the hosts' own.
+const SOME: f64 = 0.001;
+/// Share of the time between two datagrams by which the slowest hundredth of the sends may be late.
+const LATE: f64 = 0.25;
+/// Sends that are later than this spoil delays from the intended send, whatever their spacing, ns.
+const VERY_LATE: u64 = 1_000_000;
+
+/// Each end's name and what it found, where datagrams were the question.
+fn reports<'a>(case: &Case<'a>) -> impl Iterator<Item = (String, &'a PacketReport)> {
+    let asked = case.point.phase.kind == Kind::Delay;
+    case.ends().filter(move |_| asked).filter_map(|end| Some((end.name, end.totals.packets.as_deref()?)))
+}
+
+pub(super) fn not_sent(case: &Case<'_>) -> Option<Doubt> {
+    let clauses = super::join(reports(case).filter_map(|(name, report)| {
+        let (sent, unsent) = (report.counts.sent as f64, report.counts.unsent as f64);
+        let share = unsent / (sent + unsent).max(1.0);
+        (share > SOME).then(|| format!("{name} gave up {} of its schedule", percent(share)))
+    }))?;
+    let text =
+        format!("Not all datagrams were sent ({clauses}): the path was offered less than was asked for.");
+    let advice = "Ask for less, give the sender a core (--busy, --affinity), or send more per call (leave out --no-gso).";
+    Some(Doubt::new("not-sent", text, advice))
+}
+
+pub(super) fn own_buffer(case: &Case<'_>) -> Option<Doubt> {
+    let clauses = super::join(reports(case).filter_map(|(name, report)| {
+        let lost = report.counts.lost.max(1) as f64;
+        let dropped = report.counts.dropped;
+        let share = (dropped as f64 / lost).min(1.0);
+        (dropped > 0)
+            .then(|| format!("{name} dropped {dropped}, {} of what is missing there", percent(share)))
+    }))?;
+    let text = format!("The receiver's own buffer overflowed ({clauses}): that loss is not the network's.");
+    let advice =
+        "Raise --rcvbuf (and net.core.rmem_max), receive merged (--gro), or give the receiver a core.";
+    Some(Doubt::new("receive-buffer-overflow", text, advice))
+}
+
+pub(super) fn clocks(case: &Case<'_>) -> Option<Doubt> {
+    let clauses = super::join(reports(case).filter_map(|(name, report)| {
+        let (bound, delay) = (report.clock_bound_ns?, report.delay_ns.as_ref()?);
+        let unsure = bound > delay.p50 / 2;
+        let wrong = report.before_sent > 0;
+        let known = format!("at {name} by up to {}", format_duration(bound as f64));
+        (unsure || wrong).then(|| {
+            if wrong {
+                format!("{known}, and {} seemed to arrive before they were sent", report.before_sent)
+            } else {
+                known
+            }
+        })
+    }))?;
+    let text = format!(
+        "One-way delays may be wrong {clauses}: they compare two clocks, and the path itself cannot tell which part of a \
+         round trip was which way."
+    );
+    let advice = "Trust differences (variation, percentiles above the minimum) more than the delay itself; a path with a \
+                  shorter round trip has a tighter bound.";
+    Some(Doubt::new("clock-offset", text, advice))
+}
+
+pub(super) fn late_sends(case: &Case<'_>) -> Option<Doubt> {
+    let phase = &case.point.phase;
+    let gap = phase.probe?.gap_ps(phase.rate) / 1_000;
+    let clauses = super::join(reports(case).filter_map(|(name, report)| {
+        let late = report.late_ns.as_ref()?;
+        let limit = ((gap as f64 * LATE) as u64).min(VERY_LATE);
+        (gap > 0 && late.p99 > limit).then(|| {
+            format!(
+                "{name}: p99 {}, at a spacing of {}",
+                format_duration(late.p99 as f64),
+                format_duration(gap as f64)
+            )
+        })
+    }))?;
+    let text = format!("Sends left late ({clauses}): the traffic was burstier than asked for.");
+    let advice = "Give the sender a core of its own (--busy, --affinity), or ask for a lower rate.";
+    Some(Doubt::new("late-sends", text, advice))
+}

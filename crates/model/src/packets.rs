@@ -1,0 +1,113 @@
+//! What one end found out about datagrams, in an interval or over a phase.
+
+use metrics::{DistSummary, Marks, PacketTally, Packets, Tally};
+use serde::{Deserialize, Serialize};
+
+/// What one end counted as a sender and as a receiver of datagrams. Delays are one way unless the method says otherwise, and
+/// those of different hosts are no more certain than `clock_bound_ns` says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PacketReport {
+    /// What became of the datagrams.
+    pub counts: Packets,
+    /// Delay from the actual send, ns.
+    pub delay_ns: Option<DistSummary>,
+    /// Delay from the intended send, ns: what an application that keeps the schedule would have seen.
+    pub intended_ns: Option<DistSummary>,
+    /// Delay variation between datagrams sent one after the other (RFC 5481 §4.1), ns without sign; not of merged runs.
+    pub ipdv_ns: Option<DistSummary>,
+    /// How late sends left, ns.
+    pub late_ns: Option<DistSummary>,
+    /// RFC 3550 jitter at the end of a flow, ns; of several flows the worst. Only over a whole phase.
+    pub jitter_ns: Option<f64>,
+    /// Runs of consecutive lost datagrams. Only over a whole phase, as the next two.
+    pub loss_bursts: Option<u64>,
+    /// Longest of them, datagrams.
+    pub longest_loss: Option<u64>,
+    /// Largest reordering extent (RFC 4737 §4.2.2), datagrams.
+    pub max_extent: Option<u64>,
+    /// How far delays may be wrong because two clocks were compared, ns.
+    pub clock_bound_ns: Option<u64>,
+    /// Datagrams that seem to have arrived before they were sent; their delay was taken for 0.
+    pub before_sent: u64,
+    /// By how much at most, ns.
+    pub before_sent_ns: u64,
+    /// Datagrams whose arrival was stamped by the kernel; that of the others was read after the receive call.
+    pub kernel_stamped: u64,
+    /// Marks of received datagrams.
+    pub marks: Marks,
+}
+
+impl PacketReport {
+    /// An interval's report: distributions without their buckets, and nothing that is known at the end only. `None` when no
+    /// datagrams are counted.
+    #[must_use]
+    pub fn of_interval(tally: &Tally) -> Option<Box<Self>> {
+        let packets = tally.packets.as_deref()?;
+        let mut report = PacketReport::of(packets, tally);
+        let all = [&mut report.delay_ns, &mut report.intended_ns, &mut report.ipdv_ns, &mut report.late_ns];
+        for dist in all.into_iter().flatten() {
+            dist.buckets.clear();
+        }
+        Some(Box::new(report))
+    }
+
+    /// The report on a phase. `None` when no datagrams are counted.
+    #[must_use]
+    pub fn of_phase(tally: &Tally) -> Option<Box<Self>> {
+        let packets = tally.packets.as_deref()?;
+        let arrivals = packets.arrivals;
+        Some(Box::new(PacketReport {
+            jitter_ns: (packets.counts.received > 1).then_some(packets.jitter_ns),
+            loss_bursts: Some(arrivals.loss_bursts),
+            longest_loss: Some(arrivals.longest_loss),
+            max_extent: Some(arrivals.max_extent),
+            ..PacketReport::of(packets, tally)
+        }))
+    }
+
+    fn of(packets: &PacketTally, tally: &Tally) -> Self {
+        PacketReport {
+            counts: packets.counts,
+            delay_ns: packets.delay_ns.summary(),
+            intended_ns: packets.intended_ns.summary(),
+            ipdv_ns: packets.ipdv_ns.summary(),
+            late_ns: tally.late_ns.summary(),
+            clock_bound_ns: packets.clock_bound_ns,
+            before_sent: packets.before_sent.0,
+            before_sent_ns: packets.before_sent.1,
+            kernel_stamped: packets.kernel_stamped,
+            marks: packets.marks,
+            ..PacketReport::default()
+        }
+    }
+
+    /// Adds another host's report on the same stretch. Counts add up; summaries of distributions cannot be added and are left
+    /// out when both have them.
+    pub fn beside(&mut self, other: &PacketReport) {
+        self.counts.add(&other.counts);
+        let either = |ours: &mut Option<DistSummary>, theirs: &Option<DistSummary>| {
+            *ours = match (ours.take(), theirs) {
+                (Some(_), Some(_)) => None,
+                (ours, theirs) => ours.or_else(|| theirs.clone()),
+            };
+        };
+        either(&mut self.delay_ns, &other.delay_ns);
+        either(&mut self.intended_ns, &other.intended_ns);
+        either(&mut self.ipdv_ns, &other.ipdv_ns);
+        either(&mut self.late_ns, &other.late_ns);
+        self.clock_bound_ns = self.clock_bound_ns.max(other.clock_bound_ns);
+        self.before_sent += other.before_sent;
+        self.before_sent_ns = self.before_sent_ns.max(other.before_sent_ns);
+        self.kernel_stamped += other.kernel_stamped;
+        self.marks.add(&other.marks);
+    }
+
+    /// Share of the datagrams sent that did not come, 0..=1; `None` when none was to come.
+    #[must_use]
+    pub fn loss(&self) -> Option<f64> {
+        let (lost, received) = (self.counts.lost.max(0) as f64, self.counts.received as f64);
+        let all = lost + received + self.counts.corrupt as f64;
+        (all > 0.0).then(|| lost / all)
+    }
+}

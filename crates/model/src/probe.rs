@@ -1,0 +1,117 @@
+//! Numbered datagrams on a schedule, as `delay` sends them.
+
+use metrics::SECOND;
+use serde::{Deserialize, Serialize};
+
+/// Smallest datagram, bytes: its header.
+pub const SMALLEST_PROBE: u32 = 40;
+/// Largest datagram, bytes: what UDP over IPv4 carries.
+const LARGEST: u32 = 65_507;
+/// Most flows: each has a window of a megabit.
+const MOST_FLOWS: u32 = 1_000;
+
+/// How the intended sending times follow each other. They are drawn beforehand, so to speak: a late datagram does not
+/// delay the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spacing {
+    /// Always the same.
+    #[default]
+    Fixed,
+    /// Evenly between nothing and twice the mean (RFC 3432 asks for some randomness).
+    Uniform,
+    /// Exponentially distributed: a Poisson process (RFC 2330 §11.1.1).
+    Poisson,
+}
+
+/// How a sender waits for the next due time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Waiting {
+    /// In the kernel: costs nothing, and sends leave some tens of microseconds late.
+    Block,
+    /// In the kernel until shortly before, then spinning.
+    #[default]
+    Hybrid,
+    /// Spinning all the time, a core for each worker.
+    Spin,
+}
+
+/// What is sent. The mean rate is the phase's `rate`: bits/s of UDP payload per flow and direction; without one, as fast
+/// as it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Probe {
+    /// UDP payload of a datagram, bytes.
+    pub size: u32,
+    /// How sending times follow each other.
+    pub spacing: Spacing,
+    /// How senders wait.
+    pub waiting: Waiting,
+    /// What random spacing is drawn from.
+    pub seed: u64,
+    /// A datagram that takes longer counts as late, ns; it is waited for as long at the end.
+    pub late_ns: u64,
+    /// From agreeing to the first datagram, ns: time to open the flows and to compare the clocks.
+    pub lead_ns: u64,
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        Probe {
+            size: 1_400,
+            spacing: Spacing::Fixed,
+            waiting: Waiting::Hybrid,
+            seed: 0,
+            late_ns: 2 * SECOND,
+            lead_ns: SECOND / 2,
+        }
+    }
+}
+
+impl Probe {
+    /// Checks every value; both ends do.
+    ///
+    /// # Errors
+    /// One sentence naming the first value that cannot be, and what would be accepted.
+    pub fn check(&self, flows: u32) -> Result<(), String> {
+        let must = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
+        must((SMALLEST_PROBE..=LARGEST).contains(&self.size), "a datagram must have 40 to 65507 bytes")?;
+        must(flows <= MOST_FLOWS, "flows of datagrams must be 1 to 1000")?;
+        must(
+            (SECOND / 1_000..=60 * SECOND).contains(&self.late_ns),
+            "the time after which a datagram is late must be 1ms to 60s",
+        )?;
+        must((SECOND / 100..=60 * SECOND).contains(&self.lead_ns), "the lead must be 10ms to 60s")
+    }
+
+    /// Mean time between two datagrams of a flow at `rate` bits/s, ps; 0 when there is no rate.
+    #[must_use]
+    pub fn gap_ps(&self, rate: Option<u64>) -> u64 {
+        let bits = u128::from(self.size) * 8 * 1_000_000_000_000;
+        rate.map_or(0, |rate| u64::try_from(bits / u128::from(rate.max(1))).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gap_follows_from_size_and_rate() {
+        let probe = Probe { size: 1_250, ..Probe::default() };
+        // 10,000 bits at 1 Gbit/s take 10 µs.
+        assert_eq!(probe.gap_ps(Some(1_000_000_000)), 10_000_000);
+        assert_eq!(probe.gap_ps(None), 0);
+        // 64 bytes at 20 Gbit/s: 25.6 ns.
+        assert_eq!(Probe { size: 64, ..probe }.gap_ps(Some(20_000_000_000)), 25_600);
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        assert!(Probe::default().check(1).is_ok());
+        assert!(Probe { size: 39, ..Probe::default() }.check(1).unwrap_err().contains("40 to 65507"));
+        assert!(Probe::default().check(1_001).unwrap_err().contains("1 to 1000"));
+        assert!(Probe { late_ns: 0, ..Probe::default() }.check(1).unwrap_err().contains("late"));
+    }
+}

@@ -1,0 +1,371 @@
+//! The datagrams of native UDP.
+//!
+//! ```text
+//!  DATA: header and payload                    all others: 128 bytes
+//!  0                   1                       0
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5             0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5
+//! +-------------------------------+           +-------------------------------+
+//! |  check        | sequence      |   0       |  check        | t1            |
+//! +---------------+---------------+           +---------------+---------------+
+//! |  intended     | actual        |  16       |  t2           | t3            |
+//! +---------------+---------------+           +---------------+---------------+
+//! |k v  size| slot| payload ...   |  32       |k v  0   | slot| token         |
+//! +---------------+               |           +---------------+               |
+//! |  the ctsTraffic pattern from  |  48       |               | id            |
+//! |  offset 0                     |           +---------------+               |
+//! |                               |  64       |               | cookie        |
+//!                                             +---------------+               |
+//!                                     80      |               | offset        |
+//!                                             +---------------+---------------+
+//!                                     96      |  bound        | start         |
+//!                                             +---------------+---------------+
+//!                                    112      |  total        | missing       |
+//!                                             +---------------+---------------+
+//! ```
+//!
+//! Numbers are big-endian. `k` is the kind, `v` the version, 1; `size` that of the whole datagram. Times are ns of the
+//! sender's host's monotonic clock: `intended` and `actual` of this datagram's sending; `t1` when a TIME left (or a
+//! KNOCK, an OPEN, an END), and in the answer that again, with `t2` when it came and `t3` when the answer left. `offset`
+//! is the server's clock minus the client's, as the client knows it, and `bound` how far off that may be; `start` when
+//! data begins, by the server's clock, 0 while that is not known; `total` how many DATA were sent, all ones while that
+//! is not known; `missing` how many of the other end's have not come.
+//!
+//! The check covers the header of DATA, and all of the others, with two words of key: the flow's id in DATA, zero in the
+//! others. With `mix(a, b)` the low half of the 128-bit product xor its high half, it is
+//! `h = mix(key₁ ^ C₁, key₂ ^ C₂)`, then `h = mix(h ^ word, C₃ ^ position)` for each 64-bit word after it. It tells damage
+//! and strays, not forgers.
+
+use uuid::Uuid;
+
+/// Bytes before the payload of DATA.
+pub const HEADER: usize = 40;
+/// Bytes of every other datagram.
+pub const CONTROL: usize = 128;
+const VERSION: u8 = 1;
+/// "Not known yet", in `total`.
+pub(super) const UNKNOWN: u64 = u64::MAX;
+
+/// What a datagram is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Who wants to come in.
+    Knock,
+    /// What it must return first.
+    Cookie,
+    /// And returns.
+    Open,
+    /// It is in.
+    Opened,
+    /// What time is it? And what we know of that.
+    Time,
+    /// The answer.
+    Timed,
+    /// Nothing more will be sent.
+    End,
+    /// Nor from here.
+    Ended,
+    /// Payload.
+    Data,
+}
+
+const KINDS: [Kind; 9] = [
+    Kind::Knock,
+    Kind::Cookie,
+    Kind::Open,
+    Kind::Opened,
+    Kind::Time,
+    Kind::Timed,
+    Kind::End,
+    Kind::Ended,
+    Kind::Data,
+];
+
+impl Kind {
+    fn number(self) -> u8 {
+        self as u8 + 1
+    }
+}
+
+const C1: u64 = 0x9e37_79b9_7f4a_7c15;
+const C2: u64 = 0xbf58_476d_1ce4_e5b9;
+const C3: u64 = 0x94d0_49bb_1331_11eb;
+
+#[inline]
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// A flow's key to its checks, prepared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Check(u64);
+
+impl Check {
+    pub(super) fn of(id: Uuid) -> Self {
+        let (high, low) = id.as_u64_pair();
+        Check(mix(high ^ C1, low ^ C2))
+    }
+
+    /// The check of a header's four words after it.
+    #[inline]
+    fn header(self, words: [u64; 4]) -> u64 {
+        let mut h = self.0;
+        for (at, word) in words.into_iter().enumerate() {
+            h = mix(h ^ word, C3 ^ at as u64);
+        }
+        h
+    }
+
+    fn bytes(self, bytes: &[u8]) -> u64 {
+        let words = bytes.chunks_exact(8).filter_map(|chunk| chunk.first_chunk().copied());
+        words.map(u64::from_be_bytes).enumerate().fold(self.0, |h, (at, word)| mix(h ^ word, C3 ^ at as u64))
+    }
+}
+
+#[inline]
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// Which kind a datagram claims to be; `None` for what is none of ours.
+#[inline]
+pub(super) fn kind(datagram: &[u8]) -> Option<Kind> {
+    let (&kind, &version) = (datagram.get(32)?, datagram.get(33)?);
+    KINDS.get(usize::from(kind).checked_sub(1)?).copied().filter(|_| version == VERSION)
+}
+
+/// The header of DATA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Its number in its direction, from 0.
+    pub sequence: u64,
+    /// When it was to leave, ns of the sender's host clock.
+    pub intended: u64,
+    /// When it left.
+    pub actual: u64,
+    /// Size of the whole datagram, bytes.
+    pub size: u16,
+    /// The flow's slot.
+    pub slot: u32,
+}
+
+impl Header {
+    #[inline]
+    fn last(self) -> u64 {
+        u64::from(Kind::Data.number()) << 56
+            | u64::from(VERSION) << 48
+            | u64::from(self.size) << 32
+            | u64::from(self.slot)
+    }
+
+    /// Writes it before the payload; `out` has at least 40 bytes.
+    #[inline]
+    pub(super) fn write(self, check: Check, out: &mut [u8]) {
+        let words = [self.sequence, self.intended, self.actual, self.last()];
+        let mut bytes = [0; HEADER];
+        bytes[..8].copy_from_slice(&check.header(words).to_be_bytes());
+        for (to, word) in bytes[8..].chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_be_bytes());
+        }
+        if let Some(out) = out.first_chunk_mut() {
+            *out = bytes;
+        }
+    }
+
+    /// Reads it; `None` when it is damaged, not of this flow, or not the header of this datagram.
+    #[inline]
+    pub(super) fn read(check: Check, datagram: &[u8]) -> Option<Header> {
+        let bytes: &[u8; HEADER] = datagram.first_chunk()?;
+        let words = [word(bytes, 8)?, word(bytes, 16)?, word(bytes, 24)?, word(bytes, 32)?];
+        let header = Header {
+            sequence: words[0],
+            intended: words[1],
+            actual: words[2],
+            size: (words[3] >> 32) as u16,
+            slot: words[3] as u32,
+        };
+        let good = word(bytes, 0)? == check.header(words)
+            && header.last() == words[3]
+            && usize::from(header.size) == datagram.len();
+        good.then_some(header)
+    }
+}
+
+/// Everything that is not DATA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// What it is.
+    pub kind: Kind,
+    /// When a question left, ns of its sender's host clock.
+    pub t1: u64,
+    /// When it came, by the other's.
+    pub t2: u64,
+    /// When the answer left.
+    pub t3: u64,
+    /// The flow's slot.
+    pub slot: u32,
+    /// The session's secret.
+    pub token: [u8; 16],
+    /// The flow.
+    pub id: Uuid,
+    /// Proof of the address.
+    pub cookie: [u8; 16],
+    /// The server's clock minus the client's, ns.
+    pub offset: i64,
+    /// How far off that may be, ns.
+    pub bound: u64,
+    /// When data begins, by the server's clock; 0 while not known.
+    pub start: u64,
+    /// How many DATA were sent; all ones while not known.
+    pub total: u64,
+    /// How many of the other end's have not come.
+    pub missing: u64,
+}
+
+impl Word {
+    /// A word without any particulars.
+    #[must_use]
+    pub fn new(kind: Kind, id: Uuid) -> Self {
+        Word {
+            kind,
+            t1: 0,
+            t2: 0,
+            t3: 0,
+            slot: 0,
+            token: [0; 16],
+            id,
+            cookie: [0; 16],
+            offset: 0,
+            bound: 0,
+            start: 0,
+            total: UNKNOWN,
+            missing: 0,
+        }
+    }
+
+    /// The 128 bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; CONTROL] {
+        let mut out = [0; CONTROL];
+        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        put(8, &self.t1.to_be_bytes());
+        put(16, &self.t2.to_be_bytes());
+        put(24, &self.t3.to_be_bytes());
+        put(32, &[self.kind.number(), VERSION, 0, 0]);
+        put(36, &self.slot.to_be_bytes());
+        put(40, &self.token);
+        put(56, self.id.as_bytes());
+        put(72, &self.cookie);
+        put(88, &self.offset.to_be_bytes());
+        put(96, &self.bound.to_be_bytes());
+        put(104, &self.start.to_be_bytes());
+        put(112, &self.total.to_be_bytes());
+        put(120, &self.missing.to_be_bytes());
+        let check = Check::of(Uuid::nil()).bytes(&out[8..]);
+        out[..8].copy_from_slice(&check.to_be_bytes());
+        out
+    }
+
+    /// Decodes a datagram; `None` when it is not a word of ours, or damaged.
+    #[must_use]
+    pub fn decode(datagram: &[u8]) -> Option<Word> {
+        let bytes: &[u8; CONTROL] = datagram.try_into().ok()?;
+        let kind = kind(bytes).filter(|&kind| kind != Kind::Data)?;
+        if word(bytes, 0)? != Check::of(Uuid::nil()).bytes(&bytes[8..]) || bytes[34..36] != [0, 0] {
+            return None;
+        }
+        Some(Word {
+            kind,
+            t1: word(bytes, 8)?,
+            t2: word(bytes, 16)?,
+            t3: word(bytes, 24)?,
+            slot: u32::from_be_bytes(*bytes[36..].first_chunk()?),
+            token: *bytes[40..].first_chunk()?,
+            id: Uuid::from_bytes(*bytes[56..].first_chunk()?),
+            cookie: *bytes[72..].first_chunk()?,
+            offset: word(bytes, 88)? as i64,
+            bound: word(bytes, 96)?,
+            start: word(bytes, 104)?,
+            total: word(bytes, 112)?,
+            missing: word(bytes, 120)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: Uuid = Uuid::from_u128(0x1122_3344_5566_4788_99aa_bbcc_ddee_ff00);
+
+    fn header() -> Header {
+        Header { sequence: 0x0102_0304_0506_0708, intended: 9, actual: 10, size: 64, slot: 0x0a0b_0c0d }
+    }
+
+    fn sample() -> Word {
+        Word {
+            t1: 1,
+            t2: 2,
+            t3: 3,
+            slot: 4,
+            token: *b"0123456789abcdef",
+            cookie: *b"fedcba9876543210",
+            offset: -5,
+            bound: 6,
+            start: 7,
+            total: 8,
+            missing: 9,
+            ..Word::new(Kind::Time, ID)
+        }
+    }
+
+    #[test]
+    fn data_is_where_the_drawing_says() {
+        let mut bytes = [0xab; 64];
+        header().write(Check::of(ID), &mut bytes);
+        assert_eq!(bytes[8..16], [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!((bytes[23], bytes[31]), (9, 10));
+        assert_eq!(bytes[32..40], [9, 1, 0, 64, 0x0a, 0x0b, 0x0c, 0x0d]);
+        assert_eq!(bytes[40..], [0xab; 24]);
+        assert_eq!(Header::read(Check::of(ID), &bytes), Some(header()));
+        assert_eq!(kind(&bytes), Some(Kind::Data));
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_header_is_noticed_and_so_are_strays() {
+        let mut bytes = [0xab; 64];
+        header().write(Check::of(ID), &mut bytes);
+        for bit in 0..HEADER * 8 {
+            let mut bad = bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::read(Check::of(ID), &bad), None, "bit {bit}");
+        }
+        assert_eq!(Header::read(Check::of(Uuid::from_u128(1)), &bytes), None, "another flow's");
+        assert_eq!(Header::read(Check::of(ID), &bytes[..63]), None, "cut short");
+        assert_eq!(Header::read(Check::of(ID), &bytes[..39]), None);
+    }
+
+    #[test]
+    fn words_are_where_the_drawing_says() {
+        let bytes = sample().encode();
+        assert_eq!((bytes[15], bytes[23], bytes[31]), (1, 2, 3));
+        assert_eq!(bytes[32..40], [5, 1, 0, 0, 0, 0, 0, 4]);
+        assert_eq!(bytes[40..56], *b"0123456789abcdef");
+        assert_eq!(bytes[56..60], [0x11, 0x22, 0x33, 0x44]);
+        assert_eq!(bytes[72..88], *b"fedcba9876543210");
+        assert_eq!(bytes[88..96], (-5_i64).to_be_bytes());
+        assert_eq!((bytes[103], bytes[111], bytes[119], bytes[127]), (6, 7, 8, 9));
+        assert_eq!(Word::decode(&bytes), Some(sample()));
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_word_is_noticed() {
+        let bytes = sample().encode();
+        for bit in 0..CONTROL * 8 {
+            let mut bad = bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Word::decode(&bad), None, "bit {bit}");
+        }
+        assert_eq!(Word::decode(&bytes[..127]), None);
+    }
+}

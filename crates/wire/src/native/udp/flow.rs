@@ -1,0 +1,480 @@
+//! A flow of native UDP, at either end.
+
+use super::codec::{CONTROL, Check, Kind, UNKNOWN, Word, kind};
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::serve::{Seat, Terms};
+use metrics::{Ending, Estimate, Exchange, Mono, Offset, Packets, Row, SECOND};
+use model::Verify;
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long a client waits before it repeats what was not answered, ns.
+const AGAIN: u64 = SECOND / 10;
+/// How long one end hears nothing before it gives the other up, ns.
+const SILENCE: u64 = 8 * SECOND;
+/// Exchanges that compare the clocks before data flows, and the time between two, ns.
+const BEFORE: u32 = 16;
+const BETWEEN: u64 = SECOND / 500;
+/// And during the run: so many of them at most, and no more often than this, ns.
+const DURING: u64 = 128;
+const SELDOM: u64 = SECOND / 20;
+/// Stamps of two processes of one host cannot be compared better than this, ns: each finds its own zero between readings of
+/// the same clock, and the kernel's stamps come from the wall clock.
+const SAME_HOST_BOUND: u64 = 1_000;
+
+/// What a send carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Offer {
+    Nothing,
+    Word,
+    Data,
+    Reply,
+}
+
+/// Where a flow is in its life. Servers begin in `Compare`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Knock,
+    Open,
+    /// Exchanges of time that are still to be made before data flows.
+    Compare(u32),
+    Run,
+    /// Nothing more is sent; since when.
+    End(Mono),
+    Over,
+}
+
+/// One flow of numbered datagrams.
+pub struct Probe {
+    terms: Arc<Terms>,
+    id: Uuid,
+    slot: u32,
+    client: bool,
+    state: State,
+    row: Option<Row>,
+    sender: Option<Sender>,
+    receiver: Option<Receiver>,
+    cookie: [u8; 16],
+    /// When the client's next word is due.
+    word_at: Mono,
+    heard: Mono,
+    offer: Offer,
+    /// A word that the server owes and could not send as a reply.
+    owed: Option<Kind>,
+    clocks: Offset,
+    /// What is known of them: the server's clock minus the client's.
+    known: Estimate,
+    /// How many DATA the other end has sent, once it has said so.
+    theirs: Option<u64>,
+    /// How many of ours it misses, likewise.
+    missed: Option<u64>,
+    stopped: bool,
+    _seat: Option<Seat>,
+}
+
+impl Probe {
+    /// The client's end of flow `slot`.
+    pub(in crate::native) fn client(terms: Arc<Terms>, id: Uuid, slot: u32, now: Mono) -> Self {
+        Probe::new(terms, id, slot, true, State::Knock, now, None)
+    }
+
+    /// The server's end, for a client that has proven its address.
+    pub(in crate::native) fn server(terms: Arc<Terms>, word: &Word, now: Mono, seat: Seat) -> Self {
+        Probe::new(terms, word.id, word.slot, false, State::Compare(0), now, Some(seat))
+    }
+
+    fn new(
+        terms: Arc<Terms>,
+        id: Uuid,
+        slot: u32,
+        client: bool,
+        state: State,
+        now: Mono,
+        seat: Option<Seat>,
+    ) -> Self {
+        let check = Check::of(id);
+        let (sends, receives) = if client { (terms.up, terms.down) } else { (terms.down, terms.up) };
+        // Both directions and all flows draw from seeds of their own.
+        let seed = terms.probe.seed ^ u64::from(slot) << 1 ^ u64::from(client);
+        let compare = terms.verify == Verify::Data;
+        Probe {
+            sender: sends.then(|| Sender::new(terms.probe, terms.rate, slot, check, seed)),
+            receiver: receives.then(|| Receiver::new(&terms.probe, terms.rate, check, compare)),
+            terms,
+            id,
+            slot,
+            client,
+            state,
+            row: None,
+            cookie: [0; 16],
+            word_at: now,
+            heard: now,
+            offer: Offer::Nothing,
+            owed: None,
+            clocks: Offset::default(),
+            known: Estimate::default(),
+            theirs: None,
+            missed: None,
+            stopped: false,
+            _seat: seat,
+        }
+    }
+
+    fn word(&self, kind: Kind, cx: &Cx<'_>) -> Word {
+        let start = self.terms.start.map_or(0, |start| {
+            let ours = cx.clock.host(start) as i64;
+            if self.client && matches!(self.state, State::Run) {
+                ours.wrapping_add(self.known.offset_ns) as u64
+            } else {
+                0
+            }
+        });
+        let over = matches!(self.state, State::End(_)) || self.sender.as_ref().is_some_and(Sender::over);
+        Word {
+            t1: cx.clock.host(cx.now),
+            slot: self.slot,
+            token: self.terms.token,
+            cookie: self.cookie,
+            offset: self.known.offset_ns,
+            bound: self.known.bound_ns,
+            start,
+            total: if over { self.sender.as_ref().map_or(0, Sender::sent) } else { UNKNOWN },
+            missing: self.missing(),
+            ..Word::new(kind, self.id)
+        }
+    }
+
+    /// How many of the other end's datagrams have not come, as far as is known; all of them while it has not said how many.
+    fn missing(&self) -> u64 {
+        match (&self.receiver, self.theirs) {
+            (None, _) => 0,
+            (Some(_), None) => UNKNOWN,
+            (Some(receiver), Some(total)) => receiver.missing(total),
+        }
+    }
+
+    /// An answer to `question`, with the stamps of when it came and when the answer leaves.
+    fn answer(&self, kind: Kind, question: &Word, got: &Batch<'_>, cx: &Cx<'_>) -> Word {
+        let came = got.stamp.map_or(got.at, |stamp| stamp.at);
+        Word { t1: question.t1, t2: cx.clock.host(came), t3: cx.clock.host(cx.now), ..self.word(kind, cx) }
+    }
+
+    fn begin_run(&mut self, cx: &Cx<'_>) {
+        self.state = State::Run;
+        self.start_sending(cx.now, self.terms.start);
+        self.word_at = cx.now;
+    }
+
+    fn start_sending(&mut self, now: Mono, start: Option<Mono>) {
+        // Whoever comes late begins at once, and ends as late.
+        let start = start.unwrap_or(now).max(now);
+        if let Some(sender) = &mut self.sender {
+            sender.begin(start, start.plus(self.terms.duration_ns));
+        }
+    }
+
+    /// The client's run is over when both schedules are.
+    fn check_end(&mut self, now: Mono) {
+        let ours = self.sender.as_ref().is_none_or(Sender::over);
+        let theirs = self.receiver.is_none() || self.theirs.is_some();
+        if self.client && self.state == State::Run && ours && theirs {
+            self.end(now);
+        }
+    }
+
+    fn end(&mut self, now: Mono) {
+        if let Some(sender) = &mut self.sender {
+            sender.stop();
+        }
+        if !matches!(self.state, State::End(_) | State::Over) {
+            self.state = State::End(now);
+            self.word_at = now;
+        }
+    }
+
+    /// The clocks are compared anew.
+    fn exchanged(&mut self, cx: &Cx<'_>, word: &Word, got: &Batch<'_>) {
+        if self.terms.same_host {
+            self.known = Estimate { offset_ns: 0, bound_ns: SAME_HOST_BOUND };
+            return;
+        }
+        let came = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let (t1, t4) = (Mono(word.t1), Mono(cx.clock.host(came)));
+        self.clocks.add(Exchange { t1, t2: word.t2 as i64, t3: word.t3 as i64, t4 });
+        let (Some(now), Some((slow, fast))) = (self.clocks.at(t4), self.clocks.drift()) else { return };
+        // Until the next exchange the clocks drift on, by no more than what is possible.
+        let drift = (fast - slow) / 2.0 * (self.pulse() as f64);
+        self.known = Estimate {
+            offset_ns: now.offset_ns,
+            bound_ns: now.bound_ns.saturating_add(drift.ceil() as u64).max(1),
+        };
+    }
+
+    /// A word from the server.
+    fn hear_server(&mut self, cx: &mut Cx<'_>, word: &Word, got: &Batch<'_>) {
+        match (self.state, word.kind) {
+            (State::Knock, Kind::Cookie) => {
+                self.cookie = word.cookie;
+                self.state = State::Open;
+                self.word_at = cx.now;
+            }
+            (State::Open, Kind::Opened) => {
+                self.state = State::Compare(BEFORE);
+                self.word_at = cx.now;
+            }
+            (State::Compare(left), Kind::Timed) => {
+                self.exchanged(cx, word, got);
+                self.state = State::Compare(left.saturating_sub(1));
+                self.word_at = cx.now.plus(BETWEEN);
+                if left <= 1 {
+                    self.begin_run(cx);
+                }
+            }
+            (State::Run, Kind::Timed) => {
+                self.exchanged(cx, word, got);
+                self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
+                self.check_end(cx.now);
+            }
+            (State::End(_), Kind::Ended) => {
+                self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
+                self.missed = Some(word.missing);
+            }
+            _ => {}
+        }
+    }
+
+    /// A word from the client; what to answer.
+    fn hear_client(&mut self, cx: &mut Cx<'_>, word: &Word) -> Option<Kind> {
+        match word.kind {
+            Kind::Open => Some(Kind::Opened),
+            Kind::Time => {
+                if word.bound > 0 {
+                    self.known = Estimate { offset_ns: word.offset, bound_ns: word.bound };
+                }
+                if word.start != 0 && matches!(self.state, State::Compare(_)) {
+                    self.state = State::Run;
+                    let from_now = (word.start as i64).wrapping_sub(cx.clock.host(cx.now) as i64);
+                    // Nobody agrees on a start further away than this.
+                    let from_now = u64::try_from(from_now).unwrap_or(0).min(2 * self.terms.probe.lead_ns);
+                    self.start_sending(cx.now, Some(cx.now.plus(from_now)));
+                }
+                Some(Kind::Timed)
+            }
+            Kind::End => {
+                self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
+                self.stopped |= self.sender.as_ref().is_some_and(|sender| !sender.over());
+                self.end(cx.now);
+                Some(Kind::Ended)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether everything has come, at both ends, or is too late to be waited for.
+    fn settled(&self, now: Mono) -> bool {
+        let State::End(since) = self.state else { return false };
+        let all = self.missing() == 0 && (!self.client || self.missed == Some(0));
+        let known = self.theirs.is_some() || self.receiver.is_none();
+        if self.client {
+            (known && self.missed.is_some() && all) || now.since(since) >= self.terms.probe.late_ns
+        } else {
+            // The client says END again until it knows all it wants; it is gone when it says nothing.
+            now.since(self.heard) >= 4 * AGAIN && (all || now.since(since) >= self.terms.probe.late_ns)
+        }
+    }
+
+    /// When `settled` has to be asked again, at the latest.
+    fn settles_at(&self) -> Option<Mono> {
+        let State::End(since) = self.state else { return None };
+        let quiet = self.heard.plus(4 * AGAIN);
+        let late = since.plus(self.terms.probe.late_ns);
+        Some(if self.client {
+            late
+        } else if self.missing() == 0 {
+            quiet
+        } else {
+            quiet.max(late)
+        })
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        if let (Some(receiver), Some(row)) = (&mut self.receiver, self.row) {
+            receiver.finish(cx, row, self.theirs);
+        }
+        self.state = State::Over;
+    }
+
+    /// Time between two comparisons of the clocks during the run.
+    fn pulse(&self) -> u64 {
+        (self.terms.duration_ns / DURING).clamp(SELDOM, SECOND)
+    }
+
+    fn word_due(&self, now: Mono) -> bool {
+        (self.client && self.word_at <= now && self.state != State::Over) || self.owed.is_some()
+    }
+
+    fn fill_word(&mut self, cx: &Cx<'_>, out: &mut Burst<'_>) {
+        let kind = self.owed.unwrap_or(match self.state {
+            State::Knock => Kind::Knock,
+            State::Open => Kind::Open,
+            State::Compare(_) | State::Run => Kind::Time,
+            State::End(_) | State::Over => Kind::End,
+        });
+        let bytes = self.word(kind, cx).encode();
+        let room = out.own(CONTROL);
+        if room.len() == CONTROL {
+            room.copy_from_slice(&bytes);
+            self.offer = Offer::Word;
+        }
+    }
+}
+
+/// What is known of the other end's clock: ours minus theirs.
+fn sender_clock(client: bool, known: Estimate) -> Estimate {
+    let Estimate { offset_ns, bound_ns } = known;
+    Estimate { offset_ns: if client { offset_ns.wrapping_neg() } else { offset_ns }, bound_ns }
+}
+
+impl Flow for Probe {
+    fn want(&self) -> Want {
+        if self.state == State::Over {
+            let how = if self.stopped { Ending::Stopped } else { Ending::Completed };
+            let end = Some(End::Done { how, reset: false });
+            return Want { send: When::Never, read: Read::Pause, wake: None, end };
+        }
+        let word = self.client.then_some(self.word_at).filter(|_| self.row.is_some());
+        let data = match self.sender.as_ref().map_or(When::Never, Sender::due) {
+            When::Never => None,
+            When::Now => Some(Mono(0)),
+            When::At(at) => Some(at),
+        };
+        let owed = self.owed.map(|_| Mono(0));
+        let send = word.into_iter().chain(data).chain(owed).min().map_or(When::Never, When::At);
+        let silent = self.heard.plus(SILENCE.max(2 * self.terms.probe.late_ns));
+        let wake = self.settles_at().into_iter().chain([silent]).min();
+        Want { send, read: Read::look(65_535), wake, end: None }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        self.offer = Offer::Nothing;
+        if self.word_due(cx.now) {
+            return self.fill_word(cx, out);
+        }
+        if let (Some(sender), Some(row)) = (&mut self.sender, self.row) {
+            let group = cx.rec.group(row);
+            sender.fill(cx, group, out);
+            self.offer = Offer::Data;
+        }
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        match std::mem::replace(&mut self.offer, Offer::Nothing) {
+            Offer::Data => {
+                let (Some(sender), Some(row)) = (&mut self.sender, self.row) else { return };
+                let counts = sender.wrote(cx, n);
+                cx.rec.sent(row, n.bytes as u64);
+                cx.rec.packets(row, &counts);
+            }
+            Offer::Word if n.bytes > 0 || n.fault.is_some() => {
+                if self.owed.take().is_none() {
+                    self.word_at = match (self.state, self.terms.start) {
+                        (State::Run, Some(start)) => {
+                            let next = cx.now.plus(self.pulse());
+                            let end = start.plus(self.terms.duration_ns);
+                            if end <= cx.now {
+                                cx.now.plus(AGAIN.min(self.pulse()))
+                            } else {
+                                next.min(end.plus(1))
+                            }
+                        }
+                        _ => cx.now.plus(AGAIN),
+                    };
+                }
+                if let (Some(_), Some(row)) = (n.fault, self.row) {
+                    cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
+                }
+            }
+            Offer::Word | Offer::Reply | Offer::Nothing => {}
+        }
+        let before = self.state;
+        self.check_end(cx.now);
+        if self.client
+            && before == State::Run
+            && before == self.state
+            && self.sender.as_ref().is_some_and(Sender::over)
+        {
+            // Only the far end's schedule is waited for.
+            self.word_at = self.word_at.min(cx.now.plus(AGAIN));
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+        let Some(row) = self.row else { return Ok(()) };
+        let first = got.datagrams().next().unwrap_or_default();
+        if got.len == got.stride && got.len == CONTROL && kind(first).is_some_and(|kind| kind != Kind::Data) {
+            let Some(word) = Word::decode(first).filter(|word| word.id == self.id) else { return Ok(()) };
+            self.heard = cx.now;
+            if self.client {
+                self.hear_server(cx, &word, got);
+            } else if let Some(kind) = self.hear_client(cx, &word) {
+                let bytes = self.answer(kind, &word, got, cx).encode();
+                let room = reply.own(CONTROL);
+                if room.len() == CONTROL {
+                    room.copy_from_slice(&bytes);
+                    self.offer = Offer::Reply;
+                }
+            }
+        } else if let Some(receiver) = &mut self.receiver {
+            self.heard = cx.now;
+            receiver.take(cx, row, got, sender_clock(self.client, self.known));
+        }
+        if self.client && self.settled(cx.now) {
+            self.finish(cx);
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(_) if self.row.is_none() => {
+                self.row = Some(cx.rec.open(self.terms.group, cx.now));
+                self.heard = cx.now;
+                self.owed = (!self.client).then_some(Kind::Opened);
+            }
+            News::Broken(_) => {
+                if let Some(row) = self.row {
+                    cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
+                }
+            }
+            News::Stop => {
+                self.stopped = !self.sender.as_ref().is_none_or(Sender::over)
+                    || (self.sender.is_none() && !matches!(self.state, State::End(_)));
+                if self.client {
+                    self.end(cx.now);
+                } else if matches!(self.state, State::End(_)) {
+                    // The client has gone as far as it wanted to.
+                    self.finish(cx);
+                } else {
+                    self.end(cx.now);
+                }
+            }
+            News::Wake => {
+                if self.settled(cx.now) {
+                    self.finish(cx);
+                } else if cx.now.since(self.heard) >= SILENCE.max(2 * self.terms.probe.late_ns) {
+                    self.finish(cx);
+                    return Err(Violation::Stalled(Duration::from_nanos(cx.now.since(self.heard))));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, id: self.id, slot: self.slot }
+    }
+}

@@ -1,0 +1,41 @@
+//! Native UDP: numbered datagrams on a schedule, in one direction or both, and the few words around them.
+//!
+//! ```text
+//! client                                server
+//!   KNOCK (token, id) ─────────────────▶  bound socket: answers, remembers nothing
+//!   ◀───────────────────────── COOKIE     made of the address, the id and a secret
+//!   OPEN (token, id, cookie) ──────────▶  the address is proven: a flow with a connected socket of its own
+//!   ◀───────────────────────── OPENED
+//!   TIME ×16 ──────────────────────────▶  four stamps each: how far apart the clocks are
+//!   ◀────────────────────────── TIMED
+//!   DATA … ────────────────────────────▶  from the agreed instant on
+//!   ◀──────────────────────────── DATA …
+//!   TIME, now and then ────────────────▶  with what is known of the clocks; the far end lives
+//!   ◀────────────────────────── TIMED
+//!   END (how many were sent) ──────────▶  repeated until nothing is missing, or late for good
+//!   ◀────────────────────────── ENDED     (how many were sent, how many are missing)
+//! ```
+//!
+//! All words have 128 bytes, so that nothing larger ever goes to an address that has not returned its cookie. The client
+//! repeats what is not answered. Packets are drawn in [`codec`]; `docs/methods/delay.md` says what is made of them.
+
+mod call;
+mod codec;
+mod flow;
+mod receiver;
+mod sender;
+mod serve;
+
+pub(super) use call::{Callers, Site};
+pub use codec::{CONTROL, HEADER, Header, Kind, Word};
+pub use flow::Probe;
+pub(super) use serve::{Keeper, Open as OpenFlows, Terms};
+
+/// How the workers of an end wait that sends datagrams, or does not.
+pub(super) fn wait(phase: &model::Phase, sends: bool) -> seam::Wait {
+    match phase.probe.filter(|_| sends).map(|probe| probe.waiting) {
+        None | Some(model::Waiting::Block) => seam::Wait::Block,
+        Some(model::Waiting::Hybrid) => seam::Wait::Hybrid,
+        Some(model::Waiting::Spin) => seam::Wait::Spin,
+    }
+}

@@ -1,0 +1,220 @@
+//! One direction's receiver: which datagrams came, intact or not, and how long they took.
+
+use super::codec::{Check, HEADER, Header};
+use crate::payload;
+use metrics::{Estimate, Jitter, PacketTally, Packets, Row, Seen, Sequence, StampKind};
+use model::Probe;
+use seam::{Batch, Cx};
+
+/// Most numbers that are remembered one by one: two seconds at half a million a second, an eighth of a second at eight
+/// million; 128 KiB.
+const MOST_WINDOW: u64 = 1 << 20;
+const LEAST_WINDOW: u64 = 1 << 12;
+
+/// A receiver.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    check: Check,
+    late_ns: u64,
+    compare: bool,
+    /// Made when the first datagram comes.
+    sequence: Option<Box<Sequence>>,
+    window: usize,
+    jitter: Jitter,
+    /// The last datagram that came alone: its number and transit.
+    last: Option<(u64, i64)>,
+    /// The overflow counter of our socket, as last told.
+    dropped: u32,
+    /// Damaged beyond recognition; their numbers seem lost.
+    unknown: u64,
+    finished: bool,
+}
+
+/// Datagrams in a row with numbers in a row, sent in one call.
+struct Stretch {
+    first: u64,
+    count: u64,
+    actual: u64,
+}
+
+impl Receiver {
+    /// A receiver for datagrams of `probe` at `rate` bits/s, whose payload is compared or not.
+    pub(super) fn new(probe: &Probe, rate: Option<u64>, check: Check, compare: bool) -> Self {
+        let gap = probe.gap_ps(rate);
+        // As many as are under way before they are late, and some.
+        let expected = probe.late_ns.saturating_mul(2_000).checked_div(gap).unwrap_or(MOST_WINDOW);
+        Receiver {
+            check,
+            late_ns: probe.late_ns,
+            compare,
+            sequence: None,
+            window: expected.clamp(LEAST_WINDOW, MOST_WINDOW) as usize,
+            jitter: Jitter::default(),
+            last: None,
+            dropped: 0,
+            unknown: 0,
+            finished: false,
+        }
+    }
+
+    /// Numbers of `total` that have not come; what was damaged has.
+    pub(super) fn missing(&self, total: u64) -> u64 {
+        let unique = self.sequence.as_ref().map_or(0, |s| s.counts().unique);
+        total.saturating_sub(unique).saturating_sub(self.unknown)
+    }
+
+    /// Takes in a batch of DATA. `clock` is what is known of the sender's clock: its offset is ours minus theirs.
+    pub(super) fn take(&mut self, cx: &mut Cx<'_>, row: Row, got: &Batch<'_>, clock: Estimate) {
+        let group = cx.rec.group(row);
+        let (at, kernel) = match got.stamp {
+            Some(stamp) => (stamp.at, stamp.kind != StampKind::User),
+            None => (got.at, false),
+        };
+        // A sender's time plus the offset is a time of ours.
+        let now = (cx.clock.host(at) as i64).wrapping_sub(clock.offset_ns);
+        let mut counts = Packets::default();
+        let mut bytes = 0;
+        let n = got.count() as u64;
+        let tally = cx.rec.packet_tally(group);
+        tally.clock_bound_ns = tally.clock_bound_ns.max(Some(clock.bound_ns));
+        tally.kernel_stamped += if kernel { n } else { 0 };
+        tally.marks.see(got.ttl, got.tos, n);
+        let mut stretch: Option<Stretch> = None;
+        for datagram in got.datagrams() {
+            let Some(header) = Header::read(self.check, datagram).filter(|_| !got.truncated) else {
+                counts.corrupt += 1;
+                // Its number will be missed, but it is not lost.
+                counts.lost -= 1;
+                self.unknown += 1;
+                continue;
+            };
+            if self.compare && !payload::is_start(&datagram[HEADER..]) {
+                counts.corrupt += 1;
+                self.settle(stretch.take(), now, tally, &mut counts);
+                self.see(header.sequence, &mut counts);
+                continue;
+            }
+            let size = datagram.len() as u64;
+            if let Some(s) = &mut stretch
+                && s.first + s.count == header.sequence
+                && s.actual == header.actual
+            {
+                tally.intended_ns.record(delay(now, header.intended));
+                (s.count, bytes) = (s.count + 1, bytes + size);
+                continue;
+            }
+            self.settle(stretch.take(), now, tally, &mut counts);
+            if header.sequence >= self.next() && header.sequence >> 63 == 0 {
+                tally.intended_ns.record(delay(now, header.intended));
+                bytes += size;
+                stretch = Some(Stretch { first: header.sequence, count: 1, actual: header.actual });
+            } else if self.see(header.sequence, &mut counts) {
+                tally.intended_ns.record(delay(now, header.intended));
+                bytes += size;
+                counts.received += 1;
+                self.took(header.actual, 1, now, tally, &mut counts);
+            }
+        }
+        if let Some(s) = stretch.as_ref().filter(|_| n == 1) {
+            self.alone(s, now, tally);
+        }
+        self.settle(stretch, now, tally, &mut counts);
+        counts.dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
+        self.dropped = got.dropped;
+        cx.rec.received(row, bytes);
+        cx.rec.packets(row, &counts);
+    }
+
+    /// The lowest number that has not come and that no higher one has overtaken.
+    fn next(&self) -> u64 {
+        self.sequence.as_ref().map_or(0, |sequence| sequence.next())
+    }
+
+    /// What only a datagram that came by itself, and overtook nothing, can tell: merged ones share a stamp.
+    fn alone(&mut self, s: &Stretch, now: i64, tally: &mut PacketTally) {
+        let transit = now.wrapping_sub(s.actual as i64);
+        self.jitter.see(transit);
+        if let Some((number, before)) = self.last
+            && number + 1 == s.first
+        {
+            tally.ipdv_ns.record(transit.wrapping_sub(before).unsigned_abs());
+        }
+        self.last = Some((s.first, transit));
+    }
+
+    /// Counts a stretch, all of whose numbers are new.
+    fn settle(&mut self, s: Option<Stretch>, now: i64, tally: &mut PacketTally, counts: &mut Packets) {
+        let Some(s) = s else { return };
+        let window = self.window;
+        let sequence = self.sequence.get_or_insert_with(|| Box::new(Sequence::new(window)));
+        if !sequence.see_run(s.first, s.count) {
+            for number in s.first..s.first + s.count {
+                self.see(number, counts);
+            }
+        }
+        counts.received += s.count;
+        self.took(s.actual, s.count, now, tally, counts);
+    }
+
+    /// `n` datagrams sent at `actual` have come for the first time.
+    fn took(&self, actual: u64, n: u64, now: i64, tally: &mut PacketTally, counts: &mut Packets) {
+        let took = now.wrapping_sub(actual as i64);
+        if took < 0 {
+            tally.before_sent.0 += n;
+            tally.before_sent.1 = tally.before_sent.1.max(took.unsigned_abs());
+        }
+        let took = took.max(0) as u64;
+        tally.delay_ns.record_n(took, n);
+        if took > self.late_ns {
+            counts.late += n;
+        }
+    }
+
+    /// A number has come; whether for the first time.
+    fn see(&mut self, number: u64, counts: &mut Packets) -> bool {
+        let window = self.window;
+        let sequence = self.sequence.get_or_insert_with(|| Box::new(Sequence::new(window)));
+        match sequence.see(number) {
+            Seen::New { gap } => counts.lost = counts.lost.saturating_add_unsigned(gap),
+            Seen::Reordered { .. } => {
+                counts.lost -= 1;
+                counts.reordered += 1;
+            }
+            Seen::Duplicate => {
+                counts.duplicated += 1;
+                return false;
+            }
+            // Whether it had come before can no longer be told; its loss has been.
+            Seen::Ancient => {
+                counts.late += 1;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Nothing more is waited for, and `total` were sent, as far as is known: what has not come is lost.
+    pub(super) fn finish(&mut self, cx: &mut Cx<'_>, row: Row, total: Option<u64>) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        let window = self.window;
+        let sequence = self.sequence.get_or_insert_with(|| Box::new(Sequence::new(window)));
+        let next = sequence.next();
+        let total = total.unwrap_or(next).max(next);
+        let arrivals = sequence.finish(total);
+        let tail = i64::try_from(total - next).unwrap_or(i64::MAX);
+        cx.rec.packets(row, &Packets { lost: tail, ..Packets::default() });
+        let group = cx.rec.group(row);
+        let tally = cx.rec.packet_tally(group);
+        tally.arrivals.merge(&arrivals);
+        tally.jitter_ns = tally.jitter_ns.max(self.jitter.ns());
+        self.sequence = None;
+    }
+}
+
+/// Our time minus the sender's, ns, 0 when a clock says that it came before it left.
+#[inline]
+fn delay(now: i64, then: u64) -> u64 {
+    now.wrapping_sub(then as i64).max(0) as u64
+}

@@ -1,0 +1,200 @@
+//! One direction's sender: the schedule, the numbers, the batches.
+
+use super::codec::{Check, HEADER, Header};
+use crate::payload;
+use metrics::{Mono, Packets};
+use model::{Probe, Spacing};
+use seam::{Burst, Cx, Rng, When, Wrote};
+
+/// Most datagrams in one send call.
+const MOST: usize = 128;
+/// A place in the schedule that is older than this is given up, ns: whoever is that late cannot catch up without drowning
+/// what is due now.
+const TOO_LATE: u64 = 1_000_000_000;
+
+/// A sender. It begins when it is told when, and ends with its schedule or when it is stopped.
+#[derive(Debug)]
+pub(super) struct Sender {
+    probe: Probe,
+    slot: u32,
+    check: Check,
+    rng: Rng,
+    /// Mean time between datagrams, ps; 0 for as fast as it goes.
+    gap_ps: u64,
+    /// When it begins and ends.
+    span: Option<(Mono, Mono)>,
+    /// The next intended time after those pending, ps after the start.
+    next_ps: u128,
+    /// Intended times of datagrams that have not left, in order.
+    pending: Vec<Mono>,
+    /// How many of them the last fill offered.
+    offered: usize,
+    sent: u64,
+    over: bool,
+}
+
+impl Sender {
+    pub(super) fn new(probe: Probe, rate: Option<u64>, slot: u32, check: Check, seed: u64) -> Self {
+        Sender {
+            gap_ps: probe.gap_ps(rate),
+            probe,
+            slot,
+            check,
+            rng: Rng::new(seed),
+            span: None,
+            next_ps: 0,
+            pending: Vec::with_capacity(MOST),
+            offered: 0,
+            sent: 0,
+            over: false,
+        }
+    }
+
+    /// Sets when it begins and ends, once.
+    pub(super) fn begin(&mut self, start: Mono, end: Mono) {
+        if self.span.is_none() {
+            self.span = Some((start, end));
+        }
+    }
+
+    /// Sends no more.
+    pub(super) fn stop(&mut self) {
+        self.over = true;
+        self.pending.clear();
+    }
+
+    /// Whether its schedule is over, or it was stopped.
+    pub(super) fn over(&self) -> bool {
+        self.over
+    }
+
+    /// How many datagrams have left.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// When it wants to send next.
+    pub(super) fn due(&self) -> When {
+        let Some((start, _)) = self.span.filter(|_| !self.over) else { return When::Never };
+        match self.pending.first() {
+            Some(&first) => When::At(first),
+            None if self.gap_ps == 0 => When::At(start),
+            None => When::At(self.at(start)),
+        }
+    }
+
+    fn at(&self, start: Mono) -> Mono {
+        start.plus(u64::try_from(self.next_ps / 1_000).unwrap_or(u64::MAX))
+    }
+
+    /// Offers what is due, as far as one send call goes.
+    pub(super) fn fill(&mut self, cx: &mut Cx<'_>, group: metrics::Group, out: &mut Burst<'_>) {
+        let size = self.probe.size as usize;
+        let most = out.segments().min(out.room() / size).min(MOST);
+        self.plan(cx.now, most);
+        let n = self.pending.len().min(most);
+        self.offered = n;
+        if n == 0 {
+            return;
+        }
+        cx.rec.tally(group).late_ns.record(cx.now.since(self.pending[0]));
+        if n > 1 {
+            out.segment = size as u16;
+        }
+        let actual = cx.clock.host(cx.now);
+        // One template for all flows of this size: the payload is the same in every datagram.
+        let bytes = out.template(size as u64 | 1 << 63, n * size, |arena| {
+            for datagram in arena.chunks_mut(size) {
+                if let Some(payload) = datagram.get_mut(HEADER..) {
+                    payload::start(payload);
+                }
+            }
+        });
+        for (i, (datagram, &intended)) in bytes.chunks_exact_mut(size).zip(&self.pending).enumerate() {
+            let header = Header {
+                sequence: self.sent + i as u64,
+                intended: cx.clock.host(intended),
+                actual,
+                size: size as u16,
+                slot: self.slot,
+            };
+            header.write(self.check, datagram);
+        }
+    }
+
+    /// Draws intended times until `most` are pending or the next is not due.
+    fn plan(&mut self, now: Mono, most: usize) {
+        let Some((start, end)) = self.span else { return };
+        if now >= end && self.gap_ps == 0 {
+            self.over = true;
+            return;
+        }
+        while self.pending.len() < most {
+            let at = if self.gap_ps == 0 { now } else { self.at(start) };
+            if at > now {
+                break;
+            }
+            if at >= end {
+                self.over = self.pending.is_empty();
+                break;
+            }
+            self.pending.push(at);
+            self.next_ps += u128::from(self.step());
+        }
+    }
+
+    fn step(&mut self) -> u64 {
+        match self.probe.spacing {
+            Spacing::Fixed => self.gap_ps,
+            Spacing::Uniform => self.rng.between(0, self.gap_ps.saturating_mul(2)),
+            Spacing::Poisson => {
+                // Uniform in (0, 1].
+                let u = ((self.rng.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+                (-u.ln() * self.gap_ps as f64) as u64
+            }
+        }
+    }
+
+    /// What became of the offer: what has left, and what was given up.
+    pub(super) fn wrote(&mut self, cx: &Cx<'_>, n: Wrote) -> Packets {
+        let size = self.probe.size as usize;
+        let gone = (n.bytes / size).min(self.offered);
+        let mut count = Packets { sent: gone as u64, ..Packets::default() };
+        let mut drop = gone;
+        if n.fault.is_some() {
+            // Refused is refused: the same datagrams would be again.
+            drop = self.offered;
+            count.refused = 1;
+            count.unsent = (self.offered - gone) as u64;
+        }
+        self.pending.drain(..drop.min(self.pending.len()));
+        self.offered = 0;
+        self.sent += gone as u64;
+        if self.gap_ps == 0 {
+            // What did not fit has missed no place in a schedule.
+            self.pending.clear();
+        } else {
+            let late = self.pending.iter().take_while(|at| cx.now.since(**at) > TOO_LATE).count();
+            count.unsent += late as u64 + self.skip(cx.now);
+            self.pending.drain(..late);
+        }
+        if let Some((start, end)) = self.span
+            && self.pending.is_empty()
+        {
+            let next = if self.gap_ps == 0 { cx.now } else { self.at(start) };
+            self.over |= next >= end;
+        }
+        count
+    }
+
+    /// Gives up places in the schedule that are not even pending and far too late; how many.
+    fn skip(&mut self, now: Mono) -> u64 {
+        let Some((start, end)) = self.span else { return 0 };
+        let mut skipped = 0;
+        while self.at(start) < end && now.since(self.at(start)) > TOO_LATE {
+            self.next_ps += u128::from(self.step());
+            skipped += 1;
+        }
+        skipped
+    }
+}

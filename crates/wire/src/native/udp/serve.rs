@@ -1,0 +1,129 @@
+//! The server's door: cookies for whoever knocks, flows for who returns them.
+
+use super::codec::{Kind, Word};
+use super::flow::Probe;
+use crate::native::auth::keyed;
+use crate::native::greet::{Fence, Grant, Grants};
+use metrics::{Group, Mono};
+use model::{Phase, Verify};
+use seam::{Batch, Burst, Cx, Flow, Path};
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use uuid::Uuid;
+
+/// What a session's flows have in common.
+#[derive(Clone, Debug)]
+pub(in crate::native) struct Terms {
+    pub(in crate::native) group: Group,
+    pub(in crate::native) token: [u8; 16],
+    /// The client sends, the server sends.
+    pub(in crate::native) up: bool,
+    pub(in crate::native) down: bool,
+    pub(in crate::native) probe: model::Probe,
+    /// Bits/s of each flow and direction.
+    pub(in crate::native) rate: Option<u64>,
+    pub(in crate::native) duration_ns: u64,
+    pub(in crate::native) verify: Verify,
+    /// When data begins; the client's to say.
+    pub(in crate::native) start: Option<Mono>,
+    /// Both ends share a host, hence its clock.
+    pub(in crate::native) same_host: bool,
+}
+
+impl Terms {
+    /// The terms of `phase`; `None` when it does not send datagrams.
+    pub(in crate::native) fn of(phase: &Phase, group: Group, token: [u8; 16]) -> Option<Self> {
+        Some(Terms {
+            group,
+            token,
+            up: phase.pattern.sends_up(),
+            down: phase.pattern.sends_down(),
+            probe: phase.probe?,
+            rate: phase.rate,
+            duration_ns: phase.duration_ns?,
+            verify: phase.verify,
+            start: None,
+            same_host: false,
+        })
+    }
+}
+
+/// The flows of a session that are open, by identifier, so that a repeated OPEN does not make two of one.
+#[derive(Debug, Default)]
+pub(in crate::native) struct Open(Mutex<HashSet<Uuid>>);
+
+/// A flow's place among its session's; given back when dropped.
+pub(in crate::native) struct Seat {
+    grant: Arc<Grant>,
+    id: Uuid,
+}
+
+impl Seat {
+    /// `None` when the flow has one, or there is none left.
+    fn take(grant: &Arc<Grant>, id: Uuid) -> Option<Self> {
+        let mut open = grant.flows.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() >= grant.limit as usize || !open.insert(id) {
+            return None;
+        }
+        Some(Seat { grant: Arc::clone(grant), id })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.grant.flows.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+/// Keeps the door.
+pub(in crate::native) struct Keeper {
+    secret: [u8; 32],
+}
+
+impl Keeper {
+    pub(in crate::native) fn new(secret: [u8; 32]) -> Self {
+        Keeper { secret }
+    }
+
+    /// What only who receives at this address knows.
+    fn cookie(&self, path: &Path, id: Uuid) -> [u8; 16] {
+        let ip = match path.peer.ip() {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+            IpAddr::V6(v6) => v6.octets(),
+        };
+        keyed(&self.secret, &[b"netcaliper udp", &ip, &path.peer.port().to_be_bytes(), id.as_bytes()])
+    }
+
+    /// Somebody who has no socket of its own says something.
+    pub(in crate::native) fn knock(
+        &self,
+        grants: &Grants,
+        fence: &Fence,
+        cx: &mut Cx<'_>,
+        got: &Batch<'_>,
+        reply: &mut Burst<'_>,
+    ) -> Option<Box<dyn Flow>> {
+        let (path, word) = (got.from?, Word::decode(got.bytes)?);
+        let grant = grants.find(&word.token).filter(|_| fence.admits(path.peer.ip()))?;
+        let terms = grant.terms.as_ref()?;
+        let cookie = self.cookie(&path, word.id);
+        match word.kind {
+            Kind::Knock => {
+                let answer = Word { cookie, slot: word.slot, ..Word::new(Kind::Cookie, word.id) }.encode();
+                let room = reply.own(answer.len());
+                if room.len() == answer.len() {
+                    room.copy_from_slice(&answer);
+                }
+                None
+            }
+            // Nobody learns anything from how long this takes: the cookie is as good as public to who receives it, and
+            // nobody else sees the answer.
+            Kind::Open if word.cookie == cookie => {
+                let seat = Seat::take(&grant, word.id)?;
+                Some(Box::new(Probe::server(Arc::clone(terms), &word, cx.now, seat)))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Delay of datagrams between two machines in virtual time: what is reported against what the link did.
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "common/run.rs"]
+mod machines;
+
+use machines::{client_ip, client_plan, serve, server_plan};
+use metrics::{Mono, SECOND};
+use model::{Event, Interval, Kind, PacketReport, Pattern, Phase, Probe, Spacing, Status, Totals};
+use wire::native::{Client, ClientPlan};
+use wire::sim::{Host, Link, Network, Quirks, START};
+
+const MS: u64 = 1_000_000;
+const HEADER: u32 = 40;
+
+fn phase(pattern: Pattern, pps: u64, size: u32, ms: u64) -> Phase {
+    Phase {
+        kind: Kind::Delay,
+        pattern,
+        connections: 1,
+        duration_ns: Some(ms * MS),
+        interval_ns: 100 * MS,
+        rate: Some(pps * u64::from(size) * 8),
+        probe: Some(Probe { size, lead_ns: 500 * MS, late_ns: 400 * MS, ..Probe::default() }),
+        ..Phase::default()
+    }
+}
+
+struct Run {
+    network: Network,
+    client: Host,
+}
+
+fn run(phase: Phase, up: Link, down: Link, seed: u64, far_clock: u64) -> Run {
+    let mut network = Network::new(seed);
+    network.datagram_links(up, down);
+    let server = serve(&mut network, server_plan());
+    network.quirks(server, Quirks { host_clock: far_clock, ..Quirks::default() });
+    let plan = ClientPlan { workers: 1, ..client_plan(&phase) };
+    let client = network.join(client_ip(1), 1, Box::new(Client::new(plan, START)));
+    network.run();
+    Run { network, client }
+}
+
+impl Run {
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        self.network.events(self.client).iter().map(|(_, event)| event)
+    }
+
+    fn intervals(&self) -> Vec<&Interval> {
+        let mut all = Vec::new();
+        for event in self.events() {
+            if let Event::Interval(interval) = event {
+                all.push(&**interval);
+            }
+        }
+        all
+    }
+
+    fn totals(&self) -> (&Totals, &Totals) {
+        let near = self.events().find_map(|e| if let Event::Near(t) = e { Some(&**t) } else { None });
+        let far = self.events().find_map(|e| if let Event::Far(t) = e { Some(&**t) } else { None });
+        let all: Vec<&Event> = self.events().collect();
+        (near.unwrap_or_else(|| panic!("{all:?}")), far.unwrap_or_else(|| panic!("{all:?}")))
+    }
+
+    fn packets(&self) -> (&PacketReport, &PacketReport) {
+        let (near, far) = self.totals();
+        (near.packets.as_deref().unwrap(), far.packets.as_deref().unwrap())
+    }
+
+    fn complete(&self) -> &Self {
+        let ended = self.events().find_map(|e| match e {
+            Event::PhaseEnd { status, reason } => Some((*status, reason.clone())),
+            _ => None,
+        });
+        assert_eq!(ended, Some((Status::Complete, None)));
+        let (near, far) = self.totals();
+        assert_eq!((near.completed, far.completed, near.errors() + far.errors()), (1, 1, 0));
+        self
+    }
+}
+
+#[test]
+fn a_clean_path_loses_nothing_and_its_delay_is_known() {
+    // 20 ms there, 5 ms back: the clocks may be taken for 7.5 ms off, and that is said.
+    let run = run(
+        phase(Pattern::Push, 1_000, 200, 1_000),
+        Link::new().delay(20 * MS),
+        Link::new().delay(5 * MS),
+        1,
+        77 * SECOND,
+    );
+    let (near, far) = run.complete().packets();
+    assert_eq!((near.counts.sent, far.counts.received, far.counts.lost), (1_000, 1_000, 0));
+    assert_eq!((far.counts.corrupt, far.counts.duplicated, far.counts.reordered), (0, 0, 0));
+    let delay = far.delay_ns.as_ref().unwrap();
+    let bound = far.clock_bound_ns.unwrap();
+    assert_eq!(delay.count, 1_000);
+    for value in [delay.min, delay.p50, delay.max] {
+        assert!(value.abs_diff(20 * MS) <= bound, "{value} {bound}");
+    }
+    assert!((12 * MS..14 * MS).contains(&bound), "half the round trip of 25 ms, and drift: {bound}");
+    let intervals = run.intervals();
+    assert_eq!(intervals.len(), 10);
+    for interval in &intervals[1..9] {
+        let (near, far) = (interval.packets.as_ref().unwrap(), interval.far_packets.as_ref().unwrap());
+        assert!((99..=101).contains(&near.counts.sent) && (99..=101).contains(&far.counts.received));
+    }
+}
+
+#[test]
+fn what_the_path_does_is_what_is_counted() {
+    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+        for seed in 1..=5 {
+            let bad = || Link::new().loss(0.02).duplicate(0.01).reorder(0.01).delay(2 * MS);
+            let run = run(phase(pattern, 2_000, 100, 2_000), bad(), bad(), seed, 5 * SECOND);
+            let (near, far) = run.complete().packets();
+            let mut ways = Vec::new();
+            if pattern.sends_up() {
+                ways.push((near, far));
+            }
+            if pattern.sends_down() {
+                ways.push((far, near));
+            }
+            for (sender, receiver) in ways {
+                let (sent, got) = (sender.counts.sent, &receiver.counts);
+                assert_eq!(sent, 4_000, "{pattern} {seed}");
+                // Every number is lost or received, once.
+                assert_eq!(i64::try_from(got.received).unwrap() + got.lost, 4_000, "{pattern} {seed}");
+                assert!((40..130).contains(&got.lost), "{pattern} {seed} {got:?}");
+                assert!((15..75).contains(&got.duplicated), "{pattern} {seed} {got:?}");
+                assert!((15..75).contains(&got.reordered), "{pattern} {seed} {got:?}");
+                assert_eq!(got.corrupt, 0);
+                assert_eq!(receiver.delay_ns.as_ref().unwrap().count, got.received);
+                assert_eq!(receiver.intended_ns.as_ref().unwrap().count, got.received);
+                assert!(receiver.longest_loss.unwrap() >= 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_is_told_from_loss() {
+    let run = run(phase(Pattern::Push, 2_000, 400, 1_000), Link::new().corrupt(0.05), Link::new(), 3, 0);
+    let (near, far) = run.complete().packets();
+    let got = &far.counts;
+    assert_eq!(near.counts.sent, 2_000);
+    assert!((60..150).contains(&got.corrupt), "{got:?}");
+    assert_eq!((got.received + got.corrupt, got.lost), (2_000, 0), "{got:?}");
+}
+
+#[test]
+fn refused_sends_are_not_lost() {
+    let run = run(phase(Pattern::Push, 1_000, 100, 1_000), Link::new().refuse(0.05), Link::new(), 4, 0);
+    let (near, far) = run.complete().packets();
+    let (sent, unsent) = (near.counts.sent, near.counts.unsent);
+    assert_eq!(sent + unsent, 1_000);
+    assert!((20..90).contains(&unsent) && near.counts.refused >= unsent);
+    assert_eq!((far.counts.received, far.counts.lost), (sent, 0));
+}
+
+#[test]
+fn random_schedules_keep_their_mean_and_repeat_from_their_seed() {
+    let with = |spacing| {
+        let mut phase = phase(Pattern::Push, 5_000, 64, 1_000);
+        phase.probe = phase.probe.map(|probe| Probe { spacing, seed: 9, ..probe });
+        let run = run(phase, Link::new(), Link::new(), 6, 0);
+        let (near, far) = run.complete().packets();
+        assert_eq!(far.counts.lost, 0);
+        near.counts.sent
+    };
+    for spacing in [Spacing::Uniform, Spacing::Poisson] {
+        let sent = with(spacing);
+        // Five standard deviations of a Poisson count of 5000.
+        assert!((4_650..5_350).contains(&sent) && sent != 5_000, "{spacing:?} {sent}");
+        assert_eq!(with(spacing), sent);
+    }
+}
+
+#[test]
+fn as_fast_as_it_goes_ends_with_the_time() {
+    let mut fast = phase(Pattern::Push, 1, 1_000, 10);
+    fast.rate = None;
+    let run = run(fast, Link::new().rate(200_000_000).queue(10_000), Link::new(), 7, 0);
+    let (near, far) = run.complete().packets();
+    // 200 Mbit/s for 10 ms are 250 datagrams of 1000 bytes, and 10 wait in the queue; the rest did not fit.
+    assert!((240..=270).contains(&far.counts.received), "{:?}", far.counts);
+    assert_eq!(near.counts.sent, far.counts.received + u64::try_from(far.counts.lost).unwrap());
+}
+
+#[test]
+fn everything_lost_is_a_result_too() {
+    let cut = Link::new().cut(wire::sim::At::Time(START.plus(700 * MS)), wire::sim::Cut::Silence);
+    let run = run(phase(Pattern::Push, 1_000, 100, 1_000), cut, Link::new(), 8, 0);
+    let near = run.totals().0;
+    // The far end never learns how many were sent: it knows of those that it has seen, and both say that it ended badly.
+    assert!(near.errors() > 0 || near.stopped > 0 || near.completed > 0);
+    assert!(run.network.now < Mono(60 * SECOND), "{:?}", run.network.now);
+}
+
+#[test]
+fn the_smallest_datagram_is_its_header() {
+    let run = run(phase(Pattern::Duplex, 1_000, HEADER, 300), Link::new(), Link::new(), 9, 0);
+    let (near, far) = run.complete().packets();
+    assert_eq!((near.counts.received, far.counts.received), (300, 300));
+}
