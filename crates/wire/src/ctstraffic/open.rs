@@ -183,7 +183,7 @@ impl Answerer {
     fn refuse(cx: &mut Cx<'_>, peer: IpAddr) {
         let text = format!(
             "{peer} asked for a stream and gets none: a START proves no address, so streams go to this host and directly \
-             connected networks only, unless NETCALIPER_ALLOW names the network"
+             connected networks only, unless -Allow or NETCALIPER_ALLOW names the network"
         );
         cx.post.push(Box::new(Remark { level: Level::Warning, text }));
     }

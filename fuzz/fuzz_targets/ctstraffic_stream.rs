@@ -1,0 +1,44 @@
+//! A ctsTraffic media stream's receiver; two bytes before each datagram say how long it is and how much later it comes.
+#![no_main]
+
+#[path = "bench.rs"]
+mod bench;
+
+use libfuzzer_sys::fuzz_target;
+use metrics::Group;
+use model::{Kind, Media, Phase};
+use seam::{Arena, Batch, Burst, Flow, News, Path};
+use std::sync::Arc;
+use wire::ctstraffic::{MediaParams, Receiver};
+
+fuzz_target!(|bytes: &[u8]| {
+    let media = Media {
+        rate_bps: 8_000,
+        frame_rate: 1_000,
+        frames: 25,
+        frame_size: 100,
+        depth_frames: 5,
+        datagram: 100,
+        spread: false,
+    };
+    let phase = Phase { kind: Kind::Stream, media: Some(media), ..Phase::default() };
+    let Some(params) = MediaParams::of(&phase, Group(1)) else { return };
+    let mut flow = Receiver::new(Arc::new(params), 0, true);
+    let mut side = bench::side();
+    let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
+    let _ = flow.hear(&mut side.cx(bench::START), News::Up(path));
+    bench::feed(&mut side, &mut flow, b"");
+    let (mut now, mut rest) = (bench::START, bytes);
+    while let Some((&[n, later], after)) = rest.split_first_chunk::<2>() {
+        let (datagram, after) = after.split_at(after.len().min(n.into()));
+        (now, rest) = (now.plus(u64::from(later) * 100_000), after);
+        let got = Batch::stream(datagram, now);
+        if flow.take(&mut side.cx(now), &got, &mut Burst::new(&mut Arena::new(0), 0)).is_err() {
+            break;
+        }
+        if flow.want().wake.is_some_and(|at| at <= now) && flow.hear(&mut side.cx(now), News::Wake).is_err() {
+            break;
+        }
+        side.post.clear();
+    }
+});
