@@ -599,6 +599,18 @@ fn unequal_settings_end_with_a_sentence() {
     }
 }
 
+/// Frames of another rate have another size: the client says so, at every verbosity that says anything.
+#[test]
+fn an_unequal_frame_rate_is_told() {
+    let stream = "-protocol:udp -bitspersecond:8000000 -streamlength:1 -consoleverbosity:1";
+    let pair = Pair::serve(&format!("-listen:* {stream} -framerate:25 -serverexitlimit:1"));
+    let done = pair.call(&format!("-target:localhost {stream} -framerate:30 -iterations:1")).exits(0);
+    // 8,000,000 / 8 / 30 bytes expected, 8,000,000 / 8 / 25 came.
+    let done = done.complains(&["frames of 33333 bytes were expected and come with 40000", "frame rate"]);
+    assert_eq!(told(&done.out, "Total Successful Frames"), "0 (0.000000)");
+    pair.over().0.exits(0);
+}
+
 /// A run that the native command line saved, as ctsTraffic would have told it.
 #[test]
 fn a_saved_run_has_this_face_too() {

@@ -155,7 +155,7 @@ impl Receiver {
         }
         odd.count = if odd.bytes == row.bytes { odd.count + 1 } else { 1 };
         odd.bytes = row.bytes;
-        if odd.count >= u64::from(self.params.media.frame_rate.clamp(3, 30)) {
+        if odd.count >= u64::from(self.params.media.frame_rate.clamp(3, 10)) {
             odd.told = true;
             let size = self.params.media.frame_size;
             let text = format!(
