@@ -63,9 +63,9 @@ struct StreamRunArgs {
     /// Length of an interval.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: u64,
-    /// Receive buffer (SO_RCVBUF) in bytes: what comes while we are held up has to fit.
-    #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = values::bytes)]
-    rcvbuf: u64,
+    /// Receive buffer (SO_RCVBUF) in bytes: what comes while we are held up has to fit [default: four frames, 1Mi at least].
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
+    rcvbuf: Option<u64>,
 }
 
 /// Does a media stream survive the way?
@@ -99,7 +99,11 @@ fn phase(args: &StreamArgs) -> Result<Phase, Trouble> {
         interval_ns: args.run.interval,
         buffer: Range::just(64 * 1024),
         verify: plan::verify(*verify),
-        sockets: SocketSettings { rcvbuf: Some(args.run.rcvbuf), gro: true, ..SocketSettings::default() },
+        sockets: SocketSettings {
+            rcvbuf: args.run.rcvbuf.or(Some(media.receive_buffer())),
+            gro: true,
+            ..SocketSettings::default()
+        },
         ..Phase::default()
     })
 }

@@ -85,6 +85,13 @@ impl Media {
         self.frames.saturating_mul(self.frame_size)
     }
 
+    /// The receive buffer that a receiver should ask for, bytes: a frame comes as a burst, and several of them have to fit
+    /// when the receiver is held up. 1 MiB, as ctsTraffic's clients have, unless frames are large.
+    #[must_use]
+    pub fn receive_buffer(&self) -> u64 {
+        self.frame_size.saturating_mul(4).clamp(1 << 20, 64 << 20)
+    }
+
     /// Length of the stream, ns.
     #[must_use]
     pub fn length_ns(&self) -> u64 {

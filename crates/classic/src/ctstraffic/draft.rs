@@ -370,15 +370,16 @@ impl Draft {
     }
 
     fn sockets(&self, role: Role, transport: Transport) -> SocketSettings {
-        let by_default = match (role, transport) {
-            (Role::Client, Transport::Udp) => Some(1 << 20),
-            _ => None,
-        };
+        let client = role == Role::Client && transport == Transport::Udp;
+        let media = client.then(|| self.media(role).ok()).flatten();
+        let by_default = media.map(|media| media.receive_buffer());
         let alive = role == Role::Server && transport == Transport::Tcp
             || self.options.contains(&SocketOption::KeepAlive);
         SocketSettings {
             sndbuf: self.sndbuf.map(u64::from),
-            rcvbuf: self.rcvbuf.or(by_default).map(u64::from),
+            rcvbuf: self.rcvbuf.map(u64::from).or(by_default),
+            // Frames come as bursts: merged, they take a fraction of the buffer, and of the processor.
+            gro: client,
             dscp: self.dscp,
             keepalive_ns: match self.keepalive_ms {
                 Some(ms) => Some((u64::from(ms) * MS).next_multiple_of(SECOND)),

@@ -83,7 +83,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "-RecvBufValue",
         value: "bytes",
         take: |d, v| u32_of(v).map(|n| d.rcvbuf = Some(n)),
-        help: "SO_RCVBUF (default: the system's; UDP clients 1048576)",
+        help: "SO_RCVBUF (default: the system's; UDP clients four frames, at least 1048576)",
         ..THIS
     },
     Row {
