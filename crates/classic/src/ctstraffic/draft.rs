@@ -425,11 +425,7 @@ impl Draft {
         options.extend(sockets.rcvbuf.map(|n| format!("SO_RCVBUF({n})")));
         options.extend(sockets.sndbuf.map(|n| format!("SO_SNDBUF({n})")));
         Shown {
-            io_function: match (transport, role) {
-                (Transport::Udp, Role::Client) => "MediaStream Client",
-                (Transport::Udp, Role::Server) => "MediaStream Server",
-                (Transport::Tcp, _) => "epoll (send/recv on non-blocking sockets)",
-            },
+            io_function: io_function(role, transport),
             connect_function: match (role, self.connect.unwrap_or_default()) {
                 (Role::Server, _) => self.accept.unwrap_or("AcceptEx"),
                 (_, Connect::Extended) => "ConnectEx",
@@ -449,6 +445,15 @@ impl Draft {
                 policy: self.affinity.unwrap_or("PerCpu"),
             }),
         }
+    }
+}
+
+/// What moves the bytes, as the banner names it.
+pub(super) fn io_function(role: Role, transport: Transport) -> &'static str {
+    match (transport, role) {
+        (Transport::Udp, Role::Client) => "MediaStream Client",
+        (Transport::Udp, Role::Server) => "MediaStream Server",
+        (Transport::Tcp, _) => "epoll (send/recv on non-blocking sockets)",
     }
 }
 

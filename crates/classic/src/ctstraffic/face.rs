@@ -7,6 +7,7 @@ use super::spec::{Encoding, LogFiles, Role, Shown, Spec, Transport};
 use super::tale::{Item, Tale};
 use model::{Event, Kind, Outcome};
 use std::io::{self, Write};
+use std::net::SocketAddr;
 
 /// Prints and writes a run as ctsTraffic does.
 pub struct Face {
@@ -86,16 +87,28 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
+/// Addresses that the banner of a saved run lists.
+const MOST_TARGETS: usize = 64;
+
 /// What the command line of a saved run would have been, as far as it matters here.
 fn of_run(outcome: &Outcome) -> (Spec, Resolved) {
     let phase = outcome.points.first().map(|point| point.phase.clone()).unwrap_or_default();
     let role = if outcome.begin.verb == "serve" { Role::Server } else { Role::Client };
     let transport = if phase.kind == Kind::Stream { Transport::Udp } else { Transport::Tcp };
-    let sessions = outcome.points.iter().flat_map(|p| &p.sessions);
-    let resolved = Resolved { targets: sessions.map(|s| s.address).collect(), ..Resolved::default() };
+    let mut targets: Vec<SocketAddr> =
+        outcome.points.iter().flat_map(|p| &p.sessions).map(|s| s.address).collect();
+    if targets.is_empty() && role == Role::Client {
+        // Servers of other programs have no sessions: the connections tell where they went.
+        for record in outcome.points.iter().flat_map(|p| &p.connections) {
+            if targets.len() < MOST_TARGETS && !targets.contains(&record.remote) {
+                targets.push(record.remote);
+            }
+        }
+    }
+    let resolved = Resolved { targets, ..Resolved::default() };
     let port = resolved.targets.first().map_or(0, |at| at.port());
     let shown = Shown {
-        io_function: "epoll (send/recv on non-blocking sockets)",
+        io_function: super::draft::io_function(role, transport),
         connect_function: "connect",
         options: Vec::new(),
         receives: 1,
