@@ -2,7 +2,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::faces::{FACES, Face};
-use crate::values::{self, Affinity, SocketBuffer};
+use crate::values::{self, Affinity, AnyRate, SocketBuffer};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use model::Range;
 use std::net::{IpAddr, SocketAddr};
@@ -427,7 +427,7 @@ pub(crate) struct ProbeArgs {
     /// Rate of each flow and direction, in bits per second of UDP payload; 0 is as fast as it goes [default: 1000 datagrams
     /// per second].
     #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate_or_none, conflicts_with_all = ["pps", "spacing"])]
-    pub(crate) rate: Option<Option<u64>>,
+    pub(crate) rate: Option<AnyRate>,
     /// Datagrams per second of each flow and direction.
     #[arg(long, value_name = "N", value_parser = values::per_second, conflicts_with = "spacing", allow_negative_numbers = true)]
     pub(crate) pps: Option<f64>,

@@ -164,7 +164,7 @@ pub(crate) fn delay(args: &DelayArgs) -> Phase {
     let size = u32::try_from(probe.length).unwrap_or(u32::MAX);
     let bits = probe.length as f64 * 8.0;
     let rate = match (probe.rate, probe.pps, probe.spacing) {
-        (Some(rate), ..) => rate,
+        (Some(rate), ..) => rate.0,
         (None, Some(pps), _) => Some((pps * bits).round() as u64),
         (None, None, Some(ns)) => Some((bits * 1e9 / ns as f64).round() as u64),
         (None, None, None) => Some(1_000 * probe.length * 8),

@@ -127,9 +127,13 @@ pub(crate) fn socket_buffer(text: &str) -> Result<SocketBuffer, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SocketBuffer(pub(crate) Option<u64>);
 
+/// A rate, bits/s, or as fast as it goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnyRate(pub(crate) Option<u64>);
+
 /// A rate, or 0 for none.
-pub(crate) fn rate_or_none(text: &str) -> Result<Option<u64>, String> {
-    if text.trim() == "0" { Ok(None) } else { rate(text).map(Some) }
+pub(crate) fn rate_or_none(text: &str) -> Result<AnyRate, String> {
+    if text.trim() == "0" { Ok(AnyRate(None)) } else { rate(text).map(|rate| AnyRate(Some(rate))) }
 }
 
 /// Bits per second.

@@ -1,0 +1,140 @@
+//! `netcaliper delay` with the real binary at both ends.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
+
+mod support;
+
+use serde_json::Value;
+use support::net::{Namespace, has_ipv6};
+use support::{Line, Outcome, Server, netcaliper, number, serve, skip, tcp};
+
+fn delay(target: impl AsRef<std::ffi::OsStr>) -> Line {
+    netcaliper("delay").arg(target)
+}
+
+/// What each end found out about datagrams: ours, and the server's.
+fn packets(outcome: &Outcome) -> (&Value, &Value) {
+    (&outcome.near()["packets"], &outcome.far()[0]["packets"])
+}
+
+fn counts(packets: &Value, names: [&str; 3]) -> [i64; 3] {
+    names.map(|name| packets["counts"][name].as_i64().unwrap_or_else(|| panic!("{name} in {packets}")))
+}
+
+/// `sent` datagrams left here; there each one was received or is missing, and nothing else.
+#[track_caller]
+fn accounted(from: &Value, to: &Value, sent: i64) {
+    let [left, unsent, refused] = counts(from, ["sent", "unsent", "refused"]);
+    assert_eq!((left + unsent, refused), (sent, 0), "{from}");
+    let [received, lost, corrupt] = counts(to, ["received", "lost", "corrupt"]);
+    assert_eq!((received + lost, corrupt), (left, 0), "{to}");
+    let [repeated, late, _] = counts(to, ["duplicated", "late", "lost"]);
+    assert_eq!((repeated, late), (0, 0), "{to}");
+    assert_eq!(to["delay_ns"]["count"].as_i64(), Some(received));
+    assert!(to["clock_bound_ns"].is_u64(), "no delay without its bound: {to}");
+    assert_eq!(to["before_sent"], 0, "{to}");
+}
+
+#[test]
+fn every_datagram_is_accounted_for_in_every_direction() {
+    let server = serve("");
+    for (way, up, down) in [("", true, false), ("-R", false, true), ("--bidir", true, true)] {
+        let outcome =
+            delay(server.at()).args("-t 600ms -i 200ms --pps 1000 -l 300").args(way).outcome().good();
+        let (near, far) = packets(&outcome);
+        if up {
+            accounted(near, far, 600);
+        }
+        if down {
+            accounted(far, near, 600);
+        }
+        let intervals = outcome.point()["intervals"].as_array().unwrap();
+        assert_eq!(intervals.len(), 3, "{way}: {}", outcome.tell());
+        assert!(intervals.iter().all(|i| i["packets"].is_object() && i["far_packets"].is_object()), "{way}");
+    }
+    server.still_serves();
+}
+
+#[test]
+fn several_flows_of_the_smallest_datagram() {
+    let server = serve("");
+    let outcome =
+        delay(server.at()).args("-t 500ms -P 5 --pps 200 -l 40 --schedule poisson").outcome().good();
+    let (near, far) = packets(&outcome);
+    let [sent, ..] = counts(near, ["sent", "unsent", "refused"]);
+    // Five flows of 100 on average; six standard deviations of a Poisson count.
+    assert!((366..=634).contains(&sent), "{near}");
+    accounted(near, far, sent);
+    assert_eq!(number(&outcome.near()["opened"]), 5);
+    assert!(!outcome.point()["phase"]["probe"]["seed"].is_null(), "the seed is told");
+}
+
+#[test]
+fn over_ipv6_with_everything_switched() {
+    if !has_ipv6() {
+        return skip("delay::over_ipv6_with_everything_switched", "no IPv6 loopback");
+    }
+    let server = serve("");
+    for switched in ["--gro", "--no-gso --no-stamps --no-compare", "--wait block --dscp ef --ttl 9 --df on"] {
+        let outcome = delay(server.on("[::1]")).args("-t 300ms -i 100ms --pps 1000 -l 200").args(switched);
+        let outcome = outcome.outcome().good();
+        let (near, far) = packets(&outcome);
+        accounted(near, far, 300);
+        if switched.contains("ttl") {
+            assert_eq!(far["marks"]["ttl"], serde_json::json!([9, 9]), "{far}");
+            assert_eq!(far["marks"]["dscp"], serde_json::json!([46, 46]), "{far}");
+        }
+    }
+}
+
+#[test]
+fn as_fast_as_it_goes_loses_here_or_nowhere() {
+    let server = serve("");
+    let outcome = delay(server.at()).args("-b 0 -t 300ms -i 100ms -l 1400 --gro").outcome().good();
+    let (near, far) = packets(&outcome);
+    let [sent, ..] = counts(near, ["sent", "unsent", "refused"]);
+    let [received, lost, corrupt] = counts(far, ["received", "lost", "corrupt"]);
+    assert!(sent > 1_000, "{near}");
+    assert_eq!((received + lost, corrupt), (sent, 0), "{far}");
+}
+
+#[test]
+fn between_namespaces_and_beside_tcp() {
+    const TEST: &str = "delay::between_namespaces_and_beside_tcp";
+    let (Some(here), Some(there)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
+    if !here.join(&there) {
+        return skip(TEST, "no pair of virtual Ethernet devices can be made here");
+    }
+    let _server = Server::start(there.within(netcaliper("serve")));
+    let other = here.within(tcp("10.77.0.2").args("-P 1 -t 1s -b 10M -i 500ms")).spawn();
+    let line = here.within(delay("10.77.0.2").args("--bidir -t 500ms -i 100ms --pps 1000 -l 1000"));
+    let outcome = line.outcome().good();
+    let (near, far) = packets(&outcome);
+    accounted(near, far, 500);
+    accounted(far, near, 500);
+    other.wait().exits(0);
+}
+
+#[test]
+fn what_cannot_be_is_said_in_a_sentence() {
+    for (words, complaint) in [
+        ("-l 39", "40 to 65507"),
+        ("-P 2000", "1000"),
+        ("--protocol ctstraffic", "delay"),
+        ("-b 1M --pps 5", "cannot be used with"),
+    ] {
+        let done = delay("127.0.0.1:1").args(words).run().exits(2);
+        assert!(done.err.contains(complaint), "{words}: {}", done.tell());
+    }
+}
+
+#[test]
+fn an_interrupted_run_tells_what_it_had() {
+    let server = serve("");
+    let running = delay(server.at()).args("-t 30s -i 100ms --pps 500 --jsonl").spawn();
+    running.hears("\"event\":\"interval\"");
+    running.signal("INT");
+    let done = running.wait().exits(130);
+    assert!(done.out.contains("\"event\":\"far\""), "{}", done.tell());
+}
