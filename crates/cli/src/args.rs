@@ -560,6 +560,9 @@ pub(crate) struct ServeArgs {
     /// One session at a time; others wait.
     #[arg(long, help_heading = "Limits")]
     pub(crate) exclusive: bool,
+    /// Let workers spin instead of sleeping for sessions that ask for it (ping --busy): a core each while they last.
+    #[arg(long, help_heading = "Limits")]
+    pub(crate) busy: bool,
     /// End after so many data connections.
     #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>, help_heading = "Limits")]
     pub(crate) exit_after: Option<u64>,

@@ -23,6 +23,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
             connections: args.max_connections,
             duration_ns: args.max_time,
             rate: args.max_rate,
+            busy: args.busy,
         },
         exclusive: args.exclusive,
         exit_after: args.exit_after,

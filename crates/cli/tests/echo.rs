@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::process::Command;
 use support::files::{Csv, Scratch};
 use support::net::free_port;
-use support::{Line, Outcome, Proc, netcaliper, number, skip, text};
+use support::{Line, Outcome, Proc, netcaliper, number, serve, skip, text};
 
 const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/echo.py");
 
@@ -297,4 +297,32 @@ fn a_server_answers_echo_beside_its_own_protocol() {
     let done = proc.wait().exits(0);
     // 50 messages of 64 bytes over each transport.
     assert!(done.out.contains("echo: 1 connections, 6400 bytes answered"), "{}", done.tell());
+}
+
+#[test]
+fn our_own_protocol_takes_off_what_the_far_end_spends() {
+    let server = serve("--busy");
+    for words in
+        ["-n 200 --warmup 20", "-u -n 200 -P 3", "-n 100 --busy", "-u -n 100 --busy", "--rate 200 -n 50 -l 8"]
+    {
+        let outcome = netcaliper("ping").arg(server.at()).args(words).outcome();
+        assert_eq!(outcome.done.code, Some(0), "{words}: {}", outcome.done.tell());
+        let trips = &outcome.near()["pings"];
+        let (sent, received) = (count(&outcome, "sent"), count(&outcome, "received"));
+        assert_eq!((sent, count(&outcome, "lost"), count(&outcome, "damaged")), (received, 0, 0), "{words}");
+        // A message of 8 bytes has no room for what the far end spent.
+        assert_eq!(trips["far_ns"].is_null(), words.contains("-l 8"), "{words}");
+        if !trips["far_ns"].is_null() {
+            assert_eq!(
+                (number(&trips["path_ns"]["count"]), number(&trips["far_ns"]["count"])),
+                (received, received)
+            );
+            assert!(trips["path_ns"]["mean"].as_f64() < trips["rtt_ns"]["mean"].as_f64(), "{words}: {trips}");
+        }
+    }
+    server.end();
+    let plain = serve("");
+    let outcome = netcaliper("ping").arg(plain.at()).args("-n 20 --busy").outcome();
+    let changes = &outcome.point()["sessions"][0]["accepted"]["changes"];
+    assert_eq!(text(&changes[0]["what"]), "spinning", "{}", outcome.done.tell());
 }

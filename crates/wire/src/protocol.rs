@@ -109,12 +109,15 @@ impl FromStr for Protocol {
     }
 }
 
+/// Longest message that the native protocol sends back, bytes: a server keeps one for each connection.
+const LONGEST_NATIVE: u32 = 64 * 1024;
+
 fn native_carries(phase: &Phase) -> Result<(), &'static str> {
     if phase.kind == Kind::Stream {
         return Err("does not carry media streams yet");
     }
-    if phase.kind == Kind::Ping {
-        return Err("does not carry round trips yet: use --protocol echo");
+    if phase.ping.as_ref().is_some_and(|ping| ping.size > LONGEST_NATIVE) {
+        return Err("sends messages of at most 64Ki back: use --protocol echo for longer ones");
     }
     if phase.transfer_high.is_some() || phase.rate_high.is_some() {
         return Err(

@@ -2,6 +2,7 @@
 
 use metrics::Group;
 use model::{Phase, Ping, Transport};
+use std::sync::Arc;
 
 /// What the far end adds to its echoes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +46,11 @@ impl Params {
             omit_ns: phase.omit_ns,
             stall_ns: phase.stall_ns,
         }
+    }
+
+    /// The same between two ends of ours; `None` when no round trips are measured.
+    pub(crate) fn ours(phase: &Phase, group: Group) -> Option<Arc<Self>> {
+        phase.ping.map(|_| Arc::new(Params::of(phase, group, Far::Spent)))
     }
 
     pub(super) fn datagrams(&self) -> bool {

@@ -13,8 +13,8 @@ use super::data::Params;
 use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message, encode};
 use super::udp::{self, Callers, Terms, wait};
-use crate::Run;
 use crate::counted::Intervals;
+use crate::{Run, echo};
 use metrics::{Clock, Ending, Group, Mono, SECOND};
 use model::churn::Plan;
 use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
@@ -159,6 +159,8 @@ pub struct Client {
     stage: Stage,
     /// Servers among which the connections are divided.
     shares: u32,
+    /// When the phase's first interval began.
+    started: Mono,
     /// As told with the last input.
     clock: Clock,
     stop_at: Option<Mono>,
@@ -220,6 +222,7 @@ impl Client {
             actions,
             stage,
             shares: 1,
+            started: now,
             clock: Clock::default(),
             stop_at: None,
             kill_at: None,
@@ -355,6 +358,7 @@ impl Client {
         let phase = self.granted_phase();
         // Flows of datagrams are opened, and clocks compared, before the first interval begins.
         let start = now.plus(phase.probe.map_or(0, |probe| probe.lead_ns));
+        self.started = start;
         self.actions.push_back(Action::Emit(Event::Start { at: self.clock.wall(start) }));
         let end = phase.ends_after().map(|ns| start.plus(ns));
         // They end by themselves, when both ends know that; connections are told.
@@ -378,9 +382,11 @@ impl Client {
             records: self.plan.records,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
-            packets: phase.kind == Kind::Delay,
+            packets: matches!(phase.kind, Kind::Delay | Kind::Ping),
             wait: wait(&phase, phase.pattern.sends_up()),
-            same_host: self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host),
+            // Ends that spin must not meet on one core.
+            same_host: phase.ping.is_none_or(|ping| !ping.busy)
+                && self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host),
         })));
     }
 
@@ -396,6 +402,7 @@ impl Client {
                     address: s.peer.address,
                     token: *token,
                     params: Arc::new(Params::of(phase, GROUP)),
+                    pings: echo::Params::ours(phase, GROUP),
                     connections: phase.connections,
                 })
             })
@@ -438,7 +445,12 @@ impl Session<Run> for Client {
         self.clock = *cx.clock;
         match input {
             Input::Up(link, Path { .. }, Some(key)) => self.up(cx, link, key),
-            Input::Up(_, _, None) | Input::Note(_) => {}
+            Input::Up(_, _, None) => {}
+            Input::Note(note) => {
+                if let Ok(samples) = note.downcast::<echo::Samples>() {
+                    self.actions.push_back(Action::Emit(crate::solo::told(*samples, self.started)));
+                }
+            }
             Input::Refused(key, fault) if (key as usize) < self.servers.len() => {
                 self.lose(key as usize, &fault.to_string(), cx.now);
             }
@@ -465,8 +477,11 @@ impl Session<Run> for Client {
             Input::Idle(_) => self.collect(cx.now),
             Input::Dropped(_, mut totals) => {
                 totals.receive = self.plan.phase.verify.receive().to_owned();
-                // Its datagrams go one way.
-                totals.pings = None;
+                // The same datagrams are counted for either: messages come back, others go one way.
+                match self.plan.phase.kind {
+                    Kind::Ping => totals.packets = None,
+                    _ => totals.pings = None,
+                }
                 self.near = Some(totals);
                 self.advance(cx.now);
             }

@@ -1,10 +1,12 @@
 //! The client's side of opening data connections.
 
 use super::data::{Data, Params};
+use super::ping::Caller;
+use crate::echo;
 use crate::rota::Rota;
 use metrics::Ending;
-use model::Shutdown;
 use model::churn::{Broker, Next, Plan};
+use model::{Shutdown, Transport};
 use seam::{Cause, Cx, Flow, Open, Opener, Path, Target};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,6 +20,8 @@ pub struct Site {
     pub token: [u8; 16],
     /// What its connections are like.
     pub params: Arc<Params>,
+    /// What its messages are like, when round trips are measured.
+    pub pings: Option<Arc<echo::Params>>,
     /// How many it has granted.
     pub connections: u32,
 }
@@ -87,8 +91,14 @@ impl Opener for Dialer {
                     Shutdown::Random => cx.rng.next() & 1 == 1,
                 };
                 let id = cx.rng.uuid();
+                let target = Target { to: site.address, from };
+                if let Some(pings) = site.pings {
+                    let datagrams = pings.ping.transport == Transport::Udp;
+                    let flow = Box::new(Caller::new(pings, site.token, id, slot));
+                    return if datagrams { Open::Datagram(flow, target) } else { Open::Flow(flow, target) };
+                }
                 let data = Data::client(site.params, site.token, id, slot, bytes, rude);
-                Open::Flow(Box::new(data), Target { to: site.address, from })
+                Open::Flow(Box::new(data), target)
             }
             Next::At(at) => Open::At(at),
             Next::Idle => Open::Idle,
@@ -122,6 +132,7 @@ mod tests {
             address: ([10, 0, 0, 1], 7411).into(),
             token: [0; 16],
             params: Arc::clone(&params),
+            pings: None,
             connections,
         };
         let slots = granted.iter().sum();

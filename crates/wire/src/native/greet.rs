@@ -3,16 +3,19 @@
 use super::data::{Data, Params};
 use super::mark::{Kind, Mark};
 use super::message::{Message, encode};
+use super::ping::{Place, Reflector, answer};
 use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
 use super::udp::{Keeper, Terms};
+use crate::echo;
 use metrics::{Ending, Mono, SECOND};
+use model::Transport;
 use seam::{
     Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use uuid::Uuid;
 
 /// A session's permission to open data connections.
@@ -30,6 +33,10 @@ pub struct Grant {
     pub(super) terms: Option<Arc<Terms>>,
     /// Those that are open.
     pub(super) flows: super::udp::OpenFlows,
+    /// What its messages are like, if they are sent back.
+    pub(super) pings: Option<Arc<echo::Params>>,
+    /// Flows of such datagrams that are open.
+    pub(super) pinging: Arc<Mutex<HashSet<Uuid>>>,
     /// How many are open.
     open: AtomicU32,
     /// The session has ended: whoever still comes with it is too late.
@@ -47,6 +54,8 @@ impl Grant {
             even,
             terms: None,
             flows: super::udp::OpenFlows::default(),
+            pings: None,
+            pinging: Arc::default(),
             open: AtomicU32::new(0),
             revoked: AtomicBool::new(false),
         }
@@ -56,6 +65,28 @@ impl Grant {
     #[must_use]
     pub(super) fn with(self, terms: Option<Terms>) -> Self {
         Grant { terms: terms.map(Arc::new), ..self }
+    }
+
+    /// The same for messages that are sent back.
+    #[must_use]
+    pub(super) fn reflecting(self, pings: Option<Arc<echo::Params>>) -> Self {
+        Grant { pings, ..self }
+    }
+
+    /// The worker on which a slot's connection belongs. Two ends that spin on one core would take it from each other for
+    /// milliseconds: with as many workers here as there, these are the next ones.
+    fn worker(&self, slot: u32, workers: u16) -> u16 {
+        let busy = self.pings.as_ref().is_some_and(|pings| pings.ping.busy);
+        let turn = slot.wrapping_add(self.params.first_worker).wrapping_add(u32::from(busy));
+        (turn % u32::from(workers.max(1))) as u16
+    }
+
+    /// A seat for one more connection or flow; `None` when too many are open.
+    fn seat(self: &Arc<Self>) -> Option<Seat> {
+        let seat = Seat(Arc::clone(self));
+        // A replacement may arrive before the end of its predecessor is known here, hence the slack.
+        let limit = self.limit.saturating_add(self.limit / 2).saturating_add(64);
+        (self.open.fetch_add(1, Ordering::Relaxed) < limit).then_some(seat)
     }
 }
 
@@ -153,6 +184,31 @@ impl Reception {
     }
 }
 
+impl Reception {
+    /// A client of a session knocks, whose datagrams are to be sent back: never more than came, so that nobody else's address is
+    /// of any use to it.
+    fn reflect(&self, preamble: &Preamble, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        let peer = got.from?.peer;
+        let grant = self.grants.find(&preamble.token).filter(|_| self.fence.admits(peer.ip()))?;
+        let pings = grant.pings.as_ref().filter(|pings| pings.ping.transport == Transport::Udp)?;
+        let answer = answer(preamble.id);
+        let room = reply.own(answer.len());
+        if room.len() == answer.len() {
+            room.copy_from_slice(&answer);
+        }
+        let seat = grant.seat()?;
+        let fresh = grant.pinging.lock().unwrap_or_else(PoisonError::into_inner).insert(preamble.id);
+        if !fresh {
+            // Its socket is not there yet, and it has knocked again.
+            return None;
+        }
+        let place = Place { open: Arc::clone(&grant.pinging), id: preamble.id, _seat: seat };
+        let to = grant.worker(preamble.slot, self.workers);
+        let flow = Reflector::new(Arc::clone(pings), preamble, Some(place));
+        Some(Box::new(flow.leaving(Some(to).filter(|&to| to != self.worker))))
+    }
+}
+
 impl Opener for Reception {
     fn open(&mut self, _: &mut Cx<'_>) -> Open {
         Open::Idle
@@ -176,6 +232,11 @@ impl Opener for Reception {
     }
 
     fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        if let Some(preamble) = got.bytes.try_into().ok().and_then(Preamble::decode)
+            && preamble.purpose == Purpose::Data
+        {
+            return self.reflect(&preamble, got, reply);
+        }
         let Some(answer) = super::answer_hello(got.bytes) else {
             return self.keeper.as_ref()?.knock(&self.grants, &self.fence, cx, got, reply);
         };
@@ -209,7 +270,7 @@ impl Drop for Waiting {
 }
 
 /// A place among a session's open connections; given back when dropped.
-struct Seat(Arc<Grant>);
+pub(super) struct Seat(Arc<Grant>);
 
 impl Drop for Seat {
     fn drop(&mut self) {
@@ -246,12 +307,12 @@ enum State {
     /// Over to another worker, where it starts.
     Leaving {
         to: u16,
-        data: Data,
+        data: Box<dyn Flow>,
         seat: Seat,
     },
     /// A data connection of a session.
     Data {
-        data: Data,
+        data: Box<dyn Flow>,
         _seat: Seat,
     },
     Gone,
@@ -305,13 +366,10 @@ impl Greeter {
             self.refuse(cx, preamble.id, 1);
             return Ok(());
         };
-        let seat = Seat(Arc::clone(&grant));
-        // A replacement may arrive before the end of its predecessor is known here, hence the slack.
-        let limit = grant.limit.saturating_add(grant.limit / 2).saturating_add(64);
-        if grant.open.fetch_add(1, Ordering::Relaxed) >= limit {
+        let Some(seat) = grant.seat() else {
             self.refuse(cx, preamble.id, 2);
             return Ok(());
-        }
+        };
         if preamble.transfer == 0 || preamble.transfer > grant.transfer {
             return Err(Violation::Malformed("a transfer that was not agreed on"));
         }
@@ -321,9 +379,11 @@ impl Greeter {
             self.refuse(cx, preamble.id, 3);
             return Ok(());
         }
-        let mut data = Data::server(Arc::clone(&grant.params), preamble);
-        let turn = preamble.slot.wrapping_add(grant.params.first_worker);
-        let to = (turn % u32::from(self.place.1)) as u16;
+        let mut data: Box<dyn Flow> = match &grant.pings {
+            Some(pings) => Box::new(Reflector::new(Arc::clone(pings), preamble, None)),
+            None => Box::new(Data::server(Arc::clone(&grant.params), preamble)),
+        };
+        let to = grant.worker(preamble.slot, self.place.1);
         if grant.even && to != self.place.0 {
             self.state = State::Leaving { to, data, seat };
             return Ok(());

@@ -11,6 +11,7 @@ mod greet;
 mod hello;
 mod mark;
 mod message;
+mod ping;
 mod preamble;
 mod server;
 pub mod udp;

@@ -32,11 +32,20 @@ pub struct Limits {
     pub duration_ns: Option<u64>,
     /// Most bits/s of one session and direction.
     pub rate: Option<u64>,
+    /// Whether workers may spin for a session that asks for it.
+    pub busy: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { sessions: 1000, per_address: 256, connections: 100_000, duration_ns: None, rate: None }
+        Limits {
+            sessions: 1000,
+            per_address: 256,
+            connections: 100_000,
+            duration_ns: None,
+            rate: None,
+            busy: false,
+        }
     }
 }
 
@@ -261,7 +270,7 @@ impl Server {
     }
 
     fn dropped(&mut self, cx: &Cx<'_>, group: Group, mut totals: Box<Totals>) {
-        // Its datagrams go one way.
+        // Who asks counts round trips.
         totals.pings = None;
         if group == Group::ALL {
             self.actions.push_back(Action::Emit(Event::Near(totals)));
@@ -317,6 +326,7 @@ impl Server {
         // Frames are told per session, not of a server whose sessions measure different things.
         interval.frames = None;
         interval.packets = None;
+        interval.pings = None;
         self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
     }
 

@@ -1,7 +1,7 @@
 //! What a machine knows about a group: intervals summed over its workers, and the totals.
 
 use metrics::{Ending, Mono, Tally};
-use model::{CauseCount, PacketReport, Totals, Traffic};
+use model::{CauseCount, PacketReport, RoundTrips, Totals, Traffic};
 use std::collections::BTreeMap;
 
 struct Pending {
@@ -124,6 +124,7 @@ impl Book {
             causes: causes.collect(),
             peak: self.peak,
             connect_ns: self.total.connect_ns.summary(),
+            pings: self.total.packets.as_deref().map(|packets| Box::new(RoundTrips::of(packets))),
             packets: PacketReport::of_phase(&self.total),
             ..Totals::default()
         }

@@ -5,7 +5,7 @@ use crate::native::auth::{hex, host_mark, unhex};
 use crate::native::message::{Message, encode};
 use crate::native::preamble::{Guess, Preamble, Purpose, guess};
 use metrics::{Ending, Mono};
-use model::{Level, Phase, SessionInfo, Status};
+use model::{Level, Phase, Ping, SessionInfo, Status};
 use seam::{Action, Cx, End, Link};
 
 /// The longest idle round trip that two ends on one host have without a path between them, ns: what 96 KiB of send buffer
@@ -281,6 +281,7 @@ fn is_reduction(asked: &Phase, granted: &Phase) -> bool {
         rate: granted.rate,
         burst: granted.burst,
         exclusive: granted.exclusive,
+        ping: asked.ping.map(|ping| Ping { busy: ping.busy && granted.ping.is_some_and(|p| p.busy), ..ping }),
         // Ours alone, and no integer, which text may change in the last digit.
         connect_rate: granted.connect_rate,
         ..asked.clone()

@@ -6,6 +6,7 @@ use crate::native::data::Params;
 use crate::native::greet::Grant;
 use crate::native::message::Message;
 use crate::native::udp::{Terms, wait};
+use crate::{Protocol, echo};
 use metrics::{Group, Mono};
 use model::{Accepted, Change, Kind, Level, Phase};
 use seam::{Action, Cx, GroupPlan, Link};
@@ -39,7 +40,7 @@ impl Server {
         if self.ending.is_some() {
             return self.refuse(cx, link, "the server is stopping");
         }
-        if let Err(why) = proposal.check() {
+        if let Err(why) = proposal.check().and_then(|()| Protocol::Native.carries(&proposal)) {
             return self.refuse(cx, link, &why);
         }
         if let Some((ahead, reason)) = self.must_wait(link) {
@@ -119,7 +120,11 @@ impl Server {
             phase.duration_ns = Some(most);
             phase.omit_ns = phase.omit_ns.min(most.saturating_sub(1));
         }
-        if let Some(most) = limits.rate {
+        if let Some(ping) = phase.ping.as_mut().filter(|ping| ping.busy && !limits.busy) {
+            ping.busy = false;
+            change("spinning", "on".into(), "off".into(), "this server spins only with --busy");
+        }
+        if let Some(most) = limits.rate.filter(|_| phase.kind != Kind::Ping) {
             let each = (most / u64::from(phase.connections)).max(8);
             if phase.rate.is_none_or(|r| r > each) {
                 let asked = phase.rate.map_or("unlimited".into(), |r| format!("{r} bit/s"));
@@ -157,9 +162,10 @@ impl Server {
             same_host: false,
         };
         let params = Arc::new(Params::of(phase, held.group));
-        let even = phase.kind == Kind::Tcp;
+        let even = matches!(phase.kind, Kind::Tcp | Kind::Ping);
         let grant = Grant::new(params, phase.connections, phase.transfer, even)
-            .with(Terms::of(phase, held.group, held.token));
+            .with(Terms::of(phase, held.group, held.token))
+            .reflecting(echo::Params::ours(phase, held.group));
         let text = format!(
             "session {} with {}: {} {}, {} connections",
             held.number,

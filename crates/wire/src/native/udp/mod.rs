@@ -33,6 +33,9 @@ pub(super) use serve::{Keeper, Open as OpenFlows, Terms};
 
 /// How the workers of an end wait that sends datagrams, or does not.
 pub(super) fn wait(phase: &model::Phase, sends: bool) -> seam::Wait {
+    if phase.ping.as_ref().is_some_and(|ping| ping.busy) {
+        return seam::Wait::Spin;
+    }
     match phase.probe.filter(|_| sends).map(|probe| probe.waiting) {
         None | Some(model::Waiting::Block) => seam::Wait::Block,
         Some(model::Waiting::Hybrid) => seam::Wait::Hybrid,

@@ -1,0 +1,416 @@
+//! Round trips over our own protocol: both ends of a connection, and of a flow of datagrams.
+//!
+//! ```text
+//! client, TCP                            server
+//!   preamble ───────────────────────────▶
+//!   ◀─────────────────────────── DONE (0)   come in: a mark; or REFUSED, as on any data connection
+//!   message (agreed size) ──────────────▶
+//!   ◀──────────────────────────── message   the same, but for its second word
+//!   FIN ────────────────────────────────▶
+//!
+//! client, UDP                            server
+//!   preamble, again until answered ─────▶   bound socket: the token proves who asks, nothing larger ever goes back
+//!   ◀──────────────────── preamble (Answer, the same identifier)
+//!   message ────────────────────────────▶   connected socket
+//!   ◀──────────────────────────── message
+//! ```
+//!
+//! A message is drawn in [`crate::echo::codec`]. In the echo its second word says how long the server had it, ns: over TCP from
+//! the return of the receive call that completed it to the send call; over UDP from the kernel's receive stamp, if there is one,
+//! so that the server's wake-up is in it. A message shorter than 16 bytes has no room for that. The end of a flow of datagrams is
+//! the end of its session.
+
+use super::greet::Seat;
+use super::mark::{Kind, MARK, Mark};
+use super::preamble::{PREAMBLE, Preamble, Purpose};
+use crate::echo::{Params, Pinger};
+use metrics::{Ending, Mono, Row, SECOND};
+use model::Transport;
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long a client waits before it knocks again, ns.
+const AGAIN: u64 = SECOND / 10;
+/// How often it knocks.
+const KNOCKS: u32 = 50;
+/// How long it may take to be let in over TCP, ns.
+const PATIENCE: u64 = 5 * SECOND;
+/// Where the second word of a message lies.
+const WORD: std::ops::Range<usize> = 8..16;
+
+/// How far a client has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    /// So many bytes of the preamble have been sent.
+    Knocking(usize),
+    /// So many bytes of the answer have come.
+    Waiting(usize),
+    /// Messages.
+    In,
+    Failed,
+}
+
+/// The client's end.
+#[derive(Debug)]
+pub(super) struct Caller {
+    preamble: [u8; PREAMBLE],
+    answer: [u8; MARK],
+    id: Uuid,
+    slot: u32,
+    datagrams: bool,
+    entry: Entry,
+    path: Option<Path>,
+    since: Mono,
+    knocks: u32,
+    pinger: Pinger,
+}
+
+impl Caller {
+    /// Connection `slot` of a session with this secret.
+    pub(super) fn new(params: Arc<Params>, token: [u8; 16], id: Uuid, slot: u32) -> Self {
+        let preamble = Preamble { token, id, slot, transfer: 1, ..Preamble::new(Purpose::Data) };
+        Caller {
+            preamble: preamble.encode(),
+            answer: [0; MARK],
+            id,
+            slot,
+            datagrams: params.ping.transport == Transport::Udp,
+            entry: Entry::Knocking(0),
+            path: None,
+            since: Mono(0),
+            knocks: 0,
+            pinger: Pinger::new(params, id, slot),
+        }
+    }
+
+    fn fail(&mut self, violation: Violation) -> Result<(), Violation> {
+        self.entry = Entry::Failed;
+        Err(violation)
+    }
+
+    fn enter(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
+        self.entry = Entry::In;
+        self.path.map_or(Ok(()), |path| self.pinger.hear(cx, News::Up(path)))
+    }
+
+    fn answered(&mut self, cx: &mut Cx<'_>, bytes: &[u8], have: usize) -> Result<(), Violation> {
+        if self.datagrams {
+            let answer = bytes.try_into().ok().and_then(Preamble::decode);
+            let ours = answer.is_some_and(|p| p.purpose == Purpose::Answer && p.id == self.id);
+            return if ours { self.enter(cx) } else { Ok(()) };
+        }
+        let more = bytes.len().min(MARK - have);
+        self.answer[have..have + more].copy_from_slice(&bytes[..more]);
+        if have + more < MARK {
+            self.entry = Entry::Waiting(have + more);
+            return Ok(());
+        }
+        match Mark::decode(&self.answer, self.id) {
+            Some(Mark { kind: Kind::Done, .. }) => self.enter(cx),
+            Some(Mark { kind: Kind::Refused, value: 2, .. }) => {
+                self.fail(Violation::Malformed("the server has too many connections of this session"))
+            }
+            Some(Mark { kind: Kind::Refused, .. }) => {
+                self.fail(Violation::Malformed("the server does not know the session (any more)"))
+            }
+            _ => self.fail(Violation::Malformed("something else than our answer came first")),
+        }
+    }
+
+    fn overdue(&mut self, cx: &Cx<'_>) -> Result<(), Violation> {
+        let limit = if self.datagrams { AGAIN } else { PATIENCE };
+        if cx.now.since(self.since) < limit {
+            return Ok(());
+        }
+        if !self.datagrams || self.knocks >= KNOCKS {
+            let why = "the server's answer to the first datagrams does not come: is UDP let through?";
+            let waited = if self.datagrams { AGAIN * u64::from(KNOCKS) } else { PATIENCE };
+            let stalled = Violation::Stalled(Duration::from_nanos(waited));
+            return self.fail(if self.datagrams { stalled.likely(why) } else { stalled });
+        }
+        self.entry = Entry::Knocking(0);
+        Ok(())
+    }
+}
+
+impl Flow for Caller {
+    fn want(&self) -> Want {
+        let quiet = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
+        let limit = if self.datagrams { AGAIN } else { PATIENCE };
+        let wake = Some(self.since.plus(limit));
+        match self.entry {
+            Entry::In => self.pinger.want(),
+            Entry::Failed => quiet,
+            Entry::Knocking(_) => Want { send: When::Now, wake, ..quiet },
+            Entry::Waiting(have) => {
+                let most = if self.datagrams { 65_535 } else { MARK - have };
+                Want { read: Read::look(most as u64), wake, ..quiet }
+            }
+        }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        match self.entry {
+            Entry::In => self.pinger.fill(cx, out),
+            Entry::Knocking(sent) => {
+                let rest = &self.preamble[sent..];
+                let own = out.own(rest.len());
+                let n = own.len();
+                own.copy_from_slice(&rest[..n]);
+            }
+            _ => {}
+        }
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        match self.entry {
+            Entry::In => self.pinger.wrote(cx, n),
+            Entry::Knocking(_) if self.datagrams => {
+                // Refused or not, the next one leaves when this one has had its time.
+                (self.since, self.knocks) = (cx.now, self.knocks + 1);
+                self.entry = Entry::Waiting(0);
+            }
+            Entry::Knocking(sent) if sent + n.bytes >= PREAMBLE => self.entry = Entry::Waiting(0),
+            Entry::Knocking(sent) => self.entry = Entry::Knocking(sent + n.bytes),
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+        match self.entry {
+            // A second answer to a second knock is no message.
+            Entry::In if self.datagrams && got.bytes.starts_with(&self.preamble[..8]) => Ok(()),
+            Entry::In => self.pinger.take(cx, got, reply),
+            Entry::Waiting(have) => self.answered(cx, got.bytes, have),
+            _ => Ok(()),
+        }
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match (self.entry, news) {
+            (Entry::In, news) => self.pinger.hear(cx, news),
+            (_, News::Up(path)) => {
+                (self.path, self.since) = (Some(path), cx.now);
+                Ok(())
+            }
+            (_, News::Wake) => self.overdue(cx),
+            (_, News::Fin) => self.fail(Violation::Unconfirmed { sent: 0 }),
+            (Entry::Failed, _) => Ok(()),
+            (_, News::Stop) => self.enter(cx).and_then(|()| self.pinger.hear(cx, News::Stop)),
+            _ => Ok(()),
+        }
+    }
+
+    fn card(&self) -> Card {
+        match self.entry {
+            Entry::In => self.pinger.card(),
+            _ => Card { row: None, id: self.id, slot: self.slot },
+        }
+    }
+}
+
+/// The server's end.
+pub(super) struct Reflector {
+    params: Arc<Params>,
+    id: Uuid,
+    slot: u32,
+    row: Option<Row>,
+    /// Streams: what is left of the mark that lets the client in.
+    greeting: usize,
+    message: Vec<u8>,
+    /// Bytes of the message that have come, and that have been sent back.
+    come: usize,
+    back: usize,
+    /// When its last byte came.
+    whole: Mono,
+    moved: Mono,
+    over: Option<Ending>,
+    /// The worker on which it belongs, while it is on another.
+    leave: Option<u16>,
+    _place: Option<Place>,
+}
+
+/// A datagram flow's place among its session's.
+pub(super) struct Place {
+    pub(super) open: Arc<Mutex<HashSet<Uuid>>>,
+    pub(super) id: Uuid,
+    pub(super) _seat: Seat,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+impl Reflector {
+    /// The server's end of what this preamble opened.
+    pub(super) fn new(params: Arc<Params>, preamble: &Preamble, place: Option<Place>) -> Self {
+        let datagrams = params.ping.transport == Transport::Udp;
+        Reflector {
+            id: preamble.id,
+            slot: preamble.slot,
+            row: None,
+            greeting: if datagrams { 0 } else { MARK },
+            message: if datagrams { Vec::new() } else { vec![0; params.ping.size as usize] },
+            params,
+            come: 0,
+            back: 0,
+            whole: Mono(0),
+            moved: Mono(0),
+            over: None,
+            leave: None,
+            _place: place,
+        }
+    }
+
+    /// The same, on its way to another worker.
+    pub(super) fn leaving(self, to: Option<u16>) -> Self {
+        Reflector { leave: to, ..self }
+    }
+
+    fn datagrams(&self) -> bool {
+        self.params.ping.transport == Transport::Udp
+    }
+
+    fn owes(&self) -> bool {
+        self.greeting > 0 || (self.come == self.message.len() && self.back < self.come)
+    }
+
+    /// Datagrams go back at once, with how long they waited here.
+    fn reflect(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) {
+        let again: Option<Preamble> = got.bytes.try_into().ok().and_then(Preamble::decode);
+        if again.is_some_and(|p| p.id == self.id) {
+            // Our answer was lost.
+            let answer = answer(self.id);
+            let own = reply.own(answer.len());
+            if own.len() == answer.len() {
+                own.copy_from_slice(&answer);
+            }
+            return;
+        }
+        let spent = got.stamp.map_or(0, |stamp| got.at.since(stamp.at));
+        let own = reply.own(got.bytes.len());
+        let n = own.len();
+        own.copy_from_slice(&got.bytes[..n]);
+        if let Some(word) = own.get_mut(WORD) {
+            word.copy_from_slice(&spent.to_be_bytes());
+        }
+        if let Some(row) = self.row {
+            cx.rec.received(row, n as u64);
+        }
+    }
+}
+
+/// The answer to a client that has knocked.
+pub(super) fn answer(id: Uuid) -> [u8; PREAMBLE] {
+    Preamble { id, ..Preamble::new(Purpose::Answer) }.encode()
+}
+
+impl Flow for Reflector {
+    fn want(&self) -> Want {
+        let quiet = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
+        if let Some(how) = self.over {
+            return Want { end: Some(End::Done { how, reset: false }), ..quiet };
+        }
+        if let Some(to) = self.leave {
+            return Want { end: Some(End::Hand(to)), ..quiet };
+        }
+        if self.datagrams() {
+            return Want { read: Read::look(65_535), ..quiet };
+        }
+        if self.owes() {
+            let wake = Some(self.moved.plus(self.params.stall_ns));
+            return Want { send: When::Now, wake, ..quiet };
+        }
+        Want { read: Read::look((self.message.len() - self.come) as u64), ..quiet }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        if !self.owes() || self.over.is_some() {
+            return;
+        }
+        if self.greeting > 0 {
+            let mark = Mark::new(Kind::Done, 0).encode(self.id);
+            let rest = &mark[MARK - self.greeting..];
+            let own = out.own(rest.len());
+            let n = own.len();
+            return own.copy_from_slice(&rest[..n]);
+        }
+        if self.back == 0
+            && let Some(word) = self.message.get_mut(WORD)
+        {
+            word.copy_from_slice(&cx.now.since(self.whole).to_be_bytes());
+        }
+        let rest = &self.message[self.back..];
+        let own = out.own(rest.len());
+        let n = own.len();
+        own.copy_from_slice(&rest[..n]);
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        if n.bytes == 0 {
+            return;
+        }
+        self.moved = cx.now;
+        let greeting = n.bytes.min(self.greeting);
+        self.greeting -= greeting;
+        if greeting > 0 {
+            return;
+        }
+        if let Some(row) = self.row {
+            cx.rec.sent(row, n.bytes as u64);
+        }
+        self.back += n.bytes;
+        if !self.datagrams() && self.back >= self.message.len() {
+            (self.come, self.back) = (0, 0);
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+        self.moved = cx.now;
+        if self.datagrams() {
+            self.reflect(cx, got, reply);
+            return Ok(());
+        }
+        let n = got.bytes.len().min(self.message.len() - self.come);
+        self.message[self.come..self.come + n].copy_from_slice(&got.bytes[..n]);
+        self.come += n;
+        self.whole = cx.now;
+        if let Some(row) = self.row {
+            cx.rec.received(row, n as u64);
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            // It is told so where it came, too.
+            News::Up(_) if self.leave.is_some() && self.moved == Mono(0) => self.moved = cx.now,
+            News::Up(_) => {
+                (self.moved, self.leave) = (cx.now, None);
+                self.row = Some(cx.rec.open(self.params.group, cx.now));
+            }
+            News::Fin if self.come > 0 => {
+                let (got, want) = (self.come as u64, self.message.len() as u64);
+                self.over = Some(Ending::DataError);
+                return Err(Violation::TooFew { got, want });
+            }
+            News::Fin => self.over = Some(Ending::Completed),
+            // A session's datagrams end with it, and so does a connection on which nothing is under way.
+            News::Stop if self.datagrams() => self.over = Some(Ending::Completed),
+            News::Wake if self.owes() && cx.now.since(self.moved) >= self.params.stall_ns => {
+                return Err(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, id: self.id, slot: self.slot }
+    }
+}

@@ -1,0 +1,118 @@
+//! Round trips over our own protocol in virtual time, from the agreement to both ends' totals: the path's delay is known, and so
+//! is what the far end spends.
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "common/run.rs"]
+mod run;
+
+use metrics::SECOND;
+use model::{Kind, Phase, Ping, Range, Schedule, Status, Transport};
+use run::{MS, client_plan, join, serve, server_plan, told};
+use wire::native::{Limits, ServerPlan};
+use wire::sim::{Link, Network, START};
+
+/// What a simulated thread takes from one turn to the next.
+const TURN: u64 = 1_000;
+
+fn phase(ping: Ping) -> Phase {
+    Phase {
+        kind: Kind::Ping,
+        ping: Some(ping),
+        connections: 1,
+        iterations: Some(1),
+        duration_ns: None,
+        buffer: Range::just(64 * 1024),
+        ..Phase::default()
+    }
+}
+
+fn network(seed: u64, link: &Link) -> Network {
+    let mut net = Network::new(seed);
+    net.links(link.clone(), link.clone());
+    net.datagram_links(link.clone(), link.clone());
+    net
+}
+
+#[test]
+fn the_far_end_s_time_is_measured_and_taken_off() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        for connections in [1, 5] {
+            let mut net = network(3, &Link::new().delay(3 * MS));
+            serve(&mut net, server_plan());
+            let ping = Ping { transport, messages: Some(40), warmup: 5, ..Ping::default() };
+            let client = join(&mut net, 0, client_plan(&Phase { connections, ..phase(ping) }));
+            net.run_until(START.plus(20 * SECOND));
+            let told = told(&net, client);
+            let what = format!("{transport:?} {connections}");
+            assert_eq!(told.status(), Status::Complete, "{what}: {}", told.reason());
+            let trips = told.near().pings.clone().expect("round trips");
+            let all = 40 * u64::from(connections);
+            assert_eq!(
+                (trips.counts.sent, trips.counts.received, trips.counts.lost),
+                (all, all, 0),
+                "{what}"
+            );
+            assert_eq!(trips.counts.omitted, 5 * u64::from(connections), "{what}");
+            let (rtt, path, far) = (trips.rtt_ns.unwrap(), trips.path_ns.unwrap(), trips.far_ns.unwrap());
+            assert_eq!((rtt.count, path.count, far.count), (all, all, all), "{what}");
+            // Both hosts' threads add some turns; what the far end added is known and taken off.
+            assert!((6 * MS..6 * MS + 40 * TURN).contains(&rtt.min), "{what}: {}", rtt.min);
+            assert_eq!(path.min, 6 * MS, "{what}: the path alone, exactly");
+            assert_eq!(told.near().completed, u64::from(connections), "{what}");
+            let far_end = &told.far[0];
+            let bytes = (all + trips.counts.omitted) * 64;
+            assert_eq!((far_end.traffic.rx_bytes, far_end.traffic.tx_bytes), (bytes, bytes), "{what}");
+            assert!(far_end.pings.is_none(), "who asks counts round trips");
+        }
+    }
+}
+
+#[test]
+fn a_lossy_path_loses_datagrams_and_no_stream_s_bytes() {
+    let lossy = Link::new().delay(2 * MS).loss(0.05);
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let mut net = network(11, &lossy);
+        serve(&mut net, server_plan());
+        let schedule = Schedule::Fixed { gap_ns: 5 * MS };
+        let ping = Ping { transport, messages: Some(400), schedule, timeout_ns: SECOND, ..Ping::default() };
+        let client = join(&mut net, 0, client_plan(&phase(ping)));
+        net.run_until(START.plus(60 * SECOND));
+        let told = told(&net, client);
+        assert_eq!(told.status(), Status::Complete, "{transport:?}: {}", told.reason());
+        let counts = told.near().pings.clone().unwrap().counts;
+        assert_eq!(counts.received + counts.lost as u64, 400, "{transport:?} {counts:?}");
+        match transport {
+            Transport::Tcp => assert_eq!(counts.lost, 0),
+            // Of 400 round trips 39 are expected to lose a datagram, give or take five deviations of 6.
+            Transport::Udp => assert!((9..=69).contains(&counts.lost), "{counts:?}"),
+        }
+    }
+}
+
+#[test]
+fn spinning_is_granted_or_taken_back_with_a_reason() {
+    for allowed in [true, false] {
+        let mut net = network(5, &Link::new().delay(MS));
+        let limits = Limits { busy: allowed, ..Limits::default() };
+        serve(&mut net, ServerPlan { limits, ..server_plan() });
+        let ping = Ping { busy: true, messages: Some(10), ..Ping::default() };
+        let client = join(&mut net, 0, client_plan(&phase(ping)));
+        net.run_until(START.plus(20 * SECOND));
+        let told = told(&net, client);
+        assert_eq!(told.status(), Status::Complete, "{}", told.reason());
+        let changes = &told.sessions[0].accepted.changes;
+        assert_eq!(changes.iter().any(|c| c.what == "spinning" && c.given == "off"), !allowed);
+    }
+}
+
+#[test]
+fn what_a_server_cannot_hold_is_refused() {
+    let mut net = network(6, &Link::new());
+    serve(&mut net, server_plan());
+    let ping = Ping { size: 1 << 20, messages: Some(1), ..Ping::default() };
+    let client = join(&mut net, 0, client_plan(&phase(ping)));
+    net.run_until(START.plus(20 * SECOND));
+    let told = told(&net, client);
+    assert_eq!(told.status(), Status::Failed);
+    assert!(told.reason().contains("at most 64Ki"), "{}", told.reason());
+}
