@@ -31,13 +31,16 @@ impl FrameStamps {
     /// not fit (2^47 and more) cannot be had back.
     #[must_use]
     pub fn from_misread(self) -> FrameStamps {
-        FrameStamps { sender_ticks: self.sender_ticks >> 16, sender_hz: self.sender_hz >> 16, ..self }
+        let back = |ticks: i64| (ticks as u64 >> 16) as i64;
+        FrameStamps { sender_ticks: back(self.sender_ticks), sender_hz: back(self.sender_hz), ..self }
     }
 
-    /// Whether the sender's columns look misread: nobody's clock has so many ticks in a second.
+    /// Whether the sender's columns may be misread: the low 16 bits of the ticks are then the high ones of the frame's number,
+    /// and those of the frequency the high ones of the ticks, 0 in every row. Real frequencies (10 MHz, 1 GHz) are no
+    /// multiples of 65,536; one row's ticks may be by chance.
     #[must_use]
     pub fn looks_misread(self) -> bool {
-        self.sender_hz >= 1 << 36 && self.sender_hz & 0xffff == 0
+        (self.sender_ticks | self.sender_hz) & 0xffff == 0 && self.sender_hz != 0
     }
 }
 

@@ -2,11 +2,10 @@
 
 use crate::ctstraffic::spec::Transport;
 use crate::ctstraffic::{connection, jitter, line};
+use metrics::FrameStamps;
 
 /// Rows kept of one file.
 const MOST_ROWS: usize = 5_000_000;
-/// What the original's reader of the sender's stamps multiplies them by: it reads two bytes early.
-const TWO_BYTES: i64 = 1 << 16;
 
 /// Text from UTF-16, little-endian with a byte order mark, or UTF-8 with or without one. What is damaged is replaced.
 pub(super) fn decode(bytes: &[u8]) -> String {
@@ -227,21 +226,19 @@ fn tcp_info(cells: &[&str]) -> Option<TcpInfo> {
     Some(TcpInfo { remote: cells[2].to_owned(), numbers })
 }
 
-/// Undoes the multiplication of the sender's stamps, if there was one; whether there was.
-///
-/// Read two bytes early, the low 16 bits of the ticks are the high ones of the frame's number, and those of the frequency
-/// the high ones of the ticks: 0 in every row. Real frequencies (10 MHz, 1 GHz) are no multiples of 65536.
+/// Undoes the multiplication of the sender's stamps, if there was one in every row; whether there was.
 fn undo(rows: &mut [Frame]) -> bool {
+    let sender = |row: &Frame| FrameStamps {
+        sender_ticks: row.stamps[0],
+        sender_hz: row.stamps[1],
+        ..FrameStamps::default()
+    };
     let mut whole = rows.iter().filter(|row| !row.dropped()).peekable();
-    let shifted = whole.peek().is_some()
-        && whole.all(|row| {
-            row.stamps[0] % TWO_BYTES == 0 && row.stamps[1] % TWO_BYTES == 0 && row.stamps[1] != 0
-        });
+    let shifted = whole.peek().is_some() && whole.all(|row| sender(row).looks_misread());
     if shifted {
         for row in rows {
-            for stamp in &mut row.stamps[..2] {
-                *stamp = (*stamp as u64 >> 16) as i64;
-            }
+            let FrameStamps { sender_ticks, sender_hz, .. } = sender(row).from_misread();
+            row.stamps[..2].copy_from_slice(&[sender_ticks, sender_hz]);
         }
     }
     shifted
