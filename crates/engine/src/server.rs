@@ -41,7 +41,8 @@ use wire::solo::{Answers, Openers, Solo, SoloPlan};
 /// `rate_high`, `rate_period_ns`), `burst`, `stall_ns`, `duration_ns` (time limit), `interval_ns` (status updates),
 /// `omit_ns` and `sockets`. What its events mean: `Interval` and `Near` count payload in `near` and `traffic`, identifiers
 /// and goodbyes in `framing` (the original's totals are the sum of both); `Connection` has the identifier, the original's
-/// TimeMs in `duration_ns`, and why it failed in `cause` (the same words each time) and `errno`.
+/// TimeMs in `duration_ns`, and why it failed in `failure`. A media stream is a phase with `media` (and `Kind::Stream`);
+/// who is streamed to is limited by `open_to`.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// What is spoken.
@@ -180,17 +181,24 @@ impl Bound {
         let (mut listeners, mut addresses, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
         listeners.resize_with(usize::from(workers), Vec::new);
         datagrams.resize_with(usize::from(workers), Vec::new);
+        let connects = legacy.is_none_or(|phase| phase.kind != Kind::Stream);
         for &at in &config.listen {
             let trouble = |fault| EngineError::Socket { at, fault };
             // A port that others share would split connections between them and us, so it must be free before we share
             // it among our own workers.
-            let alone = Listener::bind(at, false, &settings).map_err(trouble)?;
-            let at = alone.local().map_err(trouble)?;
-            drop(alone);
+            let at = if connects {
+                Listener::bind(at, false, &settings).and_then(|alone| alone.local()).map_err(trouble)?
+            } else {
+                Udp::bind(at, false, &udp).and_then(|alone| alone.local()).map_err(trouble)?
+            };
             addresses.push(at);
-            let sharing = if Listener::CAN_SHARE { listeners.len() } else { 1 };
+            let sharing = match connects {
+                false => 0,
+                true if Listener::CAN_SHARE => listeners.len(),
+                true => 1,
+            };
             let cores = config.placement.cores(sharing, 0);
-            for (list, core) in listeners.iter_mut().zip(cores) {
+            for (list, core) in listeners.iter_mut().take(sharing).zip(cores) {
                 let listener = Listener::bind(at, Listener::CAN_SHARE, &settings).map_err(trouble)?;
                 // A connection is best greeted on the core where it arrived: short ones never leave it.
                 if let Some(core) = core {
@@ -198,7 +206,7 @@ impl Bound {
                 }
                 list.push(listener);
             }
-            // A legacy server that knows no datagrams leaves the port to others.
+            // A legacy server that knows no datagrams, or nothing else, leaves the other port to others.
             if legacy.is_none_or(knows_datagrams) {
                 drop(Udp::bind(at, false, &udp).map_err(trouble)?);
                 let sharing = if Udp::CAN_SHARE { datagrams.len() } else { 1 };
