@@ -144,6 +144,45 @@ fn buffers_of_the_two_ends_need_not_be_alike() {
     }
 }
 
+#[test]
+fn the_originals_acceptance_matrix() {
+    // Its acceptance test runs each pattern with each of these settings: buffers of 100 against 101 bytes, a range, a
+    // rate limit of 10,000 bytes/s, rude endings, bursts of 2 sends and 150 ms with 9,999 bytes.
+    type Set = fn(&mut Phase);
+    let settings: [(&str, Set, Set, bool); 5] = [
+        ("100 against 101", |p| p.buffer = Range::just(100), |p| p.buffer = Range::just(101), false),
+        ("a range", |p| p.buffer = Range { low: 32_768, high: 98_304 }, |_| {}, false),
+        (
+            "a rate",
+            |p| p.rate = Some(80_000),
+            |p| (p.rate, p.rate_period_ns) = (Some(80_000), Some(100 * MS)),
+            false,
+        ),
+        ("rude", |_| {}, |_| {}, true),
+        (
+            "bursts",
+            |p| p.burst = Some(Burst { count: 2, delay_ns: 150 * MS }),
+            |p| p.burst = Some(Burst { count: 2, delay_ns: 150 * MS }),
+            false,
+        ),
+    ];
+    for pattern in
+        [Pattern::Push, Pattern::Pull, Pattern::PushPull { push: 4_000, pull: 3_000 }, Pattern::Duplex]
+    {
+        for (name, here, there, rude) in settings {
+            let (mut client, mut server) = (phase(pattern, 9_999), phase(pattern, 9_999));
+            here(&mut client);
+            there(&mut server);
+            let mut pair = flows(&client, &server, rude);
+            pair.run();
+            assert_whole(&mut pair, pattern, 9_999, &format!("{pattern:?}, {name}"));
+        }
+        // The sender sends too much: the connection fails at both ends.
+        let pair = unlike((pattern, 20_000), (pattern, 9_999), Verify::Data);
+        assert!(pair.ends.iter().any(|end| !end.completed()), "{pattern:?}");
+    }
+}
+
 /// How an end has ended, in words.
 fn said(pair: &Pair, end: usize) -> String {
     match &pair.ends[end].ended {
