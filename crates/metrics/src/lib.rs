@@ -17,6 +17,7 @@ mod spectrum;
 mod stats;
 mod tcp;
 mod time;
+mod train;
 mod units;
 mod variation;
 
@@ -32,6 +33,10 @@ pub use spectrum::Spectrum;
 pub use stats::Spread;
 pub use tcp::{TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
 pub use time::{Clock, Mono, SECOND, Stamp, StampKind, Wall};
+pub use train::{
+    Arrival, DelayAt, Departure, Place, Quartiles, TrainPacket, TrainReport, TrainRow, TrainSetting, Trouble,
+    TroubleKind, Trough, join,
+};
 pub use units::{
     ParseUnitError, format_bits_per_second, format_bytes, format_duration, parse_bytes, parse_dscp,
     parse_duration, parse_rate,

@@ -1,0 +1,123 @@
+//! Packet trains: what their dispersion, their delays and their losses tell of a path.
+//!
+//! Sender and receiver each keep a log; [`join`] puts the two together, one [`TrainPacket`] per place in the schedule, and
+//! [`TrainReport::of`] makes the figures. `docs/methods/train.md` has the formulas, and what they are and are not.
+
+mod report;
+
+pub use report::{DelayAt, Quartiles, TrainReport, TrainRow, TrainSetting, Trouble, TroubleKind, Trough};
+
+use serde::{Deserialize, Serialize};
+
+/// A datagram that left, as its sender logged it; its sequence number is its place in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Its place in the schedule of all trains, from 0.
+    pub place: u32,
+    /// When it left, ns of the sender's host clock.
+    pub sent_ns: i64,
+}
+
+/// A datagram that came, in the order of coming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its sequence number.
+    pub sequence: u64,
+    /// When it came, ns of the receiver's host clock.
+    pub received_ns: i64,
+    /// That clock minus the sender's, as far as the receiver knew then, ns.
+    pub offset_ns: i64,
+    /// Whether the kernel stamped it, or the program after the receive call.
+    pub kernel: bool,
+}
+
+/// A place in a schedule of trains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The train, from 0.
+    pub train: u32,
+    /// Which of the settings it has, from 0.
+    pub setting: u32,
+    /// Which repetition of its setting it is, from 0.
+    pub round: u32,
+    /// The packet's number in its train, from 0.
+    pub number: u32,
+    /// When it is to leave, ns after the start.
+    pub intended_ns: u64,
+}
+
+/// One packet of a train: what was intended, and what became of it. Times are ns after the start, by the sender's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainPacket {
+    /// Where it stands.
+    #[serde(flatten)]
+    pub place: Place,
+    /// When it left; `None` when it was not sent, which is no loss.
+    pub sent_ns: Option<i64>,
+    /// When it came for the first time; `None` when it did not.
+    pub received_ns: Option<i64>,
+    /// Whether the kernel stamped its coming.
+    pub kernel: bool,
+    /// How often it came once more.
+    pub repeats: u32,
+    /// Packets of its train with higher numbers that came before it (RFC 4737: reordered when not 0).
+    pub overtaken_by: u32,
+}
+
+impl TrainPacket {
+    /// One-way delay from the actual send, ns; below 0 when the clocks say so.
+    #[must_use]
+    pub fn delay_ns(&self) -> Option<i64> {
+        Some(self.received_ns?.saturating_sub(self.sent_ns?))
+    }
+}
+
+/// Puts both logs together: a packet for every place of `schedule`, and how many arrivals belong to none. `start_ns` is the
+/// start by the sender's host clock.
+///
+/// A train is judged by one offset between the clocks, that of its first arrival: what becomes known of the clocks while
+/// it comes does not change the times between its packets.
+#[must_use]
+pub fn join(
+    schedule: impl Iterator<Item = Place>,
+    start_ns: i64,
+    sent: &[Departure],
+    got: &[Arrival],
+) -> (Vec<TrainPacket>, u64) {
+    let mut packets: Vec<TrainPacket> =
+        schedule.map(|place| TrainPacket { place, ..TrainPacket::default() }).collect();
+    for departure in sent {
+        if let Some(packet) = packets.get_mut(departure.place as usize) {
+            packet.sent_ns = Some(departure.sent_ns.wrapping_sub(start_ns));
+        }
+    }
+    let mut strays = 0;
+    // Numbers that have come, in order, of each train.
+    let trains = packets.last().map_or(0, |last| last.place.train as usize + 1);
+    let mut come: Vec<Vec<u32>> = vec![Vec::new(); trains];
+    let mut offsets: Vec<Option<i64>> = vec![None; trains];
+    for arrival in got {
+        let at = usize::try_from(arrival.sequence).ok().and_then(|at| sent.get(at));
+        let Some(packet) = at.and_then(|d| packets.get_mut(d.place as usize)) else {
+            strays += 1;
+            continue;
+        };
+        if packet.received_ns.is_some() {
+            packet.repeats += 1;
+            continue;
+        }
+        let train = packet.place.train as usize;
+        let offset = offsets.get_mut(train).map_or(0, |known| *known.get_or_insert(arrival.offset_ns));
+        packet.received_ns = Some(arrival.received_ns.wrapping_sub(offset).wrapping_sub(start_ns));
+        packet.kernel = arrival.kernel;
+        if let Some(come) = come.get_mut(train) {
+            let rank = come.partition_point(|&number| number < packet.place.number);
+            packet.overtaken_by = (come.len() - rank) as u32;
+            come.insert(rank, packet.place.number);
+        }
+    }
+    (packets, strays)
+}
+
+#[cfg(test)]
+mod tests;

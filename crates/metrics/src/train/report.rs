@@ -1,0 +1,409 @@
+//! The figures of packet trains.
+
+use super::TrainPacket;
+use crate::{Dist, DistSummary, Spread};
+use serde::{Deserialize, Serialize};
+
+/// Most detail records.
+const MOST_TROUBLES: usize = 1_000;
+/// Packet numbers whose delay is told one by one.
+const MOST_NUMBERS: usize = 1_000;
+/// A trough lies further below the median than this many standard deviations (estimated from the median absolute
+/// deviation, for which 1.4826 is the factor of a normal distribution) …
+const DEVIATIONS: f64 = 3.0 * 1.4826;
+/// … and below this share of it.
+const SHARE: f64 = 0.9;
+/// Fewer repetitions have no usual rate to fall below.
+const LEAST_ROUNDS: usize = 5;
+
+/// Median and quartiles, linearly interpolated between order statistics (type 7 of Hyndman and Fan, 1996).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quartiles {
+    /// Values.
+    pub n: u64,
+    /// First quartile.
+    pub q1: f64,
+    /// Median.
+    pub median: f64,
+    /// Third quartile.
+    pub q3: f64,
+}
+
+impl Quartiles {
+    /// The quartiles of `values`; `None` when there are none.
+    #[must_use]
+    pub fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let last = values.len().checked_sub(1)?;
+        let at = |q: f64| {
+            let place = q * last as f64;
+            let (below, above) = (place.floor() as usize, (place.ceil() as usize).min(last));
+            values[below] + (values[above] - values[below]) * (place - below as f64)
+        };
+        Some(Quartiles { n: values.len() as u64, q1: at(0.25), median: at(0.5), q3: at(0.75) })
+    }
+}
+
+/// One train. Rates are bits/s of UDP payload, durations ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TrainRow {
+    /// The train, from 0.
+    pub train: u32,
+    /// Its setting, from 0.
+    pub setting: u32,
+    /// Which repetition of its setting, from 0.
+    pub round: u32,
+    /// When it was to begin, ns after the start.
+    pub at_ns: u64,
+    /// Packets sent.
+    pub sent: u32,
+    /// Packets that were to be sent and were not.
+    pub unsent: u32,
+    /// Packets received, each counted once.
+    pub received: u32,
+    /// Packets sent that did not come.
+    pub lost: u32,
+    /// Packets that others of higher number had overtaken.
+    pub overtaken: u32,
+    /// Packets that came once more.
+    pub repeated: u32,
+    /// From the first send to the last.
+    pub send_ns: u64,
+    /// From the first arrival to the last.
+    pub receive_ns: u64,
+    /// Rate of sending: what followed the first packet, over `send_ns`.
+    pub send_bps: Option<f64>,
+    /// Rate of receiving, likewise.
+    pub receive_bps: Option<f64>,
+    /// Mean time between arrivals: the dispersion.
+    pub dispersion_ns: Option<f64>,
+    /// Smallest one-way delay.
+    pub delay_min_ns: Option<i64>,
+    /// Mean one-way delay.
+    pub delay_mean_ns: Option<f64>,
+    /// Largest one-way delay.
+    pub delay_max_ns: Option<i64>,
+}
+
+/// One-way delay of packets with one number, over the repetitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DelayAt {
+    /// Number in the train, from 0.
+    pub number: u32,
+    /// How many came.
+    pub received: u32,
+    /// Their mean delay, ns.
+    pub mean_ns: f64,
+}
+
+/// One setting over its repetitions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TrainSetting {
+    /// The setting, from 0.
+    pub setting: u32,
+    /// Intended time between the starts of two packets, ns.
+    pub wait_ns: u64,
+    /// Trains of which something was sent.
+    pub trains: u32,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets not sent.
+    pub unsent: u64,
+    /// Packets received, each counted once.
+    pub received: u64,
+    /// Packets lost.
+    pub lost: u64,
+    /// Packets overtaken.
+    pub overtaken: u64,
+    /// Packets that came once more.
+    pub repeated: u64,
+    /// Sending rates of its trains, bits/s of UDP payload.
+    pub send_bps: Option<Spread>,
+    /// Receiving rates of its trains, bits/s of UDP payload.
+    pub receive_bps: Option<Spread>,
+    /// Dispersion rates of its trains, bits/s of IP packets.
+    pub train_bps: Option<Quartiles>,
+    /// Dispersion rates of its pairs, packets sent one after the other that came so, bits/s of IP packets.
+    pub pair_bps: Option<Quartiles>,
+    /// Pairs whose arrivals had the same stamp: they have no rate.
+    pub merged_pairs: u64,
+    /// Whether the path stretched the trains: half of them came slower than 95 % of the rate they were sent at. One that was
+    /// not stretched tells that the path carries its rate, not what else it could.
+    pub stretched: Option<bool>,
+    /// Time between arrivals, ns, in order of arrival.
+    pub gap_ns: Option<DistSummary>,
+    /// Time between sends, ns.
+    pub send_gap_ns: Option<DistSummary>,
+    /// One-way delay, ns; below 0 counts as 0.
+    pub delay_ns: Option<DistSummary>,
+    /// Packets that seem to have come before they were sent.
+    pub before_sent: u64,
+    /// Delay by number in the train, the first 1000.
+    pub by_number: Vec<DelayAt>,
+}
+
+/// What befell a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TroubleKind {
+    /// It did not come.
+    #[default]
+    Lost,
+    /// Others overtook it.
+    Overtaken,
+    /// It came more than once.
+    Repeated,
+    /// It was not sent.
+    Unsent,
+}
+
+/// A packet that something befell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trouble {
+    /// What.
+    pub kind: TroubleKind,
+    /// Its train.
+    pub train: u32,
+    /// Its number in the train.
+    pub number: u32,
+    /// When it was to be sent, ns after the start.
+    pub intended_ns: u64,
+    /// How many overtook it, or how often it came once more; 1 otherwise.
+    pub by: u32,
+}
+
+/// A repetition in which trains came much slower than usual.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trough {
+    /// The repetition.
+    pub round: u32,
+    /// When its first train was to begin, ns after the start.
+    pub at_ns: u64,
+    /// Settings that were slow.
+    pub settings: Vec<u32>,
+    /// Whether all were, of several: what befell them is the path's (or a host's) at that time, not the setting's.
+    pub common: bool,
+}
+
+/// Everything about trains in one direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TrainReport {
+    /// One per setting.
+    pub settings: Vec<TrainSetting>,
+    /// One per train.
+    pub trains: Vec<TrainRow>,
+    /// Slow repetitions.
+    pub troughs: Vec<Trough>,
+    /// What befell packets, the first 1000.
+    pub troubles: Vec<Trouble>,
+    /// Further ones.
+    pub more_troubles: u64,
+    /// Packets whose coming was stamped by the kernel.
+    pub kernel_stamped: u64,
+}
+
+impl TrainReport {
+    /// The report on `packets`, which are in the order of their schedule. `waits_ns` are the settings, `size` the UDP payload
+    /// of a packet and `headers` what IP and UDP add to it, bytes.
+    #[must_use]
+    pub fn of(packets: &[TrainPacket], waits_ns: &[u64], size: u32, headers: u32) -> Self {
+        let mut report = TrainReport::default();
+        let trains: Vec<&[TrainPacket]> = packets.chunk_by(|a, b| a.place.train == b.place.train).collect();
+        report.trains = trains.iter().map(|train| row(train, size)).collect();
+        for (setting, &wait_ns) in waits_ns.iter().enumerate() {
+            let setting = setting as u32;
+            let of = |train: &&&[TrainPacket]| train.first().is_some_and(|p| p.place.setting == setting);
+            let packets: Vec<&[TrainPacket]> = trains.iter().filter(of).copied().collect();
+            let rows: Vec<TrainRow> =
+                report.trains.iter().filter(|row| row.setting == setting).copied().collect();
+            report.settings.push(TrainSetting {
+                setting,
+                wait_ns,
+                ..self::setting(&rows, &packets, size, headers)
+            });
+        }
+        report.troughs = troughs(&report.trains, waits_ns.len());
+        report.kernel_stamped = packets.iter().filter(|p| p.kernel).count() as u64;
+        let all = packets.iter().flat_map(befell);
+        for trouble in all {
+            if report.troubles.len() < MOST_TROUBLES {
+                report.troubles.push(trouble);
+            } else {
+                report.more_troubles += 1;
+            }
+        }
+        report
+    }
+}
+
+/// From the earliest to the latest of `times`, and how many there are.
+fn stretch(times: impl Iterator<Item = i64>) -> (u64, u32) {
+    let (mut first, mut last, mut n) = (i64::MAX, i64::MIN, 0);
+    for at in times {
+        (first, last, n) = (first.min(at), last.max(at), n + 1);
+    }
+    (if n == 0 { 0 } else { last.abs_diff(first) }, n)
+}
+
+/// Bits/s of the `n` - 1 packets of `size` bytes that followed the first within `ns`.
+fn rate(n: u32, size: u32, ns: u64) -> Option<f64> {
+    (n > 1 && ns > 0).then(|| f64::from(n - 1) * f64::from(size) * 8e9 / ns as f64)
+}
+
+fn row(train: &[TrainPacket], size: u32) -> TrainRow {
+    let place = train.first().map(|p| p.place).unwrap_or_default();
+    let (send_ns, sent) = stretch(train.iter().filter_map(|p| p.sent_ns));
+    let (receive_ns, received) = stretch(train.iter().filter_map(|p| p.received_ns));
+    let delays: Vec<i64> = train.iter().filter_map(TrainPacket::delay_ns).collect();
+    let n = delays.len() as f64;
+    TrainRow {
+        train: place.train,
+        setting: place.setting,
+        round: place.round,
+        at_ns: place.intended_ns,
+        sent,
+        unsent: train.len() as u32 - sent,
+        received,
+        lost: sent.saturating_sub(received),
+        overtaken: train.iter().filter(|p| p.overtaken_by > 0).count() as u32,
+        repeated: train.iter().map(|p| p.repeats).sum(),
+        send_ns,
+        receive_ns,
+        send_bps: rate(sent, size, send_ns),
+        receive_bps: rate(received, size, receive_ns),
+        dispersion_ns: (received > 1).then(|| receive_ns as f64 / f64::from(received - 1)),
+        delay_min_ns: delays.iter().min().copied(),
+        delay_mean_ns: (n > 0.0).then(|| delays.iter().map(|&d| d as f64).sum::<f64>() / n),
+        delay_max_ns: delays.iter().max().copied(),
+    }
+}
+
+fn setting(rows: &[TrainRow], trains: &[&[TrainPacket]], size: u32, headers: u32) -> TrainSetting {
+    let sum = |of: fn(&TrainRow) -> u32| rows.iter().map(|row| u64::from(of(row))).sum();
+    let whole = size + headers;
+    let (mut gaps, mut send_gaps, mut delays) = (Dist::default(), Dist::default(), Dist::default());
+    let (mut pairs, mut merged, mut before_sent) = (Vec::new(), 0, 0);
+    for train in trains {
+        for (a, b) in train.iter().zip(train.iter().skip(1)) {
+            if let (Some(a), Some(b)) = (a.sent_ns, b.sent_ns) {
+                send_gaps.record(b.saturating_sub(a).max(0) as u64);
+            }
+            let in_order = a.overtaken_by == 0 && b.overtaken_by == 0;
+            if let (Some(first), Some(second), true) = (a.received_ns, b.received_ns, in_order) {
+                match rate(2, whole, second.saturating_sub(first).max(0) as u64) {
+                    Some(bps) => pairs.push(bps),
+                    None => merged += 1,
+                }
+            }
+        }
+        let mut arrivals: Vec<i64> = train.iter().filter_map(|p| p.received_ns).collect();
+        arrivals.sort_unstable();
+        for (a, b) in arrivals.iter().zip(arrivals.iter().skip(1)) {
+            gaps.record(b.abs_diff(*a));
+        }
+        for delay in train.iter().filter_map(TrainPacket::delay_ns) {
+            before_sent += u64::from(delay < 0);
+            delays.record(delay.max(0) as u64);
+        }
+    }
+    let receive: Vec<f64> = rows.iter().filter_map(|row| row.receive_bps).collect();
+    let send: Vec<f64> = rows.iter().filter_map(|row| row.send_bps).collect();
+    let on_ip = |bps: &f64| bps * f64::from(whole) / f64::from(size.max(1));
+    let ratio = rows.iter().filter_map(|row| Some(row.receive_bps? / row.send_bps?)).collect();
+    TrainSetting {
+        trains: rows.iter().filter(|row| row.sent > 0).count() as u32,
+        sent: sum(|row| row.sent),
+        unsent: sum(|row| row.unsent),
+        received: sum(|row| row.received),
+        lost: sum(|row| row.lost),
+        overtaken: sum(|row| row.overtaken),
+        repeated: sum(|row| row.repeated),
+        train_bps: Quartiles::of(receive.iter().map(on_ip).collect()),
+        pair_bps: Quartiles::of(pairs),
+        merged_pairs: merged,
+        stretched: Quartiles::of(ratio).map(|ratio| ratio.median < 0.95),
+        send_bps: Spread::of(&send),
+        receive_bps: Spread::of(&receive),
+        gap_ns: gaps.summary(),
+        send_gap_ns: send_gaps.summary(),
+        delay_ns: delays.summary(),
+        before_sent,
+        by_number: by_number(trains),
+        ..TrainSetting::default()
+    }
+}
+
+fn by_number(trains: &[&[TrainPacket]]) -> Vec<DelayAt> {
+    let longest = trains.iter().map(|train| train.len()).max().unwrap_or(0).min(MOST_NUMBERS);
+    let at = |number: usize| {
+        let of = trains.iter().filter_map(|train| train.get(number)?.delay_ns());
+        let (sum, received) = of.fold((0.0, 0_u32), |(sum, n), delay| (sum + delay as f64, n + 1));
+        (received > 0).then(|| DelayAt {
+            number: number as u32,
+            received,
+            mean_ns: sum / f64::from(received),
+        })
+    };
+    (0..longest).filter_map(at).collect()
+}
+
+fn befell(packet: &TrainPacket) -> impl Iterator<Item = Trouble> {
+    let place = packet.place;
+    let trouble = |kind, by| Trouble {
+        kind,
+        train: place.train,
+        number: place.number,
+        intended_ns: place.intended_ns,
+        by,
+    };
+    let missing = match (packet.sent_ns, packet.received_ns) {
+        (None, _) => Some(trouble(TroubleKind::Unsent, 1)),
+        (Some(_), None) => Some(trouble(TroubleKind::Lost, 1)),
+        _ => None,
+    };
+    let overtaken = (packet.overtaken_by > 0).then(|| trouble(TroubleKind::Overtaken, packet.overtaken_by));
+    let repeated = (packet.repeats > 0).then(|| trouble(TroubleKind::Repeated, packet.repeats));
+    missing.into_iter().chain(overtaken).chain(repeated)
+}
+
+/// Below which rate the trains of `rows`, all of one setting, are slow; `None` when too few have been sent to know.
+fn usual(rows: &[&TrainRow]) -> Option<f64> {
+    let rates: Vec<f64> = rows.iter().map(|row| row.receive_bps.unwrap_or(0.0)).collect();
+    if rates.len() < LEAST_ROUNDS {
+        return None;
+    }
+    let median = Quartiles::of(rates.clone())?.median;
+    let apart = rates.iter().map(|rate| (rate - median).abs()).collect();
+    let deviation = Quartiles::of(apart)?.median;
+    Some((median * SHARE).min(median - DEVIATIONS * deviation))
+}
+
+/// Repetitions in which trains came slower than usual; one of which (almost) nothing came is as slow as can be.
+fn troughs(rows: &[TrainRow], settings: usize) -> Vec<Trough> {
+    let mut all: Vec<Trough> = Vec::new();
+    for setting in 0..settings as u32 {
+        let of: Vec<&TrainRow> = rows.iter().filter(|row| row.setting == setting && row.sent > 1).collect();
+        let Some(limit) = usual(&of) else { continue };
+        for row in of.iter().filter(|row| row.receive_bps.unwrap_or(0.0) < limit) {
+            match all.iter_mut().find(|trough| trough.round == row.round) {
+                Some(trough) => trough.settings.push(setting),
+                None => all.push(Trough {
+                    round: row.round,
+                    at_ns: row.at_ns,
+                    settings: vec![setting],
+                    common: false,
+                }),
+            }
+        }
+    }
+    for trough in &mut all {
+        trough.common = settings > 1 && trough.settings.len() == settings;
+    }
+    all.sort_by_key(|trough| trough.round);
+    all
+}
