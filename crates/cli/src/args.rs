@@ -42,6 +42,9 @@ pub(crate) enum Command {
     Stream(Box<crate::stream::StreamArgs>),
     /// How long do datagrams take one way, and how many are lost, repeated, reordered, late or damaged?
     Delay(Box<DelayArgs>),
+    /// Trains of packets: their dispersion (an estimate of capacity), their delays and their losses, and capacity or
+    /// congestion over time.
+    Train(Box<crate::train::TrainArgs>),
     /// Be the far end, for any number of clients at once.
     Serve(Box<ServeArgs>),
     /// Ask a server to end once its sessions are over.

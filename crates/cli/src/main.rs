@@ -14,6 +14,7 @@ mod plan;
 mod rttcpip;
 mod serve;
 mod stream;
+mod train;
 mod values;
 
 use args::{Cli, Command};
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Ping(args) => ping::ping(&args, command),
         Command::Stream(args) => stream::stream(&args, command),
         Command::Delay(args) => measure::delay(&args, command),
+        Command::Train(args) => train::train(&args, command),
         Command::Serve(args) => serve::serve(&args, command),
         Command::Stop(args) => serve::stop(&args),
         Command::Demo(args) => demo::demo(&args, command),

@@ -4,7 +4,7 @@
 use crate::args::OutputArgs;
 use crate::{Exit, Trouble};
 use model::{Begin, Builder, Event, Level, Outcome, Status};
-use report::{ConnectionCsv, Console, Journal, SamplesCsv, StatusCsv, Style};
+use report::{ConnectionCsv, Console, Journal, PacketsCsv, SamplesCsv, StatusCsv, Style, TrainsCsv};
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -27,6 +27,8 @@ pub(crate) struct Outputs {
     connections: Option<Target<ConnectionCsv<Sink>>>,
     journals: Vec<Target<Journal<Sink>>>,
     samples: Option<Target<SamplesCsv<Sink>>>,
+    packets: Option<Target<PacketsCsv<Sink>>>,
+    trains: Option<Target<TrainsCsv<Sink>>>,
     sweep: Option<Target<Sink>>,
     builder: Builder,
     failures: u32,
@@ -87,6 +89,8 @@ impl Outputs {
             connections: opened(args.connection_csv.as_ref(), ConnectionCsv::new)?,
             journals,
             samples: None,
+            packets: None,
+            trains: None,
             sweep: opened(sweep_csv, Ok)?,
             builder: Builder::default(),
             failures: 0,
@@ -106,6 +110,17 @@ impl Outputs {
         Ok(self)
     }
 
+    /// The same with a file of packets and one of trains.
+    pub(crate) fn with_trains(
+        mut self,
+        packets: Option<&PathBuf>,
+        trains: Option<&PathBuf>,
+    ) -> Result<Self, Trouble> {
+        self.packets = opened(packets, PacketsCsv::new)?;
+        self.trains = opened(trains, TrainsCsv::new)?;
+        Ok(self)
+    }
+
     /// Whether somebody wants to know every single connection.
     pub(crate) fn wants_records(&self) -> bool {
         self.connections.is_some() || !self.journals.is_empty()
@@ -122,6 +137,12 @@ impl Outputs {
             target.write(&mut failed, |w| w.on_event(event));
         }
         if let Some(target) = &mut self.samples {
+            target.write(&mut failed, |w| w.on_event(event));
+        }
+        if let Some(target) = &mut self.packets {
+            target.write(&mut failed, |w| w.on_event(event));
+        }
+        if let Some(target) = &mut self.trains {
             target.write(&mut failed, |w| w.on_event(event));
         }
         for target in &mut self.journals {

@@ -2,8 +2,8 @@
 
 use crate::Trouble;
 use crate::args::{
-    ConnectArgs, CoreArgs, DelayArgs, KeyArgs, LocalArgs, PatternArg, PayloadArg, RunArgs, ScheduleArg,
-    ShutdownArg, SocketArgs, TargetArgs, TcpArgs, VerifyArg, WaitArg,
+    ConnectArgs, CoreArgs, DatagramArgs, DelayArgs, KeyArgs, LocalArgs, PatternArg, PayloadArg, RunArgs,
+    ScheduleArg, ShutdownArg, SocketArgs, TargetArgs, TcpArgs, VerifyArg, WaitArg,
 };
 use crate::values::Affinity;
 use engine::{ClientConfig, Placement};
@@ -158,6 +158,31 @@ pub(crate) fn axes(args: &TcpArgs) -> Result<Vec<Axis>, Trouble> {
     args.sweep.sweep.iter().map(|text| Axis::parse(text).map_err(Trouble::usage)).collect()
 }
 
+/// Options of UDP sockets.
+pub(crate) fn datagram_sockets(sockets: &DatagramArgs) -> SocketSettings {
+    SocketSettings {
+        sndbuf: sockets.sndbuf,
+        rcvbuf: Some(sockets.rcvbuf),
+        dscp: sockets.dscp,
+        ttl: sockets.ttl,
+        gso: !sockets.no_gso,
+        gro: sockets.gro,
+        stamps: !sockets.no_stamps,
+        dont_fragment: sockets.df.as_deref().map(|df| df == "on"),
+        ..SocketSettings::default()
+    }
+}
+
+/// How a sender waits.
+pub(crate) fn waiting(wait: WaitArg, busy: bool) -> Waiting {
+    match wait {
+        _ if busy => Waiting::Spin,
+        WaitArg::Block => Waiting::Block,
+        WaitArg::Hybrid => Waiting::Hybrid,
+        WaitArg::Spin => Waiting::Spin,
+    }
+}
+
 /// The phase that `netcaliper delay` asks for.
 pub(crate) fn delay(args: &DelayArgs) -> Phase {
     let (probe, sockets) = (&args.probe, &args.sockets);
@@ -182,17 +207,7 @@ pub(crate) fn delay(args: &DelayArgs) -> Phase {
         rate,
         verify: if probe.no_compare { Verify::Connection } else { Verify::Data },
         exclusive: probe.exclusive,
-        sockets: SocketSettings {
-            sndbuf: sockets.sndbuf,
-            rcvbuf: Some(sockets.rcvbuf),
-            dscp: sockets.dscp,
-            ttl: sockets.ttl,
-            gso: !sockets.no_gso,
-            gro: sockets.gro,
-            stamps: !sockets.no_stamps,
-            dont_fragment: sockets.df.as_deref().map(|df| df == "on"),
-            ..SocketSettings::default()
-        },
+        sockets: datagram_sockets(sockets),
         probe: Some(Probe {
             size,
             spacing: match probe.schedule {
@@ -200,12 +215,7 @@ pub(crate) fn delay(args: &DelayArgs) -> Phase {
                 ScheduleArg::Uniform => Spacing::Uniform,
                 ScheduleArg::Poisson => Spacing::Poisson,
             },
-            waiting: match probe.wait {
-                _ if probe.busy => Waiting::Spin,
-                WaitArg::Block => Waiting::Block,
-                WaitArg::Hybrid => Waiting::Hybrid,
-                WaitArg::Spin => Waiting::Spin,
-            },
+            waiting: waiting(probe.wait, probe.busy),
             // Exact in JSON, whatever reads it.
             seed: probe.seed.unwrap_or_else(|| engine::run_id().as_u64_pair().1 >> 16),
             late_ns: probe.late,

@@ -66,7 +66,11 @@ impl Builder {
                 }
             }
             // One per frame, message or connection (told again when it ends): for journals and sample files.
-            Event::Frames { .. } | Event::Pings { .. } | Event::Established { .. } => {}
+            Event::Frames { .. }
+            | Event::Pings { .. }
+            | Event::TrainPackets { .. }
+            | Event::Established { .. } => {}
+            Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
             Event::Notice { level, text } => self.notice(*level, text),
             Event::Near(totals) => self.draft().near = Some((**totals).clone()),
             Event::Far(totals) => self.draft().point.far.push((**totals).clone()),

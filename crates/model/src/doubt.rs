@@ -45,6 +45,8 @@ const CHECKS: &[Check] = &[
     packets::own_buffer,
     packets::clocks,
     packets::late_sends,
+    packets::train_spacing,
+    packets::train_not_stretched,
     host::loopback,
     host::cpu_bound,
     host::steal,

@@ -2,8 +2,9 @@
 
 use crate::{
     CpuUse, HostCounters, HostSnapshot, PacketReport, Phase, PingInterval, PingRow, RoundTrips, Status,
+    Trains,
 };
-use metrics::{DistSummary, Ending, Frames, Framing, Moments, Remote, TcpInfo, TcpTotals, Wall};
+use metrics::{DistSummary, Ending, Frames, Framing, Moments, Remote, TcpInfo, TcpTotals, TrainPacket, Wall};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -55,6 +56,13 @@ pub enum Event {
     Pings {
         /// One row per message.
         rows: Vec<PingRow>,
+    },
+    /// What was found of packet trains.
+    Trains(Box<Trains>),
+    /// The packets of trains, in the order of their schedule; told when asked for.
+    TrainPackets {
+        /// One row per packet.
+        rows: Vec<TrainPacket>,
     },
     /// Something a person should know now.
     Notice {

@@ -1,6 +1,6 @@
 //! What a run found: the document that reports print, files keep and `schema/outcome.v1.json` describes.
 
-use crate::{Begin, ConnectionRecord, Doubt, Interval, Phase, SessionInfo, Totals};
+use crate::{Begin, ConnectionRecord, Doubt, Interval, Phase, SessionInfo, Totals, Trains};
 use metrics::{Spread, Wall};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,6 +87,9 @@ pub struct Point {
     pub up: Option<Direction>,
     /// Server to client; `None` when nothing was to go that way.
     pub down: Option<Direction>,
+    /// What was found of packet trains, when they are measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trains: Option<Box<Trains>>,
     /// Our totals.
     pub near: Totals,
     /// The servers' totals.

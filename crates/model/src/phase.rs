@@ -1,6 +1,6 @@
 //! One stretch of measuring under fixed settings, as orthogonal values.
 
-use crate::{Media, Ping, Probe};
+use crate::{Media, Ping, Probe, Train};
 use metrics::SECOND;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -20,6 +20,16 @@ pub enum Kind {
     Ping,
     /// One-way delay and loss of datagrams at a rate.
     Delay,
+    /// What trains of packets tell of a path: dispersion, and the delay of every packet.
+    Train,
+}
+
+impl Kind {
+    /// Whether numbered datagrams are sent on a schedule.
+    #[must_use]
+    pub fn probes(self) -> bool {
+        matches!(self, Kind::Delay | Kind::Train)
+    }
 }
 
 /// Who sends payload, and in what order (the patterns of ctsTraffic).
@@ -275,6 +285,9 @@ pub struct Phase {
     pub ping: Option<Ping>,
     /// What is sent, when the delay of datagrams is measured.
     pub probe: Option<Probe>,
+    /// The trains that they form, when trains are measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub train: Option<Train>,
     /// Socket options.
     pub sockets: SocketSettings,
     /// New connections per second over all slots; `None` is as fast as it goes.
@@ -316,6 +329,7 @@ impl Default for Phase {
             media: None,
             ping: None,
             probe: None,
+            train: None,
             sockets: SocketSettings::default(),
             connect_rate: None,
             throttle: 1000,
@@ -398,7 +412,7 @@ impl Phase {
             ping.check()?;
         }
         must(
-            (self.kind == Kind::Delay) == self.probe.is_some(),
+            self.kind.probes() == self.probe.is_some(),
             "a measurement of delay needs its datagrams, and nothing else has them",
         )?;
         if let Some(probe) = &self.probe {
@@ -407,6 +421,19 @@ impl Phase {
             must(
                 !matches!(self.pattern, Pattern::PushPull { .. }),
                 "datagrams go to the server, from it, or both ways at once, not in turns",
+            )?;
+        }
+        must(
+            (self.kind == Kind::Train) == self.train.is_some(),
+            "a measurement of trains needs them, and nothing else has them",
+        )?;
+        if let (Some(train), Some(probe)) = (&self.train, &self.probe) {
+            train.check()?;
+            must(self.connections == 1, "trains go in one flow")?;
+            must(matches!(self.pattern, Pattern::Push | Pattern::Pull), "trains go one way")?;
+            must(
+                self.rate == Some(train.mean_bps(probe.size)),
+                "trains cannot be sent at another rate than theirs: send fewer, or less often",
             )?;
         }
         if let Pattern::PushPull { push, pull } = self.pattern {

@@ -76,6 +76,7 @@ impl Console {
             Event::PhaseEnd { .. } | Event::End { .. } => {}
             Event::Start { .. } | Event::Established { .. } | Event::Connection(_) => {}
             Event::Frames { .. } | Event::Pings { .. } => {}
+            Event::Trains(_) | Event::TrainPackets { .. } => {}
             Event::Near(_) | Event::Far(_) => {}
         }
         Ok(())
@@ -165,7 +166,7 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
             ]);
             return all;
         }
-        Kind::Delay => {
+        Kind::Delay | Kind::Train => {
             all.extend(datagram_columns(up, down));
             return all;
         }

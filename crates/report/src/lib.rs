@@ -12,6 +12,7 @@ mod json;
 mod replay;
 mod summary;
 mod text;
+mod trains;
 mod words;
 
 pub use console::{Console, Style};
@@ -19,3 +20,4 @@ pub use csv::{ConnectionCsv, StatusCsv, write_sweep_csv};
 pub use histogram::{SamplesCsv, round_trips, write_hgrm, write_histogram_csv};
 pub use json::{Journal, ReadError, read_run, write_outcome};
 pub use replay::replay;
+pub use trains::{PacketsCsv, TrainsCsv};

@@ -27,6 +27,7 @@ fn phase(point: &Point, events: &mut Vec<Event>) {
     events.extend(point.started.map(|at| Event::Start { at }));
     events.extend(point.intervals.iter().map(|i| Event::Interval(Box::new(i.clone()))));
     events.extend(point.connections.iter().map(|c| Event::Connection(Box::new(c.clone()))));
+    events.extend(point.trains.iter().map(|trains| Event::Trains(trains.clone())));
     events.push(Event::Near(Box::new(point.near.clone())));
     events.extend(point.far.iter().map(|totals| Event::Far(Box::new(totals.clone()))));
     events.push(Event::PhaseEnd { status: point.status, reason: point.reason.clone() });

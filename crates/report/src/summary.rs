@@ -4,6 +4,7 @@ mod hosts;
 mod packets;
 mod pings;
 mod point;
+mod trains;
 
 use crate::console::Style;
 use crate::text::{Page, Table, Tone};
@@ -76,6 +77,9 @@ fn found(point: &Point) -> Vec<String> {
     let frames = point.near.frames.filter(|f| point.phase.kind == Kind::Stream && judged(f) > 0);
     if let Some(frames) = frames {
         return vec![format!("{} of {} frames whole and in time", frames.completed, judged(&frames))];
+    }
+    if point.phase.kind == Kind::Train {
+        return trains::found(point);
     }
     if point.phase.kind == Kind::Delay {
         return packets::found(point);

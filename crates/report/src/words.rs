@@ -1,7 +1,7 @@
 //! The words of the model as people read them; every reporter for people uses these.
 
 use metrics::{Ending, SECOND, format_bits_per_second, format_bytes, format_duration};
-use model::{Kind, Media, Phase, Ping, Probe, Schedule, Spacing, Status, Totals, Transport, Verify};
+use model::{Kind, Media, Phase, Ping, Probe, Schedule, Spacing, Status, Totals, Train, Transport, Verify};
 use std::collections::BTreeMap;
 
 /// How a connection ended.
@@ -78,6 +78,7 @@ pub(crate) fn phase(phase: &Phase) -> String {
         Kind::Stream => "stream".to_owned(),
         Kind::Ping => "ping".to_owned(),
         Kind::Delay => "delay".to_owned(),
+        Kind::Train => "train".to_owned(),
     }];
     if let Some(probe) = &phase.probe {
         words.extend(datagrams(probe, phase));
@@ -144,6 +145,7 @@ fn datagrams(probe: &Probe, phase: &Phase) -> Vec<String> {
     };
     let mut words = vec![way.to_owned()];
     words.push(match phase.rate {
+        _ if phase.train.is_some() => trains(phase.train.as_ref()),
         Some(rate) => {
             let pps = rate as f64 / (f64::from(probe.size) * 8.0);
             format!("{flows} of {pps:.0} datagrams/s ({})", format_bits_per_second(rate as f64))
@@ -162,6 +164,23 @@ fn datagrams(probe: &Probe, phase: &Phase) -> Vec<String> {
     words.extend(sockets.gro.then(|| "received merged".to_owned()));
     words.extend((phase.verify != Verify::Data).then(|| "payload not compared".to_owned()));
     words
+}
+
+/// `10 trains of 100 packets, back to back or every 10 µs, one round every 200 ms`
+fn trains(train: Option<&Train>) -> String {
+    let Some(train) = train else { return String::new() };
+    let wait = |&ns: &u64| {
+        if ns == 0 { "back to back".to_owned() } else { format!("every {}", format_duration(ns as f64)) }
+    };
+    let waits: Vec<String> = train.waits_ns.iter().map(wait).collect();
+    let each = if waits.len() > 1 { " each" } else { "" };
+    format!(
+        "{}{each} of {}, {}, a round every {}",
+        count(train.repeat.into(), "train"),
+        count(train.packets.into(), "packet"),
+        waits.join(" or "),
+        format_duration(train.every_ns as f64)
+    )
 }
 
 /// `3 streams of 25.0 Mbit/s, 60 frames/s, …`

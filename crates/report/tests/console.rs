@@ -464,3 +464,41 @@ fn nothing_measured_is_said_in_two_lines() {
 fn a_replayed_outcome_prints_as_it_did_live() {
     assert_eq!(live(VERBOSE, &replay(&built(&events()))), live(VERBOSE, &events()));
 }
+
+#[test]
+fn trains_are_told_by_setting() {
+    let mut events = events();
+    let end = events.pop().unwrap();
+    events.truncate(1);
+    events.push(phase(common::train_phase()));
+    events.push(Event::Trains(Box::new(common::trains())));
+    events.push(Event::Near(Box::new(Totals { opened: 1, completed: 1, ..Totals::default() })));
+    events.push(Event::PhaseEnd { status: Status::Complete, reason: None });
+    events.push(end);
+    let outcome = built(&events);
+    let text = summary(PLAIN, &outcome);
+    // 1000 bytes of IP every 100 µs are 80 Mbit/s; of the six trains back to back one came at a quarter, and one, which had
+    // lost a packet, at half of that: the first quartile lies a quarter of the way from 40 to 80.
+    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = text.lines().map(squeezed).collect();
+    for wanted in [
+        "back to back 6 18 17 1 0 1 0",
+        "every 10.0 µs 6 17 17 0 1 0 1",
+        "back to back 80.0 Mbit/s 50.0 Mbit/s 80.0 Mbit/s 80.0 Mbit/s 80.0 Mbit/s 80.0 Mbit/s",
+        "repetition 3 at 2.00 s: all settings",
+        "repetition 1 at 0 ns: back to back",
+        "train 1, packet 2, at 0 ns: lost",
+        "train 2, packet 2, at 500 ms: overtaken by 1 packet",
+        "train 3, packet 3, at 1.00 s: came 1 time more",
+        "train 12, packet 3, at 5.50 s: not sent",
+    ] {
+        assert!(lines.iter().any(|line| line.starts_with(wanted)), "no\n{wanted}\nin\n{text}");
+    }
+    let verbose = summary(Style { verbose: true, ..PLAIN }, &outcome);
+    assert!(
+        verbose.contains("Time between arrivals") && !text.contains("Time between arrivals"),
+        "{verbose}"
+    );
+    // What is saved tells the same.
+    assert_eq!(built(&replay(&outcome)), outcome);
+}

@@ -7,7 +7,7 @@ mod common;
 
 use common::{built, events, outcome};
 use jsonschema::Validator;
-use metrics::Ending;
+use metrics::{Ending, TroubleKind};
 use model::{
     Event, Kind, Media, Pattern, Payload, Phase, Ping, Probe, Schedule, Shutdown, Spacing, Status, Transport,
     Verify, Waiting,
@@ -56,6 +56,8 @@ fn full() -> Value {
         repeat: 5,
         phase: Box::new(Phase { kind: Kind::Delay, probe: Some(Probe::default()), ..common::phase() }),
     });
+    told.push(Event::Phase { label: BTreeMap::new(), repeat: 6, phase: Box::new(common::train_phase()) });
+    told.push(Event::Trains(Box::new(common::trains())));
     told.push(end);
     let mut outcome = built(&told);
     outcome.sweep[0].connects = outcome.sweep[0].up;
@@ -241,12 +243,14 @@ fn enumerations_hold_the_same_words() {
     same_words("/$defs/status", &all!(Status: Complete, Interrupted, Partial, Failed));
     let endings = all!(Ending: Completed, Stopped, NetworkError, DataError, ProtocolError);
     same_words("/$defs/ending", &endings);
-    same_words("/$defs/phase/properties/kind", &all!(Kind: Tcp, Connect, Stream, Ping, Delay));
+    same_words("/$defs/phase/properties/kind", &all!(Kind: Tcp, Connect, Stream, Ping, Delay, Train));
     same_words("/$defs/ping/properties/transport", &all!(Transport: Tcp, Udp));
     same_words("/$defs/phase/properties/verify", &all!(Verify: Data, Connection, None));
     same_words("/$defs/phase/properties/payload", &all!(Payload: Pattern, Random, Zeros));
     same_words("/$defs/phase/properties/shutdown", &all!(Shutdown: Graceful, Rude, Random));
     same_words("/$defs/probe/properties/spacing", &all!(Spacing: Fixed, Uniform, Poisson));
     same_words("/$defs/probe/properties/waiting", &all!(Waiting: Block, Hybrid, Spin));
+    let troubles = all!(TroubleKind: Lost, Overtaken, Repeated, Unsent);
+    same_words("/$defs/trouble/properties/kind", &troubles);
     same_words("/$defs/pattern/anyOf/0", &[Pattern::Push, Pattern::Pull, Pattern::Duplex]);
 }

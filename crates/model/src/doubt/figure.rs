@@ -98,7 +98,8 @@ pub(super) fn verification_off(case: &Case<'_>) -> Option<Doubt> {
 pub(super) fn too_short(case: &Case<'_>) -> Option<Doubt> {
     let intervals = case.point.counted().count();
     let ns = case.point.near.traffic.ns;
-    let by_time = case.point.phase.kind != Kind::Ping; // of messages it is their number that counts
+    // Of messages and of trains it is their number that counts.
+    let by_time = !matches!(case.point.phase.kind, Kind::Ping | Kind::Train);
     let short = by_time && (intervals < MIN_INTERVALS || ns < MIN_TIME);
     (short && ns > 0 && !case.serving()).then(|| {
         let text = format!(
@@ -153,7 +154,7 @@ pub(super) fn unstable(case: &Case<'_>) -> Option<Doubt> {
         Some(format!("{name} varied by {} from interval to interval", super::percent(s.sd / s.mean)))
     };
     let found = match point.phase.kind {
-        Kind::Ping => return None,
+        Kind::Ping | Kind::Train => return None,
         Kind::Connect => [of("connections per second", point.connects_per_interval()), None],
         // Its rate is the server's to keep, and it ends before the frames that are held have been shown.
         Kind::Stream => return None,
@@ -205,7 +206,7 @@ pub(super) fn few_connections(case: &Case<'_>) -> Option<Doubt> {
     let n = match case.point.phase.kind {
         Kind::Tcp => near.rate.as_ref()?.count,
         // Their percentiles are over datagrams.
-        Kind::Stream | Kind::Delay => return None,
+        Kind::Stream | Kind::Delay | Kind::Train => return None,
         Kind::Connect => near.connect_ns.as_ref()?.count,
         Kind::Ping => return None,
     };

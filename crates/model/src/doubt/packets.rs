@@ -1,7 +1,7 @@
 //! Doubts about figures made of datagrams: what the sender did not do, what the receiver lost itself, what clocks hide.
 
 use super::{Case, Doubt, percent};
-use crate::{Kind, PacketReport};
+use crate::PacketReport;
 use metrics::format_duration;
 
 /// Share of the datagrams that may be missing for a reason of the hosts' own.
@@ -13,7 +13,7 @@ const VERY_LATE: u64 = 1_000_000;
 
 /// Each end's name and what it found, where datagrams were the question.
 fn reports<'a>(case: &Case<'a>) -> impl Iterator<Item = (String, &'a PacketReport)> {
-    let asked = case.point.phase.kind == Kind::Delay;
+    let asked = case.point.phase.kind.probes();
     case.ends().filter(move |_| asked).filter_map(|end| Some((end.name, end.totals.packets.as_deref()?)))
 }
 
@@ -68,6 +68,10 @@ pub(super) fn clocks(case: &Case<'_>) -> Option<Doubt> {
 
 pub(super) fn late_sends(case: &Case<'_>) -> Option<Doubt> {
     let phase = &case.point.phase;
+    if phase.train.is_some() {
+        // Its mean rate says nothing about the time between two packets.
+        return None;
+    }
     let gap = phase.probe?.gap_ps(phase.rate) / 1_000;
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let late = report.late_ns.as_ref()?;
@@ -83,4 +87,32 @@ pub(super) fn late_sends(case: &Case<'_>) -> Option<Doubt> {
     let text = format!("Sends left late ({clauses}): the traffic was burstier than asked for.");
     let advice = "Give the sender a core of its own (--busy, --affinity), or ask for a lower rate.";
     Some(Doubt::new("late-sends", text, advice))
+}
+
+/// Share by which the median time between two sends may differ from what was asked for.
+const SPACING: f64 = 0.1;
+
+pub(super) fn train_spacing(case: &Case<'_>) -> Option<Doubt> {
+    let settings = &case.point.trains.as_ref()?.report.settings;
+    let clauses = super::join(settings.iter().filter_map(|s| {
+        let (asked, got) = (s.wait_ns as f64, s.send_gap_ns.as_ref()?.p50 as f64);
+        (asked > 0.0 && (got - asked).abs() > asked * SPACING)
+            .then(|| format!("{} instead of {}", format_duration(got), format_duration(asked)))
+    }))?;
+    let text = format!("Packets did not leave as they were to ({clauses}, median).");
+    let advice = "Give the sender a core of its own (--busy, --affinity), or ask for a wider spacing.";
+    Some(Doubt::new("train-spacing", text, advice))
+}
+
+pub(super) fn train_not_stretched(case: &Case<'_>) -> Option<Doubt> {
+    let settings = &case.point.trains.as_ref()?.report.settings;
+    let none = !settings.is_empty() && settings.iter().all(|s| s.stretched == Some(false));
+    none.then(|| {
+        let text = "No train was stretched on its way: the path carries them as fast as they are sent, and the \
+                    dispersion rates tell the sender's rate, not the path's."
+            .to_owned();
+        let advice = "Take the rates for lower bounds; a faster sender, larger packets (-l) or a smaller spacing (--wait 0) \
+                      may find more.";
+        Doubt::new("train-not-stretched", text, advice)
+    })
 }

@@ -128,7 +128,7 @@ fn differences(case: &Case<'_>, got: &Effective) -> Vec<String> {
         unlike("congestion control", name.clone(), got.congestion.clone());
     }
     let ping = case.point.phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp);
-    let datagrams = ping || matches!(case.point.phase.kind, Kind::Stream | Kind::Delay);
+    let datagrams = ping || matches!(case.point.phase.kind, Kind::Stream | Kind::Delay | Kind::Train);
     if asked.nodelay != got.nodelay && !datagrams {
         let word = |on: bool| if on { "on" } else { "off" }.to_owned();
         unlike("TCP_NODELAY", word(asked.nodelay), word(got.nodelay));

@@ -14,7 +14,7 @@ pub(super) fn ends(point: &Point) -> impl Iterator<Item = (String, &Totals)> {
 
 /// Writes all about the hosts.
 pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page<'_>) -> io::Result<()> {
-    if !matches!(point.phase.kind, Kind::Stream | Kind::Delay) {
+    if !matches!(point.phase.kind, Kind::Stream | Kind::Delay | Kind::Train) {
         tcp(point, page)?;
     }
     cpu(point, page)?;

@@ -2,14 +2,14 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 
 use metrics::{
-    DistSummary, Ending, Frames, Framing, Marks, Moments, Packets, Remote, SECOND, Spectrum, TcpInfo,
-    TcpTotals, Wall,
+    Arrival, Departure, DistSummary, Ending, Frames, Framing, Marks, Moments, Packets, Place, Remote, SECOND,
+    Spectrum, TcpInfo, TcpTotals, TrainReport, Wall, join,
 };
 use model::{
     Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, Effective, Event, Failure,
-    HostCounters, HostSnapshot, Interval, Level, NicSnapshot, Outcome, PacketReport, Pattern, Phase,
-    PingCounts, PingInterval, Range, RoundTrips, Sample, SessionInfo, SocketSettings, Status, Totals,
-    Traffic,
+    HostCounters, HostSnapshot, Interval, Kind, Level, NicSnapshot, Outcome, PacketReport, Pattern, Phase,
+    PingCounts, PingInterval, Probe, Range, RoundTrips, Sample, SessionInfo, SocketSettings, Status, Totals,
+    Traffic, Train, Trains,
 };
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -408,4 +408,51 @@ pub(crate) fn near() -> Totals {
 /// The server: it received 3.75 GB in 3 s.
 pub(crate) fn far() -> Totals {
     Totals { counters: HostCounters::default(), ..totals("10.0.0.2:7411", 376_000_000, 3_750_000_000) }
+}
+
+/// Trains of three packets back to back or every 10 µs, six times, one of them slow in both settings.
+pub(crate) fn train_phase() -> Phase {
+    let train = Train { packets: 3, waits_ns: vec![0, 10_000], repeat: 6, every_ns: SECOND, samples: true };
+    Phase {
+        kind: Kind::Train,
+        connections: 1,
+        duration_ns: Some(train.duration_ns()),
+        rate: Some(train.mean_bps(972)),
+        probe: Some(Probe { size: 972, ..Probe::default() }),
+        train: Some(train),
+        ..Phase::default()
+    }
+}
+
+/// What the two ends remember of them: packets come 100 µs apart (80 Mbit/s on IP), in the third repetition 400 µs. In the
+/// first train the second packet is lost, in the second one it is overtaken, in the third one the last comes twice, in the
+/// last one it is not sent.
+pub(crate) fn trains() -> Trains {
+    let train = train_phase().train.unwrap();
+    let places: Vec<Place> = train.places().collect();
+    let last = places.len() - 1;
+    let sent: Vec<Departure> = places[..last]
+        .iter()
+        .enumerate()
+        .map(|(i, p)| Departure { place: i as u32, sent_ns: (p.intended_ns + 100) as i64 })
+        .collect();
+    let mut got = Vec::new();
+    for (i, p) in places[..last].iter().enumerate().filter(|(i, _)| *i != 1) {
+        let gap = if p.round == 2 { 400_000 } else { 100_000 };
+        let number = match i {
+            4 => 2,
+            5 => 1,
+            _ => u64::from(p.number),
+        };
+        let received_ns = (p.intended_ns - 10_000 * u64::from(p.setting) * u64::from(p.number)
+            + 1_000_000
+            + number * gap) as i64;
+        let arrival = Arrival { sequence: i as u64, received_ns, offset_ns: 0, kernel: true };
+        got.push(arrival);
+        got.extend((i == 8).then_some(arrival));
+    }
+    got.sort_by_key(|a| a.received_ns);
+    let (packets, strays) = join(places.into_iter(), 0, &sent, &got);
+    let report = TrainReport::of(&packets, &train.waits_ns, 972, 28);
+    Trains { headers: 28, clock_bound_ns: 1_000, strays, left_out: 0, report }
 }

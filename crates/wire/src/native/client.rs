@@ -12,7 +12,7 @@ use super::auth::{Psk, Secrets};
 use super::data::Params;
 use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message, encode};
-use super::udp::{self, Callers, Terms, wait};
+use super::udp::{self, Callers, Log, Terms, wait};
 use crate::counted::Intervals;
 use crate::{Run, echo};
 use metrics::{Clock, Ending, Group, Mono, SECOND};
@@ -130,6 +130,8 @@ struct Server {
     granted: Option<(SessionInfo, [u8; 16], Phase)>,
     reports: BTreeMap<u32, (Traffic, Option<Box<PacketReport>>)>,
     totals: Option<Box<Totals>>,
+    /// What it remembers of packet trains.
+    log: Log,
     stopping: bool,
     failure: Option<String>,
 }
@@ -171,6 +173,8 @@ pub struct Client {
     next: u32,
     intervals: Intervals,
     near: Option<Box<Totals>>,
+    /// What our flow remembers of packet trains.
+    log: Option<Box<Log>>,
     status: Status,
     reason: Option<String>,
 }
@@ -200,6 +204,7 @@ impl Client {
                 granted: None,
                 reports: BTreeMap::new(),
                 totals: None,
+                log: Log::default(),
                 stopping: false,
                 failure: None,
             })
@@ -231,6 +236,7 @@ impl Client {
             next: 0,
             intervals,
             near: None,
+            log: None,
             status: Status::Complete,
             reason: None,
         }
@@ -365,7 +371,7 @@ impl Client {
         self.stop_at = end.map(|end| end.plus(if phase.probe.is_some() { AFTER } else { 0 }));
         self.intervals = Intervals::new(start, phase.omit_ns, &phase);
         let openers = match phase.kind {
-            Kind::Delay => self.callers(&phase, start),
+            Kind::Delay | Kind::Train => self.callers(&phase, start),
             _ => self.dialers(&phase),
         };
         let workers = self.plan.workers.max(1);
@@ -382,7 +388,7 @@ impl Client {
             records: self.plan.records,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
-            packets: matches!(phase.kind, Kind::Delay | Kind::Ping),
+            packets: phase.kind.probes() || phase.kind == Kind::Ping,
             wait: wait(&phase, phase.pattern.sends_up()),
             // Ends that spin must not meet on one core.
             same_host: phase.ping.is_none_or(|ping| !ping.busy)
@@ -446,11 +452,12 @@ impl Session<Run> for Client {
         match input {
             Input::Up(link, Path { .. }, Some(key)) => self.up(cx, link, key),
             Input::Up(_, _, None) => {}
-            Input::Note(note) => {
-                if let Ok(samples) = note.downcast::<echo::Samples>() {
+            Input::Note(note) => match note.downcast::<echo::Samples>() {
+                Ok(samples) => {
                     self.actions.push_back(Action::Emit(crate::solo::told(*samples, self.started)));
                 }
-            }
+                Err(note) => self.log = note.downcast::<Log>().ok().or(self.log.take()),
+            },
             Input::Refused(key, fault) if (key as usize) < self.servers.len() => {
                 self.lose(key as usize, &fault.to_string(), cx.now);
             }

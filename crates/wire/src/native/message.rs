@@ -106,6 +106,30 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         packets: Option<Box<PacketReport>>,
     },
+    /// A part of what the server remembers of packet trains, before its result. Times are ns of its host's monotonic clock.
+    Trains {
+        /// When the schedule began, from a sender.
+        #[serde(default)]
+        start_ns: Option<i64>,
+        /// What the times below are relative to.
+        #[serde(default)]
+        zero_ns: i64,
+        /// What the offsets below are relative to: the receiver's clock minus the sender's.
+        #[serde(default)]
+        offset_ns: i64,
+        /// How far off that may be.
+        #[serde(default)]
+        bound_ns: u64,
+        /// Arrivals that there was no room for.
+        #[serde(default)]
+        left_out: u64,
+        /// Packets sent, in order: place in the schedule, time.
+        #[serde(default)]
+        sent: Vec<(u32, i64)>,
+        /// Packets that came, in order: sequence number, time, offset, whether the kernel stamped it.
+        #[serde(default)]
+        got: Vec<(u64, i64, i64, bool)>,
+    },
     /// The client has ended its connections.
     Stop,
     /// What the server counted over the phase.

@@ -8,6 +8,7 @@ use super::auth::{Psk, Secrets};
 use super::greet::{Fence, Grants, Reception, Stranger};
 use super::message::{Frames, Message, encode};
 use super::preamble::Guess;
+use super::udp::Log;
 use crate::Run;
 use crate::counted::Intervals;
 use metrics::{Ending, Group, Mono, SECOND, Tally};
@@ -321,6 +322,14 @@ impl Server {
         self.say(link, &Message::Interval { index, traffic, open: tally.open, others, packets });
     }
 
+    /// What a flow remembers of its trains goes to its client.
+    fn tell_trains(&mut self, log: &Log) {
+        let group = log.group.map_or(0, |group| group.0 as usize);
+        if let Some(link) = self.groups.get(group).copied().flatten() {
+            log.messages().for_each(|message| self.say(link, &message));
+        }
+    }
+
     fn own_interval(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) {
         let mut interval = self.intervals.next(index, from, to, tally);
         // Frames are told per session, not of a server whose sessions measure different things.
@@ -438,11 +447,14 @@ impl Session<Run> for Server {
             Input::Refused(..) => {}
             Input::Bytes(link, bytes) => self.bytes(cx, link, bytes),
             Input::Down(link, _) => self.leave(cx, link),
-            Input::Note(note) => {
-                if let Ok(stranger) = note.downcast::<Stranger>() {
-                    self.stranger(&stranger);
+            Input::Note(note) => match note.downcast::<Stranger>() {
+                Ok(stranger) => self.stranger(&stranger),
+                Err(note) => {
+                    if let Ok(log) = note.downcast::<Log>() {
+                        self.tell_trains(&log);
+                    }
                 }
-            }
+            },
             Input::Tally { group, index, from, to, tally } => {
                 self.tally(group, index, from, to, tally);
                 self.check_budget();

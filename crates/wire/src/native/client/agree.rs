@@ -98,6 +98,9 @@ impl Client {
                 self.servers[at].reports.insert(index, (traffic, packets));
                 self.release(false, cx.now);
             }
+            (Step::Running | Step::Collecting, message @ Message::Trains { .. }) => {
+                self.servers[at].log.add(message);
+            }
             (Step::Collecting, Message::Result { totals }) => {
                 // Nothing more is needed of it; it may hang up before we do.
                 self.servers[at].totals = Some(totals);

@@ -1,7 +1,8 @@
 //! Following a run to its end: intervals with the far ends' reports, time-outs, totals.
 
-use super::{COUNTING, Client, GRACE, GROUP, HEARTBEAT, LATE_REPORT, PATIENCE, SILENCE, Stage, Step};
+use super::{COUNTING, Client, GRACE, GROUP, HEARTBEAT, LATE_REPORT, PATIENCE, SILENCE, Server, Stage, Step};
 use crate::native::message::Message;
+use crate::native::udp::found;
 use metrics::{Ending, Mono, Tally};
 use model::{Event, PacketReport, Status, Traffic};
 use seam::{Action, End, Order};
@@ -43,6 +44,7 @@ impl Client {
 
     pub(super) fn report(&mut self) {
         self.release(true, Mono(u64::MAX));
+        self.trains();
         if let Some(near) = self.near.take() {
             self.actions.push_back(Action::Emit(Event::Near(near)));
         }
@@ -51,6 +53,26 @@ impl Client {
                 totals.who = server.peer.address.to_string();
                 self.actions.push_back(Action::Emit(Event::Far(totals)));
             }
+        }
+    }
+
+    /// Tells what both ends remember of packet trains, if they do.
+    fn trains(&mut self) {
+        let phase = &self.plan.phase;
+        let (Some(train), Some(probe), Some(near)) = (&phase.train, &phase.probe, self.log.take()) else {
+            return;
+        };
+        // They go to, or come from, one server.
+        let remembers = |s: &&Server| !(s.log.sent.is_empty() && s.log.got.is_empty());
+        let Some(server) = self.servers.iter().find(remembers).or(self.servers.first()) else { return };
+        let headers = if server.peer.address.ip().to_canonical().is_ipv4() { 20 + 8 } else { 40 + 8 };
+        let (sender, receiver) =
+            if phase.pattern.sends_up() { (&*near, &server.log) } else { (&server.log, &*near) };
+        let Some((trains, rows)) = found(train, probe.size, headers, sender, receiver) else { return };
+        let samples = train.samples;
+        self.actions.push_back(Action::Emit(Event::Trains(Box::new(trains))));
+        if samples {
+            self.actions.push_back(Action::Emit(Event::TrainPackets { rows }));
         }
     }
 

@@ -157,7 +157,7 @@ impl Server {
             records: self.plan.records,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
-            packets: phase.kind == Kind::Delay,
+            packets: phase.kind.probes(),
             wait: wait(phase, phase.pattern.sends_down()),
             same_host: false,
         };
@@ -176,6 +176,7 @@ impl Server {
                 Kind::Stream => "stream",
                 Kind::Ping => "ping",
                 Kind::Delay => "delay",
+                Kind::Train => "train",
             },
             phase.pattern,
             phase.connections

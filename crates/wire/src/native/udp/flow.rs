@@ -1,6 +1,7 @@
 //! A flow of native UDP, at either end.
 
 use super::codec::{CONTROL, Check, Kind, UNKNOWN, Word, kind};
+use super::log::Log;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::serve::{Seat, Terms};
@@ -102,9 +103,14 @@ impl Probe {
         // Both directions and all flows draw from seeds of their own.
         let seed = terms.probe.seed ^ u64::from(slot) << 1 ^ u64::from(client);
         let compare = terms.verify == Verify::Data;
+        // Trains come faster than their mean rate.
+        let rate = terms.rate.filter(|_| terms.train.is_none());
+        let log = || terms.train.as_ref().map(|_| Box::<Log>::default());
+        let sender = || Sender::new(terms.probe, rate, slot, check, seed).with_train(terms.train.clone());
+        let receiver = || Receiver::new(&terms.probe, rate, check, compare).with_log(log());
         Probe {
-            sender: sends.then(|| Sender::new(terms.probe, terms.rate, slot, check, seed)),
-            receiver: receives.then(|| Receiver::new(&terms.probe, terms.rate, check, compare)),
+            sender: sends.then(sender),
+            receiver: receives.then(receiver),
             terms,
             id,
             slot,
@@ -324,7 +330,22 @@ impl Probe {
         if let (Some(receiver), Some(row)) = (&mut self.receiver, self.row) {
             receiver.finish(cx, row, self.theirs);
         }
+        self.post_log(cx);
         self.state = State::Over;
+    }
+
+    /// What is remembered of trains goes to the session.
+    fn post_log(&mut self, cx: &mut Cx<'_>) {
+        if self.terms.train.is_none() || self.state == State::Over {
+            return;
+        }
+        let mut log = self.receiver.as_mut().and_then(Receiver::take_log).unwrap_or_default();
+        let (start, sent) = self.sender.as_mut().map(Sender::take_log).unwrap_or_default();
+        log.group = Some(self.terms.group);
+        log.bound_ns = self.known.bound_ns;
+        log.start_ns = start.map(|start| cx.clock.host(start) as i64);
+        log.sent = sent;
+        cx.post.push(log);
     }
 
     /// Time between two comparisons of the clocks during the run.
@@ -332,8 +353,13 @@ impl Probe {
         (self.terms.duration_ns / DURING).clamp(SELDOM, SECOND)
     }
 
+    /// Whether words of ours may go out: not between the packets of a train.
+    fn speaks(&self) -> bool {
+        self.client && !self.sender.as_ref().is_some_and(Sender::mid_train)
+    }
+
     fn word_due(&self, now: Mono) -> bool {
-        (self.client && self.word_at <= now && self.state != State::Over) || self.owed.is_some()
+        (self.speaks() && self.word_at <= now && self.state != State::Over) || self.owed.is_some()
     }
 
     fn fill_word(&mut self, cx: &Cx<'_>, out: &mut Burst<'_>) {
@@ -378,7 +404,7 @@ impl Flow for Probe {
             let end = Some(End::Done { how, reset: false });
             return Want { send: When::Never, read: Read::Pause, wake: None, end };
         }
-        let word = self.client.then_some(self.word_at).filter(|_| self.row.is_some());
+        let word = self.speaks().then_some(self.word_at).filter(|_| self.row.is_some());
         let data = match self.sender.as_ref().map_or(When::Never, Sender::due) {
             When::Never => None,
             When::Now => Some(Mono(0)),

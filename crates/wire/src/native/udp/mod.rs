@@ -22,6 +22,7 @@
 mod call;
 mod codec;
 mod flow;
+mod log;
 mod receiver;
 mod sender;
 mod serve;
@@ -29,6 +30,7 @@ mod serve;
 pub(super) use call::{Callers, Site};
 pub use codec::{CONTROL, HEADER, Header, Kind, Word};
 pub use flow::Probe;
+pub(super) use log::{Log, found};
 pub(super) use serve::{Keeper, Open as OpenFlows, Terms};
 
 /// How the workers of an end wait that sends datagrams, or does not.

@@ -1,8 +1,9 @@
 //! One direction's receiver: which datagrams came, intact or not, and how long they took.
 
 use super::codec::{Check, HEADER, Header};
+use super::log::Log;
 use crate::payload;
-use metrics::{Estimate, Jitter, PacketTally, Packets, Row, Seen, Sequence, StampKind};
+use metrics::{Arrival, Estimate, Jitter, PacketTally, Packets, Row, Seen, Sequence, StampKind};
 use model::Probe;
 use seam::{Batch, Cx};
 
@@ -28,6 +29,8 @@ pub(super) struct Receiver {
     /// Damaged beyond recognition; their numbers seem lost.
     unknown: u64,
     finished: bool,
+    /// Every packet that came, when trains do.
+    log: Option<Box<Log>>,
 }
 
 /// Datagrams in a row with numbers in a row, sent in one call.
@@ -54,7 +57,18 @@ impl Receiver {
             dropped: 0,
             unknown: 0,
             finished: false,
+            log: None,
         }
+    }
+
+    /// The same with a memory of every packet, if there is to be one.
+    pub(super) fn with_log(self, log: Option<Box<Log>>) -> Self {
+        Receiver { log, ..self }
+    }
+
+    /// Its memory.
+    pub(super) fn take_log(&mut self) -> Option<Box<Log>> {
+        self.log.take()
     }
 
     /// Numbers of `total` that have not come; what was damaged has.
@@ -93,6 +107,10 @@ impl Receiver {
                 self.settle(stretch.take(), now, tally, &mut counts);
                 self.see(header.sequence, &mut counts);
                 continue;
+            }
+            if let Some(log) = &mut self.log {
+                let (received_ns, offset_ns) = (cx.clock.host(at) as i64, clock.offset_ns);
+                log.arrived(Arrival { sequence: header.sequence, received_ns, offset_ns, kernel });
             }
             let size = datagram.len() as u64;
             if let Some(s) = &mut stretch

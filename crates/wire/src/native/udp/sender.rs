@@ -2,8 +2,8 @@
 
 use super::codec::{Check, HEADER, Header};
 use crate::payload;
-use metrics::{Mono, Packets};
-use model::{Probe, Spacing};
+use metrics::{Departure, Mono, Packets};
+use model::{Probe, Spacing, Train};
 use seam::{Burst, Cx, Rng, When, Wrote};
 
 /// Most datagrams in one send call.
@@ -31,6 +31,12 @@ pub(super) struct Sender {
     offered: usize,
     sent: u64,
     over: bool,
+    /// Trains instead of a rate, with the number of the next place in their schedule, what has left, and when the last
+    /// offer was made.
+    train: Option<Train>,
+    planned: u64,
+    log: Vec<Departure>,
+    actual: Mono,
 }
 
 impl Sender {
@@ -47,7 +53,33 @@ impl Sender {
             offered: 0,
             sent: 0,
             over: false,
+            train: None,
+            planned: 0,
+            log: Vec::new(),
+            actual: Mono(0),
         }
+    }
+
+    /// The same for trains, if there are any: their places are the schedule, and every packet is a send call.
+    pub(super) fn with_train(mut self, train: Option<Train>) -> Self {
+        if let Some(train) = &train {
+            self.gap_ps = 1;
+            self.log.reserve_exact(train.total().min(model::MOST_TRAIN_PACKETS) as usize);
+        }
+        Sender { train, ..self }
+    }
+
+    /// Whether a train has begun to leave and has not left.
+    pub(super) fn mid_train(&self) -> bool {
+        let packets = self.train.as_ref().map_or(1, |train| u64::from(train.packets.max(1)));
+        !self.over
+            && self.train.is_some()
+            && (!self.pending.is_empty() || !self.planned.is_multiple_of(packets))
+    }
+
+    /// When it began, and what has left.
+    pub(super) fn take_log(&mut self) -> (Option<Mono>, Vec<Departure>) {
+        (self.span.map(|(start, _)| start), std::mem::take(&mut self.log))
     }
 
     /// Sets when it begins and ends, once.
@@ -84,13 +116,18 @@ impl Sender {
     }
 
     fn at(&self, start: Mono) -> Mono {
+        if let Some(train) = &self.train {
+            return start.plus(train.place(self.planned).intended_ns);
+        }
         start.plus(u64::try_from(self.next_ps / 1_000).unwrap_or(u64::MAX))
     }
 
     /// Offers what is due, as far as one send call goes.
     pub(super) fn fill(&mut self, cx: &mut Cx<'_>, group: metrics::Group, out: &mut Burst<'_>) {
         let size = self.probe.size as usize;
-        let most = out.segments().min(out.room() / size).min(MOST);
+        let one = if self.train.is_some() { 1 } else { MOST };
+        let most = out.segments().min(out.room() / size).min(one);
+        self.actual = cx.now;
         self.plan(cx.now, most);
         let n = self.pending.len().min(most);
         self.offered = n;
@@ -144,6 +181,7 @@ impl Sender {
     }
 
     fn step(&mut self) -> u64 {
+        self.planned += 1;
         match self.probe.spacing {
             Spacing::Fixed => self.gap_ps,
             Spacing::Uniform => self.rng.between(0, self.gap_ps.saturating_mul(2)),
@@ -161,6 +199,11 @@ impl Sender {
         let gone = (n.bytes / size).min(self.offered);
         let mut count = Packets { sent: gone as u64, ..Packets::default() };
         let mut drop = gone;
+        if self.train.is_some() {
+            let (first, sent_ns) =
+                (self.planned - self.pending.len() as u64, cx.clock.host(self.actual) as i64);
+            self.log.extend((0..gone as u64).map(|i| Departure { place: (first + i) as u32, sent_ns }));
+        }
         if n.fault.is_some() {
             // Refused is refused: the same datagrams would be again.
             drop = self.offered;

@@ -29,6 +29,8 @@ pub(in crate::native) struct Terms {
     pub(in crate::native) start: Option<Mono>,
     /// Both ends share a host, hence its clock.
     pub(in crate::native) same_host: bool,
+    /// Trains instead of a rate.
+    pub(in crate::native) train: Option<model::Train>,
 }
 
 impl Terms {
@@ -45,6 +47,7 @@ impl Terms {
             verify: phase.verify,
             start: None,
             same_host: false,
+            train: phase.train.clone(),
         })
     }
 }

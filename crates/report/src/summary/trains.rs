@@ -1,0 +1,268 @@
+//! Packet trains: rates, dispersion, delays, and what befell packets.
+
+use crate::text::{Page, Table, Tone};
+use crate::words;
+use metrics::{
+    Quartiles, Spread, TrainReport, TrainSetting, Trouble, TroubleKind, format_bits_per_second,
+    format_duration,
+};
+use model::{Point, Trains};
+use std::io;
+
+/// Packets that something befell, troughs and trains shown; the CSV and the JSON have more.
+const MOST_SHOWN: usize = 20;
+/// Packet numbers whose delay is shown.
+const NUMBERS: usize = 8;
+
+/// The result in a few words.
+pub(super) fn found(point: &Point) -> Vec<String> {
+    let Some(trains) = &point.trains else { return vec!["no trains told of by both ends".to_owned()] };
+    let settings = &trains.report.settings;
+    let of = |s: &TrainSetting| {
+        let rate = s.train_bps.map_or("no rate".to_owned(), |q| format_bits_per_second(q.median));
+        format!("{} at {}", rate, wait(s))
+    };
+    let mut all: Vec<String> = settings.iter().map(of).collect();
+    let lost: u64 = settings.iter().map(|s| s.lost).sum();
+    all.extend((lost > 0).then(|| format!("{lost} lost")));
+    all
+}
+
+/// All about the trains of `point`.
+pub(super) fn write(point: &Point, verbose: bool, page: &mut Page<'_>) -> io::Result<()> {
+    let Some(trains) = &point.trains else {
+        return page.line(Tone::Bad, "No trains: not both ends told what they remember");
+    };
+    let report = &trains.report;
+    rates(report, page)?;
+    dispersion(trains, page)?;
+    delays(trains, page)?;
+    by_number(report, page)?;
+    if verbose {
+        gaps(report, page)?;
+        series(report, page)?;
+    }
+    troughs(report, page)?;
+    troubles(report, page)
+}
+
+fn wait(setting: &TrainSetting) -> String {
+    match setting.wait_ns {
+        0 => "back to back".to_owned(),
+        ns => format!("every {}", format_duration(ns as f64)),
+    }
+}
+
+fn spread(of: Option<Spread>) -> [String; 2] {
+    let Some(s) = of else { return ["-".to_owned(), "-".to_owned()] };
+    let sd = if s.n > 1 { format_bits_per_second(s.sd) } else { "-".to_owned() };
+    [format_bits_per_second(s.mean), sd]
+}
+
+fn rates(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+    let mut table = Table::new(&[
+        "Trains (UDP payload)",
+        "trains",
+        "sent",
+        "received",
+        "lost",
+        "overtaken",
+        "repeated",
+        "not sent",
+        "sent at",
+        "± sd",
+        "received at",
+        "± sd",
+    ]);
+    for s in &report.settings {
+        let mut cells = vec![wait(s), s.trains.to_string()];
+        cells.extend([s.sent, s.received, s.lost, s.overtaken, s.repeated, s.unsent].map(|n| n.to_string()));
+        cells.extend(spread(s.send_bps));
+        cells.extend(spread(s.receive_bps));
+        table.row(if s.lost > 0 { Tone::Bad } else { Tone::Plain }, cells);
+    }
+    page.table(&table)
+}
+
+fn dispersion(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
+    let quartiles = |q: Option<Quartiles>| {
+        let Some(q) = q else { return ["-".to_owned(), "-".to_owned(), "-".to_owned()] };
+        [format_bits_per_second(q.median), format_bits_per_second(q.q1), format_bits_per_second(q.q3)]
+    };
+    let mut table = Table::new(&[
+        "Dispersion rate (IP)",
+        "trains p50",
+        "p25",
+        "p75",
+        "pairs p50",
+        "p25",
+        "p75",
+        "stretched",
+    ]);
+    for s in &trains.report.settings {
+        let mut cells = vec![wait(s)];
+        cells.extend(quartiles(s.train_bps));
+        cells.extend(quartiles(s.pair_bps));
+        cells.push(match s.stretched {
+            Some(true) => "yes".to_owned(),
+            Some(false) => "no: a lower bound".to_owned(),
+            None => "-".to_owned(),
+        });
+        table.row(Tone::Plain, cells);
+    }
+    page.gap()?;
+    page.table(&table)?;
+    let text = format!(
+        "pairs estimate the capacity of the narrow link, as far as nothing else shared it; long trains what was left of it. \
+         IP packets, with {} bytes of headers",
+        trains.headers
+    );
+    page.paragraph(Tone::Plain, "  ", &text)
+}
+
+fn delays(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
+    let mut table = Table::new(&["One-way delay", "min", "mean", "p50", "p99", "max", "count"]);
+    for s in &trains.report.settings {
+        let Some(d) = &s.delay_ns else { continue };
+        let mut cells = vec![wait(s)];
+        let values = [d.min as f64, d.mean, d.p50 as f64, d.p99 as f64, d.max as f64];
+        cells.extend(values.map(format_duration));
+        cells.push(d.count.to_string());
+        table.row(Tone::Plain, cells);
+    }
+    if table.is_empty() {
+        return Ok(());
+    }
+    page.gap()?;
+    page.table(&table)?;
+    let report = &trains.report;
+    let received: u64 = report.settings.iter().map(|s| s.received).sum();
+    let before: u64 = report.settings.iter().map(|s| s.before_sent).sum();
+    let mut words = vec![format!("right to ±{}", format_duration(trains.clock_bound_ns as f64))];
+    words.push(if report.kernel_stamped == received {
+        "kernel receive stamps".to_owned()
+    } else {
+        format!("{} of {received} stamped by the kernel, the others by the program", report.kernel_stamped)
+    });
+    words.extend((before > 0).then(|| format!("{before} seemed to come before they were sent, taken for 0")));
+    words.extend((trains.left_out > 0).then(|| format!("{} arrivals not remembered", trains.left_out)));
+    page.paragraph(Tone::Plain, "  ", &words.join(", "))
+}
+
+/// The delay of a few numbers, evenly from the first to the last: it rises where a queue builds up.
+fn by_number(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+    let longest = report.settings.iter().filter_map(|s| s.by_number.last()).map(|d| d.number).max();
+    let Some(last) = longest.filter(|&last| last > 0).map(|last| last as usize) else { return Ok(()) };
+    let mut numbers: Vec<u32> = (0..NUMBERS).map(|i| (i * last / (NUMBERS - 1)) as u32).collect();
+    numbers.dedup();
+    let header: Vec<String> = std::iter::once("Mean delay of packet".to_owned())
+        .chain(numbers.iter().map(|n| (n + 1).to_string()))
+        .collect();
+    let mut table = Table::new(&header);
+    for s in &report.settings {
+        let at = |n: &u32| {
+            let found = s.by_number.iter().find(|d| d.number == *n);
+            found.map_or("-".to_owned(), |d| format_duration(d.mean_ns))
+        };
+        table.row(Tone::Plain, std::iter::once(wait(s)).chain(numbers.iter().map(at)).collect());
+    }
+    page.gap()?;
+    page.table(&table)
+}
+
+fn gaps(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+    for s in &report.settings {
+        let Some(gap) = &s.gap_ns else { continue };
+        let mut table =
+            Table::new(&[format!("Time between arrivals, {}: up to", wait(s)), "packets".to_owned()]);
+        for (up_to, n) in &gap.buckets {
+            table.row(Tone::Plain, vec![format_duration(*up_to as f64), n.to_string()]);
+        }
+        page.gap()?;
+        page.table(&table)?;
+    }
+    Ok(())
+}
+
+fn series(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+    let mut table = Table::new(&[
+        "Train",
+        "setting",
+        "at",
+        "sent",
+        "received",
+        "sent at",
+        "received at",
+        "dispersion",
+        "delay mean",
+    ]);
+    for row in report.trains.iter().take(10 * MOST_SHOWN) {
+        let known = |value: Option<f64>, show: fn(f64) -> String| value.map_or("-".to_owned(), show);
+        let setting = report.settings.get(row.setting as usize).map_or("-".to_owned(), wait);
+        table.row(
+            if row.lost > 0 { Tone::Bad } else { Tone::Plain },
+            vec![
+                (row.train + 1).to_string(),
+                setting,
+                format_duration(row.at_ns as f64),
+                row.sent.to_string(),
+                row.received.to_string(),
+                known(row.send_bps, format_bits_per_second),
+                known(row.receive_bps, format_bits_per_second),
+                known(row.dispersion_ns, format_duration),
+                known(row.delay_mean_ns, format_duration),
+            ],
+        );
+    }
+    page.gap()?;
+    page.table(&table)
+}
+
+fn troughs(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+    if report.troughs.is_empty() {
+        return Ok(());
+    }
+    page.gap()?;
+    page.line(Tone::Heading, "Troughs: repetitions in which trains came much slower than usual")?;
+    for trough in report.troughs.iter().take(MOST_SHOWN) {
+        let names = trough.settings.iter().filter_map(|&s| report.settings.get(s as usize)).map(wait);
+        let whose = if trough.common {
+            "all settings: something else used the path, or a host was held up".to_owned()
+        } else {
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let at = format_duration(trough.at_ns as f64);
+        page.paragraph(Tone::Warning, "  ", &format!("repetition {} at {at}: {whose}", trough.round + 1))?;
+    }
+    more(report.troughs.len().saturating_sub(MOST_SHOWN) as u64, page)
+}
+
+fn troubles(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+    if report.troubles.is_empty() {
+        return Ok(());
+    }
+    page.gap()?;
+    page.line(Tone::Heading, "Packets that something befell")?;
+    for trouble in report.troubles.iter().take(MOST_SHOWN) {
+        let at = format_duration(trouble.intended_ns as f64);
+        let (train, number) = (trouble.train + 1, trouble.number + 1);
+        let text = format!("train {train}, packet {number}, at {at}: {}", befell(trouble));
+        page.paragraph(Tone::Warning, "  ", &text)?;
+    }
+    more((report.troubles.len().saturating_sub(MOST_SHOWN)) as u64 + report.more_troubles, page)
+}
+
+fn more(n: u64, page: &mut Page<'_>) -> io::Result<()> {
+    if n == 0 { Ok(()) } else { page.line(Tone::Plain, &format!("  and {n} more")) }
+}
+
+/// What befell a packet, in words.
+fn befell(trouble: &Trouble) -> String {
+    let others = u64::from(trouble.by);
+    match trouble.kind {
+        TroubleKind::Lost => "lost".to_owned(),
+        TroubleKind::Overtaken => format!("overtaken by {}", words::count(others, "packet")),
+        TroubleKind::Repeated => format!("came {} more", words::count(others, "time")),
+        TroubleKind::Unsent => "not sent".to_owned(),
+    }
+}

@@ -1,0 +1,185 @@
+//! Tables of packet trains for scripts: one row per packet, one row per train.
+
+use csv::Writer;
+use metrics::TrainPacket;
+use model::Event;
+use std::fmt::Display;
+use std::io::{self, Write};
+
+fn or_empty(value: Option<impl Display>) -> String {
+    value.map_or_else(String::new, |v| v.to_string())
+}
+
+/// One row per packet: where it stands in the schedule, when it left and came, and the verdict. Times are ns after the start
+/// by the sender's clock.
+pub struct PacketsCsv<W: Write> {
+    out: Writer<W>,
+}
+
+const PACKETS_HEADER: [&str; 12] = [
+    "train",
+    "setting",
+    "repetition",
+    "packet",
+    "intended_ns",
+    "sent_ns",
+    "received_ns",
+    "delay_ns",
+    "stamp",
+    "verdict",
+    "repeats",
+    "overtaken_by",
+];
+
+impl<W: Write> PacketsCsv<W> {
+    /// Writes the header to `out`.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn new(out: W) -> io::Result<Self> {
+        let mut out = Writer::from_writer(out);
+        out.write_record(PACKETS_HEADER)?;
+        Ok(PacketsCsv { out })
+    }
+
+    /// Writes what `event` tells of packets.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
+        let Event::TrainPackets { rows } = event else { return Ok(()) };
+        for packet in rows {
+            self.out.write_record(packet_row(packet))?;
+        }
+        self.out.flush()
+    }
+}
+
+fn packet_row(packet: &TrainPacket) -> [String; 12] {
+    let place = packet.place;
+    let verdict = match (packet.sent_ns, packet.received_ns) {
+        (None, _) => "unsent",
+        (Some(_), None) => "lost",
+        _ if packet.overtaken_by > 0 => "reordered",
+        _ if packet.repeats > 0 => "duplicate",
+        _ => "received",
+    };
+    let stamp = match packet.received_ns {
+        None => "",
+        Some(_) if packet.kernel => "kernel",
+        Some(_) => "user",
+    };
+    [
+        place.train.to_string(),
+        place.setting.to_string(),
+        place.round.to_string(),
+        place.number.to_string(),
+        place.intended_ns.to_string(),
+        or_empty(packet.sent_ns),
+        or_empty(packet.received_ns),
+        or_empty(packet.delay_ns()),
+        stamp.to_owned(),
+        verdict.to_owned(),
+        packet.repeats.to_string(),
+        packet.overtaken_by.to_string(),
+    ]
+}
+
+/// One row per train: counts, rates in bits/s of UDP payload, dispersion and delays.
+pub struct TrainsCsv<W: Write> {
+    out: Writer<W>,
+}
+
+const TRAINS_HEADER: [&str; 19] = [
+    "train",
+    "setting",
+    "wait_ns",
+    "repetition",
+    "at_ns",
+    "sent",
+    "unsent",
+    "received",
+    "lost",
+    "overtaken",
+    "repeated",
+    "send_bps",
+    "receive_bps",
+    "send_ns",
+    "receive_ns",
+    "dispersion_ns",
+    "delay_min_ns",
+    "delay_mean_ns",
+    "delay_max_ns",
+];
+
+impl<W: Write> TrainsCsv<W> {
+    /// Writes the header to `out`.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn new(out: W) -> io::Result<Self> {
+        let mut out = Writer::from_writer(out);
+        out.write_record(TRAINS_HEADER)?;
+        Ok(TrainsCsv { out })
+    }
+
+    /// Writes what `event` tells of trains.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
+        let Event::Trains(trains) = event else { return Ok(()) };
+        let report = &trains.report;
+        let exact = |value: Option<f64>| or_empty(value.map(|v| format!("{v:.3}")));
+        for row in &report.trains {
+            let wait = report.settings.get(row.setting as usize).map(|s| s.wait_ns);
+            let counts = [row.sent, row.unsent, row.received, row.lost, row.overtaken, row.repeated];
+            let mut cells = vec![row.train.to_string(), row.setting.to_string(), or_empty(wait)];
+            cells.extend([row.round.to_string(), row.at_ns.to_string()]);
+            cells.extend(counts.map(|n| n.to_string()));
+            cells.extend([exact(row.send_bps), exact(row.receive_bps)]);
+            cells.extend([row.send_ns, row.receive_ns].map(|n| n.to_string()));
+            cells.extend([exact(row.dispersion_ns), or_empty(row.delay_min_ns)]);
+            cells.extend([exact(row.delay_mean_ns), or_empty(row.delay_max_ns)]);
+            self.out.write_record(cells)?;
+        }
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::Place;
+
+    #[test]
+    fn a_row_per_packet_with_its_verdict() {
+        let place = Place { train: 1, setting: 0, round: 1, number: 3, intended_ns: 500 };
+        let packet = TrainPacket { place, ..TrainPacket::default() };
+        let sent = TrainPacket { sent_ns: Some(510), ..packet };
+        let came = TrainPacket { received_ns: Some(400), kernel: true, ..sent };
+        let mut bytes = Vec::new();
+        let mut out = PacketsCsv::new(&mut bytes).unwrap();
+        let rows = vec![
+            packet,
+            sent,
+            came,
+            TrainPacket { overtaken_by: 2, ..came },
+            TrainPacket { repeats: 1, kernel: false, ..came },
+        ];
+        out.on_event(&Event::TrainPackets { rows }).unwrap();
+        drop(out);
+        let text = String::from_utf8(bytes).unwrap();
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            [
+                "1,0,1,3,500,,,,,unsent,0,0",
+                "1,0,1,3,500,510,,,,lost,0,0",
+                "1,0,1,3,500,510,400,-110,kernel,received,0,0",
+                "1,0,1,3,500,510,400,-110,kernel,reordered,0,2",
+                "1,0,1,3,500,510,400,-110,user,duplicate,1,0",
+            ]
+        );
+    }
+}

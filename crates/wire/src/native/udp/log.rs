@@ -1,0 +1,134 @@
+//! What both ends of packet trains remember of every packet, and how the server's part comes to the client.
+
+use crate::native::message::Message;
+use metrics::{Arrival, Departure, Group, TrainPacket, TrainReport, join};
+use model::{MOST_TRAIN_PACKETS, Train, Trains};
+
+/// Entries of one message: far below the longest one.
+const PIECE: usize = 4_000;
+const MOST: usize = MOST_TRAIN_PACKETS as usize;
+
+/// One end's memory. A flow posts it as a note when it is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::native) struct Log {
+    /// The session's group, once posted.
+    pub(in crate::native) group: Option<Group>,
+    /// When the schedule began, ns of the sender's host clock; only the sender knows.
+    pub(in crate::native) start_ns: Option<i64>,
+    /// How far the receiver may be wrong about the sender's clock, ns.
+    pub(in crate::native) bound_ns: u64,
+    /// Packets sent, in order.
+    pub(in crate::native) sent: Vec<Departure>,
+    /// Packets that came, in order.
+    pub(in crate::native) got: Vec<Arrival>,
+    /// Arrivals that there was no room for.
+    pub(in crate::native) left_out: u64,
+}
+
+impl Log {
+    /// Remembers an arrival, if there is room: twice as much as trains may have packets would be nothing but repetitions.
+    pub(super) fn arrived(&mut self, arrival: Arrival) {
+        if self.got.len() < MOST {
+            self.got.push(arrival);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// The messages that tell it: numbers are relative to the first ones, which keeps them short.
+    pub(in crate::native) fn messages(&self) -> impl Iterator<Item = Message> + '_ {
+        let first = self.got.first();
+        let zero_ns = self.start_ns.or_else(|| first.map(|arrival| arrival.received_ns)).unwrap_or_default();
+        let offset_ns = first.map_or(0, |arrival| arrival.offset_ns);
+        let message = move |sent: &[Departure], got: &[Arrival], left_out| Message::Trains {
+            start_ns: self.start_ns,
+            zero_ns,
+            offset_ns,
+            bound_ns: self.bound_ns,
+            left_out,
+            sent: sent.iter().map(|d| (d.place, d.sent_ns.wrapping_sub(zero_ns))).collect(),
+            got: got
+                .iter()
+                .map(|a| {
+                    let (at, offset) =
+                        (a.received_ns.wrapping_sub(zero_ns), a.offset_ns.wrapping_sub(offset_ns));
+                    (a.sequence, at, offset, a.kernel)
+                })
+                .collect(),
+        };
+        let sent = self.sent.chunks(PIECE).map(move |piece| message(piece, &[], 0));
+        let got = self.got.chunks(PIECE).map(move |piece| message(&[], piece, 0));
+        sent.chain(got).chain(std::iter::once_with(move || message(&[], &[], self.left_out)))
+    }
+
+    /// Adds what a message tells; never more than trains can have.
+    pub(in crate::native) fn add(&mut self, message: Message) {
+        let Message::Trains { start_ns, zero_ns, offset_ns, bound_ns, left_out, sent, got } = message else {
+            return;
+        };
+        self.start_ns = self.start_ns.or(start_ns);
+        self.bound_ns = self.bound_ns.max(bound_ns);
+        self.left_out = self.left_out.saturating_add(left_out);
+        let room = MOST.saturating_sub(self.sent.len());
+        self.sent.extend(
+            sent.into_iter()
+                .take(room)
+                .map(|(place, at)| Departure { place, sent_ns: at.wrapping_add(zero_ns) }),
+        );
+        for (sequence, at, offset, kernel) in got {
+            let (received_ns, offset_ns) = (at.wrapping_add(zero_ns), offset.wrapping_add(offset_ns));
+            self.arrived(Arrival { sequence, received_ns, offset_ns, kernel });
+        }
+    }
+}
+
+/// What the logs of both ends make of `train`; `None` when the sender's tells no start. `headers` is what IP and UDP add to a
+/// packet of `size` bytes.
+pub(in crate::native) fn found(
+    train: &Train,
+    size: u32,
+    headers: u32,
+    sender: &Log,
+    receiver: &Log,
+) -> Option<(Trains, Vec<TrainPacket>)> {
+    let (packets, strays) = join(train.places(), sender.start_ns?, &sender.sent, &receiver.got);
+    let report = TrainReport::of(&packets, &train.waits_ns, size, headers);
+    let (clock_bound_ns, left_out) = (receiver.bound_ns, receiver.left_out);
+    Some((Trains { headers, clock_bound_ns, strays, left_out, report }, packets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::message::{Frames, MAX_MESSAGE, encode};
+
+    #[test]
+    fn a_log_comes_whole_through_bounded_messages() {
+        let log = Log {
+            group: None,
+            start_ns: Some(1 << 60),
+            bound_ns: 9,
+            sent: (0..100_000).map(|n| Departure { place: n, sent_ns: (1 << 60) + i64::from(n) }).collect(),
+            got: (0..100_000)
+                .map(|n| Arrival {
+                    sequence: n,
+                    received_ns: i64::MIN + n as i64,
+                    offset_ns: i64::MAX - n as i64,
+                    kernel: n % 2 == 0,
+                })
+                .collect(),
+            left_out: 3,
+        };
+        let (mut frames, mut told) = (Frames::new(MAX_MESSAGE), Log::default());
+        for message in log.messages() {
+            let bytes = encode(&message);
+            assert!(bytes.len() < MAX_MESSAGE / 2, "{}", bytes.len());
+            frames.push(&bytes);
+            told.add(frames.pop().unwrap().unwrap());
+        }
+        assert_eq!(told, log);
+        // And no more, whoever sends it.
+        log.messages().for_each(|message| told.add(message));
+        assert_eq!((told.sent.len(), told.got.len(), told.left_out), (100_000, 100_000, 100_006));
+    }
+}
