@@ -391,7 +391,9 @@ impl Client {
             packets: phase.kind.probes() || phase.kind == Kind::Ping,
             wait: wait(&phase, phase.pattern.sends_up()),
             // Ends that spin must not meet on one core.
-            same_host: phase.ping.is_none_or(|ping| !ping.busy)
+            // Datagrams have no window: a receiver that shares the sender's core loses what the other sends meanwhile.
+            same_host: phase.kind != Kind::Delay
+                && phase.ping.is_none_or(|ping| !ping.busy)
                 && self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host),
         })));
     }
