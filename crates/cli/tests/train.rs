@@ -1,0 +1,78 @@
+//! `netcaliper train` with the real binary: over loopback, and on a path whose rate is known.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
+
+mod support;
+
+use support::files::{Csv, Scratch};
+use support::net::is_root;
+use support::{BIN, Outcome, netcaliper, number, serve, skip};
+
+#[test]
+fn every_packet_is_told_in_both_directions() {
+    let server = serve("");
+    let scratch = Scratch::new();
+    for way in ["", "-R"] {
+        let (packets, trains) = (scratch.file("packets.csv"), scratch.file("trains.csv"));
+        let done = netcaliper("train")
+            .args(&format!(
+                "127.0.0.1:{} -n 20 --wait 0,20us --repeat 5 --every 20ms --json {way}",
+                server.port
+            ))
+            .arg("--samples")
+            .arg(&packets)
+            .arg("--train-csv")
+            .arg(&trains)
+            .run();
+        let outcome = Outcome::of(done.exits(0));
+        let report = &outcome.point()["trains"]["report"];
+        let settings = report["settings"].as_array().unwrap();
+        assert_eq!(settings.len(), 2, "{}", outcome.tell());
+        for setting in settings {
+            assert_eq!(
+                (number(&setting["sent"]), number(&setting["trains"])),
+                (100, 5),
+                "{}",
+                outcome.tell()
+            );
+            assert_eq!(number(&setting["received"]) + number(&setting["lost"]), 100, "{}", outcome.tell());
+        }
+        assert_eq!((Csv::read(&packets).rows.len(), Csv::read(&trains).rows.len()), (200, 10));
+    }
+}
+
+#[test]
+fn the_dispersion_rate_is_that_of_the_path() {
+    const NAME: &str = "train::the_dispersion_rate_is_that_of_the_path";
+    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
+        return skip(NAME, "a lab needs root and /dev/net/tun");
+    }
+    let command = format!("{BIN} train $NETCALIPER_LAB_SERVER -n 60 --repeat 10 --every 100ms --json");
+    let lab = netcaliper("lab").args("-q --rate 100M --delay 5ms --server").arg(format!("{BIN} serve"));
+    let outcome = Outcome::of(lab.args("-- sh -c").arg(command).run().exits(0));
+    let setting = &outcome.point()["trains"]["report"]["settings"][0];
+    assert_eq!((number(&setting["sent"]), number(&setting["received"])), (600, 600), "{}", outcome.tell());
+    // How exactly a train is spaced depends on how busy this machine is; the path lets nothing through faster.
+    let rate = setting["train_bps"]["median"].as_f64().unwrap();
+    assert!((60e6..125e6).contains(&rate), "{rate} {}", outcome.tell());
+}
+
+#[test]
+fn what_cannot_be_is_one_sentence() {
+    for (words, why) in [
+        ("-n 1", "2 to 10000 packets"),
+        ("--wait 1s", "must fit"),
+        ("-n 10000 --repeat 11 --every 1s", "100000"),
+        ("-l 39", "40 to 65507"),
+        ("--protocol echo", "carries no trains"),
+    ] {
+        netcaliper("train")
+            .args("127.0.0.1")
+            .args(words)
+            .run()
+            .exits(2)
+            .says_one_sentence()
+            .complains(&[why]);
+    }
+}
