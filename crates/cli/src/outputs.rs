@@ -4,7 +4,9 @@
 use crate::args::OutputArgs;
 use crate::{Exit, Trouble};
 use model::{Begin, Builder, Event, Level, Outcome, Status};
-use report::{ConnectionCsv, Console, Journal, PacketsCsv, SamplesCsv, StatusCsv, Style, TrainsCsv};
+use report::{
+    ConnectionCsv, Console, FramesCsv, Journal, PacketsCsv, SamplesCsv, StatusCsv, Style, TrainsCsv,
+};
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -29,6 +31,7 @@ pub(crate) struct Outputs {
     samples: Option<Target<SamplesCsv<Sink>>>,
     packets: Option<Target<PacketsCsv<Sink>>>,
     trains: Option<Target<TrainsCsv<Sink>>>,
+    frames: Option<Target<FramesCsv<Sink>>>,
     sweep: Option<Target<Sink>>,
     builder: Builder,
     failures: u32,
@@ -91,6 +94,7 @@ impl Outputs {
             samples: None,
             packets: None,
             trains: None,
+            frames: None,
             sweep: opened(sweep_csv, Ok)?,
             builder: Builder::default(),
             failures: 0,
@@ -121,6 +125,12 @@ impl Outputs {
         Ok(self)
     }
 
+    /// The same with a file of frames.
+    pub(crate) fn with_frames(mut self, samples: Option<&PathBuf>) -> Result<Self, Trouble> {
+        self.frames = opened(samples, FramesCsv::new)?;
+        Ok(self)
+    }
+
     /// Whether somebody wants to know every single connection.
     pub(crate) fn wants_records(&self) -> bool {
         self.connections.is_some() || !self.journals.is_empty()
@@ -143,6 +153,9 @@ impl Outputs {
             target.write(&mut failed, |w| w.on_event(event));
         }
         if let Some(target) = &mut self.trains {
+            target.write(&mut failed, |w| w.on_event(event));
+        }
+        if let Some(target) = &mut self.frames {
             target.write(&mut failed, |w| w.on_event(event));
         }
         for target in &mut self.journals {

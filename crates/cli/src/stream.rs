@@ -1,14 +1,15 @@
 //! `netcaliper stream`.
 
-use crate::args::{LocalArgs, OutputArgs, TargetArgs, VerifyArg};
+use crate::args::{LocalArgs, OutputArgs, TargetArgs, VerifyArg, WaitArg};
 use crate::outputs::Outputs;
 use crate::ping::Histograms;
 use crate::{Exit, Trouble, measure, plan, values};
 use clap::Args;
 use metrics::SECOND;
-use model::{Kind, Media, Method, Phase, Range, SocketSettings};
+use model::{Kind, Media, Method, Pattern, Phase, Probe, Range, SocketSettings};
+use std::path::PathBuf;
 
-/// A media stream: frames of datagrams at a fixed rate, from the server to us.
+/// A media stream: frames of datagrams at a fixed rate.
 #[derive(Args, Debug)]
 pub(crate) struct StreamArgs {
     #[command(flatten)]
@@ -42,6 +43,21 @@ struct MediaArgs {
     /// Most bytes in one datagram, headers of the measurement included.
     #[arg(long, value_name = "BYTES", default_value_t = 1400, value_parser = values::count32::<65_507>, allow_negative_numbers = true)]
     datagram: u32,
+    /// The client sends [default: the server does].
+    #[arg(long, conflicts_with = "bidir")]
+    up: bool,
+    /// Both send at once.
+    #[arg(long)]
+    bidir: bool,
+    /// The datagrams of a frame leave evenly over its time, instead of back to back.
+    #[arg(long)]
+    spread: bool,
+    /// A datagram that takes longer counts as late; missing ones are waited for as long at the end. Native only.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
+    late: u64,
+    /// How senders wait for the next due time. Native only.
+    #[arg(long, value_enum, default_value_t = WaitArg::Hybrid)]
+    wait: WaitArg,
     /// What is checked: every byte of each datagram, or their number only.
     #[arg(long, value_enum, default_value_t = VerifyArg::Data)]
     verify: VerifyArg,
@@ -66,31 +82,45 @@ struct StreamRunArgs {
     /// Receive buffer (SO_RCVBUF) in bytes: what comes while we are held up has to fit [default: four frames, 1Mi at least].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     rcvbuf: Option<u64>,
+    /// Write one row per frame that we receive: CSV.
+    #[arg(long, value_name = "FILE")]
+    samples: Option<PathBuf>,
 }
 
 /// Does a media stream survive the way?
 pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, Trouble> {
-    let method = Method::new(&phase(args)?, &[], 1).map_err(Trouble::usage)?;
+    let native = args.target.protocol == wire::Protocol::Native;
+    let method = Method::new(&phase(args, native)?, &[], 1).map_err(Trouble::usage)?;
     let mut config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
-    let outputs = Outputs::open(&args.output, None)?;
+    let outputs = Outputs::open(&args.output, None)?.with_frames(args.run.samples.as_ref())?;
     // Frames one by one are for files; the printout needs none.
-    config.records = outputs.wants_records();
+    config.records = outputs.wants_records() || args.run.samples.is_some();
     measure::run("stream", command, &config, method, outputs, Histograms::default())
 }
 
-fn phase(args: &StreamArgs) -> Result<Phase, Trouble> {
-    let MediaArgs { rate, fps, length, depth, datagram, verify } = &args.media;
+fn phase(args: &StreamArgs, native: bool) -> Result<Phase, Trouble> {
+    let MediaArgs { rate, fps, length, depth, datagram, verify, spread, .. } = &args.media;
     if length % SECOND != 0 {
         return Err(Trouble::usage("a stream is whole seconds long: give --length as 1s or more"));
     }
     let media = Media::new(*rate, *fps, length / SECOND, 1, *datagram).map_err(Trouble::usage)?;
     let held = u128::from(*depth) * u128::from(*fps) / u128::from(SECOND);
-    let media = Media { depth_frames: u64::try_from(held).unwrap_or(u64::MAX), ..media };
+    let media = Media { depth_frames: u64::try_from(held).unwrap_or(u64::MAX), spread: *spread, ..media };
     media.check().map_err(Trouble::usage)?;
     Ok(Phase {
         kind: Kind::Stream,
-        pattern: model::Pattern::Pull,
+        pattern: match (args.media.up, args.media.bidir) {
+            (true, _) => Pattern::Push,
+            (_, true) => Pattern::Duplex,
+            _ => Pattern::Pull,
+        },
+        probe: native.then(|| Probe {
+            size: media.datagram,
+            late_ns: args.media.late,
+            waiting: plan::waiting(args.media.wait, false),
+            ..Probe::default()
+        }),
         media: Some(media),
         connections: args.run.connections,
         iterations: Some(args.run.iterations),
@@ -121,7 +151,8 @@ mod tests {
 
     fn phase_of(words: &str) -> Result<Phase, String> {
         let words = std::iter::once("stream").chain(words.split_whitespace());
-        phase(&Line::try_parse_from(words).map_err(|e| e.to_string())?.args).map_err(|trouble| trouble.text)
+        phase(&Line::try_parse_from(words).map_err(|e| e.to_string())?.args, true)
+            .map_err(|trouble| trouble.text)
     }
 
     #[test]

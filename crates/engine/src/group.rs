@@ -149,6 +149,7 @@ impl Book {
             protocol_errors: total.count(Ending::ProtocolError),
             frames: self.frames.then_some(total.frames),
             pings: total.packets.as_deref().map(|packets| Box::new(RoundTrips::of(packets))),
+            playout: total.playout.as_deref().map(metrics::Playout::summary),
             packets: PacketReport::of_phase(&total),
             causes,
             peak: self.peak,

@@ -126,6 +126,12 @@ impl Dist {
         Some(Spectrum { count, min, max, mean, sd: h.stdev(), counts: counts.collect() })
     }
 
+    /// How many values lie above `limit`, as far as three digits tell.
+    #[must_use]
+    pub fn count_above(&self, limit: u64) -> u64 {
+        self.inner.as_ref().map_or(0, |h| h.len() - h.count_between(0, limit))
+    }
+
     /// Count, extremes, mean, standard deviation, percentiles and at most 64 buckets; `None` when empty.
     #[must_use]
     pub fn summary(&self) -> Option<DistSummary> {

@@ -2,7 +2,7 @@
 //! worker; nothing is shared, locked or allocated per event.
 
 use crate::packets::USUAL;
-use crate::{Dist, Frames, Moments, Mono, PacketTally, Packets, TcpInfo, TcpTotals};
+use crate::{Dist, Frames, Moments, Mono, PacketTally, Packets, Playout, TcpInfo, TcpTotals};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -115,6 +115,8 @@ pub struct Tally {
     pub frames: Frames,
     /// Datagrams; `None` until one is counted.
     pub packets: Option<Box<PacketTally>>,
+    /// When frames of media streams were complete; `None` until one is counted.
+    pub playout: Option<Box<Playout>>,
     /// Segments retransmitted, as far as sampled.
     pub retransmits: u64,
     /// What a legacy protocol sends beside payload, where its original counts that, too, bytes.
@@ -206,6 +208,9 @@ impl Tally {
         self.frames.add(other.frames);
         if let Some(theirs) = &other.packets {
             self.packets.get_or_insert_default().merge(theirs);
+        }
+        if let Some(theirs) = &other.playout {
+            self.playout.get_or_insert_default().merge(theirs);
         }
         self.retransmits += other.retransmits;
         self.framing.tx_bytes += other.framing.tx_bytes;

@@ -52,6 +52,12 @@ impl Signed {
         self.below.count() + self.above.count()
     }
 
+    /// How many values lie above `limit`, as far as three digits tell.
+    #[must_use]
+    pub fn count_above(&self, limit: u64) -> u64 {
+        self.above.count_above(limit)
+    }
+
     /// The value at quantile `q` (0..=1); 0 when nothing was recorded.
     #[must_use]
     pub fn quantile(&self, q: f64) -> i64 {

@@ -4,7 +4,10 @@ use crate::{
     CpuUse, HostCounters, HostSnapshot, PacketReport, Phase, PingInterval, PingRow, RoundTrips, Status,
     Trains,
 };
-use metrics::{DistSummary, Ending, Frames, Framing, Moments, Remote, TcpInfo, TcpTotals, TrainPacket, Wall};
+use metrics::{
+    DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpInfo, TcpTotals, TrainPacket,
+    Wall,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -356,6 +359,20 @@ pub enum Failure {
     Other,
 }
 
+impl FrameVerdict {
+    /// One frame of this verdict.
+    #[must_use]
+    pub fn counted(self) -> Frames {
+        let mut frames = Frames::default();
+        match self {
+            FrameVerdict::Completed => frames.completed = 1,
+            FrameVerdict::Dropped => frames.dropped = 1,
+            FrameVerdict::Repeated => frames.repeated = 1,
+        }
+        frames
+    }
+}
+
 /// One connection, from open to end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionRecord {
@@ -432,6 +449,8 @@ pub struct Totals {
     /// What was found out about datagrams, when they are counted; what comes in after the end is in here, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<Box<PacketReport>>,
+    /// When frames of streams were complete, where that is known.
+    pub playout: Option<PlayoutSummary>,
     /// Failures by cause, most frequent first, at most 32.
     pub causes: Vec<CauseCount>,
     /// Most connections open at once.

@@ -1,5 +1,6 @@
 //! A media stream: frames of one size at a fixed rate, as ctsTraffic's UDP test sends them.
 
+use metrics::SECOND;
 use serde::{Deserialize, Serialize};
 
 /// Smallest frame, bytes: a header and some payload, as in ctsTraffic.
@@ -92,11 +93,17 @@ impl Media {
         self.frame_size.saturating_mul(4).clamp(1 << 20, 64 << 20)
     }
 
+    /// When frame `n`, from 0, is due, ns after the first. Halves, thirds and so on of a nanosecond do not add up.
+    #[must_use]
+    pub fn due_ns(&self, n: u64) -> u64 {
+        let ns = u128::from(n) * u128::from(SECOND) / u128::from(self.frame_rate.max(1));
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
     /// Length of the stream, ns.
     #[must_use]
     pub fn length_ns(&self) -> u64 {
-        (u128::from(self.frames) * 1_000_000_000 / u128::from(self.frame_rate.max(1)))
-            .min(u128::from(u64::MAX)) as u64
+        self.due_ns(self.frames)
     }
 }
 

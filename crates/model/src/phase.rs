@@ -412,12 +412,20 @@ impl Phase {
             ping.check()?;
         }
         must(
-            self.kind.probes() == self.probe.is_some(),
-            "a measurement of delay needs its datagrams, and nothing else has them",
+            match self.kind {
+                // Our own protocol's streams are made of probes, others have packets of their own.
+                Kind::Stream => true,
+                kind => kind.probes() == self.probe.is_some(),
+            },
+            "a measurement of delay needs its datagrams, and nothing else but a stream has them",
         )?;
         if let Some(probe) = &self.probe {
             probe.check(self.connections)?;
-            must(self.duration_ns.is_some(), "a measurement of delay needs a length")?;
+            must(self.ends_after().is_some(), "a measurement of delay needs a length")?;
+            must(
+                self.media.is_none_or(|media| media.datagram == probe.size && media.datagram >= 128),
+                "a datagram of a stream must have at least 128 bytes",
+            )?;
             must(
                 !matches!(self.pattern, Pattern::PushPull { .. }),
                 "datagrams go to the server, from it, or both ways at once, not in turns",
@@ -445,7 +453,9 @@ impl Phase {
     /// When the run ends by the clock, counted from its start: the omitted part and the duration.
     #[must_use]
     pub fn ends_after(&self) -> Option<u64> {
-        self.duration_ns
+        // Our own streams begin together; those of others when each server answers, and end by themselves.
+        let stream = self.media.filter(|_| self.probe.is_some());
+        stream.map(|media| media.length_ns()).or(self.duration_ns)
     }
 }
 

@@ -149,6 +149,16 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
     let (up, down) = (phase.pattern.sends_up(), phase.pattern.sends_down());
     let mut all = vec![column("elapsed", 9, |i| format!("{:.2} s", i.end_ns as f64 / SECOND as f64))];
     match phase.kind {
+        Kind::Stream if phase.probe.is_some() && !serving => {
+            all.extend(datagram_columns(up, down));
+            if down {
+                all.extend([
+                    column("whole", 8, |i| frames(i, |f| f.completed)),
+                    column("dropped", 8, |i| frames(i, |f| f.dropped)),
+                ]);
+            }
+            return all;
+        }
         Kind::Stream => return streams(serving),
         _ if serving => all.extend([column("send", 11, tx), column("receive", 11, rx)]),
         Kind::Connect => all.push(column("connects/s", 10, connects)),

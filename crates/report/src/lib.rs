@@ -7,6 +7,7 @@
 
 mod console;
 mod csv;
+mod frames;
 mod histogram;
 mod json;
 mod replay;
@@ -17,6 +18,7 @@ mod words;
 
 pub use console::{Console, Style};
 pub use csv::{ConnectionCsv, StatusCsv, write_sweep_csv};
+pub use frames::FramesCsv;
 pub use histogram::{SamplesCsv, round_trips, write_hgrm, write_histogram_csv};
 pub use json::{Journal, ReadError, read_run, write_outcome};
 pub use replay::replay;

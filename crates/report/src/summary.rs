@@ -1,5 +1,6 @@
 //! The final report: how it ended, what was found, and how far to believe it.
 
+mod frames;
 mod hosts;
 mod packets;
 mod pings;
@@ -72,6 +73,9 @@ fn found(point: &Point) -> Vec<String> {
             .map(|rate| format!("{rate:.0} connections/s"))
             .into_iter()
             .collect();
+    }
+    if point.phase.kind == Kind::Stream && point.phase.probe.is_some() {
+        return frames::found(point);
     }
     let judged = |f: &Frames| f.completed + f.dropped + f.repeated;
     let frames = point.near.frames.filter(|f| point.phase.kind == Kind::Stream && judged(f) > 0);

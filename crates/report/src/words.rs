@@ -80,13 +80,16 @@ pub(crate) fn phase(phase: &Phase) -> String {
         Kind::Delay => "delay".to_owned(),
         Kind::Train => "train".to_owned(),
     }];
-    if let Some(probe) = &phase.probe {
+    if let Some(probe) = phase.probe.as_ref().filter(|_| phase.media.is_none()) {
         words.extend(datagrams(probe, phase));
         return words.join(", ");
     }
     if let Some(ping) = &phase.ping {
         words.extend(messages(ping, phase.connections));
     } else if let Some(media) = &phase.media {
+        if phase.probe.is_some() {
+            words.push(way(phase).to_owned());
+        }
         words.extend(stream(media, phase.connections));
     } else {
         let connections = count(u64::from(phase.connections), "connection");
@@ -138,12 +141,7 @@ fn trimmed(text: &str) -> String {
 fn datagrams(probe: &Probe, phase: &Phase) -> Vec<String> {
     let size = format_bytes(u64::from(probe.size));
     let flows = count(u64::from(phase.connections), "flow");
-    let way = match (phase.pattern.sends_up(), phase.pattern.sends_down()) {
-        (true, true) => "both ways at once",
-        (false, true) => "from the server",
-        _ => "to the server",
-    };
-    let mut words = vec![way.to_owned()];
+    let mut words = vec![way(phase).to_owned()];
     words.push(match phase.rate {
         _ if phase.train.is_some() => trains(phase.train.as_ref()),
         Some(rate) => {
@@ -181,6 +179,15 @@ fn trains(train: Option<&Train>) -> String {
         waits.join(" or "),
         format_duration(train.every_ns as f64)
     )
+}
+
+/// Which way datagrams go.
+fn way(phase: &Phase) -> &'static str {
+    match (phase.pattern.sends_up(), phase.pattern.sends_down()) {
+        (true, true) => "both ways at once",
+        (false, true) => "from the server",
+        _ => "to the server",
+    }
 }
 
 /// `3 streams of 25.0 Mbit/s, 60 frames/s, …`

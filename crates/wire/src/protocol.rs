@@ -113,8 +113,8 @@ impl FromStr for Protocol {
 const LONGEST_NATIVE: u32 = 64 * 1024;
 
 fn native_carries(phase: &Phase) -> Result<(), &'static str> {
-    if phase.kind == Kind::Stream {
-        return Err("does not carry media streams yet");
+    if phase.kind == Kind::Stream && (phase.probe.is_none() || phase.iterations.is_some_and(|n| n > 1)) {
+        return Err("carries each media stream once, as numbered datagrams of its own");
     }
     if phase.ping.as_ref().is_some_and(|ping| ping.size > LONGEST_NATIVE) {
         return Err("sends messages of at most 64Ki back: use --protocol echo for longer ones");
@@ -136,6 +136,9 @@ fn ctstraffic_carries(phase: &Phase) -> Result<(), &'static str> {
         if media.datagram < 53 && media.frame_size > u64::from(media.datagram) {
             return Err("cannot split frames into datagrams of less than 53 bytes");
         }
+    }
+    if phase.kind == Kind::Stream && phase.pattern.sends_up() {
+        return Err("streams media from the server only");
     }
     if phase.kind == Kind::Ping {
         return Err("sends nothing back: it carries no round trips");

@@ -169,7 +169,7 @@ fn remarks(way: &Way<'_>, page: &mut Page<'_>) -> io::Result<()> {
 }
 
 /// A share with as many digits as it deserves.
-fn share(of: f64) -> String {
+pub(super) fn share(of: f64) -> String {
     let percent = of * 100.0;
     if percent == 0.0 {
         "0 %".to_owned()

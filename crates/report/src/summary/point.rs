@@ -1,6 +1,6 @@
 //! One phase in full: goodput or connections per second, the connections, and where they went.
 
-use super::{hosts, packets, pings, trains};
+use super::{frames, hosts, packets, pings, trains};
 use crate::console::Style;
 use crate::text::{Page, Table, Tone};
 use crate::words;
@@ -31,6 +31,13 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
         Kind::Ping if serving => {}
         Kind::Ping => pings::write(point, style.linear_ns, page)?,
         Kind::Tcp => goodput(point, serving, page)?,
+        Kind::Stream if point.phase.probe.is_some() => {
+            frames::write(point, page)?;
+            page.gap()?;
+            packets::write(point, page)?;
+            failures(point, page)?;
+            return hosts::write(point, begin, style.verbose, page);
+        }
         Kind::Stream => streams(point, serving, page)?,
         Kind::Delay | Kind::Train => {
             if point.phase.kind == Kind::Train {

@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 
 use metrics::{
-    Arrival, Departure, DistSummary, Ending, Frames, Framing, Marks, Moments, Packets, Place, Remote, SECOND,
-    Spectrum, TcpInfo, TcpTotals, TrainReport, Wall, join,
+    Arrival, Departure, DistSummary, Ending, Frames, Framing, Marks, Moments, Packets, Place, PlayoutSummary,
+    Remote, SECOND, SignedSummary, Spectrum, TcpInfo, TcpTotals, TrainReport, Wall, join,
 };
 use model::{
     Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, Effective, Event, Failure,
@@ -333,6 +333,17 @@ pub(crate) fn round_trips() -> RoundTrips {
     }
 }
 
+fn playout() -> PlayoutSummary {
+    let need = SignedSummary { count: 58, min: -1, mean: 2.5, p50: 2, p90: 3, p99: 4, p999: 5, max: 6 };
+    PlayoutSummary {
+        need_ns: Some(need),
+        never: 3,
+        misses: vec![(0, 58), (5_000_000, 3)],
+        stalls: 2,
+        longest_stall: 2,
+    }
+}
+
 fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
     Totals {
         who: who.to_owned(),
@@ -347,6 +358,7 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
         frames: Some(FRAMES),
         pings: Some(Box::new(round_trips())),
         packets: Some(packets()),
+        playout: Some(playout()),
         causes: vec![CauseCount {
             class: Ending::NetworkError,
             text: "connecting: Connection refused".to_owned(),

@@ -63,9 +63,3 @@ pub const HZ: i64 = 10_000_000;
 fn ticks(ns: u64) -> i64 {
     (ns / (SECOND / HZ as u64)) as i64
 }
-
-/// When frame `n` of `media` is due, counted in ns from frame 0.
-fn due_ns(media: &Media, n: u64) -> u64 {
-    let ns = u128::from(n) * u128::from(SECOND) / u128::from(media.frame_rate.max(1));
-    u64::try_from(ns).unwrap_or(u64::MAX)
-}

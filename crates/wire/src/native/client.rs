@@ -14,11 +14,12 @@ use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message, encode};
 use super::udp::{self, Callers, Log, Terms, wait};
 use crate::counted::Intervals;
+use crate::ctstraffic::Judged;
 use crate::{Run, echo};
 use metrics::{Clock, Ending, Group, Mono, SECOND};
 use model::churn::Plan;
 use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
-use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Path, Session, Target};
+use seam::{Action, Cx, End, GroupPlan, Input, Link, Note, Opener, Path, Session, Target};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -371,7 +372,7 @@ impl Client {
         self.stop_at = end.map(|end| end.plus(if phase.probe.is_some() { AFTER } else { 0 }));
         self.intervals = Intervals::new(start, phase.omit_ns, &phase);
         let openers = match phase.kind {
-            Kind::Delay | Kind::Train => self.callers(&phase, start),
+            Kind::Delay | Kind::Train | Kind::Stream => self.callers(&phase, start),
             _ => self.dialers(&phase),
         };
         let workers = self.plan.workers.max(1);
@@ -388,7 +389,7 @@ impl Client {
             records: self.plan.records,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
-            packets: phase.kind.probes() || phase.kind == Kind::Ping,
+            packets: phase.probe.is_some() || phase.kind == Kind::Ping,
             wait: wait(&phase, phase.pattern.sends_up()),
             // Ends that spin must not meet on one core.
             // Datagrams have no window: a receiver that shares the sender's core loses what the other sends meanwhile.
@@ -432,7 +433,12 @@ impl Client {
             let terms = Terms::of(phase, GROUP, *token)?;
             Some(udp::Site {
                 address: s.peer.address,
-                terms: Arc::new(Terms { start: Some(start), same_host: s.same_host, ..terms }),
+                terms: Arc::new(Terms {
+                    start: Some(start),
+                    same_host: s.same_host,
+                    tells: self.plan.records,
+                    ..terms
+                }),
                 flows: phase.connections,
             })
         };
@@ -448,18 +454,33 @@ impl Client {
     }
 }
 
+impl Client {
+    /// What flows tell: messages and frames for whoever wants each of them, packets of trains.
+    fn note(&mut self, note: Note) {
+        let note = match note.downcast::<echo::Samples>() {
+            Ok(samples) => {
+                let event = crate::solo::told(*samples, self.started);
+                return self.actions.push_back(Action::Emit(event));
+            }
+            Err(note) => note,
+        };
+        match note.downcast::<Judged>() {
+            Ok(judged) => {
+                let Judged { id, rows } = *judged;
+                self.actions.push_back(Action::Emit(Event::Frames { id, rows }));
+            }
+            Err(note) => self.log = note.downcast::<Log>().ok().or(self.log.take()),
+        }
+    }
+}
+
 impl Session<Run> for Client {
     fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
         self.clock = *cx.clock;
         match input {
             Input::Up(link, Path { .. }, Some(key)) => self.up(cx, link, key),
             Input::Up(_, _, None) => {}
-            Input::Note(note) => match note.downcast::<echo::Samples>() {
-                Ok(samples) => {
-                    self.actions.push_back(Action::Emit(crate::solo::told(*samples, self.started)));
-                }
-                Err(note) => self.log = note.downcast::<Log>().ok().or(self.log.take()),
-            },
+            Input::Note(note) => self.note(note),
             Input::Refused(key, fault) if (key as usize) < self.servers.len() => {
                 self.lose(key as usize, &fault.to_string(), cx.now);
             }

@@ -115,6 +115,7 @@ impl Book {
             traffic: self.traffic,
             framing: self.total.framing,
             frames: self.frames.then_some(self.total.frames),
+            playout: self.total.playout.as_deref().map(metrics::Playout::summary),
             opened: self.total.opened,
             completed: self.total.count(Ending::Completed),
             stopped: self.total.count(Ending::Stopped),

@@ -1,7 +1,7 @@
 //! A client's stream: it asks for one, holds frames for a while, and judges each when it is to be shown.
 
-use super::ring::{Ring, one};
-use super::{HZ, Judged, MediaParams, due_ns, ticks};
+use super::ring::Ring;
+use super::{HZ, Judged, MediaParams, ticks};
 use crate::ctstraffic::codec::{Datagram, HEADER, START, STREAM_ID, decode};
 use crate::payload::Source;
 use crate::solo::{Arrived, Remark};
@@ -89,7 +89,7 @@ impl Receiver {
     fn due(&self) -> Option<Mono> {
         let (start, next) = (self.start?, self.ring.next()?);
         let media = &self.params.media;
-        Some(start.plus(due_ns(media, Ring::depth(media) + next - 1)))
+        Some(start.plus(media.due_ns(Ring::depth(media) + next - 1)))
     }
 
     /// Judges every frame whose time had come at `at`.
@@ -103,7 +103,7 @@ impl Receiver {
             }
             let Some(row) = self.ring.judge() else { break };
             if let Some(counted) = self.row {
-                cx.rec.frames(counted, one(row.verdict));
+                cx.rec.frames(counted, row.verdict.counted());
             }
             // The run lasts until its last frame was judged, not only until its last byte came.
             cx.rec.tally(self.params.group).last = cx.now;

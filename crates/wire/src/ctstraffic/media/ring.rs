@@ -4,7 +4,7 @@
 //! is judged at the start + (N + f - 1) frame times. What belongs to none of the 2 N frames is an error, be it too late or
 //! too early, because nothing can be made of it.
 
-use metrics::{FrameStamps, Frames};
+use metrics::FrameStamps;
 use model::{FrameRow, FrameVerdict, Media};
 use std::collections::VecDeque;
 
@@ -82,17 +82,6 @@ impl Ring {
         let FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz } = stamps;
         Some(FrameRow { seq, verdict, bytes, sender_ticks, sender_hz, receiver_ticks, receiver_hz })
     }
-}
-
-/// One frame of this verdict.
-pub(super) fn one(verdict: FrameVerdict) -> Frames {
-    let mut frames = Frames::default();
-    match verdict {
-        FrameVerdict::Completed => frames.completed = 1,
-        FrameVerdict::Dropped => frames.dropped = 1,
-        FrameVerdict::Repeated => frames.repeated = 1,
-    }
-    frames
 }
 
 #[cfg(test)]

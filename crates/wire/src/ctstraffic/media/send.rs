@@ -1,6 +1,6 @@
 //! A server's stream to one client.
 
-use super::{HZ, MediaParams, due_ns, ticks};
+use super::{HZ, MediaParams, ticks};
 use crate::ctstraffic::codec::{HEADER, START, encode_header, encode_stream_id, next_length};
 use crate::payload::Source;
 use crate::solo::Arrived;
@@ -65,12 +65,12 @@ impl Sender {
     /// When the next datagrams are due.
     fn due(&self) -> Mono {
         let media = &self.params.media;
-        let due = self.base.plus(due_ns(media, self.frame));
+        let due = self.base.plus(media.due_ns(self.frame));
         if !media.spread {
             return due;
         }
         // Evenly over the time of the frame, by bytes.
-        let time = u128::from(due_ns(media, 1));
+        let time = u128::from(media.due_ns(1));
         let gone = u128::from(media.frame_size - self.left);
         due.plus((time * gone / u128::from(media.frame_size.max(1))) as u64)
     }

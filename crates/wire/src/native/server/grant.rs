@@ -157,7 +157,7 @@ impl Server {
             records: self.plan.records,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
-            packets: phase.kind.probes(),
+            packets: phase.probe.is_some(),
             wait: wait(phase, phase.pattern.sends_down()),
             same_host: false,
         };

@@ -6,7 +6,6 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::serve::{Seat, Terms};
 use metrics::{Ending, Estimate, Exchange, Mono, Offset, Packets, Row, SECOND};
-use model::Verify;
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,12 +101,9 @@ impl Probe {
         let (sends, receives) = if client { (terms.up, terms.down) } else { (terms.down, terms.up) };
         // Both directions and all flows draw from seeds of their own.
         let seed = terms.probe.seed ^ u64::from(slot) << 1 ^ u64::from(client);
-        let compare = terms.verify == Verify::Data;
-        // Trains come faster than their mean rate.
-        let rate = terms.rate.filter(|_| terms.train.is_none());
         let log = || terms.train.as_ref().map(|_| Box::<Log>::default());
-        let sender = || Sender::new(terms.probe, rate, slot, check, seed).with_train(terms.train.clone());
-        let receiver = || Receiver::new(&terms.probe, rate, check, compare).with_log(log());
+        let sender = || Sender::new(&terms, slot, check, seed).with_train(terms.train.clone());
+        let receiver = || Receiver::new(&terms, check, client && terms.tells).with_log(log());
         Probe {
             sender: sends.then(sender),
             receiver: receives.then(receiver),
@@ -180,6 +176,9 @@ impl Probe {
     fn start_sending(&mut self, now: Mono, start: Option<Mono>) {
         // Whoever comes late begins at once, and ends as late.
         let start = start.unwrap_or(now).max(now);
+        if let Some(receiver) = &mut self.receiver {
+            receiver.begin(start);
+        }
         if let Some(sender) = &mut self.sender {
             sender.begin(start, start.plus(self.terms.duration_ns));
         }
@@ -328,7 +327,7 @@ impl Probe {
 
     fn finish(&mut self, cx: &mut Cx<'_>) {
         if let (Some(receiver), Some(row)) = (&mut self.receiver, self.row) {
-            receiver.finish(cx, row, self.theirs);
+            receiver.finish(cx, row, self.id, self.theirs);
         }
         self.post_log(cx);
         self.state = State::Over;
@@ -413,7 +412,8 @@ impl Flow for Probe {
         let owed = self.owed.map(|_| Mono(0));
         let send = word.into_iter().chain(data).chain(owed).min().map_or(When::Never, When::At);
         let silent = self.heard.plus(SILENCE.max(2 * self.terms.probe.late_ns));
-        let wake = self.settles_at().into_iter().chain([silent]).min();
+        let shown = self.receiver.as_ref().and_then(Receiver::wake);
+        let wake = self.settles_at().into_iter().chain(shown).chain([silent]).min();
         Want { send, read: Read::look(65_535), wake, end: None }
     }
 
@@ -494,6 +494,7 @@ impl Flow for Probe {
             }
         } else if let Some(receiver) = &mut self.receiver {
             receiver.take(cx, row, got, sender_clock(self.client, self.known));
+            receiver.show(cx, row, self.id);
         }
         if self.client && self.settled(cx.now) {
             self.finish(cx);
@@ -526,6 +527,9 @@ impl Flow for Probe {
                 }
             }
             News::Wake => {
+                if let (Some(receiver), Some(row)) = (&mut self.receiver, self.row) {
+                    receiver.show(cx, row, self.id);
+                }
                 if self.settled(cx.now) {
                     self.finish(cx);
                 } else if cx.now.since(self.heard) >= SILENCE.max(2 * self.terms.probe.late_ns) {

@@ -26,6 +26,7 @@ mod log;
 mod receiver;
 mod sender;
 mod serve;
+mod show;
 
 pub(super) use call::{Callers, Site};
 pub use codec::{CONTROL, HEADER, Header, Kind, Word};

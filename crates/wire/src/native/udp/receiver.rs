@@ -2,10 +2,15 @@
 
 use super::codec::{Check, HEADER, Header};
 use super::log::Log;
+use super::sender::datagrams_of;
+use super::serve::Terms;
+use super::show::Show;
+use crate::ctstraffic::Judged;
 use crate::payload;
-use metrics::{Arrival, Estimate, Jitter, PacketTally, Packets, Row, Seen, Sequence, StampKind};
-use model::Probe;
+use metrics::{Arrival, Estimate, Jitter, Mono, PacketTally, Packets, Row, Seen, Sequence, StampKind};
+use model::Verify;
 use seam::{Batch, Cx};
+use uuid::Uuid;
 
 /// Most numbers that are remembered one by one: two seconds at half a million a second, an eighth of a second at eight
 /// million; 128 KiB.
@@ -31,6 +36,8 @@ pub(super) struct Receiver {
     finished: bool,
     /// Every packet that came, when trains do.
     log: Option<Box<Log>>,
+    /// The frames, when it is a stream.
+    show: Option<Show>,
 }
 
 /// Datagrams in a row with numbers in a row, sent in one call.
@@ -41,15 +48,18 @@ struct Stretch {
 }
 
 impl Receiver {
-    /// A receiver for datagrams of `probe` at `rate` bits/s, whose payload is compared or not.
-    pub(super) fn new(probe: &Probe, rate: Option<u64>, check: Check, compare: bool) -> Self {
-        let gap = probe.gap_ps(rate);
+    /// A receiver of what `terms` say; with `tells` each frame of a stream is told.
+    pub(super) fn new(terms: &Terms, check: Check, tells: bool) -> Self {
+        let probe = &terms.probe;
+        // Trains come faster than their mean rate.
+        let rate = terms.rate.filter(|_| terms.train.is_none());
+        let gap = probe.gap_ps(rate.or(terms.media.map(|media| media.rate_bps)));
         // As many as are under way before they are late, and some.
         let expected = probe.late_ns.saturating_mul(2_000).checked_div(gap).unwrap_or(MOST_WINDOW);
         Receiver {
             check,
             late_ns: probe.late_ns,
-            compare,
+            compare: terms.verify == Verify::Data,
             sequence: None,
             window: expected.clamp(LEAST_WINDOW, MOST_WINDOW) as usize,
             jitter: Jitter::default(),
@@ -58,6 +68,29 @@ impl Receiver {
             unknown: 0,
             finished: false,
             log: None,
+            show: terms.media.map(|media| Show::new(media, datagrams_of(&media), probe.late_ns, tells)),
+        }
+    }
+
+    /// Frames are due from `start` on.
+    pub(super) fn begin(&mut self, start: Mono) {
+        if let Some(show) = &mut self.show {
+            show.begin(start);
+        }
+    }
+
+    /// When the next frame is to be judged.
+    pub(super) fn wake(&self) -> Option<Mono> {
+        self.show.as_ref().and_then(Show::wake)
+    }
+
+    /// Judges the frames whose time has come, counts them, and tells them now and then.
+    pub(super) fn show(&mut self, cx: &mut Cx<'_>, row: Row, id: Uuid) {
+        if let Some(show) = &mut self.show
+            && show.count(cx, row)
+        {
+            let rows = show.take_rows();
+            cx.post.push(Box::new(Judged { id, rows }));
         }
     }
 
@@ -85,7 +118,8 @@ impl Receiver {
             None => (got.at, false),
         };
         // A sender's time plus the offset is a time of ours.
-        let now = (cx.clock.host(at) as i64).wrapping_sub(clock.offset_ns);
+        let host = cx.clock.host(at);
+        let now = (host as i64).wrapping_sub(clock.offset_ns);
         let mut counts = Packets::default();
         let mut bytes = 0;
         let n = got.count() as u64;
@@ -119,18 +153,23 @@ impl Receiver {
             {
                 tally.intended_ns.record(delay(now, header.intended));
                 (s.count, bytes) = (s.count + 1, bytes + size);
+                came(&mut self.show, at, &header, true, host);
                 continue;
             }
             self.settle(stretch.take(), now, tally, &mut counts);
             if header.sequence >= self.next() && header.sequence >> 63 == 0 {
                 tally.intended_ns.record(delay(now, header.intended));
                 bytes += size;
+                came(&mut self.show, at, &header, true, host);
                 stretch = Some(Stretch { first: header.sequence, count: 1, actual: header.actual });
             } else if self.see(header.sequence, &mut counts) {
                 tally.intended_ns.record(delay(now, header.intended));
                 bytes += size;
                 counts.received += 1;
+                came(&mut self.show, at, &header, true, host);
                 self.took(header.actual, 1, now, tally, &mut counts);
+            } else {
+                came(&mut self.show, at, &header, false, host);
             }
         }
         if let Some(s) = stretch.as_ref().filter(|_| n == 1) {
@@ -212,7 +251,7 @@ impl Receiver {
     }
 
     /// Nothing more is waited for, and `total` were sent, as far as is known: what has not come is lost.
-    pub(super) fn finish(&mut self, cx: &mut Cx<'_>, row: Row, total: Option<u64>) {
+    pub(super) fn finish(&mut self, cx: &mut Cx<'_>, row: Row, id: Uuid, total: Option<u64>) {
         if std::mem::replace(&mut self.finished, true) {
             return;
         }
@@ -228,6 +267,22 @@ impl Receiver {
         tally.arrivals.merge(&arrivals);
         tally.jitter_ns = tally.jitter_ns.max(self.jitter.ns());
         self.sequence = None;
+        if let Some(show) = &mut self.show {
+            show.finish(Some(total));
+            show.count(cx, row);
+            let rows = show.take_rows();
+            if !rows.is_empty() {
+                cx.post.push(Box::new(Judged { id, rows }));
+            }
+        }
+    }
+}
+
+/// A datagram of a stream, for its frame.
+#[inline]
+fn came(show: &mut Option<Show>, at: Mono, header: &Header, fresh: bool, host: u64) {
+    if let Some(show) = show {
+        show.came(at, header, fresh, host);
     }
 }
 

@@ -1,9 +1,10 @@
 //! One direction's sender: the schedule, the numbers, the batches.
 
 use super::codec::{Check, HEADER, Header};
+use super::serve::Terms;
 use crate::payload;
 use metrics::{Departure, Mono, Packets};
-use model::{Probe, Spacing, Train};
+use model::{Media, Probe, Spacing, Train};
 use seam::{Burst, Cx, Rng, When, Wrote};
 
 /// Most datagrams in one send call.
@@ -12,10 +13,61 @@ const MOST: usize = 128;
 /// what is due now.
 const TOO_LATE: u64 = 1_000_000_000;
 
+/// How a stream's frames are cut into datagrams: all as long as they may be, but the last is never shorter than a header; the
+/// one before it gives.
+#[derive(Debug)]
+struct Frames {
+    media: Media,
+    /// Datagrams in a frame.
+    each: u64,
+    /// Length of the last of them, and of the one before it.
+    last: u64,
+    before: u64,
+}
+
+impl Frames {
+    fn new(media: Media) -> Self {
+        let most = u64::from(media.datagram).max(1);
+        let (full, rest) = (media.frame_size / most, media.frame_size % most);
+        let least = HEADER as u64;
+        let (each, last, before) = match rest {
+            0 => (full, most, most),
+            _ if full > 0 && rest < least => (full + 1, least, most - (least - rest)),
+            _ => (full + 1, rest, most),
+        };
+        Frames { media, each: each.max(1), last, before }
+    }
+
+    /// Length of datagram `number`.
+    fn size(&self, number: u64) -> usize {
+        let size = match self.each - number % self.each {
+            1 => self.last,
+            2 => self.before,
+            _ => self.media.datagram.into(),
+        };
+        size as usize
+    }
+
+    /// When datagram `number` is due, ns after the start.
+    fn due_ns(&self, number: u64) -> u64 {
+        let due = self.media.due_ns(number / self.each);
+        if !self.media.spread {
+            return due;
+        }
+        due + self.media.due_ns(1) * (number % self.each) / self.each
+    }
+}
+
+/// How many datagrams a frame of `media` is cut into.
+pub(super) fn datagrams_of(media: &Media) -> u64 {
+    Frames::new(*media).each
+}
+
 /// A sender. It begins when it is told when, and ends with its schedule or when it is stopped.
 #[derive(Debug)]
 pub(super) struct Sender {
     probe: Probe,
+    frames: Option<Frames>,
     slot: u32,
     check: Check,
     rng: Rng,
@@ -40,10 +92,12 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub(super) fn new(probe: Probe, rate: Option<u64>, slot: u32, check: Check, seed: u64) -> Self {
+    pub(super) fn new(terms: &Terms, slot: u32, check: Check, seed: u64) -> Self {
+        let probe = terms.probe;
         Sender {
-            gap_ps: probe.gap_ps(rate),
+            gap_ps: probe.gap_ps(terms.rate),
             probe,
+            frames: terms.media.map(Frames::new),
             slot,
             check,
             rng: Rng::new(seed),
@@ -110,14 +164,23 @@ impl Sender {
         let Some((start, _)) = self.span.filter(|_| !self.over) else { return When::Never };
         match self.pending.first() {
             Some(&first) => When::At(first),
-            None if self.gap_ps == 0 => When::At(start),
+            None if self.flat_out() => When::At(start),
             None => When::At(self.at(start)),
         }
     }
 
+    /// Without a schedule.
+    fn flat_out(&self) -> bool {
+        self.gap_ps == 0 && self.frames.is_none()
+    }
+
+    /// When the next datagram that is not pending is due.
     fn at(&self, start: Mono) -> Mono {
         if let Some(train) = &self.train {
             return start.plus(train.place(self.planned).intended_ns);
+        }
+        if let Some(frames) = &self.frames {
+            return start.plus(frames.due_ns(self.sent + self.pending.len() as u64));
         }
         start.plus(u64::try_from(self.next_ps / 1_000).unwrap_or(u64::MAX))
     }
@@ -129,55 +192,85 @@ impl Sender {
         let most = out.segments().min(out.room() / size).min(one);
         self.actual = cx.now;
         self.plan(cx.now, most);
-        let n = self.pending.len().min(most);
+        let (n, bytes) = self.batch(self.pending.len().min(most));
         self.offered = n;
         if n == 0 {
             return;
         }
         cx.rec.tally(group).late_ns.record(cx.now.since(self.pending[0]));
+        // All datagrams of a call have one length, but for a shorter last one.
+        let size = self.size(self.sent);
         if n > 1 {
             out.segment = size as u16;
         }
         let actual = cx.clock.host(cx.now);
         // One template for all flows of this size: the payload is the same in every datagram.
-        let bytes = out.template(size as u64 | 1 << 63, n * size, |arena| {
+        let bytes = out.template(size as u64 | 1 << 63, bytes, |arena| {
             for datagram in arena.chunks_mut(size) {
                 if let Some(payload) = datagram.get_mut(HEADER..) {
                     payload::start(payload);
                 }
             }
         });
-        for (i, (datagram, &intended)) in bytes.chunks_exact_mut(size).zip(&self.pending).enumerate() {
+        for (i, (datagram, &intended)) in bytes.chunks_mut(size).zip(&self.pending).enumerate() {
             let header = Header {
                 sequence: self.sent + i as u64,
                 intended: cx.clock.host(intended),
                 actual,
-                size: size as u16,
+                size: datagram.len() as u16,
                 slot: self.slot,
             };
             header.write(self.check, datagram);
         }
     }
 
+    /// Length of datagram `number`.
+    fn size(&self, number: u64) -> usize {
+        self.frames.as_ref().map_or(self.probe.size as usize, |frames| frames.size(number))
+    }
+
+    /// How many of the `n` datagrams that are due may leave in one call, and their bytes.
+    fn batch(&self, n: usize) -> (usize, usize) {
+        let first = self.size(self.sent);
+        let (mut count, mut bytes) = (0, 0);
+        while count < n {
+            let size = self.size(self.sent + count as u64);
+            if size > first {
+                break;
+            }
+            (count, bytes) = (count + 1, bytes + size);
+            if size < first {
+                break;
+            }
+        }
+        (count, bytes)
+    }
+
     /// Draws intended times until `most` are pending or the next is not due.
     fn plan(&mut self, now: Mono, most: usize) {
         let Some((start, end)) = self.span else { return };
-        if now >= end && self.gap_ps == 0 {
+        if now >= end && self.flat_out() {
             self.over = true;
             return;
         }
         while self.pending.len() < most {
-            let at = if self.gap_ps == 0 { now } else { self.at(start) };
+            let at = if self.flat_out() { now } else { self.at(start) };
             if at > now {
                 break;
             }
-            if at >= end {
+            if at >= end || self.no_more() {
                 self.over = self.pending.is_empty();
                 break;
             }
             self.pending.push(at);
             self.next_ps += u128::from(self.step());
         }
+    }
+
+    /// Whether all frames have left, or are about to.
+    fn no_more(&self) -> bool {
+        let next = self.sent + self.pending.len() as u64;
+        self.frames.as_ref().is_some_and(|frames| next / frames.each >= frames.media.frames)
     }
 
     fn step(&mut self) -> u64 {
@@ -195,8 +288,7 @@ impl Sender {
 
     /// What became of the offer: what has left, and what was given up.
     pub(super) fn wrote(&mut self, cx: &Cx<'_>, n: Wrote) -> Packets {
-        let size = self.probe.size as usize;
-        let gone = (n.bytes / size).min(self.offered);
+        let gone = n.bytes.div_ceil(self.size(self.sent).max(1)).min(self.offered);
         let mut count = Packets { sent: gone as u64, ..Packets::default() };
         let mut drop = gone;
         if self.train.is_some() {
@@ -212,8 +304,11 @@ impl Sender {
         }
         self.pending.drain(..drop.min(self.pending.len()));
         self.offered = 0;
-        self.sent += gone as u64;
-        if self.gap_ps == 0 {
+        // A datagram's number tells its frame: those that were refused have used theirs.
+        self.sent += if self.frames.is_some() { drop } else { gone } as u64;
+        if self.frames.is_some() {
+            // A stream makes up for what is late: its frames are wanted all the same.
+        } else if self.gap_ps == 0 {
             // What did not fit has missed no place in a schedule.
             self.pending.clear();
         } else {
@@ -224,8 +319,8 @@ impl Sender {
         if let Some((start, end)) = self.span
             && self.pending.is_empty()
         {
-            let next = if self.gap_ps == 0 { cx.now } else { self.at(start) };
-            self.over |= next >= end;
+            let next = if self.flat_out() { cx.now } else { self.at(start) };
+            self.over |= next >= end || self.no_more();
         }
         count
     }

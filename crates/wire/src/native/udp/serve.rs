@@ -5,7 +5,7 @@ use super::flow::Probe;
 use crate::native::auth::keyed;
 use crate::native::greet::{Fence, Grant, Grants};
 use metrics::{Group, Mono};
-use model::{Phase, Verify};
+use model::{Media, Phase, Verify};
 use seam::{Batch, Burst, Cx, Flow, Path};
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -21,6 +21,10 @@ pub(in crate::native) struct Terms {
     pub(in crate::native) up: bool,
     pub(in crate::native) down: bool,
     pub(in crate::native) probe: model::Probe,
+    /// The datagrams are frames of this.
+    pub(in crate::native) media: Option<Media>,
+    /// The client wants to know each frame that it receives.
+    pub(in crate::native) tells: bool,
     /// Bits/s of each flow and direction.
     pub(in crate::native) rate: Option<u64>,
     pub(in crate::native) duration_ns: u64,
@@ -42,8 +46,10 @@ impl Terms {
             up: phase.pattern.sends_up(),
             down: phase.pattern.sends_down(),
             probe: phase.probe?,
+            media: phase.media,
+            tells: false,
             rate: phase.rate,
-            duration_ns: phase.duration_ns?,
+            duration_ns: phase.ends_after()?,
             verify: phase.verify,
             start: None,
             same_host: false,

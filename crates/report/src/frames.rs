@@ -1,0 +1,114 @@
+//! A table of frames: one row for each that a media stream's receiver has judged.
+
+use csv::Writer;
+use metrics::SECOND;
+use model::{Event, FrameRow, FrameVerdict};
+use std::io::{self, Write};
+
+/// Writes frames as they are told.
+pub struct FramesCsv<W: Write> {
+    out: Writer<W>,
+    /// Frames per second of the phase.
+    rate: u32,
+}
+
+impl<W: Write> FramesCsv<W> {
+    /// Writes the header to `out`.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn new(out: W) -> io::Result<Self> {
+        let mut out = Writer::from_writer(out);
+        out.write_record(["stream", "frame", "due_ns", "sent_ns", "received_ns", "bytes", "verdict"])?;
+        Ok(FramesCsv { out, rate: 0 })
+    }
+
+    /// Writes what `event` tells of frames: when each was due, counted from the first; when the last of its datagrams that came
+    /// was sent and received, by the two hosts' clocks; how many bytes came; and what was made of that.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
+        match event {
+            Event::Phase { phase, .. } => {
+                self.rate = phase.media.map_or(0, |media| media.frame_rate);
+                Ok(())
+            }
+            Event::Frames { id, rows } => {
+                let id = id.to_string();
+                rows.iter().try_for_each(|row| self.row(&id, row))
+            }
+            Event::Interval(_) | Event::PhaseEnd { .. } | Event::End { .. } => self.out.flush(),
+            _ => Ok(()),
+        }
+    }
+
+    fn row(&mut self, id: &str, row: &FrameRow) -> io::Result<()> {
+        let due = u128::from(row.seq.saturating_sub(1)) * u128::from(SECOND) / u128::from(self.rate.max(1));
+        let verdict = match row.verdict {
+            FrameVerdict::Completed => "completed",
+            FrameVerdict::Dropped => "dropped",
+            FrameVerdict::Repeated => "repeated",
+        };
+        let cells = [
+            id.to_owned(),
+            row.seq.to_string(),
+            due.to_string(),
+            ns(row.sender_ticks, row.sender_hz),
+            ns(row.receiver_ticks, row.receiver_hz),
+            row.bytes.to_string(),
+            verdict.to_owned(),
+        ];
+        self.out.write_record(cells).map_err(io::Error::other)
+    }
+}
+
+/// Ticks as ns; empty when nothing came.
+fn ns(ticks: i64, hz: i64) -> String {
+    if hz <= 0 {
+        return String::new();
+    }
+    (i128::from(ticks) * i128::from(SECOND) / i128::from(hz)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Kind, Media, Phase};
+    use std::collections::BTreeMap;
+    use uuid::Uuid;
+
+    #[test]
+    fn a_row_per_frame() {
+        let mut out = Vec::new();
+        let mut csv = FramesCsv::new(&mut out).unwrap();
+        let media = Media::new(1_000_000, 50, 3, 1, 1_400).unwrap();
+        let phase = Box::new(Phase { kind: Kind::Stream, media: Some(media), ..Phase::default() });
+        csv.on_event(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase }).unwrap();
+        let whole = FrameRow {
+            seq: 3,
+            verdict: FrameVerdict::Completed,
+            bytes: 2_500,
+            sender_ticks: 12_345,
+            sender_hz: 10_000_000,
+            receiver_ticks: -5,
+            receiver_hz: 1_000_000_000,
+        };
+        let nothing = FrameRow {
+            seq: 4,
+            verdict: FrameVerdict::Dropped,
+            bytes: 0,
+            sender_hz: 0,
+            receiver_hz: 0,
+            ..whole
+        };
+        csv.on_event(&Event::Frames { id: Uuid::from_u128(7), rows: vec![whole, nothing] }).unwrap();
+        drop(csv);
+        let text = String::from_utf8(out).unwrap();
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows[0], "stream,frame,due_ns,sent_ns,received_ns,bytes,verdict");
+        // Frame 3 of 50 a second is due after two frame times of 20 ms; 12,345 ticks of 100 ns.
+        assert_eq!(rows[1], "00000000-0000-0000-0000-000000000007,3,40000000,1234500,-5,2500,completed");
+        assert_eq!(rows[2], "00000000-0000-0000-0000-000000000007,4,60000000,,,0,dropped");
+    }
+}

@@ -1,0 +1,114 @@
+//! Frames of media streams: which could be shown, and which depth would have been enough.
+
+use super::packets::share;
+use crate::text::{Page, Table, Tone};
+use metrics::{Frames, PlayoutSummary, format_duration};
+use model::{Point, Totals};
+use std::io;
+
+/// One direction's receiver.
+struct Shown<'a> {
+    name: &'static str,
+    frames: Option<Frames>,
+    playout: Option<&'a PlayoutSummary>,
+}
+
+fn shown(point: &Point) -> Vec<Shown<'_>> {
+    let pattern = point.phase.pattern;
+    let mut all = Vec::new();
+    if pattern.sends_up() {
+        let sum = |all: Option<Frames>, one: &Totals| {
+            let mut all = all.unwrap_or_default();
+            all.add(one.frames?);
+            Some(all)
+        };
+        let frames = point.far.iter().fold(None, sum);
+        // Those of several servers cannot be told as one.
+        let playout = if let [one] = point.far.as_slice() { one.playout.as_ref() } else { None };
+        all.push(Shown { name: "to server", frames, playout });
+    }
+    if pattern.sends_down() {
+        let Totals { frames, playout, .. } = &point.near;
+        all.push(Shown { name: "from server", frames: *frames, playout: playout.as_ref() });
+    }
+    all
+}
+
+fn total(frames: &Frames) -> u64 {
+    frames.completed + frames.dropped + frames.repeated
+}
+
+/// The result in a few words.
+pub(super) fn found(point: &Point) -> Vec<String> {
+    let words = |shown: &Shown<'_>| {
+        let frames = shown.frames?;
+        let part = share(frames.dropped as f64 / total(&frames).max(1) as f64);
+        Some(format!("{}: {} of {} frames dropped ({part})", shown.name, frames.dropped, total(&frames)))
+    };
+    shown(point).iter().filter_map(words).collect()
+}
+
+/// All about `point`'s frames.
+pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+    let header = [
+        "Frames (receiver's judgement)",
+        "frames",
+        "whole",
+        "dropped",
+        "share",
+        "repeated",
+        "stalls",
+        "longest",
+    ];
+    let mut table = Table::new(&header);
+    let all = shown(point);
+    for one in &all {
+        let Some(f) = one.frames else {
+            let mut cells = vec![one.name.to_owned(), "NOT CONFIRMED".to_owned()];
+            cells.resize(header.len(), "-".to_owned());
+            table.row(Tone::Bad, cells);
+            continue;
+        };
+        let mut cells = vec![one.name.to_owned()];
+        cells.extend([total(&f), f.completed, f.dropped].map(|n| n.to_string()));
+        cells.push(share(f.dropped as f64 / total(&f).max(1) as f64));
+        cells.push(f.repeated.to_string());
+        let told = |of: fn(&PlayoutSummary) -> u64| one.playout.map_or("-".to_owned(), |p| of(p).to_string());
+        cells.extend([told(|p| p.stalls), told(|p| p.longest_stall)]);
+        table.row(if f.dropped > 0 { Tone::Bad } else { Tone::Plain }, cells);
+    }
+    page.table(&table)?;
+    for one in &all {
+        if let Some(playout) = one.playout {
+            depth(one.name, playout, page)?;
+        }
+    }
+    Ok(())
+}
+
+/// Which depth would have been enough?
+fn depth(name: &str, playout: &PlayoutSummary, page: &mut Page<'_>) -> io::Result<()> {
+    let Some(need) = &playout.need_ns else { return Ok(()) };
+    let ns = |n: i64| {
+        if n < 0 {
+            format!("-{}", format_duration(n.unsigned_abs() as f64))
+        } else {
+            format_duration(n as f64)
+        }
+    };
+    let mut words = vec![format!(
+        "a buffer of {} would have held every frame that came, {} 99 % of them",
+        ns(need.max.max(0)),
+        ns(need.p99.max(0))
+    )];
+    if playout.never > 0 {
+        words.push(format!("{} never came whole: no depth helps them", playout.never));
+    }
+    let useful = playout.misses.iter().filter(|(_, missed)| *missed > playout.never);
+    let missed: Vec<String> =
+        useful.map(|(depth, n)| format!("{n} with {}", format_duration(*depth as f64))).collect();
+    if !missed.is_empty() {
+        words.push(format!("frames missed: {}", missed.join(", ")));
+    }
+    page.paragraph(Tone::Plain, &format!("  {name}: "), &words.join("; "))
+}

@@ -1,0 +1,359 @@
+//! A stream's frames at their receiver: which came in time to be shown, and which depth each would have needed.
+//!
+//! A frame is so many datagrams, the same number in every frame, so a datagram's number tells its frame. Frame *f*, from
+//! 0, is due to be sent at the start + f frame times, and judged when the receiver's depth has passed since.
+
+use super::codec::Header;
+use metrics::{Frames, Mono, Row, SECOND};
+use model::{FrameRow, FrameVerdict, Media};
+use seam::Cx;
+use std::collections::VecDeque;
+
+/// How long after its time a frame is judged, ns. What came before that time may still have to be read: it is judged by when
+/// it came.
+const SETTLE: u64 = 2_000_000;
+/// Most frames that may come before their time.
+const EARLY: u64 = 100_000;
+/// Frames that are told at once.
+pub(super) const ROWS: usize = 256;
+
+/// A frame that something may still come of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    /// Bytes of its datagrams, each counted once, and with repeats.
+    unique: u64,
+    all: u64,
+    /// Of the last datagram that came: when it left, when it came, ns of the two hosts' clocks.
+    sent: i64,
+    came: i64,
+}
+
+/// What has to be counted.
+#[derive(Clone, Copy, Debug)]
+enum Told {
+    Complete(i64),
+    Never,
+    Missed(u64),
+}
+
+/// The frames of one stream.
+#[derive(Debug)]
+pub(super) struct Show {
+    media: Media,
+    /// Datagrams in a frame.
+    each: u64,
+    /// Late frames are waited for so long, to know what they would have needed.
+    patience: u64,
+    start: Option<Mono>,
+    /// The next frame to be judged.
+    next: u64,
+    /// The first frame of `held`.
+    base: u64,
+    held: VecDeque<Held>,
+    /// Frames missed in a row.
+    run: u64,
+    frames: Frames,
+    told: Vec<Told>,
+    /// Judged frames that were not told, if they are to be.
+    rows: Option<Vec<FrameRow>>,
+}
+
+impl Show {
+    pub(super) fn new(media: Media, each: u64, patience: u64, tells: bool) -> Self {
+        Show {
+            media,
+            each: each.max(1),
+            patience,
+            start: None,
+            next: 0,
+            base: 0,
+            held: VecDeque::new(),
+            run: 0,
+            frames: Frames::default(),
+            told: Vec::new(),
+            rows: tells.then(Vec::new),
+        }
+    }
+
+    /// Frames are due from `start` on, by our clock.
+    pub(super) fn begin(&mut self, start: Mono) {
+        self.start.get_or_insert(start);
+    }
+
+    fn due(&self, frame: u64) -> Option<Mono> {
+        Some(self.start?.plus(self.media.due_ns(frame)))
+    }
+
+    /// When frame `frame` is to be shown.
+    fn shown_at(&self, frame: u64) -> Option<Mono> {
+        self.due(frame.saturating_add(self.media.depth_frames))
+    }
+
+    /// When the next frame wants to be judged.
+    pub(super) fn wake(&self) -> Option<Mono> {
+        if self.next >= self.media.frames {
+            return None;
+        }
+        Some(self.shown_at(self.next)?.plus(SETTLE + 1))
+    }
+
+    /// A good datagram came at `at`, for the first time or once more; `sent` and `came` are stamps of the hosts' clocks.
+    pub(super) fn came(&mut self, at: Mono, header: &Header, fresh: bool, came: u64) {
+        self.begin(at);
+        self.judge_until(at);
+        let frame = header.sequence / self.each;
+        if frame < self.next {
+            // Its time has passed: an error, as in the original, but worth knowing.
+            self.frames.errors += 1;
+        }
+        let early = frame >= self.media.frames || frame - self.base.min(frame) > EARLY;
+        if early {
+            self.frames.errors += 1;
+            return;
+        }
+        let Some(index) = frame.checked_sub(self.base) else { return };
+        let index = index as usize;
+        if self.held.len() <= index {
+            self.held.resize(index + 1, Held::default());
+        }
+        let due = self.due(frame).unwrap_or(at);
+        let held = &mut self.held[index];
+        let bytes = u64::from(header.size);
+        held.all += bytes;
+        (held.sent, held.came) = (header.actual as i64, came as i64);
+        if fresh {
+            held.unique += bytes;
+            if held.unique == self.media.frame_size {
+                self.told.push(Told::Complete(at.0 as i64 - due.0 as i64));
+            }
+        }
+    }
+
+    /// Judges the frames whose time had come at `at`, and lets go of those that nothing is waited for any more.
+    fn judge_until(&mut self, at: Mono) {
+        while self.next < self.media.frames && self.shown_at(self.next).is_some_and(|due| due < at) {
+            self.judge();
+        }
+        self.forget(at);
+    }
+
+    /// The same by the clock, some moments later.
+    pub(super) fn judge(&mut self) {
+        let held = (self.next - self.base.min(self.next)) as usize;
+        let held = self.held.get(held).copied().unwrap_or_default();
+        let verdict = if held.unique < self.media.frame_size {
+            FrameVerdict::Dropped
+        } else if held.all > self.media.frame_size {
+            FrameVerdict::Repeated
+        } else {
+            FrameVerdict::Completed
+        };
+        self.frames.add(verdict.counted());
+        if verdict == FrameVerdict::Dropped {
+            self.run += 1;
+            self.told.push(Told::Missed(self.run));
+        } else {
+            self.run = 0;
+        }
+        self.next += 1;
+        if let Some(rows) = &mut self.rows {
+            let hz = |bytes| if bytes > 0 { SECOND as i64 } else { 0 };
+            rows.push(FrameRow {
+                seq: self.next,
+                verdict,
+                bytes: held.all,
+                sender_ticks: held.sent,
+                sender_hz: hz(held.all),
+                receiver_ticks: held.came,
+                receiver_hz: hz(held.all),
+            });
+        }
+    }
+
+    fn forget(&mut self, at: Mono) {
+        while self.base < self.next {
+            let whole = self.held.front().is_some_and(|held| held.unique >= self.media.frame_size);
+            let patient = self.shown_at(self.base).is_some_and(|due| at.since(due) < self.patience);
+            if !whole && patient {
+                return;
+            }
+            self.pop();
+        }
+    }
+
+    fn pop(&mut self) {
+        let held = self.held.pop_front().unwrap_or_default();
+        if held.unique < self.media.frame_size {
+            self.told.push(Told::Never);
+        }
+        self.base += 1;
+    }
+
+    /// Counts what there is to be counted; true when enough frames are to be told.
+    pub(super) fn count(&mut self, cx: &mut Cx<'_>, row: Row) -> bool {
+        if let Some(at) = cx.now.0.checked_sub(SETTLE) {
+            self.judge_until(Mono(at));
+        }
+        if self.frames != Frames::default() {
+            cx.rec.frames(row, std::mem::take(&mut self.frames));
+        }
+        let group = cx.rec.group(row);
+        if !self.told.is_empty() {
+            let playout = cx.rec.tally(group).playout.get_or_insert_default();
+            for told in self.told.drain(..) {
+                match told {
+                    Told::Complete(need) => playout.complete(need),
+                    Told::Never => playout.never(),
+                    Told::Missed(run) => playout.missed(run),
+                }
+            }
+        }
+        self.rows.as_ref().is_some_and(|rows| rows.len() >= ROWS)
+    }
+
+    /// Nothing more will come: `sent` datagrams were sent, if that is known, and no frames beyond them are to be judged.
+    pub(super) fn finish(&mut self, sent: Option<u64>) {
+        let frames = sent.map_or(self.media.frames, |sent| sent.div_ceil(self.each)).min(self.media.frames);
+        while self.next < frames {
+            self.judge();
+        }
+        while self.base < self.next {
+            self.pop();
+        }
+        self.media.frames = frames;
+    }
+
+    /// Frames that are to be told.
+    pub(super) fn take_rows(&mut self) -> Vec<FrameRow> {
+        self.rows.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::{Clock, Group, Recorder};
+    use seam::Rng;
+
+    const MS: u64 = 1_000_000;
+    const START: u64 = 5_000 * MS;
+
+    /// Three datagrams a frame, ten frames a second, held for two frames.
+    fn media() -> Media {
+        Media {
+            rate_bps: 8 * 3_000 * 10,
+            frame_rate: 10,
+            frames: 40,
+            frame_size: 3_000,
+            depth_frames: 2,
+            datagram: 1_000,
+            spread: false,
+        }
+    }
+
+    /// An arrival: when, which number, whether for the first time.
+    type Arrival = (u64, u64, bool);
+
+    /// Datagrams that are lost, repeated and delayed at random, in the order of arrival.
+    fn arrivals(seed: u64) -> Vec<Arrival> {
+        let mut rng = Rng::new(seed);
+        let mut all = Vec::new();
+        for number in 0..120 {
+            let sent = START + number / 3 * 100 * MS;
+            let copies = match rng.between(0, 19) {
+                0 => 0,
+                1 => 2,
+                _ => 1,
+            };
+            for _ in 0..copies {
+                let delay = if rng.between(0, 9) == 0 { rng.between(0, 900) } else { rng.between(1, 40) };
+                // Off the grid, so that no arrival falls on an instant of judgement.
+                all.push((sent + delay * MS + 1 + number, number));
+            }
+        }
+        all.sort_unstable();
+        let mut seen = Vec::new();
+        all.into_iter()
+            .map(|(at, number)| {
+                let fresh = !seen.contains(&number);
+                seen.push(number);
+                (at, number, fresh)
+            })
+            .collect()
+    }
+
+    /// The definitions, frame by frame.
+    fn slow(arrivals: &[Arrival], patience: u64) -> (Frames, Vec<i64>, u64) {
+        let (mut frames, mut needs, mut never) = (Frames::default(), Vec::new(), 0);
+        for frame in 0..40 {
+            let due = START + frame * 100 * MS;
+            let shown = due + 200 * MS;
+            let of: Vec<&Arrival> = arrivals.iter().filter(|a| a.1 / 3 == frame).collect();
+            let in_time: Vec<&&Arrival> = of.iter().filter(|a| a.0 <= shown).collect();
+            let unique = in_time.iter().filter(|a| a.2).count();
+            match (unique, in_time.len()) {
+                (3, 3) => frames.completed += 1,
+                (3, _) => frames.repeated += 1,
+                _ => frames.dropped += 1,
+            }
+            frames.errors += (of.len() - in_time.len()) as u64;
+            let fresh: Vec<u64> = of.iter().filter(|a| a.2).map(|a| a.0).collect();
+            match fresh.iter().max() {
+                // Late frames are waited for until the next arrival after their patience.
+                Some(&last) if fresh.len() == 3 && last < shown + patience => {
+                    needs.push(last as i64 - due as i64);
+                }
+                _ => never += 1,
+            }
+        }
+        (frames, needs, never)
+    }
+
+    #[test]
+    fn frames_are_judged_as_defined() {
+        for seed in 0..200 {
+            let arrivals = arrivals(seed);
+            let mut show = Show::new(media(), 3, 10_000 * MS, true);
+            show.begin(Mono(START));
+            let (clock, mut rng, mut rec, mut post) =
+                (Clock::default(), Rng::new(1), Recorder::default(), Vec::new());
+            let row = rec.open(Group(1), Mono(START));
+            for &(at, sequence, fresh) in &arrivals {
+                let header = Header { sequence, intended: 0, actual: 7, size: 1_000, slot: 0 };
+                show.came(Mono(at), &header, fresh, at);
+                let now = Mono(at + MS);
+                let mut cx = Cx { now, clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+                show.count(&mut cx, row);
+            }
+            show.finish(Some(120));
+            let now = Mono(START + 60_000 * MS);
+            let mut cx = Cx { now, clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+            show.count(&mut cx, row);
+            let (frames, needs, never) = slow(&arrivals, 10_000 * MS);
+            let tally = rec.take_tally(Group(1));
+            assert_eq!(tally.frames, frames, "seed {seed}");
+            let playout = tally.playout.unwrap().summary();
+            assert_eq!(
+                (playout.never, playout.need_ns.unwrap().count),
+                (never, needs.len() as u64),
+                "seed {seed}"
+            );
+            let max = needs.iter().max().copied().unwrap();
+            assert!((playout.need_ns.unwrap().max - max).abs() <= max / 1_000 + 1, "seed {seed}");
+            let rows = show.take_rows();
+            assert_eq!(rows.len(), 40);
+            assert!(rows.iter().zip(1..).all(|(row, n)| row.seq == n));
+        }
+    }
+
+    #[test]
+    fn absurd_numbers_take_no_memory() {
+        let mut show = Show::new(Media { frames: 1 << 31, ..media() }, 3, MS, false);
+        show.begin(Mono(0));
+        for sequence in [u64::MAX >> 1, 1 << 40, 3 * EARLY + 30] {
+            let header = Header { sequence, intended: 0, actual: 0, size: 1_000, slot: 0 };
+            show.came(Mono(1), &header, true, 1);
+        }
+        assert_eq!((show.held.len(), show.frames.errors), (0, 3));
+    }
+}
