@@ -65,6 +65,7 @@ impl Dist {
             return;
         }
         self.record(value);
+        self.sum += u128::from(value) * u128::from(n - 1);
         if let Some(histogram) = &mut self.inner
             && n > 1
             && histogram.record_n(value, n - 1).is_err()
@@ -231,6 +232,20 @@ mod tests {
         }
         left.merge(&right);
         assert_eq!(left.summary(), one.summary());
+    }
+
+    #[test]
+    fn many_at_once_are_as_many_one_by_one() {
+        let (mut one, mut many) = (Dist::default(), Dist::default());
+        for (value, n) in [(10_700, 38), (25_500, 1), (3, 0), (40_000, 1_000)] {
+            (0..n).for_each(|_| one.record(value));
+            many.record_n(value, n);
+        }
+        assert_eq!(one.summary(), many.summary());
+        assert!(
+            (one.summary().unwrap().mean - (10_700.0 * 38.0 + 25_500.0 + 40_000_000.0) / 1_039.0).abs()
+                < 1e-6
+        );
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub(crate) fn phase(phase: &Phase) -> String {
         let connections = count(u64::from(phase.connections), "connection");
         words.push(format!("{connections} of {}", format_bytes(phase.transfer)));
     }
-    if let Some(n) = phase.iterations.filter(|&n| n > 1 || phase.kind != Kind::Ping) {
+    if let Some(n) = phase.iterations.filter(|&n| n > 1 || !matches!(phase.kind, Kind::Ping | Kind::Stream)) {
         words.push(format!("{n} each in turn"));
     }
     words.extend(phase.total_bytes.map(|n| format!("{} in all", format_bytes(n))));
