@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 /// How long after its time a frame is judged, ns. What came before that time may still have to be read: it is judged by when
 /// it came.
 const SETTLE: u64 = 2_000_000;
-/// Most frames that may come before their time.
-const EARLY: u64 = 100_000;
+/// Most frames that are held, whatever the depth.
+const MOST: u64 = 100_000;
 /// Frames that are told at once.
 pub(super) const ROWS: usize = 256;
 
@@ -44,6 +44,8 @@ pub(super) struct Show {
     each: u64,
     /// Late frames are waited for so long, to know what they would have needed.
     patience: u64,
+    /// Frames that may be held: those that are waited for, and those of a second that come early.
+    span: u64,
     start: Option<Mono>,
     /// The next frame to be judged.
     next: u64,
@@ -64,6 +66,7 @@ impl Show {
             media,
             each: each.max(1),
             patience,
+            span: (media.depth_frames + u64::from(media.frame_rate) * (patience / SECOND + 2)).min(MOST),
             start: None,
             next: 0,
             base: 0,
@@ -106,7 +109,7 @@ impl Show {
             // Its time has passed: an error, as in the original, but worth knowing.
             self.frames.errors += 1;
         }
-        let early = frame >= self.media.frames || frame - self.base.min(frame) > EARLY;
+        let early = frame >= self.media.frames || frame - self.base.min(frame) >= self.span;
         if early {
             self.frames.errors += 1;
             return;
@@ -350,7 +353,8 @@ mod tests {
     fn absurd_numbers_take_no_memory() {
         let mut show = Show::new(Media { frames: 1 << 31, ..media() }, 3, MS, false);
         show.begin(Mono(0));
-        for sequence in [u64::MAX >> 1, 1 << 40, 3 * EARLY + 30] {
+        // Held for two frames, then for 1 ms; 20 more may come early.
+        for sequence in [u64::MAX >> 1, 1 << 40, 3 * 22] {
             let header = Header { sequence, intended: 0, actual: 0, size: 1_000, slot: 0 };
             show.came(Mono(1), &header, true, 1);
         }
