@@ -7,7 +7,7 @@ mod support;
 
 use engine::{Bound, Interrupt, ServerConfig};
 use metrics::Frames;
-use model::{ConnectionRecord, Event, Kind, Media, Phase, Status, Totals};
+use model::{ConnectionRecord, Event, Kind, Media, Pattern, Phase, Status, Totals};
 use serde_json::Value;
 use std::net::IpAddr;
 use std::process::Command;
@@ -113,6 +113,7 @@ struct Ours {
 fn our_server(listen: IpAddr, exit_after: Option<u64>) -> Ours {
     let phase = Phase {
         kind: Kind::Stream,
+        pattern: Pattern::Pull,
         media: Some(media()),
         duration_ns: None,
         interval_ns: 200 * MS,
