@@ -38,7 +38,7 @@ pub(crate) enum Command {
     Connect(Box<ConnectArgs>),
     /// How long do messages take there and back, and how far is the tail?
     Ping(Box<PingArgs>),
-    /// Does a media stream arrive in time: frames of UDP datagrams at a fixed rate, from the server?
+    /// Does a media stream arrive in time: frames of UDP datagrams at a fixed rate, from the server, to it or both ways?
     Stream(Box<crate::stream::StreamArgs>),
     /// How long do datagrams take one way, and how many are lost, repeated, reordered, late or damaged?
     Delay(Box<DelayArgs>),
