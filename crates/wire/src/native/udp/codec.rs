@@ -319,6 +319,31 @@ mod tests {
         }
     }
 
+    /// A million inputs: damaged, cut short and padded words and headers. None is taken for good, and none panics.
+    #[test]
+    fn what_is_damaged_is_refused() {
+        let mut rng = seam::Rng::new(7);
+        let mut data = [0xab; 64];
+        header().write(Check::of(ID), &mut data);
+        let good: [&[u8]; 2] = [&sample().encode(), &data];
+        for round in 0..1_000_000 {
+            let good = good[round % 2];
+            let mut bytes = good.to_vec();
+            match rng.between(0, 9) {
+                0 => bytes.truncate(rng.between(0, good.len() as u64 - 1) as usize),
+                1 => bytes.extend(std::iter::repeat_n(0, rng.between(1, 200) as usize)),
+                _ => {
+                    // Of data, only the header is covered by the check.
+                    let covered = if round % 2 == 0 { good.len() } else { HEADER } as u64;
+                    let at = rng.between(0, covered - 1) as usize;
+                    bytes[at] ^= rng.between(1, 255) as u8;
+                }
+            }
+            assert_eq!(Word::decode(&bytes), None, "{bytes:?}");
+            assert_eq!(Header::read(Check::of(ID), &bytes), None, "{bytes:?}");
+        }
+    }
+
     #[test]
     fn data_is_where_the_drawing_says() {
         let mut bytes = [0xab; 64];
