@@ -2,7 +2,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::faces::{FACES, Face};
-use crate::values::{self, Affinity, AnyRate, SocketBuffer};
+use crate::values::{self, Affinity, SocketBuffer};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use model::Range;
 use std::net::{IpAddr, SocketAddr};
@@ -41,7 +41,7 @@ pub(crate) enum Command {
     /// Does a media stream arrive in time: frames of UDP datagrams at a fixed rate, from the server, to it or both ways?
     Stream(Box<crate::stream::StreamArgs>),
     /// How long do datagrams take one way, and how many are lost, repeated, reordered, late or damaged?
-    Delay(Box<DelayArgs>),
+    Delay(Box<crate::delay::DelayArgs>),
     /// Trains of packets: their dispersion (an estimate of capacity), their delays and their losses, and capacity or
     /// congestion over time.
     Train(Box<crate::train::TrainArgs>),
@@ -407,122 +407,6 @@ pub(crate) struct HistogramArgs {
     /// Show it, and write the table, in steps of this width.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) linear: Option<u64>,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct DelayArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    #[command(flatten)]
-    pub(crate) probe: ProbeArgs,
-    #[command(flatten)]
-    pub(crate) sockets: DatagramArgs,
-    #[command(flatten)]
-    pub(crate) local: LocalArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-/// What is sent, how often and for how long.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Datagrams")]
-pub(crate) struct ProbeArgs {
-    /// Rate of each flow and direction, in bits per second of UDP payload; 0 is as fast as it goes [default: 1000 datagrams
-    /// per second].
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate_or_none, conflicts_with_all = ["pps", "spacing"])]
-    pub(crate) rate: Option<AnyRate>,
-    /// Datagrams per second of each flow and direction.
-    #[arg(long, value_name = "N", value_parser = values::per_second, conflicts_with = "spacing", allow_negative_numbers = true)]
-    pub(crate) pps: Option<f64>,
-    /// Time between two datagrams of a flow.
-    #[arg(long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
-    pub(crate) spacing: Option<u64>,
-    /// Size of a datagram: UDP payload in bytes, 40 to 65507.
-    #[arg(short = 'l', long, value_name = "BYTES", default_value = "1400", value_parser = values::bytes, allow_negative_numbers = true)]
-    pub(crate) length: u64,
-    /// Length of the run.
-    #[arg(short = 't', long, value_name = "TIME", default_value = "10s", value_parser = values::duration, allow_negative_numbers = true)]
-    pub(crate) time: u64,
-    /// Length of an interval.
-    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
-    pub(crate) interval: u64,
-    /// Flows, each from a port of its own.
-    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = values::count32::<1000>, allow_negative_numbers = true)]
-    pub(crate) flows: u32,
-    /// The server sends.
-    #[arg(short = 'R', long, conflicts_with = "bidir")]
-    pub(crate) reverse: bool,
-    /// Both send at once.
-    #[arg(long)]
-    pub(crate) bidir: bool,
-    /// How sending times follow each other: always the same time, evenly between nothing and twice the mean, or as a Poisson
-    /// process.
-    #[arg(long, value_enum, default_value_t = ScheduleArg::Fixed)]
-    pub(crate) schedule: ScheduleArg,
-    /// What random schedules are drawn from [default: drawn, and told].
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-    /// A datagram that takes longer counts as late; missing ones are waited for as long at the end.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
-    pub(crate) late: u64,
-    /// How senders wait for the next due time: asleep, asleep until shortly before, or spinning all the time.
-    #[arg(long, value_enum, default_value_t = WaitArg::Hybrid)]
-    pub(crate) wait: WaitArg,
-    /// Short for --wait spin.
-    #[arg(long, conflicts_with = "wait")]
-    pub(crate) busy: bool,
-    /// Do not compare the payload of received datagrams; their headers are checked all the same.
-    #[arg(long)]
-    pub(crate) no_compare: bool,
-    /// Run only when no other session runs on the server; wait for it in a queue.
-    #[arg(long)]
-    pub(crate) exclusive: bool,
-}
-
-/// Options of UDP sockets, for both ends.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Sockets (both ends)")]
-pub(crate) struct DatagramArgs {
-    /// Send buffer (SO_SNDBUF) in bytes.
-    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
-    pub(crate) sndbuf: Option<u64>,
-    /// Receive buffer (SO_RCVBUF) in bytes; the system's limit may make it less.
-    #[arg(long, value_name = "BYTES", default_value = "4Mi", value_parser = values::bytes)]
-    pub(crate) rcvbuf: u64,
-    /// DSCP of the datagrams: 0 to 63 or a name such as ef, af41, cs1.
-    #[arg(long, value_parser = values::dscp)]
-    pub(crate) dscp: Option<u8>,
-    /// Time to live, or hop limit.
-    #[arg(long, value_parser = values::ttl)]
-    pub(crate) ttl: Option<u8>,
-    /// Never fragment (DF), or always let routers do it [default: the system's].
-    #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
-    pub(crate) df: Option<String>,
-    /// Send every datagram by a call of its own, also when several are due (no generic segmentation).
-    #[arg(long)]
-    pub(crate) no_gso: bool,
-    /// Receive merged datagrams (UDP_GRO), for high rates: those that come together share one time of arrival.
-    #[arg(long)]
-    pub(crate) gro: bool,
-    /// Take the time of arrival after the receive call, not from the kernel.
-    #[arg(long)]
-    pub(crate) no_stamps: bool,
-}
-
-/// How sending times follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ScheduleArg {
-    Fixed,
-    Uniform,
-    Poisson,
-}
-
-/// How senders wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WaitArg {
-    Block,
-    Hybrid,
-    Spin,
 }
 
 #[derive(Args, Debug)]

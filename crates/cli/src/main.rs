@@ -4,6 +4,8 @@
 
 mod args;
 mod ctstraffic;
+mod datagrams;
+mod delay;
 mod demo;
 mod faces;
 mod lab;
@@ -60,7 +62,7 @@ fn main() -> ExitCode {
         Command::Connect(args) => measure::connect(&args, command),
         Command::Ping(args) => ping::ping(&args, command),
         Command::Stream(args) => stream::stream(&args, command),
-        Command::Delay(args) => measure::delay(&args, command),
+        Command::Delay(args) => delay::delay(&args, command),
         Command::Train(args) => train::train(&args, command),
         Command::Serve(args) => serve::serve(&args, command),
         Command::Stop(args) => serve::stop(&args),

@@ -1,6 +1,6 @@
 //! `netcaliper tcp`, `connect` and `report`.
 
-use crate::args::{ConnectArgs, DelayArgs, ReportArgs, TcpArgs};
+use crate::args::{ConnectArgs, ReportArgs, TcpArgs};
 use crate::outputs::Outputs;
 use crate::ping::Histograms;
 use crate::{Exit, Trouble, plan};
@@ -17,21 +17,6 @@ pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, Trouble>
     check(&config, &method)?;
     let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref())?;
     run("tcp", command, &config, method, outputs, Histograms::default())
-}
-
-/// One-way delay and loss of datagrams.
-pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trouble> {
-    if args.target.protocol != wire::Protocol::Native {
-        return Err(Trouble::usage(format!(
-            "the protocol {} carries no delay; native does",
-            args.target.protocol
-        )));
-    }
-    let method = Method::new(&plan::delay(args), &[], 1).map_err(Trouble::usage)?;
-    let config = plan::client(&args.target, &args.local, true)?;
-    check(&config, &method)?;
-    let outputs = Outputs::open(&args.output, None)?;
-    run("delay", command, &config, method, outputs, Histograms::default())
 }
 
 /// Connection establishment.

@@ -2,16 +2,13 @@
 
 use crate::Trouble;
 use crate::args::{
-    ConnectArgs, CoreArgs, DatagramArgs, DelayArgs, KeyArgs, LocalArgs, PatternArg, PayloadArg, RunArgs,
-    ScheduleArg, ShutdownArg, SocketArgs, TargetArgs, TcpArgs, VerifyArg, WaitArg,
+    ConnectArgs, CoreArgs, KeyArgs, LocalArgs, PatternArg, PayloadArg, RunArgs, ShutdownArg, SocketArgs,
+    TargetArgs, TcpArgs, VerifyArg,
 };
 use crate::values::Affinity;
 use engine::{ClientConfig, Placement};
 use metrics::SECOND;
-use model::{
-    Axis, Burst, Kind, Pattern, Payload, Phase, Probe, Range, Shutdown, SocketSettings, Spacing, Verify,
-    Waiting,
-};
+use model::{Axis, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
 use wire::native::Psk;
 
 /// The version that both ends tell each other.
@@ -156,73 +153,6 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
 /// The sweep's axes.
 pub(crate) fn axes(args: &TcpArgs) -> Result<Vec<Axis>, Trouble> {
     args.sweep.sweep.iter().map(|text| Axis::parse(text).map_err(Trouble::usage)).collect()
-}
-
-/// Options of UDP sockets.
-pub(crate) fn datagram_sockets(sockets: &DatagramArgs) -> SocketSettings {
-    SocketSettings {
-        sndbuf: sockets.sndbuf,
-        rcvbuf: Some(sockets.rcvbuf),
-        dscp: sockets.dscp,
-        ttl: sockets.ttl,
-        gso: !sockets.no_gso,
-        gro: sockets.gro,
-        stamps: !sockets.no_stamps,
-        dont_fragment: sockets.df.as_deref().map(|df| df == "on"),
-        ..SocketSettings::default()
-    }
-}
-
-/// How a sender waits.
-pub(crate) fn waiting(wait: WaitArg, busy: bool) -> Waiting {
-    match wait {
-        _ if busy => Waiting::Spin,
-        WaitArg::Block => Waiting::Block,
-        WaitArg::Hybrid => Waiting::Hybrid,
-        WaitArg::Spin => Waiting::Spin,
-    }
-}
-
-/// The phase that `netcaliper delay` asks for.
-pub(crate) fn delay(args: &DelayArgs) -> Phase {
-    let (probe, sockets) = (&args.probe, &args.sockets);
-    let size = u32::try_from(probe.length).unwrap_or(u32::MAX);
-    let bits = probe.length as f64 * 8.0;
-    let rate = match (probe.rate, probe.pps, probe.spacing) {
-        (Some(rate), ..) => rate.0,
-        (None, Some(pps), _) => Some((pps * bits).round() as u64),
-        (None, None, Some(ns)) => Some((bits * 1e9 / ns as f64).round() as u64),
-        (None, None, None) => Some(1_000 * probe.length * 8),
-    };
-    Phase {
-        kind: Kind::Delay,
-        pattern: match (probe.reverse, probe.bidir) {
-            (true, _) => Pattern::Pull,
-            (_, true) => Pattern::Duplex,
-            _ => Pattern::Push,
-        },
-        connections: probe.flows,
-        duration_ns: Some(probe.time),
-        interval_ns: probe.interval,
-        rate,
-        verify: if probe.no_compare { Verify::Connection } else { Verify::Data },
-        exclusive: probe.exclusive,
-        sockets: datagram_sockets(sockets),
-        probe: Some(Probe {
-            size,
-            spacing: match probe.schedule {
-                ScheduleArg::Fixed => Spacing::Fixed,
-                ScheduleArg::Uniform => Spacing::Uniform,
-                ScheduleArg::Poisson => Spacing::Poisson,
-            },
-            waiting: waiting(probe.wait, probe.busy),
-            // Exact in JSON, whatever reads it.
-            seed: probe.seed.unwrap_or_else(|| engine::run_id().as_u64_pair().1 >> 16),
-            late_ns: probe.late,
-            ..Probe::default()
-        }),
-        ..Phase::default()
-    }
 }
 
 /// The phase that `netcaliper connect` asks for.

@@ -1,6 +1,7 @@
 //! `netcaliper stream`.
 
-use crate::args::{LocalArgs, OutputArgs, TargetArgs, VerifyArg, WaitArg};
+use crate::args::{LocalArgs, OutputArgs, TargetArgs, VerifyArg};
+use crate::datagrams::{self, WaitArg};
 use crate::outputs::Outputs;
 use crate::ping::Histograms;
 use crate::{Exit, Trouble, measure, plan, values};
@@ -118,7 +119,7 @@ fn phase(args: &StreamArgs, native: bool) -> Result<Phase, Trouble> {
         probe: native.then(|| Probe {
             size: media.datagram,
             late_ns: args.media.late,
-            waiting: plan::waiting(args.media.wait, false),
+            waiting: datagrams::waiting(args.media.wait, false),
             ..Probe::default()
         }),
         media: Some(media),

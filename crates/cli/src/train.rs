@@ -1,6 +1,7 @@
 //! `netcaliper train`.
 
-use crate::args::{DatagramArgs, LocalArgs, OutputArgs, TargetArgs, WaitArg};
+use crate::args::{LocalArgs, OutputArgs, TargetArgs};
+use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
 use crate::ping::Histograms;
 use crate::{Exit, Trouble, measure, plan, values};
@@ -97,7 +98,7 @@ fn phase(args: &TrainArgs) -> Phase {
         every_ns: shape.every,
         samples: shape.samples.is_some(),
     };
-    let mut sockets = plan::datagram_sockets(&args.sockets);
+    let mut sockets = datagrams::sockets(&args.sockets);
     // A stamp for each packet needs a send call for each.
     sockets.gso = false;
     Phase {
@@ -112,7 +113,7 @@ fn phase(args: &TrainArgs) -> Phase {
         sockets,
         probe: Some(Probe {
             size,
-            waiting: plan::waiting(shape.waiting, shape.busy),
+            waiting: datagrams::waiting(shape.waiting, shape.busy),
             late_ns: shape.late,
             ..Probe::default()
         }),

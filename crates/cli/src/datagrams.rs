@@ -1,0 +1,69 @@
+//! Options of UDP sockets and of their senders, which several commands have.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
+
+use crate::values;
+use clap::{Args, ValueEnum};
+use model::{SocketSettings, Waiting};
+
+/// Options of UDP sockets, for both ends.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Sockets (both ends)")]
+pub(crate) struct DatagramArgs {
+    /// Send buffer (SO_SNDBUF) in bytes.
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
+    pub(crate) sndbuf: Option<u64>,
+    /// Receive buffer (SO_RCVBUF) in bytes; the system's limit may make it less.
+    #[arg(long, value_name = "BYTES", default_value = "4Mi", value_parser = values::bytes)]
+    pub(crate) rcvbuf: u64,
+    /// DSCP of the datagrams: 0 to 63 or a name such as ef, af41, cs1.
+    #[arg(long, value_parser = values::dscp)]
+    pub(crate) dscp: Option<u8>,
+    /// Time to live, or hop limit.
+    #[arg(long, value_parser = values::ttl)]
+    pub(crate) ttl: Option<u8>,
+    /// Never fragment (DF), or always let routers do it [default: the system's].
+    #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
+    pub(crate) df: Option<String>,
+    /// Send every datagram by a call of its own, also when several are due (no generic segmentation).
+    #[arg(long)]
+    pub(crate) no_gso: bool,
+    /// Receive merged datagrams (UDP_GRO), for high rates: those that come together share one time of arrival.
+    #[arg(long)]
+    pub(crate) gro: bool,
+    /// Take the time of arrival after the receive call, not from the kernel.
+    #[arg(long)]
+    pub(crate) no_stamps: bool,
+}
+
+/// How senders wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitArg {
+    Block,
+    Hybrid,
+    Spin,
+}
+
+/// Options of UDP args.
+pub(crate) fn sockets(args: &DatagramArgs) -> SocketSettings {
+    SocketSettings {
+        sndbuf: args.sndbuf,
+        rcvbuf: Some(args.rcvbuf),
+        dscp: args.dscp,
+        ttl: args.ttl,
+        gso: !args.no_gso,
+        gro: args.gro,
+        stamps: !args.no_stamps,
+        dont_fragment: args.df.as_deref().map(|df| df == "on"),
+        ..SocketSettings::default()
+    }
+}
+
+/// How a sender waits.
+pub(crate) fn waiting(wait: WaitArg, busy: bool) -> Waiting {
+    match wait {
+        _ if busy => Waiting::Spin,
+        WaitArg::Block => Waiting::Block,
+        WaitArg::Hybrid => Waiting::Hybrid,
+        WaitArg::Spin => Waiting::Spin,
+    }
+}

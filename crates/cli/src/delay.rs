@@ -1,0 +1,146 @@
+//! `netcaliper delay`.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
+
+use crate::args::{LocalArgs, OutputArgs, TargetArgs};
+use crate::datagrams::{self, DatagramArgs, WaitArg};
+use crate::outputs::Outputs;
+use crate::ping::Histograms;
+use crate::values::{self, AnyRate};
+use crate::{Exit, Trouble, measure, plan};
+use clap::{Args, ValueEnum};
+use model::{Kind, Method, Pattern, Phase, Probe, Spacing, Verify};
+
+#[derive(Args, Debug)]
+pub(crate) struct DelayArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    probe: ProbeArgs,
+    #[command(flatten)]
+    sockets: DatagramArgs,
+    #[command(flatten)]
+    local: LocalArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What is sent, how often and for how long.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Datagrams")]
+struct ProbeArgs {
+    /// Rate of each flow and direction, in bits per second of UDP payload; 0 is as fast as it goes [default: 1000 datagrams
+    /// per second].
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate_or_none, conflicts_with_all = ["pps", "spacing"])]
+    rate: Option<AnyRate>,
+    /// Datagrams per second of each flow and direction.
+    #[arg(long, value_name = "N", value_parser = values::per_second, conflicts_with = "spacing", allow_negative_numbers = true)]
+    pps: Option<f64>,
+    /// Time between two datagrams of a flow.
+    #[arg(long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
+    spacing: Option<u64>,
+    /// Size of a datagram: UDP payload in bytes, 40 to 65507.
+    #[arg(short = 'l', long, value_name = "BYTES", default_value = "1400", value_parser = values::bytes, allow_negative_numbers = true)]
+    length: u64,
+    /// Length of the run.
+    #[arg(short = 't', long, value_name = "TIME", default_value = "10s", value_parser = values::duration, allow_negative_numbers = true)]
+    time: u64,
+    /// Length of an interval.
+    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
+    interval: u64,
+    /// Flows, each from a port of its own.
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = values::count32::<1000>, allow_negative_numbers = true)]
+    flows: u32,
+    /// The server sends.
+    #[arg(short = 'R', long, conflicts_with = "bidir")]
+    reverse: bool,
+    /// Both send at once.
+    #[arg(long)]
+    bidir: bool,
+    /// How sending times follow each other: always the same time, evenly between nothing and twice the mean, or as a Poisson
+    /// process.
+    #[arg(long, value_enum, default_value_t = ScheduleArg::Fixed)]
+    schedule: ScheduleArg,
+    /// What random schedules are drawn from [default: drawn, and told].
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// A datagram that takes longer counts as late; missing ones are waited for as long at the end.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
+    late: u64,
+    /// How senders wait for the next due time: asleep, asleep until shortly before, or spinning all the time.
+    #[arg(long, value_enum, default_value_t = WaitArg::Hybrid)]
+    wait: WaitArg,
+    /// Short for --wait spin.
+    #[arg(long, conflicts_with = "wait")]
+    busy: bool,
+    /// Do not compare the payload of received datagrams; their headers are checked all the same.
+    #[arg(long)]
+    no_compare: bool,
+    /// Run only when no other session runs on the server; wait for it in a queue.
+    #[arg(long)]
+    exclusive: bool,
+}
+
+/// How sending times follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ScheduleArg {
+    Fixed,
+    Uniform,
+    Poisson,
+}
+
+/// One-way delay and loss of datagrams.
+pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+    if args.target.protocol != wire::Protocol::Native {
+        return Err(Trouble::usage(format!(
+            "the protocol {} carries no delay; native does",
+            args.target.protocol
+        )));
+    }
+    let method = Method::new(&phase(args), &[], 1).map_err(Trouble::usage)?;
+    let config = plan::client(&args.target, &args.local, true)?;
+    measure::check(&config, &method)?;
+    let outputs = Outputs::open(&args.output, None)?;
+    measure::run("delay", command, &config, method, outputs, Histograms::default())
+}
+
+/// The phase that `netcaliper delay` asks for.
+fn phase(args: &DelayArgs) -> Phase {
+    let (probe, sockets) = (&args.probe, &args.sockets);
+    let size = u32::try_from(probe.length).unwrap_or(u32::MAX);
+    let bits = probe.length as f64 * 8.0;
+    let rate = match (probe.rate, probe.pps, probe.spacing) {
+        (Some(rate), ..) => rate.0,
+        (None, Some(pps), _) => Some((pps * bits).round() as u64),
+        (None, None, Some(ns)) => Some((bits * 1e9 / ns as f64).round() as u64),
+        (None, None, None) => Some(1_000 * probe.length * 8),
+    };
+    Phase {
+        kind: Kind::Delay,
+        pattern: match (probe.reverse, probe.bidir) {
+            (true, _) => Pattern::Pull,
+            (_, true) => Pattern::Duplex,
+            _ => Pattern::Push,
+        },
+        connections: probe.flows,
+        duration_ns: Some(probe.time),
+        interval_ns: probe.interval,
+        rate,
+        verify: if probe.no_compare { Verify::Connection } else { Verify::Data },
+        exclusive: probe.exclusive,
+        sockets: datagrams::sockets(sockets),
+        probe: Some(Probe {
+            size,
+            spacing: match probe.schedule {
+                ScheduleArg::Fixed => Spacing::Fixed,
+                ScheduleArg::Uniform => Spacing::Uniform,
+                ScheduleArg::Poisson => Spacing::Poisson,
+            },
+            waiting: datagrams::waiting(probe.wait, probe.busy),
+            // Exact in JSON, whatever reads it.
+            seed: probe.seed.unwrap_or_else(|| engine::run_id().as_u64_pair().1 >> 16),
+            late_ns: probe.late,
+            ..Probe::default()
+        }),
+        ..Phase::default()
+    }
+}
