@@ -5,7 +5,7 @@ use crate::link::Socket;
 use io::udp::LONGEST;
 use io::{Clock, Udp, UdpMemory};
 use metrics::Group;
-use seam::{Arena, Burst, Can, Cause, Cx, Desk, Flow, Got, Net as _, News, Path, Read, Turn};
+use seam::{Arena, Burst, Can, Cause, Cx, Desk, Fault, Flow, Got, Net as _, News, Path, Read, Turn};
 
 /// A worker's memory for datagrams, made when the first one is to be sent or received.
 #[derive(Default)]
@@ -72,20 +72,22 @@ impl Worker {
             cx.now = got.at;
             let mut reply = Burst::new(&mut desk.reply, desk.reply_room.min(got.len));
             let flow = opener.knock(&mut cx, &got, &mut reply);
-            if !reply.is_empty() {
+            // The socket comes before the answer: what a peer sends once it has read that must not end at the door.
+            let let_in = flow.map(|flow| (flow, Udp::beside(&path, &self.outfit.inherited_udp)));
+            if !reply.is_empty() && !matches!(let_in, Some((_, Err(_)))) {
                 reply.to = Some(path);
                 // A lost answer looks to the peer like a lost datagram, which it is.
                 net.send(&reply);
             }
-            if let Some(flow) = flow {
-                self.let_in(flow, path);
+            if let Some((flow, socket)) = let_in {
+                self.let_in(flow, path, socket);
             }
         }
     }
 
-    /// Gives a peer a socket of its own.
-    fn let_in(&mut self, flow: Box<dyn Flow>, path: Path) {
-        match Udp::beside(&path, &self.outfit.inherited_udp) {
+    /// Gives a peer the socket that was made for it.
+    fn let_in(&mut self, flow: Box<dyn Flow>, path: Path, socket: Result<Udp, Fault>) {
+        match socket {
             Ok(udp) => self.adopt(Socket::Datagram(Box::new(udp)), path, flow),
             Err(fault) => {
                 self.report(Report::Trouble(format!("no socket for {}: {fault}", path.peer)));
