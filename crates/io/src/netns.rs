@@ -15,6 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::time::Duration;
 
 /// Where a thread finds its own namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
@@ -144,8 +145,8 @@ impl Interface {
         Interface { name: name.to_owned() }
     }
 
-    /// Gives it an address in a network of `prefix` bits. Such an IPv6 address can be used at once on devices that need
-    /// no neighbour discovery.
+    /// Gives it an address in a network of `prefix` bits. An IPv6 address can be used once it is
+    /// [settled](Interface::settled).
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -188,6 +189,29 @@ impl Interface {
     pub fn up(&self) -> io::Result<()> {
         let flags = space::flags(&self.ask(Ask::Flags, |_| ())?) | libc::IFF_UP as libc::c_short;
         self.ask(Ask::SetFlags, |r| r.ifr_ifru.ifru_flags = flags).map(drop)
+    }
+
+    /// Waits until all of its IPv6 addresses can be used. The kernel calls a new one tentative until a work queue of its own
+    /// has looked at it, even on a device that needs no neighbour discovery, and until then nobody can bind to it.
+    ///
+    /// # Errors
+    /// `TimedOut` when one is tentative after five seconds; an interface that is down has no others.
+    pub fn settled(&self) -> io::Result<()> {
+        // `/proc/net/if_inet6`: address, index, prefix, scope, flags (IFA_F_TENTATIVE 0x40), name.
+        let tentative = |line: &str| {
+            let mut words = line.split_whitespace().skip(4);
+            let flags = words.next().and_then(|word| u32::from_str_radix(word, 16).ok()).unwrap_or(0);
+            words.next() == Some(&self.name) && flags & libc::IFA_F_TENTATIVE != 0
+        };
+        for _ in 0..5_000 {
+            match std::fs::read_to_string("/proc/thread-self/net/if_inet6") {
+                Ok(text) if text.lines().any(tentative) => std::thread::sleep(Duration::from_millis(1)),
+                Ok(_) => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()), // without IPv6
+                Err(e) => return Err(e),
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
     }
 
     /// Keeps the kernel from sending on its own account through it what it would on a cable with unknown neighbours

@@ -232,6 +232,7 @@ fn device(space: &Namespace, side: Side, mtu: u32) -> Result<Tun, LabError> {
         // IPv6 needs packets of 1280 bytes, and may be switched off altogether.
         if mtu >= 1280 {
             let _without_ipv6 = link.address(side.ipv6().into(), Side::PREFIX6);
+            link.settled()?;
         }
         Ok(tun)
     });
