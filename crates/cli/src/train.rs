@@ -53,6 +53,9 @@ struct ShapeArgs {
     /// The server sends.
     #[arg(short = 'R', long)]
     reverse: bool,
+    /// The server returns every packet: round trip of each, two-way rate, time per packet.
+    #[arg(long, conflicts_with_all = ["reverse", "gro"])]
+    echo: bool,
     /// A packet that takes longer counts as late; missing ones are waited for as long at the end.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     late: u64,
@@ -97,13 +100,18 @@ fn phase(args: &TrainArgs) -> Phase {
         repeat: shape.repeat,
         every_ns: shape.every,
         samples: shape.samples.is_some(),
+        echo: shape.echo,
     };
     let mut sockets = datagrams::sockets(&args.sockets);
     // A stamp for each packet needs a send call for each.
     sockets.gso = false;
     Phase {
         kind: Kind::Train,
-        pattern: if shape.reverse { Pattern::Pull } else { Pattern::Push },
+        pattern: match (shape.echo, shape.reverse) {
+            (true, _) => Pattern::Duplex,
+            (_, true) => Pattern::Pull,
+            _ => Pattern::Push,
+        },
         connections: 1,
         duration_ns: Some(train.duration_ns()),
         interval_ns: shape.interval,

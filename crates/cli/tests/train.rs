@@ -43,6 +43,47 @@ fn every_packet_is_told_in_both_directions() {
 }
 
 #[test]
+fn every_packet_is_returned() {
+    let server = serve("");
+    let scratch = Scratch::new();
+    let packets = scratch.file("packets.csv");
+    let done = netcaliper("train")
+        .args(&format!("127.0.0.1:{} --echo -n 20 --wait 50us --repeat 5 --every 20ms --json", server.port))
+        .arg("--samples")
+        .arg(&packets)
+        .run();
+    let outcome = Outcome::of(done.exits(0));
+    let setting = &outcome.point()["trains"]["report"]["settings"][0];
+    let echo = &setting["echo"];
+    let whole = number(&echo["returned"]) + number(&echo["lost_there"]) + number(&echo["lost_back"]);
+    assert_eq!((number(&setting["sent"]), whole), (100, 100), "{}", outcome.tell());
+    assert_eq!(number(&echo["round_trip_ns"]["count"]), number(&echo["returned"]), "{}", outcome.tell());
+    let (trip, path) = (number(&echo["round_trip_ns"]["max"]), number(&echo["path_ns"]["max"]));
+    assert!(0 < path && path <= trip, "{}", outcome.tell());
+    let csv = Csv::read(&packets);
+    assert_eq!(csv.rows.len(), 100);
+    let back = csv.column("back_ns").iter().filter(|cell| !cell.is_empty()).count();
+    assert_eq!(back as u64, number(&echo["returned"]), "{}", outcome.tell());
+}
+
+#[test]
+fn a_round_trip_is_both_ways_of_the_path() {
+    const NAME: &str = "train::a_round_trip_is_both_ways_of_the_path";
+    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
+        return skip(NAME, "a lab needs root and /dev/net/tun");
+    }
+    let command =
+        format!("{BIN} train $NETCALIPER_LAB_SERVER --echo -n 20 --wait 1ms --repeat 5 --every 100ms --json");
+    let lab =
+        netcaliper("lab").args("-q --up delay=20ms --down delay=5ms --server").arg(format!("{BIN} serve"));
+    let outcome = Outcome::of(lab.args("-- sh -c").arg(command).run().exits(0));
+    let echo = &outcome.point()["trains"]["report"]["settings"][0]["echo"];
+    assert_eq!(number(&echo["returned"]), 100, "{}", outcome.tell());
+    // No path is faster than it is; how much slower, is this machine's.
+    assert!(number(&echo["path_ns"]["min"]) >= 25_000_000, "{}", outcome.tell());
+}
+
+#[test]
 fn the_dispersion_rate_is_that_of_the_path() {
     const NAME: &str = "train::the_dispersion_rate_is_that_of_the_path";
     if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {

@@ -36,8 +36,8 @@ pub use stats::Spread;
 pub use tcp::{TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
 pub use time::{Clock, Mono, SECOND, Stamp, StampKind, Wall};
 pub use train::{
-    Arrival, DelayAt, Departure, Place, Quartiles, TrainPacket, TrainReport, TrainRow, TrainSetting, Trouble,
-    TroubleKind, Trough, join,
+    Arrival, DelayAt, Departure, Echo, Echoes, Place, Quartiles, TrainPacket, TrainReport, TrainRow,
+    TrainSetting, Trouble, TroubleKind, Trough, join, join_echoes,
 };
 pub use units::{
     ParseUnitError, format_bits_per_second, format_bytes, format_duration, parse_bytes, parse_dscp,

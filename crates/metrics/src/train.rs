@@ -3,8 +3,10 @@
 //! Sender and receiver each keep a log; [`join`] puts the two together, one [`TrainPacket`] per place in the schedule, and
 //! [`TrainReport::of`] makes the figures. `docs/methods/train.md` has the formulas, and what they are and are not.
 
+mod echo;
 mod report;
 
+pub use echo::{Echo, Echoes, join_echoes};
 pub use report::{DelayAt, Quartiles, TrainReport, TrainRow, TrainSetting, Trouble, TroubleKind, Trough};
 
 use serde::{Deserialize, Serialize};
@@ -62,6 +64,12 @@ pub struct TrainPacket {
     pub repeats: u32,
     /// Packets of its train with higher numbers that came before it (RFC 4737: reordered when not 0).
     pub overtaken_by: u32,
+    /// When it was back for the first time, where packets are returned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back_ns: Option<i64>,
+    /// How long the far end had it, from its coming to its leaving, ns of that host's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_ns: Option<i64>,
 }
 
 impl TrainPacket {
@@ -69,6 +77,12 @@ impl TrainPacket {
     #[must_use]
     pub fn delay_ns(&self) -> Option<i64> {
         Some(self.received_ns?.saturating_sub(self.sent_ns?))
+    }
+
+    /// Time there and back from the actual send, ns: two stamps of one clock.
+    #[must_use]
+    pub fn round_trip_ns(&self) -> Option<i64> {
+        Some(self.back_ns?.saturating_sub(self.sent_ns?))
     }
 }
 

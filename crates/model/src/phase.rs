@@ -438,7 +438,18 @@ impl Phase {
         if let (Some(train), Some(probe)) = (&self.train, &self.probe) {
             train.check()?;
             must(self.connections == 1, "trains go in one flow")?;
-            must(matches!(self.pattern, Pattern::Push | Pattern::Pull), "trains go one way")?;
+            must(
+                if train.echo {
+                    self.pattern == Pattern::Duplex
+                } else {
+                    matches!(self.pattern, Pattern::Push | Pattern::Pull)
+                },
+                "trains go one way, unless they are returned",
+            )?;
+            must(
+                !(train.echo && self.sockets.gro),
+                "packets that are to be returned one by one cannot be received merged (--gro)",
+            )?;
             must(
                 self.rate == Some(train.mean_bps(probe.size)),
                 "trains cannot be sent at another rate than theirs: send fewer, or less often",

@@ -22,11 +22,21 @@ pub struct Train {
     pub every_ns: u64,
     /// Whether each packet is told.
     pub samples: bool,
+    /// Whether the far end returns every packet.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub echo: bool,
 }
 
 impl Default for Train {
     fn default() -> Self {
-        Train { packets: 100, waits_ns: vec![0], repeat: 10, every_ns: SECOND / 5, samples: false }
+        Train {
+            packets: 100,
+            waits_ns: vec![0],
+            repeat: 10,
+            every_ns: SECOND / 5,
+            samples: false,
+            echo: false,
+        }
     }
 }
 
@@ -125,7 +135,7 @@ mod tests {
     #[test]
     fn settings_take_turns_within_a_round() {
         let train =
-            Train { packets: 3, waits_ns: vec![0, 10], repeat: 2, every_ns: 1_000_000, samples: false };
+            Train { packets: 3, waits_ns: vec![0, 10], repeat: 2, every_ns: 1_000_000, ..Train::default() };
         assert_eq!((train.total(), train.duration_ns()), (12, 2_000_000));
         let told: Vec<_> = train.places().map(|p| (p.setting, p.round, p.number, p.intended_ns)).collect();
         let expected = [

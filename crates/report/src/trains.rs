@@ -16,7 +16,7 @@ pub struct PacketsCsv<W: Write> {
     out: Writer<W>,
 }
 
-const PACKETS_HEADER: [&str; 12] = [
+const PACKETS_HEADER: [&str; 15] = [
     "train",
     "setting",
     "repetition",
@@ -29,6 +29,9 @@ const PACKETS_HEADER: [&str; 12] = [
     "verdict",
     "repeats",
     "overtaken_by",
+    "back_ns",
+    "round_trip_ns",
+    "held_ns",
 ];
 
 impl<W: Write> PacketsCsv<W> {
@@ -55,7 +58,7 @@ impl<W: Write> PacketsCsv<W> {
     }
 }
 
-fn packet_row(packet: &TrainPacket) -> [String; 12] {
+fn packet_row(packet: &TrainPacket) -> [String; 15] {
     let place = packet.place;
     let verdict = match (packet.sent_ns, packet.received_ns) {
         (None, _) => "unsent",
@@ -82,6 +85,9 @@ fn packet_row(packet: &TrainPacket) -> [String; 12] {
         verdict.to_owned(),
         packet.repeats.to_string(),
         packet.overtaken_by.to_string(),
+        or_empty(packet.back_ns),
+        or_empty(packet.round_trip_ns()),
+        or_empty(packet.held_ns),
     ]
 }
 
@@ -166,6 +172,7 @@ mod tests {
             came,
             TrainPacket { overtaken_by: 2, ..came },
             TrainPacket { repeats: 1, kernel: false, ..came },
+            TrainPacket { back_ns: Some(900), held_ns: Some(50), ..came },
         ];
         out.on_event(&Event::TrainPackets { rows }).unwrap();
         drop(out);
@@ -174,11 +181,12 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "1,0,1,3,500,,,,,unsent,0,0",
-                "1,0,1,3,500,510,,,,lost,0,0",
-                "1,0,1,3,500,510,400,-110,kernel,received,0,0",
-                "1,0,1,3,500,510,400,-110,kernel,reordered,0,2",
-                "1,0,1,3,500,510,400,-110,user,duplicate,1,0",
+                "1,0,1,3,500,,,,,unsent,0,0,,,",
+                "1,0,1,3,500,510,,,,lost,0,0,,,",
+                "1,0,1,3,500,510,400,-110,kernel,received,0,0,,,",
+                "1,0,1,3,500,510,400,-110,kernel,reordered,0,2,,,",
+                "1,0,1,3,500,510,400,-110,user,duplicate,1,0,,,",
+                "1,0,1,3,500,510,400,-110,kernel,received,0,0,900,390,50",
             ]
         );
     }

@@ -56,8 +56,10 @@ fn full() -> Value {
         repeat: 5,
         phase: Box::new(Phase { kind: Kind::Delay, probe: Some(Probe::default()), ..common::phase() }),
     });
-    told.push(Event::Phase { label: BTreeMap::new(), repeat: 6, phase: Box::new(common::train_phase()) });
-    told.push(Event::Trains(Box::new(common::trains())));
+    let mut phase = common::train_phase();
+    phase.train.as_mut().unwrap().echo = true;
+    told.push(Event::Phase { label: BTreeMap::new(), repeat: 6, phase: Box::new(phase) });
+    told.push(Event::Trains(Box::new(common::echoed())));
     told.push(end);
     let mut outcome = built(&told);
     outcome.sweep[0].connects = outcome.sweep[0].up;

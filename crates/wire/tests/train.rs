@@ -90,7 +90,7 @@ fn the_dispersion_rate_is_the_links() {
             waits_ns: vec![0, 20_000, 200_000],
             repeat: 6,
             every_ns: 90 * MS,
-            samples: true,
+            ..Train::default()
         };
         // 1000 bytes at 100 Mbit/s take 80 µs: the last setting is slower than that.
         let link = || Link::new().rate(100_000_000).delay(5 * MS);
@@ -137,7 +137,7 @@ fn the_records_of_loss_reordering_and_repetition_are_what_the_receiver_counted()
                 waits_ns: vec![100_000, 200_000],
                 repeat: 40,
                 every_ns: 20 * MS,
-                samples: true,
+                ..Train::default()
             };
             let bad = || Link::new().loss(0.03).duplicate(0.02).reorder(0.02).delay(2 * MS);
             let run = run(&phase(pattern, train), bad(), bad(), seed);
@@ -165,7 +165,8 @@ fn the_records_of_loss_reordering_and_repetition_are_what_the_receiver_counted()
 
 #[test]
 fn refused_packets_were_not_sent_and_are_not_lost() {
-    let train = Train { packets: 20, waits_ns: vec![50_000], repeat: 50, every_ns: 10 * MS, samples: true };
+    let train =
+        Train { packets: 20, waits_ns: vec![50_000], repeat: 50, every_ns: 10 * MS, ..Train::default() };
     let run = run(&phase(Pattern::Push, train), Link::new().refuse(0.05), Link::new(), 4);
     let setting = &run.trains().report.settings[0];
     assert_eq!(setting.sent + setting.unsent, 1_000);
@@ -181,9 +182,57 @@ fn refused_packets_were_not_sent_and_are_not_lost() {
 #[test]
 fn as_many_packets_as_may_be_are_all_remembered() {
     let train =
-        Train { packets: 10_000, waits_ns: vec![1_000], repeat: 10, every_ns: 20 * MS, samples: true };
+        Train { packets: 10_000, waits_ns: vec![1_000], repeat: 10, every_ns: 20 * MS, ..Train::default() };
     let run = run(&phase(Pattern::Push, train), Link::new().window(1 << 30), Link::new(), 5);
     let trains = run.trains();
     assert_eq!((trains.report.settings[0].received, trains.left_out), (100_000, 0));
     assert_eq!(run.packets().len(), 100_000);
+}
+
+fn echoing(train: Train) -> Phase {
+    phase(Pattern::Duplex, Train { echo: true, ..train })
+}
+
+#[test]
+fn every_packet_is_returned_and_its_round_trip_is_the_links() {
+    let train =
+        Train { packets: 20, waits_ns: vec![0, 200_000], repeat: 5, every_ns: 40 * MS, ..Train::default() };
+    // 5 ms there, 3 ms back; 1000 bytes at 100 Mbit/s take 80 µs.
+    let run = run(&echoing(train), Link::new().rate(100_000_000).delay(5 * MS), Link::new().delay(3 * MS), 8);
+    let report = &run.trains().report;
+    for (setting, gap) in [(0, 80_000.0), (1, 200_000.0)] {
+        let echo = report.settings[setting].echo.as_deref().unwrap();
+        assert_eq!((echo.returned, echo.lost_there, echo.lost_back), (100, 0, 0));
+        // The server's turns cost nothing in virtual time, or next to nothing.
+        let path = echo.path_ns.as_ref().unwrap();
+        assert!((8_000_000..8_000_000 + 80_000 + 20_000).contains(&path.min), "{path:?}");
+        assert!((echo.back_bps.unwrap().mean - 8e12 / gap).abs() < 8e12 / gap * 0.01, "{echo:?}");
+    }
+    for p in run.packets() {
+        let (there, back) = (p.delay_ns().unwrap(), p.round_trip_ns().unwrap());
+        assert!(p.held_ns.is_some_and(|held| held >= 0) && back > there && back >= 8_080_000, "{p:?}");
+    }
+    // What was counted on each way is one way's.
+    let (there, back) = (run.received(true).counts, run.received(false).counts);
+    assert_eq!((there.received, back.received, there.lost, back.lost), (200, 200, 0, 0));
+}
+
+#[test]
+fn what_is_lost_there_is_not_lost_back() {
+    for seed in 1..=4 {
+        let train =
+            Train { packets: 20, waits_ns: vec![100_000], repeat: 50, every_ns: 20 * MS, ..Train::default() };
+        let bad = || Link::new().loss(0.03).duplicate(0.02).reorder(0.02).delay(2 * MS);
+        let run = run(&echoing(train), bad(), bad(), seed);
+        let (there, back) = (run.received(true).counts, run.received(false).counts);
+        let echo = run.trains().report.settings[0].echo.clone().unwrap();
+        assert_eq!(i64::try_from(echo.lost_there), Ok(there.lost), "{seed}");
+        assert_eq!(i64::try_from(echo.lost_back), Ok(back.lost), "{seed}");
+        assert_eq!(
+            (echo.returned, echo.returned + echo.lost_back),
+            (back.received, there.received),
+            "{seed}"
+        );
+        assert!(there.lost > 10 && back.lost > 10 && back.duplicated > 10, "{there:?} {back:?}");
+    }
 }

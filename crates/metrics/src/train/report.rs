@@ -1,6 +1,6 @@
 //! The figures of packet trains.
 
-use super::TrainPacket;
+use super::{Echoes, TrainPacket};
 use crate::{Dist, DistSummary, Spread};
 use serde::{Deserialize, Serialize};
 
@@ -142,6 +142,9 @@ pub struct TrainSetting {
     pub before_sent: u64,
     /// Delay by number in the train, the first 1000.
     pub by_number: Vec<DelayAt>,
+    /// What was returned, where packets are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub echo: Option<Box<Echoes>>,
 }
 
 /// What befell a packet.
@@ -241,8 +244,24 @@ impl TrainReport {
     }
 }
 
+impl TrainReport {
+    /// The same with what was returned of `packets`, the same as those that it is about.
+    #[must_use]
+    pub fn with_echoes(mut self, packets: &[TrainPacket], size: u32) -> Self {
+        for setting in &mut self.settings {
+            let of = |train: &&[TrainPacket]| {
+                train.first().is_some_and(|packet| packet.place.setting == setting.setting)
+            };
+            let trains: Vec<&[TrainPacket]> =
+                packets.chunk_by(|a, b| a.place.train == b.place.train).filter(of).collect();
+            setting.echo = Some(Box::new(Echoes::of(&trains, size)));
+        }
+        self
+    }
+}
+
 /// From the earliest to the latest of `times`, and how many there are.
-fn stretch(times: impl Iterator<Item = i64>) -> (u64, u32) {
+pub(super) fn stretch(times: impl Iterator<Item = i64>) -> (u64, u32) {
     let (mut first, mut last, mut n) = (i64::MAX, i64::MIN, 0);
     for at in times {
         (first, last, n) = (first.min(at), last.max(at), n + 1);

@@ -180,3 +180,36 @@ fn what_becomes_known_of_the_clocks_does_not_change_a_train() {
     assert_eq!((report.trains[0].receive_ns, report.trains[1].receive_ns), (2_000, 2_000));
     assert_eq!(report.settings[0].before_sent, 2);
 }
+
+#[test]
+fn what_is_returned_is_counted_both_ways() {
+    // Four packets of 1000 bytes every 10 µs. The first two are back 500 µs after they left; the far end had them for 20 and
+    // 30 µs. The third got there only, the fourth not even that.
+    let sent = departures(places(1, 1, 4, 10_000));
+    let arrival =
+        |sequence, us: i64| Arrival { sequence, received_ns: us * 1_000, offset_ns: 0, kernel: true };
+    let (mut packets, _) =
+        join(places(1, 1, 4, 10_000), 0, &sent, &[arrival(0, 250), arrival(1, 260), arrival(2, 270)]);
+    let at = sent[0].sent_ns;
+    let echo = |sequence: u64, held: i64| Echo {
+        sequence,
+        back_ns: sent[sequence as usize].sent_ns + 500_000,
+        held_ns: held * 1_000,
+    };
+    // Strays and repeats change nothing.
+    let later = Echo { back_ns: at + 900_000, ..echo(0, 1) };
+    join_echoes(&mut packets, 0, &sent, &[echo(0, 20), echo(1, 30), later, Echo { sequence: 77, ..later }]);
+    let report = TrainReport::of(&packets, &[10_000], 1_000, HEADERS).with_echoes(&packets, 1_000);
+    let echoes = report.settings[0].echo.as_deref().unwrap();
+    assert_eq!((echoes.returned, echoes.lost_there, echoes.lost_back), (2, 1, 1));
+    let rtt = echoes.round_trip_ns.as_ref().unwrap();
+    assert_eq!((rtt.count, rtt.min, rtt.max), (2, 500_000, 500_000));
+    assert_eq!(echoes.held_ns.as_ref().map(|d| (d.min, d.max)), Some((20_000, 30_000)));
+    assert_eq!(echoes.path_ns.as_ref().map(|d| (d.min, d.max)), Some((470_000, 480_000)));
+    // From the first send to the last return pass 510 µs: 2 packets, each both ways, 255 µs for each.
+    assert_eq!(echoes.frame_ns.map(|s| s.mean), Some(255_000.0));
+    let two_way = echoes.two_way_bps.unwrap().mean;
+    assert!((two_way - 2.0 * 2.0 * 8_000.0 / 510e-6).abs() < 1.0, "{two_way}");
+    // They come back 10 µs apart.
+    assert!((echoes.back_bps.unwrap().mean - 800e6).abs() < 1.0);
+}

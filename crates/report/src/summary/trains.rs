@@ -37,6 +37,7 @@ pub(super) fn write(point: &Point, verbose: bool, page: &mut Page<'_>) -> io::Re
     rates(report, page)?;
     dispersion(trains, page)?;
     delays(trains, page)?;
+    echoes(report, page)?;
     by_number(report, page)?;
     if verbose {
         gaps(report, page)?;
@@ -147,6 +148,52 @@ fn delays(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
     words.extend((before > 0).then(|| format!("{before} seemed to come before they were sent, taken for 0")));
     words.extend((trains.left_out > 0).then(|| format!("{} arrivals not remembered", trains.left_out)));
     page.paragraph(Tone::Plain, "  ", &words.join(", "))
+}
+
+/// What was returned: two-way rates, round trips, and the time for each packet.
+fn echoes(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+    let told = || report.settings.iter().filter_map(|s| Some((s, s.echo.as_deref()?)));
+    if told().next().is_none() {
+        return Ok(());
+    }
+    let mut table = Table::new(&[
+        "Echoed (two-way)",
+        "returned",
+        "lost there",
+        "lost back",
+        "two-way rate",
+        "± sd",
+        "back at",
+        "± sd",
+        "time per packet",
+    ]);
+    let mut times = Table::new(&["Round trip", "min", "mean", "p50", "p99", "max", "count"]);
+    for (s, e) in told() {
+        let mut cells = vec![wait(s)];
+        cells.extend([e.returned, e.lost_there, e.lost_back].map(|n| n.to_string()));
+        cells.extend(spread(e.two_way_bps));
+        cells.extend(spread(e.back_bps));
+        cells.push(e.frame_ns.map_or("-".to_owned(), |f| format_duration(f.mean)));
+        table.row(if e.lost_there + e.lost_back > 0 { Tone::Bad } else { Tone::Plain }, cells);
+        for (name, dist) in [
+            (wait(s), &e.round_trip_ns),
+            ("  held by the far end".to_owned(), &e.held_ns),
+            ("  without that".to_owned(), &e.path_ns),
+        ] {
+            let Some(d) = dist else { continue };
+            let values =
+                [d.min as f64, d.mean, d.p50 as f64, d.p99 as f64, d.max as f64].map(format_duration);
+            let cells = std::iter::once(name).chain(values).chain([d.count.to_string()]);
+            times.row(Tone::Plain, cells.collect());
+        }
+    }
+    page.gap()?;
+    page.table(&table)?;
+    let text = "the two-way rate is the UDP payload that went both ways over the time from the first send to the last return; \
+                it is no rate of either way";
+    page.paragraph(Tone::Plain, "  ", text)?;
+    page.gap()?;
+    page.table(&times)
 }
 
 /// The delay of a few numbers, evenly from the first to the last: it rises where a queue builds up.

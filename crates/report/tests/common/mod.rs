@@ -3,7 +3,7 @@
 
 use metrics::{
     Arrival, Departure, DistSummary, Ending, Frames, Framing, Marks, Moments, Packets, Place, PlayoutSummary,
-    Remote, SECOND, SignedSummary, Spectrum, TcpInfo, TcpTotals, TrainReport, Wall, join,
+    Remote, SECOND, SignedSummary, Spectrum, TcpInfo, TcpTotals, TrainPacket, TrainReport, Wall, join,
 };
 use model::{
     Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, Effective, Event, Failure,
@@ -424,7 +424,14 @@ pub(crate) fn far() -> Totals {
 
 /// Trains of three packets back to back or every 10 µs, six times, one of them slow in both settings.
 pub(crate) fn train_phase() -> Phase {
-    let train = Train { packets: 3, waits_ns: vec![0, 10_000], repeat: 6, every_ns: SECOND, samples: true };
+    let train = Train {
+        packets: 3,
+        waits_ns: vec![0, 10_000],
+        repeat: 6,
+        every_ns: SECOND,
+        samples: true,
+        ..Train::default()
+    };
     Phase {
         kind: Kind::Train,
         connections: 1,
@@ -467,4 +474,22 @@ pub(crate) fn trains() -> Trains {
     let (packets, strays) = join(places.into_iter(), 0, &sent, &got);
     let report = TrainReport::of(&packets, &train.waits_ns, 972, 28);
     Trains { headers: 28, clock_bound_ns: 1_000, strays, left_out: 0, report }
+}
+
+/// The same trains as far as two packets of the first setting are concerned, which were returned after 500 µs, of which the far
+/// end had them for 20.
+pub(crate) fn echoed() -> Trains {
+    let mut packets: Vec<TrainPacket> = train_phase()
+        .train
+        .unwrap()
+        .places()
+        .take(2)
+        .map(|place| TrainPacket { place, sent_ns: Some(0), received_ns: Some(1), ..TrainPacket::default() })
+        .collect();
+    for (i, packet) in packets.iter_mut().enumerate() {
+        (packet.back_ns, packet.held_ns) = (Some(500_000 + 100_000 * i as i64), Some(20_000));
+    }
+    let mut trains = trains();
+    trains.report = trains.report.with_echoes(&packets, 972);
+    trains
 }

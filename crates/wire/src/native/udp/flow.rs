@@ -1,6 +1,7 @@
 //! A flow of native UDP, at either end.
 
 use super::codec::{CONTROL, Check, Kind, UNKNOWN, Word, kind};
+use super::echo::Returner;
 use super::log::Log;
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -32,6 +33,7 @@ enum Offer {
     Word,
     Data,
     Reply,
+    Echo,
 }
 
 /// Where a flow is in its life. Servers begin in `Compare`.
@@ -57,6 +59,8 @@ pub struct Probe {
     row: Option<Row>,
     sender: Option<Sender>,
     receiver: Option<Receiver>,
+    /// The server's, when it returns what comes.
+    returner: Option<Returner>,
     cookie: [u8; 16],
     /// When the client's next word is due.
     word_at: Mono,
@@ -98,15 +102,17 @@ impl Probe {
         seat: Option<Seat>,
     ) -> Self {
         let check = Check::of(id);
-        let (sends, receives) = if client { (terms.up, terms.down) } else { (terms.down, terms.up) };
+        let echo = terms.echo();
+        let (sends, receives) = if client { (terms.up, terms.down) } else { (terms.down && !echo, terms.up) };
         // Both directions and all flows draw from seeds of their own.
         let seed = terms.probe.seed ^ u64::from(slot) << 1 ^ u64::from(client);
         let log = || terms.train.as_ref().map(|_| Box::<Log>::default());
         let sender = || Sender::new(&terms, slot, check, seed).with_train(terms.train.clone());
-        let receiver = || Receiver::new(&terms, check, client && terms.tells).with_log(log());
+        let receiver = || Receiver::new(&terms, check, client && terms.tells).with_log(log(), client && echo);
         Probe {
             sender: sends.then(sender),
             receiver: receives.then(receiver),
+            returner: (echo && !client).then(|| Returner::new(check)),
             terms,
             id,
             slot,
@@ -146,15 +152,27 @@ impl Probe {
             offset: self.known.offset_ns,
             bound: self.known.bound_ns,
             start,
-            total: if over { self.sender.as_ref().map_or(0, Sender::sent) } else { UNKNOWN },
+            total: if over { self.sent() } else { UNKNOWN },
             missing: self.missing(),
             ..Word::new(kind, self.id)
         }
     }
 
+    /// DATA that have left; numbers that were returned, where they are.
+    fn sent(&self) -> u64 {
+        let sent = self.sender.as_ref().map_or(0, Sender::sent);
+        self.returner.as_ref().map_or(sent, Returner::returned)
+    }
+
+    /// How many numbers are to come, once that is known. Of our own packets, returned, those that have left: some of them never
+    /// got there, but which is not known.
+    fn expected(&self) -> Option<u64> {
+        if self.client && self.terms.echo() { self.theirs.map(|_| self.sent()) } else { self.theirs }
+    }
+
     /// How many of the other end's datagrams have not come, as far as is known; all of them while it has not said how many.
     fn missing(&self) -> u64 {
-        match (&self.receiver, self.theirs) {
+        match (&self.receiver, self.expected()) {
             (None, _) => 0,
             (Some(_), None) => UNKNOWN,
             (Some(receiver), Some(total)) => receiver.missing(total),
@@ -187,7 +205,7 @@ impl Probe {
     /// The client's run is over when both schedules are.
     fn check_end(&mut self, now: Mono) {
         let ours = self.sender.as_ref().is_none_or(Sender::over);
-        let theirs = self.receiver.is_none() || self.theirs.is_some();
+        let theirs = self.receiver.is_none() || self.theirs.is_some() || self.terms.echo();
         if self.client && self.state == State::Run && ours && theirs {
             self.end(now);
         }
@@ -298,6 +316,17 @@ impl Probe {
         }
     }
 
+    /// Takes data in and offers it back.
+    fn take_and_return(&mut self, cx: &mut Cx<'_>, row: Row, got: &Batch<'_>, reply: &mut Burst<'_>) {
+        let clock = sender_clock(self.client, self.known);
+        if let (Some(receiver), Some(returner)) = (&mut self.receiver, &mut self.returner) {
+            receiver.take(cx, row, got, clock);
+            if returner.offer(cx, got, receiver, reply) {
+                self.offer = Offer::Echo;
+            }
+        }
+    }
+
     /// Whether everything has come, at both ends, or is too late to be waited for.
     fn settled(&self, now: Mono) -> bool {
         let State::End(since) = self.state else { return false };
@@ -326,8 +355,14 @@ impl Probe {
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {
+        let total = self.expected();
         if let (Some(receiver), Some(row)) = (&mut self.receiver, self.row) {
-            receiver.finish(cx, row, self.id, self.theirs);
+            receiver.finish(cx, row, self.id, total);
+            if let (Some(total), Some(theirs)) = (total, self.theirs) {
+                // What never got there was not lost on its way back.
+                let there = i64::try_from(total.saturating_sub(theirs)).unwrap_or(i64::MAX);
+                cx.rec.packets(row, &Packets { lost: -there, ..Packets::default() });
+            }
         }
         self.post_log(cx);
         self.state = State::Over;
@@ -465,6 +500,12 @@ impl Flow for Probe {
                     cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
                 }
             }
+            Offer::Echo => {
+                let (Some(returner), Some(row)) = (&mut self.returner, self.row) else { return };
+                let counts = returner.wrote(n);
+                cx.rec.sent(row, n.bytes as u64);
+                cx.rec.packets(row, &counts);
+            }
             Offer::Word | Offer::Reply | Offer::Nothing => {}
         }
         let before = self.state;
@@ -492,6 +533,8 @@ impl Flow for Probe {
                     receiver.take(cx, row, &one, sender_clock(self.client, self.known));
                 }
             }
+        } else if self.returner.is_some() {
+            self.take_and_return(cx, row, got, reply);
         } else if let Some(receiver) = &mut self.receiver {
             receiver.take(cx, row, got, sender_clock(self.client, self.known));
             receiver.show(cx, row, self.id);

@@ -1,7 +1,7 @@
 //! What both ends of packet trains remember of every packet, and how the server's part comes to the client.
 
 use crate::native::message::Message;
-use metrics::{Arrival, Departure, Group, TrainPacket, TrainReport, join};
+use metrics::{Arrival, Departure, Echo, Group, TrainPacket, TrainReport, join, join_echoes};
 use model::{MOST_TRAIN_PACKETS, Train, Trains};
 
 /// Entries of one message: far below the longest one.
@@ -21,6 +21,8 @@ pub(in crate::native) struct Log {
     pub(in crate::native) sent: Vec<Departure>,
     /// Packets that came, in order.
     pub(in crate::native) got: Vec<Arrival>,
+    /// Packets of ours that were returned, in order; this is not told.
+    pub(in crate::native) back: Vec<Echo>,
     /// Arrivals that there was no room for.
     pub(in crate::native) left_out: u64,
 }
@@ -30,6 +32,15 @@ impl Log {
     pub(super) fn arrived(&mut self, arrival: Arrival) {
         if self.got.len() < MOST {
             self.got.push(arrival);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Remembers a return, likewise.
+    pub(super) fn returned(&mut self, echo: Echo) {
+        if self.back.len() < MOST {
+            self.back.push(echo);
         } else {
             self.left_out += 1;
         }
@@ -91,9 +102,15 @@ pub(in crate::native) fn found(
     sender: &Log,
     receiver: &Log,
 ) -> Option<(Trains, Vec<TrainPacket>)> {
-    let (packets, strays) = join(train.places(), sender.start_ns?, &sender.sent, &receiver.got);
-    let report = TrainReport::of(&packets, &train.waits_ns, size, headers);
-    let (clock_bound_ns, left_out) = (receiver.bound_ns, receiver.left_out);
+    let start_ns = sender.start_ns?;
+    let (mut packets, strays) = join(train.places(), start_ns, &sender.sent, &receiver.got);
+    let mut report = TrainReport::of(&packets, &train.waits_ns, size, headers);
+    let (clock_bound_ns, mut left_out) = (receiver.bound_ns, receiver.left_out);
+    if train.echo {
+        join_echoes(&mut packets, start_ns, &sender.sent, &sender.back);
+        report = report.with_echoes(&packets, size);
+        left_out += sender.left_out;
+    }
     Some((Trains { headers, clock_bound_ns, strays, left_out, report }, packets))
 }
 
@@ -117,6 +134,7 @@ mod tests {
                     kernel: n % 2 == 0,
                 })
                 .collect(),
+            back: Vec::new(),
             left_out: 3,
         };
         let (mut frames, mut told) = (Frames::new(MAX_MESSAGE), Log::default());

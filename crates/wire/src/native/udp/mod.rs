@@ -9,7 +9,7 @@
 //!   TIME ×16 ──────────────────────────▶  four stamps each: how far apart the clocks are
 //!   ◀────────────────────────── TIMED
 //!   DATA … ────────────────────────────▶  from the agreed instant on
-//!   ◀──────────────────────────── DATA …
+//!   ◀──────────────────────────── DATA …  the server's own, or those that came, returned (`echo`)
 //!   TIME, now and then ────────────────▶  with what is known of the clocks; the far end lives
 //!   ◀────────────────────────── TIMED
 //!   END (how many were sent) ──────────▶  repeated until nothing is missing, or late for good
@@ -21,6 +21,7 @@
 
 mod call;
 mod codec;
+mod echo;
 mod flow;
 mod log;
 mod receiver;

@@ -7,7 +7,7 @@ use super::serve::Terms;
 use super::show::Show;
 use crate::ctstraffic::Judged;
 use crate::payload;
-use metrics::{Arrival, Estimate, Jitter, Mono, PacketTally, Packets, Row, Seen, Sequence, StampKind};
+use metrics::{Arrival, Echo, Estimate, Jitter, Mono, PacketTally, Packets, Row, Seen, Sequence, StampKind};
 use model::Verify;
 use seam::{Batch, Cx};
 use uuid::Uuid;
@@ -36,6 +36,9 @@ pub(super) struct Receiver {
     finished: bool,
     /// Every packet that came, when trains do.
     log: Option<Box<Log>>,
+    /// What comes are our own packets, returned: they left when they are said to have, but were not meant to until they had
+    /// got there ([`super::echo`]).
+    echoes: bool,
     /// The frames, when it is a stream.
     show: Option<Show>,
 }
@@ -68,6 +71,7 @@ impl Receiver {
             unknown: 0,
             finished: false,
             log: None,
+            echoes: false,
             show: terms.media.map(|media| Show::new(media, datagrams_of(&media), probe.late_ns, tells)),
         }
     }
@@ -94,9 +98,20 @@ impl Receiver {
         }
     }
 
-    /// The same with a memory of every packet, if there is to be one.
-    pub(super) fn with_log(self, log: Option<Box<Log>>) -> Self {
-        Receiver { log, ..self }
+    /// The same with a memory of every packet, if there is to be one; `echoes` when they are our own, returned.
+    pub(super) fn with_log(self, log: Option<Box<Log>>, echoes: bool) -> Self {
+        Receiver { log, echoes, ..self }
+    }
+
+    /// Different datagrams that have come intact, or nearly so.
+    pub(super) fn unique(&self) -> u64 {
+        self.sequence.as_ref().map_or(0, |s| s.counts().unique)
+    }
+
+    /// Whether a datagram is intact, as far as is to be checked.
+    pub(super) fn intact(&self, datagram: &[u8]) -> Option<Header> {
+        let header = Header::read(self.check, datagram)?;
+        (!self.compare || payload::is_start(&datagram[HEADER..])).then_some(header)
     }
 
     /// Its memory.
@@ -106,8 +121,7 @@ impl Receiver {
 
     /// Numbers of `total` that have not come; what was damaged has.
     pub(super) fn missing(&self, total: u64) -> u64 {
-        let unique = self.sequence.as_ref().map_or(0, |s| s.counts().unique);
-        total.saturating_sub(unique).saturating_sub(self.unknown)
+        total.saturating_sub(self.unique()).saturating_sub(self.unknown)
     }
 
     /// Takes in a batch of DATA. `clock` is what is known of the sender's clock: its offset is ours minus theirs.
@@ -144,7 +158,13 @@ impl Receiver {
             }
             if let Some(log) = &mut self.log {
                 let (received_ns, offset_ns) = (cx.clock.host(at) as i64, clock.offset_ns);
-                log.arrived(Arrival { sequence: header.sequence, received_ns, offset_ns, kernel });
+                let sequence = header.sequence;
+                if self.echoes {
+                    let held_ns = header.actual.wrapping_sub(header.intended) as i64;
+                    log.returned(Echo { sequence, back_ns: received_ns, held_ns });
+                } else {
+                    log.arrived(Arrival { sequence, received_ns, offset_ns, kernel });
+                }
             }
             let size = datagram.len() as u64;
             if let Some(s) = &mut stretch

@@ -56,6 +56,11 @@ impl Terms {
             train: phase.train.clone(),
         })
     }
+
+    /// Whether the server returns what comes.
+    pub(in crate::native) fn echo(&self) -> bool {
+        self.train.as_ref().is_some_and(|train| train.echo)
+    }
 }
 
 /// The flows of a session that are open, by identifier, so that a repeated OPEN does not make two of one.

@@ -1,0 +1,64 @@
+//! The far end of trains whose packets are returned: what comes goes back at once, one by one, under its own number.
+//!
+//! A returned packet is DATA like any other. It says when it came to the far end (`intended`) and when it left there (`actual`),
+//! by that host's clock, so the client knows how long it was held, and both ends measure one way each as they always do.
+//! What is damaged is not returned; what comes twice is, twice.
+
+use super::codec::{Check, Header};
+use super::receiver::Receiver;
+use metrics::Packets;
+use seam::{Batch, Burst, Cx, Wrote};
+
+/// Returns packets.
+#[derive(Debug)]
+pub(super) struct Returner {
+    check: Check,
+    /// Different packets that were returned.
+    returned: u64,
+    /// Different ones that had come before the one that is offered.
+    before: u64,
+    fresh: bool,
+}
+
+impl Returner {
+    pub(super) fn new(check: Check) -> Self {
+        Returner { check, returned: 0, before: 0, fresh: false }
+    }
+
+    /// Different packets that were returned.
+    pub(super) fn returned(&self) -> u64 {
+        self.returned
+    }
+
+    /// Offers what `receiver` has just taken in; whether there is something to offer. Datagrams that were merged cannot all be
+    /// returned: nobody asks for that.
+    pub(super) fn offer(
+        &mut self,
+        cx: &Cx<'_>,
+        got: &Batch<'_>,
+        receiver: &Receiver,
+        reply: &mut Burst<'_>,
+    ) -> bool {
+        self.fresh = receiver.unique() > self.before;
+        self.before = receiver.unique();
+        let whole = got.count() == 1 && !got.truncated && reply.is_empty();
+        let Some(header) = receiver.intact(got.bytes).filter(|_| whole) else { return false };
+        let room = reply.own(got.bytes.len());
+        if room.len() != got.bytes.len() {
+            return false;
+        }
+        room.copy_from_slice(got.bytes);
+        let came = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let (intended, actual) = (cx.clock.host(came), cx.clock.host(cx.now));
+        Header { intended, actual, ..header }.write(self.check, room);
+        true
+    }
+
+    /// What became of the offer.
+    pub(super) fn wrote(&mut self, n: Wrote) -> Packets {
+        let gone = n.bytes > 0;
+        self.returned += u64::from(gone && self.fresh);
+        let refused = u64::from(n.fault.is_some());
+        Packets { sent: u64::from(gone), unsent: u64::from(!gone), refused, ..Packets::default() }
+    }
+}
