@@ -8,7 +8,8 @@ use crate::ping::Histograms;
 use crate::values::{self, AnyRate};
 use crate::{Exit, Trouble, measure, plan};
 use clap::{Args, ValueEnum};
-use model::{Kind, Method, Pattern, Phase, Probe, Spacing, Verify};
+use model::{Kind, Method, Pattern, Phase, Probe, Spacing, Trace, Verify};
+use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
 pub(crate) struct DelayArgs {
@@ -60,6 +61,9 @@ struct ProbeArgs {
     /// process.
     #[arg(long, value_enum, default_value_t = ScheduleArg::Fixed)]
     schedule: ScheduleArg,
+    /// Times between datagrams from a file, over and over: one a line, with a unit or in seconds (as tshark's frame.time_delta).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "pps", "spacing", "schedule"])]
+    trace: Option<PathBuf>,
     /// What random schedules are drawn from [default: drawn, and told].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -96,7 +100,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trou
             args.target.protocol
         )));
     }
-    let method = Method::new(&phase(args), &[], 1).map_err(Trouble::usage)?;
+    let method = Method::new(&phase(args)?, &[], 1).map_err(Trouble::usage)?;
     let config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
     let outputs = Outputs::open(&args.output, None)?;
@@ -104,7 +108,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trou
 }
 
 /// The phase that `netcaliper delay` asks for.
-fn phase(args: &DelayArgs) -> Phase {
+fn phase(args: &DelayArgs) -> Result<Phase, Trouble> {
     let (probe, sockets) = (&args.probe, &args.sockets);
     let size = u32::try_from(probe.length).unwrap_or(u32::MAX);
     let bits = probe.length as f64 * 8.0;
@@ -114,7 +118,9 @@ fn phase(args: &DelayArgs) -> Phase {
         (None, None, Some(ns)) => Some((bits * 1e9 / ns as f64).round() as u64),
         (None, None, None) => Some(1_000 * probe.length * 8),
     };
-    Phase {
+    let trace = probe.trace.as_deref().map(trace).transpose()?;
+    let rate = trace.as_ref().map(|trace| trace.mean_bps(size)).or(rate);
+    Ok(Phase {
         kind: Kind::Delay,
         pattern: match (probe.reverse, probe.bidir) {
             (true, _) => Pattern::Pull,
@@ -131,6 +137,7 @@ fn phase(args: &DelayArgs) -> Phase {
         probe: Some(Probe {
             size,
             spacing: match probe.schedule {
+                _ if trace.is_some() => Spacing::Trace,
                 ScheduleArg::Fixed => Spacing::Fixed,
                 ScheduleArg::Uniform => Spacing::Uniform,
                 ScheduleArg::Poisson => Spacing::Poisson,
@@ -141,6 +148,14 @@ fn phase(args: &DelayArgs) -> Phase {
             late_ns: probe.late,
             ..Probe::default()
         }),
+        trace,
         ..Phase::default()
-    }
+    })
+}
+
+/// The times between sends that a file tells.
+pub(crate) fn trace(path: &Path) -> Result<Trace, Trouble> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Trouble::usage(format!("cannot read the trace {}: {e}", path.display())))?;
+    Trace::parse(&text).map_err(|why| Trouble::usage(format!("{}: {why}", path.display())))
 }

@@ -6,6 +6,7 @@
 mod support;
 
 use serde_json::Value;
+use support::files::{Csv, Scratch};
 use support::net::{Namespace, has_ipv6};
 use support::{Line, Outcome, Server, netcaliper, number, serve, skip, tcp};
 
@@ -68,6 +69,25 @@ fn several_flows_of_the_smallest_datagram() {
     accounted(near, far, sent);
     assert_eq!(number(&outcome.near()["opened"]), 5);
     assert!(!outcome.point()["phase"]["probe"]["seed"].is_null(), "the seed is told");
+}
+
+#[test]
+fn times_between_datagrams_come_from_a_file() {
+    let server = serve("");
+    let scratch = Scratch::new();
+    let trace = scratch.with("trace.txt", "# two at once every 4 ms\n0.000\n4ms\n");
+    let csv = scratch.file("status.csv");
+    let line = delay(server.at()).args("-t 600ms -i 200ms -l 300 --bidir --trace").arg(&trace);
+    let outcome = line.arg("--status-csv").arg(&csv).outcome().good();
+    let (near, far) = packets(&outcome);
+    accounted(near, far, 300);
+    accounted(far, near, 300);
+    let table = Csv::read(&csv);
+    let whole = table.sum("near_datagrams_sent");
+    // What left after the last interval is in the totals alone.
+    assert!((200..=300).contains(&whole), "{whole}");
+    let bad = scratch.with("bad.txt", "1ms\nsoon\n");
+    delay("127.0.0.1:1").arg("--trace").arg(&bad).run().exits(2).says_one_sentence().complains(&["line 2"]);
 }
 
 #[test]

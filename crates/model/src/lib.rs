@@ -19,6 +19,7 @@ mod packets;
 mod phase;
 mod ping;
 mod probe;
+mod trace;
 mod train;
 
 pub use builder::Builder;
@@ -39,4 +40,5 @@ pub use phase::{
 };
 pub use ping::{Echo, MOST_PIECES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule, Transport};
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Waiting};
+pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};

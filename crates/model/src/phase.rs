@@ -1,6 +1,6 @@
 //! One stretch of measuring under fixed settings, as orthogonal values.
 
-use crate::{Media, Ping, Probe, Train};
+use crate::{Media, Ping, Probe, Spacing, Trace, Train};
 use metrics::SECOND;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -285,6 +285,9 @@ pub struct Phase {
     pub ping: Option<Ping>,
     /// What is sent, when the delay of datagrams is measured.
     pub probe: Option<Probe>,
+    /// When they are sent, when somebody recorded that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
     /// The trains that they form, when trains are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub train: Option<Train>,
@@ -329,6 +332,7 @@ impl Default for Phase {
             media: None,
             ping: None,
             probe: None,
+            trace: None,
             train: None,
             sockets: SocketSettings::default(),
             connect_rate: None,
@@ -435,6 +439,23 @@ impl Phase {
             (self.kind == Kind::Train) == self.train.is_some(),
             "a measurement of trains needs them, and nothing else has them",
         )?;
+        if let Some(probe) = &self.probe {
+            must(
+                (probe.spacing == Spacing::Trace) == self.trace.is_some(),
+                "times of a trace need the trace, and the trace is of no use otherwise",
+            )?;
+            must(
+                self.trace.as_ref().is_none_or(|trace| self.rate == Some(trace.mean_bps(probe.size))),
+                "a trace cannot be sent at another rate than its own",
+            )?;
+            must(
+                self.trace.is_none() || self.kind == Kind::Delay,
+                "only measurements of delay follow a trace",
+            )?;
+        }
+        if let Some(trace) = &self.trace {
+            trace.check()?;
+        }
         if let (Some(train), Some(probe)) = (&self.train, &self.probe) {
             train.check()?;
             must(self.connections == 1, "trains go in one flow")?;

@@ -22,6 +22,8 @@ pub enum Spacing {
     Uniform,
     /// Exponentially distributed: a Poisson process (RFC 2330 §11.1.1).
     Poisson,
+    /// As the phase's trace says.
+    Trace,
 }
 
 /// How a sender waits for the next due time.

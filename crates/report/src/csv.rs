@@ -6,7 +6,7 @@
 use csv::Writer;
 use jiff::Timestamp;
 use metrics::{SECOND, Spread, TcpInfo, Wall};
-use model::{ConnectionRecord, Event, Interval, SweepRow, Traffic};
+use model::{ConnectionRecord, Event, Interval, PacketReport, SweepRow, Traffic};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -64,6 +64,36 @@ const STATUS_HEADER: &[&str] = &[
     "network_errors",
     "data_errors",
     "retransmits",
+    "near_datagrams_sent",
+    "near_datagrams_received",
+    "near_datagrams_lost",
+    "near_datagrams_duplicated",
+    "near_datagrams_reordered",
+    "near_datagrams_late",
+    "near_datagrams_corrupt",
+    "near_datagrams_unsent",
+    "near_datagrams_dropped",
+    "near_delay_p50_ns",
+    "near_delay_p99_ns",
+    "near_delay_max_ns",
+    "near_clock_bound_ns",
+    "far_datagrams_sent",
+    "far_datagrams_received",
+    "far_datagrams_lost",
+    "far_datagrams_duplicated",
+    "far_datagrams_reordered",
+    "far_datagrams_late",
+    "far_datagrams_corrupt",
+    "far_datagrams_unsent",
+    "far_datagrams_dropped",
+    "far_delay_p50_ns",
+    "far_delay_p99_ns",
+    "far_delay_max_ns",
+    "far_clock_bound_ns",
+    "frames_completed",
+    "frames_dropped",
+    "frames_repeated",
+    "frames_errors",
 ];
 
 /// The status CSV: one row per interval, written out at once.
@@ -100,7 +130,33 @@ fn status_row(i: &Interval, place: &Place) -> Vec<String> {
     row.extend(traffic(i.far.as_ref()));
     let counts = [i.in_flight, i.opened, i.completed, i.network_errors, i.data_errors, i.retransmits];
     row.extend(counts.iter().map(u64::to_string));
+    row.extend(datagrams(i.packets.as_deref()));
+    row.extend(datagrams(i.far_packets.as_deref()));
+    row.extend(i.frames.map_or_else(Default::default, |f| {
+        [f.completed, f.dropped, f.repeated, f.errors].map(|n| n.to_string())
+    }));
     row
+}
+
+/// What one end found out about datagrams; empty cells when it counts none.
+fn datagrams(of: Option<&PacketReport>) -> [String; 13] {
+    let Some(report) = of else { return Default::default() };
+    let (c, delay) = (&report.counts, report.delay_ns.as_ref());
+    [
+        c.sent.to_string(),
+        c.received.to_string(),
+        c.lost.to_string(),
+        c.duplicated.to_string(),
+        c.reordered.to_string(),
+        c.late.to_string(),
+        c.corrupt.to_string(),
+        c.unsent.to_string(),
+        c.dropped.to_string(),
+        or_empty(delay.map(|d| d.p50)),
+        or_empty(delay.map(|d| d.p99)),
+        or_empty(delay.map(|d| d.max)),
+        or_empty(report.clock_bound_ns),
+    ]
 }
 
 /// Bytes and rate both ways; empty cells when nothing was told.

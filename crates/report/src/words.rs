@@ -154,6 +154,10 @@ fn datagrams(probe: &Probe, phase: &Phase) -> Vec<String> {
     words.extend(phase.duration_ns.map(|ns| format_duration(ns as f64)));
     match probe.spacing {
         Spacing::Fixed => {}
+        Spacing::Trace => {
+            let times = phase.trace.as_ref().map_or(0, |trace| trace.gaps_ns.len() as u64);
+            words.push(format!("spaced by a trace of {}", count(times, "time")));
+        }
         Spacing::Uniform => words.push(format!("uniform spacing from seed {}", probe.seed)),
         Spacing::Poisson => words.push(format!("Poisson spacing from seed {}", probe.seed)),
     }

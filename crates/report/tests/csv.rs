@@ -38,17 +38,27 @@ fn one_row_per_interval() {
         rows[0],
         "label,repeat,index,start_s,end_s,end_utc,omitted,near_tx_bytes,near_tx_bps,near_rx_bytes,near_rx_bps,\
          far_tx_bytes,far_tx_bps,far_rx_bytes,far_rx_bps,in_flight,opened,completed,network_errors,data_errors,\
-         retransmits"
+         retransmits,near_datagrams_sent,near_datagrams_received,near_datagrams_lost,near_datagrams_duplicated,\
+         near_datagrams_reordered,near_datagrams_late,near_datagrams_corrupt,near_datagrams_unsent,\
+         near_datagrams_dropped,near_delay_p50_ns,near_delay_p99_ns,near_delay_max_ns,near_clock_bound_ns,\
+         far_datagrams_sent,far_datagrams_received,far_datagrams_lost,far_datagrams_duplicated,\
+         far_datagrams_reordered,far_datagrams_late,far_datagrams_corrupt,far_datagrams_unsent,\
+         far_datagrams_dropped,far_delay_p50_ns,far_delay_p99_ns,far_delay_max_ns,far_clock_bound_ns,\
+         frames_completed,frames_dropped,frames_repeated,frames_errors"
     );
     assert_eq!(
         rows[1],
         "buffer=65536,1,0,0.000000000,1.000000000,2026-01-02T03:04:06.000000Z,true,501000000,4008000000,125000000,\
-         1000000000,125000000,1000000000,500000000,4000000000,4,4,0,0,0,0"
+         1000000000,125000000,1000000000,500000000,4000000000,4,4,0,0,0,0,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,55,3,1,2"
     );
     assert_eq!(
         rows[4],
         "buffer=65536,1,3,3.000000000,4.000000000,2026-01-02T03:04:09.000000Z,false,1501000000,12008000000,125000000,\
-         1000000000,125000000,1000000000,1500000000,12000000000,4,1,3,1,0,6"
+         1000000000,125000000,1000000000,1500000000,12000000000,4,1,3,1,0,6,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,55,3,1,2"
     );
 }
 
@@ -59,8 +69,18 @@ fn what_is_not_known_is_empty() {
     let rows = status(&[Event::Interval(Box::new(silent))]);
     assert_eq!(
         rows[1],
-        ",0,0,0.000000000,1.000000000,,true,1000000,8000000,125000000,1000000000,,,,,4,4,0,0,0,0"
+        ",0,0,0.000000000,1.000000000,,true,1000000,8000000,125000000,1000000000,,,,,4,4,0,0,0,0,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,55,3,1,2"
     );
+}
+
+#[test]
+fn who_counts_no_datagrams_has_no_cells_of_them() {
+    let mut plain = interval(0, 0);
+    (plain.packets, plain.far_packets, plain.frames) = (None, None, None);
+    let rows = status(&[Event::Interval(Box::new(plain))]);
+    assert!(rows[1].ends_with(&",".repeat(30)), "{}", rows[1]);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use common::{built, events, outcome};
 use jsonschema::Validator;
 use metrics::{Ending, TroubleKind};
 use model::{
-    Event, Kind, Media, Pattern, Payload, Phase, Ping, Probe, Schedule, Shutdown, Spacing, Status, Transport,
-    Verify, Waiting,
+    Event, Kind, Media, Pattern, Payload, Phase, Ping, Probe, Schedule, Shutdown, Spacing, Status, Trace,
+    Transport, Verify, Waiting,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +54,12 @@ fn full() -> Value {
     told.push(Event::Phase {
         label: BTreeMap::new(),
         repeat: 5,
-        phase: Box::new(Phase { kind: Kind::Delay, probe: Some(Probe::default()), ..common::phase() }),
+        phase: Box::new(Phase {
+            kind: Kind::Delay,
+            probe: Some(Probe::default()),
+            trace: Some(Trace { gaps_ns: vec![1_000_000] }),
+            ..common::phase()
+        }),
     });
     let mut phase = common::train_phase();
     phase.train.as_mut().unwrap().echo = true;
@@ -250,7 +255,7 @@ fn enumerations_hold_the_same_words() {
     same_words("/$defs/phase/properties/verify", &all!(Verify: Data, Connection, None));
     same_words("/$defs/phase/properties/payload", &all!(Payload: Pattern, Random, Zeros));
     same_words("/$defs/phase/properties/shutdown", &all!(Shutdown: Graceful, Rude, Random));
-    same_words("/$defs/probe/properties/spacing", &all!(Spacing: Fixed, Uniform, Poisson));
+    same_words("/$defs/probe/properties/spacing", &all!(Spacing: Fixed, Uniform, Poisson, Trace));
     same_words("/$defs/probe/properties/waiting", &all!(Waiting: Block, Hybrid, Spin));
     let troubles = all!(TroubleKind: Lost, Overtaken, Repeated, Unsent);
     same_words("/$defs/trouble/properties/kind", &troubles);

@@ -6,7 +6,7 @@ mod machines;
 
 use machines::{client_ip, client_plan, serve, server_plan};
 use metrics::{Mono, SECOND};
-use model::{Event, Interval, Kind, PacketReport, Pattern, Phase, Probe, Spacing, Status, Totals};
+use model::{Event, Interval, Kind, PacketReport, Pattern, Phase, Probe, Spacing, Status, Totals, Trace};
 use wire::native::{Client, ClientPlan};
 use wire::sim::{Host, Link, Network, Quirks, START};
 
@@ -175,6 +175,22 @@ fn random_schedules_keep_their_mean_and_repeat_from_their_seed() {
         // Five standard deviations of a Poisson count of 5000.
         assert!((4_650..5_350).contains(&sent) && sent != 5_000, "{spacing:?} {sent}");
         assert_eq!(with(spacing), sent);
+    }
+}
+
+#[test]
+fn a_trace_is_followed_over_and_over() {
+    // At 0, 1, 1, 4, 5, 5, 8 ms and so on: three in 4 ms.
+    let trace = Trace { gaps_ns: vec![MS, 0, 3 * MS] };
+    for pattern in [Pattern::Push, Pattern::Pull] {
+        let mut traced = phase(pattern, 1_000, 500, 1_000);
+        traced.rate = Some(trace.mean_bps(500));
+        traced.probe = traced.probe.map(|probe| Probe { spacing: Spacing::Trace, ..probe });
+        traced.trace = Some(trace.clone());
+        let run = run(traced, Link::new(), Link::new(), 6, 0);
+        let (near, far) = run.complete().packets();
+        let (sender, receiver) = if pattern == Pattern::Push { (near, far) } else { (far, near) };
+        assert_eq!((sender.counts.sent, receiver.counts.received), (750, 750));
     }
 }
 

@@ -4,8 +4,9 @@ use super::codec::{Check, HEADER, Header};
 use super::serve::Terms;
 use crate::payload;
 use metrics::{Departure, Mono, Packets};
-use model::{Media, Probe, Spacing, Train};
+use model::{Media, Probe, Spacing, Trace, Train};
 use seam::{Burst, Cx, Rng, When, Wrote};
+use std::sync::Arc;
 
 /// Most datagrams in one send call.
 const MOST: usize = 128;
@@ -86,6 +87,7 @@ pub(super) struct Sender {
     /// Trains instead of a rate, with the number of the next place in their schedule, what has left, and when the last
     /// offer was made.
     train: Option<Train>,
+    trace: Option<Arc<Trace>>,
     planned: u64,
     log: Vec<Departure>,
     actual: Mono,
@@ -108,6 +110,7 @@ impl Sender {
             sent: 0,
             over: false,
             train: None,
+            trace: terms.trace.clone(),
             planned: 0,
             log: Vec::new(),
             actual: Mono(0),
@@ -274,8 +277,13 @@ impl Sender {
     }
 
     fn step(&mut self) -> u64 {
+        let number = self.planned;
         self.planned += 1;
         match self.probe.spacing {
+            Spacing::Trace => {
+                let ns = self.trace.as_ref().map_or(self.gap_ps / 1_000, |trace| trace.gap_ns(number));
+                ns.saturating_mul(1_000)
+            }
             Spacing::Fixed => self.gap_ps,
             Spacing::Uniform => self.rng.between(0, self.gap_ps.saturating_mul(2)),
             Spacing::Poisson => {

@@ -33,6 +33,8 @@ pub(in crate::native) struct Terms {
     pub(in crate::native) start: Option<Mono>,
     /// Both ends share a host, hence its clock.
     pub(in crate::native) same_host: bool,
+    /// The times between sends, when they follow a trace.
+    pub(in crate::native) trace: Option<Arc<model::Trace>>,
     /// Trains instead of a rate.
     pub(in crate::native) train: Option<model::Train>,
 }
@@ -53,6 +55,7 @@ impl Terms {
             verify: phase.verify,
             start: None,
             same_host: false,
+            trace: phase.trace.clone().map(Arc::new),
             train: phase.train.clone(),
         })
     }
