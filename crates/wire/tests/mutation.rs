@@ -156,6 +156,15 @@ fn messages() -> Vec<Message> {
             packets: None,
         },
         Message::Result { totals: Box::new(Totals { completed: 9, ..Totals::default() }) },
+        Message::Trains {
+            start_ns: Some(-5),
+            zero_ns: 6,
+            offset_ns: -7,
+            bound_ns: 8,
+            left_out: 9,
+            sent: vec![(0, 1), (1, -2)],
+            got: vec![(0, 3, 4, true), (1, -5, 6, false)],
+        },
         Message::Start,
         Message::Bye,
     ]
