@@ -268,7 +268,7 @@ mod tests {
         match Namespace::new() {
             Ok(made) => Some(made),
             Err(e) => {
-                println!("skipped: no network namespace can be made: {e}");
+                crate::testing::skip(&format!("no network namespace can be made: {e}"));
                 None
             }
         }

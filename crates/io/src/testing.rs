@@ -9,11 +9,22 @@ use std::net::SocketAddr;
 /// Nothing on loopback takes this long, whatever else the machine does.
 const PATIENCE: u64 = 20 * SECOND;
 
+/// Says that the test of this thread could not run, or not all of it, to whoever counts (see `./test`) and to whoever reads.
+pub(crate) fn skip(reason: &str) {
+    use std::io::Write as _;
+    let line = format!("skipped: {}: {reason}", std::thread::current().name().unwrap_or("a test of io"));
+    println!("{line}");
+    if let Some(path) = std::env::var_os("NETCALIPER_SKIPS") {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(file, "{line}").unwrap();
+    }
+}
+
 /// Whether IPv6 loopback works; says so when it does not.
 pub(crate) fn has_ipv6() -> bool {
     let works = std::net::UdpSocket::bind("[::1]:0").is_ok();
     if !works {
-        println!("skipped: no IPv6 loopback");
+        skip("no IPv6 loopback");
     }
     works
 }

@@ -99,19 +99,18 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn name_and_timer_slack_are_the_threads_own() {
-        std::thread::spawn(|| {
+        let slack = std::thread::spawn(|| {
             name("a-name-that-is-too-long");
             precise_timers().unwrap();
             let comm = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
             assert_eq!(comm.trim_end(), "a-name-that-is-");
             let tid = std::fs::read_link("/proc/thread-self").unwrap();
             let tid = tid.file_name().unwrap().to_str().unwrap();
-            match std::fs::read_to_string(format!("/proc/{tid}/timerslack_ns")) {
-                Ok(slack) => assert_eq!(slack.trim_end(), "1"),
-                Err(e) => println!("skipped: cannot read the timer slack: {e}"),
-            }
-        })
-        .join()
-        .unwrap();
+            std::fs::read_to_string(format!("/proc/{tid}/timerslack_ns"))
+        });
+        match slack.join().unwrap() {
+            Ok(slack) => assert_eq!(slack.trim_end(), "1"),
+            Err(e) => crate::testing::skip(&format!("cannot read the timer slack: {e}")),
+        }
     }
 }

@@ -75,14 +75,14 @@ impl AsFd for Tun {
 mod tests {
     use super::*;
     use crate::netns::{Interface, Namespace};
-    use crate::testing::readable;
+    use crate::testing::{readable, skip};
     use std::net::UdpSocket;
     use std::time::Duration;
 
     #[test]
     fn packets_are_read_and_written() {
         let Ok(space) = Namespace::new() else {
-            return println!("skipped: no network namespace can be made");
+            return skip("no network namespace can be made");
         };
         let made = space.within(|| {
             let tun = Tun::new("t0")?;
@@ -95,7 +95,7 @@ mod tests {
             Ok((tun, UdpSocket::bind("192.0.2.1:1000")?))
         });
         let (tun, socket) = match made {
-            Err(e) if e.kind() == ErrorKind::NotFound => return println!("skipped: no /dev/net/tun"),
+            Err(e) if e.kind() == ErrorKind::NotFound => return skip("no /dev/net/tun"),
             made => made.unwrap(),
         };
         assert_eq!(tun.read(&mut [0; 100]).unwrap(), None);

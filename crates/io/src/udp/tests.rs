@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::Clock;
-use crate::testing::{has_ipv6, here, readable};
+use crate::testing::{has_ipv6, here, readable, skip};
 use metrics::StampKind;
 use seam::{Arena, Batch, Burst, Deed, Got, Net as _, Path, Read, Target, Wrote};
 use std::net::SocketAddr;
@@ -69,8 +69,7 @@ fn a_run_is_cut_by_the_sender_and_merged_by_the_receiver() {
     let settings = UdpSettings { gro: true, ..UdpSettings::default() };
     let (mut near, mut far) = pair(&settings, &settings);
     if near.segments() < 6 || !far.effective().gro {
-        println!("skipped: no generic segmentation or no receive offload here: {:?}", ability());
-        return;
+        return skip(&format!("no generic segmentation or no receive offload here: {:?}", ability()));
     }
     let bytes: Vec<u8> = (0..550).map(|i| (i % 251) as u8).collect();
     let wrote = send_burst(&mut near, &bytes, |burst| burst.segment = 100);
@@ -103,8 +102,7 @@ fn long_datagrams_leave_in_runs_too_and_longer_than_a_send_takes_is_refused() {
     let mtu = near.effective().mtu.unwrap_or(0);
     let size = 20_000;
     if mtu < 65_536 || near.segments() < 3 {
-        println!("skipped: this loopback takes {mtu} bytes, {} datagrams a send", near.segments());
-        return;
+        return skip(&format!("this loopback takes {mtu} bytes, {} datagrams a send", near.segments()));
     }
     let bytes = vec![7; 60_000];
     assert_eq!(send_burst(&mut near, &bytes, |burst| burst.segment = size).bytes, 60_000);
