@@ -36,9 +36,11 @@ fn lines(peer: Proc) -> Vec<Value> {
     done.out.lines().filter(|l| l.starts_with('{')).map(|l| serde_json::from_str(l).unwrap()).collect()
 }
 
-/// 2 Mbit/s in 20 frames a second for 2 s: 40 frames of 12,500 bytes, 9 datagrams each, held for a second.
+/// 2 Mbit/s in 20 frames a second for 2 s: 40 frames of 12,500 bytes, 9 datagrams each, held long enough for a host
+/// that is busy with other things to come round.
 const SETTINGS: &str = "rate=2000000 fps=20 seconds=2";
-const ARGS: &str = "--protocol ctstraffic --rate 2M --fps 20 --length 2s -i 500ms";
+const ARGS: &str = "--protocol ctstraffic --rate 2M --fps 20 -i 500ms";
+const LENGTH: &str = "--length 2s --depth 4s";
 
 fn media() -> Media {
     Media::new(2_000_000, 20, 2, 1, 1_400).unwrap()
@@ -61,7 +63,9 @@ fn frames(outcome: &Outcome) -> (u64, u64, u64, u64) {
 #[test]
 fn our_client_watches_a_foreign_server() {
     let test = "our_client_watches_a_foreign_server";
-    let Some((outcome, theirs)) = watch(test, "", "--connection-csv /dev/null") else { return };
+    let Some((outcome, theirs)) = watch(test, "", &format!("{LENGTH} --connection-csv /dev/null")) else {
+        return;
+    };
     let outcome = outcome.exits(0).status("complete");
     assert_eq!(frames(&outcome), (40, 0, 0, 0), "{}", outcome.tell());
     assert_eq!(number(&outcome.near()["traffic"]["rx_bytes"]), 40 * 12_500);
@@ -70,12 +74,13 @@ fn our_client_watches_a_foreign_server() {
     assert_eq!(number(&one["frames"]["completed"]), 40);
     // Of a frame that lost a datagram nothing is shown; one of which a datagram came twice is too long.
     for (fault, want) in [("drop:7", (39, 1, 0, 0)), ("double:7", (39, 0, 1, 0))] {
-        let Some((outcome, _)) = watch(test, &format!("fault={fault}"), "") else { return };
+        let Some((outcome, _)) = watch(test, &format!("fault={fault}"), LENGTH) else { return };
         assert_eq!(frames(&outcome.exits(0)), want, "{fault}");
     }
-    // Frame 30 comes at the very start, when frames up to 20 are waited for (twice 500 ms): 9 datagrams of no use.
-    let Some((outcome, _)) = watch(test, "fault=early:30", "--depth 500ms") else { return };
-    assert_eq!(frames(&outcome), (39, 1, 0, 9), "{}", outcome.tell());
+    // Frame 150 comes at the very start, when frames up to 120 are waited for (twice 3 s): 9 datagrams of no use.
+    let early = watch(test, "seconds=8 fault=early:150", "--length 8s --depth 3s");
+    let Some((outcome, _)) = early else { return };
+    assert_eq!(frames(&outcome), (159, 1, 0, 9), "{}", outcome.tell());
 }
 
 #[test]
@@ -86,7 +91,7 @@ fn our_client_ends_a_stream_that_is_wrong() {
         ("silent", "data_errors", "nothing came before the first frame was to be shown"),
     ] {
         let test = "our_client_ends_a_stream_that_is_wrong";
-        let Some((outcome, _)) = watch(test, &format!("fault={fault}"), "") else { return };
+        let Some((outcome, _)) = watch(test, &format!("fault={fault}"), LENGTH) else { return };
         let outcome = outcome.exits(1);
         assert_eq!(number(&outcome.near()[class]), 1, "{fault}: {}", outcome.tell());
         let first = text(&outcome.near()["causes"][0]["first"]);
@@ -96,7 +101,7 @@ fn our_client_ends_a_stream_that_is_wrong() {
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
-    let line = netcaliper("stream").args("127.0.0.1").args(ARGS).args(&format!("-p {port}"));
+    let line = netcaliper("stream").args("127.0.0.1").args(ARGS).args(LENGTH).args(&format!("-p {port}"));
     let outcome = line.outcome().exits(1);
     assert_eq!(number(&outcome.near()["network_errors"]), 1);
     let failure = &outcome.connections()[0]["failure"];
@@ -188,6 +193,7 @@ fn our_two_ends_with_many_streams() {
     let line = netcaliper("stream")
         .args("127.0.0.1")
         .args(ARGS)
+        .args(LENGTH)
         .args(&format!("-p {} -P 10 --iterations 2", ours.port));
     let outcome = line.outcome().exits(0).status("complete");
     assert_eq!(frames(&outcome), (20 * 40, 0, 0, 0), "{}", outcome.tell());
