@@ -29,7 +29,7 @@ pub use jitter::{FrameJitter, FrameStamps};
 pub use offset::{Estimate, Exchange, MAX_DRIFT, Offset};
 pub use packets::{Marks, PacketTally, Packets};
 pub use playout::{Playout, PlayoutSummary};
-pub use record::{CauseTally, Counts, Ending, Framing, Group, Recorder, Remote, Row, Tally};
+pub use record::{CauseTally, Counts, Ending, Framing, Group, LinkSample, Recorder, Remote, Row, Tally};
 pub use sequence::{Arrivals, Seen, Sequence, widen};
 pub use spectrum::Spectrum;
 pub use stats::Spread;

@@ -81,6 +81,21 @@ pub struct Remote {
     pub time_ns: u64,
 }
 
+/// One open connection at an instant: what it has moved, and what the kernel tells of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LinkSample {
+    /// Its identifier, known to both ends.
+    pub id: u128,
+    /// Which of the concurrent connections it is.
+    pub slot: u32,
+    /// Payload bytes sent since it came to be.
+    pub tx_bytes: u64,
+    /// Payload bytes received since.
+    pub rx_bytes: u64,
+    /// The kernel's word.
+    pub info: TcpInfo,
+}
+
 /// How often connections failed for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CauseTally {
@@ -137,8 +152,8 @@ pub struct Tally {
     pub causes: BTreeMap<String, CauseTally>,
     /// What the kernel told about connections, summed.
     pub tcp: TcpTotals,
-    /// What it told about some open connections when the tally was taken: identifier, slot, info.
-    pub samples: Vec<(u128, u32, TcpInfo)>,
+    /// Some open connections when the tally was taken.
+    pub samples: Vec<LinkSample>,
     /// Connections open when the tally was taken.
     pub open: u64,
     /// Last instant at which payload moved.

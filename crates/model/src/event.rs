@@ -294,13 +294,19 @@ pub struct Interval {
     pub samples: Vec<Sample>,
 }
 
-/// One connection's TCP_INFO at an instant.
+/// One connection at an instant: what it has moved, and its TCP_INFO.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// The connection.
     pub id: Uuid,
     /// Its slot.
     pub slot: u32,
+    /// Payload bytes that it has sent since it came to be.
+    #[serde(default)]
+    pub tx_bytes: u64,
+    /// Payload bytes that it has received since.
+    #[serde(default)]
+    pub rx_bytes: u64,
     /// What the kernel said.
     pub info: TcpInfo,
 }

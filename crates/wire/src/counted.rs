@@ -1,6 +1,6 @@
 //! From a group's tallies to the intervals that reporters are told.
 
-use metrics::{Ending, Mono, Tally};
+use metrics::{Ending, LinkSample, Mono, Tally};
 use model::{Interval, Kind, PacketReport, Phase, PingInterval, Sample, Traffic};
 use uuid::Uuid;
 
@@ -27,7 +27,13 @@ impl Intervals {
             *sum += n;
         }
         let ended = |how: Ending| self.ended[how as usize];
-        let sample = |&(id, slot, info)| Sample { id: Uuid::from_u128(id), slot, info };
+        let sample = |link: &LinkSample| Sample {
+            id: Uuid::from_u128(link.id),
+            slot: link.slot,
+            tx_bytes: link.tx_bytes,
+            rx_bytes: link.rx_bytes,
+            info: link.info,
+        };
         Interval {
             index,
             start_ns: from.since(self.start),

@@ -2,7 +2,7 @@
 
 use super::{Report, Watch, Worker};
 use crate::link::{Key, Phase};
-use metrics::{Group, Mono};
+use metrics::{Group, LinkSample, Mono};
 use seam::{Cause, Deed, Fault, News};
 use std::cmp::Reverse;
 
@@ -66,13 +66,16 @@ impl Worker {
         for &key in keys.iter().cycle().skip(skip).take(SAMPLES.min(keys.len())) {
             let Some(link) = self.links.get(key) else { continue };
             let (card, Some(info)) = (link.flow.card(), link.socket.info()) else { continue };
+            let moved = card.row.map(|row| self.rec.life(row).0).unwrap_or_default();
             let more = info.retransmits.saturating_sub(link.retransmits);
             link.retransmits = link.retransmits.max(info.retransmits);
             let tally = self.rec.tally(group);
             tally.retransmits += u64::from(more);
             tally.tcp.sample(&info);
             if tally.samples.len() < 64 {
-                tally.samples.push((card.id.as_u128(), card.slot, info));
+                let (tx_bytes, rx_bytes) = (moved.tx_bytes, moved.rx_bytes);
+                let (id, slot) = (card.id.as_u128(), card.slot);
+                tally.samples.push(LinkSample { id, slot, tx_bytes, rx_bytes, info });
             }
         }
     }

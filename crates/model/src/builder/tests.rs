@@ -180,7 +180,7 @@ fn a_journal_cut_short_gives_totals_from_its_intervals() {
         opened: 2,
         retransmits: 3,
         completed: 1,
-        samples: vec![Sample { id: Uuid::nil(), slot: 0, info }],
+        samples: vec![Sample { id: Uuid::nil(), slot: 0, tx_bytes: 0, rx_bytes: 0, info }],
         ..second(1, 1_000, Some(1_000))
     };
     let last = Interval {
@@ -398,7 +398,7 @@ fn what_is_kept_is_bounded() {
 #[test]
 fn a_server_that_runs_for_months_stays_small() {
     let mut builder = Builder::default();
-    let sample = Sample { id: Uuid::nil(), slot: 0, info: TcpInfo::default() };
+    let sample = Sample { id: Uuid::nil(), slot: 0, tx_bytes: 0, rx_bytes: 0, info: TcpInfo::default() };
     for index in 0..100_010 {
         builder.absorb(&interval(Interval { samples: vec![sample.clone()], ..second(index, 1, None) }));
     }

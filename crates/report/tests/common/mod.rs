@@ -197,7 +197,13 @@ pub(crate) fn interval(index: u32, rx: u64) -> Interval {
         pings: Some(PING),
         packets: Some(packets()),
         far_packets: Some(packets()),
-        samples: vec![Sample { id: Uuid::from_u128(1), slot: 2, info: tcp_info() }],
+        samples: vec![Sample {
+            id: Uuid::from_u128(1),
+            slot: 2,
+            tx_bytes: 90_000,
+            rx_bytes: 45_000,
+            info: tcp_info(),
+        }],
     }
 }
 
