@@ -215,6 +215,12 @@ pub(crate) struct OutputArgs {
     /// Keep the run (all events, JSON lines) for `netcaliper report FILE`.
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<PathBuf>,
+    /// Write the report as one HTML page with interactive plots; it needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write every plot as an SVG file into this directory, which is made if need be.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) svg: Option<PathBuf>,
     /// Print the summary only, no interval lines.
     #[arg(short, long)]
     pub(crate) quiet: bool,

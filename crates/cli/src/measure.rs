@@ -113,6 +113,9 @@ pub(crate) fn on_signals() -> Result<Interrupt, Trouble> {
 
 /// Prints saved runs again.
 pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
+    if args.files.len() > 1 && (args.output.html.is_some() || args.output.svg.is_some()) {
+        return Err(Trouble::usage("--html and --svg show one run: give one file"));
+    }
     let mut worst = Exit::Good;
     let mut histograms = Histograms::open(&args.histogram)?;
     let mut tables = Vec::new();

@@ -33,6 +33,8 @@ pub(crate) struct Outputs {
     trains: Option<Target<TrainsCsv<Sink>>>,
     frames: Option<Target<FramesCsv<Sink>>>,
     sweep: Option<Target<Sink>>,
+    html: Option<Target<Sink>>,
+    svg: Option<PathBuf>,
     builder: Builder,
     failures: u32,
 }
@@ -44,6 +46,22 @@ fn open(path: &Path) -> Result<Sink, Trouble> {
     let file = File::create(path)
         .map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
     Ok(Box::new(BufWriter::new(file)))
+}
+
+/// The directory, which is made if need be.
+fn directory(path: &PathBuf) -> Result<PathBuf, Trouble> {
+    std::fs::create_dir_all(path)
+        .map_err(|e| Trouble::failed(format!("cannot make the directory {}: {e}", path.display())))?;
+    Ok(path.clone())
+}
+
+/// Writes every plot as a file.
+fn draw(outcome: &Outcome, directory: &Path) -> Result<(), String> {
+    for (name, drawn) in report::svg_files(outcome) {
+        let path = directory.join(name);
+        std::fs::write(&path, drawn).map_err(|e| format!("cannot write to {}: {e}", path.display()))?;
+    }
+    Ok(())
 }
 
 fn opened<T>(
@@ -67,6 +85,7 @@ impl Outputs {
             on_stdout(args.connection_csv.as_ref()),
             on_stdout(args.save.as_ref()),
             on_stdout(sweep_csv),
+            on_stdout(args.html.as_ref()),
         ];
         let users = users.iter().filter(|&&used| used).count();
         if users > 1 {
@@ -96,6 +115,8 @@ impl Outputs {
             trains: None,
             frames: None,
             sweep: opened(sweep_csv, Ok)?,
+            html: opened(args.html.as_ref(), Ok)?,
+            svg: args.svg.as_ref().map(directory).transpose()?,
             builder: Builder::default(),
             failures: 0,
         })
@@ -203,6 +224,12 @@ impl Outputs {
         if let Some(target) = &mut self.sweep {
             target
                 .write(&mut failed, |w| report::write_sweep_csv(&outcome.sweep, w).and_then(|()| w.flush()));
+        }
+        if let Some(target) = &mut self.html {
+            target.write(&mut failed, |w| report::write_html(&outcome, w).and_then(|()| w.flush()));
+        }
+        if let Some(directory) = &self.svg {
+            failed.extend(draw(&outcome, directory).err());
         }
         let mut out = io::stdout().lock();
         let printed = if self.json {

@@ -1,4 +1,4 @@
-//! Shows what a run found: console, CSV, JSON.
+//! Shows what a run found: console, CSV, JSON, HTML with plots.
 //!
 //! Reporters are fed by events and outcomes and write to what they are given; they open no files, read no clock and
 //! know nothing of sockets. A live report and one from a file are the same code: [`read_run`] makes an outcome of a
@@ -9,7 +9,10 @@ mod console;
 mod csv;
 mod frames;
 mod histogram;
+mod html;
 mod json;
+mod plot;
+mod plots;
 mod replay;
 mod summary;
 mod text;
@@ -20,6 +23,7 @@ pub use console::{Console, Style};
 pub use csv::{ConnectionCsv, StatusCsv, write_sweep_csv};
 pub use frames::FramesCsv;
 pub use histogram::{SamplesCsv, round_trips, write_hgrm, write_histogram_csv};
+pub use html::{svg_files, write_html};
 pub use json::{Journal, ReadError, read_run, write_outcome};
 pub use replay::replay;
 pub use trains::{PacketsCsv, TrainsCsv};

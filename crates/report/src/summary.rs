@@ -33,6 +33,20 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
     verdict(outcome, page)
 }
 
+/// Everything but doubts and verdict, for a page: the sweep's table, and the first `most` points in full.
+pub(crate) fn in_full(outcome: &Outcome, most: usize, page: &mut Page<'_>) -> io::Result<()> {
+    if !outcome.sweep.is_empty() {
+        sweep(outcome, page)?;
+    }
+    for (at, point) in outcome.points.iter().take(most).enumerate() {
+        page.gap()?;
+        // The hosts are the same for all.
+        let style = Style { verbose: at == 0, ..Style::default() };
+        point::write(point, &outcome.begin, style, page)?;
+    }
+    Ok(())
+}
+
 /// How the run ended and what it found, in one line: the last one, which stays on the screen.
 fn verdict(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     let errors: u64 = outcome.points.iter().map(Point::errors).sum();
@@ -41,6 +55,12 @@ fn verdict(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
         Status::Complete | Status::Interrupted => Tone::Warning,
         Status::Partial | Status::Failed => Tone::Bad,
     };
+    page.paragraph(tone, "", &verdict_line(outcome))
+}
+
+/// `Run complete: 9.87 Gbit/s to server`
+pub(crate) fn verdict_line(outcome: &Outcome) -> String {
+    let errors: u64 = outcome.points.iter().map(Point::errors).sum();
     let mut words = match &outcome.points[..] {
         [only] => found(only),
         all => vec![words::count(all.len() as u64, "phase")],
@@ -49,7 +69,7 @@ fn verdict(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
         words.push(format!("{} FAILED", words::count(errors, "connection")));
     }
     words.extend(outcome.reason.clone());
-    page.paragraph(tone, "", &format!("Run {}: {}", words::status(outcome.status), words.join(", ")))
+    format!("Run {}: {}", words::status(outcome.status), words.join(", "))
 }
 
 /// The result of a phase in a few words; none when there is none.
@@ -94,8 +114,8 @@ fn found(point: &Point) -> Vec<String> {
     way(point.up, "to server").into_iter().chain(way(point.down, "from server")).collect()
 }
 
-/// All reasons to doubt any of the figures, each one once.
-fn doubts(points: &[Point], page: &mut Page<'_>) -> io::Result<()> {
+/// All reasons to doubt any of the figures, each one once, and how many phases it concerns.
+pub(crate) fn kinds(points: &[Point]) -> Vec<(&Doubt, usize)> {
     let mut kinds: Vec<(&Doubt, usize)> = Vec::new();
     for doubt in points.iter().flat_map(|p| &p.doubts) {
         match kinds.iter_mut().find(|(known, _)| known.code == doubt.code) {
@@ -103,6 +123,11 @@ fn doubts(points: &[Point], page: &mut Page<'_>) -> io::Result<()> {
             None => kinds.push((doubt, 1)),
         }
     }
+    kinds
+}
+
+fn doubts(points: &[Point], page: &mut Page<'_>) -> io::Result<()> {
+    let kinds = kinds(points);
     if kinds.is_empty() {
         return Ok(());
     }

@@ -1,8 +1,10 @@
-//! Lines, tables and paragraphs for a terminal.
+//! Lines, tables and paragraphs, for a terminal and for a page.
 //!
 //! All text passes through [`Page`], which takes the control characters out of it (much of it comes from the network and
-//! must not steer the reader's terminal) and adds the only escape sequences there are: one colour for a whole line.
+//! must not steer the reader's terminal) and adds the only escape sequences there are: one colour for a whole line. On an
+//! HTML page the same text is escaped.
 
+use crate::html::escape;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
@@ -28,36 +30,99 @@ impl Tone {
             Tone::Bad => Some("31"),
         }
     }
+
+    /// Its class on a page.
+    fn class(self) -> &'static str {
+        match self {
+            Tone::Plain => "plain",
+            Tone::Heading => "heading",
+            Tone::Warning => "warning",
+            Tone::Bad => "bad",
+        }
+    }
+}
+
+/// What becomes of the text.
+enum Form {
+    /// Lines of a terminal, with colours or without.
+    Terminal { color: bool },
+    /// Parts of a page; whether plain lines are being collected.
+    Html { lines: bool },
 }
 
 /// Where a report is written.
 pub(crate) struct Page<'a> {
     out: &'a mut dyn Write,
-    color: bool,
+    form: Form,
 }
 
 impl<'a> Page<'a> {
     pub(crate) fn new(out: &'a mut dyn Write, color: bool) -> Self {
-        Page { out, color }
+        Page { out, form: Form::Terminal { color } }
+    }
+
+    /// The same text as parts of an HTML page: headings, paragraphs, tables, and lines as they are. To be ended by
+    /// [`Page::end`].
+    pub(crate) fn html(out: &'a mut dyn Write) -> Self {
+        Page { out, form: Form::Html { lines: false } }
+    }
+
+    /// Ends what is open on an HTML page.
+    pub(crate) fn end(&mut self) -> io::Result<()> {
+        match &mut self.form {
+            Form::Html { lines } if *lines => {
+                *lines = false;
+                writeln!(self.out, "</pre>")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// One line; trailing blanks and control characters are taken out.
     pub(crate) fn line(&mut self, tone: Tone, text: &str) -> io::Result<()> {
         let text = clean(text.trim_end());
-        match tone.sgr().filter(|_| self.color && !text.is_empty()) {
-            Some(sgr) => writeln!(self.out, "\x1b[{sgr}m{text}\x1b[0m"),
-            None => writeln!(self.out, "{text}"),
+        match &mut self.form {
+            Form::Terminal { color } => match tone.sgr().filter(|_| *color && !text.is_empty()) {
+                Some(sgr) => writeln!(self.out, "\x1b[{sgr}m{text}\x1b[0m"),
+                None => writeln!(self.out, "{text}"),
+            },
+            Form::Html { lines } if tone == Tone::Plain => {
+                if !std::mem::replace(lines, true) {
+                    write!(self.out, "<pre>")?;
+                }
+                writeln!(self.out, "{}", escape(&text))
+            }
+            Form::Html { .. } => {
+                self.end()?;
+                let text = escape(&text);
+                match tone {
+                    Tone::Heading => writeln!(self.out, "<h4>{text}</h4>"),
+                    other => writeln!(self.out, "<p class=\"{}\">{text}</p>", other.class()),
+                }
+            }
         }
     }
 
     /// An empty line.
     pub(crate) fn gap(&mut self) -> io::Result<()> {
-        writeln!(self.out)
+        match self.form {
+            Form::Terminal { .. } => writeln!(self.out),
+            Form::Html { .. } => self.end(),
+        }
     }
 
     /// A paragraph: `lead`, then `text` broken at blanks and indented by the width of `lead`. A number and the word
     /// after it, its unit most often, stay together.
     pub(crate) fn paragraph(&mut self, tone: Tone, lead: &str, text: &str) -> io::Result<()> {
+        if matches!(self.form, Form::Html { .. }) {
+            self.end()?;
+            let (lead, text) = (clean(lead), clean(text));
+            let lead = match lead.trim() {
+                "" => String::new(),
+                _ => format!("<span class=\"lead\">{}</span> ", escape(&lead)),
+            };
+            return writeln!(self.out, "<p class=\"{}\">{lead}{}</p>", tone.class(), escape(&text));
+        }
         let indent = width(lead);
         let mut line = lead.to_owned();
         let mut words = text.split_whitespace();
@@ -82,6 +147,10 @@ impl<'a> Page<'a> {
 
     /// A table: the header in bold, the first column to the left, all others to the right.
     pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
+        if matches!(self.form, Form::Html { .. }) {
+            self.end()?;
+            return table.html(self.out);
+        }
         let columns = table.header.len();
         let cell = |row: &[String], at: usize| row.get(at).map_or(0, |text| width(text));
         let widths: Vec<usize> = (0..columns)
@@ -129,6 +198,25 @@ impl Table {
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
+
+    /// As a table of a page.
+    fn html(&self, out: &mut dyn Write) -> io::Result<()> {
+        let cell = |text: &str| escape(&clean(text.trim())).into_owned();
+        write!(out, "<div class=\"wide\"><table><thead><tr>")?;
+        self.header.iter().try_for_each(|text| write!(out, "<th scope=\"col\">{}</th>", cell(text)))?;
+        writeln!(out, "</tr></thead><tbody>")?;
+        for (tone, row) in &self.rows {
+            write!(out, "<tr class=\"{}\">", tone.class())?;
+            for (at, text) in row.iter().enumerate() {
+                match at {
+                    0 => write!(out, "<th scope=\"row\">{}</th>", cell(text))?,
+                    _ => write!(out, "<td>{}</td>", cell(text))?,
+                }
+            }
+            writeln!(out, "</tr>")?;
+        }
+        writeln!(out, "</tbody></table></div>")
+    }
 }
 
 /// Whether `word` is a plain number, perhaps after an opening parenthesis.
@@ -143,7 +231,7 @@ fn width(text: &str) -> usize {
 }
 
 /// `text` without control characters and without those that turn the reading direction.
-fn clean(text: &str) -> Cow<'_, str> {
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     let bad = |c: char| {
         c.is_control()
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

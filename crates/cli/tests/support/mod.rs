@@ -9,6 +9,7 @@
     reason = "a test may"
 )]
 
+pub(crate) mod browser;
 pub(crate) mod files;
 pub(crate) mod net;
 pub(crate) mod outcome;

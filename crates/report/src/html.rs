@@ -1,0 +1,353 @@
+//! A run as one page: everything in one file, nothing loaded from elsewhere.
+//!
+//! The text is that of the console's report, by the same code ([`Page`]); the plots are drawn here and made interactive by the
+//! page's script. A policy in the page lets only that script run, by its hash: what the network or the peer said cannot add
+//! another, even if it were not escaped.
+
+use crate::plot::{self, Plot, UNITS};
+use crate::plots::{Sheet, sheets};
+use crate::text::{Page, clean};
+use crate::{summary, words};
+use jiff::Timestamp;
+use metrics::{Wall, format_duration};
+use model::{HostSnapshot, Outcome, Phase, Point, Status};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+const STYLE: &str = include_str!("html/report.css");
+const SCRIPT: &str = include_str!("html/report.js");
+/// SHA-256 of [`SCRIPT`] in base64, for the page's policy; a test computes it.
+const SCRIPT_HASH: &str = "xFNSd4avbJ7KQMJzFtql8ZE7T8ozyHCvQX5KO6fH7Qc=";
+/// Phases that are told in full; a sweep's table has all.
+const MOST_POINTS: usize = 40;
+
+/// Writes the page about `outcome`.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_html(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let sheets = sheets(outcome);
+    let title = title(outcome);
+    writeln!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'sha256-{SCRIPT_HASH}'; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"generator\" content=\"netcaliper {}\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>",
+        escape(&outcome.begin.version),
+        escape(&title)
+    )?;
+    head(outcome, &title, out)?;
+    writeln!(out, "<main>")?;
+    doubts(outcome, out)?;
+    let mut number = 0;
+    for sheet in &sheets {
+        plots(sheet, sheets.len() > 1, &mut number, out)?;
+    }
+    figures(outcome, out)?;
+    conditions(outcome, out)?;
+    writeln!(out, "</main>")?;
+    foot(outcome, out)?;
+    data(&sheets, out)?;
+    writeln!(out, "<script>{SCRIPT}</script>\n</body>\n</html>")
+}
+
+/// The plots of `outcome` as SVG files: name and content.
+#[must_use]
+pub fn svg_files(outcome: &Outcome) -> Vec<(String, String)> {
+    let all = sheets(outcome);
+    let plots = all.iter().flat_map(|sheet| &sheet.plots);
+    plots.map(|plot| (format!("{}.svg", plot.name), plot::standalone(plot))).collect()
+}
+
+/// `text` with what means something in HTML or XML made harmless, for text and attributes alike, and without control
+/// characters.
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
+    let text = clean(text);
+    if !text.contains(['&', '<', '>', '"', '\'']) {
+        return text;
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+fn title(outcome: &Outcome) -> String {
+    let verb = match outcome.begin.verb.as_str() {
+        "" => "run",
+        verb => verb,
+    };
+    match &outcome.begin.targets[..] {
+        [] => format!("netcaliper {verb}"),
+        targets => format!("netcaliper {verb} {}", targets.join(" ")),
+    }
+}
+
+fn utc(wall: Wall) -> String {
+    match Timestamp::from_nanosecond(i128::from(wall.0)) {
+        Ok(at) if wall.0 > 0 => format!("{at:.0}").replace('T', " ").replace('Z', " UTC"),
+        _ => "at a time that is not known".to_owned(),
+    }
+}
+
+fn head(outcome: &Outcome, title: &str, out: &mut dyn Write) -> io::Result<()> {
+    let tone = match outcome.status {
+        Status::Complete if outcome.points.iter().all(|p| p.errors() == 0) => "good",
+        Status::Complete | Status::Interrupted => "warning",
+        Status::Partial | Status::Failed => "bad",
+    };
+    writeln!(
+        out,
+        "<header>\n<h1>{}</h1>\n<p class=\"verdict {tone}\">{}</p>\n<p class=\"soft\">{}</p>",
+        escape(title),
+        escape(&summary::verdict_line(outcome)),
+        escape(&utc(outcome.begin.started))
+    )?;
+    if let [only] = &outcome.points[..] {
+        writeln!(out, "<p>{}</p>", escape(&words::phase(&only.phase)))?;
+    }
+    writeln!(
+        out,
+        "<nav aria-label=\"Parts of this page\"><a href=\"#doubts\">Doubts</a><a href=\"#plots\">Plots</a>\
+         <a href=\"#figures\">Figures</a><a href=\"#conditions\">Conditions</a></nav>\n</header>"
+    )
+}
+
+fn doubts(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let kinds = summary::kinds(&outcome.points);
+    writeln!(out, "<section id=\"doubts\"><h2>How far to believe it</h2>")?;
+    if kinds.is_empty() {
+        return writeln!(out, "<p>Nothing was found that makes these figures doubtful.</p></section>");
+    }
+    writeln!(
+        out,
+        "<p>Reasons not to take these figures at face value, the gravest first.</p>\n<ul class=\"doubts\">"
+    )?;
+    for (doubt, n) in kinds {
+        let runs = match outcome.points.len() {
+            1 => String::new(),
+            all => format!(" (in {n} of {all} phases)"),
+        };
+        writeln!(
+            out,
+            "<li><span class=\"code\">{}</span>{runs}: {}<br><span class=\"soft\">{}</span></li>",
+            escape(&doubt.code),
+            escape(&doubt.text),
+            escape(&doubt.advice)
+        )?;
+    }
+    writeln!(out, "</ul></section>")
+}
+
+/// The plots of a sheet. Those of single phases among many are folded away.
+fn plots(sheet: &Sheet, several: bool, number: &mut usize, out: &mut dyn Write) -> io::Result<()> {
+    let first = *number == 0;
+    if first {
+        writeln!(out, "<h2 id=\"plots\">Plots</h2>")?;
+    }
+    let folded = several && !first;
+    match (folded, sheet.title.as_str()) {
+        (_, "") => {}
+        (false, title) => writeln!(out, "<h3>{}</h3>", escape(title))?,
+        (true, title) => writeln!(out, "<details><summary>{}</summary>", escape(title))?,
+    }
+    for plot in &sheet.plots {
+        figure(plot, *number, out)?;
+        *number += 1;
+    }
+    if folded && !sheet.title.is_empty() { writeln!(out, "</details>") } else { Ok(()) }
+}
+
+fn figure(plot: &Plot, number: usize, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "<figure data-plot=\"{number}\" id=\"plot-{}\">\n<figcaption><h3>{}</h3><p class=\"note\">{}</p></figcaption>\n\
+         <ul class=\"legend\">",
+        escape(&plot.name),
+        escape(&plot.title),
+        escape(&plot.note)
+    )?;
+    for (at, series) in plot.series.iter().enumerate() {
+        writeln!(
+            out,
+            "<li><span class=\"key\"><svg width=\"24\" height=\"10\" class=\"{}\" aria-hidden=\"true\"><path class=\"line\" \
+             d=\"M0 5H24\"/></svg><span>{}</span></span></li>",
+            plot::class(at, series.style),
+            escape(&series.name)
+        )?;
+    }
+    writeln!(out, "</ul>\n<div class=\"scroll\">{}</div>\n</figure>", plot::inline(plot))
+}
+
+/// The console's report, as tables.
+fn figures(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "<section id=\"figures\"><h2>Figures</h2>")?;
+    let page = &mut Page::html(out);
+    summary::in_full(outcome, MOST_POINTS, page)?;
+    page.end()?;
+    if outcome.points.len() > MOST_POINTS {
+        writeln!(out, "<p class=\"soft\">The first {MOST_POINTS} phases; the JSON has all.</p>")?;
+    }
+    writeln!(out, "</section>")
+}
+
+/// What was asked for, by whom, of whom, and under which conditions.
+fn conditions(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let begin = &outcome.begin;
+    writeln!(out, "<section id=\"conditions\"><h2>Conditions</h2>")?;
+    writeln!(out, "<h3>Command</h3>\n<pre class=\"command\">{}</pre>", escape(&command(&begin.command)))?;
+    clocks(outcome, out)?;
+    if let Some(point) = outcome.points.first() {
+        sessions(point, out)?;
+        settings(&point.phase, out)?;
+    }
+    if !outcome.notices.is_empty() {
+        writeln!(out, "<h3>Notices</h3>\n<ul>")?;
+        outcome.notices.iter().try_for_each(|notice| writeln!(out, "<li>{}</li>", escape(notice)))?;
+        writeln!(out, "</ul>")?;
+    }
+    writeln!(out, "</section>")
+}
+
+/// The command line as a shell would take it.
+fn command(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+[]".contains(c);
+    let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    match words {
+        [] => "not on record".to_owned(),
+        words => words.iter().map(quoted).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// Both hosts' clocks.
+fn clocks(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let far =
+        outcome.points.iter().flat_map(|p| &p.sessions).map(|s| (format!("server {}", s.address), &s.host));
+    let mut hosts: Vec<(String, &HostSnapshot)> = vec![("this end".to_owned(), &outcome.begin.host)];
+    for (name, host) in far {
+        if !hosts.iter().any(|(known, _)| *known == name) {
+            hosts.push((name, host));
+        }
+    }
+    writeln!(
+        out,
+        "<h3>Hosts and clocks</h3>\n<div class=\"wide\"><table class=\"pairs\"><thead><tr><th scope=\"col\">end</th>\
+         <th scope=\"col\">host</th><th scope=\"col\">system</th><th scope=\"col\">clock</th></tr></thead><tbody>"
+    )?;
+    for (name, host) in hosts {
+        let clock = match host.clock_synced {
+            true => format!("synchronised, wrong by at most {}", format_duration(host.clock_error_ns as f64)),
+            false => "not synchronised".to_owned(),
+        };
+        writeln!(
+            out,
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}, {} x {}</td><td>{}</td></tr>",
+            escape(&name),
+            escape(&host.name),
+            escape(&host.kernel),
+            host.cpus,
+            escape(&host.cpu),
+            escape(&clock)
+        )?;
+    }
+    writeln!(out, "</tbody></table></div>")
+}
+
+/// What servers granted.
+fn sessions(point: &Point, out: &mut dyn Write) -> io::Result<()> {
+    if point.sessions.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<h3>Servers</h3>\n<ul>")?;
+    for s in &point.sessions {
+        let mut words = vec![
+            format!("{} is {}, netcaliper {}", s.target, s.address, s.version),
+            format!("idle round trip {}", format_duration(s.base_rtt_ns as f64)),
+            words::count(u64::from(s.workers), "worker"),
+        ];
+        words.extend(s.authenticated.then(|| "authenticated by the pre-shared key".to_owned()));
+        words.extend(
+            (s.accepted.others > 0)
+                .then(|| words::count(u64::from(s.accepted.others), "other session") + " ran there"),
+        );
+        let changes = s.accepted.changes.iter();
+        words.extend(
+            changes.map(|c| format!("{}: {} was asked, {} given ({})", c.what, c.asked, c.given, c.why)),
+        );
+        writeln!(out, "<li>{}</li>", escape(&words.join("; ")))?;
+    }
+    writeln!(out, "</ul>")
+}
+
+/// Every setting of a phase under its name in the JSON, those that are not set left out.
+fn settings(phase: &Phase, out: &mut dyn Write) -> io::Result<()> {
+    let mut rows = Vec::new();
+    flatten("", &serde_json::to_value(phase)?, &mut rows);
+    writeln!(
+        out,
+        "<details><summary>All settings, in base units</summary>\n<table class=\"pairs\"><thead><tr>\
+         <th scope=\"col\">setting</th><th scope=\"col\">value</th></tr></thead><tbody>"
+    )?;
+    for (name, value) in rows {
+        writeln!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape(&name), escape(&value))?;
+    }
+    writeln!(out, "</tbody></table></details>")
+}
+
+fn flatten(name: &str, value: &Value, rows: &mut Vec<(String, String)>) {
+    match value {
+        Value::Null => {}
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                flatten(&name, value, rows);
+            }
+        }
+        Value::String(text) => rows.push((name.to_owned(), text.clone())),
+        other => rows.push((name.to_owned(), other.to_string())),
+    }
+}
+
+fn foot(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let begin = &outcome.begin;
+    writeln!(
+        out,
+        "<footer class=\"soft\"><p>Run {} by netcaliper {}, protocol {}. This page is complete: it loads nothing, and nothing in \
+         it leaves your browser.</p></footer>",
+        begin.run,
+        escape(&begin.version),
+        escape(if begin.protocol.is_empty() { "native" } else { &begin.protocol })
+    )
+}
+
+/// The plots for the script. What could end the element or start another is written as an escape of JSON.
+fn data(sheets: &[Sheet], out: &mut dyn Write) -> io::Result<()> {
+    let units: serde_json::Map<String, Value> = UNITS
+        .iter()
+        .map(|(name, unit)| {
+            let (base, prefixes, suffix) = unit.words();
+            ((*name).to_owned(), json!({ "base": base, "prefixes": prefixes, "suffix": suffix }))
+        })
+        .collect();
+    let plots: Vec<Value> = sheets.iter().flat_map(|sheet| &sheet.plots).map(Plot::json).collect();
+    let text = json!({ "units": units, "plots": plots }).to_string();
+    let text = text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    writeln!(out, "<script type=\"application/json\" id=\"data\">{text}</script>")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,362 @@
+//! A plot as data: axes, series, marks. Drawn as SVG here, and redrawn by the page's script when a reader zooms.
+
+mod scale;
+mod svg;
+
+pub(crate) use scale::show;
+pub(crate) use svg::{class, inline, standalone};
+
+use serde_json::{Value, json};
+
+/// Most points of one series; more are thinned, keeping the extremes of each stretch.
+pub(crate) const MOST_POINTS: usize = 20_000;
+
+/// Sizes of numbers that can be drawn, but for 0.
+const SMALLEST: f64 = 1e-18;
+const LARGEST: f64 = 1e18;
+
+/// What the numbers of an axis are. They are kept in the base unit and shown with a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Seconds since the start.
+    Second,
+    /// A time, ns.
+    Ns,
+    /// A rate, bits/s.
+    BitsPerSecond,
+    /// A size, bytes; prefixes are binary.
+    Bytes,
+    /// A number of things.
+    Count,
+    /// Things per second.
+    PerSecond,
+    /// Percent.
+    Percent,
+    /// A share of one, or an index.
+    Share,
+    /// `1/(1-q)` of the quantile `q`; shown as a percentile.
+    Percentile,
+    /// The n-th of the axis's names.
+    Name,
+}
+
+/// All units, by their name in the page's data.
+pub(crate) const UNITS: [(&str, Unit); 10] = [
+    ("second", Unit::Second),
+    ("ns", Unit::Ns),
+    ("bps", Unit::BitsPerSecond),
+    ("bytes", Unit::Bytes),
+    ("count", Unit::Count),
+    ("per_second", Unit::PerSecond),
+    ("percent", Unit::Percent),
+    ("share", Unit::Share),
+    ("percentile", Unit::Percentile),
+    ("name", Unit::Name),
+];
+
+impl Unit {
+    /// The step between prefixes, the prefixes, and what stands behind them.
+    pub(crate) fn words(self) -> (f64, &'static [&'static str], &'static str) {
+        match self {
+            Unit::Second => (1e3, &[""], "s"),
+            Unit::Ns => (1e3, &["n", "µ", "m", ""], "s"),
+            Unit::BitsPerSecond => (1e3, &["", "k", "M", "G", "T"], "bit/s"),
+            Unit::Bytes => (1024.0, &["", "Ki", "Mi", "Gi", "Ti"], "B"),
+            Unit::Count => (1e3, &["", "k", "M", "G"], ""),
+            Unit::PerSecond => (1e3, &["", "k", "M", "G"], "/s"),
+            Unit::Percent => (1e3, &[""], "%"),
+            Unit::Share | Unit::Percentile | Unit::Name => (1e3, &[""], ""),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        UNITS.iter().find(|(_, unit)| *unit == self).map_or("count", |(name, _)| name)
+    }
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Axis {
+    /// What it is, without the unit.
+    pub(crate) label: String,
+    /// The unit.
+    pub(crate) unit: Unit,
+    /// Logarithmic: what is not above 0 is not drawn.
+    pub(crate) log: bool,
+    /// Names of its places, for [`Unit::Name`].
+    pub(crate) names: Vec<String>,
+    /// The least that is always seen: an index from 0 to 1 is shown so whatever its values are.
+    pub(crate) at_least: Option<(f64, f64)>,
+}
+
+impl Axis {
+    pub(crate) fn new(label: &str, unit: Unit) -> Self {
+        Axis { label: label.to_owned(), unit, log: false, names: Vec::new(), at_least: None }
+    }
+
+    /// Seconds since the phase's start.
+    pub(crate) fn time() -> Self {
+        Axis::new("time since the start", Unit::Second)
+    }
+
+    pub(crate) fn log(mut self) -> Self {
+        self.log = true;
+        self
+    }
+
+    pub(crate) fn names(label: &str, names: Vec<String>) -> Self {
+        Axis { names, ..Axis::new(label, Unit::Name) }
+    }
+
+    pub(crate) fn at_least(mut self, low: f64, high: f64) -> Self {
+        self.at_least = Some((low, high));
+        self
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "label": self.label,
+            "unit": self.unit.name(),
+            "log": self.log,
+            "names": self.names,
+            "atLeast": self.at_least.map(|(low, high)| [low, high]),
+        })
+    }
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// A line from point to point.
+    Line,
+    /// A broken line, for what is beside the point.
+    Dashed,
+    /// Points alone.
+    Points,
+    /// Each value holds until the next one's place; the area below is filled.
+    Steps,
+    /// A bar at each place, beside those of the other series.
+    Bars,
+}
+
+/// A series: a name and points. A value that is `None` is a gap.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Series {
+    /// Its name.
+    pub(crate) name: String,
+    /// How it is drawn.
+    pub(crate) style: Style,
+    /// Place and value.
+    pub(crate) points: Vec<(f64, Option<f64>)>,
+    /// Around each point: from, to. Empty without.
+    pub(crate) spread: Vec<Option<(f64, f64)>>,
+}
+
+impl Series {
+    pub(crate) fn new(name: impl Into<String>, style: Style, points: Vec<(f64, Option<f64>)>) -> Self {
+        Series { name: name.into(), style, points, spread: Vec::new() }
+    }
+
+    pub(crate) fn line(name: impl Into<String>, points: Vec<(f64, Option<f64>)>) -> Self {
+        Series::new(name, Style::Line, points)
+    }
+
+    /// The values that there are.
+    pub(crate) fn values(&self) -> impl Iterator<Item = f64> + '_ {
+        self.points.iter().filter_map(|(_, y)| *y)
+    }
+
+    /// Whether any value is above 0.
+    pub(crate) fn is_some(&self) -> bool {
+        self.values().any(|y| y > 0.0)
+    }
+
+    fn json(&self) -> Value {
+        let style = match self.style {
+            Style::Line => "line",
+            Style::Dashed => "dashed",
+            Style::Points => "points",
+            Style::Steps => "steps",
+            Style::Bars => "bars",
+        };
+        let spread = |s: &Option<(f64, f64)>| s.map(|(low, high)| [short(low), short(high)]);
+        json!({
+            "name": self.name,
+            "style": style,
+            "x": self.points.iter().map(|(x, _)| short(*x)).collect::<Vec<_>>(),
+            "y": self.points.iter().map(|(_, y)| y.map(short)).collect::<Vec<_>>(),
+            "spread": self.spread.iter().map(spread).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Seven digits are more than a plot shows, and fewer bytes than sixteen.
+fn short(value: f64) -> f64 {
+    format!("{value:.6e}").parse().unwrap_or(value)
+}
+
+/// A plot.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plot {
+    /// Its name in files and links: small letters and hyphens.
+    pub(crate) name: String,
+    /// What it shows.
+    pub(crate) title: String,
+    /// One or two sentences: who counted, and what to look out for.
+    pub(crate) note: String,
+    /// Across.
+    pub(crate) x: Axis,
+    /// Up.
+    pub(crate) y: Axis,
+    /// The series.
+    pub(crate) series: Vec<Series>,
+    /// Places across that have a name.
+    pub(crate) marks: Vec<(f64, String)>,
+    /// A stretch across that does not count: the omitted start.
+    pub(crate) shade: Option<(f64, f64)>,
+}
+
+impl Plot {
+    pub(crate) fn new(name: &str, title: &str, x: Axis, y: Axis) -> Self {
+        Plot {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            note: String::new(),
+            x,
+            y,
+            series: Vec::new(),
+            marks: Vec::new(),
+            shade: None,
+        }
+    }
+
+    pub(crate) fn note(mut self, text: impl Into<String>) -> Self {
+        self.note = text.into();
+        self
+    }
+
+    /// Adds a series that has at least one value; long ones are thinned, and numbers that nothing measures (none, endless,
+    /// beyond 10^18) are gaps: arithmetic with them would have no place on the paper.
+    pub(crate) fn add(&mut self, mut series: Series) {
+        let sane = |v: f64| v == 0.0 || (SMALLEST..=LARGEST).contains(&v.abs());
+        let around = std::mem::take(&mut series.spread).into_iter().chain(std::iter::repeat(None));
+        let kept = series.points.drain(..).zip(around).filter(|((x, _), _)| sane(*x));
+        let kept =
+            kept.map(|((x, y), s)| ((x, y.filter(|y| sane(*y))), s.filter(|s| sane(s.0) && sane(s.1))));
+        let (points, spread): (Vec<_>, Vec<_>) = kept.unzip();
+        series.points = points;
+        if spread.iter().any(Option::is_some) {
+            series.spread = spread;
+        }
+        if series.points.len() > MOST_POINTS {
+            let text = format!(" '{}' is thinned: of each stretch the extremes are shown.", series.name);
+            self.note.push_str(&text);
+            series.points = thinned(&series.points, MOST_POINTS);
+            series.spread.clear();
+        }
+        if series.values().next().is_some() {
+            self.series.push(series);
+        }
+    }
+
+    /// The same with these series.
+    pub(crate) fn with(mut self, series: impl IntoIterator<Item = Series>) -> Self {
+        series.into_iter().for_each(|series| self.add(series));
+        self
+    }
+
+    /// The plot, if it shows anything.
+    pub(crate) fn some(self) -> Option<Self> {
+        (!self.series.is_empty()).then_some(self)
+    }
+
+    /// What it shows in words, for those who cannot see it.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = format!("{}: {} against {}.", self.title, self.y.label, self.x.label);
+        for series in self.series.iter().take(12) {
+            let (mut n, mut low, mut high, mut sum) = (0u32, f64::MAX, f64::MIN, 0.0);
+            for y in series.values() {
+                (n, low, high, sum) = (n + 1, low.min(y), high.max(y), sum + y);
+            }
+            let value = |v| show(&self.y, v);
+            let mean = if n > 0 { sum / f64::from(n) } else { 0.0 };
+            text.push_str(&format!(
+                " {}: {n} points from {} to {}, mean {}.",
+                series.name,
+                value(low),
+                value(high),
+                value(mean)
+            ));
+        }
+        if self.series.len() > 12 {
+            text.push_str(&format!(" And {} more series.", self.series.len() - 12));
+        }
+        text
+    }
+
+    /// For the page's script.
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "title": self.title,
+            "x": self.x.json(),
+            "y": self.y.json(),
+            "series": self.series.iter().map(Series::json).collect::<Vec<_>>(),
+            "marks": self.marks,
+            "shade": self.shade.map(|(from, to)| [from, to]),
+        })
+    }
+}
+
+/// At most about `most` points: of each stretch the lowest and the highest, in order.
+fn thinned(points: &[(f64, Option<f64>)], most: usize) -> Vec<(f64, Option<f64>)> {
+    let stretch = points.len().div_ceil((most / 2).max(1)).max(1);
+    let mut kept = Vec::with_capacity(most + 2);
+    for part in points.chunks(stretch) {
+        let known = || part.iter().enumerate().filter_map(|(at, (_, y))| y.map(|y| (at, y)));
+        let low = known().min_by(|a, b| a.1.total_cmp(&b.1));
+        let high = known().max_by(|a, b| a.1.total_cmp(&b.1));
+        let Some(((low, _), (high, _))) = low.zip(high) else {
+            kept.extend(part.first());
+            continue;
+        };
+        kept.push(part[low.min(high)]);
+        if low != high {
+            kept.push(part[low.max(high)]);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_extremes_and_order() {
+        let points: Vec<_> = (0..100_001).map(|i| (f64::from(i), Some(f64::from(i * 7919 % 1000)))).collect();
+        let kept = thinned(&points, 1_000);
+        assert!(kept.len() <= 1_002, "{}", kept.len());
+        assert!(kept.windows(2).all(|w| w[0].0 < w[1].0));
+        let extremes = |points: &[(f64, Option<f64>)]| {
+            let values = || points.iter().filter_map(|p| p.1);
+            (values().fold(f64::MAX, f64::min), values().fold(f64::MIN, f64::max))
+        };
+        assert_eq!(extremes(&kept), extremes(&points));
+        let gaps: Vec<_> = (0..5_000).map(|i| (f64::from(i), None)).collect();
+        assert!(thinned(&gaps, 100).iter().all(|p| p.1.is_none()));
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_told() {
+        let points = vec![(0.0, Some(1e9)), (1.0, None), (2.0, Some(3e9))];
+        let plot = Plot::new("goodput", "Goodput", Axis::time(), Axis::new("goodput", Unit::BitsPerSecond))
+            .with([Series::line("to server", points), Series::line("nothing", vec![(0.0, None)])]);
+        assert_eq!(
+            plot.describe(),
+            "Goodput: goodput against time since the start. to server: 2 points from 1 Gbit/s to 3 Gbit/s, mean 2 \
+             Gbit/s."
+        );
+        assert_eq!(plot.series.len(), 1, "a series without values is not shown");
+    }
+}

@@ -1,0 +1,271 @@
+//! Where a value lies on an axis, and which values are written beside it. `html/report.js` does the same for what a reader
+//! zooms into.
+
+use super::{Axis, Plot, Series, Unit};
+
+/// Most ticks of an axis.
+const MOST_TICKS: f64 = 7.0;
+
+/// Room left and right of the first and last place, as a share of the width: what lies at the edge is seen whole.
+const EDGE: f64 = 0.012;
+
+/// From values to 0..=1 along an axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Scale {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    log: bool,
+}
+
+impl Scale {
+    /// From `low` to `high`, which have to differ; a little is added when they do not.
+    fn new(low: f64, high: f64, log: bool) -> Self {
+        let (low, high) = if low <= high { (low, high) } else { (0.0, 1.0) };
+        match (log, high > low) {
+            (true, _) => {
+                let low = if low > 0.0 { low } else { 1.0 };
+                let high = if high > low { high } else { low * 10.0 };
+                Scale { low, high, log }
+            }
+            (false, true) => Scale { low, high, log },
+            (false, false) => Scale { low, high: low + low.abs().max(1.0), log },
+        }
+    }
+
+    /// Where `value` lies, 0 at the low end, 1 at the high end, beyond both where it is outside; `None` when it cannot be
+    /// drawn.
+    pub(super) fn at(self, value: f64) -> Option<f64> {
+        if !value.is_finite() || (self.log && value <= 0.0) {
+            return None;
+        }
+        Some(match self.log {
+            true => (value / self.low).ln() / (self.high / self.low).ln(),
+            false => (value - self.low) / (self.high - self.low),
+        })
+    }
+
+    /// What lies there.
+    fn value(self, at: f64) -> f64 {
+        match self.log {
+            true => self.low * (self.high / self.low).powf(at),
+            false => self.low + (self.high - self.low) * at,
+        }
+    }
+}
+
+/// Across: all places there are.
+pub(super) fn across(plot: &Plot) -> Scale {
+    if plot.x.unit == Unit::Name {
+        return Scale::new(-0.5, plot.x.names.len() as f64 - 0.5, false);
+    }
+    let places = plot.series.iter().flat_map(|s| s.points.iter().map(|p| p.0));
+    let places = places.filter(|x| !plot.x.log || *x > 0.0);
+    let (low, high) = extent(places.chain(bounds(&plot.x)));
+    let (low, high) = match (plot.x.unit, low == high) {
+        (Unit::Second, alone) => (low.min(0.0), if alone { high * 2.0 } else { high }),
+        (_, true) if !plot.x.log => (low - low.abs() / 2.0, high + high.abs() / 2.0),
+        _ => (low, high),
+    };
+    let bare = Scale::new(low, high, plot.x.log);
+    Scale::new(bare.value(-EDGE), bare.value(1.0 + EDGE), plot.x.log)
+}
+
+/// Up: all values there are and, unless logarithmic, 0.
+pub(super) fn up(plot: &Plot) -> Scale {
+    let of = |series: &Series| {
+        let spread = series.spread.iter().flatten().flat_map(|(low, high)| [*low, *high]);
+        series.values().chain(spread).collect::<Vec<f64>>()
+    };
+    let values = plot.series.iter().flat_map(of).filter(|y| !plot.y.log || *y > 0.0);
+    let (low, high) = extent(values.chain(bounds(&plot.y)));
+    if plot.y.log {
+        return Scale::new(low / 1.25, high * 1.25, true);
+    }
+    let low = low.min(0.0);
+    let room = (high - low) * 0.05;
+    let held = plot.y.at_least.is_some_and(|(_, most)| high <= most);
+    Scale::new(if low < 0.0 { low - room } else { low }, if held { high } else { high + room }, false)
+}
+
+fn bounds(axis: &Axis) -> impl Iterator<Item = f64> {
+    axis.at_least.into_iter().flat_map(|(low, high)| [low, high])
+}
+
+fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.filter(|v| v.is_finite()).fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)))
+}
+
+/// The values that are written beside an axis, with their text, and the unit's text for its label.
+pub(super) fn ticks(axis: &Axis, scale: Scale) -> (Vec<(f64, String)>, String) {
+    let (base, prefixes, suffix) = axis.unit.words();
+    match axis.unit {
+        Unit::Name => {
+            let every = (axis.names.len() as f64 / 12.0).ceil().max(1.0) as usize;
+            let named = axis.names.iter().enumerate().step_by(every);
+            (named.map(|(at, name)| (at as f64, name.clone())).collect(), String::new())
+        }
+        Unit::Percentile => (percentiles(scale), String::new()),
+        _ if scale.log => (decades(axis, scale), String::new()),
+        _ => {
+            let most = scale.high.abs().max(scale.low.abs());
+            let at = rank(most, base, prefixes.len());
+            let factor = base.powi(at as i32);
+            let step = nice((scale.high - scale.low) / factor / MOST_TICKS) * factor;
+            let digits = (-(step / factor).log10().floor()).max(0.0) as usize;
+            let first = (scale.low / step - 1e-9).ceil() as i64;
+            let last = (scale.high / step + 1e-9).floor() as i64;
+            let all = (first..=last.min(first.saturating_add(50))).map(|n| {
+                let value = n as f64 * step;
+                (value, format!("{:.digits$}", value / factor))
+            });
+            (all.collect(), format!("{}{suffix}", prefixes[at]))
+        }
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, not below `step`.
+fn nice(step: f64) -> f64 {
+    if step <= 0.0 || !step.is_finite() {
+        return 1.0;
+    }
+    let decade = 10f64.powf(step.log10().floor());
+    let first = [1.0, 2.0, 5.0].into_iter().find(|m| m * decade >= step * (1.0 - 1e-9));
+    decade * first.unwrap_or(10.0)
+}
+
+/// The prefix for values around `most`.
+fn rank(most: f64, base: f64, prefixes: usize) -> usize {
+    let mut at = 0;
+    while at + 1 < prefixes && most >= base.powi(at as i32 + 1) * 0.999_95 {
+        at += 1;
+    }
+    at
+}
+
+/// Powers of ten (of two for bytes); with few of them 2 and 5 times them as well.
+fn decades(axis: &Axis, scale: Scale) -> Vec<(f64, String)> {
+    let base: f64 = if axis.unit == Unit::Bytes { 2.0 } else { 10.0 };
+    let (first, last) =
+        ((scale.low.ln() / base.ln()).floor() as i32, (scale.high.ln() / base.ln()).ceil() as i32);
+    let span = f64::from(last - first);
+    let every = (span / (MOST_TICKS + 2.0)).ceil().max(1.0) as i32;
+    let within: &[f64] = if base > 2.0 && span <= 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let powers = (first..=last).filter(|n| n.rem_euclid(every) == 0);
+    let all = powers.flat_map(|n| within.iter().map(move |m| m * base.powi(n)));
+    all.filter(|v| *v >= scale.low * 0.999 && *v <= scale.high * 1.001).map(|v| (v, show(axis, v))).collect()
+}
+
+/// `0 %, 50 %, 90 %, 99 %, …` at 1, 2, 10, 100, ….
+fn percentiles(scale: Scale) -> Vec<(f64, String)> {
+    let all = [1.0, 2.0].into_iter().chain((1..=12).map(|n| 10f64.powi(n)));
+    all.filter(|v| *v >= scale.low * 0.999 && *v <= scale.high * 1.001).map(|v| (v, percentile(v))).collect()
+}
+
+/// `99.9 %` of 1000.
+fn percentile(odds: f64) -> String {
+    let digits = (odds.max(1.0).log10() - 2.0 - 1e-9).ceil().max(0.0) as usize;
+    format!("{:.digits$} %", 100.0 * (1.0 - 1.0 / odds.max(1.0)))
+}
+
+/// A value with its unit: three significant digits, trailing zeros left out.
+pub(crate) fn show(axis: &Axis, value: f64) -> String {
+    match axis.unit {
+        Unit::Name => axis.names.get(value.round().max(0.0) as usize).cloned().unwrap_or_default(),
+        Unit::Percentile => percentile(value),
+        Unit::Share => trimmed(value, 4),
+        unit => {
+            let (base, prefixes, suffix) = unit.words();
+            let at = rank(value.abs(), base, prefixes.len());
+            let digits = if prefixes.len() == 1 { 4 } else { 3 };
+            let number = trimmed(value / base.powi(at as i32), digits);
+            let words = format!("{}{suffix}", prefixes[at]);
+            if words.is_empty() { number } else { format!("{number} {words}") }
+        }
+    }
+}
+
+/// `value` with so many significant digits, and no zeros behind the point that say nothing.
+fn trimmed(value: f64, digits: i32) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return "0".to_owned();
+    }
+    let behind = (digits - 1 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    let text = format!("{value:.behind$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn linear(unit: Unit, low: f64, high: f64) -> (Vec<String>, String) {
+        let (all, words) = ticks(&Axis::new("", unit), Scale::new(low, high, false));
+        (all.into_iter().map(|(_, text)| text).collect(), words)
+    }
+
+    fn log(unit: Unit, low: f64, high: f64) -> Vec<String> {
+        let (all, words) = ticks(&Axis::new("", unit).log(), Scale::new(low, high, true));
+        assert_eq!(words, "");
+        all.into_iter().map(|(_, text)| text).collect()
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            linear(Unit::BitsPerSecond, 0.0, 12.6e9),
+            (owned(&["0", "2", "4", "6", "8", "10", "12"]), "Gbit/s".to_owned())
+        );
+        assert_eq!(
+            linear(Unit::Ns, 0.0, 900.0),
+            (owned(&["0", "200", "400", "600", "800"]), "ns".to_owned())
+        );
+        assert_eq!(
+            linear(Unit::Share, 0.0, 1.0),
+            (owned(&["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]), String::new())
+        );
+        assert_eq!(
+            linear(Unit::Bytes, 0.0, 3.0 * 1024.0 * 1024.0),
+            (owned(&["0.0", "0.5", "1.0", "1.5", "2.0", "2.5", "3.0"]), "MiB".to_owned())
+        );
+        assert_eq!(linear(Unit::Second, 3.0, 3.5).0, owned(&["3.0", "3.1", "3.2", "3.3", "3.4", "3.5"]));
+    }
+
+    #[test]
+    fn logarithmic_axes_have_decades() {
+        assert_eq!(log(Unit::Ns, 9e3, 2e8), ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms"]);
+        assert_eq!(log(Unit::Ns, 15e3, 210e3), ["20 µs", "50 µs", "100 µs", "200 µs"]);
+        assert_eq!(log(Unit::Bytes, 64.0, 1024.0), ["64 B", "128 B", "256 B", "512 B", "1 KiB"]);
+        assert_eq!(
+            log(Unit::Percentile, 1.0, 12_000.0),
+            ["0 %", "50 %", "90 %", "99 %", "99.9 %", "99.99 %"]
+        );
+    }
+
+    #[test]
+    fn values_have_three_digits() {
+        let shown = |unit, v| show(&Axis::new("", unit), v);
+        assert_eq!(shown(Unit::BitsPerSecond, 9.876e9), "9.88 Gbit/s");
+        assert_eq!(shown(Unit::Ns, 12_340.0), "12.3 µs");
+        assert_eq!(shown(Unit::Ns, 61e9), "61 s");
+        assert_eq!(shown(Unit::Bytes, 65_536.0), "64 KiB");
+        assert_eq!(shown(Unit::Count, 0.0), "0");
+        assert_eq!(shown(Unit::PerSecond, 33_300.0), "33.3 k/s");
+        assert_eq!(shown(Unit::Percent, 0.123_44), "0.1234 %");
+        assert_eq!(shown(Unit::Share, 0.999_9), "0.9999");
+    }
+
+    #[test]
+    fn every_value_has_its_place() {
+        let scale = Scale::new(10.0, 1000.0, true);
+        assert_eq!(scale.at(100.0), Some(0.5));
+        assert_eq!(scale.at(0.0), None, "a logarithm has no zero");
+        assert_eq!(Scale::new(0.0, 4.0, false).at(1.0), Some(0.25));
+        assert_eq!(Scale::new(5.0, 5.0, false).at(5.0), Some(0.0), "one value is no division by zero");
+        assert_eq!(Scale::new(f64::MAX, f64::MIN, false), Scale::new(0.0, 1.0, false), "nothing to show");
+        assert_eq!(Scale::new(0.0, 1.0, false).at(f64::NAN), None);
+    }
+}

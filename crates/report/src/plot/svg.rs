@@ -1,0 +1,383 @@
+//! Draws a plot as SVG: for the page, where a style sheet colours it, and as a file of its own, which brings its colours.
+//!
+//! Own code and no plotting library: the page needs classes instead of colours (light, dark, print), groups that its script
+//! can fill again, and text for those who cannot see it.
+
+use super::scale::{Scale, across, ticks, up};
+use super::{Plot, Series, Style, Unit};
+use crate::html::escape;
+use std::fmt::Write;
+
+/// Width and height of the whole, and of what surrounds the area of the curves. `html/report.js` reads them from the SVG.
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 14.0;
+const TOP: f64 = 20.0;
+const BOTTOM: f64 = 46.0;
+/// Fewer points than this are marked one by one.
+const MARKED: usize = 40;
+/// Most points that are drawn of one series: more than there are pixels show nothing more.
+const DRAWN: usize = 2_500;
+/// Colours; series beyond them begin again, with broken lines.
+pub(crate) const COLOURS: usize = 8;
+
+/// Colours of a file, as the page has them on white: each with a contrast of at least 3 to 1.
+const LIGHT: [&str; COLOURS] =
+    ["#0b62b8", "#b8500a", "#1b7f4b", "#a3298c", "#7a6500", "#c22f3d", "#4f4fc4", "#51606b"];
+
+/// Where things are drawn.
+struct View<'a> {
+    plot: &'a Plot,
+    x: Scale,
+    y: Scale,
+    wide: f64,
+    high: f64,
+}
+
+impl View<'_> {
+    /// Pixels across, within the area.
+    fn px(&self, x: f64) -> Option<f64> {
+        self.x.at(x).map(|at| at * self.wide)
+    }
+
+    /// Pixels down, within the area.
+    fn py(&self, y: f64) -> Option<f64> {
+        self.y.at(y).map(|at| (1.0 - at) * self.high)
+    }
+
+    /// The lower edge of bars and filled areas.
+    fn floor(&self) -> f64 {
+        self.py(0.0).map_or(self.high, |y| y.clamp(0.0, self.high))
+    }
+}
+
+/// The plot for the page.
+pub(crate) fn inline(plot: &Plot) -> String {
+    let name = &plot.name;
+    let mut out = format!(
+        "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{name}-t {name}-d\">\n\
+         <title id=\"{name}-t\">{}</title>\n<desc id=\"{name}-d\">{}</desc>\n",
+        escape(&plot.title),
+        escape(&plot.describe())
+    );
+    body(plot, 0.0, &mut out);
+    out.push_str("</svg>\n");
+    out
+}
+
+/// The plot as a file: with its title, its legend and its colours.
+pub(crate) fn standalone(plot: &Plot) -> String {
+    const HEAD: f64 = 34.0;
+    const LINE: f64 = 18.0;
+    let rows = plot.series.len().div_ceil(3);
+    let height = HEIGHT + HEAD + 8.0 + rows as f64 * LINE;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         height=\"{height}\" role=\"img\">\n<title>{}</title>\n<desc>{}</desc>\n<style>{}</style>\n\
+         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
+         <text class=\"title\" x=\"{LEFT}\" y=\"22\">{}</text>\n",
+        escape(&plot.title),
+        escape(&plot.describe()),
+        file_style(),
+        escape(&plot.title)
+    );
+    body(plot, HEAD, &mut out);
+    for (at, series) in plot.series.iter().enumerate() {
+        let (column, row) = (at % 3, at / 3);
+        let x = LEFT + column as f64 * (WIDTH - LEFT - RIGHT) / 3.0;
+        let y = HEIGHT + HEAD + 4.0 + row as f64 * LINE;
+        let _ = writeln!(
+            out,
+            "<g class=\"{}\" transform=\"translate({} {})\"><path class=\"line\" d=\"M0 0H22\"/></g>\
+             <text class=\"key\" x=\"{}\" y=\"{}\">{}</text>",
+            class(at, series.style),
+            two(x),
+            two(y),
+            two(x + 28.0),
+            two(y + 4.0),
+            escape(&shortened(&series.name, 34))
+        );
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn file_style() -> String {
+    let mut text = String::from(
+        "text{font:12px sans-serif;fill:#333}.title{font-size:15px;font-weight:bold}.paper{fill:#fff}\
+         .frame{fill:none;stroke:#888}.grid{stroke:#ddd;fill:none}.shade{fill:#000;opacity:.06}\
+         .mark{stroke:#555;stroke-dasharray:4 3}.line{fill:none;stroke-width:1.8;stroke-linejoin:round}\
+         .fill{stroke:none;opacity:.18}.dashed .line{stroke-dasharray:6 4}.again .line{stroke-dasharray:2 3}",
+    );
+    for (at, colour) in LIGHT.iter().enumerate() {
+        let _ = write!(
+            text,
+            ".s{at} .line{{stroke:{colour}}}.s{at} .fill,.s{at} .dot,.s{at} .bar{{fill:{colour}}}\
+             .s{at} .whisker{{stroke:{colour}}}"
+        );
+    }
+    text
+}
+
+/// The classes of a series: its colour and its kind of line.
+pub(crate) fn class(at: usize, style: Style) -> String {
+    let again = if at >= COLOURS { " again" } else { "" };
+    let dashed = if style == Style::Dashed { " dashed" } else { "" };
+    format!("s{}{again}{dashed}", at % COLOURS)
+}
+
+fn body(plot: &Plot, down: f64, out: &mut String) {
+    let view =
+        View { plot, x: across(plot), y: up(plot), wide: WIDTH - LEFT - RIGHT, high: HEIGHT - TOP - BOTTOM };
+    let (wide, high) = (view.wide, view.high);
+    let _ = writeln!(out, "<g class=\"axes\" transform=\"translate({LEFT} {})\">", two(TOP + down));
+    axes(&view, out);
+    let _ = writeln!(
+        out,
+        "</g>\n<svg class=\"area\" x=\"{LEFT}\" y=\"{}\" width=\"{wide}\" height=\"{high}\" overflow=\"hidden\">",
+        two(TOP + down)
+    );
+    for (at, series) in plot.series.iter().enumerate() {
+        let _ = write!(out, "<g class=\"series {}\">", class(at, series.style));
+        draw(&view, at, series, out);
+        out.push_str("</g>\n");
+    }
+    let _ = writeln!(
+        out,
+        "</svg>\n<rect class=\"frame\" x=\"{LEFT}\" y=\"{}\" width=\"{wide}\" height=\"{high}\"/>",
+        two(TOP + down)
+    );
+}
+
+/// Grid, ticks, labels, shade and marks.
+fn axes(view: &View<'_>, out: &mut String) {
+    let (wide, high) = (view.wide, view.high);
+    if let Some((from, to)) = view.plot.shade
+        && let (Some(from), Some(to)) = (view.px(from), view.px(to))
+    {
+        let (from, to) = (from.clamp(0.0, wide), to.clamp(0.0, wide));
+        let _ = writeln!(
+            out,
+            "<rect class=\"shade\" x=\"{}\" y=\"0\" width=\"{}\" height=\"{high}\"/>",
+            two(from),
+            two(to - from)
+        );
+    }
+    let (across, x_unit) = ticks(&view.plot.x, view.x);
+    // A character is about seven wide.
+    let most = ((wide / 7.0 / across.len().max(1) as f64) as usize).max(6);
+    for (at, text) in across {
+        let Some(x) = view.px(at).filter(|x| (-0.5..=wide + 0.5).contains(x)) else { continue };
+        let x = two(x);
+        if view.plot.x.unit != Unit::Name {
+            let _ = writeln!(out, "<path class=\"grid\" d=\"M{x} 0V{high}\"/>");
+        }
+        let _ = writeln!(
+            out,
+            "<text class=\"tick\" x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            high + 16.0,
+            escape(&shortened(&text, most))
+        );
+    }
+    let (up, y_unit) = ticks(&view.plot.y, view.y);
+    for (at, text) in up {
+        let Some(y) = view.py(at).filter(|y| (-0.5..=high + 0.5).contains(y)) else { continue };
+        let _ = writeln!(
+            out,
+            "<path class=\"grid\" d=\"M0 {}H{wide}\"/><text class=\"tick\" x=\"-6\" y=\"{}\" \
+             text-anchor=\"end\">{}</text>",
+            two(y),
+            two(y + 4.0),
+            escape(&text)
+        );
+    }
+    let label = |label: &str, unit: &str| match unit {
+        "" => escape(label).into_owned(),
+        unit => escape(&format!("{label}, {unit}")).into_owned(),
+    };
+    let _ = writeln!(
+        out,
+        "<text class=\"label\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n\
+         <text class=\"label\" x=\"{}\" y=\"-7\">{}</text>",
+        two(wide / 2.0),
+        two(high + 36.0),
+        label(&view.plot.x.label, &x_unit),
+        two(8.0 - LEFT),
+        label(&view.plot.y.label, &y_unit)
+    );
+    for (at, text) in &view.plot.marks {
+        let Some(x) = view.px(*at).filter(|x| (0.0..=wide).contains(x)) else { continue };
+        let (anchor, by) = if x > wide * 0.75 { ("end", -4.0) } else { ("start", 4.0) };
+        let _ = writeln!(
+            out,
+            "<path class=\"mark\" d=\"M{0} 0V{high}\"/><text class=\"tick\" x=\"{1}\" y=\"12\" \
+             text-anchor=\"{anchor}\">{2}</text>",
+            two(x),
+            two(x + by),
+            escape(text)
+        );
+    }
+}
+
+fn draw(view: &View<'_>, at: usize, series: &Series, out: &mut String) {
+    whiskers(view, series, out);
+    match series.style {
+        Style::Bars => bars(view, at, series, out),
+        Style::Steps => steps(view, series, out),
+        Style::Points => dots(view, &series.points, out),
+        Style::Line | Style::Dashed => {
+            let points = super::thinned(&series.points, DRAWN);
+            let mut path = String::new();
+            let mut down = false;
+            for &(x, y) in &points {
+                let Some((x, y)) = view.px(x).zip(y.and_then(|y| view.py(y))) else {
+                    down = false;
+                    continue;
+                };
+                let _ = write!(path, "{}{} {}", if down { "L" } else { "M" }, two(x), two(y));
+                down = true;
+            }
+            let _ = write!(out, "<path class=\"line\" d=\"{path}\"/>");
+            if points.len() <= MARKED {
+                dots(view, &points, out);
+            }
+        }
+    }
+}
+
+fn dots(view: &View<'_>, points: &[(f64, Option<f64>)], out: &mut String) {
+    let points = super::thinned(points, DRAWN);
+    let radius = if points.len() <= MARKED { 2.6 } else { 1.4 };
+    for &(x, y) in &points {
+        if let Some((x, y)) = view.px(x).zip(y.and_then(|y| view.py(y))) {
+            let _ = write!(out, "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"{radius}\"/>", two(x), two(y));
+        }
+    }
+}
+
+fn steps(view: &View<'_>, series: &Series, out: &mut String) {
+    let floor = two(view.floor());
+    let (mut line, mut fill) = (String::new(), String::new());
+    for pair in series.points.windows(2) {
+        let ((from, value), (to, _)) = (pair[0], pair[1]);
+        let (Some(from), Some(to), Some(value)) = (view.px(from), view.px(to), value) else { continue };
+        let y = two(view.py(value).unwrap_or(view.high));
+        let (from, to) = (two(from), two(to));
+        let _ = write!(line, "M{from} {floor}V{y}H{to}V{floor}");
+        let _ = write!(fill, "M{from} {floor}V{y}H{to}V{floor}Z");
+    }
+    let _ = write!(out, "<path class=\"fill\" d=\"{fill}\"/><path class=\"line\" d=\"{line}\"/>");
+}
+
+fn bars(view: &View<'_>, at: usize, series: &Series, out: &mut String) {
+    let all = view.plot.series.iter().filter(|s| s.style == Style::Bars).count().max(1) as f64;
+    let before = view.plot.series[..at].iter().filter(|s| s.style == Style::Bars).count() as f64;
+    let width = 0.8 / all;
+    let floor = view.floor();
+    for &(x, y) in &series.points {
+        let left = x - 0.4 + before * width;
+        let (Some(from), Some(to), Some(y)) =
+            (view.px(left), view.px(left + width * 0.94), y.and_then(|y| view.py(y)))
+        else {
+            continue;
+        };
+        let _ = write!(
+            out,
+            "<rect class=\"bar\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>",
+            two(from),
+            two(y.min(floor)),
+            two(to - from),
+            two((floor - y).abs())
+        );
+    }
+}
+
+fn whiskers(view: &View<'_>, series: &Series, out: &mut String) {
+    for ((x, _), spread) in series.points.iter().zip(&series.spread) {
+        let Some((low, high)) = spread else { continue };
+        let (Some(x), Some(high)) = (view.px(*x), view.py(*high)) else { continue };
+        let low = view.py(*low).unwrap_or(view.high);
+        let _ = write!(
+            out,
+            "<path class=\"whisker\" d=\"M{0} {1}V{2}M{3} {1}h8M{3} {2}h8\"/>",
+            two(x),
+            two(low),
+            two(high),
+            two(x - 4.0)
+        );
+    }
+}
+
+/// A coordinate: two digits behind the point at most, and never far outside.
+fn two(value: f64) -> String {
+    let text = format!("{:.2}", value.clamp(-1e5, 1e5));
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// At most `most` characters.
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plot::Axis;
+
+    fn plot(series: Vec<Series>) -> Plot {
+        let y = Axis::new("goodput", Unit::BitsPerSecond);
+        Plot::new("goodput", "Goodput <over> time", Axis::time(), y).with(series)
+    }
+
+    #[test]
+    fn points_lie_where_arithmetic_puts_them() {
+        // The area is 684 wide and 234 high; the top of the axis is 5 % above the highest value, and 1.2 % of the range are
+        // left free on either side.
+        let drawn = inline(&plot(vec![Series::line("a", vec![(0.0, Some(0.0)), (10.0, Some(2e9))])]));
+        let (left, right, y) = (684.0 * 0.012 / 1.024, 684.0 * 1.012 / 1.024, 234.0 - 234.0 / 1.05);
+        let path = format!("d=\"M{} 234L{} {}\"", two(left), two(right), two(y));
+        assert!(drawn.contains(&path), "{path} {drawn}");
+        assert!(drawn.contains(">Gbit/s<") || drawn.contains("goodput, Gbit/s"), "{drawn}");
+    }
+
+    #[test]
+    fn a_gap_is_a_gap() {
+        let points = vec![(0.0, Some(1.0)), (1.0, None), (2.0, Some(1.0)), (3.0, Some(1.0))];
+        let drawn = inline(&plot(vec![Series::line("a", points)]));
+        let path = drawn.split("class=\"line\" d=\"").nth(1).unwrap().split('"').next().unwrap();
+        assert_eq!(path.matches('M').count(), 2, "{path}");
+        assert_eq!(path.matches('L').count(), 1, "{path}");
+    }
+
+    #[test]
+    fn files_stand_alone_and_nothing_in_them_is_markup() {
+        let mut plot = plot(vec![Series::line("</svg><script>alert(1)</script>", vec![(0.0, Some(1.0))])]);
+        plot.marks.push((0.0, "<b>".to_owned()));
+        for drawn in [standalone(&plot), inline(&plot)] {
+            assert!(!drawn.contains("<script") && !drawn.contains("<b>"), "{drawn}");
+            assert!(drawn.contains("Goodput &lt;over&gt; time"));
+            assert_eq!(drawn.matches("<svg").count(), drawn.matches("</svg>").count());
+        }
+        let file = standalone(&plot);
+        assert!(file.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+        assert!(!file.contains("url(") && !file.contains("href"), "nothing is loaded from elsewhere");
+    }
+
+    #[test]
+    fn numbers_that_are_none_draw_nothing_strange() {
+        let strange = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, -0.0, 5e-324];
+        for style in [Style::Line, Style::Dashed, Style::Points, Style::Steps, Style::Bars] {
+            let points: Vec<_> = strange.iter().flat_map(|&x| strange.map(|y| (x, Some(y)))).collect();
+            let mut plot = plot(vec![Series::new("a", style, points)]);
+            for log in [false, true] {
+                (plot.x.log, plot.y.log) = (log, log);
+                let drawn = standalone(&plot);
+                assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+            }
+        }
+    }
+}

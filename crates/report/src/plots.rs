@@ -1,0 +1,169 @@
+//! Which plots an outcome gives. Each is made of what the outcome holds; what was not measured gives no plot.
+
+mod failures;
+mod frames;
+mod hosts;
+mod packets;
+mod pings;
+mod sweep;
+mod tcp;
+mod trains;
+
+use crate::plot::{Axis, Plot, Series, Style, Unit};
+use crate::words;
+use metrics::{DistSummary, SECOND, Spectrum};
+use model::{Interval, Kind, Outcome, Point};
+
+/// Most points of a sweep that have plots of their own.
+const MOST_SHEETS: usize = 40;
+/// Bars of a histogram that is made of a whole distribution.
+const BARS: f64 = 60.0;
+
+/// The plots of one phase, or those of a sweep.
+pub(crate) struct Sheet {
+    /// What of several it is about; empty when there is but one.
+    pub(crate) title: String,
+    /// Its plots, most important first.
+    pub(crate) plots: Vec<Plot>,
+}
+
+/// All plots of `outcome`: those of the sweep first, then those of each phase.
+pub(crate) fn sheets(outcome: &Outcome) -> Vec<Sheet> {
+    let mut sheets = Vec::new();
+    if outcome.points.len() > 1 {
+        let title = "Over all phases".to_owned();
+        sheets.push(Sheet { title, plots: sweep::plots(outcome) });
+    }
+    let several = outcome.points.len() > 1;
+    let serving = outcome.begin.verb == "serve";
+    for (at, point) in outcome.points.iter().take(MOST_SHEETS).enumerate() {
+        let mut plots = of_point(point, serving);
+        let mut title = words::setting(&point.label, point.repeat);
+        if several {
+            plots.iter_mut().for_each(|plot| plot.name = format!("{}-{}", at + 1, plot.name));
+            if title.is_empty() {
+                title = format!("Phase {}", at + 1);
+            }
+        }
+        sheets.push(Sheet { title, plots });
+    }
+    sheets.retain(|sheet| !sheet.plots.is_empty());
+    sheets
+}
+
+fn of_point(point: &Point, serving: bool) -> Vec<Plot> {
+    let mut plots = match point.phase.kind {
+        Kind::Tcp => tcp::plots(point, serving),
+        Kind::Connect => tcp::connects(point),
+        Kind::Ping => pings::plots(point),
+        Kind::Stream => [frames::plots(point), packets::plots(point, serving)].concat(),
+        Kind::Delay => packets::plots(point, serving),
+        Kind::Train => [trains::plots(point), packets::plots(point, serving)].concat(),
+    };
+    plots.extend(failures::plots(point));
+    plots.extend(hosts::cpu(point));
+    let omitted = point.intervals.iter().filter(|i| i.omitted).map(|i| i.end_ns).max();
+    for plot in plots.iter_mut().filter(|plot| plot.x == Axis::time()) {
+        plot.shade = omitted.map(|ns| (0.0, seconds(ns)));
+    }
+    plots
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / SECOND as f64
+}
+
+/// The middle of an interval, s: what was counted in it is a mean over all of it.
+fn middle(interval: &Interval) -> f64 {
+    (seconds(interval.start_ns) + seconds(interval.end_ns)) / 2.0
+}
+
+/// What `of` says about each interval, at its middle.
+fn over_time(point: &Point, of: impl Fn(&Interval) -> Option<f64>) -> Vec<(f64, Option<f64>)> {
+    point.intervals.iter().filter(|i| i.ns() > 0).map(|i| (middle(i), of(i))).collect()
+}
+
+/// A count per second of an interval.
+fn per_second(interval: &Interval, n: u64) -> Option<f64> {
+    (interval.ns() > 0).then(|| n as f64 / seconds(interval.ns()))
+}
+
+/// A distribution of times: a line from percentile to percentile.
+fn curve(name: &str, times: &Spectrum) -> Series {
+    let count = times.count.max(1) as f64;
+    let odds = (0..).map(|k| 10f64.powf(f64::from(k) / 20.0)).take_while(|odds| *odds < count);
+    let mut points: Vec<_> = odds.map(|odds| (odds, Some(times.quantile(1.0 - 1.0 / odds) as f64))).collect();
+    points.push((count, Some(times.max as f64)));
+    Series::line(name, points)
+}
+
+/// The same of a summary, which knows few percentiles: those that as many values can tell.
+fn coarse_curve(name: &str, dist: &DistSummary) -> Series {
+    let count = dist.count.max(1) as f64;
+    let known = [(1.0, dist.min), (2.0, dist.p50), (10.0, dist.p90), (100.0, dist.p99), (1000.0, dist.p999)];
+    let mut points: Vec<_> = known
+        .into_iter()
+        .filter(|(odds, _)| *odds <= count)
+        .map(|(odds, ns)| (odds, Some(ns as f64)))
+        .collect();
+    if count > points.last().map_or(0.0, |p| p.0) {
+        points.push((count, Some(dist.max as f64)));
+    }
+    Series::line(name, points)
+}
+
+/// A plot of percentiles of times.
+fn percentiles(name: &str, title: &str, what: &str) -> Plot {
+    let odds = Axis::new("percentile: share of the values that are not larger", Unit::Percentile);
+    Plot::new(name, title, odds.log(), Axis::new(what, Unit::Ns).log())
+}
+
+/// A distribution of times as a histogram: percent of all values in each step. The steps are even, or, when the values spread
+/// over more than a factor of 20, evenly many to a decade.
+fn histogram(name: &str, times: &Spectrum) -> (Series, bool) {
+    let (low, high) = (times.min.max(1) as f64, times.max.max(2) as f64 * 1.000_001);
+    let log = high / low > 20.0;
+    let edge = |n: f64| match log {
+        true => low * (high / low).powf(n / BARS),
+        false => low + (high - low) * n / BARS,
+    };
+    let at = |value: f64| match log {
+        true => BARS * (value / low).ln() / (high / low).ln(),
+        false => BARS * (value - low) / (high - low),
+    };
+    let mut bars = [0u64; BARS as usize];
+    for &(value, n) in &times.counts {
+        let place = at((value as f64).clamp(low, high)).clamp(0.0, BARS - 1.0) as usize;
+        bars[place] += n;
+    }
+    let all = times.count.max(1) as f64;
+    let mut points: Vec<_> = bars
+        .iter()
+        .enumerate()
+        .map(|(n, &count)| (edge(n as f64), Some(100.0 * count as f64 / all)))
+        .collect();
+    points.push((high, None));
+    (Series::new(name, Style::Steps, points), log)
+}
+
+/// The same of a summary: its buckets, about ten to a decade.
+fn coarse_histogram(name: &str, dist: &DistSummary) -> Option<Series> {
+    let all = dist.count.max(1) as f64;
+    let mut from = dist.min.max(1) as f64;
+    let mut points = Vec::new();
+    for &(bound, count) in &dist.buckets {
+        points.push((from, Some(100.0 * count as f64 / all)));
+        from = (bound as f64).max(from);
+    }
+    points.push((from.max(dist.max as f64), None));
+    (points.len() > 1).then(|| Series::new(name, Style::Steps, points))
+}
+
+/// The plot of a histogram of times.
+fn times_axis(log: bool) -> (Axis, Axis) {
+    let across = Axis::new("time", Unit::Ns);
+    (if log { across.log() } else { across }, Axis::new("share of the values", Unit::Percent))
+}
+
+#[cfg(test)]
+mod tests;

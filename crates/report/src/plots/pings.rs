@@ -1,0 +1,73 @@
+//! Round trips: percentiles over time, the whole curve, the histogram, and what did not come back.
+
+use super::{curve, histogram, over_time, per_second, percentiles, times_axis};
+use crate::plot::{Axis, Plot, Series, Style, Unit};
+use metrics::Spectrum;
+use model::{Interval, PingInterval, Point};
+
+pub(super) fn plots(point: &Point) -> Vec<Plot> {
+    let over = |of: fn(&PingInterval) -> f64| {
+        over_time(point, move |i| Some(of(i.pings.as_ref().filter(|p| p.count > 0)?)))
+    };
+    let mut plots = vec![
+        Plot::new(
+            "latency",
+            "Round-trip time over time",
+            Axis::time(),
+            Axis::new("round-trip time", Unit::Ns).log(),
+        )
+        .note("From the actual send until the echo was whole, of each interval's messages.")
+        .with([
+            Series::line("median", over(|p| p.p50_ns as f64)),
+            Series::line("99th percentile", over(|p| p.p99_ns as f64)),
+            Series::new("largest", Style::Dashed, over(|p| p.max_ns as f64)),
+            Series::new("smallest", Style::Dashed, over(|p| p.min_ns as f64)),
+        ]),
+    ];
+    if let Some(trips) = &point.near.pings {
+        let kinds: [(&str, &Option<Spectrum>); 4] = [
+            ("from the actual send", &trips.rtt_ns),
+            ("from the intended send", &trips.intended_ns),
+            ("without the far end's time", &trips.path_ns),
+            ("in the far end", &trips.far_ns),
+        ];
+        let known = || kinds.iter().filter_map(|(name, times)| Some((*name, times.as_ref()?)));
+        plots.push(
+            percentiles("percentiles", "Round-trip times, all percentiles", "round-trip time")
+                .note("The whole distribution; the last point is the largest value.")
+                .with(known().map(|(name, times)| curve(name, times))),
+        );
+        for ((name, times), slug) in known().zip(["histogram", "histogram-2", "histogram-3", "histogram-4"]) {
+            let (series, log) = histogram(name, times);
+            let (x, y) = times_axis(log);
+            plots.push(Plot::new(slug, &format!("Round-trip times {name}"), x, y).with([series]));
+        }
+    }
+    plots.extend(fates(point));
+    plots.into_iter().filter_map(Plot::some).collect()
+}
+
+/// Messages that did not come back well, and how many were sent.
+fn fates(point: &Point) -> Vec<Plot> {
+    let count = |of: fn(&PingInterval) -> f64| over_time(point, move |i: &Interval| i.pings.as_ref().map(of));
+    let unwell = [
+        Series::line("lost", count(|p| p.counts.lost.max(0) as f64)),
+        Series::line("late", count(|p| p.counts.late as f64)),
+        Series::line("damaged", count(|p| p.counts.damaged as f64)),
+        Series::line("repeated", count(|p| p.counts.repeated as f64)),
+        Series::line("not sent in time", count(|p| p.counts.missed as f64)),
+    ];
+    let rate = over_time(point, |i| per_second(i, i.pings.as_ref()?.counts.sent));
+    vec![
+        Plot::new(
+            "messages-unwell",
+            "Messages that did not come back well",
+            Axis::time(),
+            Axis::new("messages in the interval", Unit::Count),
+        )
+        .note("Late ones came after their time was up; they are not lost.")
+        .with(unwell.into_iter().filter(Series::is_some)),
+        Plot::new("messages", "Messages sent", Axis::time(), Axis::new("messages", Unit::PerSecond))
+            .with([Series::line("sent", rate)]),
+    ]
+}

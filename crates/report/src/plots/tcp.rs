@@ -1,0 +1,351 @@
+//! Connections: goodput over time, each one's share of it, and what the kernel told about them.
+
+use super::{
+    coarse_curve, coarse_histogram, middle, over_time, per_second, percentiles, seconds, times_axis,
+};
+use crate::plot::{Axis, Plot, Series, Style, Unit};
+use metrics::{Moments, TcpInfo};
+use model::{ConnectionRecord, Interval, Kind, Point, Sample, Traffic};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use uuid::Uuid;
+
+/// More connections than this are told by their spread.
+const MOST_SLOTS: usize = 12;
+/// As many connections as a tally can hold TCP_INFO of; with more, each interval tells of others.
+const MOST_SAMPLED: usize = 64;
+
+pub(super) fn plots(point: &Point, serving: bool) -> Vec<Plot> {
+    let mut plots: Vec<Plot> = goodput(point, serving).into_iter().collect();
+    plots.extend(shares(point));
+    plots.extend(told(point));
+    plots.extend(connections(point));
+    plots
+}
+
+/// `connect`: how many, how fast, and how long each took.
+pub(super) fn connects(point: &Point) -> Vec<Plot> {
+    let rate = Plot::new(
+        "connections-per-second",
+        "Connections established per second",
+        Axis::time(),
+        Axis::new("connections", Unit::PerSecond),
+    )
+    .note("Counted by this end when the kernel reports the connection.")
+    .with([Series::line("established", over_time(point, |i| per_second(i, i.opened)))]);
+    let mut plots = vec![rate];
+    plots.extend(in_flight(point));
+    if let Some(dist) = &point.near.connect_ns {
+        let (x, y) = times_axis(true);
+        let histogram =
+            Plot::new("connect-times", "Time to connect", x, y).with(coarse_histogram("connections", dist));
+        plots.push(histogram.note("From the start of connect until the kernel reports the connection."));
+        let curve = percentiles("connect-percentiles", "Time to connect, percentiles", "time to connect");
+        plots.push(curve.with([coarse_curve("time to connect", dist)]));
+    }
+    plots.into_iter().filter_map(Plot::some).collect()
+}
+
+/// The receivers' rates, and the senders' beside them.
+fn goodput(point: &Point, serving: bool) -> Option<Plot> {
+    let known = point.intervals.iter().any(|i| i.far.is_some());
+    let far = |of: fn(&Traffic) -> f64| move |i: &Interval| i.far.as_ref().map(of);
+    let near = |of: fn(&Traffic) -> f64| move |i: &Interval| Some(of(&i.near));
+    let mut plot =
+        Plot::new("goodput", "Goodput over time", Axis::time(), Axis::new("goodput", Unit::BitsPerSecond));
+    let mut add = |name: &str, style, points| {
+        let series = Series::new(name, style, points);
+        if series.is_some() {
+            plot.add(series);
+        }
+    };
+    if serving {
+        add("from clients, as received here", Style::Line, over_time(point, near(Traffic::rx_bps)));
+        add("to clients, as sent from here", Style::Dashed, over_time(point, near(Traffic::tx_bps)));
+    } else if known {
+        add("to server, as received there", Style::Line, over_time(point, far(Traffic::rx_bps)));
+        add("from server, as received here", Style::Line, over_time(point, near(Traffic::rx_bps)));
+        add("to server, as sent from here", Style::Dashed, over_time(point, near(Traffic::tx_bps)));
+        add("from server, as sent there", Style::Dashed, over_time(point, far(Traffic::tx_bps)));
+    } else {
+        add("from server, as received here", Style::Line, over_time(point, near(Traffic::rx_bps)));
+        add("to server, as sent from here", Style::Dashed, over_time(point, near(Traffic::tx_bps)));
+    }
+    let note = match known || serving {
+        true => {
+            "Payload bytes per interval. The receiver's count is the result; broken lines are the sender's."
+        }
+        false => "Payload bytes per interval. The far end told nothing of what it counted.",
+    };
+    plot.note(note).some()
+}
+
+/// Connections open at the end of each interval, and those opened in it.
+fn in_flight(point: &Point) -> Option<Plot> {
+    let open = over_time(point, |i| Some(i.in_flight as f64));
+    Plot::new("connections", "Connections open", Axis::time(), Axis::new("connections", Unit::Count))
+        .note("At the end of each interval, at this end.")
+        .with([Series::line("open", open)])
+        .some()
+}
+
+/// The same with those opened, where connections come and go.
+fn connections(point: &Point) -> Option<Plot> {
+    let opened: u64 = point.intervals.iter().map(|i| i.opened).sum();
+    if opened <= u64::from(point.phase.connections) && point.errors() == 0 {
+        return None;
+    }
+    let opened = over_time(point, |i| Some(i.opened as f64));
+    in_flight(point).map(|plot| plot.with([Series::line("opened in the interval", opened)]))
+}
+
+/// What one connection slot told at the ends of intervals: `(interval, sample)` in order.
+type Slots<'a> = BTreeMap<u32, Vec<(&'a Interval, &'a Sample)>>;
+
+fn slots(point: &Point) -> Slots<'_> {
+    let mut slots = Slots::new();
+    for interval in &point.intervals {
+        for sample in &interval.samples {
+            slots.entry(sample.slot).or_default().push((interval, sample));
+        }
+    }
+    slots
+}
+
+/// Connections whose bytes no sample tells all of, because they ended between two.
+struct Ended<'a> {
+    /// Those that were sampled before they ended.
+    sampled: HashMap<Uuid, &'a ConnectionRecord>,
+    /// When the others ended, in order, ns.
+    unseen: Vec<u64>,
+}
+
+impl<'a> Ended<'a> {
+    fn of(point: &'a Point) -> Self {
+        let seen: HashSet<Uuid> = point.intervals.iter().flat_map(|i| &i.samples).map(|s| s.id).collect();
+        let (sampled, unseen): (Vec<_>, Vec<_>) =
+            point.connections.iter().partition(|c| seen.contains(&c.id));
+        let mut unseen: Vec<u64> = unseen.iter().map(|c| c.ended_ns).collect();
+        unseen.sort_unstable();
+        Ended { sampled: sampled.into_iter().map(|c| (c.id, c)).collect(), unseen }
+    }
+
+    /// Whether a connection came and went within the interval: whose slot it had is not known.
+    fn hidden(&self, interval: &Interval) -> bool {
+        let next = self.unseen.partition_point(|&at| at <= interval.start_ns);
+        self.unseen.get(next).is_some_and(|&at| at <= interval.end_ns)
+    }
+}
+
+/// By slot: what it moved in each interval, as bits/s; a gap where that is not known.
+fn rates(point: &Point, slots: &Slots<'_>, way: Bytes) -> BTreeMap<u32, Vec<(f64, Option<f64>)>> {
+    let ended = Ended::of(point);
+    let mut all = BTreeMap::new();
+    for (&slot, told) in slots {
+        let mut points = Vec::new();
+        for (at, (interval, sample)) in told.iter().enumerate() {
+            let before = at.checked_sub(1).map(|at| told[at]);
+            let next = before.is_none_or(|(i, _)| i.index + 1 == interval.index);
+            let whole = interval.samples.len() < MOST_SAMPLED;
+            let moved = match before {
+                Some((_, b)) if b.id == sample.id => (way.sample)(sample).checked_sub((way.sample)(b)),
+                // Another one took its place: what the one before moved at its end, and what this one did since.
+                Some((_, b)) => {
+                    ended.sampled.get(&b.id).filter(|_| !ended.hidden(interval)).and_then(|last| {
+                        Some((way.record)(last).checked_sub((way.sample)(b))? + (way.sample)(sample))
+                    })
+                }
+                None => (!ended.hidden(interval)).then(|| (way.sample)(sample)),
+            };
+            let rate = moved.filter(|_| next && whole && interval.ns() > 0);
+            points.push((middle(interval), rate.map(|n| n as f64 * 8.0 / seconds(interval.ns()))));
+        }
+        all.insert(slot, points);
+    }
+    all
+}
+
+/// Bytes one way, as samples and records tell them.
+#[derive(Clone, Copy)]
+struct Bytes {
+    sample: fn(&Sample) -> u64,
+    record: fn(&ConnectionRecord) -> u64,
+}
+
+const SENT: Bytes = Bytes { sample: |s| s.tx_bytes, record: |c| c.tx_bytes };
+const RECEIVED: Bytes = Bytes { sample: |s| s.rx_bytes, record: |c| c.rx_bytes };
+
+/// By slot: what `of` makes of a sample and the one before it of the same connection, at the middle of the time between. A
+/// connection that came in between has no sample before it.
+fn changes(
+    slots: &Slots<'_>,
+    of: impl Fn(&Sample, Option<&Sample>) -> Option<f64>,
+) -> BTreeMap<u32, Vec<(f64, Option<f64>)>> {
+    let mut all = BTreeMap::new();
+    for (&slot, told) in slots {
+        let mut points = Vec::new();
+        for (at, (interval, sample)) in told.iter().enumerate() {
+            let before = at.checked_sub(1).map(|at| told[at]);
+            let whole = interval.samples.len() < MOST_SAMPLED;
+            let same = before.filter(|(i, s)| s.id == sample.id && i.index + 1 == interval.index);
+            let fresh = before.is_none_or(|(_, s)| s.id != sample.id) && whole;
+            let value = match same {
+                Some((_, before)) => of(sample, Some(before)),
+                None if fresh => of(sample, None),
+                None => None,
+            };
+            points.push((middle(interval), value.filter(|v| *v >= 0.0)));
+        }
+        all.insert(slot, points);
+    }
+    all
+}
+
+/// Each connection's rate, and how even they are.
+fn shares(point: &Point) -> Vec<Plot> {
+    let slots = slots(point);
+    if slots.len() < 2 {
+        return Vec::new();
+    }
+    let ways = [
+        ("connections-received", "Goodput of each connection, as received here", RECEIVED),
+        ("connections-sent", "Rate of each connection, as sent from here", SENT),
+    ];
+    let mut plots = Vec::new();
+    let mut even = Plot::new(
+        "fairness",
+        "Fairness over time",
+        Axis::time(),
+        Axis::new("Jain's index", Unit::Share).at_least(0.0, 1.0),
+    )
+    .note("Over the rates of the connections in each interval: 1 is even, 1/n is one that has everything.");
+    for (name, title, bytes) in ways {
+        let rates = rates(point, &slots, bytes);
+        if !rates.values().flatten().any(|(_, y)| y.is_some_and(|y| y > 0.0)) {
+            continue;
+        }
+        let mut at: BTreeMap<u64, (f64, Moments)> = BTreeMap::new();
+        for (x, y) in rates.values().flatten() {
+            if let Some(y) = y {
+                at.entry(x.to_bits()).or_insert((*x, Moments::default())).1.add(*y);
+            }
+        }
+        let jain = at.values().map(|(x, moments)| (*x, moments.jain())).collect();
+        even.add(Series::line(if name.ends_with("sent") { "sent" } else { "received" }, jain));
+        let plot =
+            Plot::new(name, title, Axis::time(), Axis::new("rate of a connection", Unit::BitsPerSecond));
+        plots.push(
+            plot.note("Payload; a slot's connections one after the other are one line.").with(spread(rates)),
+        );
+    }
+    plots.extend(even.some());
+    plots
+}
+
+/// A line for each slot; of many slots the least, the median and the most at each time.
+fn spread(slots: BTreeMap<u32, Vec<(f64, Option<f64>)>>) -> Vec<Series> {
+    if slots.len() <= MOST_SLOTS {
+        let one = |(slot, points)| Series::line(format!("connection {slot}"), points);
+        return slots.into_iter().map(one).collect();
+    }
+    let mut at: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
+    for (x, y) in slots.into_values().flatten() {
+        at.entry(x.to_bits()).or_insert((x, Vec::new())).1.extend(y);
+    }
+    at.values_mut().for_each(|(_, values)| values.sort_by(f64::total_cmp));
+    let ranked = |name: &str, of: fn(&[f64]) -> Option<&f64>| {
+        Series::line(name, at.values().map(|(x, values)| (*x, of(values).copied())).collect())
+    };
+    vec![
+        ranked("least", |v| v.first()),
+        ranked("median", |v| v.get(v.len() / 2)),
+        ranked("most", |v| v.last()),
+    ]
+}
+
+/// TCP_INFO over time.
+fn told(point: &Point) -> Vec<Plot> {
+    let slots = slots(point);
+    let read = |of: fn(&TcpInfo) -> Option<f64>| {
+        let value = |(interval, sample): &(&Interval, &Sample)| (seconds(interval.end_ns), of(&sample.info));
+        spread(slots.iter().map(|(&slot, told)| (slot, told.iter().map(value).collect())).collect())
+    };
+    let sends = point.near.traffic.tx_bytes > 0;
+    let mut plots = Vec::new();
+    let rtt =
+        Plot::new("rtt", "Round-trip time of connections", Axis::time(), Axis::new("smoothed RTT", Unit::Ns));
+    plots.push(
+        rtt.note("As the kernel of this end smooths it (TCP_INFO), at the end of each interval.")
+            .with(read(|info| (info.rtt_us > 0).then(|| f64::from(info.rtt_us) * 1e3))),
+    );
+    if sends {
+        let cwnd = Plot::new(
+            "cwnd",
+            "Congestion window of connections",
+            Axis::time(),
+            Axis::new("congestion window", Unit::Bytes),
+        );
+        plots.push(
+            cwnd.note("Segments times their size, at the end of each interval, at this end.")
+                .with(read(|info| Some(f64::from(info.cwnd) * f64::from(info.snd_mss)))),
+        );
+        plots.extend(limits(&slots));
+    }
+    if point.phase.kind == Kind::Tcp && !slots.is_empty() {
+        let again = over_time(point, |i| Some(i.retransmits as f64));
+        plots.push(
+            Plot::new(
+                "retransmits",
+                "Segments retransmitted",
+                Axis::time(),
+                Axis::new("segments in the interval", Unit::Count),
+            )
+            .note("By this end, as far as sampled.")
+            .with([Series::line("retransmitted", again)]),
+        );
+    }
+    plots.into_iter().filter_map(Plot::some).collect()
+}
+
+/// What held the senders back: shares of the time in which they had data outstanding.
+fn limits(slots: &Slots<'_>) -> Option<Plot> {
+    type Time = fn(&TcpInfo) -> Option<u64>;
+    let grown = |of: Time| {
+        changes(slots, move |now, before| {
+            let then = before.map_or(Some(0), |s| of(&s.info))?;
+            Some(of(&now.info)?.checked_sub(then)? as f64)
+        })
+    };
+    let sum = |by_slot: BTreeMap<u32, Vec<(f64, Option<f64>)>>| {
+        let mut at: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+        for (x, y) in by_slot.into_values().flatten() {
+            at.entry(x.to_bits()).or_insert((x, 0.0)).1 += y.unwrap_or(0.0);
+        }
+        at
+    };
+    let busy = sum(grown(|info| info.busy_us));
+    let share = |name: &str, of: Time| {
+        let part = sum(grown(of));
+        let points = busy
+            .iter()
+            .map(|(key, (x, all))| {
+                (*x, part.get(key).filter(|_| *all > 0.0).map(|(_, part)| 100.0 * part / all))
+            })
+            .collect();
+        Series::line(name, points)
+    };
+    Plot::new(
+        "limits",
+        "What held the sender back",
+        Axis::time(),
+        Axis::new("share of the busy time", Unit::Percent).at_least(0.0, 100.0),
+    )
+    .note(
+        "Of the time in which this end had data outstanding (TCP_INFO): limited by the receiver's window, by the send \
+         buffer. The rest was the congestion window's, or the path's.",
+    )
+    .with([
+        share("receiver's window", |info| info.rwnd_limited_us),
+        share("send buffer", |info| info.sndbuf_limited_us),
+    ])
+    .some()
+}

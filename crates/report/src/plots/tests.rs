@@ -1,0 +1,59 @@
+use super::*;
+use crate::plot::{Axis, Plot};
+use metrics::Dist;
+
+fn spectrum(values: impl Iterator<Item = u64>) -> Spectrum {
+    let mut dist = Dist::default();
+    values.for_each(|v| dist.record(v));
+    dist.spectrum().unwrap()
+}
+
+#[test]
+fn the_curve_goes_through_the_percentiles() {
+    // 1 to 1000 µs, one each: the median is 500 µs, the 90th percentile 900 µs, the largest 1000 µs.
+    let series = curve("", &spectrum((1..=1000).map(|n| n * 1000)));
+    let at = |odds: f64| {
+        let point =
+            series.points.iter().min_by(|a, b| (a.0 - odds).abs().total_cmp(&(b.0 - odds).abs())).unwrap();
+        point.1.unwrap()
+    };
+    assert!((at(1.0) - 1e3).abs() < 10.0 && (at(10.0) - 900e3).abs() < 1e3, "{} {}", at(1.0), at(10.0));
+    assert_eq!(series.points.last(), Some(&(1000.0, Some(1e6))));
+    assert!(series.points.windows(2).all(|w| w[0].0 <= w[1].0 && w[0].1 <= w[1].1), "it never falls");
+}
+
+#[test]
+fn histograms_hold_every_value_once() {
+    for values in
+        [vec![5_000u64], (1..=1000).map(|n| 20_000 + n).collect(), (1..=30).map(|n| 1 << n).collect()]
+    {
+        let (series, log) = histogram("", &spectrum(values.iter().copied()));
+        let all: f64 = series.values().sum();
+        assert!((all - 100.0).abs() < 1e-6, "{all}");
+        assert_eq!(log, values.len() == 30, "a factor of 2^29 needs a logarithmic axis");
+        assert!(series.points.windows(2).all(|w| w[0].0 < w[1].0));
+    }
+    let mut dist = Dist::default();
+    (1..=500u64).for_each(|n| dist.record(n * n));
+    let coarse = coarse_histogram("", &dist.summary().unwrap()).unwrap();
+    assert!((coarse.values().sum::<f64>() - 100.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_summary_of_few_values_claims_no_far_percentile() {
+    let mut dist = Dist::default();
+    (1..=50u64).for_each(|n| dist.record(n));
+    let series = coarse_curve("", &dist.summary().unwrap());
+    let places: Vec<f64> = series.points.iter().map(|p| p.0).collect();
+    assert_eq!(places, [1.0, 2.0, 10.0, 50.0], "50 values tell nothing of the 99th percentile");
+}
+
+#[test]
+fn nothing_measured_gives_no_plot() {
+    for kind in [Kind::Tcp, Kind::Connect, Kind::Ping, Kind::Stream, Kind::Delay, Kind::Train] {
+        let mut point = Point::default();
+        point.phase.kind = kind;
+        assert_eq!(of_point(&point, false), [], "{kind:?}");
+    }
+    assert!(Plot::new("", "", Axis::time(), Axis::time()).some().is_none());
+}
