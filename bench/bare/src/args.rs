@@ -52,6 +52,10 @@ pub(crate) struct Plan {
     pub(crate) buffer: usize,
     /// Datagrams per send and receive call.
     pub(crate) segments: usize,
+    /// Sockets of a worker that sends or receives datagrams, in turn.
+    pub(crate) sockets: usize,
+    /// Bytes of datagrams after which their sender offers its core to others; 0 never.
+    pub(crate) pause: usize,
     /// Datagrams per second, of all workers together; as fast as it goes without.
     pub(crate) rate: Option<f64>,
     /// Length of the run, ns.
@@ -84,9 +88,11 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
         cores: Vec::new(),
         buffer: if job == Job::Datagrams { 1400 } else { 256 << 10 },
         segments: 1,
+        sockets: 1,
+        pause: 0,
         rate: None,
         length: 2 * metrics::SECOND,
-        verify: Verify::Compare,
+        verify: if job == Job::Datagrams { Verify::Read } else { Verify::Compare },
         rst: true,
         settings: Settings::default(),
     };
@@ -118,7 +124,9 @@ fn set(plan: &mut Plan, option: &str, value: &str) -> Option<()> {
             plan.cores = value.split(',').map(|core| core.parse().ok()).collect::<Option<_>>()?;
         }
         ("--buffer", _) => plan.buffer = bytes(value)?,
-        ("--segments", _) => plan.segments = value.parse().ok().filter(|n| (1..=64).contains(n))?,
+        ("--segments", _) => plan.segments = value.parse().ok().filter(|n| (1..=128).contains(n))?,
+        ("--sockets", _) => plan.sockets = value.parse().ok().filter(|n| (1..=10_000).contains(n))?,
+        ("--pause", _) => plan.pause = bytes(value)?,
         ("--rate", _) => plan.rate = Some(value.parse().ok().filter(|r| (1.0..1e9).contains(r))?),
         ("--seconds", _) => {
             let seconds = value.parse::<f64>().ok().filter(|s| (0.0..1e6).contains(s))?;

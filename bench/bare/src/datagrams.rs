@@ -1,6 +1,7 @@
-//! Datagrams as fast as they go, or at a rate: a sequence number and a time in each, nothing else.
+//! Datagrams as fast as they go, or at a rate: a sequence number and a time in each, nothing else. With several sockets a
+//! worker sends a run of `--segments` datagrams on each in turn, as a server of many streams does.
 
-use crate::args::Plan;
+use crate::args::{Plan, Verify};
 use crate::result::{self, Count};
 use crate::{Outcome, on_workers};
 use io::host::Reading;
@@ -12,6 +13,8 @@ use std::sync::mpsc::Sender;
 
 /// Bytes of the number and the time.
 pub(crate) const HEADER: usize = 16;
+/// And what is behind them.
+const FILLER: u8 = b'x';
 /// The receiver waits so long for the first datagram, ns.
 const PATIENCE: u64 = 10 * SECOND;
 /// And is done when so long nothing has come, ns.
@@ -21,8 +24,10 @@ const SILENCE: u64 = SECOND / 2;
 #[derive(Default)]
 struct Moved {
     n: u64,
-    /// One more than the highest number seen.
-    next: u64,
+    /// How many did not come, as far as the highest number of each socket tells.
+    lost: u64,
+    /// With another payload than was sent.
+    damaged: u64,
     first: Mono,
     last: Mono,
 }
@@ -38,9 +43,10 @@ fn settings(plan: &Plan) -> UdpSettings {
     }
 }
 
-/// Where worker `worker` of the server listens.
-fn address(plan: &Plan, worker: usize) -> SocketAddr {
-    SocketAddr::new(plan.addr.ip(), plan.addr.port() + worker as u16)
+/// Where the sockets of worker `worker` of the server listen.
+fn addresses(plan: &Plan, worker: usize) -> impl Iterator<Item = SocketAddr> + '_ {
+    let first = worker * plan.sockets;
+    (first..first + plan.sockets).map(|n| SocketAddr::new(plan.addr.ip(), plan.addr.port() + n as u16))
 }
 
 fn total(plan: &Plan, role: &'static str, moved: &[Moved], before: &Reading) -> Outcome<()> {
@@ -48,82 +54,128 @@ fn total(plan: &Plan, role: &'static str, moved: &[Moved], before: &Reading) -> 
     let last = moved.iter().map(|m| m.last).max().unwrap_or_default();
     let seconds = last.since(first).max(1) as f64 / SECOND as f64;
     let n = moved.iter().map(|m| m.n).sum();
-    let lost = moved.iter().map(|m| m.next.saturating_sub(m.n)).sum();
+    let lost = moved.iter().map(|m| m.lost).sum();
+    let damaged: u64 = moved.iter().map(|m| m.damaged).sum();
+    if damaged > 0 {
+        return Err(format!("{damaged} datagrams came damaged"));
+    }
     result::print(plan, &Count { role, n, lost, seconds }, before)
 }
 
 /// Receives until nothing comes any more.
 pub(crate) fn serve(plan: &Plan, ready: Option<Sender<()>>) -> Outcome<()> {
     let bind = |worker| {
-        let at = address(plan, worker);
-        let udp =
-            Udp::bind(at, false, &settings(plan)).map_err(|fault| format!("cannot bind {at}: {fault}"))?;
-        Ok(std::sync::Mutex::new(Some(udp)))
+        let one = |at: SocketAddr| {
+            Udp::bind(at, false, &settings(plan)).map_err(|fault| format!("cannot bind {at}: {fault}"))
+        };
+        Ok(std::sync::Mutex::new(addresses(plan, worker).map(one).collect::<Outcome<Vec<_>>>()?))
     };
     let sockets = (0..plan.workers).map(bind).collect::<Outcome<Vec<_>>>()?;
     let _ = ready.map(|ready| ready.send(()));
     let before = Reading::now();
     let moved = on_workers(plan, |worker| {
-        let taken = sockets[worker].lock().ok().and_then(|mut socket| socket.take());
-        receive(taken.ok_or("a socket was taken twice")?)
+        let mut taken = sockets[worker].lock().map_err(|_| "a worker has panicked")?;
+        receive(plan, &mut taken)
     })?;
     total(plan, "server", &moved, &before)
 }
 
-fn receive(mut udp: Udp) -> Outcome<Moved> {
-    let clock = Clock::new();
-    let mut reactor = Reactor::new().map_err(|e| format!("no reactor: {e}"))?;
-    reactor.watch(&udp, 0).map_err(|e| format!("cannot watch: {e}"))?;
-    let mut memory = UdpMemory::new();
-    let mut events: Vec<Ready> = Vec::new();
-    let mut moved = Moved::default();
-    let mut until = clock.now().plus(PATIENCE);
-    let longest = Read::look(1 << 16);
-    loop {
+/// A worker's receiving: its memory, and what it found.
+struct Receiving {
+    clock: Clock,
+    memory: UdpMemory,
+    moved: Moved,
+    /// What each payload has to be; empty when nobody looks.
+    payload: Vec<u8>,
+}
+
+impl Receiving {
+    /// Receives from a socket until it is empty; `next` is one more than the highest number seen there. False when nothing
+    /// came.
+    fn drain(&mut self, udp: &mut Udp, next: &mut u64) -> Outcome<bool> {
         let mut some = false;
         loop {
-            match udp.net(&mut memory, &clock).recv(longest) {
+            match udp.net(&mut self.memory, &self.clock).recv(Read::look(1 << 16)) {
                 Got::Batch(batch) => {
-                    if moved.n == 0 {
-                        moved.first = batch.at;
+                    if self.moved.n == 0 {
+                        self.moved.first = batch.at;
                     }
                     for datagram in batch.datagrams() {
-                        moved.n += 1;
+                        self.moved.n += 1;
                         if let Some(number) = datagram.first_chunk() {
-                            moved.next = moved.next.max(u64::from_le_bytes(*number) + 1);
+                            *next = (*next).max(u64::from_le_bytes(*number) + 1);
+                        }
+                        if !self.payload.is_empty() && datagram.get(HEADER..) != Some(&self.payload) {
+                            self.moved.damaged += 1;
                         }
                     }
-                    moved.last = batch.at;
+                    self.moved.last = batch.at;
                     some = true;
                 }
-                Got::Nothing => break,
-                Got::Fin => return Ok(moved),
+                Got::Nothing | Got::Fin => return Ok(some),
                 Got::Fault(fault) => return Err(format!("receiving failed: {fault}")),
             }
         }
-        if some {
-            until = moved.last.plus(SILENCE);
-        } else if clock.now() >= until {
-            return Ok(moved);
+    }
+}
+
+fn receive(plan: &Plan, sockets: &mut [Udp]) -> Outcome<Moved> {
+    let mut reactor = Reactor::new().map_err(|e| format!("no reactor: {e}"))?;
+    for (key, udp) in (0..).zip(&*sockets) {
+        reactor.watch(udp, key).map_err(|e| format!("cannot watch: {e}"))?;
+    }
+    let compared = if plan.verify == Verify::Compare { plan.buffer - HEADER } else { 0 };
+    let mut work = Receiving {
+        clock: Clock::new(),
+        memory: UdpMemory::new(),
+        moved: Moved::default(),
+        payload: vec![FILLER; compared],
+    };
+    let mut next = vec![0u64; sockets.len()];
+    let mut events: Vec<Ready> = Vec::new();
+    let mut until = work.clock.now().plus(PATIENCE);
+    loop {
+        reactor.wait(Some(until), &work.clock, &mut events).map_err(|e| format!("waiting failed: {e}"))?;
+        let mut some = false;
+        for event in events.drain(..) {
+            let at = event.key as usize;
+            if let (Some(udp), Some(next)) = (sockets.get_mut(at), next.get_mut(at)) {
+                some |= work.drain(udp, next)?;
+            }
         }
-        reactor.wait(Some(until), &clock, &mut events).map_err(|e| format!("waiting failed: {e}"))?;
+        if some {
+            until = work.moved.last.plus(SILENCE);
+        } else if work.clock.now() >= until {
+            work.moved.lost = next.iter().sum::<u64>().saturating_sub(work.moved.n);
+            return Ok(work.moved);
+        }
     }
 }
 
 /// Sends until the time is up.
 pub(crate) fn call(plan: &Plan) -> Outcome<()> {
     let before = Reading::now();
-    let moved = on_workers(plan, |worker| send(plan, address(plan, worker)))?;
+    let moved = on_workers(plan, |worker| send(plan, worker))?;
     total(plan, "client", &moved, &before)
 }
 
-fn send(plan: &Plan, to: SocketAddr) -> Outcome<Moved> {
+/// A socket to send on, and the number of its next datagram.
+struct Out {
+    udp: Udp,
+    next: u64,
+}
+
+fn send(plan: &Plan, worker: usize) -> Outcome<Moved> {
     let clock = Clock::new();
     let mut reactor = Reactor::new().map_err(|e| format!("no reactor: {e}"))?;
-    let mut udp = Udp::connect(&Target { to, from: None }, &settings(plan))
-        .map_err(|fault| format!("cannot connect to {to}: {fault}"))?;
-    reactor.watch(&udp, 0).map_err(|e| format!("cannot watch: {e}"))?;
-    let segments = plan.segments.min(udp.segments()).max(1);
+    let mut sockets = Vec::with_capacity(plan.sockets);
+    for (key, to) in (0..).zip(addresses(plan, worker)) {
+        let udp = Udp::connect(&Target { to, from: None }, &settings(plan))
+            .map_err(|fault| format!("cannot connect to {to}: {fault}"))?;
+        reactor.watch(&udp, key).map_err(|e| format!("cannot watch: {e}"))?;
+        sockets.push(Out { udp, next: 0 });
+    }
+    let segments = sockets.first().map_or(1, |out| plan.segments.min(out.udp.segments())).max(1);
     let bytes = segments * plan.buffer;
     let mut arena = Arena::new(bytes);
     let mut memory = UdpMemory::new();
@@ -143,17 +195,18 @@ fn send(plan: &Plan, to: SocketAddr) -> Outcome<Moved> {
         }
         moved.last = now;
         if now >= end {
-            moved.next = moved.n;
             return Ok(moved);
         }
+        let at = (calls % plan.sockets as u64) as usize;
+        let Some(out) = sockets.get_mut(at) else { return Ok(moved) };
         let mut burst = Burst::new(&mut arena, bytes);
         burst.segment = plan.buffer as u16;
-        let template = burst.template(1, bytes, |fresh| fresh.fill(b'x'));
-        for (number, datagram) in (moved.n..).zip(template.chunks_mut(plan.buffer)) {
+        let template = burst.template(1, bytes, |fresh| fresh.fill(FILLER));
+        for (number, datagram) in (out.next..).zip(template.chunks_mut(plan.buffer)) {
             datagram[..8].copy_from_slice(&number.to_le_bytes());
             datagram[8..HEADER].copy_from_slice(&now.0.to_le_bytes());
         }
-        let wrote = udp.net(&mut memory, &clock).send(&burst);
+        let wrote = out.udp.net(&mut memory, &clock).send(&burst);
         if let Some(fault) = wrote.fault {
             return Err(format!("sending failed: {fault}"));
         }
@@ -161,7 +214,12 @@ fn send(plan: &Plan, to: SocketAddr) -> Outcome<Moved> {
             reactor.wait(Some(end), &clock, &mut events).map_err(|e| format!("waiting failed: {e}"))?;
             continue;
         }
-        moved.n += (wrote.bytes / plan.buffer) as u64;
+        let sent = (wrote.bytes / plan.buffer) as u64;
+        out.next += sent;
+        moved.n += sent;
         calls += 1;
+        if plan.pause > 0 && calls.is_multiple_of((plan.pause / bytes).max(1) as u64) {
+            std::thread::yield_now();
+        }
     }
 }

@@ -11,6 +11,7 @@
 //!
 //! bare datagrams --role server|client|both --addr 127.0.0.1:7500 --workers 2 [--cores 0,1] [--buffer 1400]
 //!                [--segments 46] [--rate DATAGRAMS-PER-SECOND] [--seconds 2] [--sndbuf BYTES] [--rcvbuf BYTES]
+//!                [--sockets N] [--verify compare|read] [--pause BYTES]
 //!
 //! Each role prints one line of JSON when it ends. `both` runs the server on threads of the same process. The receiver's
 //! line is the result of `stream` and `datagrams`, the client's that of `connect`. Worker i of the server listens at port + i in
