@@ -5,6 +5,7 @@ mod host;
 mod packets;
 mod ping;
 mod setting;
+mod stream;
 
 use crate::{Begin, HostSnapshot, Point, Status, Totals};
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,7 @@ const CHECKS: &[Check] = &[
     ping::missed_slots,
     ping::late_sends,
     ping::few_messages,
+    stream::first_limit,
     packets::not_sent,
     packets::own_buffer,
     packets::clocks,

@@ -6,9 +6,9 @@ use metrics::format_duration;
 use std::net::IpAddr;
 
 /// A CPU busier than this has nothing left to give.
-const CPU_FULL: f64 = 0.95;
+pub(super) const CPU_FULL: f64 = 0.95;
 /// A machine busier than this neither.
-const MACHINE_FULL: f64 = 0.90;
+pub(super) const MACHINE_FULL: f64 = 0.90;
 /// Runs shorter than this are not judged by ticks of 10 ms, ns.
 const SHORTEST: u64 = 200_000_000;
 /// Share of stolen time from which a figure suffers.
@@ -158,12 +158,17 @@ pub(super) fn ephemeral_ports(case: &Case<'_>) -> Option<Doubt> {
 }
 
 pub(super) fn file_descriptors(case: &Case<'_>) -> Option<Doubt> {
-    let n = failures(case, |words| {
-        ["Too many open files", "EMFILE", "ENFILE"].iter().any(|error| words.contains(error))
-    })?;
+    let n = open_files(case)?;
     let text = format!("{n} connections failed because the limit of open files was reached.");
     let advice = "Raise the limit (ulimit -n, LimitNOFILE=, fs.file-max) or use fewer connections (-P).";
     Some(Doubt::new("file-descriptors", text, advice))
+}
+
+/// How many failures at either end were for want of descriptors; `None` when none.
+pub(super) fn open_files(case: &Case<'_>) -> Option<u64> {
+    failures(case, |words| {
+        ["Too many open files", "EMFILE", "ENFILE"].iter().any(|error| words.contains(error))
+    })
 }
 
 /// How many failures at either end have a cause whose words are `wanted`; `None` when none.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::*;
-use metrics::{DistSummary, Ending, SECOND, Spread, TcpTotals};
+use metrics::{DistSummary, Ending, Packets, SECOND, Spread, TcpTotals};
 
 /// A run in which nothing is wrong: cubic over a quiet network, five even seconds, both ends heard.
 fn sound() -> (Point, Begin) {
@@ -369,6 +369,70 @@ fn late_pacing() {
     assert!(text.contains("99th percentile 1.20 ms of this host"), "{text}");
     silent(|p, _| (p.phase.rate, p.near.late_ns) = (Some(1_000_000), late(1_000_000)));
     silent(|p, _| p.near.late_ns = late(9_000_000)); // nothing was paced
+}
+
+/// A run of streams of 60 frames a second from the server, in which nothing is wrong.
+fn streams(point: &mut Point) {
+    point.phase.kind = Kind::Stream;
+    point.phase.media = Some(Media::new(25_000_000, 60, 5, 1, 1_400).unwrap());
+    (point.near.traffic, point.far[0].traffic) = (point.far[0].traffic, point.near.traffic);
+    for end in [&mut point.near, &mut point.far[0]] {
+        let counts = Packets { sent: 11_400, received: 11_400, ..Packets::default() };
+        end.packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+    }
+}
+
+#[test]
+fn the_first_limit_of_streams() {
+    let code = "stream-limit";
+    let said = |spoil: fn(&mut Point)| {
+        let found = doubts(|p, _| {
+            streams(p);
+            spoil(p);
+        });
+        found.into_iter().find(|doubt| doubt.code == code).map(|doubt| doubt.text).unwrap_or_default()
+    };
+    fn counts(end: &mut Totals) -> &mut Packets {
+        &mut end.packets.as_mut().unwrap().counts
+    }
+    assert_eq!(said(|_| {}), "");
+    // Loss alone is the path's.
+    assert_eq!(said(|p| counts(&mut p.near).lost = 500), "");
+    // 1/60 s is 16.67 ms.
+    let late = |p99| Some(DistSummary { count: 300, p99, ..DistSummary::default() });
+    let text = |what: &str| format!("The first limit of the streams was not the path: {what}.");
+    let slow = doubts(|p, _| {
+        streams(p);
+        p.far[0].late_ns = late(16_000_000);
+    });
+    assert!(slow.iter().all(|doubt| doubt.code != code), "{slow:#?}");
+    let slow = |busiest| {
+        let found = doubts(|p, _| {
+            streams(p);
+            p.far[0].late_ns = late(20_000_000);
+            p.far[0].cpu = cpu(busiest, 50.0, 0.0);
+            counts(&mut p.near).dropped = 7;
+        });
+        found.into_iter().find(|doubt| doubt.code == code).unwrap().text
+    };
+    let who = "server 10.0.0.2 sent late (99th percentile 20.0 ms)";
+    assert_eq!(
+        slow(0.97),
+        text(&format!("{who}: its cores were busy, the busiest 97 % and all of them 50 %"))
+    );
+    assert_eq!(slow(0.5), text(&format!("{who}, though its cores were not busy")));
+    assert_eq!(
+        said(|p| counts(&mut p.near).dropped = 7),
+        text("the receive buffer of this host dropped 7 datagrams")
+    );
+    assert_eq!(
+        said(|p| counts(&mut p.far[0]).unsent = 600),
+        text("the system of server 10.0.0.2 refused 5 % of what was to be sent")
+    );
+    let softnet = |p: &mut Point| p.near.counters.moved.extend([("softnet.dropped".to_owned(), 9)]);
+    assert_eq!(said(softnet), text("this host dropped 9 packets before they reached a socket"));
+    let files = |p: &mut Point| p.near.causes.push(failed("open: Too many open files", 3));
+    assert_eq!(said(files), text("3 could not be opened because the limit of open files was reached"));
 }
 
 #[test]
