@@ -20,10 +20,13 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    pub(crate) fn watch(&self, reactor: &Reactor, key: Key) -> std::io::Result<()> {
+    /// Lets the reactor tell when it can be read, and when it can be sent to: of a UDP socket, which is hardly ever full, only
+    /// when asked `to_send`.
+    pub(crate) fn watch(&self, reactor: &Reactor, key: Key, to_send: bool) -> std::io::Result<()> {
         match self {
             Socket::Stream(stream) => reactor.watch(stream, key.0),
-            Socket::Datagram(udp) => reactor.watch(&**udp, key.0),
+            Socket::Datagram(udp) if to_send => reactor.watch(&**udp, key.0),
+            Socket::Datagram(udp) => reactor.watch_reading(&**udp, key.0),
         }
     }
 
@@ -74,6 +77,8 @@ pub(crate) struct Link {
     pub(crate) can: Can,
     /// Known to the reactor.
     pub(crate) watched: bool,
+    /// And known to want to send: a stream always, a UDP socket once it has been full.
+    pub(crate) watched_to_send: bool,
     /// Has not moved a byte yet.
     pub(crate) fresh: bool,
     /// Waiting in the ready queue.
@@ -93,6 +98,13 @@ pub(crate) struct Link {
     pub(crate) connect_ns: Option<u64>,
     /// Retransmissions already counted.
     pub(crate) retransmits: u32,
+}
+
+impl Link {
+    /// Whether the reactor has still to be told to watch it.
+    pub(crate) fn unwatched(&self) -> bool {
+        !self.watched || (!self.can.send && !self.watched_to_send)
+    }
 }
 
 /// A key that names a link for as long as it lives: index and generation.

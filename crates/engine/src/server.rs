@@ -145,6 +145,8 @@ fn knows_datagrams(phase: &Phase) -> bool {
 
 /// A worker's send and receive buffer; a client that asks for more gets it in pieces of this size.
 const BUFFER: usize = 1 << 20;
+/// Receive buffer of a bound UDP socket, bytes, where the system lets us have it: thousands of peers may knock at once.
+const CROWD: u32 = 4 << 20;
 
 /// A server that has its ports and has not begun.
 pub struct Bound {
@@ -210,8 +212,14 @@ impl Bound {
             if legacy.is_none_or(knows_datagrams) {
                 drop(Udp::bind(at, false, &udp).map_err(trouble)?);
                 let sharing = if Udp::CAN_SHARE { datagrams.len() } else { 1 };
-                for list in datagrams.iter_mut().take(sharing) {
-                    list.push(Udp::bind(at, Udp::CAN_SHARE, &udp).map_err(trouble)?);
+                let door = UdpSettings { rcvbuf: udp.rcvbuf.max(Some(CROWD)), ..udp.clone() };
+                let cores = config.placement.cores(sharing, 0);
+                for (list, core) in datagrams.iter_mut().take(sharing).zip(cores) {
+                    let socket = Udp::bind(at, Udp::CAN_SHARE, &door).map_err(trouble)?;
+                    if let Some(core) = core {
+                        socket.prefer_core(core);
+                    }
+                    list.push(socket);
                 }
             }
         }

@@ -60,6 +60,11 @@ pub fn hurry() -> io::Result<()> {
     Err(crate::sys::unsupported())
 }
 
+/// Offers the core to whoever waits for it, for a turn; at once over when nobody does.
+pub fn offer() {
+    std::thread::yield_now();
+}
+
 /// The core that the calling thread runs on at this moment; `None` outside Linux.
 #[must_use]
 pub fn current_core() -> Option<usize> {

@@ -96,8 +96,22 @@ impl Media {
     /// When frame `n`, from 0, is due, ns after the first. Halves, thirds and so on of a nanosecond do not add up.
     #[must_use]
     pub fn due_ns(&self, n: u64) -> u64 {
-        let ns = u128::from(n) * u128::from(SECOND) / u128::from(self.frame_rate.max(1));
-        u64::try_from(ns).unwrap_or(u64::MAX)
+        let rate = u64::from(self.frame_rate.max(1));
+        // Streams ask for this all the time, and wide divisions are slow.
+        if let Some(ns) = n.checked_mul(SECOND) {
+            return ns / rate;
+        }
+        u64::try_from(u128::from(n) * u128::from(SECOND) / u128::from(rate)).unwrap_or(u64::MAX)
+    }
+
+    /// How long after the common start stream `slot` of a run begins, ns; less than the time of a frame. Streams that began
+    /// together would send all their frames at the same instants, which no set of real streams does. Any number of streams is
+    /// spread evenly: successive slots are a golden section of the frame's time apart.
+    #[must_use]
+    pub fn phase_ns(&self, slot: u32) -> u64 {
+        // 2^32 divided by the golden ratio.
+        let part = slot.wrapping_mul(0x9e37_79b9);
+        ((u128::from(self.due_ns(1)) * u128::from(part)) >> 32) as u64
     }
 
     /// Length of the stream, ns.
@@ -117,6 +131,31 @@ mod tests {
         let media = Media::new(25_000_000, 60, 60, 1, 1400).unwrap();
         assert_eq!((media.frames, media.frame_size, media.total()), (3600, 52_083, 187_498_800));
         assert_eq!((media.depth_frames, media.length_ns()), (60, 60_000_000_000));
+    }
+
+    #[test]
+    fn due_times_stay_exact_for_all_frames_there_can_be() {
+        let media = Media { frame_rate: 7, ..Media::new(25_000_000, 60, 60, 1, 1400).unwrap() };
+        for n in [0, 1, 6, 7, 1 << 32, u64::MAX / SECOND, u64::MAX / SECOND + 1, 1 << 40] {
+            let exact = u128::from(n) * 1_000_000_000 / 7;
+            assert_eq!(u128::from(media.due_ns(n)), exact.min(u64::MAX.into()), "frame {n}");
+        }
+    }
+
+    #[test]
+    fn streams_of_a_run_are_spread_over_the_time_of_a_frame() {
+        let media = Media::new(25_000_000, 60, 60, 1, 1400).unwrap();
+        let frame = media.due_ns(1);
+        assert_eq!(media.phase_ns(0), 0);
+        for n in [2, 10, 100, 1_000, 10_000] {
+            let mut phases: Vec<u64> = (0..n).map(|slot| media.phase_ns(slot)).collect();
+            phases.sort_unstable();
+            assert!(phases.iter().all(|&phase| phase < frame));
+            // Points of a golden section sequence: no gap is larger than twice the mean (Swierczkowski 1958: three
+            // lengths at most, the largest the sum of the other two).
+            let widest = phases.windows(2).map(|w| w[1] - w[0]).max().unwrap_or(0);
+            assert!(widest <= 2 * frame / u64::from(n), "{n}: {widest}");
+        }
     }
 
     #[test]

@@ -424,7 +424,7 @@ impl Phase {
             "a measurement of delay needs its datagrams, and nothing else but a stream has them",
         )?;
         if let Some(probe) = &self.probe {
-            probe.check(self.connections)?;
+            probe.check(self.connections, self.media.is_some())?;
             must(self.ends_after().is_some(), "a measurement of delay needs a length")?;
             must(
                 self.media.is_none_or(|media| media.datagram == probe.size && media.datagram >= 128),

@@ -9,6 +9,8 @@ pub const SMALLEST_PROBE: u32 = 40;
 const LARGEST: u32 = 65_507;
 /// Most flows: each has a window of a megabit.
 const MOST_FLOWS: u32 = 1_000;
+/// Most streams, whose windows are as small as their rates.
+const MOST_STREAMS: u32 = 10_000;
 
 /// How the intended sending times follow each other. They are drawn beforehand, so to speak: a late datagram does not
 /// delay the next.
@@ -72,14 +74,15 @@ impl Default for Probe {
 }
 
 impl Probe {
-    /// Checks every value; both ends do.
+    /// Checks every value, for so many flows, which may be media streams; both ends do.
     ///
     /// # Errors
     /// One sentence naming the first value that cannot be, and what would be accepted.
-    pub fn check(&self, flows: u32) -> Result<(), String> {
+    pub fn check(&self, flows: u32, streams: bool) -> Result<(), String> {
         let must = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
         must((SMALLEST_PROBE..=LARGEST).contains(&self.size), "a datagram must have 40 to 65507 bytes")?;
-        must(flows <= MOST_FLOWS, "flows of datagrams must be 1 to 1000")?;
+        must(streams || flows <= MOST_FLOWS, "flows of datagrams must be 1 to 1000")?;
+        must(flows <= MOST_STREAMS, "streams must be 1 to 10000")?;
         must(
             (SECOND / 1_000..=60 * SECOND).contains(&self.late_ns),
             "the time after which a datagram is late must be 1ms to 60s",
@@ -111,9 +114,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_named() {
-        assert!(Probe::default().check(1).is_ok());
-        assert!(Probe { size: 39, ..Probe::default() }.check(1).unwrap_err().contains("40 to 65507"));
-        assert!(Probe::default().check(1_001).unwrap_err().contains("1 to 1000"));
-        assert!(Probe { late_ns: 0, ..Probe::default() }.check(1).unwrap_err().contains("late"));
+        assert!(Probe::default().check(1, false).is_ok());
+        assert!(Probe { size: 39, ..Probe::default() }.check(1, false).unwrap_err().contains("40 to 65507"));
+        assert!(Probe::default().check(1_001, false).unwrap_err().contains("1 to 1000"));
+        assert!(Probe::default().check(10_000, true).is_ok());
+        assert!(Probe::default().check(10_001, true).unwrap_err().contains("1 to 10000"));
+        assert!(Probe { late_ns: 0, ..Probe::default() }.check(1, false).unwrap_err().contains("late"));
     }
 }

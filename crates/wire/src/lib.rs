@@ -8,6 +8,7 @@ mod call;
 mod counted;
 pub mod ctstraffic;
 pub mod echo;
+mod judged;
 pub mod native;
 pub mod payload;
 mod protocol;
@@ -15,6 +16,7 @@ mod rota;
 pub mod sim;
 pub mod solo;
 
+pub use judged::Judged;
 pub use protocol::Protocol;
 
 /// What the sessions of this crate tell reporters and ask of the machine.

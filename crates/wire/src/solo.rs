@@ -8,11 +8,11 @@
 //! What connections do is their flows' business; here intervals are told as they come, and our own totals at the end. There
 //! are no far totals: such a far end tells what it counted to its own user only.
 
-use crate::Run;
 use crate::counted::Intervals;
-use crate::ctstraffic::{Judged, LimitReached};
+use crate::ctstraffic::LimitReached;
 use crate::echo::Samples;
 use crate::native::Fence;
+use crate::{Judged, Run};
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
 use seam::{Action, Cx, GroupPlan, Input, Note, Opener, Order, Path, Session, Wait};

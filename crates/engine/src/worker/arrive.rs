@@ -252,6 +252,7 @@ fn link(socket: Socket, flow: Box<dyn Flow>, target: std::net::SocketAddr, born:
         target,
         can: Can { send: true, read: true },
         watched: false,
+        watched_to_send: false,
         fresh: true,
         queued: false,
         hung_up: false,

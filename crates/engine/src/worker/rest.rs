@@ -8,6 +8,9 @@ use seam::{Read, Wait};
 /// Before so short a time to the next due instant nothing but the clock is looked at, ns: a look at the reactor takes about
 /// half a microsecond, and a receive call as much.
 const NEAR: u64 = 1_500;
+/// From so much on, ns, others may have the core meanwhile, if there are any: they have a moment's work, or they would take it
+/// anyway.
+const FAR: u64 = 10_000;
 /// The margin that hybrid waiting begins with, ns, and its limits: what a wake-up takes, and what is worth a core.
 const FIRST_MARGIN: u64 = 120_000;
 const LEAST_MARGIN: u64 = 20_000;
@@ -72,11 +75,26 @@ impl Worker {
             return Some(Some(now));
         }
         if left <= self.rest.margin {
+            // What spins this long before it is due need not keep others from their work.
+            if left > FAR {
+                io::thread::offer();
+            }
             return Some(Some(now));
         }
         let until = due.map(|due| Mono(due.0 - self.rest.margin));
         self.rest.slept_for = until;
         Some(until)
+    }
+
+    /// Before a sleep that follows on datagrams, whoever waits for this core has a turn, and the sockets are looked at once
+    /// more: on a core that both ends share, the other one has sent in the meantime, and nobody had to be put to sleep and
+    /// woken for it, which takes longer than a dozen datagrams.
+    pub(super) fn linger(&mut self, now: Mono, until: Option<Mono>) -> Option<Mono> {
+        if until.is_some_and(|until| until <= now) || !std::mem::take(&mut self.active) {
+            return until;
+        }
+        io::thread::offer();
+        Some(now)
     }
 
     /// Lets the links that want to read try, ready or not; false when they are too many for that.

@@ -18,9 +18,10 @@ impl Worker {
 
     pub(super) fn watch(&mut self, key: Key) {
         let Some(link) = self.links.get(key) else { return };
-        if !link.watched {
-            link.watched = true;
-            if let Err(error) = link.socket.watch(&self.reactor, key) {
+        if link.unwatched() {
+            let to_send = matches!(link.socket, Socket::Stream(_)) || !link.can.send;
+            (link.watched, link.watched_to_send) = (true, to_send);
+            if let Err(error) = link.socket.watch(&self.reactor, key, to_send) {
                 let fault = Fault { deed: Deed::Open, errno: error.raw_os_error().unwrap_or(0) };
                 self.close(key, Err(Cause::Fault(fault)), true);
             }
@@ -31,7 +32,7 @@ impl Worker {
     pub(super) fn register_shy(&mut self) -> bool {
         for key in std::mem::take(&mut self.shy) {
             let Some(link) = self.links.get(key) else { continue };
-            if !link.watched && !link.queued {
+            if link.unwatched() && !link.queued {
                 self.watch(key);
             }
         }
@@ -70,6 +71,10 @@ impl Worker {
         match result {
             Ok(done) => {
                 link.fresh &= done.sent + done.got == 0;
+                if matches!(link.socket, Socket::Datagram(_)) {
+                    self.poured += done.sent;
+                    self.active |= done.sent + done.got > 0;
+                }
                 link.can.send &= !done.full;
                 // A buffer that was filled hides what is left.
                 link.can.read &= !done.empty || done.got >= self.buffer.len();
@@ -120,7 +125,7 @@ impl Worker {
             return self.queue(key);
         }
         let waits = (due && !link.can.send) || reads || link.socket.awaits_stamps();
-        let (watched, later) = (link.watched, if let When::At(at) = send { Some(at) } else { None });
+        let (watched, later) = (!link.unwatched(), if let When::At(at) = send { Some(at) } else { None });
         let (want_read, want_send) = (reads, due);
         if waits && !watched {
             self.shy.push(key);

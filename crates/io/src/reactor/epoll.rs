@@ -47,6 +47,15 @@ impl Reactor {
         self.register(what, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, key)
     }
 
+    /// The same for readability alone, until it is watched by [`Reactor::watch`]. A UDP socket is told to be writable again after
+    /// each datagram that has left, full or not.
+    ///
+    /// # Errors
+    /// As [`Reactor::watch`].
+    pub fn watch_reading(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
+        self.register(what, EPOLLIN | EPOLLRDHUP | EPOLLET, key)
+    }
+
     /// Reports under `key` at every wait for as long as `what` (a listener) is readable.
     ///
     /// # Errors

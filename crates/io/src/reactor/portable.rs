@@ -35,6 +35,14 @@ impl Reactor {
         self.register(what, key, true, PollMode::Oneshot)
     }
 
+    /// The same for readability alone.
+    ///
+    /// # Errors
+    /// As [`Reactor::watch`].
+    pub fn watch_reading(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
+        self.register(what, key, false, PollMode::Oneshot)
+    }
+
     /// Reports under `key` at every wait for as long as `what` (a listener) is readable; needs no rearming.
     ///
     /// # Errors

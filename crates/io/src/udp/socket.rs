@@ -70,6 +70,16 @@ impl Udp {
         })
     }
 
+    /// Among sockets that share a port, takes what arrives on this core (`SO_INCOMING_CPU`, Linux); the others get it only if
+    /// nobody prefers it. Elsewhere nothing changes.
+    pub fn prefer_core(&self, core: usize) {
+        // A preference that the system does not take is none.
+        #[cfg(target_os = "linux")]
+        let _ = self.socket.set_cpu_affinity(core);
+        #[cfg(not(target_os = "linux"))]
+        let _ = core;
+    }
+
     /// A socket connected to `target.to`, from any local address or the given one.
     ///
     /// # Errors

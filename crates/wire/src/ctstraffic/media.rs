@@ -22,8 +22,7 @@ pub use ring::Ring;
 pub use send::Sender;
 
 use metrics::{Group, SECOND};
-use model::{FrameRow, Media, Phase, Verify};
-use uuid::Uuid;
+use model::{Media, Phase, Verify};
 
 /// What all streams of a run have in common.
 #[derive(Clone, Debug)]
@@ -44,15 +43,6 @@ impl MediaParams {
     pub fn of(phase: &Phase, group: Group) -> Option<Self> {
         Some(MediaParams { group, media: phase.media?, verify: phase.verify, arrivals: false })
     }
-}
-
-/// Posted with the frames of a stream that were judged since the last such note.
-#[derive(Debug)]
-pub struct Judged {
-    /// The stream.
-    pub id: Uuid,
-    /// Its frames, in order.
-    pub rows: Vec<FrameRow>,
 }
 
 /// Ticks in a second of the clock that our senders put into datagrams and our receivers into rows: as on Windows. Counted

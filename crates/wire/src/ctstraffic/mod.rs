@@ -14,7 +14,7 @@ mod open;
 mod params;
 mod tcp;
 
-pub use media::{HZ, Judged, MediaParams, Receiver, Ring, Sender};
+pub use media::{HZ, MediaParams, Receiver, Ring, Sender};
 pub use open::{Answerer, Caller, Limit, LimitReached, answerers, callers};
 pub use params::Params;
 pub use tcp::{Connection, Role};

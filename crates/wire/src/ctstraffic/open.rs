@@ -96,6 +96,7 @@ pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
 /// A server's openers for `phase`.
 #[must_use]
 pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
+    let workers = answers.workers.max(1);
     let house = Arc::new(House {
         params: Arc::new(Params { arrivals: answers.arrivals, ..Params::of(phase, GROUP) }),
         media: MediaParams::of(phase, GROUP)
@@ -103,10 +104,10 @@ pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
         fence: answers.fence.clone(),
         streams: answers.streams.clone(),
         limit: Limit::new(answers.exit_after),
-        watching: Mutex::default(),
+        watching: Mutex::new(Watching { peers: HashSet::new(), streams: vec![0; workers.into()] }),
     });
-    let one = |_| Box::new(Answerer { house: Arc::clone(&house) }) as Box<dyn Opener>;
-    (0..answers.workers.max(1)).map(one).collect()
+    let one = |worker| Box::new(Answerer { house: Arc::clone(&house), worker }) as Box<dyn Opener>;
+    (0..workers).map(one).collect()
 }
 
 /// How many connections a server takes, over all its workers.
@@ -149,33 +150,64 @@ struct House {
     streams: Fence,
     limit: Limit,
     /// Who has a stream. Looked at once per stream and START.
-    watching: Mutex<HashSet<SocketAddr>>,
+    watching: Mutex<Watching>,
+}
+
+/// Who has a stream, and how many each worker has.
+struct Watching {
+    peers: HashSet<SocketAddr>,
+    streams: Vec<u32>,
+}
+
+impl Watching {
+    /// Where a stream that arrived at worker `here` belongs: there, which may be the core of a receiver on this host, unless
+    /// others have far fewer.
+    fn worker(&self, here: u16) -> u16 {
+        let ours = self.streams.get(usize::from(here)).copied().unwrap_or(0);
+        let least = self.streams.iter().zip(0..).min().map_or((ours, here), |(&n, worker)| (n, worker));
+        if ours > least.0 + 1 + least.0 / 8 { least.1 } else { here }
+    }
 }
 
 /// Streams at once; who comes then may ask again.
 const MOST_STREAMS: usize = 10_000;
 
-/// A peer's place among those that have a stream; given back when dropped.
-struct Place(Arc<House>, SocketAddr);
+/// A peer's place among those that have a stream, and the worker that has it; given back when dropped.
+struct Place {
+    house: Arc<House>,
+    peer: SocketAddr,
+    worker: u16,
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.watching.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+        let mut watching = self.house.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        watching.peers.remove(&self.peer);
+        if let Some(streams) = watching.streams.get_mut(usize::from(self.worker)) {
+            *streams = streams.saturating_sub(1);
+        }
     }
 }
 
 impl House {
-    /// A place for a stream to `peer`; `None` when it has one, or there is none left.
-    fn place(self: &Arc<Self>, peer: SocketAddr) -> Option<Place> {
+    /// A place for a stream to `peer`, which came to worker `here`; `None` when it has one, or there is none left.
+    fn place(self: &Arc<Self>, peer: SocketAddr, here: u16) -> Option<Place> {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = watching.len() < MOST_STREAMS && watching.insert(peer);
-        free.then(|| Place(Arc::clone(self), peer))
+        if watching.peers.len() >= MOST_STREAMS || !watching.peers.insert(peer) {
+            return None;
+        }
+        let worker = watching.worker(here);
+        if let Some(streams) = watching.streams.get_mut(usize::from(worker)) {
+            *streams += 1;
+        }
+        Some(Place { house: Arc::clone(self), peer, worker })
     }
 }
 
 /// Answers connections and streams on one worker.
 pub struct Answerer {
     house: Arc<House>,
+    worker: u16,
 }
 
 impl Answerer {
@@ -213,17 +245,18 @@ impl Opener for Answerer {
             Answerer::refuse(cx, peer.ip().to_canonical());
             return None;
         }
-        let Some(place) = self.house.place(peer) else {
+        let Some(place) = self.house.place(peer, self.worker) else {
             // It has its stream, whose socket was not there yet when this was sent.
             for group in [GROUP, Group::ALL] {
                 cx.rec.tally(group).frames.repeated += 1;
             }
             return None;
         };
-        self.house
-            .limit
-            .enter()
-            .then(|| Box::new(Sender::new(Arc::clone(media), Some(Box::new(place)))) as Box<dyn Flow>)
+        if !self.house.limit.enter() {
+            return None;
+        }
+        let to = Some(place.worker).filter(|&to| to != self.worker);
+        Some(Box::new(Sender::new(Arc::clone(media), Some(Box::new(place))).leaving(to)))
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {

@@ -73,11 +73,14 @@ impl Grant {
         Grant { pings, ..self }
     }
 
-    /// The worker on which a slot's connection belongs. Two ends that spin on one core would take it from each other for
-    /// milliseconds: with as many workers here as there, these are the next ones.
-    fn worker(&self, slot: u32, workers: u16) -> u16 {
+    /// The worker on which a slot's connection or flow belongs: on one host, with as many workers here as there, the one on
+    /// the same core as the other end's, so that bytes are read while they are in its cache. Two ends that spin on one core
+    /// would take it from each other for milliseconds, and few senders of datagrams had better have cores of their own: these
+    /// are then the next ones.
+    pub(super) fn worker(&self, slot: u32, workers: u16) -> u16 {
         let busy = self.pings.as_ref().is_some_and(|pings| pings.ping.busy);
-        let turn = slot.wrapping_add(self.params.first_worker).wrapping_add(u32::from(busy));
+        let few = self.terms.is_some() && self.limit.saturating_mul(2) <= u32::from(workers);
+        let turn = slot.wrapping_add(self.params.first_worker).wrapping_add(u32::from(busy || few));
         (turn % u32::from(workers.max(1))) as u16
     }
 
@@ -238,7 +241,14 @@ impl Opener for Reception {
             return self.reflect(&preamble, got, reply);
         }
         let Some(answer) = super::answer_hello(got.bytes) else {
-            return self.keeper.as_ref()?.knock(&self.grants, &self.fence, cx, got, reply);
+            return self.keeper.as_ref()?.knock(
+                &self.grants,
+                &self.fence,
+                cx,
+                got,
+                reply,
+                (self.worker, self.workers),
+            );
         };
         let room = reply.own(answer.len());
         if room.len() == answer.len() {

@@ -1,8 +1,9 @@
 //! A client's stream: it asks for one, holds frames for a while, and judges each when it is to be shown.
 
 use super::ring::Ring;
-use super::{HZ, Judged, MediaParams, ticks};
+use super::{HZ, MediaParams, ticks};
 use crate::ctstraffic::codec::{Datagram, HEADER, START, STREAM_ID, decode};
+use crate::judged::{Judged, LAZY, ROWS, SETTLE};
 use crate::payload::Source;
 use crate::solo::{Arrived, Remark};
 use metrics::{Ending, FrameStamps, Frames, Mono, Packets, Row, SECOND};
@@ -13,11 +14,6 @@ use uuid::Uuid;
 
 /// What is added to a frame's time before START is sent again.
 const AGAIN: u64 = SECOND / 2;
-/// How long after its time a frame is judged, ns. What came before that time may still have to be read: it is judged by when
-/// it came.
-const SETTLE: u64 = 2_000_000;
-/// Frames that are told at once.
-const ROWS: usize = 256;
 /// They are told this often, ns.
 const TELL: u64 = SECOND / 2;
 
@@ -167,13 +163,14 @@ impl Receiver {
         }
     }
 
+    /// A datagram of a frame; how many of its bytes count.
     fn take_part(
         &mut self,
         cx: &mut Cx<'_>,
         bytes: &[u8],
         at: Mono,
         part: (i64, i64, i64),
-    ) -> Result<(), Violation> {
+    ) -> Result<u64, Violation> {
         let (frame, sender_ticks, sender_hz) = part;
         // The original reads no more than the longest datagram that it was told to expect.
         let longest = self.params.media.frame_size.min(u64::from(self.params.media.datagram)) as usize;
@@ -189,9 +186,6 @@ impl Receiver {
         if self.params.verify == Verify::Data {
             Source::Pattern.check(0, bytes.get(HEADER..).unwrap_or_default())?;
         }
-        if let Some(row) = self.row {
-            cx.rec.received(row, bytes.len() as u64);
-        }
         let receiver_ticks = ticks(at.since(self.up));
         let stamps = FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz: HZ };
         if self.ring.store(frame, bytes.len() as u64, stamps) {
@@ -202,6 +196,31 @@ impl Receiver {
             }
         } else if let Some(row) = self.row {
             cx.rec.frames(row, Frames { errors: 1, ..Frames::default() });
+        }
+        Ok(bytes.len() as u64)
+    }
+
+    /// What one receive call brought; how many bytes of it count is added to `counted`, also when it ends with a violation.
+    fn take_all(
+        &mut self,
+        cx: &mut Cx<'_>,
+        got: &Batch<'_>,
+        at: Mono,
+        counted: &mut u64,
+    ) -> Result<(), Violation> {
+        for bytes in got.datagrams() {
+            match decode(bytes) {
+                Some(Datagram::Id(id)) => {
+                    self.id = id;
+                    if let Some(row) = self.row {
+                        cx.rec.framing_received(row, bytes.len().min(STREAM_ID) as u64);
+                    }
+                }
+                Some(Datagram::Part { frame, ticks, hz, .. }) => {
+                    *counted += self.take_part(cx, bytes, at, (frame, ticks, hz))?;
+                }
+                None => return Err(self.foreign(bytes.len())),
+            }
         }
         Ok(())
     }
@@ -223,7 +242,9 @@ impl Flow for Receiver {
             (_, Some(at)) if self.due().is_some_and(|due| at < due) => When::At(at),
             _ => When::Never,
         };
-        let judge = self.due().map(|due| due.plus(SETTLE));
+        // The last frame ends the stream, and the first tells whether there is one.
+        let soon = !self.stored || self.ring.next() >= Some(self.params.media.frames);
+        let judge = self.due().map(|due| due.plus(if soon { SETTLE } else { SETTLE + LAZY }));
         let wake = if self.refused.is_some() { Some(Mono(0)) } else { judge };
         let send = if self.refused.is_some() { When::Never } else { send };
         Want { send, read: Read::look(65_535), wake, end: None }
@@ -265,21 +286,12 @@ impl Flow for Receiver {
             self.dropped = got.dropped;
             cx.rec.packets(row, &Packets { received: got.count() as u64, dropped, ..Packets::default() });
         }
-        for bytes in got.datagrams() {
-            match decode(bytes) {
-                Some(Datagram::Id(id)) => {
-                    self.id = id;
-                    if let Some(row) = self.row {
-                        cx.rec.framing_received(row, bytes.len().min(STREAM_ID) as u64);
-                    }
-                }
-                Some(Datagram::Part { frame, ticks, hz, .. }) => {
-                    self.take_part(cx, bytes, at, (frame, ticks, hz))?;
-                }
-                None => return Err(self.foreign(bytes.len())),
-            }
+        let mut counted = 0;
+        let result = self.take_all(cx, got, at, &mut counted);
+        if let Some(row) = self.row {
+            cx.rec.received(row, counted);
         }
-        Ok(())
+        result
     }
 
     fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {

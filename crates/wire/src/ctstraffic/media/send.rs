@@ -40,6 +40,10 @@ pub struct Sender {
     left: u64,
     /// What was offered last: bytes and datagrams.
     offered: (u64, u64),
+    /// The worker on which it belongs, while it is on another.
+    leave: Option<u16>,
+    /// It has been told that it is up where it came in.
+    came_in: bool,
     /// Its place among the streams, given back when it goes.
     _place: Option<Box<dyn Any + Send>>,
 }
@@ -57,9 +61,17 @@ impl Sender {
             frame: 1,
             left: params.media.frame_size,
             offered: (0, 0),
+            leave: None,
+            came_in: false,
             params,
             _place: place,
         }
+    }
+
+    /// The same, on its way to another worker.
+    #[must_use]
+    pub fn leaving(self, to: Option<u16>) -> Self {
+        Sender { leave: to, ..self }
     }
 
     /// When the next datagrams are due.
@@ -163,6 +175,9 @@ impl Sender {
 impl Flow for Sender {
     fn want(&self) -> Want {
         let none = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
+        if let Some(to) = self.leave {
+            return Want { end: Some(End::Hand(to)), ..none };
+        }
         match self.step {
             Step::Over(how) => Want { end: Some(End::Done { how, reset: false }), ..none },
             Step::Refused(_) => Want { wake: Some(Mono(0)), ..none },
@@ -216,7 +231,10 @@ impl Flow for Sender {
 
     fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
         match (news, self.step) {
+            // It is told so where it came, too.
+            (News::Up(_), _) if self.leave.is_some() && !self.came_in => self.came_in = true,
             (News::Up(path), _) => {
+                self.leave = None;
                 if self.params.arrivals {
                     cx.post.push(Box::new(Arrived { path, at: cx.now }));
                 }

@@ -1,15 +1,18 @@
 //! A flow of native UDP, at either end.
 
-use super::codec::{CONTROL, Check, Kind, UNKNOWN, Word, kind};
+mod talk;
+
+use super::codec::{Check, Kind, UNKNOWN, Word};
 use super::echo::Returner;
 use super::log::Log;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::serve::{Seat, Terms};
-use metrics::{Ending, Estimate, Exchange, Mono, Offset, Packets, Row, SECOND};
+use metrics::{Ending, Estimate, Mono, Offset, Packets, Row, SECOND};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
+use talk::{holds_words, is_word};
 use uuid::Uuid;
 
 /// How long a client waits before it repeats what was not answered, ns.
@@ -22,6 +25,8 @@ const BETWEEN: u64 = SECOND / 500;
 /// And during the run: so many of them at most, and no more often than this, ns.
 const DURING: u64 = 128;
 const SELDOM: u64 = SECOND / 20;
+/// And all flows together no more often than this, as long as each of them is heard every second, ns.
+const TOGETHER: u64 = SECOND / 2_000;
 /// Stamps of two processes of one host cannot be compared better than this, ns: each finds its own zero between readings of
 /// the same clock, and the kernel's stamps come from the wall clock.
 const SAME_HOST_BOUND: u64 = 1_000;
@@ -78,6 +83,10 @@ pub struct Probe {
     /// Questions of the time that were asked before data flows.
     asked: u32,
     stopped: bool,
+    /// The worker on which it belongs, while it is on another.
+    leave: Option<u16>,
+    /// It has been told that it is up where it came in.
+    came_in: bool,
     _seat: Option<Seat>,
 }
 
@@ -130,32 +139,15 @@ impl Probe {
             missed: None,
             asked: 0,
             stopped: false,
+            leave: None,
+            came_in: false,
             _seat: seat,
         }
     }
 
-    fn word(&self, kind: Kind, cx: &Cx<'_>) -> Word {
-        let start = self.terms.start.map_or(0, |start| {
-            let ours = cx.clock.host(start) as i64;
-            if self.client && matches!(self.state, State::Run) {
-                ours.wrapping_add(self.known.offset_ns) as u64
-            } else {
-                0
-            }
-        });
-        let over = matches!(self.state, State::End(_)) || self.sender.as_ref().is_some_and(Sender::over);
-        Word {
-            t1: cx.clock.host(cx.now),
-            slot: self.slot,
-            token: self.terms.token,
-            cookie: self.cookie,
-            offset: self.known.offset_ns,
-            bound: self.known.bound_ns,
-            start,
-            total: if over { self.sent() } else { UNKNOWN },
-            missing: self.missing(),
-            ..Word::new(kind, self.id)
-        }
+    /// The same, on its way to another worker.
+    pub(super) fn leaving(self, to: Option<u16>) -> Self {
+        Probe { leave: to, ..self }
     }
 
     /// DATA that have left; numbers that were returned, where they are.
@@ -179,12 +171,6 @@ impl Probe {
         }
     }
 
-    /// An answer to `question`, with the stamps of when it came and when the answer leaves.
-    fn answer(&self, kind: Kind, question: &Word, got: &Batch<'_>, cx: &Cx<'_>) -> Word {
-        let came = got.stamp.map_or(got.at, |stamp| stamp.at);
-        Word { t1: question.t1, t2: cx.clock.host(came), t3: cx.clock.host(cx.now), ..self.word(kind, cx) }
-    }
-
     fn begin_run(&mut self, cx: &Cx<'_>) {
         self.state = State::Run;
         self.start_sending(cx.now, self.terms.start);
@@ -193,7 +179,8 @@ impl Probe {
 
     fn start_sending(&mut self, now: Mono, start: Option<Mono>) {
         // Whoever comes late begins at once, and ends as late.
-        let start = start.unwrap_or(now).max(now);
+        let phase = self.terms.media.map_or(0, |media| media.phase_ns(self.slot));
+        let start = start.unwrap_or(now).plus(phase).max(now);
         if let Some(receiver) = &mut self.receiver {
             receiver.begin(start);
         }
@@ -218,101 +205,6 @@ impl Probe {
         if !matches!(self.state, State::End(_) | State::Over) {
             self.state = State::End(now);
             self.word_at = now;
-        }
-    }
-
-    /// The clocks are compared anew.
-    fn exchanged(&mut self, cx: &Cx<'_>, word: &Word, got: &Batch<'_>) {
-        if self.terms.same_host {
-            self.known = Estimate { offset_ns: 0, bound_ns: SAME_HOST_BOUND };
-            return;
-        }
-        let came = got.stamp.map_or(got.at, |stamp| stamp.at);
-        let (t1, t4) = (Mono(word.t1), Mono(cx.clock.host(came)));
-        self.clocks.add(Exchange { t1, t2: word.t2 as i64, t3: word.t3 as i64, t4 });
-        let (Some(now), Some((slow, fast))) = (self.clocks.at(t4), self.clocks.drift()) else { return };
-        // Until the next exchange the clocks drift on, by no more than what is possible.
-        let drift = (fast - slow) / 2.0 * (self.pulse() as f64);
-        self.known = Estimate {
-            offset_ns: now.offset_ns,
-            bound_ns: now.bound_ns.saturating_add(drift.ceil() as u64).max(1),
-        };
-    }
-
-    /// A word from the server.
-    fn hear_server(&mut self, cx: &mut Cx<'_>, word: &Word, got: &Batch<'_>) {
-        match (self.state, word.kind) {
-            (State::Knock, Kind::Cookie) => {
-                self.cookie = word.cookie;
-                self.state = State::Open;
-                self.word_at = cx.now;
-            }
-            (State::Open, Kind::Opened) => {
-                self.state = State::Compare(BEFORE);
-                self.word_at = cx.now;
-            }
-            (State::Compare(left), Kind::Timed) => {
-                self.exchanged(cx, word, got);
-                self.state = State::Compare(left.saturating_sub(1));
-                // Some answers may have been lost: half of them will do once all that were sent could be back.
-                let enough = self.asked > BEFORE && left <= BEFORE / 2;
-                if left <= 1 || enough {
-                    self.begin_run(cx);
-                }
-            }
-            (State::Run, Kind::Timed) => {
-                self.exchanged(cx, word, got);
-                self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
-                self.check_end(cx.now);
-            }
-            (State::End(_), Kind::Ended) => {
-                self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
-                self.missed = Some(word.missing);
-            }
-            _ => {}
-        }
-    }
-
-    /// A word from the client; what to answer.
-    fn hear_client(&mut self, cx: &mut Cx<'_>, word: &Word) -> Option<Kind> {
-        match word.kind {
-            Kind::Open => Some(Kind::Opened),
-            Kind::Time => {
-                if word.bound > 0 {
-                    self.known = Estimate { offset_ns: word.offset, bound_ns: word.bound };
-                }
-                if word.start != 0 && matches!(self.state, State::Compare(_)) {
-                    self.state = State::Run;
-                    let from_now = (word.start as i64).wrapping_sub(cx.clock.host(cx.now) as i64);
-                    // Nobody agrees on a start further away than this.
-                    let from_now = u64::try_from(from_now).unwrap_or(0).min(2 * self.terms.probe.lead_ns);
-                    self.start_sending(cx.now, Some(cx.now.plus(from_now)));
-                }
-                Some(Kind::Timed)
-            }
-            Kind::End => {
-                self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
-                self.stopped |= self.sender.as_ref().is_some_and(|sender| !sender.over());
-                self.end(cx.now);
-                Some(Kind::Ended)
-            }
-            _ => None,
-        }
-    }
-
-    fn take_word(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) {
-        let Some(word) = Word::decode(got.bytes).filter(|word| word.id == self.id) else { return };
-        if self.client {
-            return self.hear_server(cx, &word, got);
-        }
-        // Of several at once one is answered; the others will be asked again.
-        if let Some(kind) = self.hear_client(cx, &word).filter(|_| reply.is_empty()) {
-            let bytes = self.answer(kind, &word, got, cx).encode();
-            let room = reply.own(CONTROL);
-            if room.len() == CONTROL {
-                room.copy_from_slice(&bytes);
-                self.offer = Offer::Reply;
-            }
         }
     }
 
@@ -384,7 +276,8 @@ impl Probe {
 
     /// Time between two comparisons of the clocks during the run.
     fn pulse(&self) -> u64 {
-        (self.terms.duration_ns / DURING).clamp(SELDOM, SECOND)
+        let together = u64::from(self.terms.flows) * TOGETHER;
+        (self.terms.duration_ns / DURING).max(together).clamp(SELDOM, SECOND)
     }
 
     /// Whether words of ours may go out: not between the packets of a train.
@@ -395,34 +288,6 @@ impl Probe {
     fn word_due(&self, now: Mono) -> bool {
         (self.speaks() && self.word_at <= now && self.state != State::Over) || self.owed.is_some()
     }
-
-    fn fill_word(&mut self, cx: &Cx<'_>, out: &mut Burst<'_>) {
-        let kind = self.owed.unwrap_or(match self.state {
-            State::Knock => Kind::Knock,
-            State::Open => Kind::Open,
-            State::Compare(_) | State::Run => Kind::Time,
-            State::End(_) | State::Over => Kind::End,
-        });
-        let bytes = self.word(kind, cx).encode();
-        let room = out.own(CONTROL);
-        if room.len() == CONTROL {
-            room.copy_from_slice(&bytes);
-            self.offer = Offer::Word;
-        }
-    }
-}
-
-fn is_word(datagram: &[u8]) -> bool {
-    datagram.len() == CONTROL && kind(datagram).is_some_and(|kind| kind != Kind::Data)
-}
-
-/// Whether any datagram of a batch is not data.
-fn holds_words(got: &Batch<'_>) -> bool {
-    if got.stride == CONTROL {
-        return got.datagrams().any(is_word);
-    }
-    // Only the last one of a run may have another size than the first.
-    got.stride > 0 && got.len % got.stride == CONTROL && got.datagrams().last().is_some_and(is_word)
 }
 
 /// What is known of the other end's clock: ours minus theirs.
@@ -437,6 +302,9 @@ impl Flow for Probe {
             let how = if self.stopped { Ending::Stopped } else { Ending::Completed };
             let end = Some(End::Done { how, reset: false });
             return Want { send: When::Never, read: Read::Pause, wake: None, end };
+        }
+        if let Some(to) = self.leave {
+            return Want { send: When::Never, read: Read::Pause, wake: None, end: Some(End::Hand(to)) };
         }
         let word = self.speaks().then_some(self.word_at).filter(|_| self.row.is_some());
         let data = match self.sender.as_ref().map_or(When::Never, Sender::due) {
@@ -547,7 +415,10 @@ impl Flow for Probe {
 
     fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
         match news {
+            // It is told so where it came, too.
+            News::Up(_) if self.leave.is_some() && !self.came_in => self.came_in = true,
             News::Up(_) if self.row.is_none() => {
+                self.leave = None;
                 self.row = Some(cx.rec.open(self.terms.group, cx.now));
                 self.heard = cx.now;
                 self.owed = (!self.client).then_some(Kind::Opened);

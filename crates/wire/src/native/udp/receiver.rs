@@ -5,7 +5,7 @@ use super::log::Log;
 use super::sender::datagrams_of;
 use super::serve::Terms;
 use super::show::Show;
-use crate::ctstraffic::Judged;
+use crate::Judged;
 use crate::payload;
 use metrics::{Arrival, Echo, Estimate, Jitter, Mono, PacketTally, Packets, Row, Seen, Sequence, StampKind};
 use model::Verify;
@@ -48,6 +48,9 @@ struct Stretch {
     first: u64,
     count: u64,
     actual: u64,
+    /// When the last of them were to be sent, and how many those are that have not been recorded.
+    intended: u64,
+    alike: u64,
 }
 
 impl Receiver {
@@ -171,17 +174,20 @@ impl Receiver {
                 && s.first + s.count == header.sequence
                 && s.actual == header.actual
             {
-                tally.intended_ns.record(delay(now, header.intended));
-                (s.count, bytes) = (s.count + 1, bytes + size);
+                if s.intended != header.intended {
+                    tally.intended_ns.record_n(delay(now, s.intended), s.alike);
+                    (s.intended, s.alike) = (header.intended, 0);
+                }
+                (s.count, s.alike, bytes) = (s.count + 1, s.alike + 1, bytes + size);
                 came(&mut self.show, at, &header, true, host);
                 continue;
             }
             self.settle(stretch.take(), now, tally, &mut counts);
             if header.sequence >= self.next() && header.sequence >> 63 == 0 {
-                tally.intended_ns.record(delay(now, header.intended));
                 bytes += size;
                 came(&mut self.show, at, &header, true, host);
-                stretch = Some(Stretch { first: header.sequence, count: 1, actual: header.actual });
+                let Header { sequence: first, actual, intended, .. } = header;
+                stretch = Some(Stretch { first, count: 1, actual, intended, alike: 1 });
             } else if self.see(header.sequence, &mut counts) {
                 tally.intended_ns.record(delay(now, header.intended));
                 bytes += size;
@@ -230,6 +236,7 @@ impl Receiver {
             }
         }
         counts.received += s.count;
+        tally.intended_ns.record_n(delay(now, s.intended), s.alike);
         self.took(s.actual, s.count, now, tally, counts);
     }
 

@@ -15,7 +15,7 @@ const MOST: usize = 128;
 const TOO_LATE: u64 = 1_000_000_000;
 
 /// How a stream's frames are cut into datagrams: all as long as they may be, but the last is never shorter than a header; the
-/// one before it gives.
+/// one before it gives. And which datagram is to be planned next.
 #[derive(Debug)]
 struct Frames {
     media: Media,
@@ -24,6 +24,10 @@ struct Frames {
     /// Length of the last of them, and of the one before it.
     last: u64,
     before: u64,
+    /// The next datagram's frame, its place in it, and when the frame is due, ns after the start.
+    frame: u64,
+    place: u64,
+    due_ns: u64,
 }
 
 impl Frames {
@@ -36,12 +40,13 @@ impl Frames {
             _ if full > 0 && rest < least => (full + 1, least, most - (least - rest)),
             _ => (full + 1, rest, most),
         };
-        Frames { media, each: each.max(1), last, before }
+        Frames { media, each: each.max(1), last, before, frame: 0, place: 0, due_ns: 0 }
     }
 
-    /// Length of datagram `number`.
-    fn size(&self, number: u64) -> usize {
-        let size = match self.each - number % self.each {
+    /// Length of the datagram at a place, which may lie in the next frame.
+    fn size(&self, place: u64) -> usize {
+        let place = if place < self.each { place } else { place % self.each };
+        let size = match self.each - place {
             1 => self.last,
             2 => self.before,
             _ => self.media.datagram.into(),
@@ -49,13 +54,25 @@ impl Frames {
         size as usize
     }
 
-    /// When datagram `number` is due, ns after the start.
-    fn due_ns(&self, number: u64) -> u64 {
-        let due = self.media.due_ns(number / self.each);
+    /// When the next datagram is due, ns after the start.
+    fn next_ns(&self) -> u64 {
         if !self.media.spread {
-            return due;
+            return self.due_ns;
         }
-        due + self.media.due_ns(1) * (number % self.each) / self.each
+        self.due_ns + self.media.due_ns(1) * self.place / self.each
+    }
+
+    fn advance(&mut self) {
+        self.place += 1;
+        if self.place == self.each {
+            (self.frame, self.place) = (self.frame + 1, 0);
+            self.due_ns = self.media.due_ns(self.frame);
+        }
+    }
+
+    /// Whether there is no next one.
+    fn over(&self) -> bool {
+        self.frame >= self.media.frames
     }
 }
 
@@ -76,8 +93,9 @@ pub(super) struct Sender {
     gap_ps: u64,
     /// When it begins and ends.
     span: Option<(Mono, Mono)>,
-    /// The next intended time after those pending, ps after the start.
-    next_ps: u128,
+    /// The next intended time after those pending, ns after the start, and what it has in ps besides.
+    next_ns: u64,
+    next_ps: u64,
     /// Intended times of datagrams that have not left, in order.
     pending: Vec<Mono>,
     /// How many of them the last fill offered.
@@ -104,6 +122,7 @@ impl Sender {
             check,
             rng: Rng::new(seed),
             span: None,
+            next_ns: 0,
             next_ps: 0,
             pending: Vec::with_capacity(MOST),
             offered: 0,
@@ -183,9 +202,9 @@ impl Sender {
             return start.plus(train.place(self.planned).intended_ns);
         }
         if let Some(frames) = &self.frames {
-            return start.plus(frames.due_ns(self.sent + self.pending.len() as u64));
+            return start.plus(frames.next_ns());
         }
-        start.plus(u64::try_from(self.next_ps / 1_000).unwrap_or(u64::MAX))
+        start.plus(self.next_ns)
     }
 
     /// Offers what is due, as far as one send call goes.
@@ -229,15 +248,18 @@ impl Sender {
 
     /// Length of datagram `number`.
     fn size(&self, number: u64) -> usize {
-        self.frames.as_ref().map_or(self.probe.size as usize, |frames| frames.size(number))
+        let whole = self.probe.size as usize;
+        self.frames.as_ref().map_or(whole, |frames| frames.size(number % frames.each))
     }
 
     /// How many of the `n` datagrams that are due may leave in one call, and their bytes.
     fn batch(&self, n: usize) -> (usize, usize) {
-        let first = self.size(self.sent);
+        let Some(frames) = &self.frames else { return (n, n * self.probe.size as usize) };
+        let place = self.sent % frames.each;
+        let first = frames.size(place);
         let (mut count, mut bytes) = (0, 0);
         while count < n {
-            let size = self.size(self.sent + count as u64);
+            let size = frames.size(place + count as u64);
             if size > first {
                 break;
             }
@@ -266,16 +288,26 @@ impl Sender {
                 break;
             }
             self.pending.push(at);
-            self.next_ps += u128::from(self.step());
+            self.advance();
         }
     }
 
     /// Whether all frames have left, or are about to.
     fn no_more(&self) -> bool {
-        let next = self.sent + self.pending.len() as u64;
-        self.frames.as_ref().is_some_and(|frames| next / frames.each >= frames.media.frames)
+        self.frames.as_ref().is_some_and(Frames::over)
     }
 
+    /// Another place in the schedule is taken, or given up.
+    fn advance(&mut self) {
+        if let Some(frames) = &mut self.frames {
+            return frames.advance();
+        }
+        let ps = self.next_ps.saturating_add(self.step());
+        self.next_ns = self.next_ns.saturating_add(ps / 1_000);
+        self.next_ps = ps % 1_000;
+    }
+
+    /// Time to the next datagram, ps.
     fn step(&mut self) -> u64 {
         let number = self.planned;
         self.planned += 1;
@@ -338,7 +370,7 @@ impl Sender {
         let Some((start, end)) = self.span else { return 0 };
         let mut skipped = 0;
         while self.at(start) < end && now.since(self.at(start)) > TOO_LATE {
-            self.next_ps += u128::from(self.step());
+            self.advance();
             skipped += 1;
         }
         skipped

@@ -25,6 +25,8 @@ pub(in crate::native) struct Terms {
     pub(in crate::native) media: Option<Media>,
     /// The client wants to know each frame that it receives.
     pub(in crate::native) tells: bool,
+    /// Flows of the run.
+    pub(in crate::native) flows: u32,
     /// Bits/s of each flow and direction.
     pub(in crate::native) rate: Option<u64>,
     pub(in crate::native) duration_ns: u64,
@@ -50,6 +52,7 @@ impl Terms {
             probe: phase.probe?,
             media: phase.media,
             tells: false,
+            flows: phase.connections,
             rate: phase.rate,
             duration_ns: phase.ends_after()?,
             verify: phase.verify,
@@ -112,7 +115,7 @@ impl Keeper {
         keyed(&self.secret, &[b"netcaliper udp", &ip, &path.peer.port().to_be_bytes(), id.as_bytes()])
     }
 
-    /// Somebody who has no socket of its own says something.
+    /// Somebody who has no socket of its own says something. `place` is this worker, and how many there are.
     pub(in crate::native) fn knock(
         &self,
         grants: &Grants,
@@ -120,6 +123,7 @@ impl Keeper {
         cx: &mut Cx<'_>,
         got: &Batch<'_>,
         reply: &mut Burst<'_>,
+        place: (u16, u16),
     ) -> Option<Box<dyn Flow>> {
         let (path, word) = (got.from?, Word::decode(got.bytes)?);
         let grant = grants.find(&word.token).filter(|_| fence.admits(path.peer.ip()))?;
@@ -138,7 +142,9 @@ impl Keeper {
             // nobody else sees the answer.
             Kind::Open if word.cookie == cookie => {
                 let seat = Seat::take(&grant, word.id)?;
-                Some(Box::new(Probe::server(Arc::clone(terms), &word, cx.now, seat)))
+                let (here, workers) = place;
+                let to = Some(grant.worker(word.slot, workers)).filter(|&to| to != here);
+                Some(Box::new(Probe::server(Arc::clone(terms), &word, cx.now, seat).leaving(to)))
             }
             _ => None,
         }

@@ -4,18 +4,14 @@
 //! 0, is due to be sent at the start + f frame times, and judged when the receiver's depth has passed since.
 
 use super::codec::Header;
+use crate::judged::{LAZY, ROWS, SETTLE};
 use metrics::{Frames, Mono, Row, SECOND};
 use model::{FrameRow, FrameVerdict, Media};
 use seam::Cx;
 use std::collections::VecDeque;
 
-/// How long after its time a frame is judged, ns. What came before that time may still have to be read: it is judged by when
-/// it came.
-const SETTLE: u64 = 2_000_000;
 /// Most frames that are held, whatever the depth.
 const MOST: u64 = 100_000;
-/// Frames that are told at once.
-pub(super) const ROWS: usize = 256;
 
 /// A frame that something may still come of.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,10 +43,14 @@ pub(super) struct Show {
     /// Frames that may be held: those that are waited for, and those of a second that come early.
     span: u64,
     start: Option<Mono>,
-    /// The next frame to be judged.
+    /// The next frame to be judged, and when.
     next: u64,
-    /// The first frame of `held`.
+    next_at: Option<Mono>,
+    /// The first frame of `held`, and when it was to be shown.
     base: u64,
+    base_at: Option<Mono>,
+    /// The frame that the last datagram was of, and its first number.
+    latest: (u64, u64),
     held: VecDeque<Held>,
     /// Frames missed in a row.
     run: u64,
@@ -69,7 +69,10 @@ impl Show {
             span: (media.depth_frames + u64::from(media.frame_rate) * (patience / SECOND + 2)).min(MOST),
             start: None,
             next: 0,
+            next_at: None,
             base: 0,
+            base_at: None,
+            latest: (0, 0),
             held: VecDeque::new(),
             run: 0,
             frames: Frames::default(),
@@ -80,7 +83,10 @@ impl Show {
 
     /// Frames are due from `start` on, by our clock.
     pub(super) fn begin(&mut self, start: Mono) {
-        self.start.get_or_insert(start);
+        if self.start.is_none() {
+            self.start = Some(start);
+            (self.next_at, self.base_at) = (self.shown_at(self.next), self.shown_at(self.base));
+        }
     }
 
     fn due(&self, frame: u64) -> Option<Mono> {
@@ -97,14 +103,14 @@ impl Show {
         if self.next >= self.media.frames {
             return None;
         }
-        Some(self.shown_at(self.next)?.plus(SETTLE + 1))
+        Some(self.next_at?.plus(SETTLE + LAZY))
     }
 
     /// A good datagram came at `at`, for the first time or once more; `sent` and `came` are stamps of the hosts' clocks.
     pub(super) fn came(&mut self, at: Mono, header: &Header, fresh: bool, came: u64) {
         self.begin(at);
         self.judge_until(at);
-        let frame = header.sequence / self.each;
+        let frame = self.frame_of(header.sequence);
         if frame < self.next {
             // Its time has passed: an error, as in the original, but worth knowing.
             self.frames.errors += 1;
@@ -119,7 +125,6 @@ impl Show {
         if self.held.len() <= index {
             self.held.resize(index + 1, Held::default());
         }
-        let due = self.due(frame).unwrap_or(at);
         let held = &mut self.held[index];
         let bytes = u64::from(header.size);
         held.all += bytes;
@@ -127,14 +132,28 @@ impl Show {
         if fresh {
             held.unique += bytes;
             if held.unique == self.media.frame_size {
+                let due = self.due(frame).unwrap_or(at);
                 self.told.push(Told::Complete(at.0 as i64 - due.0 as i64));
             }
         }
     }
 
+    /// The frame of a datagram, which is mostly the one of the last datagram.
+    #[inline]
+    fn frame_of(&mut self, number: u64) -> u64 {
+        let (frame, first) = self.latest;
+        if number.wrapping_sub(first) < self.each {
+            return frame;
+        }
+        let frame = number / self.each;
+        self.latest = (frame, frame * self.each);
+        frame
+    }
+
     /// Judges the frames whose time had come at `at`, and lets go of those that nothing is waited for any more.
+    #[inline]
     fn judge_until(&mut self, at: Mono) {
-        while self.next < self.media.frames && self.shown_at(self.next).is_some_and(|due| due < at) {
+        while self.next < self.media.frames && self.next_at.is_some_and(|due| due < at) {
             self.judge();
         }
         self.forget(at);
@@ -159,6 +178,7 @@ impl Show {
             self.run = 0;
         }
         self.next += 1;
+        self.next_at = self.shown_at(self.next);
         if let Some(rows) = &mut self.rows {
             let hz = |bytes| if bytes > 0 { SECOND as i64 } else { 0 };
             rows.push(FrameRow {
@@ -173,10 +193,11 @@ impl Show {
         }
     }
 
+    #[inline]
     fn forget(&mut self, at: Mono) {
         while self.base < self.next {
             let whole = self.held.front().is_some_and(|held| held.unique >= self.media.frame_size);
-            let patient = self.shown_at(self.base).is_some_and(|due| at.since(due) < self.patience);
+            let patient = self.base_at.is_some_and(|due| at.since(due) < self.patience);
             if !whole && patient {
                 return;
             }
@@ -190,6 +211,7 @@ impl Show {
             self.told.push(Told::Never);
         }
         self.base += 1;
+        self.base_at = self.shown_at(self.base);
     }
 
     /// Counts what there is to be counted; true when enough frames are to be told.

@@ -1,0 +1,162 @@
+//! What the two ends of a flow say to each other beside data: the words, and what is made of them.
+
+use super::{BEFORE, Offer, Probe, SAME_HOST_BOUND, State};
+use crate::native::udp::codec::{CONTROL, Kind, UNKNOWN, Word, kind};
+use crate::native::udp::sender::Sender;
+use metrics::{Estimate, Exchange, Mono};
+use seam::{Batch, Burst, Cx};
+
+impl Probe {
+    fn word(&self, kind: Kind, cx: &Cx<'_>) -> Word {
+        let start = self.terms.start.map_or(0, |start| {
+            let ours = cx.clock.host(start) as i64;
+            if self.client && matches!(self.state, State::Run) {
+                ours.wrapping_add(self.known.offset_ns) as u64
+            } else {
+                0
+            }
+        });
+        let over = matches!(self.state, State::End(_)) || self.sender.as_ref().is_some_and(Sender::over);
+        Word {
+            t1: cx.clock.host(cx.now),
+            slot: self.slot,
+            token: self.terms.token,
+            cookie: self.cookie,
+            offset: self.known.offset_ns,
+            bound: self.known.bound_ns,
+            start,
+            total: if over { self.sent() } else { UNKNOWN },
+            missing: self.missing(),
+            ..Word::new(kind, self.id)
+        }
+    }
+
+    /// An answer to `question`, with the stamps of when it came and when the answer leaves.
+    fn answer(&self, kind: Kind, question: &Word, got: &Batch<'_>, cx: &Cx<'_>) -> Word {
+        let came = got.stamp.map_or(got.at, |stamp| stamp.at);
+        Word { t1: question.t1, t2: cx.clock.host(came), t3: cx.clock.host(cx.now), ..self.word(kind, cx) }
+    }
+
+    /// The clocks are compared anew.
+    fn exchanged(&mut self, cx: &Cx<'_>, word: &Word, got: &Batch<'_>) {
+        if self.terms.same_host {
+            self.known = Estimate { offset_ns: 0, bound_ns: SAME_HOST_BOUND };
+            return;
+        }
+        let came = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let (t1, t4) = (Mono(word.t1), Mono(cx.clock.host(came)));
+        self.clocks.add(Exchange { t1, t2: word.t2 as i64, t3: word.t3 as i64, t4 });
+        let (Some(now), Some((slow, fast))) = (self.clocks.at(t4), self.clocks.drift()) else { return };
+        // Until the next exchange the clocks drift on, by no more than what is possible.
+        let drift = (fast - slow) / 2.0 * (self.pulse() as f64);
+        self.known = Estimate {
+            offset_ns: now.offset_ns,
+            bound_ns: now.bound_ns.saturating_add(drift.ceil() as u64).max(1),
+        };
+    }
+
+    /// A word from the server.
+    fn hear_server(&mut self, cx: &mut Cx<'_>, word: &Word, got: &Batch<'_>) {
+        match (self.state, word.kind) {
+            (State::Knock, Kind::Cookie) => {
+                self.cookie = word.cookie;
+                self.state = State::Open;
+                self.word_at = cx.now;
+            }
+            (State::Open, Kind::Opened) => {
+                self.state = State::Compare(BEFORE);
+                self.word_at = cx.now;
+            }
+            (State::Compare(left), Kind::Timed) => {
+                self.exchanged(cx, word, got);
+                self.state = State::Compare(left.saturating_sub(1));
+                // Some answers may have been lost: half of them will do once all that were sent could be back.
+                let enough = self.asked > BEFORE && left <= BEFORE / 2;
+                if left <= 1 || enough {
+                    self.begin_run(cx);
+                }
+            }
+            (State::Run, Kind::Timed) => {
+                self.exchanged(cx, word, got);
+                self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
+                self.check_end(cx.now);
+            }
+            (State::End(_), Kind::Ended) => {
+                self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
+                self.missed = Some(word.missing);
+            }
+            _ => {}
+        }
+    }
+
+    /// A word from the client; what to answer.
+    fn hear_client(&mut self, cx: &mut Cx<'_>, word: &Word) -> Option<Kind> {
+        match word.kind {
+            Kind::Open => Some(Kind::Opened),
+            Kind::Time => {
+                if word.bound > 0 {
+                    self.known = Estimate { offset_ns: word.offset, bound_ns: word.bound };
+                }
+                if word.start != 0 && matches!(self.state, State::Compare(_)) {
+                    self.state = State::Run;
+                    let from_now = (word.start as i64).wrapping_sub(cx.clock.host(cx.now) as i64);
+                    // Nobody agrees on a start further away than this.
+                    let from_now = u64::try_from(from_now).unwrap_or(0).min(2 * self.terms.probe.lead_ns);
+                    self.start_sending(cx.now, Some(cx.now.plus(from_now)));
+                }
+                Some(Kind::Timed)
+            }
+            Kind::End => {
+                self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
+                self.stopped |= self.sender.as_ref().is_some_and(|sender| !sender.over());
+                self.end(cx.now);
+                Some(Kind::Ended)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn take_word(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) {
+        let Some(word) = Word::decode(got.bytes).filter(|word| word.id == self.id) else { return };
+        if self.client {
+            return self.hear_server(cx, &word, got);
+        }
+        // Of several at once one is answered; the others will be asked again.
+        if let Some(kind) = self.hear_client(cx, &word).filter(|_| reply.is_empty()) {
+            let bytes = self.answer(kind, &word, got, cx).encode();
+            let room = reply.own(CONTROL);
+            if room.len() == CONTROL {
+                room.copy_from_slice(&bytes);
+                self.offer = Offer::Reply;
+            }
+        }
+    }
+
+    pub(super) fn fill_word(&mut self, cx: &Cx<'_>, out: &mut Burst<'_>) {
+        let kind = self.owed.unwrap_or(match self.state {
+            State::Knock => Kind::Knock,
+            State::Open => Kind::Open,
+            State::Compare(_) | State::Run => Kind::Time,
+            State::End(_) | State::Over => Kind::End,
+        });
+        let bytes = self.word(kind, cx).encode();
+        let room = out.own(CONTROL);
+        if room.len() == CONTROL {
+            room.copy_from_slice(&bytes);
+            self.offer = Offer::Word;
+        }
+    }
+}
+
+pub(super) fn is_word(datagram: &[u8]) -> bool {
+    datagram.len() == CONTROL && kind(datagram).is_some_and(|kind| kind != Kind::Data)
+}
+
+/// Whether any datagram of a batch is not data.
+pub(super) fn holds_words(got: &Batch<'_>) -> bool {
+    if got.stride == CONTROL {
+        return got.datagrams().any(is_word);
+    }
+    // Only the last one of a run may have another size than the first.
+    got.stride > 0 && got.len % got.stride == CONTROL && got.datagrams().last().is_some_and(is_word)
+}
