@@ -247,23 +247,30 @@ class Process:
         f.seek(0)
         return f.read().decode(errors="replace")
 
-    def listens(self, port):
-        """Whether somebody in this process's network namespace listens at `port`."""
-        for table in "tcp", "tcp6":
+    def has(self, port, tables, state):
+        """Whether somebody in this process's network namespace has a socket in this state at `port`."""
+        for table in tables:
             try:
                 with open(f"/proc/{self.pid}/net/{table}") as f:
                     for line in f.readlines()[1:]:
                         field = line.split()
-                        if field[3] == "0A" and int(field[1].rsplit(":", 1)[1], 16) == port:
+                        if field[3] == state and int(field[1].rsplit(":", 1)[1], 16) == port:
                             return True
             except OSError:
                 return False
         return False
 
     def await_listening(self, port, patience=5.0):
+        self._await(lambda: self.has(port, ("tcp", "tcp6"), "0A"), patience)
+
+    def await_bound(self, port, patience=5.0):
+        """The same for a UDP socket."""
+        self._await(lambda: self.has(port, ("udp", "udp6"), "07"), patience)
+
+    def _await(self, there, patience):
         end = time.monotonic() + patience
         while time.monotonic() < end and self.alive():
-            if self.listens(port):
+            if there():
                 return
             time.sleep(0.01)
         raise Skip(f"{os.path.basename(self.argv[0])} did not listen: {(self.errors() or self.text()).strip()[:200]}")

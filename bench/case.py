@@ -1,0 +1,73 @@
+"""What is asked of all tools of one table, what they found, and how it is shown."""
+
+import statistics
+
+
+class Case:
+    """What is asked of all tools of one table."""
+
+    def __init__(self, title, where, flows, seconds, buffer=None, congestion=None, cores=(), unit="Gbit/s"):
+        self.title, self.where, self.flows, self.seconds = title, where, flows, seconds
+        self.buffer, self.congestion, self.cores, self.unit = buffer, congestion, list(cores), unit
+        self.sndbuf = None
+        self.runs = {}
+        self.skipped = {}
+        self.targets = []
+
+    def clean(self, tool):
+        """The runs that count, and whether they were undisturbed."""
+        good = [r for r in self.runs.get(tool, []) if "value" in r]
+        calm = [r for r in good if r["clean"]]
+        return (calm, True) if calm else (good, False)
+
+    def median(self, tool, field="value"):
+        values = [r[field] for r in self.clean(tool)[0] if r.get(field) is not None]
+        return statistics.median(values) if values else None
+
+    def as_json(self):
+        keep = ("title", "where", "flows", "seconds", "buffer", "congestion", "cores", "unit", "sndbuf", "skipped", "targets")
+        outcome = {key: getattr(self, key) for key in keep}
+        outcome["tools"] = {
+            tool: {"median": self.median(tool), "cpu": self.median(tool, "cpu"), "runs": runs}
+            for tool, runs in self.runs.items()
+        }
+        return outcome
+
+
+def paired(case, ours, other, field):
+    """The median of the ratios within each round."""
+    rounds = {}
+    for name in ours, other:
+        for run in case.clean(name)[0]:
+            if run.get(field):
+                rounds.setdefault(run["round"], {})[name] = run[field]
+    ratios = [r[ours] / r[other] for r in rounds.values() if len(r) == 2]
+    return statistics.median(ratios) if ratios else None
+
+
+def show(case):
+    """The table of a case."""
+    per = "CPU s/GB" if case.unit == "Gbit/s" else "CPU us each"
+    loses = case.unit == "datagrams/s"
+    more, line = (" lost |", "---:|") if loses else ("", "")
+    print(f"\n### {case.title}\n\n| tool | median {case.unit} | lowest - highest |{more} {per} | of the first | n |")
+    print(f"|---|---:|---:|{line}---:|---:|---:|")
+    first = None
+    for name, runs in case.runs.items():
+        used, calm = case.clean(name)
+        if not used:
+            print(f"| {name} | failed | | {'| ' * loses}| | 0/{len(runs)} |")
+            continue
+        middle, cpu = case.median(name), case.median(name, "cpu")
+        first = first or middle
+        values = [r["value"] for r in used]
+        digits = 1 if case.unit == "Gbit/s" else 0
+        cpu_text = "" if cpu is None else f"{cpu:.3f}" if case.unit == "Gbit/s" or loses else f"{cpu:.1f}"
+        lost = f" {case.median(name, 'loss') * 100:.2g} % |" if loses else ""
+        print(
+            f"| {name} | {middle:.{digits}f}{'' if calm else '*'} | {min(values):.{digits}f} - {max(values):.{digits}f} "
+            f"|{lost} {cpu_text} | {middle / first:.2f} | {len(used)}/{len(runs)} |"
+        )
+    for name, why in case.skipped.items():
+        print(f"skipped: {name}: {why}" if name != why else f"skipped: {why}")
+    print(flush=True)

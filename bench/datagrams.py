@@ -1,0 +1,333 @@
+"""The scenarios of bench/run that send datagrams: delay at full speed, the highest rate without loss, media streams, spacing,
+and how well a path whose truth is known is measured. README.md says what each compares.
+
+All tools of a table are pinned alike. *Across*: senders on the first core, receivers on the second. *Pairs*: a sender and a
+receiver of each tool on every core.
+"""
+
+import json
+import statistics
+import tempfile
+
+import rig
+import tools
+from case import Case as Table
+from rig import Process, Skip
+
+# UDP payload of a packet that fills an Ethernet frame, nearly, and of a small one that still holds our header of 40.
+LARGE, SMALL = 1400, 64
+# Datagrams a send call holds at most: what 65507 bytes and the kernel's limit of 128 leave.
+SEGMENTS = {LARGE: 46, SMALL: 128}
+# A frame of 25 Mbit/s at 60 a second is 37 datagrams of 1400 bytes and one of 283.
+STREAM_BPS, FRAMES_A_SECOND, IN_A_FRAME = 25_000_000, 60, 38
+A_SECOND = FRAMES_A_SECOND * IN_A_FRAME
+# Share of the datagrams that may be missing at a rate that counts as carried.
+CARRIED = 1e-4
+
+
+class Case(Table):
+    """A table of datagrams: `cores` are those of the senders and those of the receivers."""
+
+    def __init__(self, title, seconds, cores, size=LARGE, flows=1, rate=None):
+        super().__init__(title, "veth", flows, seconds, buffer=size, unit="datagrams/s")
+        (self.senders, self.receivers), self.rate = cores, rate
+
+
+def across(bench):
+    if len(bench.cores) < 2:
+        raise Skip("a sender and a receiver want a core each")
+    return bench.cores[:1], bench.cores[1:2]
+
+
+def pairs(bench):
+    return bench.cores, bench.cores
+
+
+# Tools ------------------------------------------------------------------------------------------------------------------
+
+
+class Datagrams(tools.Tool):
+    """What all of them have in common: their figure is the receiver's datagrams per second, with the share that was lost."""
+
+    server_ends = True
+
+    def found(self, received, sent, seconds, **more):
+        return received / seconds, {"loss": max(0, sent - received) / sent if sent else 1.0, **more}
+
+
+class Ours(Datagrams):
+    """netcaliper delay: every datagram numbered, stamped, checked and compared, its delay recorded."""
+
+    server_ends = False
+
+    def __init__(self, path, name="netcaliper delay", extra=()):
+        super().__init__(name, path)
+        self.extra = list(extra)
+
+    def server(self, case, port):
+        return [self.path, "serve", "--port", port, "--quiet", "--affinity", spell(case.receivers)], port
+
+    def client(self, case, address, port):
+        words = [self.path, "delay", address, "--port", port, "-t", f"{case.seconds}s", "--json", "-l", case.buffer]
+        words += ["-P", case.flows, "--workers", len(case.senders), "--affinity", spell(case.senders)]
+        words += ["-b", round(case.rate * case.buffer * 8 / case.flows)] if case.rate else []
+        return words + self.extra
+
+    def result(self, case, clients, server):
+        point = json.loads(clients[0].text())["points"][0]
+        if point["status"] != "complete":
+            raise ValueError(f"status {point['status']}: {point['near']['causes']}")
+        near, far = point["near"]["packets"], point["far"][0]["packets"]
+        received, counts = far["counts"]["received"], near["counts"]
+        return self.found(received, counts["sent"], case.seconds, unsent=counts["unsent"], late_ns=near["late_ns"])
+
+
+class Streams(Datagrams):
+    """netcaliper stream: `case.flows` streams of 25 Mbit/s from the server, every byte compared, every frame judged."""
+
+    server_ends = False
+
+    def __init__(self, path, protocol="native"):
+        super().__init__("netcaliper stream" + (f" --protocol {protocol}" if protocol != "native" else ""), path)
+        self.protocol = protocol
+
+    def server(self, case, port):
+        # Left to itself, netcaliper puts the two ends of a stream on one core.
+        if self.protocol == "native":
+            return [self.path, "serve", "--port", port, "--quiet"], port
+        words = [self.path, "ctstraffic", "-listen:*", "-protocol:udp", f"-port:{port}", "-consoleverbosity:0"]
+        words += [f"-bitspersecond:{STREAM_BPS}", f"-framerate:{FRAMES_A_SECOND}", f"-streamlength:{case.seconds}"]
+        return words, ("udp", port)
+
+    def client(self, case, address, port):
+        words = [self.path, "stream", address, "--port", port, "--protocol", self.protocol, "--json", "-P", case.flows]
+        words += ["-b", STREAM_BPS, "--fps", FRAMES_A_SECOND, "--length", f"{case.seconds}s"]
+        return words + ["--workers", len(case.receivers)]
+
+    def result(self, case, clients, server):
+        point = json.loads(clients[0].text())["points"][0]
+        near, all_frames = point["near"], case.flows * case.seconds * FRAMES_A_SECOND
+        # Whoever falls behind takes longer than the streams last.
+        seconds = max(case.seconds, near["traffic"]["ns"] / 1e9)
+        missed = all_frames - near["frames"]["completed"]
+        limit = [doubt["text"] for doubt in point["doubts"] if doubt["code"] == "stream-limit"]
+        sent = all_frames * IN_A_FRAME
+        return self.found(near["packets"]["counts"]["received"], sent, seconds, missed=missed, limit=limit)
+
+
+class Bare(Datagrams):
+    """The bare loop: a number and a time in each datagram; with `compare` the receiver looks at every byte. With many
+    sockets each send call, of as many datagrams as a frame has, goes out on the next of them."""
+
+    def __init__(self, path, verify="read", sockets=1, pause=0):
+        words = ["bare"] + ["compare"] * (verify == "compare") + [f"{sockets} sockets"] * (sockets > 1)
+        super().__init__(" ".join(words + [f"pause {pause}"] * (pause != 0)), path)
+        self.verify, self.sockets, self.pause = verify, sockets, pause
+
+    def _words(self, case, role, address, port, cores):
+        segments = SEGMENTS[case.buffer] if self.sockets == 1 else IN_A_FRAME
+        words = [self.path, "datagrams", "--role", role, "--addr", f"{address}:{port}", "--workers", len(cores)]
+        words += ["--cores", spell(cores), "--seconds", case.seconds, "--buffer", case.buffer, "--rcvbuf", "4Mi"]
+        words += ["--segments", segments, "--verify", self.verify, "--connections", len(cores)]
+        words += ["--sockets", max(1, self.sockets // len(cores)), "--pause", self.pause]
+        return words + (["--rate", case.rate] if case.rate else [])
+
+    def server(self, case, port):
+        return self._words(case, "server", "0.0.0.0", port, case.receivers), ("udp", port)
+
+    def client(self, case, address, port):
+        return self._words(case, "client", address, port, case.senders)
+
+    def result(self, case, clients, server):
+        sent, got = json.loads(clients[0].text()), json.loads(server.text())
+        return self.found(got["datagrams"], sent["datagrams"], case.seconds)
+
+
+class Iperf3(Datagrams):
+    """iperf3 over UDP as fast as it goes; `--gsro` (3.21) sends and receives merged."""
+
+    def __init__(self, name, path, flags=()):
+        super().__init__(" ".join([name, *flags]), path)
+        self.flags = list(flags)
+
+    def server(self, case, port):
+        return [self.path, "-s", "-1", "-p", port], port
+
+    def client(self, case, address, port):
+        words = [self.path, "-c", address, "-p", port, "-u", "-b", 0, "-l", case.buffer, "-t", case.seconds, "-J"]
+        return words + ["-A", f"{case.senders[0]},{case.receivers[0]}", *self.flags]
+
+    def result(self, case, clients, server):
+        end = json.loads(clients[0].text())["end"]
+        got = end.get("sum_received") or end["sum"]
+        return self.found(got["packets"] - got["lost_packets"], got["packets"], got["seconds"])
+
+
+def spell(cores):
+    return ",".join(map(str, cores))
+
+
+def percent(share):
+    return "nothing known" if share is None else f"{share * 100:.3g} %"
+
+
+# Scenarios --------------------------------------------------------------------------------------------------------------
+
+
+def delay(bench):
+    """datagrams as fast as they go, each accounted for, against iperf3 and the bare loop"""
+    for size in LARGE, SMALL:
+        cores, seconds = across(bench), bench.args.seconds
+        case = Case(f"delay: {size} bytes, one flow across two cores", seconds, cores, size)
+        ours, bare = Ours(bench.args.netcaliper, extra=["-b", 0, "--gro"]), Bare(bench.args.bare)
+        makers = [
+            ours,
+            bare,
+            Bare(bench.args.bare, "compare"),
+            lambda: Iperf3("iperf3 (Debian)", tools.installed("iperf3")),
+            lambda: Iperf3("iperf3 3.21", bench.given("iperf3_321"), ["--gsro"]),
+        ]
+        bench.compare(case, makers, [(ours.name, ["iperf3 (Debian)"], 20), (ours.name, [bare.name], 0.9)])
+        rival = "iperf3 3.21 --gsro"
+        theirs = case.median(rival)
+        if not theirs:
+            continue
+        # As fast as they go, who sends faster loses more: at one rate the receivers are compared.
+        level = Case(f"delay: {size} bytes at the rate that {rival} receives", seconds, cores, size, rate=round(theirs))
+        same = Ours(bench.args.netcaliper, "netcaliper delay -b RATE", ["--gro"])
+        bench.compare(level, [same])
+        mine, lost, allowed = level.median(same.name) or 0, level.median(same.name, "loss"), case.median(rival, "loss")
+        bench.verdict(
+            mine >= 0.95 * theirs and lost is not None and lost <= allowed,
+            f"{same.name}: {mine / theirs:.2f} x {rival} with {percent(lost)} lost (wanted >= 0.95, and no more than its "
+            f"{percent(allowed)})",
+        )
+
+
+def search(bench):
+    """the highest rate of 1400 bytes with less than 0.01 % lost, against the same search with the bare loop"""
+    found = {}
+    for name, make in ("netcaliper delay", lambda: Ours(bench.args.netcaliper, extra=["--gro"])), (
+        "bare",
+        lambda: Bare(bench.args.bare),
+    ):
+        found[name] = [highest(bench, name, make()) for _ in range(max(1, bench.args.rounds // 2))]
+    print("\n### search: highest rate of 1400 bytes, one flow across two cores, less than 0.01 % lost\n")
+    print("| tool | median datagrams/s | lowest - highest | n |\n|---|---:|---:|---:|")
+    for name, rates in found.items():
+        print(f"| {name} | {statistics.median(rates):.0f} | {min(rates):.0f} - {max(rates):.0f} | {len(rates)} |")
+    ratio = statistics.median(found["netcaliper delay"]) / max(1, statistics.median(found["bare"]))
+    print()
+    bench.verdict(ratio >= 0.9, f"highest rate of netcaliper delay: {ratio:.2f} x bare (wanted >= 0.9)")
+    bench.note("search", found=found)
+
+
+def highest(bench, name, tool):
+    """Halves what is between the highest rate that was carried and the lowest that was not, which has to fail twice."""
+    low, high = 0, 12e6
+    while high - low > 0.02 * high:
+        rate = (low + high) / 2
+        carried = False
+        for _ in range(2):
+            run = bench.once(tool, Case("search", max(1, bench.args.seconds // 2), across(bench), rate=round(rate)))
+            carried = run.get("loss", 1) < CARRIED and run.get("value", 0) > 0.98 * rate
+            if carried:
+                break
+        low, high = (rate, high) if carried else (low, rate)
+    bench.say(f"  {name}: {low:.0f} datagrams/s")
+    return low
+
+
+def streams(bench):
+    """as many media streams of 25 Mbit/s as the bare loop has room for, every byte compared"""
+    seconds = bench.args.seconds
+    loops = Case("streams: what the bare loop moves", seconds, across(bench))
+    bare, many, looks = Bare(bench.args.bare), Bare(bench.args.bare, sockets=2000), Bare(bench.args.bare, "compare", 2000)
+    bench.compare(loops, [bare, many, looks])
+    # On pairs of cores, too; for information: whoever is sent to on its own core finds the bytes in its cache.
+    both = Case("streams: what the bare loop moves with a sender and a receiver on each core", seconds, pairs(bench))
+    bench.compare(both, [many, looks, Bare(bench.args.bare, "compare", 2000, pause=512 * 1024)])
+    limit = loops.median(bare.name)
+    if not limit:
+        raise Skip("the bare loop found nothing")
+    n = round(0.95 * limit / A_SECOND)
+    case = Case(f"streams: {n} of 25 Mbit/s and 60 frames a second", seconds, pairs(bench), flows=n)
+    ours = [Streams(bench.args.netcaliper), Streams(bench.args.netcaliper, "ctstraffic")]
+    bench.compare(case, ours)
+    for tool in ours:
+        mine, missed = case.median(tool.name) or 0, case.median(tool.name, "missed")
+        text = f"{tool.name}: {mine / limit:.2f} x {bare.name} (wanted >= 0.9), {missed:.0f} frames missed (wanted 0)"
+        bench.verdict(mine >= 0.9 * limit and missed == 0, text)
+        for said in sorted({text for run in case.clean(tool.name)[0] for text in run["limit"]}):
+            print(f"  {said}")
+
+
+def spacing(bench):
+    """a datagram every 10 us: how late they leave, spinning and not"""
+    print("\n### spacing: 64 bytes every 10 us, one flow across two cores\n")
+    print("| waiting | late p50, us | p99 | max | sent of 100,000/s | n |\n|---|---:|---:|---:|---:|---:|")
+    for waiting in "spin", "hybrid", "block":
+        tool = Ours(bench.args.netcaliper, extra=["--spacing", "10us", "--wait", waiting])
+        runs = [bench.measure(tool, Case("spacing", bench.args.seconds, across(bench), SMALL)) for _ in range(bench.args.rounds)]
+        good = [run for run in runs if "value" in run]
+        if not good:
+            print(f"| {waiting} | failed | | | | 0/{len(runs)} |")
+            continue
+        middle = {key: statistics.median(run["late_ns"][key] for run in good) / 1e3 for key in ("p50", "p99", "max")}
+        share = statistics.median(run["value"] for run in good) / 1e5
+        print(f"| {waiting} | {middle['p50']:.2f} | {middle['p99']:.2f} | {middle['max']:.0f} | {share:.4f} | {len(good)}/{len(runs)} |")
+        bench.note("spacing", waiting=waiting, late_us=middle, share=share)
+        if waiting == "spin":
+            verdict = middle["p99"] < 1.0, f"lateness while spinning: p99 {middle['p99']:.2f} us (wanted < 1)"
+    print()
+    bench.verdict(*verdict)
+
+
+def lab(bench):
+    """delay over a path of 20 ms whose truth is known: how far off the median and the 99th percentile are"""
+    core = bench.cores[-1]
+    print(f"\n### lab: 200 bytes through 20 ms, the lab on core {core} and both ends on the others\n")
+    print("| datagrams/s | median, us off | p99, us off | lab late p99, us | lost | n |\n|---|---:|---:|---:|---:|---:|")
+    verdicts = []
+    for pps in 1_000, 20_000:
+        runs = []
+        for _ in range(bench.args.rounds):
+            try:
+                runs.append(through_lab(bench, core, pps))
+            except (ValueError, KeyError, TypeError, IndexError) as e:
+                bench.say(f"  {pps}/s failed: {type(e).__name__}: {e}")
+        if not runs:
+            verdicts.append((False, f"lab at {pps}/s: no run"))
+            continue
+        middle = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+        off = {key: middle[key] / 1e3 for key in ("p50", "p99", "late")}
+        print(f"| {pps} | {off['p50']:+.0f} | {off['p99']:+.0f} | {off['late']:.0f} | {middle['lost']:.0f} | {len(runs)} |")
+        good = abs(off["p50"]) < 100 and abs(off["p99"]) < 300 and middle["lost"] == 0
+        text = f"lab at {pps}/s: median {off['p50']:+.0f} us and p99 {off['p99']:+.0f} us off the truth (wanted < 100 and < 300)"
+        verdicts.append((good, text))
+        bench.note("lab", pps=pps, runs=runs)
+    print()
+    for met, text in verdicts:
+        bench.verdict(met, text)
+
+
+def through_lab(bench, core, pps):
+    """What one run measured beyond what the lab says it applied, ns."""
+    ours, port = bench.args.netcaliper, bench.port()
+    with tempfile.NamedTemporaryFile() as report:
+        words = [ours, "lab", "--delay", "20ms", "--core", core, "--quiet", "--report", report.name]
+        words += ["--server", f"{ours} serve --port {port} --quiet", "--", ours, "delay", "10.77.0.2", "--port", port]
+        words += ["--pps", pps, "-l", 200, "-t", f"{bench.args.seconds}s", "--json", "--wait", "block"]
+        run = Process(words, [rig.niceness(bench.args.nice)])
+        code = run.wait(bench.args.seconds + 30)
+        if code != 0:
+            raise ValueError(f"exit code {code}: {run.errors().strip()[-200:]}")
+        truth = json.load(report)["up"]
+    point = json.loads(run.text())["points"][0]
+    found, counts = point["far"][0]["packets"]["delay_ns"], point["near"]["packets"]["counts"]
+    lost = counts["sent"] - point["far"][0]["packets"]["counts"]["received"]
+    off = {key: found[key] - truth["delay_ns"][key] for key in ("p50", "p99")}
+    return {**off, "late": truth["late_ns"]["p99"], "lost": lost}
+
+
+SCENARIOS = (delay, search, streams, spacing, lab)
