@@ -69,6 +69,7 @@ impl Builder {
             Event::Frames { .. }
             | Event::Pings { .. }
             | Event::TrainPackets { .. }
+            | Event::Portion(_)
             | Event::Established { .. } => {}
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
             Event::Notice { level, text } => self.notice(*level, text),

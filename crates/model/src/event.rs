@@ -48,6 +48,8 @@ pub enum Event {
     },
     /// A connection has ended.
     Connection(Box<ConnectionRecord>),
+    /// What one connection moved, with its calls; told before its end, where the original tells that.
+    Portion(Box<Portion>),
     /// Frames of a media stream that were judged since the last such event, in order.
     Frames {
         /// The stream.
@@ -92,6 +94,27 @@ pub enum Event {
         /// Why, when not as planned.
         reason: Option<String>,
     },
+}
+
+/// What one connection moved in the part of the test that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Portion {
+    /// Which of the concurrent connections; 0 where the other end opened it.
+    pub slot: u32,
+    /// Our address.
+    pub local: SocketAddr,
+    /// The peer's address.
+    pub remote: SocketAddr,
+    /// Payload bytes sent.
+    pub tx_bytes: u64,
+    /// Payload bytes received.
+    pub rx_bytes: u64,
+    /// When it began, ns since the phase's start.
+    pub from_ns: u64,
+    /// When the last of them moved, or the end of the stream was read, ns since the phase's start.
+    pub to_ns: u64,
+    /// Send or receive calls, as the original counts them.
+    pub calls: u64,
 }
 
 /// How bad a notice is.

@@ -26,7 +26,7 @@ pub use builder::Builder;
 pub use doubt::{Doubt, doubts_about};
 pub use event::{
     Accepted, Begin, CauseCount, Change, ConnectionRecord, Effective, Event, Failure, FrameRow, FrameVerdict,
-    Interval, Level, Sample, SessionInfo, Totals, Traffic,
+    Interval, Level, Portion, Sample, SessionInfo, Totals, Traffic,
 };
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
 pub use media::{LARGEST_DATAGRAM, Media, SMALLEST_DATAGRAM};

@@ -277,6 +277,9 @@ pub struct Phase {
     pub verify: Verify,
     /// What is sent.
     pub payload: Payload,
+    /// What random payload is drawn from, by protocols that let their users choose it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload_seed: Option<u64>,
     /// How connections end.
     pub shutdown: Shutdown,
     /// What is streamed, when a media stream is measured.
@@ -328,6 +331,7 @@ impl Default for Phase {
             burst: None,
             verify: Verify::Data,
             payload: Payload::Pattern,
+            payload_seed: None,
             shutdown: Shutdown::Graceful,
             media: None,
             ping: None,

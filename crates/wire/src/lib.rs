@@ -4,6 +4,7 @@
 //! in virtual time against its peer ([`sim`]). Each packet is drawn at the top of its codec.
 #![forbid(unsafe_code)]
 
+pub mod bulk;
 mod call;
 mod counted;
 pub mod ctstraffic;
@@ -15,6 +16,7 @@ mod protocol;
 mod rota;
 pub mod sim;
 pub mod solo;
+pub mod ttcp;
 
 pub use judged::Judged;
 pub use protocol::Protocol;

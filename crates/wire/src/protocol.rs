@@ -1,8 +1,8 @@
 //! The protocols that can be spoken, one row each.
 
 use crate::solo::Openers;
-use crate::{ctstraffic, echo, native};
-use model::{Kind, Payload, Phase};
+use crate::{ctstraffic, echo, native, ttcp};
+use model::{Kind, Pattern, Payload, Phase, Verify};
 use std::fmt;
 use std::str::FromStr;
 
@@ -16,6 +16,8 @@ pub enum Protocol {
     CtsTraffic,
     /// Plain echo (RFC 862), and so RtTcpip's.
     Echo,
+    /// That of ttcp, Teldat's among them.
+    Ttcp,
 }
 
 /// What is known of a protocol before anything is opened.
@@ -51,6 +53,13 @@ const TABLE: &[Row] = &[
         port: echo::PORT,
         carries: echo_carries,
         openers: Some(Openers { call: echo::callers, answer: echo::answerers }),
+    },
+    Row {
+        protocol: Protocol::Ttcp,
+        name: "ttcp",
+        port: ttcp::PORT,
+        carries: ttcp_carries,
+        openers: Some(Openers { call: ttcp::callers, answer: ttcp::answerers }),
     },
 ];
 
@@ -165,6 +174,30 @@ fn echo_carries(phase: &Phase) -> Result<(), &'static str> {
     Ok(())
 }
 
+fn ttcp_carries(phase: &Phase) -> Result<(), &'static str> {
+    if phase.kind != Kind::Tcp {
+        return Err("has no packets but data in one direction: it carries goodput only");
+    }
+    if phase.pattern != Pattern::Push {
+        return Err("sends from the client to the server only");
+    }
+    if phase.verify == Verify::Data {
+        return Err(
+            "agrees on no payload: its receivers compare nothing, so ask for --verify connection or none",
+        );
+    }
+    if phase.payload == Payload::Zeros {
+        return Err("sends printable characters, or random bytes");
+    }
+    if phase.total_bytes.is_some() {
+        return Err("cannot share a number of bytes among connections: use a transfer and iterations");
+    }
+    if phase.exclusive {
+        return Err("cannot ask a server to exclude others");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,13 +208,16 @@ mod tests {
         for protocol in Protocol::all() {
             assert_eq!(protocol.name().parse(), Ok(protocol));
             let ping = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..Phase::default() };
-            let some = protocol.carries(&Phase::default()).or_else(|_| protocol.carries(&ping));
+            let counted = Phase { verify: Verify::Connection, ..Phase::default() };
+            let some =
+                [Phase::default(), counted, ping].iter().find_map(|phase| protocol.carries(phase).ok());
+            let some = some.ok_or(());
             assert_eq!(some, Ok(()), "{protocol}");
             assert!(protocol.port() > 0);
         }
-        assert_eq!(TABLE.len(), 3, "a row was added: are its limits tested here?");
+        assert_eq!(TABLE.len(), 4, "a row was added: are its limits tested here?");
         let unknown = "iperf9".parse::<Protocol>().unwrap_err();
-        assert!(unknown.contains("native, ctstraffic, echo"), "{unknown}");
+        assert!(unknown.contains("native, ctstraffic, echo, ttcp"), "{unknown}");
     }
 
     #[test]

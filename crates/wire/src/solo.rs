@@ -66,6 +66,42 @@ pub struct Arrived {
     pub at: Mono,
 }
 
+/// Posted by flows when what they measure is over, where the original tells each connection's calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Portion {
+    /// Which of the concurrent connections.
+    pub slot: u32,
+    /// Both addresses.
+    pub path: Path,
+    /// Payload bytes sent while it counted.
+    pub tx_bytes: u64,
+    /// Payload bytes received while it counted.
+    pub rx_bytes: u64,
+    /// When that began.
+    pub from: Mono,
+    /// When the last of them moved.
+    pub to: Mono,
+    /// Calls, as the original counts them.
+    pub calls: u64,
+}
+
+impl Portion {
+    /// As reporters are told, with times that count from the phase's start.
+    #[must_use]
+    pub fn told(&self, start: Mono) -> Event {
+        Event::Portion(Box::new(model::Portion {
+            slot: self.slot,
+            local: self.path.local,
+            remote: self.path.peer,
+            tx_bytes: self.tx_bytes,
+            rx_bytes: self.rx_bytes,
+            from_ns: self.from.since(start),
+            to_ns: self.to.since(start),
+            calls: self.calls,
+        }))
+    }
+}
+
 /// Different remarks told in one run.
 const REMARKS: usize = 100;
 
@@ -259,6 +295,10 @@ impl Solo {
                 let event = Event::Established { local: path.local, remote: path.peer, at_ns };
                 return self.actions.push_back(Action::Emit(event));
             }
+            Err(note) => note,
+        };
+        let note = match note.downcast::<Portion>() {
+            Ok(portion) => return self.actions.push_back(Action::Emit(portion.told(self.start))),
             Err(note) => note,
         };
         if note.is::<LimitReached>() {

@@ -103,6 +103,7 @@ pub(crate) fn host(name: &str) -> HostSnapshot {
 pub(crate) fn phase() -> Phase {
     Phase {
         pattern: Pattern::Duplex,
+        payload_seed: Some(7),
         connections: 4,
         iterations: Some(9),
         total_bytes: Some(1 << 40),

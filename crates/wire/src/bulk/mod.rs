@@ -1,0 +1,21 @@
+//! Data without framing, as ttcp, ntttcp and their kin send it: nothing on the wire tells where a test begins, how long it
+//! is or whether it arrived; the end of a stream is its FIN, datagrams have no number.
+//!
+//! - [`Filler`]: what the bytes are. Receivers of such protocols ignore them.
+//! - [`Timetable`]: which part of a connection counts, and until when senders send.
+//! - [`Sender`], [`Receiver`]: the two ends of a TCP connection.
+//! - [`Caller`](open::Caller), [`Answerer`](open::Answerer): what opens such connections, and what answers them.
+
+mod fill;
+mod open;
+mod params;
+mod receive;
+mod send;
+mod table;
+
+pub use fill::Filler;
+pub(crate) use open::{answerers, callers};
+pub use params::{Params, UNLIMITED};
+pub use receive::Receiver;
+pub use send::Sender;
+pub use table::Timetable;

@@ -1,0 +1,153 @@
+//! The receiving end of a connection: reads to its end, counts what comes while it counts, and says nothing.
+
+use super::{Filler, Params};
+use crate::solo::{Arrived, Portion, Remark};
+use metrics::{Ending, Mono, Row};
+use model::Level;
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The receiving end of a connection.
+#[derive(Debug)]
+pub struct Receiver {
+    params: Arc<Params>,
+    row: Option<Row>,
+    path: Option<Path>,
+    got: u64,
+    counted: u64,
+    calls: u64,
+    since: Mono,
+    last: Mono,
+    moved: Mono,
+    over: Option<(Ending, bool)>,
+    told: bool,
+}
+
+impl Receiver {
+    /// The next connection.
+    #[must_use]
+    pub fn new(params: Arc<Params>) -> Self {
+        Receiver {
+            params,
+            row: None,
+            path: None,
+            got: 0,
+            counted: 0,
+            calls: 0,
+            since: Mono(0),
+            last: Mono(0),
+            moved: Mono(0),
+            over: None,
+            told: false,
+        }
+    }
+
+    /// Says, once, whose filler it is that comes, where it is not that of the protocol that was asked for.
+    fn recognise(&self, cx: &mut Cx<'_>, first: &[u8]) {
+        let Some(filler) = Filler::recognised(first).filter(|found| *found != self.params.filler) else {
+            return;
+        };
+        let (who, peer) = match filler {
+            Filler::Printable => ("ttcp", self.path),
+            _ => ("ntttcp", self.path),
+        };
+        let Some(path) = peer else { return };
+        let text = format!("{} sends what {who} sends", path.peer.ip().to_canonical());
+        cx.post.push(Box::new(Remark { level: Level::Info, text }));
+    }
+
+    /// Tells what has moved, once.
+    fn tell(&mut self, cx: &mut Cx<'_>) {
+        let Some(path) = self.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
+        cx.post.push(Box::new(Portion {
+            slot: 0,
+            path,
+            tx_bytes: 0,
+            rx_bytes: self.counted,
+            from: self.since,
+            to: self.last.max(self.since),
+            calls: self.calls,
+        }));
+    }
+
+    /// The end of the stream, or of the test.
+    fn end(&mut self, cx: &mut Cx<'_>, how: Ending, reset: bool) {
+        if let Some(row) = self.row {
+            cx.rec.complete(row, self.last.max(self.since));
+        }
+        self.tell(cx);
+        self.over = Some((how, reset));
+    }
+}
+
+impl Flow for Receiver {
+    fn want(&self) -> Want {
+        if let Some((how, reset)) = self.over {
+            let end = Some(End::Done { how, reset });
+            return Want { send: When::Never, read: Read::Pause, wake: None, end };
+        }
+        let most = self.params.buffer;
+        Want {
+            send: When::Never,
+            read: if self.params.unseen { Read::skip(most) } else { Read::look(most) },
+            wake: Some(self.moved.plus(self.params.stall_ns)),
+            end: None,
+        }
+    }
+
+    fn fill(&mut self, _: &mut Cx<'_>, _: &mut Burst<'_>) {}
+
+    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {}
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        if self.got == 0 {
+            self.recognise(cx, got.bytes);
+        }
+        self.moved = cx.now;
+        self.got += got.len as u64;
+        if self.params.table.counts(cx.now) {
+            self.counted += got.len as u64;
+            self.calls += 1;
+            self.last = cx.now;
+            if let Some(row) = self.row {
+                cx.rec.received(row, got.len as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(path) => {
+                if self.params.arrivals {
+                    cx.post.push(Box::new(Arrived { path, at: cx.now }));
+                }
+                self.path = Some(path);
+                (self.moved, self.since, self.last) = (cx.now, cx.now, cx.now);
+                self.row = Some(cx.rec.open(self.params.group, cx.now));
+            }
+            News::Fin => {
+                // The end of the stream is the last that is measured, and it is read as any bytes are.
+                if self.params.table.counts(cx.now) {
+                    self.last = cx.now;
+                    self.calls += 1;
+                }
+                self.end(cx, Ending::Completed, false);
+            }
+            News::Broken(_) => self.tell(cx),
+            News::Stop => self.end(cx, Ending::Stopped, false),
+            News::Wake if cx.now.since(self.moved) >= self.params.stall_ns => {
+                self.end(cx, Ending::NetworkError, true);
+                let why = format!("nothing came any more after {} bytes", self.got);
+                return Err(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)).likely(why));
+            }
+            News::Wake | News::Stamped { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, ..Card::default() }
+    }
+}
