@@ -8,3 +8,4 @@
 
 pub mod ctstraffic;
 pub mod rttcpip;
+pub mod ttcp;

@@ -66,11 +66,11 @@ pub(crate) struct TargetArgs {
     /// used round robin.
     #[arg(required = true, value_name = "HOST")]
     pub(crate) targets: Vec<String>,
-    /// Server port [default: the protocol's own: 7411 native, 4444 ctstraffic, 7 echo].
+    /// Server port [default: the protocol's own: 7411 native, 4444 ctstraffic, 7 echo, 5001 ttcp].
     #[arg(short, long, value_parser = values::count16::<65535>)]
     pub(crate) port: Option<u16>,
     /// What is spoken: native; ctstraffic, whose servers must have been started with the same --pattern and --transfer; echo
-    /// (RFC 862), for ping.
+    /// (RFC 862), for ping; ttcp, which sends to `ttcp -r` and its kin.
     #[arg(long, value_name = "NAME", default_value = "native")]
     pub(crate) protocol: wire::Protocol,
     /// IPv4 only.
@@ -164,9 +164,9 @@ pub(crate) struct SocketArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct RunArgs {
-    /// Concurrent connections.
-    #[arg(short = 'P', long, default_value_t = 8, value_name = "N", value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
-    pub(crate) connections: u32,
+    /// Concurrent connections [default: 8; 1 with --protocol ttcp, whose receivers take one].
+    #[arg(short = 'P', long, value_name = "N", value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
+    pub(crate) connections: Option<u32>,
     /// Length of the run [default: 10s; 3s per point of a sweep; none with --iterations or --bytes].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
     pub(crate) time: Option<u64>,
@@ -266,9 +266,10 @@ pub(crate) struct DataArgs {
     /// Bytes the server sends in its turn (pushpull).
     #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = values::bytes)]
     pub(crate) pull_bytes: u64,
-    /// Payload of one connection, both directions together; then it is replaced.
-    #[arg(long, value_name = "BYTES", default_value = "1Gi", value_parser = values::bytes, allow_negative_numbers = true)]
-    pub(crate) transfer: u64,
+    /// Payload of one connection, both directions together; then it is replaced [default: 1Gi; without end with --protocol
+    /// ttcp].
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
+    pub(crate) transfer: Option<u64>,
     /// Payload of the whole run.
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) bytes: Option<u64>,
@@ -285,9 +286,9 @@ pub(crate) struct DataArgs {
     #[arg(long, value_name = "TIME", requires = "burst", value_parser = values::duration)]
     pub(crate) burst_delay: Option<u64>,
     /// What receivers check: every byte, the counts of both ends (bytes are read), or only the counts (bytes may be
-    /// discarded unread).
-    #[arg(long, value_enum, default_value_t = VerifyArg::Data)]
-    pub(crate) verify: VerifyArg,
+    /// discarded unread) [default: data; connection with --protocol ttcp, which agrees on no payload].
+    #[arg(long, value_enum)]
+    pub(crate) verify: Option<VerifyArg>,
     /// What is sent: the ctsTraffic pattern, random bytes (incompressible, never the same twice), or zeros.
     #[arg(long, value_enum, default_value_t = PayloadArg::Pattern)]
     pub(crate) payload: PayloadArg,
@@ -431,7 +432,7 @@ pub(crate) struct ServeArgs {
     /// Do not serve these networks; repeatable, stronger than --allow.
     #[arg(long, value_name = "CIDR", help_heading = "Security")]
     pub(crate) deny: Vec<ipnet::IpNet>,
-    /// Answer a legacy protocol as well, on its own port or on this one: echo, echo:9999. Its datagrams are answered to this
+    /// Answer a legacy protocol as well, on its own port or on this one: echo, echo:9999, ttcp. Its datagrams are answered to this
     /// host and directly connected networks only, unless NETCALIPER_ALLOW names others, because they prove no address.
     #[arg(long, value_name = "NAME[:PORT]", value_parser = values::legacy)]
     pub(crate) legacy: Vec<values::Legacy>,

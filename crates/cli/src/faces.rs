@@ -1,6 +1,6 @@
 //! The faces of other programs: under which names they are found, and what runs behind them.
 
-use crate::{ctstraffic, rttcpip};
+use crate::{ctstraffic, rttcpip, ttcp};
 use model::{Event, Outcome};
 use std::io::{self, Write};
 use std::path::Path;
@@ -44,6 +44,12 @@ pub(crate) const FACES: &[Face] = &[
         about: "Be RtTcpipServer (also when called by that name)",
         run: rttcpip::serve,
         print: classic::rttcpip::print,
+    },
+    Face {
+        name: "ttcp",
+        about: "Be ttcp: Teldat's tx and rx with their words, or the classic program's letters",
+        run: ttcp::run,
+        print: classic::ttcp::print,
     },
 ];
 

@@ -17,6 +17,7 @@ mod rttcpip;
 mod serve;
 mod stream;
 mod train;
+mod ttcp;
 mod values;
 
 use args::{Cli, Command};

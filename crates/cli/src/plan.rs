@@ -93,7 +93,7 @@ pub(crate) fn sockets(args: &SocketArgs) -> SocketSettings {
 /// What every kind of run has in common; `length` is its length when none is given.
 fn common(run: &RunArgs, settings: &SocketArgs, length: Option<u64>) -> Phase {
     Phase {
-        connections: run.connections,
+        connections: run.connections.unwrap_or(8),
         iterations: run.iterations,
         duration_ns: run.time.or(length),
         omit_ns: run.omit.div_ceil(run.interval) * run.interval,
@@ -126,7 +126,12 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
     let data = &args.data;
     let ends_by_itself = args.run.iterations.is_some() || data.bytes.is_some();
     let length = if args.sweep.sweep.is_empty() { 10 * SECOND } else { 3 * SECOND };
+    // Whose receiver takes one connection, reads it to its end and compares nothing.
+    let plain = args.target.protocol == wire::Protocol::Ttcp;
+    let common = common(&args.run, &args.sockets, (!ends_by_itself).then_some(length));
     Phase {
+        connections: if plain { args.run.connections.unwrap_or(1) } else { common.connections },
+        iterations: common.iterations.or((plain && data.transfer.is_some()).then_some(1)),
         pattern: match data.pattern {
             _ if data.reverse => Pattern::Pull,
             _ if data.bidir => Pattern::Duplex,
@@ -135,18 +140,18 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
             PatternArg::Pushpull => Pattern::PushPull { push: data.push_bytes, pull: data.pull_bytes },
             PatternArg::Duplex => Pattern::Duplex,
         },
-        transfer: data.transfer,
+        transfer: data.transfer.unwrap_or(if plain { wire::bulk::UNLIMITED } else { 1 << 30 }),
         total_bytes: data.bytes,
         buffer: data.buffer,
         rate: data.rate,
         burst: data.burst.zip(data.burst_delay).map(|(count, delay_ns)| Burst { count, delay_ns }),
-        verify: verify(data.verify),
+        verify: data.verify.map_or(if plain { Verify::Connection } else { Verify::Data }, verify),
         payload: match data.payload {
             PayloadArg::Pattern => Payload::Pattern,
             PayloadArg::Random => Payload::Random,
             PayloadArg::Zeros => Payload::Zeros,
         },
-        ..common(&args.run, &args.sockets, (!ends_by_itself).then_some(length))
+        ..common
     }
 }
 

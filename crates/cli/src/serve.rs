@@ -5,7 +5,8 @@ use crate::outputs::Outputs;
 use crate::values::Legacy;
 use crate::{Exit, Trouble, measure, plan};
 use engine::{Bound, Interrupt, ServerConfig};
-use model::{Event, Kind, Level, Phase, Ping, Range, Status, Transport};
+use metrics::SECOND;
+use model::{Event, Kind, Level, Phase, Ping, Range, Status, Traffic, Transport, Verify};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use wire::native::{Fence, Limits};
@@ -48,7 +49,8 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     let legacy = legacy(args)?;
     for (name, bound) in &legacy {
         for address in bound.addresses() {
-            let text = format!("answering {name} on {address} (TCP and UDP)");
+            let what = if *name == "ttcp" { "TCP" } else { "TCP and UDP" };
+            let text = format!("answering {name} on {address} ({what})");
             outputs.event(&Event::Notice { level: Level::Info, text });
         }
     }
@@ -91,14 +93,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
 /// The legacy protocols that are answered as well, with their ports taken.
 fn legacy(args: &ServeArgs) -> Result<Vec<(&'static str, Bound)>, Trouble> {
     let one = |asked: &Legacy| {
-        let ping = Ping { transport: Transport::Udp, ..Ping::default() };
-        let phase = Phase {
-            kind: Kind::Ping,
-            ping: Some(ping),
-            duration_ns: None,
-            buffer: Range::just(1 << 16),
-            ..Phase::default()
-        };
+        let phase = answered(asked.protocol);
         let config = ServerConfig {
             listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(Trouble::usage)?,
             fence: Fence { allow: args.allow.clone(), deny: args.deny.clone() },
@@ -112,6 +107,20 @@ fn legacy(args: &ServeArgs) -> Result<Vec<(&'static str, Bound)>, Trouble> {
         Ok((asked.protocol.name(), Bound::new(config)?))
     };
     args.legacy.iter().map(one).collect()
+}
+
+/// The settings with which a legacy protocol is answered.
+fn answered(protocol: wire::Protocol) -> Phase {
+    let common = Phase { duration_ns: None, ..Phase::default() };
+    match protocol {
+        wire::Protocol::Ttcp => Phase { verify: Verify::Connection, stall_ns: 300 * SECOND, ..common },
+        _ => Phase {
+            kind: Kind::Ping,
+            ping: Some(Ping { transport: Transport::Udp, ..Ping::default() }),
+            buffer: Range::just(1 << 16),
+            ..common
+        },
+    }
 }
 
 /// The addresses of `listen` without their ports, which are those of our own protocol.
@@ -128,8 +137,19 @@ fn answer(name: &str, bound: Bound, stop: &Interrupt, tell: &dyn Fn(&Event)) {
     let say = |level, text: &str| tell(&Event::Notice { level, text: format!("{name}: {text}") });
     let ran = bound.run(stop, &mut |event| match event {
         Event::Notice { level, text } => say(level, &text),
+        Event::Portion(portion) => {
+            let ns = portion.to_ns.saturating_sub(portion.from_ns);
+            let bytes = portion.rx_bytes;
+            let rate = Traffic { tx_bytes: 0, rx_bytes: bytes, ns }.rx_bps() / 1e6;
+            let seconds = ns as f64 / 1e9;
+            let from = portion.remote;
+            say(Level::Info, &format!("{bytes} bytes from {from} in {seconds:.6} s, {rate:.3} Mbit/s"));
+        }
         Event::Near(totals) if totals.traffic.rx_bytes > 0 => {
-            let text = format!("{} connections, {} bytes answered", totals.opened, totals.traffic.tx_bytes);
+            let (back, bytes) = (totals.traffic.tx_bytes, totals.traffic.rx_bytes);
+            let what =
+                if back > 0 { format!("{back} bytes answered") } else { format!("{bytes} bytes received") };
+            let text = format!("{} connections, {what}", totals.opened);
             say(Level::Info, &text);
         }
         _ => {}

@@ -169,9 +169,9 @@ pub(crate) struct Legacy {
 pub(crate) fn legacy(text: &str) -> Result<Legacy, String> {
     let (name, at) = text.split_once(':').map_or((text, None), |(name, at)| (name, Some(at)));
     let protocol: wire::Protocol = name.parse()?;
-    if protocol != wire::Protocol::Echo {
+    if !matches!(protocol, wire::Protocol::Echo | wire::Protocol::Ttcp) {
         return Err(format!(
-            "a server of the protocol {protocol} needs settings of its own: only echo goes along"
+            "a server of the protocol {protocol} needs settings of its own: only echo and ttcp go along"
         ));
     }
     Ok(Legacy { protocol, port: at.map_or(Ok(protocol.port()), port)? })

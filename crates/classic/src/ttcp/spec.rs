@@ -1,0 +1,219 @@
+//! What a command line asks for, and the phase that it makes.
+
+use metrics::SECOND;
+use model::{Kind, Pattern, Payload, Phase, Probe, Range, SocketSettings, Verify};
+
+/// What a command line asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// The usage.
+    Help,
+    /// Nothing: the user is to be asked.
+    Nothing,
+    /// A run.
+    Run(Box<Spec>),
+}
+
+/// Whose report is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// Teldat's: words, decimal rates, microseconds.
+    #[default]
+    Teldat,
+    /// The classic program's: letters, rates by 1024, milliseconds.
+    Classic,
+}
+
+/// Which end this is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Receives.
+    #[default]
+    Receive,
+    /// Sends to this host.
+    Transmit(String),
+}
+
+/// What rates are printed in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Bits, and the prefix that fits.
+    #[default]
+    Fitting,
+    /// Bits, or bytes, with so many times the prefix: none, k, m, g.
+    Fixed {
+        /// Bytes instead of bits.
+        bytes: bool,
+        /// How often the base (1000, or 1024 in the classic report) divides.
+        prefix: u32,
+    },
+}
+
+/// A command line, understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Whose report is printed.
+    pub dialect: Dialect,
+    /// Which end this is.
+    pub role: Role,
+    /// Buffers sent (`nsrcb`, `-n`).
+    pub buffers: u64,
+    /// Bytes of a buffer (`blen`, `-l`).
+    pub length: u64,
+    /// Port (`port`, `-p`).
+    pub port: u16,
+    /// Receiver: how long nothing may come, neither data nor a connection, ms (`timeout`, `-w`); 0 leaves it to us.
+    pub timeout_ms: u64,
+    /// More of everything (`verbose`, `-v`).
+    pub verbose: bool,
+    /// A `#` after so many buffers (`phmarks`, `nbhmarks`).
+    pub marks: Option<u64>,
+    /// Socket buffers, bytes (`sbsize`, `-b`).
+    pub socket_buffer: Option<u64>,
+    /// Buffers of a burst (`nsrcbb`, `-Ns`).
+    pub burst: u64,
+    /// Random payload (`random`, `-x`).
+    pub random: bool,
+    /// What it is drawn from (`iRNG`, `-I`).
+    pub seed: u64,
+    /// What rates are printed in (`frate`, `-f`).
+    pub unit: Unit,
+    /// Most kbit/s (`rlimit`, `-c`).
+    pub limit_kbps: Option<u64>,
+    /// The progress in percent (`perc`).
+    pub percent: bool,
+    /// Largest segment, bytes (`mss`).
+    pub mss: Option<u32>,
+    /// Send for so many seconds (`time`); it wins over the number of buffers.
+    pub seconds: Option<u64>,
+    /// UDP (`-u`).
+    pub udp: bool,
+    /// UDP with epi_ttcp's markers.
+    pub epi: bool,
+    /// No delay (`-D`).
+    pub nodelay: bool,
+    /// Reads are filled (`-B`); Teldat's always are.
+    pub full_blocks: bool,
+    /// Take one connection after the other.
+    pub keep: bool,
+    /// The original's arithmetic where it is wrong.
+    pub as_original: bool,
+    /// Arguments without an effect here, each with the reason.
+    pub ignored: Vec<String>,
+}
+
+/// The default port.
+pub(super) const PORT: u16 = 5001;
+/// How long a receiver waits for more when nobody has said how long, ms. The original waits for ever, for the end of a
+/// test whose last datagram was lost, too.
+const PATIENCE_TCP_MS: u64 = 300_000;
+const PATIENCE_UDP_MS: u64 = 10_000;
+/// A transfer of this many bytes is one without end.
+const UNLIMITED: u64 = 1 << 50;
+
+impl Spec {
+    /// The defaults of a dialect.
+    #[must_use]
+    pub fn new(dialect: Dialect) -> Spec {
+        let teldat = dialect == Dialect::Teldat;
+        Spec {
+            dialect,
+            role: Role::Receive,
+            buffers: 2048,
+            length: 8192,
+            port: PORT,
+            timeout_ms: 0,
+            verbose: false,
+            marks: None,
+            socket_buffer: teldat.then_some(65_535),
+            burst: if teldat { 50 } else { 1 },
+            random: false,
+            seed: 1,
+            unit: if teldat { Unit::Fitting } else { Unit::Fixed { bytes: true, prefix: 1 } },
+            limit_kbps: None,
+            percent: false,
+            mss: teldat.then_some(1340),
+            seconds: None,
+            udp: false,
+            epi: false,
+            nodelay: false,
+            full_blocks: teldat,
+            keep: false,
+            as_original: false,
+            ignored: Vec::new(),
+        }
+    }
+
+    /// Whether this end sends.
+    #[must_use]
+    pub fn sends(&self) -> bool {
+        matches!(self.role, Role::Transmit(_))
+    }
+
+    /// Bytes to be sent; `None` when the time decides.
+    #[must_use]
+    pub fn total(&self) -> Option<u64> {
+        self.seconds.is_none().then(|| self.buffers.saturating_mul(self.length))
+    }
+
+    /// Checks what no single argument could.
+    ///
+    /// # Errors
+    /// One sentence that names what cannot be.
+    pub fn check(&self) -> Result<(), String> {
+        if self.sends() && self.port == 0 {
+            return Err("a sender needs the receiver's port, 1 to 65535".to_owned());
+        }
+        if self.udp && self.length > 65_507 {
+            return Err(format!(
+                "a UDP datagram holds at most 65507 bytes, and the buffer length is {}",
+                self.length
+            ));
+        }
+        if self.total().is_some_and(|total| total >= UNLIMITED) {
+            return Err("the number of buffers times their length must stay below 1 PiB".to_owned());
+        }
+        self.phase().check()
+    }
+
+    /// The test itself.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        let live = self.marks.is_some() || self.percent;
+        let patience = if self.udp { PATIENCE_UDP_MS } else { PATIENCE_TCP_MS };
+        let patience = if self.timeout_ms > 0 { self.timeout_ms } else { patience };
+        let day = 24 * 3600 * SECOND;
+        Phase {
+            kind: if self.udp { Kind::Delay } else { Kind::Tcp },
+            pattern: Pattern::Push,
+            connections: 1,
+            iterations: Some(1),
+            transfer: self.total().unwrap_or(UNLIMITED).max(1),
+            duration_ns: match (self.sends(), self.seconds) {
+                (true, Some(seconds)) => Some(seconds.saturating_mul(SECOND).max(1)),
+                // Datagrams are always measured for a time.
+                _ if self.udp => Some(day),
+                _ => None,
+            },
+            interval_ns: if live { SECOND / 10 } else { SECOND },
+            buffer: Range::just(self.length),
+            rate: self.limit_kbps.map(|kbps| kbps.saturating_mul(1000)).filter(|_| self.sends()),
+            verify: Verify::Connection,
+            payload: if self.random { Payload::Random } else { Payload::Pattern },
+            payload_seed: self.random.then_some(self.seed),
+            probe: self
+                .udp
+                .then(|| Probe { size: u32::try_from(self.length).unwrap_or(u32::MAX), ..Probe::default() }),
+            stall_ns: patience.saturating_mul(SECOND / 1000),
+            sockets: SocketSettings {
+                sndbuf: self.socket_buffer.filter(|_| self.sends()),
+                rcvbuf: self.socket_buffer.filter(|_| !self.sends()),
+                same_host_sndbuf: false,
+                nodelay: self.nodelay,
+                mss: self.mss.filter(|_| !self.udp),
+                ..SocketSettings::default()
+            },
+            ..Phase::default()
+        }
+    }
+}

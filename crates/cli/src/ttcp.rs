@@ -1,0 +1,185 @@
+//! `netcaliper ttcp`: Teldat's `tx` and `rx`, and the classic letters.
+
+use crate::{measure, plan};
+use classic::ttcp::{Asked, Face, PAGE, Role, Spec, Usage, ask, read};
+use engine::{Bound, ClientConfig, EngineError, Interrupt, ServerConfig};
+use model::{Event, Level, Status};
+use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+use wire::Protocol;
+
+/// Something failed.
+const FAILED: u8 = 1;
+/// The command line cannot be.
+const USAGE: u8 = 2;
+
+/// Why there is no run: one sentence, and the exit code.
+struct Refusal(String, u8);
+
+impl From<EngineError> for Refusal {
+    fn from(error: EngineError) -> Self {
+        let code = if matches!(error, EngineError::Setting(_)) { USAGE } else { FAILED };
+        Refusal(error.to_string(), code)
+    }
+}
+
+/// Runs it.
+pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
+    let done = asked(arguments).and_then(|spec| match spec {
+        Some(spec) => start(&spec, &command),
+        None => Ok(USAGE),
+    });
+    ExitCode::from(done.unwrap_or_else(|Refusal(text, code)| {
+        eprintln!("ttcp: {text}");
+        code
+    }))
+}
+
+/// What is asked for, by the command line or, when there is none, at the terminal; `None` after the usage.
+fn asked(arguments: &[String]) -> Result<Option<Spec>, Refusal> {
+    let understood = |words: &[String]| read(words).map_err(|text| Refusal(text, USAGE));
+    let asked = match understood(arguments)? {
+        Asked::Nothing if io::stdin().is_terminal() => {
+            let words = ask(&mut io::stdin().lock(), &mut io::stdout().lock());
+            understood(&words.map_err(|e| Refusal(format!("cannot ask for the options: {e}"), USAGE))?)?
+        }
+        asked => asked,
+    };
+    Ok(match asked {
+        Asked::Run(spec) => Some(*spec),
+        Asked::Help | Asked::Nothing => {
+            // Nobody reads on: then nobody needs the rest either.
+            let _ = io::stdout().write_all(PAGE.as_bytes());
+            None
+        }
+    })
+}
+
+fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
+    if !spec.ignored.is_empty() {
+        eprintln!("ttcp: warning: ignored: {}", spec.ignored.join(", "));
+    }
+    let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text, FAILED))?;
+    match &spec.role {
+        Role::Transmit(host) => transmit(spec, host, &interrupt),
+        Role::Receive => loop {
+            let code = receive(spec, &interrupt, command)?;
+            if !spec.keep || code != 0 || interrupt.asked() {
+                return Ok(code);
+            }
+        },
+    }
+}
+
+fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt) -> Result<u8, Refusal> {
+    let config = ClientConfig {
+        protocol: Protocol::Ttcp,
+        peers: engine::resolve_targets(&[host.to_owned()], spec.port, false, false)?
+            .into_iter()
+            .take(1)
+            .collect(),
+        run: engine::run_id(),
+        version: plan::VERSION.to_owned(),
+        records: true,
+        arrivals: true,
+        ..ClientConfig::default()
+    };
+    let phase = spec.phase();
+    engine::check(&config, &phase)?;
+    let mut show = Show::new(spec);
+    engine::run(&config, &phase, interrupt, &mut |event| show.hear(&event))?;
+    Ok(show.finish())
+}
+
+fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String]) -> Result<u8, Refusal> {
+    let config = ServerConfig {
+        listen: vec![SocketAddr::from(([0, 0, 0, 0], spec.port))],
+        exit_after: Some(1),
+        workers: Some(1),
+        open_to: plan::open_to(&[]).map_err(|trouble| Refusal(trouble.text, USAGE))?,
+        version: plan::VERSION.to_owned(),
+        records: true,
+        arrivals: true,
+        ..ServerConfig::legacy(Protocol::Ttcp, spec.phase())
+    };
+    let bound = Bound::new(config)?;
+    let _ = bound.begin(command.to_vec());
+    let port = bound.addresses().first().map_or(spec.port, SocketAddr::port);
+    let mut show = Show::new(&Spec { port, ..spec.clone() });
+    // Somebody has to be heard within the time, too.
+    let (heard, silence) = mpsc::channel::<()>();
+    let patience = (spec.timeout_ms > 0).then(|| Duration::from_millis(spec.timeout_ms));
+    thread::scope(|scope| {
+        if let Some(patience) = patience {
+            scope.spawn(move || {
+                if silence.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    interrupt.ask();
+                }
+            });
+        }
+        let mut heard = Some(heard);
+        let ran = bound.run(interrupt, &mut |event| {
+            if matches!(event, Event::Established { .. }) {
+                heard = None;
+            }
+            show.hear(&event);
+        });
+        drop(heard);
+        ran
+    })?;
+    Ok(show.finish())
+}
+
+/// The face, on this program's stdout and stderr.
+struct Show {
+    face: Face,
+    status: Status,
+}
+
+impl Show {
+    fn new(spec: &Spec) -> Show {
+        Show { face: Face::new(spec.clone(), io::stdout().is_terminal()), status: Status::Failed }
+    }
+
+    fn hear(&mut self, event: &Event) {
+        match event {
+            Event::PhaseEnd { status, .. } => self.status = *status,
+            Event::Near(_) => self.face.used(usage()),
+            Event::Notice { level: Level::Warning | Level::Error, text } => eprintln!("ttcp: {text}"),
+            _ => {}
+        }
+        // Where nobody reads on, the exit code still tells.
+        let _ = self.face.hear(event, &mut io::stdout().lock(), &mut io::stderr().lock());
+    }
+
+    fn finish(self) -> u8 {
+        match self.status {
+            Status::Interrupted => 130,
+            _ => u8::from(self.face.failed()),
+        }
+    }
+}
+
+/// What this process has used, as the kernel tells; zeros where it does not.
+fn usage() -> Usage {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let of = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    };
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Fields behind the name, which may hold anything: 10 is minor faults, 12 major ones, counted from 1.
+    let fields: Vec<&str> =
+        stat.rsplit_once(')').map_or(Vec::new(), |(_, rest)| rest.split_whitespace().collect());
+    let field = |n: usize| fields.get(n - 3).and_then(|text| text.parse().ok()).unwrap_or(0);
+    Usage {
+        resident_kib: of("VmHWM:"),
+        faults: (field(12), field(10)),
+        switches: (of("voluntary_ctxt_switches:"), of("nonvoluntary_ctxt_switches:")),
+        ..Usage::default()
+    }
+}
