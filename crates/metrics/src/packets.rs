@@ -36,7 +36,8 @@ impl Packets {
     pub fn add(&mut self, more: &Packets) {
         self.sent += more.sent;
         self.received += more.received;
-        self.lost += more.lost;
+        // Nobody else's numbers are to be believed so far that a sum of them could overflow.
+        self.lost = self.lost.saturating_add(more.lost);
         self.duplicated += more.duplicated;
         self.reordered += more.reordered;
         self.late += more.late;
