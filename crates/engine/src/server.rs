@@ -76,7 +76,8 @@ pub struct ServerConfig {
     pub version: String,
     /// Whether every ended connection is told, or only those that failed.
     pub records: bool,
-    /// Whether every connection is told when it has come to be; legacy protocols only.
+    /// Whether every connection is told when it has come to be, and every datagram where there are no connections; legacy
+    /// protocols only.
     pub arrivals: bool,
 }
 
@@ -140,7 +141,12 @@ fn unproven(more: &[IpNet]) -> Fence {
 
 /// Whether a legacy server for `phase` knows datagrams.
 fn knows_datagrams(phase: &Phase) -> bool {
-    phase.kind == Kind::Stream || phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp)
+    !connects(phase) || phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp)
+}
+
+/// Whether a legacy server for `phase` knows connections.
+fn connects(phase: &Phase) -> bool {
+    phase.kind != Kind::Stream && !phase.kind.probes()
 }
 
 /// A worker's send and receive buffer; a client that asks for more gets it in pieces of this size.
@@ -183,7 +189,7 @@ impl Bound {
         let (mut listeners, mut addresses, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
         listeners.resize_with(usize::from(workers), Vec::new);
         datagrams.resize_with(usize::from(workers), Vec::new);
-        let connects = legacy.is_none_or(|phase| phase.kind != Kind::Stream);
+        let connects = legacy.is_none_or(connects);
         for &at in &config.listen {
             let trouble = |fault| EngineError::Socket { at, fault };
             // A port that others share would split connections between them and us, so it must be free before we share

@@ -208,6 +208,9 @@ impl Worker {
         }
         self.due_timers(now);
         self.open_links(now);
+        if self.watches.get(&Group::ALL).and_then(|w| w.state.ask_at).is_some_and(|at| at <= now) {
+            self.tend();
+        }
         // No more than so many turns in a row: new connections and the clock must not wait for thousands of busy ones.
         for _ in 0..self.ready.len().min(AT_ONCE) {
             let Some(key) = self.ready.pop_front() else { break };
@@ -350,6 +353,12 @@ impl Worker {
     fn drop_group(&mut self, group: Group) {
         self.cut(group);
         self.kill(group);
+        if group == Group::ALL {
+            if let Some(opener) = self.watches.get_mut(&group).and_then(|w| w.opener.as_mut()) {
+                opener.stop();
+            }
+            self.tend();
+        }
         let Some(watch) = self.watches.remove(&group) else { return };
         self.opening.retain(|&g| g != group);
         self.choose_wait();

@@ -254,6 +254,12 @@ pub trait Opener: Send {
         let _ = (cx, got, reply);
         None
     }
+    /// Minds what was taken in without a flow: asked after knocks, at the instant it answered last, and for the last time when
+    /// the run has been stopped. Answers when it wants to be asked again, if nobody knocks until then.
+    fn tend(&mut self, cx: &mut Cx<'_>) -> Option<Mono> {
+        let _ = cx;
+        None
+    }
     /// A link has ended.
     fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>);
     /// The run ends: open no more.

@@ -10,8 +10,9 @@ use std::cmp::Reverse;
 const SAMPLES: usize = 256;
 
 impl Worker {
-    /// Cuts the intervals that are over.
+    /// Cuts the intervals that are over. The wall clock, which may be slewed, is looked at anew.
     pub(super) fn boundaries(&mut self, now: Mono) {
+        self.wall = self.clock.sample();
         while let Some(group) =
             self.watches.values().find(|w| !w.state.closed && w.boundary() <= now).map(|w| w.group)
         {
@@ -83,7 +84,8 @@ impl Worker {
     pub(super) fn next_instant(&mut self) -> Option<Mono> {
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
         let asks = self.opening.iter().filter_map(|group| self.watches.get(group)?.state.ask_at);
-        asks.chain(timer).chain([self.next_boundary]).min().filter(|at| *at < Mono(u64::MAX))
+        let tend = self.watches.get(&Group::ALL).and_then(|watch| watch.state.ask_at);
+        asks.chain(timer).chain(tend).chain([self.next_boundary]).min().filter(|at| *at < Mono(u64::MAX))
     }
 
     /// Whether an opener is to be asked at once.

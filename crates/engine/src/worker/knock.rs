@@ -53,6 +53,21 @@ impl Worker {
     /// Somebody knocks at a bound UDP socket: the opener answers, with no more bytes than came, or makes a flow for which
     /// the peer gets a socket of its own.
     pub(super) fn knocks(&mut self, at: usize) {
+        self.answer_knocks(at);
+        self.tend();
+    }
+
+    /// Lets the opener of all that comes mind what it took in without a flow.
+    pub(super) fn tend(&mut self) {
+        let Some(watch) = self.watches.get_mut(&Group::ALL) else { return };
+        let Some(opener) = &mut watch.opener else { return };
+        let now = self.clock.now();
+        let mut cx =
+            Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+        watch.state.ask_at = opener.tend(&mut cx);
+    }
+
+    fn answer_knocks(&mut self, at: usize) {
         for _ in 0..AT_ONCE {
             let now = self.clock.now();
             let Some(opener) = self.watches.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) else {

@@ -1,7 +1,7 @@
 //! Bound UDP sockets: peers without a socket of their own knock there.
 
 use super::link::Link;
-use super::network::{Conn, Network, Owner};
+use super::network::{Conn, Job, Network, Owner};
 use super::pair::Pair;
 use super::side::Wire;
 use metrics::Group;
@@ -110,6 +110,19 @@ impl Network {
         }
         if let Some(flow) = flow {
             self.let_in(m, w, (id, end), flow, path);
+        }
+        self.tend(m, w);
+    }
+
+    /// Lets a worker's opener mind what it took in without a flow.
+    pub(super) fn tend(&mut self, m: usize, w: usize) {
+        let now = self.now;
+        let Some((opener, mut cx)) = self.machines[m].workers[w].opener(Group::ALL, now) else { return };
+        let again = opener.tend(&mut cx);
+        self.post(m, w);
+        if let Some(at) = again {
+            assert!(at > now, "an opener asks to be asked again at once: it would spin");
+            self.push(at, 1, Job::Ask(m, w, Group::ALL));
         }
     }
 }

@@ -248,6 +248,7 @@ impl Network {
             Job::Report(m, w, report) if self.runs(m) => self.report(m, w, report),
             Job::Wake(m) if self.runs(m) => self.wake(m, at),
             Job::Boundary(m, w, group) if self.runs(m) => self.boundary(m, w, group),
+            Job::Ask(m, w, Group::ALL) if self.runs(m) => self.tend(m, w),
             Job::Ask(m, w, group) if self.runs(m) => self.ask(m, w, group),
             Job::User(m, what) => self.befall(m, what),
             _ => {}

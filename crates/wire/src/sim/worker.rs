@@ -123,7 +123,7 @@ impl Network {
     }
 
     /// What flows have posted goes up.
-    fn post(&mut self, m: usize, w: usize) {
+    pub(super) fn post(&mut self, m: usize, w: usize) {
         for note in std::mem::take(&mut self.worker(m, w).side.post) {
             self.tell_control(m, w, Report::Note(note));
         }
@@ -183,6 +183,12 @@ impl Network {
     fn drop_group(&mut self, m: usize, w: usize, group: Group) {
         self.cut(m, w, group);
         self.kill_group(m, w, group);
+        let now = self.now;
+        if let Some((opener, mut cx)) = self.worker(m, w).opener(group, now).filter(|_| group == Group::ALL) {
+            opener.stop();
+            opener.tend(&mut cx);
+            self.post(m, w);
+        }
         let worker = self.worker(m, w);
         let Some(watch) = worker.watches.remove(&group) else { return };
         let tally = Box::new(worker.side.rec.take_tally(group));
