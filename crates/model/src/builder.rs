@@ -68,6 +68,7 @@ impl Builder {
             // One per frame, message or connection (told again when it ends): for journals and sample files.
             Event::Frames { .. }
             | Event::Pings { .. }
+            | Event::Datagrams { .. }
             | Event::TrainPackets { .. }
             | Event::Portion(_)
             | Event::Established { .. } => {}

@@ -62,6 +62,11 @@ pub enum Event {
         /// One row per message.
         rows: Vec<PingRow>,
     },
+    /// Datagrams of a sender that agrees on nothing, in the order in which they came; told when asked for.
+    Datagrams {
+        /// One row per datagram.
+        rows: Vec<DatagramRow>,
+    },
     /// What was found of packet trains.
     Trains(Box<Trains>),
     /// The packets of trains, in the order of their schedule; told when asked for.
@@ -115,6 +120,25 @@ pub struct Portion {
     pub to_ns: u64,
     /// Send or receive calls, as the original counts them.
     pub calls: u64,
+}
+
+/// A numbered and stamped datagram as it came, before anything is made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatagramRow {
+    /// Who sent it.
+    pub peer: SocketAddr,
+    /// Its number, by the sender.
+    pub number: u64,
+    /// When it was sent, µs by the sender's clock.
+    pub stamp_us: u64,
+    /// UDP payload, bytes.
+    pub bytes: u32,
+    /// When it came, ns of this host's monotonic clock.
+    pub at_ns: u64,
+    /// When it was read, which is later, ns of the same clock.
+    pub read_ns: u64,
+    /// When it came, by this host's wall clock.
+    pub wall: Wall,
 }
 
 /// How bad a notice is.

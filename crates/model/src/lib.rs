@@ -25,8 +25,8 @@ mod train;
 pub use builder::Builder;
 pub use doubt::{Doubt, doubts_about};
 pub use event::{
-    Accepted, Begin, CauseCount, Change, ConnectionRecord, Effective, Event, Failure, FrameRow, FrameVerdict,
-    Interval, Level, Portion, Sample, SessionInfo, Totals, Traffic,
+    Accepted, Begin, CauseCount, Change, ConnectionRecord, DatagramRow, Effective, Event, Failure, FrameRow,
+    FrameVerdict, Interval, Level, Portion, Sample, SessionInfo, Totals, Traffic,
 };
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
 pub use media::{LARGEST_DATAGRAM, Media, SMALLEST_DATAGRAM};
@@ -39,6 +39,6 @@ pub use phase::{
     Verify,
 };
 pub use ping::{Echo, MOST_PIECES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule, Transport};
-pub use probe::{Probe, SMALLEST_PROBE, Spacing, Waiting};
+pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
 pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};

@@ -429,7 +429,6 @@ impl Phase {
         )?;
         if let Some(probe) = &self.probe {
             probe.check(self.connections, self.media.is_some())?;
-            must(self.ends_after().is_some(), "a measurement of delay needs a length")?;
             must(
                 self.media.is_none_or(|media| media.datagram == probe.size && media.datagram >= 128),
                 "a datagram of a stream must have at least 128 bytes",

@@ -3,8 +3,10 @@
 use metrics::SECOND;
 use serde::{Deserialize, Serialize};
 
-/// Smallest datagram, bytes: its header.
+/// Smallest datagram of our own protocol, bytes: its header.
 pub const SMALLEST_PROBE: u32 = 40;
+/// Smallest datagram of any protocol, bytes: bwdelaytester's header.
+const SMALLEST: u32 = 16;
 /// Largest datagram, bytes: what UDP over IPv4 carries.
 const LARGEST: u32 = 65_507;
 /// Most flows: each has a window of a megabit.
@@ -41,6 +43,34 @@ pub enum Waiting {
     Spin,
 }
 
+/// Which clock's time travels in datagrams, where a protocol leaves the choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stamping {
+    /// The wall clock: one-way delays, if both hosts' wall clocks are synchronised.
+    #[default]
+    Wall,
+    /// The host's monotonic clock, whose zero no other host knows: delays are relative.
+    Host,
+}
+
+/// A rate that rises in equal steps from one of them to the phase's rate: step *k* of *n* sends *k*/*n* of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stairs {
+    /// How many steps.
+    pub steps: u32,
+    /// Length of each, ns.
+    pub step_ns: u64,
+}
+
+impl Stairs {
+    /// Length of all of them, ns.
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        self.step_ns.saturating_mul(self.steps.into())
+    }
+}
+
 /// What is sent. The mean rate is the phase's `rate`: bits/s of UDP payload per flow and direction; without one, as fast
 /// as it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +88,19 @@ pub struct Probe {
     pub late_ns: u64,
     /// From agreeing to the first datagram, ns: time to open the flows and to compare the clocks.
     pub lead_ns: u64,
+    /// Whose time is stamped into datagrams; protocols with stamps of their own have no choice.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stamping: Stamping,
+    /// A rate that rises.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stairs: Option<Stairs>,
+    /// What the socket has no room for is given up, its number with it, instead of waited for.
+    #[serde(skip_serializing_if = "is_default")]
+    pub give_up: bool,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Default for Probe {
@@ -69,6 +112,9 @@ impl Default for Probe {
             seed: 0,
             late_ns: 2 * SECOND,
             lead_ns: SECOND / 2,
+            stamping: Stamping::Wall,
+            stairs: None,
+            give_up: false,
         }
     }
 }
@@ -80,14 +126,18 @@ impl Probe {
     /// One sentence naming the first value that cannot be, and what would be accepted.
     pub fn check(&self, flows: u32, streams: bool) -> Result<(), String> {
         let must = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
-        must((SMALLEST_PROBE..=LARGEST).contains(&self.size), "a datagram must have 40 to 65507 bytes")?;
+        must((SMALLEST..=LARGEST).contains(&self.size), "a datagram must have 16 to 65507 bytes")?;
         must(streams || flows <= MOST_FLOWS, "flows of datagrams must be 1 to 1000")?;
         must(flows <= MOST_STREAMS, "streams must be 1 to 10000")?;
         must(
             (SECOND / 1_000..=60 * SECOND).contains(&self.late_ns),
             "the time after which a datagram is late must be 1ms to 60s",
         )?;
-        must((SECOND / 100..=60 * SECOND).contains(&self.lead_ns), "the lead must be 10ms to 60s")
+        must((SECOND / 100..=60 * SECOND).contains(&self.lead_ns), "the lead must be 10ms to 60s")?;
+        must(
+            self.stairs.is_none_or(|s| s.steps > 0 && s.step_ns > 0 && s.length_ns() < 86_400 * SECOND),
+            "a rising rate must have at least one step, and take less than a day",
+        )
     }
 
     /// Mean time between two datagrams of a flow at `rate` bits/s, ps; 0 when there is no rate.
@@ -115,10 +165,12 @@ mod tests {
     #[test]
     fn what_cannot_be_is_named() {
         assert!(Probe::default().check(1, false).is_ok());
-        assert!(Probe { size: 39, ..Probe::default() }.check(1, false).unwrap_err().contains("40 to 65507"));
+        assert!(Probe { size: 15, ..Probe::default() }.check(1, false).unwrap_err().contains("16 to 65507"));
         assert!(Probe::default().check(1_001, false).unwrap_err().contains("1 to 1000"));
         assert!(Probe::default().check(10_000, true).is_ok());
         assert!(Probe::default().check(10_001, true).unwrap_err().contains("1 to 10000"));
+        let stairs = Some(Stairs { steps: 0, step_ns: 1 });
+        assert!(Probe { stairs, ..Probe::default() }.check(1, false).unwrap_err().contains("one step"));
         assert!(Probe { late_ns: 0, ..Probe::default() }.check(1, false).unwrap_err().contains("late"));
     }
 }

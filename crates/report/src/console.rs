@@ -75,7 +75,7 @@ impl Console {
             }
             Event::PhaseEnd { .. } | Event::End { .. } => {}
             Event::Start { .. } | Event::Established { .. } | Event::Connection(_) => {}
-            Event::Frames { .. } | Event::Pings { .. } | Event::Portion(_) => {}
+            Event::Frames { .. } | Event::Pings { .. } | Event::Datagrams { .. } | Event::Portion(_) => {}
             Event::Trains(_) | Event::TrainPackets { .. } => {}
             Event::Near(_) | Event::Far(_) => {}
         }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bulk;
+pub mod bwdelaytester;
 mod call;
 mod counted;
 pub mod ctstraffic;

@@ -1,8 +1,8 @@
 //! The protocols that can be spoken, one row each.
 
 use crate::solo::Openers;
-use crate::{ctstraffic, echo, native, ttcp};
-use model::{Kind, Pattern, Payload, Phase, Verify};
+use crate::{bwdelaytester, ctstraffic, echo, native, ttcp};
+use model::{Kind, Pattern, Payload, Phase, Probe, SMALLEST_PROBE, Spacing, Stamping, Verify};
 use std::fmt;
 use std::str::FromStr;
 
@@ -18,6 +18,8 @@ pub enum Protocol {
     Echo,
     /// That of ttcp, Teldat's among them.
     Ttcp,
+    /// That of bwdelaytester.
+    Bwdelaytester,
 }
 
 /// What is known of a protocol before anything is opened.
@@ -60,6 +62,13 @@ const TABLE: &[Row] = &[
         port: ttcp::PORT,
         carries: ttcp_carries,
         openers: Some(Openers { call: ttcp::callers, answer: ttcp::answerers }),
+    },
+    Row {
+        protocol: Protocol::Bwdelaytester,
+        name: "bwdelaytester",
+        port: bwdelaytester::PORT,
+        carries: bwdelaytester_carries,
+        openers: Some(Openers { call: bwdelaytester::callers, answer: bwdelaytester::answerers }),
     },
 ];
 
@@ -125,6 +134,17 @@ fn native_carries(phase: &Phase) -> Result<(), &'static str> {
     if phase.kind == Kind::Stream && (phase.probe.is_none() || phase.iterations.is_some_and(|n| n > 1)) {
         return Err("carries each media stream once, as numbered datagrams of its own");
     }
+    if let Some(probe) = &phase.probe {
+        if probe.size < SMALLEST_PROBE {
+            return Err("needs datagrams of 40 to 65507 bytes");
+        }
+        if phase.ends_after().is_none() {
+            return Err("agrees on a length: a measurement of delay needs one");
+        }
+        if probe.stairs.is_some() || probe.give_up || probe.stamping != Stamping::Wall {
+            return Err("sends at one rate, compares clocks itself, and gives up nothing without saying so");
+        }
+    }
     if phase.ping.as_ref().is_some_and(|ping| ping.size > LONGEST_NATIVE) {
         return Err("sends messages of at most 64Ki back: use --protocol echo for longer ones");
     }
@@ -152,6 +172,9 @@ fn ctstraffic_carries(phase: &Phase) -> Result<(), &'static str> {
     if phase.kind == Kind::Ping {
         return Err("sends nothing back: it carries no round trips");
     }
+    if phase.kind.probes() {
+        return Err("carries no delay; native does");
+    }
     if phase.payload != Payload::Pattern {
         return Err("has one payload, the pattern: both ends compare with it");
     }
@@ -160,6 +183,25 @@ fn ctstraffic_carries(phase: &Phase) -> Result<(), &'static str> {
             "cannot end after a number of bytes: the server would wait for the rest of a connection that was \
                     cut short; use a transfer and iterations",
         );
+    }
+    if phase.exclusive {
+        return Err("cannot ask a server to exclude others");
+    }
+    Ok(())
+}
+
+fn bwdelaytester_carries(phase: &Phase) -> Result<(), &'static str> {
+    let Some(Probe { size, spacing, .. }) = phase.probe.filter(|_| phase.kind == Kind::Delay) else {
+        return Err("sends numbered datagrams one way and nothing else: use it with delay");
+    };
+    if phase.pattern != Pattern::Push {
+        return Err("sends from client to server only");
+    }
+    if size as usize > bwdelaytester::codec::LARGEST {
+        return Err("has datagrams of 16 to 2000 bytes: its receiver reads no more of one");
+    }
+    if spacing != Spacing::Fixed {
+        return Err("sends at even spacing only");
     }
     if phase.exclusive {
         return Err("cannot ask a server to exclude others");
@@ -209,13 +251,15 @@ mod tests {
             assert_eq!(protocol.name().parse(), Ok(protocol));
             let ping = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..Phase::default() };
             let counted = Phase { verify: Verify::Connection, ..Phase::default() };
-            let some =
-                [Phase::default(), counted, ping].iter().find_map(|phase| protocol.carries(phase).ok());
+            let probe = Some(Probe::default());
+            let delay = Phase { kind: Kind::Delay, probe, ..Phase::default() };
+            let all = [Phase::default(), counted, ping, delay];
+            let some = all.iter().find_map(|phase| protocol.carries(phase).ok());
             let some = some.ok_or(());
             assert_eq!(some, Ok(()), "{protocol}");
             assert!(protocol.port() > 0);
         }
-        assert_eq!(TABLE.len(), 4, "a row was added: are its limits tested here?");
+        assert_eq!(TABLE.len(), 5, "a row was added: are its limits tested here?");
         let unknown = "iperf9".parse::<Protocol>().unwrap_err();
         assert!(unknown.contains("native, ctstraffic, echo, ttcp"), "{unknown}");
     }
@@ -223,11 +267,20 @@ mod tests {
     #[test]
     fn what_cannot_be_carried_is_said_in_a_sentence() {
         let base = Phase::default;
+        let delay = |size| Phase {
+            kind: Kind::Delay,
+            probe: Some(Probe { size, ..Probe::default() }),
+            ..Phase::default()
+        };
         for (protocol, phase, why) in [
             (Protocol::CtsTraffic, Phase { payload: Payload::Random, ..base() }, "one payload"),
             (Protocol::CtsTraffic, Phase { total_bytes: Some(9), ..base() }, "cut short"),
             (Protocol::Echo, base(), "round trips only"),
             (Protocol::CtsTraffic, Phase { exclusive: true, ..base() }, "exclude others"),
+            (Protocol::Bwdelaytester, base(), "with delay"),
+            (Protocol::Bwdelaytester, Phase { pattern: Pattern::Pull, ..delay(64) }, "to server only"),
+            (Protocol::Bwdelaytester, delay(2_001), "16 to 2000 bytes"),
+            (Protocol::Native, delay(39), "40 to 65507"),
             (Protocol::Native, Phase { transfer_high: Some(1 << 31), ..base() }, "agrees on one transfer"),
             (Protocol::Native, Phase { rate: Some(9), rate_period_ns: Some(9), ..base() }, "not by quanta"),
         ] {

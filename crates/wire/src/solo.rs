@@ -8,14 +8,16 @@
 //! What connections do is their flows' business; here intervals are told as they come, and our own totals at the end. There
 //! are no far totals: such a far end tells what it counted to its own user only.
 
+use crate::bwdelaytester::Taken;
 use crate::counted::Intervals;
 use crate::ctstraffic::LimitReached;
 use crate::echo::Samples;
 use crate::native::Fence;
+use crate::native::udp::wait;
 use crate::{Judged, Run};
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
-use seam::{Action, Cx, GroupPlan, Input, Note, Opener, Order, Path, Session, Wait};
+use seam::{Action, Cx, GroupPlan, Input, Note, Opener, Order, Path, Session};
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
@@ -116,7 +118,7 @@ pub struct Answers {
     pub exit_after: Option<u64>,
     /// Worker threads.
     pub workers: u16,
-    /// Whether each connection is told when it has come to be.
+    /// Whether each connection is told when it has come to be, and each datagram of a protocol that has nothing else.
     pub arrivals: bool,
 }
 
@@ -183,8 +185,8 @@ impl Solo {
             same_host: false,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
-            packets: matches!(phase.kind, Kind::Stream | Kind::Ping),
-            wait: if phase.ping.as_ref().is_some_and(|ping| ping.busy) { Wait::Spin } else { Wait::Block },
+            packets: matches!(phase.kind, Kind::Stream | Kind::Ping | Kind::Delay),
+            wait: wait(&phase, !serving),
         };
         // The counting group first: an accepted connection must find it.
         let plans = if serving {
@@ -286,6 +288,10 @@ impl Solo {
         };
         let note = match note.downcast::<Samples>() {
             Ok(samples) => return self.actions.push_back(Action::Emit(told(*samples, self.start))),
+            Err(note) => note,
+        };
+        let note = match note.downcast::<Taken>() {
+            Ok(taken) => return self.actions.push_back(Action::Emit(Event::Datagrams { rows: taken.0 })),
             Err(note) => note,
         };
         let note = match note.downcast::<Arrived>() {

@@ -36,7 +36,7 @@ pub(super) use log::{Log, found};
 pub(super) use serve::{Keeper, Open as OpenFlows, Terms};
 
 /// How the workers of an end wait that sends datagrams, or does not.
-pub(super) fn wait(phase: &model::Phase, sends: bool) -> seam::Wait {
+pub(crate) fn wait(phase: &model::Phase, sends: bool) -> seam::Wait {
     if phase.ping.as_ref().is_some_and(|ping| ping.busy) {
         return seam::Wait::Spin;
     }

@@ -1,0 +1,318 @@
+//! What listens at a server's bound socket: every sender's datagrams, in the order in which they come.
+//!
+//! No sender gets a socket of its own. Nothing is ever answered, so there is nothing that a flow would do; and only one socket
+//! keeps the order between what came before a flow could have been there and what came after.
+
+use super::codec::Header;
+use crate::native::Fence;
+use crate::solo::{GROUP, Remark};
+use metrics::{Ending, Jitter, Mono, PacketTally, Packets, Row, Runs, SECOND, Seen, StampKind, Wall};
+use model::{DatagramRow, Level};
+use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// Senders that are told apart; another one takes the place of one that has long been silent.
+const MOST_SENDERS: usize = 1_000;
+const SILENT: u64 = 10 * SECOND;
+/// Refused addresses that are named.
+const MOST_REFUSED: usize = 100;
+/// Numbers that are remembered one by one for each sender, 8 KiB.
+const WINDOW: usize = 1 << 16;
+/// Datagrams that are told at once, and how long one waits to be told, ns.
+const ROWS: usize = 512;
+const TELL: u64 = SECOND / 50;
+/// How far a delay between two clocks of one host may be wrong, ns: the sender's stamp has whole microseconds.
+const SAME_HOST: u64 = 1_000;
+
+/// Posted while datagrams come, where somebody wants to know each of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken(pub Vec<DatagramRow>);
+
+/// What a server's workers share.
+pub(super) struct House {
+    pub(super) fence: Fence,
+    /// Whose datagrams are taken although nobody has proven that they are theirs.
+    pub(super) streams: Fence,
+    /// Whether every datagram is told.
+    pub(super) tells: bool,
+    /// A datagram that took longer is late, ns.
+    pub(super) late_ns: u64,
+}
+
+/// One sender, as long as it keeps its address.
+struct Stream {
+    runs: Runs,
+    jitter: Jitter,
+    /// The number of the last datagram and its transit time, ns.
+    last: Option<(u64, i64)>,
+    /// The smallest difference between a time of ours and a stamp that cannot be compared with it, ns.
+    fastest: Option<i64>,
+    heard: Mono,
+}
+
+/// Listens on one worker.
+pub struct Receiver {
+    house: Arc<House>,
+    senders: HashMap<SocketAddr, Stream>,
+    /// Who was told not to be heard, and whether it was said that there are too many.
+    refused: HashSet<IpAddr>,
+    crowded: bool,
+    row: Option<Row>,
+    rows: Vec<DatagramRow>,
+    /// When they are to be told, if there are any.
+    tell_at: Option<Mono>,
+    /// The overflow counter of the socket, as last told.
+    dropped: u32,
+    stopped: bool,
+}
+
+impl Receiver {
+    pub(super) fn new(house: Arc<House>) -> Self {
+        Receiver {
+            house,
+            senders: HashMap::new(),
+            refused: HashSet::new(),
+            crowded: false,
+            row: None,
+            rows: Vec::new(),
+            tell_at: None,
+            dropped: 0,
+            stopped: false,
+        }
+    }
+
+    fn remark(cx: &mut Cx<'_>, text: String) {
+        cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+    }
+
+    /// Says, once for each of the first addresses, that it is not heard.
+    fn refuse(&mut self, cx: &mut Cx<'_>, who: IpAddr) {
+        if self.refused.len() < MOST_REFUSED && self.refused.insert(who) {
+            let text = format!(
+                "{who} sends and is not heard: a datagram proves no address, so only those of this host and of directly \
+                 connected networks count, unless NETCALIPER_ALLOW names the network"
+            );
+            Receiver::remark(cx, text);
+        }
+    }
+
+    /// Makes room for `peer` among the senders, and says what is known of its clock; false when there is none.
+    fn admit(&mut self, cx: &mut Cx<'_>, path: &Path, header: &Header) -> bool {
+        let peer = path.peer;
+        if self.senders.contains_key(&peer) {
+            return true;
+        }
+        if self.senders.len() >= MOST_SENDERS {
+            let before = self.senders.len();
+            let silent: Vec<SocketAddr> = self
+                .senders
+                .iter()
+                .filter(|(_, stream)| cx.now.since(stream.heard) >= SILENT)
+                .map(|(&peer, _)| peer)
+                .collect();
+            silent.iter().for_each(|peer| self.settle(cx, *peer));
+            if self.senders.len() == before {
+                if !std::mem::replace(&mut self.crowded, true) {
+                    Receiver::remark(cx, format!("more than {MOST_SENDERS} senders: new ones are not heard"));
+                }
+                return false;
+            }
+        }
+        cx.rec.tally(GROUP).opened += 1;
+        self.senders.insert(
+            peer,
+            Stream {
+                runs: Runs::new(WINDOW),
+                jitter: Jitter::default(),
+                last: None,
+                fastest: None,
+                heard: cx.now,
+            },
+        );
+        let from = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        if !header.is_wall() {
+            Receiver::remark(
+                cx,
+                format!(
+                    "{from} stamps the time since its start: delays from there are relative, those above its fastest datagram"
+                ),
+            );
+        } else if !cx.clock.synced && !same_host(path) {
+            Receiver::remark(
+                cx,
+                format!(
+                    "this host's clock is not synchronised: delays from {from} are wrong by as much as the clocks differ"
+                ),
+            );
+        }
+        true
+    }
+
+    /// A sender is not waited for any more.
+    fn settle(&mut self, cx: &mut Cx<'_>, peer: SocketAddr) {
+        let Some(mut stream) = self.senders.remove(&peer) else { return };
+        let arrivals = stream.runs.finish();
+        let tally = cx.rec.packet_tally(GROUP);
+        tally.arrivals.merge(&arrivals);
+        tally.jitter_ns = tally.jitter_ns.max(stream.jitter.ns());
+    }
+
+    fn tell(&mut self, cx: &mut Cx<'_>) {
+        self.tell_at = None;
+        if !self.rows.is_empty() {
+            let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(ROWS));
+            cx.post.push(Box::new(Taken(rows)));
+        }
+    }
+}
+
+/// Whether both addresses are this host's: one clock stamps and receives.
+fn same_host(path: &Path) -> bool {
+    let (peer, local) = (path.peer.ip().to_canonical(), path.local.ip().to_canonical());
+    peer == local || peer.is_loopback()
+}
+
+impl Stream {
+    /// Counts one datagram: what became of its number, and how long it took. `at` is our time, ns, by the clock that its
+    /// stamp is compared with.
+    fn take(&mut self, header: &Header, at: i64, late_ns: u64, tally: &mut PacketTally) -> Packets {
+        let mut counts = Packets::default();
+        let came = self.runs.see(header.number, header.stamp_us);
+        if came.anew {
+            (self.fastest, self.last) = (None, None);
+        }
+        match came.seen {
+            Seen::New { gap } => counts.lost = i64::try_from(gap).unwrap_or(i64::MAX),
+            Seen::Reordered { .. } => (counts.lost, counts.reordered) = (-1, 1),
+            Seen::Duplicate => counts.duplicated = 1,
+            Seen::Ancient => counts.late = 1,
+        }
+        if counts.duplicated + counts.late > 0 {
+            return counts;
+        }
+        counts.received = 1;
+        let sent = i64::try_from(header.stamp_us).unwrap_or(i64::MAX).saturating_mul(1_000);
+        let transit = at.saturating_sub(sent);
+        let took = if header.is_wall() {
+            transit
+        } else {
+            let fastest = self.fastest.map_or(transit, |fastest| fastest.min(transit));
+            self.fastest = Some(fastest);
+            transit.saturating_sub(fastest)
+        };
+        self.jitter.see(transit);
+        if let Some((number, before)) = self.last
+            && number.checked_add(1) == Some(header.number)
+        {
+            tally.ipdv_ns.record(transit.wrapping_sub(before).unsigned_abs());
+        }
+        self.last = Some((header.number, transit));
+        if took < 0 {
+            tally.before_sent.0 += 1;
+            tally.before_sent.1 = tally.before_sent.1.max(took.unsigned_abs());
+        }
+        let took = took.max(0) as u64;
+        tally.delay_ns.record(took);
+        counts.late = u64::from(took > late_ns);
+        counts
+    }
+}
+
+impl Opener for Receiver {
+    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        Open::Idle
+    }
+
+    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+        None
+    }
+
+    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        let path = got.from?;
+        let peer = path.peer;
+        if !self.house.fence.admits(peer.ip()) {
+            return None;
+        }
+        if !self.house.streams.admits(peer.ip()) {
+            self.refuse(cx, peer.ip().to_canonical());
+            return None;
+        }
+        let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
+        let dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
+        self.dropped = got.dropped;
+        let Some(header) = Header::decode(got.bytes) else {
+            cx.rec.packets(row, &Packets { corrupt: 1, dropped, ..Packets::default() });
+            return None;
+        };
+        if !self.admit(cx, &path, &header) {
+            return None;
+        }
+        let (at, kernel) = match got.stamp {
+            Some(stamp) => (stamp.at, stamp.kind != StampKind::User),
+            None => (got.at, false),
+        };
+        let wall = cx.clock.wall(at);
+        let ours = if header.is_wall() { wall.0 } else { cx.clock.host(at) as i64 };
+        let bound = if header.is_wall() && same_host(&path) { SAME_HOST } else { cx.clock.error_ns };
+        let stream = self.senders.get_mut(&peer)?;
+        stream.heard = cx.now;
+        let tally = cx.rec.packet_tally(GROUP);
+        let counts = Packets { dropped, ..stream.take(&header, ours, self.house.late_ns, tally) };
+        if header.is_wall() {
+            tally.clock_bound_ns = tally.clock_bound_ns.max(Some(bound));
+        }
+        tally.kernel_stamped += u64::from(kernel);
+        tally.marks.see(got.ttl, got.tos, 1);
+        cx.rec.received(row, got.len as u64);
+        cx.rec.packets(row, &counts);
+        if self.house.tells {
+            self.note(cx, got, peer, &header, (at, wall));
+        }
+        None
+    }
+
+    fn tend(&mut self, cx: &mut Cx<'_>) -> Option<Mono> {
+        if self.stopped || self.tell_at.is_some_and(|at| at <= cx.now) {
+            self.tell(cx);
+        }
+        if self.stopped {
+            let peers: Vec<SocketAddr> = self.senders.keys().copied().collect();
+            peers.into_iter().for_each(|peer| self.settle(cx, peer));
+        }
+        self.tell_at
+    }
+
+    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+
+    fn stop(&mut self) {
+        self.stopped = true;
+    }
+}
+
+impl Receiver {
+    fn note(
+        &mut self,
+        cx: &mut Cx<'_>,
+        got: &Batch<'_>,
+        peer: SocketAddr,
+        header: &Header,
+        (at, wall): (Mono, Wall),
+    ) {
+        self.rows.push(DatagramRow {
+            peer: SocketAddr::new(peer.ip().to_canonical(), peer.port()),
+            number: header.number,
+            stamp_us: header.stamp_us,
+            bytes: u32::try_from(got.len).unwrap_or(u32::MAX),
+            at_ns: cx.clock.host(at),
+            read_ns: cx.clock.host(got.at),
+            wall,
+        });
+        if self.rows.len() >= ROWS {
+            self.tell(cx);
+        } else {
+            self.tell_at.get_or_insert(cx.now.plus(TELL));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A client's flow: numbers and stamps on a schedule.
+
+use super::codec::{HEADER, Header, LARGEST};
+use super::schedule::Schedule;
+use crate::payload;
+use metrics::{Ending, Group, Mono, Packets, Row, SECOND};
+use model::{Phase, Probe, Stamping};
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use uuid::Uuid;
+
+/// Most datagrams of one send call.
+const MOST: usize = 64;
+/// A place in the schedule that is older than this is given up, ns.
+const TOO_LATE: u64 = SECOND;
+/// Distinguishes our prepared datagrams from those of other protocols on the same worker.
+const TEMPLATE: u64 = 0x6277_6400_0000_0000;
+
+/// A sender. It ends with its stairs, if it has any, or when it is stopped.
+pub struct Sender {
+    group: Group,
+    probe: Probe,
+    slot: u32,
+    row: Option<Row>,
+    id: Uuid,
+    start: Mono,
+    schedule: Schedule,
+    /// The next number.
+    number: u64,
+    /// Datagrams that the last fill offered.
+    offered: u64,
+    /// The socket was full, and what was due then is given up.
+    full: bool,
+    over: Option<Ending>,
+}
+
+impl Sender {
+    /// The sender in slot `slot` of `phase`, which is counted in `group`.
+    #[must_use]
+    pub fn new(phase: &Phase, group: Group, slot: u32) -> Self {
+        Sender {
+            group,
+            probe: phase.probe.unwrap_or_default(),
+            slot,
+            row: None,
+            id: Uuid::nil(),
+            start: Mono(0),
+            schedule: Schedule::new(phase),
+            number: 0,
+            offered: 0,
+            full: false,
+            over: None,
+        }
+    }
+
+    fn due(&self) -> Mono {
+        self.start.plus(self.schedule.due_ns())
+    }
+
+    fn size(&self) -> usize {
+        (self.probe.size as usize).clamp(HEADER, LARGEST)
+    }
+
+    /// Gives up places that were due before `until`; how many.
+    fn give_up(&mut self, until: Mono) -> u64 {
+        let mut n = 0;
+        while self.schedule.paced() && self.due() < until && !self.schedule.climbed() {
+            self.schedule.advance();
+            n += 1;
+        }
+        n
+    }
+
+    fn stamp(&self, cx: &Cx<'_>) -> u64 {
+        match self.probe.stamping {
+            Stamping::Wall => u64::try_from(cx.clock.wall(cx.now).0).unwrap_or(0) / 1_000,
+            Stamping::Host => cx.clock.host(cx.now) / 1_000,
+        }
+    }
+}
+
+impl Flow for Sender {
+    fn want(&self) -> Want {
+        let sends = self.over.is_none() && self.row.is_some();
+        Want {
+            send: if sends { When::At(self.due()) } else { When::Never },
+            // Nothing is expected, but refusals are told here.
+            read: if sends { Read::look(64) } else { Read::Pause },
+            wake: None,
+            end: self.over.map(|how| End::Done { how, reset: false }),
+        }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        if std::mem::take(&mut self.full) {
+            // Their numbers are used: a receiver is to miss what the socket had no room for.
+            let unsent = self.give_up(cx.now);
+            self.number += unsent;
+            if let Some(row) = self.row {
+                cx.rec.packets(row, &Packets { unsent, ..Packets::default() });
+            }
+        }
+        let size = self.size();
+        let most = out.segments().min(out.room() / size).min(MOST) as u64;
+        self.offered = self.schedule.due(cx.now.since(self.start), most);
+        if self.offered == 0 {
+            return;
+        }
+        if self.schedule.paced() {
+            cx.rec.tally(self.group).late_ns.record(cx.now.since(self.due()));
+        }
+        if self.offered > 1 {
+            out.segment = size as u16;
+        }
+        let stamp_us = self.stamp(cx);
+        let datagrams = out.template(TEMPLATE | size as u64, size * self.offered as usize, |arena| {
+            for datagram in arena.chunks_mut(size) {
+                if let Some(filler) = datagram.get_mut(HEADER..) {
+                    payload::start(filler);
+                }
+            }
+        });
+        for (number, datagram) in (self.number..).zip(datagrams.chunks_mut(size)) {
+            datagram[..HEADER].copy_from_slice(&Header { number, stamp_us }.encode());
+        }
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        let gone = (n.bytes.div_ceil(self.size()) as u64).min(self.offered);
+        let mut counts = Packets { sent: gone, ..Packets::default() };
+        (0..gone).for_each(|_| self.schedule.advance());
+        self.number += gone;
+        if n.fault.is_some() {
+            // The refusal of this one, or of one before it: its place is gone. Its number is not, because it never left.
+            self.schedule.advance();
+            (counts.refused, counts.unsent) = (1, 1);
+        }
+        self.full = self.probe.give_up && n.fault.is_none() && gone < self.offered;
+        self.schedule.pass(cx.now.since(self.start));
+        counts.unsent += self.give_up(Mono(cx.now.0.saturating_sub(TOO_LATE)));
+        if let Some(row) = self.row {
+            cx.rec.sent(row, n.bytes as u64);
+            cx.rec.packets(row, &counts);
+        }
+        if self.schedule.climbed() {
+            self.over = Some(Ending::Completed);
+        }
+    }
+
+    fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        // The original answers nothing: whoever does is none.
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(_) => {
+                self.id = cx.rng.uuid();
+                self.start = cx.now;
+                self.row = Some(cx.rec.open(self.group, cx.now));
+            }
+            News::Broken(_) => {
+                if let Some(row) = self.row {
+                    cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
+                }
+            }
+            // It has no end of its own but that of its stairs: whoever stops it has had what was wanted.
+            News::Stop if self.over.is_none() => self.over = Some(Ending::Completed),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, id: self.id, slot: self.slot }
+    }
+}
