@@ -6,6 +6,7 @@
 //! each is found.
 #![forbid(unsafe_code)]
 
+pub mod bwdelaytester;
 pub mod ctstraffic;
 pub mod rttcpip;
 pub mod ttcp;

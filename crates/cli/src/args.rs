@@ -66,11 +66,11 @@ pub(crate) struct TargetArgs {
     /// used round robin.
     #[arg(required = true, value_name = "HOST")]
     pub(crate) targets: Vec<String>,
-    /// Server port [default: the protocol's own: 7411 native, 4444 ctstraffic, 7 echo, 5001 ttcp].
+    /// Server port [default: the protocol's own: 7411 native, 4444 ctstraffic, 7 echo, 5001 ttcp, 8888 bwdelaytester].
     #[arg(short, long, value_parser = values::count16::<65535>)]
     pub(crate) port: Option<u16>,
     /// What is spoken: native; ctstraffic, whose servers must have been started with the same --pattern and --transfer; echo
-    /// (RFC 862), for ping; ttcp, which sends to `ttcp -r` and its kin.
+    /// (RFC 862), for ping; ttcp, which sends to `ttcp -r` and its kin; bwdelaytester, for delay.
     #[arg(long, value_name = "NAME", default_value = "native")]
     pub(crate) protocol: wire::Protocol,
     /// IPv4 only.
@@ -432,8 +432,8 @@ pub(crate) struct ServeArgs {
     /// Do not serve these networks; repeatable, stronger than --allow.
     #[arg(long, value_name = "CIDR", help_heading = "Security")]
     pub(crate) deny: Vec<ipnet::IpNet>,
-    /// Answer a legacy protocol as well, on its own port or on this one: echo, echo:9999, ttcp. Its datagrams are answered to this
-    /// host and directly connected networks only, unless NETCALIPER_ALLOW names others, because they prove no address.
+    /// Answer a legacy protocol as well, on its own port or on this one: echo, echo:9999, ttcp, bwdelaytester. Datagrams of this
+    /// host and of directly connected networks are heard and answered only, unless NETCALIPER_ALLOW names others, because they prove no address.
     #[arg(long, value_name = "NAME[:PORT]", value_parser = values::legacy)]
     pub(crate) legacy: Vec<values::Legacy>,
     /// Sessions at once.
@@ -488,11 +488,11 @@ pub(crate) struct DemoArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ReportArgs {
-    /// Files written by --save or --json, or ctsTraffic's tables (those of several hosts together are joined); `-` is
-    /// stdin.
+    /// Files written by --save or --json, ctsTraffic's tables (those of several hosts together are joined), or what
+    /// bwdelaytester wrote to stdout and stderr; `-` is stdin.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Print it as another program would have: ctstraffic, rttcpip.
+    /// Print it as another program would have: ctstraffic, rttcpip, bwdelaytester.
     #[arg(long = "as", value_name = "NAME", value_parser = values::face, conflicts_with_all = ["json", "jsonl"])]
     pub(crate) face: Option<&'static Face>,
     #[command(flatten)]
@@ -500,6 +500,9 @@ pub(crate) struct ReportArgs {
     /// One CSV row per point of a sweep.
     #[arg(long, value_name = "FILE")]
     pub(crate) sweep_csv: Option<PathBuf>,
+    /// Write the data series of trains (of `train --preset slac`, all of them) as CSV files into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) series: Option<PathBuf>,
     /// Of several files, the round trips of all together: their counts are added.
     #[command(flatten)]
     pub(crate) histogram: HistogramArgs,

@@ -8,7 +8,8 @@ use crate::ping::Histograms;
 use crate::values::{self, AnyRate};
 use crate::{Exit, Trouble, measure, plan};
 use clap::{Args, ValueEnum};
-use model::{Kind, Method, Pattern, Phase, Probe, Spacing, Trace, Verify};
+use metrics::SECOND;
+use model::{Kind, Method, Pattern, Phase, Probe, Spacing, Stairs, Stamping, Trace, Verify};
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct DelayArgs {
     target: TargetArgs,
     #[command(flatten)]
     probe: ProbeArgs,
+    #[command(flatten)]
+    other: OtherArgs,
     #[command(flatten)]
     sockets: DatagramArgs,
     #[command(flatten)]
@@ -39,7 +42,7 @@ struct ProbeArgs {
     /// Time between two datagrams of a flow.
     #[arg(long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
     spacing: Option<u64>,
-    /// Size of a datagram: UDP payload in bytes, 40 to 65507.
+    /// Size of a datagram: UDP payload in bytes, 40 to 65507; with bwdelaytester 16 to 2000.
     #[arg(short = 'l', long, value_name = "BYTES", default_value = "1400", value_parser = values::bytes, allow_negative_numbers = true)]
     length: u64,
     /// Length of the run.
@@ -84,6 +87,29 @@ struct ProbeArgs {
     exclusive: bool,
 }
 
+/// What only another protocol has.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "With --protocol bwdelaytester")]
+struct OtherArgs {
+    /// Stamp with the monotonic clock, because the clocks of both hosts are not synchronised (the original's -a): its server
+    /// then takes the first datagram for the fastest.
+    #[arg(long)]
+    unsynchronised: bool,
+    /// Raise the rate in so many steps of so long each, from one of them to the whole (the original's -s is 100:2s), and end.
+    #[arg(long, value_name = "STEPS:TIME", conflicts_with = "time", value_parser = stairs)]
+    stairs: Option<Stairs>,
+    /// Give up what the socket has no room for, its number with it, instead of waiting (the original's -n).
+    #[arg(long)]
+    give_up: bool,
+}
+
+fn stairs(text: &str) -> Result<Stairs, String> {
+    let parsed = text.split_once(':').and_then(|(steps, time)| {
+        Some(Stairs { steps: steps.parse().ok()?, step_ns: values::duration(time).ok()? })
+    });
+    parsed.ok_or_else(|| format!("'{text}' is no number of steps and their length, such as 100:2s"))
+}
+
 /// How sending times follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ScheduleArg {
@@ -94,12 +120,6 @@ enum ScheduleArg {
 
 /// One-way delay and loss of datagrams.
 pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trouble> {
-    if args.target.protocol != wire::Protocol::Native {
-        return Err(Trouble::usage(format!(
-            "the protocol {} carries no delay; native does",
-            args.target.protocol
-        )));
-    }
     let method = Method::new(&phase(args)?, &[], 1).map_err(Trouble::usage)?;
     let config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
@@ -109,7 +129,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trou
 
 /// The phase that `netcaliper delay` asks for.
 fn phase(args: &DelayArgs) -> Result<Phase, Trouble> {
-    let (probe, sockets) = (&args.probe, &args.sockets);
+    let DelayArgs { probe, other, sockets, .. } = args;
     let size = u32::try_from(probe.length).unwrap_or(u32::MAX);
     let bits = probe.length as f64 * 8.0;
     let rate = match (probe.rate, probe.pps, probe.spacing) {
@@ -128,7 +148,11 @@ fn phase(args: &DelayArgs) -> Result<Phase, Trouble> {
             _ => Pattern::Push,
         },
         connections: probe.flows,
-        duration_ns: Some(probe.time),
+        // Nothing agrees on an end with another protocol's: the flow has it, and is not begun again.
+        duration_ns: Some(
+            other.stairs.map_or(probe.time, |stairs| stairs.length_ns().saturating_add(SECOND)),
+        ),
+        iterations: (args.target.protocol != wire::Protocol::Native).then_some(1),
         interval_ns: probe.interval,
         rate,
         verify: if probe.no_compare { Verify::Connection } else { Verify::Data },
@@ -146,6 +170,9 @@ fn phase(args: &DelayArgs) -> Result<Phase, Trouble> {
             // Exact in JSON, whatever reads it.
             seed: probe.seed.unwrap_or_else(|| engine::run_id().as_u64_pair().1 >> 16),
             late_ns: probe.late,
+            stamping: if other.unsynchronised { Stamping::Host } else { Stamping::Wall },
+            stairs: other.stairs,
+            give_up: other.give_up,
             ..Probe::default()
         }),
         trace,

@@ -1,6 +1,6 @@
 //! The faces of other programs: under which names they are found, and what runs behind them.
 
-use crate::{ctstraffic, rttcpip, ttcp};
+use crate::{bwdelaytester, ctstraffic, rttcpip, ttcp};
 use model::{Event, Outcome};
 use std::io::{self, Write};
 use std::path::Path;
@@ -50,6 +50,12 @@ pub(crate) const FACES: &[Face] = &[
         about: "Be ttcp: Teldat's tx and rx with their words, or the classic program's letters",
         run: ttcp::run,
         print: classic::ttcp::print,
+    },
+    Face {
+        name: "bwdelaytester",
+        about: "Be bwdelaytester: its arguments, its lines and tables (also when called by that name)",
+        run: bwdelaytester::run,
+        print: classic::bwdelaytester::print,
     },
 ];
 

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stderr, reason = "messages to the user go to stderr")]
 
 mod args;
+mod bwdelaytester;
 mod ctstraffic;
 mod datagrams;
 mod delay;

@@ -3,7 +3,7 @@
 use crate::args::{ConnectArgs, ReportArgs, TcpArgs};
 use crate::outputs::Outputs;
 use crate::ping::Histograms;
-use crate::{Exit, Trouble, plan};
+use crate::{Exit, Trouble, plan, train};
 use engine::{ClientConfig, Interrupt};
 use model::{Event, Method, Outcome, Phase, Status, Step};
 use std::io::Read;
@@ -131,6 +131,12 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
             tables.push(classic::ctstraffic::File { name: path.display().to_string(), bytes });
             continue;
         }
+        if classic::bwdelaytester::is_output(&bytes) {
+            let name = path.display().to_string();
+            let told = classic::bwdelaytester::tell(&name, &bytes, &mut std::io::stdout().lock());
+            told.map_err(|e| named(&e))?;
+            continue;
+        }
         let text = String::from_utf8(bytes).map_err(|_| named(&"the file is not UTF-8 text"))?;
         let outcome = report::read_run(&text).map_err(|e| named(&e))?;
         if let Some(face) = args.face {
@@ -143,6 +149,10 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
             Outputs::open(&args.output, args.sweep_csv.as_ref())?.with_pings(None, args.histogram.linear)?;
         for event in report::replay(&outcome) {
             outputs.event(&event);
+        }
+        if args.series.is_some() {
+            train::series_folder(args.series.as_ref())?;
+            train::write_series(args.series.as_ref(), false, &outcome)?;
         }
         let exit = outputs.finish();
         worst = if worst == Exit::Good { exit } else { worst };

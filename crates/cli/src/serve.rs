@@ -5,8 +5,10 @@ use crate::outputs::Outputs;
 use crate::values::Legacy;
 use crate::{Exit, Trouble, measure, plan};
 use engine::{Bound, Interrupt, ServerConfig};
-use metrics::SECOND;
-use model::{Event, Kind, Level, Phase, Ping, Range, Status, Traffic, Transport, Verify};
+use metrics::{Packets, SECOND, format_duration};
+use model::{
+    Event, Kind, Level, Phase, Ping, Probe, Range, SocketSettings, Status, Totals, Traffic, Transport, Verify,
+};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use wire::native::{Fence, Limits};
@@ -49,7 +51,11 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     let legacy = legacy(args)?;
     for (name, bound) in &legacy {
         for address in bound.addresses() {
-            let what = if *name == "ttcp" { "TCP" } else { "TCP and UDP" };
+            let what = match *name {
+                "ttcp" => "TCP",
+                "bwdelaytester" => "UDP",
+                _ => "TCP and UDP",
+            };
             let text = format!("answering {name} on {address} ({what})");
             outputs.event(&Event::Notice { level: Level::Info, text });
         }
@@ -114,6 +120,13 @@ fn answered(protocol: wire::Protocol) -> Phase {
     let common = Phase { duration_ns: None, ..Phase::default() };
     match protocol {
         wire::Protocol::Ttcp => Phase { verify: Verify::Connection, stall_ns: 300 * SECOND, ..common },
+        wire::Protocol::Bwdelaytester => Phase {
+            kind: Kind::Delay,
+            probe: Some(Probe::default()),
+            buffer: Range::just(1 << 16),
+            sockets: SocketSettings { rcvbuf: Some(4 << 20), ..SocketSettings::default() },
+            ..common
+        },
         _ => Phase {
             kind: Kind::Ping,
             ping: Some(Ping { transport: Transport::Udp, ..Ping::default() }),
@@ -145,6 +158,7 @@ fn answer(name: &str, bound: Bound, stop: &Interrupt, tell: &dyn Fn(&Event)) {
             let from = portion.remote;
             say(Level::Info, &format!("{bytes} bytes from {from} in {seconds:.6} s, {rate:.3} Mbit/s"));
         }
+        Event::Near(totals) if name == "bwdelaytester" => say(Level::Info, &came(&totals)),
         Event::Near(totals) if totals.traffic.rx_bytes > 0 => {
             let (back, bytes) = (totals.traffic.tx_bytes, totals.traffic.rx_bytes);
             let what =
@@ -157,6 +171,31 @@ fn answer(name: &str, bound: Bound, stop: &Interrupt, tell: &dyn Fn(&Event)) {
     if let Err(error) = ran {
         say(Level::Error, &error.to_string());
     }
+}
+
+/// What came of a protocol that answers nothing.
+fn came(totals: &Totals) -> String {
+    let Some(report) = totals.packets.as_deref() else { return "nothing came".to_owned() };
+    let Packets { received, lost, duplicated, reordered, dropped, .. } = report.counts;
+    let mut text = format!(
+        "{received} datagrams from {} senders, {lost} lost ({dropped} of them here), {duplicated} repeated, {reordered} \
+         reordered",
+        totals.opened
+    );
+    if let Some(delay) = &report.delay_ns {
+        let told = |ns: u64| format_duration(ns as f64);
+        let bound = match report.clock_bound_ns {
+            Some(bound) => format!("if the clocks agree, within {}", told(bound)),
+            None => "relative to the fastest".to_owned(),
+        };
+        text += &format!(
+            "; delay p50 {}, p99 {}, max {} ({bound})",
+            told(delay.p50),
+            told(delay.p99),
+            told(delay.max)
+        );
+    }
+    text
 }
 
 /// Asks servers to end.

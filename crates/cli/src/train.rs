@@ -5,8 +5,10 @@ use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
 use crate::ping::Histograms;
 use crate::{Exit, Trouble, measure, plan, values};
-use clap::Args;
-use model::{Kind, Method, Pattern, Phase, Probe, Train, Verify};
+use clap::{Args, ValueEnum};
+use model::{Kind, Method, Outcome, Pattern, Phase, Probe, SocketSettings, Train, Verify};
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::PathBuf;
 
 /// Trains of packets: what their dispersion, their delays and their losses tell of a path.
@@ -19,6 +21,8 @@ pub(crate) struct TrainArgs {
     target: TargetArgs,
     #[command(flatten)]
     trains: ShapeArgs,
+    #[command(flatten)]
+    preset: PresetArgs,
     #[command(flatten)]
     sockets: DatagramArgs,
     #[command(flatten)]
@@ -76,32 +80,131 @@ struct ShapeArgs {
     train_csv: Option<PathBuf>,
 }
 
+/// Scenarios that belong together.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Presets")]
+struct PresetArgs {
+    /// Run the scenarios of the SLAC report on UDPmon: trains of 300 packets of 1450, 1000, 200 and 100 bytes with waits of
+    /// 0, 10, 20 and 50us, then TCP with 1 to 128 streams; print the data series of its figures. --repeat is the number of
+    /// measurements.
+    #[arg(long, value_enum, conflicts_with_all = ["packets", "length", "wait", "echo"])]
+    preset: Option<Preset>,
+    /// Numbers of TCP streams, separated by commas; 0 for no TCP at all.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "preset",
+          default_value = "1,2,4,8,16,24,32,38,39,64,128", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    streams: Vec<u32>,
+    /// Length of each run with TCP.
+    #[arg(long, value_name = "TIME", default_value = "3s", requires = "preset", value_parser = values::duration)]
+    stream_time: u64,
+    /// Send and receive buffer of TCP, both ends, in bytes [default: the system's].
+    #[arg(short = 'w', long, value_name = "BYTES", requires = "preset", value_parser = values::bytes)]
+    window: Option<u64>,
+    /// Write the data series as CSV files into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    series: Option<PathBuf>,
+}
+
+/// Which scenarios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Preset {
+    Slac,
+}
+
+/// Sizes, waits and packets of the SLAC report.
+const SLAC_SIZES: [u32; 4] = [1_450, 1_000, 200, 100];
+const SLAC_WAITS: [u64; 4] = [0, 10_000, 20_000, 50_000];
+const SLAC_PACKETS: u32 = 300;
+
+/// The scenarios, each under its label.
+fn slac(args: &TrainArgs) -> Vec<(BTreeMap<String, String>, Phase)> {
+    let PresetArgs { streams, stream_time, window, .. } = &args.preset;
+    let label = |name: &str, value: u32| BTreeMap::from([(name.to_owned(), value.to_string())]);
+    let train = |size| {
+        let shape = Train { packets: SLAC_PACKETS, waits_ns: SLAC_WAITS.to_vec(), ..train_of(&args.trains) };
+        (label("size", size), phase(args, shape, size))
+    };
+    let tcp = |&connections: &u32| {
+        let sockets = SocketSettings {
+            sndbuf: *window,
+            rcvbuf: *window,
+            // One host or two: the window is what was asked for, or the system's.
+            same_host_sndbuf: false,
+            ..SocketSettings::default()
+        };
+        let time = Some(*stream_time);
+        (label("streams", connections), Phase { connections, duration_ns: time, sockets, ..Phase::default() })
+    };
+    SLAC_SIZES.into_iter().map(train).chain(streams.iter().filter(|&&n| n > 0).map(tcp)).collect()
+}
+
+/// Writes data series into a folder, and prints them.
+pub(crate) fn write_series(folder: Option<&PathBuf>, print: bool, outcome: &Outcome) -> Result<(), Trouble> {
+    for series in report::series(outcome) {
+        if let Some(folder) = folder {
+            let path = folder.join(series.file);
+            let told = File::create(&path).and_then(|mut file| series.write(&mut file));
+            told.map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
+        }
+        if print {
+            // Nobody reads on: the files are written all the same.
+            let _ = series.print(&mut std::io::stdout().lock());
+        }
+    }
+    Ok(())
+}
+
+/// Makes the folder of data series, before anything is run.
+pub(crate) fn series_folder(folder: Option<&PathBuf>) -> Result<(), Trouble> {
+    let Some(folder) = folder else { return Ok(()) };
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Trouble::failed(format!("cannot make the folder {}: {e}", folder.display())))
+}
+
 /// Measures.
 pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, Trouble> {
     let protocol = args.target.protocol;
     if protocol != wire::Protocol::Native {
         return Err(Trouble::usage(format!("the protocol {protocol} carries no trains; native does")));
     }
-    let method = Method::new(&phase(args), &[], 1).map_err(Trouble::usage)?;
+    let method = match args.preset.preset {
+        Some(Preset::Slac) => Method::list(slac(args), 1),
+        None => {
+            let size = u32::try_from(args.trains.length).unwrap_or(u32::MAX);
+            Method::new(&phase(args, train_of(&args.trains), size), &[], 1)
+        }
+    };
+    let method = method.map_err(Trouble::usage)?;
     let config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
     let (packets, rows) = (args.trains.samples.as_ref(), args.trains.train_csv.as_ref());
-    let outputs = Outputs::open(&args.output, None)?.with_trains(packets, rows)?;
-    measure::run("train", command, &config, method, outputs, Histograms::default())
+    let series = args.preset.series.as_ref();
+    series_folder(series)?;
+    let mut outputs = Outputs::open(&args.output, None)?.with_trains(packets, rows)?;
+    if args.preset.preset.is_none() && series.is_none() {
+        return measure::run("train", command, &config, method, outputs, Histograms::default());
+    }
+    let interrupt = measure::on_signals()?;
+    measure::measure("train", command, &config, method, &interrupt, &mut outputs)?;
+    let machine = args.output.json || args.output.jsonl;
+    write_series(series, args.preset.preset.is_some() && !machine, &outputs.outcome())?;
+    Ok(outputs.finish())
 }
 
-/// The phase that the command line asks for.
-fn phase(args: &TrainArgs) -> Phase {
-    let shape = &args.trains;
-    let size = u32::try_from(shape.length).unwrap_or(u32::MAX);
-    let train = Train {
+/// The trains that the command line asks for.
+fn train_of(shape: &ShapeArgs) -> Train {
+    Train {
         packets: shape.packets,
         waits_ns: shape.wait.clone(),
         repeat: shape.repeat,
         every_ns: shape.every,
         samples: shape.samples.is_some(),
         echo: shape.echo,
-    };
+    }
+}
+
+/// A phase of such trains.
+fn phase(args: &TrainArgs, train: Train, size: u32) -> Phase {
+    let shape = &args.trains;
     let mut sockets = datagrams::sockets(&args.sockets);
     // A stamp for each packet needs a send call for each.
     sockets.gso = false;

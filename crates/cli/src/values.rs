@@ -169,9 +169,9 @@ pub(crate) struct Legacy {
 pub(crate) fn legacy(text: &str) -> Result<Legacy, String> {
     let (name, at) = text.split_once(':').map_or((text, None), |(name, at)| (name, Some(at)));
     let protocol: wire::Protocol = name.parse()?;
-    if !matches!(protocol, wire::Protocol::Echo | wire::Protocol::Ttcp) {
+    if !matches!(protocol, wire::Protocol::Echo | wire::Protocol::Ttcp | wire::Protocol::Bwdelaytester) {
         return Err(format!(
-            "a server of the protocol {protocol} needs settings of its own: only echo and ttcp go along"
+            "a server of the protocol {protocol} needs settings of its own: only echo, ttcp and bwdelaytester go along"
         ));
     }
     Ok(Legacy { protocol, port: at.map_or(Ok(protocol.port()), port)? })

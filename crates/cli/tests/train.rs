@@ -67,6 +67,51 @@ fn every_packet_is_returned() {
 }
 
 #[test]
+fn the_series_of_the_slac_report() {
+    let server = serve("");
+    let scratch = Scratch::new();
+    let (live, again) = (scratch.file("live"), scratch.file("again"));
+    let saved = scratch.file("run.jsonl");
+    netcaliper("train")
+        .args(&format!("127.0.0.1:{} --preset slac --repeat 3 --every 100ms -q", server.port))
+        .args("--streams 1,3 --stream-time 300ms -w 128Ki --save")
+        .arg(&saved)
+        .arg("--series")
+        .arg(&live)
+        .run()
+        .exits(0)
+        .prints(&[
+            "Data rate by measurement number and wait",
+            "TCP: streams against rate",
+            "What the hosts did",
+        ]);
+    // Four sizes, four waits, three measurements.
+    let measured = Csv::read(&live.join("rate_by_measurement.csv"));
+    assert_eq!(measured.rows.len(), 4 * 4 * 3);
+    assert!(
+        measured
+            .column("sent")
+            .iter()
+            .zip(measured.column("unsent"))
+            .all(|(sent, unsent)| { sent.parse::<u32>().unwrap() + unsent.parse::<u32>().unwrap() == 300 })
+    );
+    // 1450 bytes every 50 us.
+    assert!(measured.column("asked_mbps").contains(&"232.000"));
+    assert_eq!(Csv::read(&live.join("sent_and_received.csv")).rows.len(), 16);
+    let streams = Csv::read(&live.join("streams.csv"));
+    assert_eq!(streams.column("streams"), ["1", "3"]);
+    // The kernel counts twice what was asked for.
+    assert_eq!(streams.column("sndbuf"), ["262144", "262144"]);
+    assert_eq!(Csv::read(&live.join("hosts.csv")).rows.len(), 2 * (4 + 2));
+
+    netcaliper("report").arg(&saved).args("-q --series").arg(&again).run().exits(0);
+    for file in ["rate_by_measurement.csv", "sent_and_received.csv", "streams.csv", "hosts.csv"] {
+        let read = |folder: &std::path::Path| std::fs::read_to_string(folder.join(file)).unwrap();
+        assert_eq!(read(&live), read(&again), "{file}: live and from the file");
+    }
+}
+
+#[test]
 fn a_round_trip_is_both_ways_of_the_path() {
     const NAME: &str = "train::a_round_trip_is_both_ways_of_the_path";
     if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {

@@ -194,6 +194,17 @@ impl Method {
         Ok(Method { settings, repeat, done: 0 })
     }
 
+    /// These phases, each under its label, `repeat` times over.
+    ///
+    /// # Errors
+    /// One sentence when one of them cannot be.
+    pub fn list(settings: Vec<(BTreeMap<String, String>, Phase)>, repeat: u32) -> Result<Method, SweepError> {
+        for (label, phase) in &settings {
+            phase.check().map_err(|why| SweepError(format!("{}{why}", at(label))))?;
+        }
+        Ok(Method { settings, repeat, done: 0 })
+    }
+
     /// The next phase to run, or the end. `so_far` is what the earlier ones found; a sweep does not depend on it.
     pub fn next(&mut self, _so_far: &Outcome) -> Step {
         if self.done >= self.len() {

@@ -118,6 +118,10 @@ pub(super) fn counters(
     conntrack(&net("stat/nf_conntrack").unwrap_or_default(), &mut all);
     interfaces(&net("dev").unwrap_or_default(), &mut all);
     softirqs(&proc("softirqs").unwrap_or_default(), &mut all);
+    // How often any CPU of the machine changed its task: a host that does much else hands packets over late.
+    if let Some(switches) = context_switches(&proc("stat").unwrap_or_default()) {
+        all.insert("cpu.context_switches".to_owned(), Counter::Wide(switches));
+    }
     all
 }
 
@@ -188,6 +192,11 @@ fn conntrack(text: &str, into: &mut Counters) {
 }
 
 /// A line of CPUs, then one for each kind of softirq, of decimal columns.
+/// The line `ctxt` of `/proc/stat`.
+fn context_switches(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("ctxt ")?.trim().parse().ok())
+}
+
 fn softirqs(text: &str, into: &mut Counters) {
     let mut lines = text.lines();
     let number = |cpu: &str| cpu.strip_prefix("CPU").and_then(|n| n.parse().ok());

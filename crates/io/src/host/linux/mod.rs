@@ -100,7 +100,12 @@ pub(super) fn machine() -> Option<Machine> {
 }
 
 pub(super) fn counters() -> BTreeMap<String, Counter> {
-    counters::counters(proc, net)
+    let mut all = counters::counters(proc, net);
+    // How often this process had to stop although it had work: what it should have done then, it did late.
+    if let Some(times) = sys::preempted() {
+        all.insert("process.preempted".to_owned(), Counter::Wide(times));
+    }
+    all
 }
 
 /// A file below /proc.

@@ -41,13 +41,23 @@ pub(super) fn usable_cpus() -> Option<u32> {
 
 /// CPU time of this process so far.
 pub(super) fn process_use() -> Option<ProcessUse> {
+    let usage = own_usage()?;
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    Some(ProcessUse { user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime) })
+}
+
+/// How often a thread of this process lost its CPU without having asked for it (involuntary context switches).
+pub(super) fn preempted() -> Option<u64> {
+    u64::try_from(own_usage()?.ru_nivcsw).ok()
+}
+
+fn own_usage() -> Option<libc::rusage> {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to writable memory of the size of an rusage, which is all that getrusage writes.
     let answer = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
     // SAFETY: an rusage is plain integers, for which the zeros it was made of are a value already.
     let usage = unsafe { usage.assume_init() };
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
-    (answer == 0).then(|| ProcessUse { user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime) })
+    (answer == 0).then_some(usage)
 }
 
 /// The kernel's opinion of the wall clock (`adjtimex`); `None` where it may not be asked.

@@ -1,0 +1,108 @@
+//! The original's arithmetic: everything that comes is one stream, nothing is remembered but the number expected next.
+//!
+//! What is wrong with it stands in `docs/protocols/bwdelaytester.md`; here it is done as it is, integer by integer.
+
+use super::table::{BINS, Histogram, Line, Rate, print_rates};
+use model::DatagramRow;
+use std::io::{self, Write};
+
+/// Time that has to pass before the next line, µs.
+const INTERVAL: u64 = 100_000;
+
+/// All that the original remembers.
+#[derive(Default)]
+pub(super) struct Original {
+    unsynchronised: bool,
+    compensation: i64,
+    sweep: bool,
+    expected: u64,
+    offset: i64,
+    printed: u64,
+    line: Line,
+    histogram: Histogram,
+    rates: std::collections::BTreeMap<usize, Rate>,
+}
+
+impl Original {
+    pub(super) fn new(unsynchronised: bool, compensation: i64, sweep: bool) -> Self {
+        Original { unsynchronised, compensation, sweep, ..Original::default() }
+    }
+
+    /// Takes a datagram in, and prints a line if it is time.
+    pub(super) fn take(
+        &mut self,
+        row: &DatagramRow,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> io::Result<()> {
+        let read_wall = row.wall.0.saturating_add_unsigned(row.read_ns.saturating_sub(row.at_ns));
+        let now = if self.unsynchronised {
+            row.read_ns / 1_000
+        } else {
+            u64::try_from(read_wall / 1_000).unwrap_or(0)
+        };
+        if self.offset == 0 && self.unsynchronised {
+            self.offset = (row.stamp_us.wrapping_sub(now) as i64).wrapping_add(self.compensation);
+        }
+        let delay = now.wrapping_add_signed(self.offset).wrapping_sub(row.stamp_us) as i64;
+        let line = &mut self.line;
+        line.min = line.min.min(delay);
+        line.max = line.max.max(delay);
+        line.avg = line.avg.wrapping_add(delay);
+        let bin = (delay.wrapping_mul(100) / 20 / 1_000) as i32;
+        self.histogram.0[bin.clamp(0, BINS as i32 - 1) as usize] += 1;
+        if self.expected < row.number {
+            line.drops = line.drops.wrapping_add(row.number - self.expected);
+            line.gaps += 1;
+            self.expected = row.number;
+        } else if self.expected > row.number && (self.expected - row.number > row.number || row.number == 0) {
+            writeln!(err, "WARNING: Remote restarted. Restarting here too")?;
+            self.expected = row.number.wrapping_add(1);
+            self.offset = 0;
+            return Ok(());
+        }
+        self.expected = self.expected.wrapping_add(1);
+        line.bytes += u64::from(row.bytes);
+        line.packets += 1;
+        if now > self.printed + INTERVAL {
+            self.printed = now;
+            self.print(delay, row.bytes.into(), out)?;
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, delay: i64, length: u64, out: &mut dyn Write) -> io::Result<()> {
+        let line = &mut self.line;
+        line.avg /= line.packets.max(1) as i64;
+        let shown =
+            Line { bytes: line.bytes.wrapping_mul(10), packets: line.packets.wrapping_mul(10), ..*line };
+        shown.print(out)?;
+        if self.sweep {
+            let lost = line.drops.wrapping_mul(length);
+            let all = line.bytes.wrapping_add(lost);
+            let bits = all.wrapping_mul(80);
+            let slot = (bits.wrapping_add(5).wrapping_mul(300) / 3_000_000_000) as i32;
+            if let Some(slot) = usize::try_from(slot).ok().filter(|&slot| slot < 300) {
+                let rate = self.rates.entry(slot).or_default();
+                rate.avg = rate.avg.wrapping_add(line.avg);
+                rate.loss_percent += if all > 0 { lost as f64 * 100.0 / all as f64 } else { 0.0 };
+                rate.min = rate.min.min(line.min);
+                rate.max = rate.max.max(line.max);
+                rate.intervals += 1;
+            }
+        }
+        *line = Line { min: delay, max: delay, ..Line::default() };
+        Ok(())
+    }
+
+    /// What it prints when it is interrupted.
+    pub(super) fn finish(&self, err: &mut dyn Write) -> io::Result<()> {
+        self.histogram.print(err)?;
+        let mean = |rate: &Rate| Rate {
+            loss_percent: rate.loss_percent / rate.intervals.max(1) as f64,
+            avg: rate.avg / rate.intervals.max(1) as i64,
+            ..*rate
+        };
+        print_rates(self.rates.iter().map(|(&slot, rate)| (slot, mean(rate))), err)
+    }
+}

@@ -1,0 +1,202 @@
+//! The printout of either end: lines as datagrams come, tables at the end.
+
+use super::args::{Client, Server};
+use super::original::Original;
+use super::slots::{Slots, Sum};
+use super::table::{COLUMNS, Line, SWEEP};
+use metrics::{SECOND, Wall};
+use model::{Event, Outcome, Status};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+enum Figures {
+    /// A client has none.
+    None,
+    Right(Box<Slots>),
+    Original(Box<Original>),
+}
+
+/// One run, printed as it happens.
+pub struct Face {
+    figures: Figures,
+    sweep: bool,
+    as_original: bool,
+    /// Senders that were named.
+    named: Vec<SocketAddr>,
+    /// When the run began.
+    start: Option<Wall>,
+    /// What the wall clock says when the receiver's says 0, ns.
+    zero: Option<i64>,
+    end: Option<Status>,
+    unsent: u64,
+    sent: u64,
+}
+
+/// Senders that are named.
+const NAMED: usize = 100;
+
+impl Face {
+    /// A server's.
+    #[must_use]
+    pub fn server(server: &Server) -> Self {
+        let both = &server.both;
+        let (unsynchronised, compensation, sweep) = (both.unsynchronised, server.compensation_us, both.sweep);
+        let figures = if both.as_original {
+            Figures::Original(Box::new(Original::new(unsynchronised, compensation, sweep)))
+        } else {
+            Figures::Right(Box::new(Slots::new(unsynchronised, compensation, sweep)))
+        };
+        Face { figures, sweep, as_original: both.as_original, ..Face::empty() }
+    }
+
+    /// A client's.
+    #[must_use]
+    pub fn client(client: &Client) -> Self {
+        Face { sweep: client.both.sweep, as_original: client.both.as_original, ..Face::empty() }
+    }
+
+    fn empty() -> Self {
+        Face {
+            figures: Figures::None,
+            sweep: false,
+            as_original: false,
+            named: Vec::new(),
+            start: None,
+            zero: None,
+            end: None,
+            unsent: 0,
+            sent: 0,
+        }
+    }
+
+    /// Prints what an event tells.
+    ///
+    /// # Errors
+    /// When it cannot be printed.
+    pub fn hear(&mut self, event: &Event, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
+        match event {
+            Event::Start { at } => {
+                self.start = Some(*at);
+                match self.figures {
+                    Figures::None => Ok(()),
+                    _ => writeln!(out, "{COLUMNS}").and_then(|()| out.flush()),
+                }
+            }
+            Event::Datagrams { rows } => {
+                let mut told = Ok(());
+                for row in rows {
+                    self.name(row.peer, err)?;
+                    self.zero = Some(row.wall.0.wrapping_sub_unsigned(row.at_ns));
+                    // Where nobody reads the lines any more, they still count.
+                    told = told.and(match &mut self.figures {
+                        Figures::None => Ok(()),
+                        Figures::Right(slots) => slots.take(row, out, err),
+                        Figures::Original(original) => original.take(row, out, err),
+                    });
+                }
+                told
+            }
+            Event::Interval(interval) => self.pass(interval.end_ns, out),
+            Event::Near(totals) => {
+                if let Some(packets) = totals.packets.as_deref() {
+                    (self.sent, self.unsent) = (packets.counts.sent, packets.counts.unsent);
+                }
+                Ok(())
+            }
+            Event::PhaseEnd { status, .. } => {
+                self.end = Some(*status);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Names a sender when it is heard for the first time; the original names the first one only.
+    fn name(&mut self, peer: SocketAddr, err: &mut dyn Write) -> io::Result<()> {
+        let most = if self.as_original { 1 } else { NAMED };
+        if self.named.len() < most && !self.named.contains(&peer) {
+            self.named.push(peer);
+            writeln!(err, "First packet seen from {peer}")?;
+        }
+        Ok(())
+    }
+
+    /// Time has passed, whether anything came or not.
+    fn pass(&mut self, end_ns: u64, out: &mut dyn Write) -> io::Result<()> {
+        let (Figures::Right(slots), Some(start), Some(zero)) = (&mut self.figures, self.start, self.zero)
+        else {
+            return Ok(());
+        };
+        let now = start.0.saturating_add_unsigned(end_ns).saturating_sub(zero);
+        slots.pass(u64::try_from(now).unwrap_or(0), out)
+    }
+
+    /// Prints what is printed at the end; the exit code.
+    ///
+    /// # Errors
+    /// When it cannot be printed.
+    pub fn finish(&mut self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
+        match &mut self.figures {
+            Figures::None if self.sweep && self.end == Some(Status::Complete) => {
+                writeln!(out, "Sweep ends")?;
+                return self.sums(err).map(|()| 0);
+            }
+            Figures::None => {
+                self.sums(err)?;
+                writeln!(err, "{SWEEP}")?;
+            }
+            Figures::Right(slots) => {
+                let Sum { packets, lost, repeated, overtaken, late } = slots.sum();
+                writeln!(
+                    err,
+                    "# {packets} packets came, {lost} did not; {repeated} came more than once, {overtaken} had been overtaken, \
+                     {late} came too late for their line"
+                )?;
+                slots.finish(out, err)?;
+            }
+            Figures::Original(original) => original.finish(err)?,
+        }
+        // Whoever interrupts it gets 1, as from the original; nothing else ends it.
+        Ok(1)
+    }
+
+    /// What a client has sent: the original does not tell.
+    fn sums(&self, err: &mut dyn Write) -> io::Result<()> {
+        if self.as_original {
+            return Ok(());
+        }
+        writeln!(err, "# {} packets left, {} were not sent", self.sent, self.unsent)
+    }
+}
+
+/// Prints a saved run of datagrams as the original would have printed it: a line per interval in which any came. Of runs of lost
+/// ones an interval knows nothing; column 4 says whether there were any.
+///
+/// # Errors
+/// When it cannot be printed.
+pub fn print(_: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{COLUMNS}")?;
+    for event in events {
+        let Event::Interval(interval) = event else { continue };
+        let all = [(&interval.packets, Some(interval.near)), (&interval.far_packets, interval.far)];
+        for (packets, traffic) in all {
+            let (Some(packets), Some(traffic)) = (packets, traffic) else { continue };
+            let ns = interval.end_ns.saturating_sub(interval.start_ns).max(1);
+            let per_second = |n: u64| (u128::from(n) * u128::from(SECOND) / u128::from(ns)) as u64;
+            let Some(delay) = packets.delay_ns.as_ref() else { continue };
+            let us = |ns: u64| (ns / 1_000) as i64;
+            let drops = packets.counts.lost.max(0) as u64;
+            let line = Line {
+                bytes: per_second(traffic.rx_bytes),
+                packets: per_second(packets.counts.received),
+                drops,
+                gaps: u64::from(drops > 0),
+                min: us(delay.min),
+                max: us(delay.max),
+                avg: (delay.mean / 1e3) as i64,
+            };
+            line.print(out)?;
+        }
+    }
+    Ok(())
+}

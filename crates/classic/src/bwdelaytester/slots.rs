@@ -1,0 +1,286 @@
+//! What the original means: tenths of a second that are as long, what was lost in each, and how long the rest took.
+//!
+//! - A slot is a tenth of a second of the receiver's clock from the first datagram on. What came in it counts in it, so the
+//!   rate is ten times that, whatever the machine was doing when the line was due.
+//! - A slot is printed a little after its end: what was overtaken may still come until then, and is not lost.
+//! - Senders are told apart, and so are repeats.
+//! - Without synchronised clocks, latency is what a datagram took longer than the fastest so far of its sender.
+
+use super::args::SLOT;
+use super::table::{Histogram, Line, Rate, print_rates, slot_of};
+use metrics::{Runs, SECOND, Seen};
+use model::DatagramRow;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+/// How long after its end a slot waits for what was overtaken, ns.
+const HOLD: u64 = SECOND / 20;
+/// Numbers remembered one by one for each sender.
+const WINDOW: usize = 1 << 16;
+/// Slots that may be open at once: rows are told some 20 ms after they came.
+const OPEN: usize = 4;
+/// Runs of missing numbers that are remembered in one slot; further ones are lost for good.
+const GAPS: usize = 100_000;
+/// A stamp from here on can only be the wall clock's, µs.
+const WALL: u64 = 1_000_000_000_000_000;
+
+struct Sender {
+    runs: Runs,
+    /// Which run of all this is.
+    number: u32,
+    /// Smallest difference so far between our time and a stamp of a clock of which nothing is known, µs.
+    fastest: Option<i64>,
+}
+
+/// A tenth of a second.
+#[derive(Default)]
+struct Slot {
+    index: u64,
+    bytes: u64,
+    packets: u64,
+    /// Missing numbers that were noticed in it: first by sender, and one after the last.
+    gaps: BTreeMap<(u32, u64), u64>,
+    /// Missing numbers beyond those.
+    more: u64,
+    min: Option<i64>,
+    max: Option<i64>,
+    sum: i128,
+}
+
+impl Slot {
+    fn lost(&self) -> u64 {
+        let gaps = self.gaps.iter().map(|(&(_, first), &end)| end - first);
+        gaps.fold(self.more, u64::saturating_add)
+    }
+
+    /// A number that was missing has come; whether it was missed in this slot.
+    fn fill(&mut self, sender: u32, number: u64) -> bool {
+        let Some((&(owner, first), &end)) = self.gaps.range(..=(sender, number)).next_back() else {
+            return false;
+        };
+        if owner != sender || number >= end {
+            return false;
+        }
+        self.gaps.remove(&(sender, first));
+        if first < number {
+            self.gaps.insert((sender, first), number);
+        }
+        if number + 1 < end {
+            self.gaps.insert((sender, number + 1), end);
+        }
+        true
+    }
+}
+
+/// Sums over a rate's slots.
+#[derive(Default)]
+struct Sums {
+    lost: u64,
+    packets: u64,
+    delay: i128,
+    min: Option<i64>,
+    max: Option<i64>,
+    slots: u64,
+}
+
+/// What became of all datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sum {
+    pub(super) packets: u64,
+    pub(super) lost: u64,
+    pub(super) repeated: u64,
+    pub(super) overtaken: u64,
+    /// Of those lost, so many came after their line was printed.
+    pub(super) late: u64,
+}
+
+/// Slots, and what was found at each rate.
+pub(super) struct Slots {
+    unsynchronised: bool,
+    compensation: i64,
+    sweep: bool,
+    senders: BTreeMap<SocketAddr, Sender>,
+    /// Runs of all senders so far, each of which has numbers of its own.
+    runs: u32,
+    /// When the first slot began, ns of the receiver's clock.
+    start: Option<u64>,
+    open: VecDeque<Slot>,
+    rates: BTreeMap<usize, Sums>,
+    histogram: Histogram,
+    sum: Sum,
+}
+
+impl Slots {
+    pub(super) fn new(unsynchronised: bool, compensation: i64, sweep: bool) -> Self {
+        Slots {
+            unsynchronised,
+            compensation,
+            sweep,
+            senders: BTreeMap::new(),
+            runs: 0,
+            start: None,
+            open: VecDeque::new(),
+            rates: BTreeMap::new(),
+            histogram: Histogram::default(),
+            sum: Sum::default(),
+        }
+    }
+
+    pub(super) fn sum(&self) -> Sum {
+        self.sum
+    }
+
+    /// Takes a datagram in, and prints the slots that are over.
+    pub(super) fn take(
+        &mut self,
+        row: &DatagramRow,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.pass(row.at_ns, out)?;
+        let start = *self.start.get_or_insert(row.at_ns);
+        self.open_for(row.at_ns.saturating_sub(start) / SLOT);
+        let runs = &mut self.runs;
+        let sender = self.senders.entry(row.peer).or_insert_with(|| {
+            *runs += 1;
+            Sender { runs: Runs::new(WINDOW), number: *runs, fastest: None }
+        });
+        let came = sender.runs.see(row.number, row.stamp_us);
+        if came.anew {
+            writeln!(err, "WARNING: Remote restarted. Restarting here too")?;
+            // Its numbers begin again, and so do those that are missing.
+            *runs += 1;
+            sender.number = *runs;
+            sender.fastest = None;
+        }
+        let who = sender.number;
+        let took = sender
+            .delay(row, self.unsynchronised)
+            .saturating_add(if self.unsynchronised || row.stamp_us < WALL { self.compensation } else { 0 });
+        match came.seen {
+            Seen::New { gap } => self.miss(who, row.number, gap),
+            Seen::Reordered { .. } => {
+                self.sum.overtaken += 1;
+                if self.open.iter_mut().any(|slot| slot.fill(who, row.number)) {
+                    self.sum.lost = self.sum.lost.saturating_sub(1);
+                } else {
+                    self.sum.late += 1;
+                }
+            }
+            Seen::Duplicate => {
+                self.sum.repeated += 1;
+                return Ok(());
+            }
+            Seen::Ancient => self.sum.late += 1,
+        }
+        self.sum.packets += 1;
+        self.histogram.add(took);
+        if let Some(slot) = self.open.back_mut() {
+            slot.bytes += u64::from(row.bytes);
+            slot.packets += 1;
+            slot.min = Some(slot.min.map_or(took, |min| min.min(took)));
+            slot.max = Some(slot.max.map_or(took, |max| max.max(took)));
+            slot.sum += i128::from(took);
+        }
+        Ok(())
+    }
+
+    /// Opens slot `index`, unless a later one is open.
+    fn open_for(&mut self, index: u64) {
+        if self.open.back().is_none_or(|slot| slot.index < index) {
+            self.open.push_back(Slot { index, ..Slot::default() });
+        }
+    }
+
+    fn miss(&mut self, who: u32, number: u64, gap: u64) {
+        self.sum.lost = self.sum.lost.saturating_add(gap);
+        let Some(slot) = self.open.back_mut().filter(|_| gap > 0) else { return };
+        if slot.gaps.len() < GAPS {
+            slot.gaps.insert((who, number - gap), number);
+        } else {
+            slot.more = slot.more.saturating_add(gap);
+        }
+    }
+
+    /// It is `now`, ns of the receiver's clock: prints the slots that are over.
+    pub(super) fn pass(&mut self, now: u64, out: &mut dyn Write) -> io::Result<()> {
+        let Some(start) = self.start else { return Ok(()) };
+        while let Some(slot) = self.open.front() {
+            let over = start.saturating_add((slot.index + 1).saturating_mul(SLOT)).saturating_add(HOLD);
+            if now < over && self.open.len() < OPEN {
+                return Ok(());
+            }
+            self.print(out)?;
+        }
+        Ok(())
+    }
+
+    /// Prints the oldest open slot.
+    fn print(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let Some(slot) = self.open.pop_front() else { return Ok(()) };
+        let lost = slot.lost();
+        if self.sweep && slot.packets > 0 {
+            // What was lost was as long as what came.
+            let all = slot.bytes.saturating_add(lost.saturating_mul(slot.bytes / slot.packets));
+            if let Some(rate) = slot_of(all.saturating_mul(80)) {
+                let sums = self.rates.entry(rate).or_default();
+                sums.lost = sums.lost.saturating_add(lost);
+                sums.packets += slot.packets;
+                sums.delay += slot.sum;
+                sums.min = sums.min.into_iter().chain(slot.min).min();
+                sums.max = sums.max.max(slot.max);
+                sums.slots += 1;
+            }
+        }
+        // Without a datagram there is no latency, and no line.
+        let (Some(min), Some(max)) = (slot.min, slot.max) else { return Ok(()) };
+        let line = Line {
+            bytes: slot.bytes * 10,
+            packets: slot.packets * 10,
+            drops: lost,
+            gaps: slot.gaps.len() as u64,
+            min,
+            max,
+            avg: (slot.sum / i128::from(slot.packets.max(1))) as i64,
+        };
+        line.print(out)
+    }
+
+    /// Prints what is open, and the two tables.
+    pub(super) fn finish(&mut self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
+        let mut told = Ok(());
+        while !self.open.is_empty() {
+            // Where nobody reads the lines any more, the tables are still wanted.
+            told = told.and(self.print(out));
+        }
+        self.histogram.print(err)?;
+        let rates = self.rates.iter().map(|(&slot, sums)| {
+            let all = sums.packets.saturating_add(sums.lost).max(1);
+            let rate = Rate {
+                loss_percent: sums.lost as f64 * 100.0 / all as f64,
+                min: sums.min.unwrap_or(0),
+                max: sums.max.unwrap_or(0),
+                avg: (sums.delay / i128::from(sums.packets.max(1))) as i64,
+                intervals: sums.slots,
+            };
+            (slot, rate)
+        });
+        print_rates(rates, err)?;
+        told
+    }
+}
+
+impl Sender {
+    /// How long a datagram took, µs.
+    fn delay(&mut self, row: &DatagramRow, unsynchronised: bool) -> i64 {
+        let sent = i64::try_from(row.stamp_us).unwrap_or(i64::MAX);
+        if !unsynchronised && row.stamp_us >= WALL {
+            return (row.wall.0.div_euclid(1_000)).saturating_sub(sent);
+        }
+        let took = i64::try_from(row.at_ns / 1_000).unwrap_or(i64::MAX).saturating_sub(sent);
+        let fastest = self.fastest.map_or(took, |fastest| fastest.min(took));
+        self.fastest = Some(fastest);
+        took.saturating_sub(fastest)
+    }
+}

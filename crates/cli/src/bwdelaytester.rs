@@ -1,0 +1,111 @@
+//! `netcaliper bwdelaytester`: either end.
+
+use crate::{measure, plan};
+use classic::bwdelaytester::{Asked, Client, Face, Server, USAGE, read};
+use engine::{Bound, ClientConfig, EngineError, ServerConfig};
+use model::{Event, Level, Waiting};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use wire::Protocol;
+
+/// What the original ends with, but for a sweep that was climbed to its end.
+const FAILED: u8 = 1;
+
+/// Why there is no run: one sentence.
+struct Refusal(String);
+
+impl From<EngineError> for Refusal {
+    fn from(error: EngineError) -> Self {
+        Refusal(error.to_string())
+    }
+}
+
+impl From<crate::Trouble> for Refusal {
+    fn from(trouble: crate::Trouble) -> Self {
+        Refusal(trouble.text)
+    }
+}
+
+/// Runs it.
+pub(crate) fn run(arguments: &[String], _: Vec<String>) -> ExitCode {
+    let ran = match read(arguments) {
+        Ok(Asked::Client(client)) => send(&client),
+        Ok(Asked::Server(server)) => receive(&server),
+        Err(text) => {
+            eprintln!("bwdelaytester: {text}");
+            // Nobody reads on: then nobody needs the rest either.
+            let _ = io::stdout().write_all(USAGE.as_bytes());
+            return ExitCode::from(FAILED);
+        }
+    };
+    ExitCode::from(ran.unwrap_or_else(|Refusal(text)| {
+        eprintln!("bwdelaytester: {text}");
+        FAILED
+    }))
+}
+
+fn send(client: &Client) -> Result<u8, Refusal> {
+    let port = client.both.port.unwrap_or_else(|| Protocol::Bwdelaytester.port());
+    let mut peers = engine::resolve_targets(std::slice::from_ref(&client.host), port, false, false)?;
+    peers.truncate(1);
+    let config = ClientConfig {
+        protocol: Protocol::Bwdelaytester,
+        peers,
+        device: client.both.device.clone(),
+        workers: Some(1),
+        run: engine::run_id(),
+        version: plan::VERSION.to_owned(),
+        ..ClientConfig::default()
+    };
+    let mut phase = client.phase();
+    if let Some(probe) = &mut phase.probe {
+        probe.waiting = Waiting::Hybrid;
+    }
+    engine::check(&config, &phase)?;
+    let interrupt = measure::on_signals()?;
+    let mut show = Show(Face::client(client));
+    engine::run(&config, &phase, &interrupt, &mut |event| show.hear(&event))?;
+    Ok(show.finish())
+}
+
+fn receive(server: &Server) -> Result<u8, Refusal> {
+    let port = server.both.port.unwrap_or_else(|| Protocol::Bwdelaytester.port());
+    let config = ServerConfig {
+        listen: vec![SocketAddr::from(([0, 0, 0, 0], port))],
+        open_to: plan::open_to(&[])?,
+        device: server.both.device.clone(),
+        // One socket keeps the order of what comes.
+        workers: Some(1),
+        version: plan::VERSION.to_owned(),
+        arrivals: true,
+        ..ServerConfig::legacy(Protocol::Bwdelaytester, server.phase())
+    };
+    let bound = Bound::new(config)?;
+    let interrupt = measure::on_signals()?;
+    if server.both.port.is_some() {
+        for address in bound.addresses() {
+            eprintln!("listening on {address}");
+        }
+    }
+    let mut show = Show(Face::server(server));
+    bound.run(&interrupt, &mut |event| show.hear(&event))?;
+    Ok(show.finish())
+}
+
+/// The face, on this program's stdout and stderr.
+struct Show(Face);
+
+impl Show {
+    fn hear(&mut self, event: &Event) {
+        if let Event::Notice { level: Level::Warning | Level::Error, text } = event {
+            eprintln!("# {text}");
+        }
+        // Where nobody reads on, the tables on stderr are still wanted.
+        let _ = self.0.hear(event, &mut io::stdout().lock(), &mut io::stderr().lock());
+    }
+
+    fn finish(mut self) -> u8 {
+        self.0.finish(&mut io::stdout().lock(), &mut io::stderr().lock()).unwrap_or(FAILED)
+    }
+}

@@ -1,0 +1,347 @@
+//! The data series behind the figures of the SLAC report on UDPmon: rate by measurement and wait, the sending machine's rate
+//! against the received one, and streams against rate. As tables, and as CSV, from any outcome that holds such runs.
+
+use metrics::{Quartiles, TrainRow};
+use model::{HostCounters, Outcome, Point, Totals};
+use std::io::{self, Write};
+
+/// Below this share of the median a train was sent slowly.
+const SLOW: f64 = 0.9;
+
+/// A series: its name, which is also that of its file, and what stands above its columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Name of the file, without folder.
+    pub file: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// Names of the columns.
+    pub columns: Vec<&'static str>,
+    /// Rows; what is not known is empty.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Series {
+    /// Writes it as CSV.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut out = csv::Writer::from_writer(out);
+        out.write_record(&self.columns)?;
+        for row in &self.rows {
+            out.write_record(row)?;
+        }
+        out.flush()
+    }
+
+    /// Prints it as a table.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "\n{}", self.title)?;
+        let width = |at: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
+            cells.max().unwrap_or(0).max(self.columns[at].len())
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let heads: Vec<String> = self.columns.iter().map(ToString::to_string).collect();
+        for row in std::iter::once(&heads).chain(&self.rows) {
+            let cells: Vec<String> =
+                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+            writeln!(out, "  {}", cells.join("  ").trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// All series that an outcome holds something for.
+#[must_use]
+pub fn series(outcome: &Outcome) -> Vec<Series> {
+    let all = [by_measurement(outcome), by_wait(outcome), by_streams(outcome), hosts(outcome)];
+    all.into_iter().filter(|series| !series.rows.is_empty()).collect()
+}
+
+fn mbit(bps: f64) -> String {
+    format!("{:.3}", bps / 1e6)
+}
+
+fn maybe<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+    value.map(show).unwrap_or_default()
+}
+
+/// What the waits alone allow, Mbit/s of payload; nothing for packets back to back.
+fn asked(size: u32, wait_ns: u64) -> String {
+    maybe((wait_ns > 0).then(|| f64::from(size) * 8e9 / wait_ns as f64), mbit)
+}
+
+/// Points with trains, and the size of their packets.
+fn trains(outcome: &Outcome) -> impl Iterator<Item = (&Point, &model::Trains, u32)> {
+    outcome.points.iter().filter_map(|point| Some((point, point.trains.as_deref()?, point.phase.probe?.size)))
+}
+
+/// Why a train was slow: held up where it was sent, or on the way.
+fn verdict(row: &TrainRow, usual: Option<f64>, trough: Option<bool>) -> &'static str {
+    let slow = row.send_bps.zip(usual).is_some_and(|(sent, usual)| sent < SLOW * usual);
+    match (row.unsent > 0, slow, trough) {
+        (true, ..) => "not all sent",
+        (_, true, _) => "sent slowly",
+        (.., Some(true)) => "trough of all waits",
+        (.., Some(false)) => "trough",
+        _ => "",
+    }
+}
+
+fn by_measurement(outcome: &Outcome) -> Series {
+    let mut rows = Vec::new();
+    for (_, trains, size) in trains(outcome) {
+        let report = &trains.report;
+        for setting in &report.settings {
+            let of = || report.trains.iter().filter(|row| row.setting == setting.setting);
+            let usual = Quartiles::of(of().filter_map(|row| row.send_bps).collect()).map(|q| q.median);
+            for row in of() {
+                let trough = report.troughs.iter().find(|t| t.round == row.round);
+                let trough = trough.filter(|t| t.settings.contains(&row.setting)).map(|t| t.common);
+                rows.push(vec![
+                    size.to_string(),
+                    format!("{}", setting.wait_ns as f64 / 1e3),
+                    (row.round + 1).to_string(),
+                    asked(size, setting.wait_ns),
+                    maybe(row.send_bps, mbit),
+                    maybe(row.receive_bps, mbit),
+                    row.sent.to_string(),
+                    row.unsent.to_string(),
+                    row.received.to_string(),
+                    row.lost.to_string(),
+                    verdict(row, usual, trough).to_owned(),
+                ]);
+            }
+        }
+    }
+    Series {
+        file: "rate_by_measurement.csv",
+        title: "Data rate by measurement number and wait (Mbit/s of UDP payload)",
+        columns: vec![
+            "size",
+            "wait_us",
+            "measurement",
+            "asked_mbps",
+            "send_mbps",
+            "receive_mbps",
+            "sent",
+            "unsent",
+            "received",
+            "lost",
+            "why_slow",
+        ],
+        rows,
+    }
+}
+
+fn by_wait(outcome: &Outcome) -> Series {
+    let mut rows = Vec::new();
+    for (_, trains, size) in trains(outcome) {
+        for setting in &trains.report.settings {
+            let gap = setting.send_gap_ns.as_ref().map(|gap| gap.p50 as f64 / 1e3);
+            rows.push(vec![
+                size.to_string(),
+                format!("{}", setting.wait_ns as f64 / 1e3),
+                asked(size, setting.wait_ns),
+                maybe(gap, |us| format!("{us:.3}")),
+                maybe(setting.send_bps, |s| mbit(s.mean)),
+                maybe(setting.send_bps, |s| mbit(s.sd)),
+                maybe(setting.receive_bps, |s| mbit(s.mean)),
+                maybe(setting.receive_bps, |s| mbit(s.sd)),
+                setting.lost.to_string(),
+                setting.unsent.to_string(),
+                setting.overtaken.to_string(),
+                setting.repeated.to_string(),
+            ]);
+        }
+    }
+    Series {
+        file: "sent_and_received.csv",
+        title: "The machine's rate of sending against the rate received, by wait (Mbit/s of UDP payload)",
+        columns: vec![
+            "size",
+            "wait_us",
+            "asked_mbps",
+            "send_gap_us",
+            "send_mbps",
+            "send_sd",
+            "receive_mbps",
+            "receive_sd",
+            "lost",
+            "unsent",
+            "overtaken",
+            "repeated",
+        ],
+        rows,
+    }
+}
+
+fn by_streams(outcome: &Outcome) -> Series {
+    let points = outcome.points.iter().filter(|point| point.label.contains_key("streams"));
+    let row = |point: &Point| {
+        let rate = point.up.or(point.down).map(|direction| direction.goodput_bps);
+        let window = |totals: Option<&Totals>| {
+            totals.and_then(|t| t.effective.as_ref()).map(|e| (e.sndbuf.to_string(), e.rcvbuf.to_string()))
+        };
+        let far = point.far.first();
+        vec![
+            point.phase.connections.to_string(),
+            maybe(rate, mbit),
+            maybe(rate.map(|rate| rate / f64::from(point.phase.connections.max(1))), mbit),
+            maybe(point.fairness, |f| format!("{f:.3}")),
+            maybe(window(Some(&point.near)), |(sent, _)| sent),
+            maybe(window(far), |(_, received)| received),
+            (point.near.tcp.retransmits + point.far.iter().map(|t| t.tcp.retransmits).sum::<u64>())
+                .to_string(),
+            point.errors().to_string(),
+        ]
+    };
+    Series {
+        file: "streams.csv",
+        title: "TCP: streams against rate (Mbit/s, every byte compared)",
+        columns: vec![
+            "streams",
+            "goodput_mbps",
+            "per_stream_mbps",
+            "fairness",
+            "sndbuf",
+            "far_rcvbuf",
+            "retransmits",
+            "errors",
+        ],
+        rows: points.map(row).collect(),
+    }
+}
+
+/// What both hosts did meanwhile: what looks like the network may have been one of them.
+fn hosts(outcome: &Outcome) -> Series {
+    let mut rows = Vec::new();
+    for point in &outcome.points {
+        let label: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        for (who, totals) in
+            std::iter::once(("client", &point.near)).chain(point.far.iter().map(|t| ("server", t)))
+        {
+            let HostCounters { moved } = &totals.counters;
+            let counter = |name: &str| maybe(moved.get(name), ToString::to_string);
+            let late = totals.late_ns.as_ref().map(|late| late.p99 as f64 / 1e3);
+            let packets = totals.packets.as_deref();
+            rows.push(vec![
+                label.join(" "),
+                who.to_owned(),
+                maybe(packets.map(|p| p.counts.unsent), |n| n.to_string()),
+                maybe(late, |us| format!("{us:.1}")),
+                maybe(packets.map(|p| p.counts.dropped), |n| n.to_string()),
+                counter("process.preempted"),
+                counter("cpu.context_switches"),
+                maybe(totals.cpu.as_ref(), |cpu| format!("{:.3}", cpu.steal_s)),
+                maybe(totals.cpu.as_ref(), |cpu| format!("{:.1}", cpu.busiest * 100.0)),
+            ]);
+        }
+    }
+    Series {
+        file: "hosts.csv",
+        title: "What the hosts did meanwhile",
+        columns: vec![
+            "run",
+            "end",
+            "unsent",
+            "late_p99_us",
+            "dropped_here",
+            "preempted",
+            "context_switches",
+            "steal_s",
+            "busiest_cpu_percent",
+        ],
+        rows,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::{Spread, TrainReport, Trough};
+    use model::{Direction, Phase, Probe, Trains};
+    use std::collections::BTreeMap;
+
+    fn row(setting: u32, round: u32, send: f64, receive: f64, unsent: u32) -> TrainRow {
+        let (send_bps, receive_bps) = (Some(send), Some(receive));
+        TrainRow {
+            setting,
+            round,
+            send_bps,
+            receive_bps,
+            sent: 300,
+            received: 300,
+            unsent,
+            ..TrainRow::default()
+        }
+    }
+
+    /// Five measurements at 20 µs and 1000 bytes: 400 Mbit/s asked for.
+    fn outcome() -> Outcome {
+        let rates =
+            [(399e6, 398e6, 0), (200e6, 199e6, 0), (399e6, 150e6, 0), (398e6, 398e6, 7), (400e6, 399e6, 0)];
+        let trains =
+            (0..).zip(rates).map(|(round, (send, receive, unsent))| row(0, round, send, receive, unsent));
+        let setting = metrics::TrainSetting {
+            wait_ns: 20_000,
+            send_bps: Some(Spread::of(&[399e6, 200e6, 399e6, 398e6, 400e6]).unwrap()),
+            ..Default::default()
+        };
+        let trough = |round| Trough { round, settings: vec![0], common: round == 2, ..Trough::default() };
+        let report = TrainReport {
+            settings: vec![setting],
+            trains: trains.collect(),
+            troughs: vec![trough(1), trough(2)],
+            ..TrainReport::default()
+        };
+        let probe = Some(Probe { size: 1_000, ..Probe::default() });
+        let trains = Some(Box::new(Trains { report, ..Trains::default() }));
+        let udp = Point { phase: Phase { probe, ..Phase::default() }, trains, ..Point::default() };
+        let tcp = Point {
+            label: BTreeMap::from([("streams".to_owned(), "39".to_owned())]),
+            phase: Phase { connections: 39, ..Phase::default() },
+            up: Some(Direction { goodput_bps: 780e6, ..Direction::default() }),
+            ..Point::default()
+        };
+        Outcome { points: vec![udp, tcp], ..Outcome::default() }
+    }
+
+    #[test]
+    fn a_slow_sender_is_told_from_a_slow_path() {
+        let all = series(&outcome());
+        let measured = &all[0];
+        assert_eq!(measured.file, "rate_by_measurement.csv");
+        assert_eq!(
+            measured.rows[0],
+            ["1000", "20", "1", "400.000", "399.000", "398.000", "300", "0", "300", "0", ""]
+        );
+        let why: Vec<&str> = measured.rows.iter().map(|row| row[10].as_str()).collect();
+        assert_eq!(why, ["", "sent slowly", "trough of all waits", "not all sent", ""]);
+    }
+
+    #[test]
+    fn streams_have_a_rate_each() {
+        let all = series(&outcome());
+        let streams = all.iter().find(|series| series.file == "streams.csv").unwrap();
+        assert_eq!(streams.rows[0][..3], ["39", "780.000", "20.000"]);
+    }
+
+    #[test]
+    fn tables_and_files_hold_the_same() {
+        for series in series(&outcome()) {
+            let (mut table, mut file) = (Vec::new(), Vec::new());
+            series.print(&mut table).unwrap();
+            series.write(&mut file).unwrap();
+            let (table, file) = (String::from_utf8(table).unwrap(), String::from_utf8(file).unwrap());
+            assert_eq!(table.lines().count(), file.lines().count() + 2, "{table}");
+            assert_eq!(file.lines().next().unwrap(), series.columns.join(","));
+            assert!(series.rows.iter().all(|row| row.len() == series.columns.len()));
+        }
+    }
+}
