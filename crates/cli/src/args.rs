@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Print a saved run again, in any format.
     Report(ReportArgs),
+    /// Which differences between saved runs are real, and what was set differently?
+    Compare(crate::compare::CompareArgs),
     /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root, or the right to make
     /// network namespaces.
     Lab(Box<crate::lab::LabArgs>),

@@ -4,6 +4,7 @@
 
 mod args;
 mod bwdelaytester;
+mod compare;
 mod ctstraffic;
 mod datagrams;
 mod delay;
@@ -33,6 +34,8 @@ enum Exit {
     Failed,
     /// The command line cannot be.
     Usage,
+    /// A figure is worse than was to be accepted.
+    Threshold,
     /// The far end vanished: the result covers what was measured until then.
     Partial,
     /// Ended by SIGINT or SIGTERM; the result covers what was measured until then.
@@ -47,6 +50,7 @@ impl From<Exit> for ExitCode {
             Exit::Good => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
+            Exit::Threshold => 3,
             Exit::Partial => 4,
             Exit::Interrupted => 130,
             Exit::Command(code) => code,
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Command::Stop(args) => serve::stop(&args),
         Command::Demo(args) => demo::demo(&args, command),
         Command::Report(args) => measure::report(&args),
+        Command::Compare(args) => compare::compare(&args),
         Command::Lab(args) => lab::lab(&args),
     };
     match done {

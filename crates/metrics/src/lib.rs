@@ -5,6 +5,7 @@
 //! so each one is tested against an independent reference.
 #![forbid(unsafe_code)]
 
+mod compare;
 mod dist;
 mod fairness;
 mod frames;
@@ -23,6 +24,7 @@ mod train;
 mod units;
 mod variation;
 
+pub use compare::Contrast;
 pub use dist::{Dist, DistSummary};
 pub use fairness::Moments;
 pub use frames::Frames;

@@ -308,7 +308,8 @@ fn settings(phase: &Phase, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</tbody></table></details>")
 }
 
-fn flatten(name: &str, value: &Value, rows: &mut Vec<(String, String)>) {
+/// The values of a document under their paths, those that are null left out.
+pub(crate) fn flatten(name: &str, value: &Value, rows: &mut Vec<(String, String)>) {
     match value {
         Value::Null => {}
         Value::Object(fields) => {

@@ -5,6 +5,7 @@
 //! saved file, [`replay()`] makes events of an outcome.
 #![forbid(unsafe_code)]
 
+mod compare;
 mod console;
 mod csv;
 mod frames;
@@ -20,6 +21,7 @@ mod text;
 mod trains;
 mod words;
 
+pub use compare::Comparison;
 pub use console::{Console, Style};
 pub use csv::{ConnectionCsv, StatusCsv, write_sweep_csv};
 pub use frames::FramesCsv;
