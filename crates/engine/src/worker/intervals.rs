@@ -25,6 +25,8 @@ impl Worker {
                 watch.state.closed = true;
             }
         }
+        // The wall clock may have been set meanwhile, and its error has grown or shrunk.
+        self.wall = self.clock.sample();
         let open = self.watches.values().filter(|w| !w.state.closed);
         self.next_boundary = open.map(Watch::boundary).min().unwrap_or(Mono(u64::MAX));
     }
