@@ -68,11 +68,13 @@ pub(crate) struct TargetArgs {
     /// used round robin.
     #[arg(required = true, value_name = "HOST")]
     pub(crate) targets: Vec<String>,
-    /// Server port [default: the protocol's own: 7411 native, 4444 ctstraffic, 7 echo, 5001 ttcp, 8888 bwdelaytester].
+    /// Server port [default: the protocol's own: 7411 native, 4444 ctstraffic, 7 echo, 862 stamp, 5001 ttcp, 8888
+    /// bwdelaytester].
     #[arg(short, long, value_parser = values::count16::<65535>)]
     pub(crate) port: Option<u16>,
     /// What is spoken: native; ctstraffic, whose servers must have been started with the same --pattern and --transfer; echo
-    /// (RFC 862), for ping; ttcp, which sends to `ttcp -r` and its kin; bwdelaytester, for delay.
+    /// (RFC 862) and stamp (RFC 8762, also TWAMP-Light), for ping; ttcp, which sends to `ttcp -r` and its kin; bwdelaytester, for
+    /// delay.
     #[arg(long, value_name = "NAME", default_value = "native")]
     pub(crate) protocol: wire::Protocol,
     /// IPv4 only.
@@ -89,7 +91,8 @@ pub(crate) struct TargetArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Security")]
 pub(crate) struct KeyArgs {
-    /// File with the pre-shared key; the variable NETCALIPER_PSK may hold the key itself instead.
+    /// File with the pre-shared key; the variable NETCALIPER_PSK may hold the key itself instead. STAMP is authenticated with
+    /// it.
     #[arg(long, value_name = "FILE", env = "NETCALIPER_PSK_FILE")]
     pub(crate) psk_file: Option<PathBuf>,
 }
@@ -339,6 +342,8 @@ pub(crate) struct PingArgs {
     #[command(flatten)]
     pub(crate) messages: MessageArgs,
     #[command(flatten)]
+    pub(crate) stamp: crate::stamp::StampArgs,
+    #[command(flatten)]
     pub(crate) sockets: SocketArgs,
     #[command(flatten)]
     pub(crate) local: LocalArgs,
@@ -358,9 +363,9 @@ pub(crate) struct MessageArgs {
     /// Send datagrams instead of using a stream.
     #[arg(short, long)]
     pub(crate) udp: bool,
-    /// Bytes of a message.
-    #[arg(short = 'l', long, value_name = "BYTES", default_value = "64", value_parser = values::bytes)]
-    pub(crate) size: u64,
+    /// Bytes of a message [default: 64; of a STAMP packet as many as it needs].
+    #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::bytes)]
+    pub(crate) size: Option<u64>,
     /// Messages of each connection.
     #[arg(short = 'n', long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
     pub(crate) count: Option<u64>,
@@ -371,9 +376,12 @@ pub(crate) struct MessageArgs {
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     pub(crate) send_chunk: Option<u64>,
     /// Open loop: so many messages a second on each connection, whatever comes back. Otherwise the next one waits for the
-    /// echo of the last.
+    /// echo of the last, but STAMP packets are sent 10 times a second.
     #[arg(long, value_name = "N", value_parser = values::per_second)]
     pub(crate) rate: Option<f64>,
+    /// STAMP packets in a closed loop, as fast as answers come.
+    #[arg(long, conflicts_with = "rate")]
+    pub(crate) closed_loop: bool,
     /// At random distances of that rate (Poisson) instead of even ones.
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
@@ -434,10 +442,8 @@ pub(crate) struct ServeArgs {
     /// Do not serve these networks; repeatable, stronger than --allow.
     #[arg(long, value_name = "CIDR", help_heading = "Security")]
     pub(crate) deny: Vec<ipnet::IpNet>,
-    /// Answer a legacy protocol as well, on its own port or on this one: echo, echo:9999, ttcp, bwdelaytester. Datagrams of this
-    /// host and of directly connected networks are heard and answered only, unless NETCALIPER_ALLOW names others, because they prove no address.
-    #[arg(long, value_name = "NAME[:PORT]", value_parser = values::legacy)]
-    pub(crate) legacy: Vec<values::Legacy>,
+    #[command(flatten)]
+    pub(crate) legacy: crate::stamp::LegacyArgs,
     /// Sessions at once.
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
     pub(crate) max_sessions: u32,

@@ -17,6 +17,7 @@ mod ping;
 mod plan;
 mod rttcpip;
 mod serve;
+mod stamp;
 mod stream;
 mod train;
 mod ttcp;

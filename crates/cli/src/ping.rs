@@ -2,6 +2,7 @@
 
 use crate::args::{HistogramArgs, PingArgs};
 use crate::outputs::Outputs;
+use crate::stamp::USUAL_RATE;
 use crate::{Exit, Trouble, measure, plan};
 use metrics::{SECOND, Spectrum};
 use model::{Kind, Method, Outcome, Phase, Ping, Range, Schedule, Transport};
@@ -11,8 +12,8 @@ use std::path::Path;
 
 /// How long messages take there and back.
 pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, Trouble> {
-    let method = Method::new(&phase(args)?, &[], 1).map_err(Trouble::usage)?;
     let config = plan::client(&args.target, &args.local, true)?;
+    let method = Method::new(&phase(args, config.psk.is_some())?, &[], 1).map_err(Trouble::usage)?;
     measure::check(&config, &method)?;
     let files = Histograms::open(&args.histogram)?;
     let outputs =
@@ -20,16 +21,19 @@ pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, Troubl
     measure::run("ping", command, &config, method, outputs, files)
 }
 
-/// The phase that the command line asks for.
-fn phase(args: &PingArgs) -> Result<Phase, Trouble> {
+/// The phase that the command line asks for; `keyed` says that a key is known.
+fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, Trouble> {
     let m = &args.messages;
+    let stamp = args.stamp.settings(args.target.protocol, keyed)?;
+    let size = m.size.unwrap_or(stamp.map_or(64, |stamp| stamp.size().into()));
+    let rate = m.rate.or(stamp.filter(|_| !m.closed_loop).map(|_| USUAL_RATE));
     let small = |n: u64, what: &str| {
         u32::try_from(n).map_err(|_| Trouble::usage(format!("{what} of {n} bytes is too long: at most 16Mi")))
     };
-    let gap_ns = m.rate.map(|rate| (SECOND as f64 / rate).round() as u64);
+    let gap_ns = rate.map(|rate| (SECOND as f64 / rate).round() as u64);
     let ping = Ping {
-        transport: if m.udp { Transport::Udp } else { Transport::Tcp },
-        size: small(m.size, "a message")?,
+        transport: if m.udp || stamp.is_some() { Transport::Udp } else { Transport::Tcp },
+        size: small(size, "a message")?,
         messages: m.count,
         warmup: m.warmup,
         chunk: m.send_chunk.map(|n| small(n, "a send")).transpose()?,
@@ -41,7 +45,13 @@ fn phase(args: &PingArgs) -> Result<Phase, Trouble> {
         timeout_ns: m.timeout,
         busy: m.busy,
         samples: args.samples.is_some() || args.output.save.is_some() || args.output.jsonl,
+        stamp,
     };
+    let mut sockets = plan::sockets(&args.sockets);
+    if stamp.is_some() {
+        // What is left of it when packets come there tells how many routers there are.
+        sockets.ttl = sockets.ttl.or(Some(255));
+    }
     Ok(Phase {
         kind: Kind::Ping,
         buffer: Range::just(u64::from(ping.size).clamp(4096, 1 << 20)),
@@ -51,7 +61,7 @@ fn phase(args: &PingArgs) -> Result<Phase, Trouble> {
         duration_ns: m.time.or(m.count.is_none().then_some(10 * SECOND)),
         omit_ns: m.omit.div_ceil(m.interval) * m.interval,
         interval_ns: m.interval,
-        sockets: plan::sockets(&args.sockets),
+        sockets,
         connect_timeout_ns: m.connect_timeout,
         stall_ns: m.stall_timeout,
         ..Phase::default()

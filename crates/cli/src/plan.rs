@@ -17,14 +17,18 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The key from its file or from the environment.
 pub(crate) fn key(args: &KeyArgs) -> Result<Option<Psk>, Trouble> {
     let from_environment = std::env::var("NETCALIPER_PSK").ok().filter(|key| !key.is_empty());
-    let bytes = match (&args.psk_file, from_environment) {
-        (Some(path), _) => std::fs::read(path).map_err(|e| {
-            Trouble::usage(format!("cannot read the pre-shared key from {}: {e}", path.display()))
-        })?,
-        (None, Some(key)) => key.into_bytes(),
-        (None, None) => return Ok(None),
-    };
-    Psk::new(&bytes).map(Some).map_err(Trouble::usage)
+    match (&args.psk_file, from_environment) {
+        (Some(path), _) => key_in(path).map(Some),
+        (None, Some(key)) => Psk::new(key.as_bytes()).map(Some).map_err(Trouble::usage),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The key in a file.
+pub(crate) fn key_in(path: &std::path::Path) -> Result<Psk, Trouble> {
+    let unread = |e| Trouble::usage(format!("cannot read the pre-shared key from {}: {e}", path.display()));
+    let bytes = std::fs::read(path).map_err(unread)?;
+    Psk::new(&bytes).map_err(Trouble::usage)
 }
 
 /// Networks that may have streams without proving an address: those given, and those of the variable NETCALIPER_ALLOW,

@@ -7,10 +7,12 @@ use crate::{Exit, Trouble, measure, plan};
 use engine::{Bound, Interrupt, ServerConfig};
 use metrics::{Packets, SECOND, format_duration};
 use model::{
-    Event, Kind, Level, Phase, Ping, Probe, Range, SocketSettings, Status, Totals, Traffic, Transport, Verify,
+    Event, Kind, Level, Phase, Ping, Probe, Range, SocketSettings, StampSettings, Status, Totals, Traffic,
+    Transport, Verify,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use wire::Protocol;
 use wire::native::{Fence, Limits};
 
 /// The far end.
@@ -53,7 +55,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
         for address in bound.addresses() {
             let what = match *name {
                 "ttcp" => "TCP",
-                "bwdelaytester" => "UDP",
+                "bwdelaytester" | "stamp" => "UDP",
                 _ => "TCP and UDP",
             };
             let text = format!("answering {name} on {address} ({what})");
@@ -98,12 +100,22 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
 
 /// The legacy protocols that are answered as well, with their ports taken.
 fn legacy(args: &ServeArgs) -> Result<Vec<(&'static str, Bound)>, Trouble> {
-    let one = |asked: &Legacy| {
-        let phase = answered(asked.protocol);
+    let stamp_key = match &args.legacy.stamp_psk_file {
+        Some(path) => plan::key_in(path).map(Some)?,
+        None => None,
+    };
+    let stamp = StampSettings {
+        authenticated: stamp_key.is_some(),
+        direct: args.legacy.stamp_direct,
+        ..StampSettings::default()
+    };
+    let one = |asked: Legacy| {
+        let phase = answered(asked.protocol, stamp);
         let config = ServerConfig {
             listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(Trouble::usage)?,
             fence: Fence { allow: args.allow.clone(), deny: args.deny.clone() },
             open_to: plan::open_to(&[])?,
+            psk: stamp_key.clone().filter(|_| asked.protocol == Protocol::Stamp),
             device: args.cores.bind_dev.clone(),
             placement: plan::placement(&args.cores),
             workers: args.cores.workers,
@@ -112,15 +124,27 @@ fn legacy(args: &ServeArgs) -> Result<Vec<(&'static str, Bound)>, Trouble> {
         };
         Ok((asked.protocol.name(), Bound::new(config)?))
     };
-    args.legacy.iter().map(one).collect()
+    args.legacy.all().into_iter().map(one).collect()
 }
 
 /// The settings with which a legacy protocol is answered.
-fn answered(protocol: wire::Protocol) -> Phase {
+fn answered(protocol: Protocol, stamp: StampSettings) -> Phase {
     let common = Phase { duration_ns: None, ..Phase::default() };
     match protocol {
-        wire::Protocol::Ttcp => Phase { verify: Verify::Connection, stall_ns: 300 * SECOND, ..common },
-        wire::Protocol::Bwdelaytester => Phase {
+        Protocol::Ttcp => Phase { verify: Verify::Connection, stall_ns: 300 * SECOND, ..common },
+        Protocol::Stamp => Phase {
+            kind: Kind::Ping,
+            ping: Some(Ping {
+                transport: Transport::Udp,
+                size: stamp.size(),
+                stamp: Some(stamp),
+                ..Ping::default()
+            }),
+            buffer: Range::just(1 << 16),
+            sockets: SocketSettings { ttl: Some(255), ..SocketSettings::default() },
+            ..common
+        },
+        Protocol::Bwdelaytester => Phase {
             kind: Kind::Delay,
             probe: Some(Probe::default()),
             buffer: Range::just(1 << 16),
@@ -201,7 +225,7 @@ fn came(totals: &Totals) -> String {
 /// Asks servers to end.
 pub(crate) fn stop(args: &StopArgs) -> Result<Exit, Trouble> {
     let config = plan::client(&args.target, &args.local, false)?;
-    if config.protocol != wire::Protocol::Native {
+    if config.protocol != Protocol::Native {
         let text = format!("a server of the protocol {} cannot be asked to end", config.protocol);
         return Err(Trouble::usage(text));
     }

@@ -165,13 +165,14 @@ pub(crate) struct Legacy {
     pub(crate) port: u16,
 }
 
-/// `echo`, `echo:9999`: of the protocols without settings, which a server can answer as they come.
+/// `echo`, `echo:9999`, `stamp`: of the protocols without settings, which a server can answer as they come.
 pub(crate) fn legacy(text: &str) -> Result<Legacy, String> {
     let (name, at) = text.split_once(':').map_or((text, None), |(name, at)| (name, Some(at)));
     let protocol: wire::Protocol = name.parse()?;
-    if !matches!(protocol, wire::Protocol::Echo | wire::Protocol::Ttcp | wire::Protocol::Bwdelaytester) {
+    use wire::Protocol::{Bwdelaytester, Echo, Stamp, Ttcp};
+    if !matches!(protocol, Echo | Stamp | Ttcp | Bwdelaytester) {
         return Err(format!(
-            "a server of the protocol {protocol} needs settings of its own: only echo, ttcp and bwdelaytester go along"
+            "a server of the protocol {protocol} needs settings of its own: only echo, stamp, ttcp and bwdelaytester go along"
         ));
     }
     Ok(Legacy { protocol, port: at.map_or(Ok(protocol.port()), port)? })

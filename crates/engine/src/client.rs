@@ -135,7 +135,7 @@ fn local_for(to: SocketAddr) -> Option<SocketAddr> {
 pub fn check(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
     phase.check().map_err(EngineError::Setting)?;
     config.protocol.carries(phase).map_err(EngineError::Setting)?;
-    if config.protocol != Protocol::Native && config.psk.is_some() {
+    if !config.protocol.keyed() && config.psk.is_some() {
         let text =
             format!("the protocol {} knows no pre-shared key: nothing would be proved", config.protocol);
         return Err(EngineError::Setting(text));
@@ -194,6 +194,7 @@ fn call(
         workers,
         frames: config.records,
         arrivals: config.arrivals,
+        key: config.psk.clone(),
     };
     let openers = (openers.call)(phase, &calls);
     let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: config.records };

@@ -146,7 +146,8 @@ fn knows_datagrams(phase: &Phase) -> bool {
 
 /// Whether a legacy server for `phase` knows connections.
 fn connects(phase: &Phase) -> bool {
-    phase.kind != Kind::Stream && !phase.kind.probes()
+    let stamp = phase.ping.is_some_and(|ping| ping.stamp.is_some());
+    phase.kind != Kind::Stream && !phase.kind.probes() && !stamp
 }
 
 /// A worker's send and receive buffer; a client that asks for more gets it in pieces of this size.
@@ -280,6 +281,7 @@ impl Bound {
                 exit_after: config.exit_after,
                 workers: self.workers,
                 arrivals: config.arrivals,
+                key: config.psk.clone(),
             };
             let openers = (openers.answer)(phase, &answers);
             let plan = SoloPlan { phase: phase.clone(), openers, serving: true, records: config.records };

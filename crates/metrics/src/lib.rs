@@ -21,6 +21,7 @@ mod stats;
 mod tcp;
 mod time;
 mod train;
+mod two_way;
 mod units;
 mod variation;
 
@@ -43,6 +44,7 @@ pub use train::{
     Arrival, DelayAt, Departure, Echo, Echoes, Place, Quartiles, TrainPacket, TrainReport, TrainRow,
     TrainSetting, Trouble, TroubleKind, Trough, join, join_echoes,
 };
+pub use two_way::{TwoWay, WayCounts, WayFacts};
 pub use units::{
     ParseUnitError, format_bits_per_second, format_bytes, format_duration, parse_bytes, parse_dscp,
     parse_duration, parse_rate,

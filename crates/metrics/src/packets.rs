@@ -1,6 +1,6 @@
 //! Datagrams: what became of them, and how long they took.
 
-use crate::{Arrivals, Dist};
+use crate::{Arrivals, Dist, TwoWay};
 use serde::{Deserialize, Serialize};
 
 /// What became of datagrams, as one end of a link counts them. Late is not lost, dropped by our own receive buffer is not
@@ -79,6 +79,8 @@ pub struct PacketTally {
     pub arrivals: Arrivals,
     /// Marks of received datagrams.
     pub marks: Marks,
+    /// Round trips taken apart into their two ways; `None` where the far end does not tell.
+    pub ways: Option<Box<TwoWay>>,
 }
 
 /// Marks of received datagrams; those of a merged run are its first one's.
@@ -161,6 +163,9 @@ impl PacketTally {
         self.jitter_ns = self.jitter_ns.max(other.jitter_ns);
         self.arrivals.merge(&other.arrivals);
         self.marks.add(&other.marks);
+        if let Some(ways) = &other.ways {
+            self.ways.get_or_insert_default().merge(ways);
+        }
     }
 }
 

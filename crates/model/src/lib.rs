@@ -38,7 +38,10 @@ pub use phase::{
     Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, SocketSettings,
     Verify,
 };
-pub use ping::{Echo, MOST_PIECES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule, Transport};
+pub use ping::{
+    Echo, MOST_PIECES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule, StampSettings,
+    Transport, Ways,
+};
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
 pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};

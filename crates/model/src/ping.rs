@@ -1,6 +1,6 @@
 //! Round trips of messages: what is asked for, and what was found.
 
-use metrics::{PacketTally, Packets, SECOND, Spectrum};
+use metrics::{PacketTally, Packets, SECOND, Spectrum, TwoWay, WayFacts};
 use serde::{Deserialize, Serialize};
 
 /// What carries messages.
@@ -67,6 +67,57 @@ pub struct Ping {
     pub busy: bool,
     /// Whether every single message is told.
     pub samples: bool,
+    /// What STAMP packets are like, when messages are such.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamp: Option<StampSettings>,
+}
+
+/// What STAMP packets are like (RFC 8762, RFC 8972).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StampSettings {
+    /// Both ends prove to know a key (authenticated mode).
+    pub authenticated: bool,
+    /// The session's identifier (SSID); 0 is none.
+    pub ssid: u16,
+    /// Times are seconds and nanoseconds (PTP's truncated format) instead of NTP's.
+    pub ptp: bool,
+    /// Class of Service TLV: the DSCP that answers are to carry.
+    pub cos: Option<u8>,
+    /// Timestamp Information TLV: where the far end's clock takes its time from.
+    pub clock_info: bool,
+    /// Follow-Up Telemetry TLV: when the last answer really left the far end.
+    pub follow_up: bool,
+    /// Direct Measurement TLV: what the far end has received and sent.
+    pub direct: bool,
+}
+
+impl StampSettings {
+    /// Bytes of a packet without extensions.
+    #[must_use]
+    pub fn base(&self) -> u32 {
+        if self.authenticated { 112 } else { 44 }
+    }
+
+    /// Bytes of the extensions asked for, with the one that protects them in authenticated mode.
+    #[must_use]
+    pub fn extensions(&self) -> u32 {
+        let each = [(self.cos.is_some(), 8), (self.clock_info, 8), (self.follow_up, 20), (self.direct, 16)];
+        let all: u32 = each.iter().filter(|(asked, _)| *asked).map(|(_, bytes)| bytes).sum();
+        all + if all > 0 && self.authenticated { 20 } else { 0 }
+    }
+
+    /// Bytes of the shortest packet with all that is asked for.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.base() + self.extensions()
+    }
+
+    /// Whether packets of `size` bytes can be made.
+    fn fits(&self, size: u32) -> bool {
+        let short = !self.authenticated && self.extensions() == 0 && (14..44).contains(&size);
+        short || size == self.size() || size >= self.size() + 4
+    }
 }
 
 impl Default for Ping {
@@ -81,6 +132,7 @@ impl Default for Ping {
             timeout_ns: SECOND,
             busy: false,
             samples: false,
+            stamp: None,
         }
     }
 }
@@ -118,6 +170,20 @@ impl Ping {
             let datagram = self.chunk.map_or(self.size, |chunk| chunk.min(self.size));
             must(datagram <= LARGEST_DATAGRAM, "a datagram holds at most 65507 bytes: split the message")?;
             must(self.pieces() <= MOST_PIECES, "a message is split into at most 64 datagrams")?;
+        }
+        if let Some(stamp) = &self.stamp {
+            must(
+                self.transport == Transport::Udp && self.chunk.is_none(),
+                "STAMP packets are whole datagrams",
+            )?;
+            must(stamp.cos.is_none_or(|dscp| dscp < 64), "the DSCP of answers must be 0 to 63")?;
+            if !stamp.fits(self.size) {
+                let (least, short) = (stamp.size(), if stamp.size() == 44 { "14 to " } else { "" });
+                return Err(format!(
+                    "a STAMP packet with these extensions has {short}{least} bytes, or {} and more (padding takes 4 at least)",
+                    least + 4
+                ));
+            }
         }
         Ok(())
     }
@@ -191,6 +257,34 @@ pub struct RoundTrips {
     pub path_ns: Option<Spectrum>,
     /// What the far end says it spent between receiving and sending, ns.
     pub far_ns: Option<Spectrum>,
+    /// Each way by itself, where the far end tells when messages came and answers left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ways: Option<Box<Ways>>,
+}
+
+/// Round trips taken apart into their two ways.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ways {
+    /// From our send until the far end received, ns; no more certain than `facts.clock_bound_ns` says.
+    pub there_ns: Option<Spectrum>,
+    /// From the far end's send until we received, ns; as certain.
+    pub back_ns: Option<Spectrum>,
+    /// How much later than they say answers left the far end, ns.
+    pub left_late_ns: Option<Spectrum>,
+    /// Losses by direction, marks, clocks.
+    pub facts: WayFacts,
+}
+
+impl Ways {
+    fn of(ways: &TwoWay) -> Box<Self> {
+        Box::new(Ways {
+            there_ns: ways.there_ns.spectrum(),
+            back_ns: ways.back_ns.spectrum(),
+            left_late_ns: ways.left_late_ns.spectrum(),
+            facts: ways.facts.clone(),
+        })
+    }
 }
 
 impl RoundTrips {
@@ -203,6 +297,7 @@ impl RoundTrips {
             intended_ns: tally.intended_ns.spectrum(),
             path_ns: tally.path_ns.spectrum(),
             far_ns: tally.far_ns.spectrum(),
+            ways: tally.ways.as_deref().map(Ways::of),
         }
     }
 }

@@ -6,6 +6,7 @@ mod packets;
 mod pings;
 mod point;
 mod trains;
+mod ways;
 
 use crate::console::Style;
 use crate::text::{Page, Table, Tone};

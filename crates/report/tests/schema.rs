@@ -9,8 +9,8 @@ use common::{built, events, outcome};
 use jsonschema::Validator;
 use metrics::{Ending, TroubleKind};
 use model::{
-    Event, Kind, Media, Pattern, Payload, Phase, Ping, Probe, Schedule, Shutdown, Spacing, Status, Trace,
-    Transport, Verify, Waiting,
+    Event, Kind, Media, Pattern, Payload, Phase, Ping, Probe, Schedule, Shutdown, Spacing, StampSettings,
+    Status, Trace, Transport, Verify, Waiting,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +46,8 @@ fn full() -> Value {
     });
     let schedule = Schedule::Poisson { gap_ns: 1_000_000 };
     let ping = Ping { messages: Some(1000), warmup: 50, chunk: Some(32), schedule, ..Ping::default() };
+    let stamp = StampSettings { cos: Some(46), ..StampSettings::default() };
+    let ping = Ping { stamp: Some(stamp), ..ping };
     told.push(Event::Phase {
         label: BTreeMap::new(),
         repeat: 4,
@@ -68,6 +70,7 @@ fn full() -> Value {
     told.push(end);
     let mut outcome = built(&told);
     outcome.sweep[0].connects = outcome.sweep[0].up;
+    outcome.points[0].near.pings.as_mut().unwrap().ways = Some(Box::new(common::ways()));
     serde_json::to_value(outcome).unwrap()
 }
 

@@ -17,6 +17,7 @@ mod protocol;
 mod rota;
 pub mod sim;
 pub mod solo;
+pub mod stamp;
 pub mod ttcp;
 
 pub use judged::Judged;

@@ -1,7 +1,7 @@
 //! The protocols that can be spoken, one row each.
 
 use crate::solo::Openers;
-use crate::{bwdelaytester, ctstraffic, echo, native, ttcp};
+use crate::{bwdelaytester, ctstraffic, echo, native, stamp, ttcp};
 use model::{Kind, Pattern, Payload, Phase, Probe, SMALLEST_PROBE, Spacing, Stamping, Verify};
 use std::fmt;
 use std::str::FromStr;
@@ -16,6 +16,8 @@ pub enum Protocol {
     CtsTraffic,
     /// Plain echo (RFC 862), and so RtTcpip's.
     Echo,
+    /// STAMP (RFC 8762), and so TWAMP-Light.
+    Stamp,
     /// That of ttcp, Teldat's among them.
     Ttcp,
     /// That of bwdelaytester.
@@ -31,6 +33,8 @@ struct Row {
     carries: fn(&Phase) -> Result<(), &'static str>,
     /// What makes its connections, when there is no conversation about them.
     openers: Option<Openers>,
+    /// Whether the two ends prove with a key that they know each other.
+    keyed: bool,
 }
 
 /// A row per protocol; whoever walks the table needs no edit for a new one.
@@ -41,6 +45,7 @@ const TABLE: &[Row] = &[
         port: native::PORT,
         carries: native_carries,
         openers: None,
+        keyed: true,
     },
     Row {
         protocol: Protocol::CtsTraffic,
@@ -48,6 +53,7 @@ const TABLE: &[Row] = &[
         port: ctstraffic::PORT,
         carries: ctstraffic_carries,
         openers: Some(Openers { call: ctstraffic::callers, answer: ctstraffic::answerers }),
+        keyed: false,
     },
     Row {
         protocol: Protocol::Echo,
@@ -55,6 +61,15 @@ const TABLE: &[Row] = &[
         port: echo::PORT,
         carries: echo_carries,
         openers: Some(Openers { call: echo::callers, answer: echo::answerers }),
+        keyed: false,
+    },
+    Row {
+        protocol: Protocol::Stamp,
+        name: "stamp",
+        port: stamp::PORT,
+        carries: stamp_carries,
+        openers: Some(Openers { call: stamp::callers, answer: stamp::answerers }),
+        keyed: true,
     },
     Row {
         protocol: Protocol::Ttcp,
@@ -62,6 +77,7 @@ const TABLE: &[Row] = &[
         port: ttcp::PORT,
         carries: ttcp_carries,
         openers: Some(Openers { call: ttcp::callers, answer: ttcp::answerers }),
+        keyed: false,
     },
     Row {
         protocol: Protocol::Bwdelaytester,
@@ -69,6 +85,7 @@ const TABLE: &[Row] = &[
         port: bwdelaytester::PORT,
         carries: bwdelaytester_carries,
         openers: Some(Openers { call: bwdelaytester::callers, answer: bwdelaytester::answerers }),
+        keyed: false,
     },
 ];
 
@@ -98,6 +115,12 @@ impl Protocol {
     #[must_use]
     pub fn openers(self) -> Option<Openers> {
         self.row().openers
+    }
+
+    /// Whether its two ends can prove with a key that they know each other.
+    #[must_use]
+    pub fn keyed(self) -> bool {
+        self.row().keyed
     }
 
     /// Whether it can carry `phase`. To be asked before anything is opened.
@@ -156,7 +179,7 @@ fn native_carries(phase: &Phase) -> Result<(), &'static str> {
     if phase.rate_period_ns.is_some() {
         return Err("keeps rates smoothly, not by quanta");
     }
-    Ok(())
+    stamp_settings(phase)
 }
 
 fn ctstraffic_carries(phase: &Phase) -> Result<(), &'static str> {
@@ -213,6 +236,24 @@ fn echo_carries(phase: &Phase) -> Result<(), &'static str> {
     if phase.kind != Kind::Ping {
         return Err("sends everything back and measures round trips only: use it with ping");
     }
+    stamp_settings(phase)
+}
+
+/// Settings of STAMP packets are for these only.
+fn stamp_settings(phase: &Phase) -> Result<(), &'static str> {
+    match phase.ping.and_then(|ping| ping.stamp) {
+        Some(_) => Err("has no STAMP packets: use --protocol stamp for settings of theirs"),
+        None => Ok(()),
+    }
+}
+
+fn stamp_carries(phase: &Phase) -> Result<(), &'static str> {
+    if phase.kind != Kind::Ping {
+        return Err("answers packets and measures round trips only: use it with ping");
+    }
+    if phase.ping.and_then(|ping| ping.stamp).is_none() {
+        return Err("needs to know what its packets are like");
+    }
     Ok(())
 }
 
@@ -243,7 +284,7 @@ fn ttcp_carries(phase: &Phase) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Ping;
+    use model::{Ping, StampSettings};
 
     #[test]
     fn every_protocol_is_found_by_its_name_and_carries_something() {
@@ -253,15 +294,17 @@ mod tests {
             let counted = Phase { verify: Verify::Connection, ..Phase::default() };
             let probe = Some(Probe::default());
             let delay = Phase { kind: Kind::Delay, probe, ..Phase::default() };
-            let all = [Phase::default(), counted, ping, delay];
+            let stamp = Ping { stamp: Some(StampSettings::default()), ..Ping::default() };
+            let stamp = Phase { ping: Some(stamp), ..ping.clone() };
+            let all = [Phase::default(), counted, ping, delay, stamp];
             let some = all.iter().find_map(|phase| protocol.carries(phase).ok());
             let some = some.ok_or(());
             assert_eq!(some, Ok(()), "{protocol}");
             assert!(protocol.port() > 0);
         }
-        assert_eq!(TABLE.len(), 5, "a row was added: are its limits tested here?");
+        assert_eq!(TABLE.len(), 6, "a row was added: are its limits tested here?");
         let unknown = "iperf9".parse::<Protocol>().unwrap_err();
-        assert!(unknown.contains("native, ctstraffic, echo, ttcp"), "{unknown}");
+        assert!(unknown.contains("native, ctstraffic, echo, stamp, ttcp, bwdelaytester"), "{unknown}");
     }
 
     #[test]
@@ -276,6 +319,7 @@ mod tests {
             (Protocol::CtsTraffic, Phase { payload: Payload::Random, ..base() }, "one payload"),
             (Protocol::CtsTraffic, Phase { total_bytes: Some(9), ..base() }, "cut short"),
             (Protocol::Echo, base(), "round trips only"),
+            (Protocol::Stamp, base(), "round trips only"),
             (Protocol::CtsTraffic, Phase { exclusive: true, ..base() }, "exclude others"),
             (Protocol::Bwdelaytester, base(), "with delay"),
             (Protocol::Bwdelaytester, Phase { pattern: Pattern::Pull, ..delay(64) }, "to server only"),

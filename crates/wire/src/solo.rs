@@ -12,8 +12,8 @@ use crate::bwdelaytester::Taken;
 use crate::counted::Intervals;
 use crate::ctstraffic::LimitReached;
 use crate::echo::Samples;
-use crate::native::Fence;
 use crate::native::udp::wait;
+use crate::native::{Fence, Psk};
 use crate::{Judged, Run};
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
@@ -48,6 +48,8 @@ pub struct Calls {
     pub frames: bool,
     /// Whether each connection is told when it has come to be.
     pub arrivals: bool,
+    /// A key that both ends know, for protocols that prove something with it.
+    pub key: Option<Psk>,
 }
 
 /// Posted by flows and openers: something that a person should know now. The same words are told once.
@@ -120,6 +122,8 @@ pub struct Answers {
     pub workers: u16,
     /// Whether each connection is told when it has come to be, and each datagram of a protocol that has nothing else.
     pub arrivals: bool,
+    /// A key that both ends know, for protocols that prove something with it.
+    pub key: Option<Psk>,
 }
 
 /// What makes connections under such a protocol: one opener per worker.

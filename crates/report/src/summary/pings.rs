@@ -1,5 +1,6 @@
 //! Round trips: what became of the messages, how long they took, and the shape of that.
 
+use super::ways;
 use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::{Spectrum, format_duration};
@@ -25,6 +26,9 @@ pub(super) fn write(point: &Point, linear_ns: Option<u64>, page: &mut Page<'_>) 
     };
     messages(trips, &point.phase, page)?;
     times(trips, &point.phase, page)?;
+    if let Some(both) = &trips.ways {
+        ways::write(both, page)?;
+    }
     trips.rtt_ns.as_ref().map_or(Ok(()), |rtt| histogram(rtt, linear_ns, page))
 }
 
@@ -58,10 +62,7 @@ fn messages(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Resul
 }
 
 fn times(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Result<()> {
-    let mut header = vec!["Round trips", "min", "mean"];
-    header.extend(SHOWN.iter().map(|(name, _)| *name));
-    header.extend(["max", "count"]);
-    let mut table = Table::new(&header);
+    let mut table = header("Round trips");
     let open = phase.ping.as_ref().is_some_and(|ping| ping.schedule != Schedule::Closed);
     let rtt = if open { "from the actual send" } else { "there and back" };
     let rows = [
@@ -72,20 +73,33 @@ fn times(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Result<(
     ];
     for (name, spectrum) in rows {
         let Some(s) = spectrum else { continue };
-        let mut cells = vec![name.to_owned(), format_duration(s.min as f64), format_duration(s.mean)];
-        cells.extend(SHOWN.iter().map(|&(_, q)| match s.count as f64 * (1.0 - q) {
-            // With less than one value beyond it, it is the largest by definition.
-            beyond if beyond < 1.0 => "-".to_owned(),
-            _ => format_duration(s.quantile(q) as f64),
-        }));
-        cells.extend([format_duration(s.max as f64), s.count.to_string()]);
-        table.row(Tone::Plain, cells);
+        table.row(Tone::Plain, cells(name, s));
     }
     if table.is_empty() {
         return Ok(());
     }
     page.gap()?;
     page.table(&table)
+}
+
+/// An empty table of distributions.
+pub(super) fn header(title: &str) -> Table {
+    let mut header = vec![title, "min", "mean"];
+    header.extend(SHOWN.iter().map(|(name, _)| *name));
+    header.extend(["max", "count"]);
+    Table::new(&header)
+}
+
+/// A row of such a table.
+pub(super) fn cells(name: &str, s: &Spectrum) -> Vec<String> {
+    let mut cells = vec![name.to_owned(), format_duration(s.min as f64), format_duration(s.mean)];
+    cells.extend(SHOWN.iter().map(|&(_, q)| match s.count as f64 * (1.0 - q) {
+        // With less than one value beyond it, it is the largest by definition.
+        beyond if beyond < 1.0 => "-".to_owned(),
+        _ => format_duration(s.quantile(q) as f64),
+    }));
+    cells.extend([format_duration(s.max as f64), s.count.to_string()]);
+    cells
 }
 
 fn histogram(rtt: &Spectrum, linear_ns: Option<u64>, page: &mut Page<'_>) -> io::Result<()> {

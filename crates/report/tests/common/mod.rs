@@ -3,13 +3,14 @@
 
 use metrics::{
     Arrival, Departure, DistSummary, Ending, Frames, Framing, Marks, Moments, Packets, Place, PlayoutSummary,
-    Remote, SECOND, SignedSummary, Spectrum, TcpInfo, TcpTotals, TrainPacket, TrainReport, Wall, join,
+    Remote, SECOND, SignedSummary, Spectrum, TcpInfo, TcpTotals, TrainPacket, TrainReport, Wall, WayCounts,
+    WayFacts, join,
 };
 use model::{
     Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, Effective, Event, Failure,
     HostCounters, HostSnapshot, Interval, Kind, Level, NicSnapshot, Outcome, PacketReport, Pattern, Phase,
     PingCounts, PingInterval, Probe, Range, RoundTrips, Sample, SessionInfo, SocketSettings, Status, Totals,
-    Traffic, Train, Trains,
+    Traffic, Train, Trains, Ways,
 };
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -337,6 +338,38 @@ pub(crate) fn round_trips() -> RoundTrips {
         intended_ns: all.clone(),
         path_ns: all.clone(),
         far_ns: all,
+        ways: None,
+    }
+}
+
+/// Both ways of round trips over STAMP: of ten messages two were lost there, one back and one somewhere.
+pub(crate) fn ways() -> Ways {
+    let all = Some(spectrum());
+    Ways {
+        there_ns: all.clone(),
+        back_ns: all.clone(),
+        left_late_ns: all,
+        facts: WayFacts {
+            there: WayCounts { lost: 2, duplicated: 1, reordered: 3 },
+            back: WayCounts { lost: 1, duplicated: 0, reordered: 0 },
+            lost_somewhere: 1,
+            numbered: 1,
+            copied: 0,
+            there_marks: Marks { ttl: Some((250, 251)), dscp: Some((0, 0)), ecn: [10, 0, 0, 0] },
+            back_marks: Marks { ttl: Some((60, 60)), dscp: Some((46, 46)), ecn: [9, 0, 0, 1] },
+            clock_bound_ns: Some(20_000),
+            clock_offset_ns: Some(-37_000_000_000),
+            by_wall: 0,
+            far_error_ns: Some(1_000_000),
+            far_synced: Some(true),
+            rejected: 1,
+            unrecognised: vec![5, 7],
+            malformed: 2,
+            tampered: 3,
+            unnamed: 4,
+            far_clock: Some([2, 1, 2, 1]),
+            far_counts: Some((9, 8)),
+        },
     }
 }
 

@@ -14,11 +14,13 @@ mod open;
 mod params;
 mod ping;
 mod respond;
+mod talk;
 
 pub use open::{Echoer, answerers, callers};
 pub use params::{Far, Params};
 pub use ping::{Pinger, Samples};
 pub use respond::Responder;
+pub(crate) use talk::{Said, Talk, Times};
 
 /// The default port, TCP and UDP.
 pub const PORT: u16 = 7;

@@ -8,6 +8,7 @@
 use super::book::{Book, Slot, State};
 use super::codec::{self, HEAD, Head};
 use super::params::{Far, Params};
+use super::talk::{Said, Talk, Times};
 use metrics::{Ending, Mono, Packets, Row};
 use model::{Echo, PingRow, Schedule};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Rng, Violation, Want, When, Wrote};
@@ -80,6 +81,8 @@ pub struct Pinger {
     first_bad: Option<Violation>,
     rows: Vec<PingRow>,
     told: Mono,
+    /// What is said, if it is not merely bytes that come back.
+    talk: Option<Box<dyn Talk>>,
 }
 
 impl Pinger {
@@ -108,7 +111,13 @@ impl Pinger {
             first_bad: None,
             rows: Vec::new(),
             told: Mono(0),
+            talk: None,
         }
+    }
+
+    /// Connection number `slot` of a run over datagrams in which something is said.
+    pub(crate) fn speaking(params: Arc<Params>, id: Uuid, slot: u32, talk: Box<dyn Talk>) -> Self {
+        Pinger { talk: Some(talk), ..Pinger::new(params, id, slot) }
     }
 
     /// Messages of the connection, the warm-up among them.
@@ -165,6 +174,9 @@ impl Pinger {
         let slot = Slot { intended, sent: cx.now, word, left, state: State::Waiting, counted: !warm };
         self.book.push(slot, self.params.remembered());
         self.sending = Some(Sending { number, word, off: 0 });
+        if let Some(talk) = &mut self.talk {
+            talk.left(number, true);
+        }
         if warm {
             cx.rec.packet_tally(self.params.group).omitted += 1;
             return;
@@ -176,13 +188,17 @@ impl Pinger {
     }
 
     /// What a message carries in its second word.
-    fn word(&self, now: Mono) -> u64 {
-        if self.params.far == Far::Spent { 0 } else { now.0 }
+    fn word(&self, cx: &Cx<'_>) -> u64 {
+        match &self.talk {
+            Some(talk) => talk.word(cx.clock, cx.now),
+            None if self.params.far == Far::Spent => 0,
+            None => cx.now.0,
+        }
     }
 
     /// The next send: message, its word and the offset in it.
-    fn next_send(&self, now: Mono) -> Sending {
-        self.sending.unwrap_or(Sending { number: self.book.next(), word: self.word(now), off: 0 })
+    fn next_send(&self, cx: &Cx<'_>) -> Sending {
+        self.sending.unwrap_or_else(|| Sending { number: self.book.next(), word: self.word(cx), off: 0 })
     }
 
     fn refused_send(&mut self, cx: &mut Cx<'_>) {
@@ -203,6 +219,9 @@ impl Pinger {
                 state: State::Settled,
                 counted: true,
             };
+            if let Some(talk) = &mut self.talk {
+                talk.left(self.book.next(), false);
+            }
             self.book.push(slot, self.params.remembered());
             packets.unsent = 1;
         }
@@ -245,7 +264,8 @@ impl Pinger {
     }
 
     /// The echo of a message is whole.
-    fn back(&mut self, cx: &mut Cx<'_>, number: u64, far_ns: Option<u64>) {
+    fn back(&mut self, cx: &mut Cx<'_>, number: u64, times: Times) {
+        let far_ns = times.far_ns;
         let Some(slot) = self.book.slot(number).copied() else { return };
         self.answered = true;
         self.refused = 0;
@@ -270,7 +290,7 @@ impl Pinger {
             }
             if let Some(far) = far_ns {
                 tally.far_ns.record(far);
-                tally.path_ns.record(rtt.saturating_sub(far));
+                tally.path_ns.record(times.path_ns.unwrap_or(rtt.saturating_sub(far)));
             }
         }
         self.tell(cx, number, &slot, Echo::InTime, far_ns);
@@ -318,6 +338,9 @@ impl Pinger {
             }
         }
         self.tell_all(cx);
+        if let Some(talk) = &mut self.talk {
+            talk.over(cx);
+        }
         let whole = all_sent && self.book.waiting() == 0;
         self.step = Step::Over(if whole { Ending::Completed } else { Ending::Stopped });
         match self.first_bad.take() {
@@ -373,8 +396,8 @@ impl Pinger {
                     let what = self.first_bad.clone().unwrap_or(Violation::BadFrame { offset: 0 });
                     self.bad(cx, number, what);
                 } else {
-                    let far = self.far(&self.head.clone());
-                    self.back(cx, number, far);
+                    let far_ns = self.far(&self.head.clone());
+                    self.back(cx, number, Times { far_ns, path_ns: None });
                 }
             }
         }
@@ -432,8 +455,31 @@ impl Pinger {
             slot.left = left;
         }
         if left == 0 {
-            self.back(cx, message, spent.then_some(word));
+            self.back(cx, message, Times { far_ns: spent.then_some(word), path_ns: None });
         }
+    }
+
+    /// A datagram is an answer, or noise.
+    fn take_answer(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, bytes: &[u8]) {
+        let next = self.book.next();
+        let Some(talk) = &mut self.talk else { return };
+        let Said::Answer { number, word } = talk.hear(bytes, next) else { return };
+        let slot = self.book.slot(number).copied();
+        let repeated = Packets { duplicated: 1, ..Packets::default() };
+        let Some(slot) = slot else { return self.count(cx, &repeated) };
+        if slot.word != word {
+            let (want, got) = (slot.word.to_be_bytes(), word.to_be_bytes());
+            return self.bad(cx, number, codec::bad_head(&want, &got));
+        }
+        let fresh = slot.left != 0;
+        let times = talk.answered(cx, got, slot.sent, fresh);
+        if !fresh {
+            return self.count(cx, &repeated);
+        }
+        if let Some(slot) = self.book.slot(number) {
+            slot.left = 0;
+        }
+        self.back(cx, number, times);
     }
 
     fn wake(&self) -> Option<Mono> {
@@ -511,7 +557,11 @@ impl Flow for Pinger {
         if self.sending.is_none() && self.begins().is_none_or(|due| due > cx.now) {
             return;
         }
-        let Sending { number, word, off } = self.next_send(cx.now);
+        let Sending { number, word, off } = self.next_send(cx);
+        let whole = self.params.ping.size as usize;
+        if let Some(talk) = &mut self.talk {
+            return talk.offer(cx, number, whole, out);
+        }
         if self.params.datagrams() {
             let units = self.params.units();
             let piece = off / self.params.unit(0).max(1);
@@ -529,7 +579,7 @@ impl Flow for Pinger {
             return;
         }
         if self.sending.is_none() {
-            let word = self.word(cx.now);
+            let word = self.word(cx);
             self.begun(cx, word);
         }
         self.moved = cx.now;
@@ -553,7 +603,10 @@ impl Flow for Pinger {
         if let Some(row) = self.row {
             cx.rec.received(row, got.len as u64);
         }
-        if self.params.datagrams() {
+        if self.talk.is_some() {
+            got.datagrams().for_each(|datagram| self.take_answer(cx, got, datagram));
+            self.overdue(cx);
+        } else if self.params.datagrams() {
             got.datagrams().for_each(|datagram| self.take_datagram(cx, datagram));
             self.overdue(cx);
         } else {

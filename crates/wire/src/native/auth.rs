@@ -46,6 +46,23 @@ impl Psk {
         Ok(Psk(bytes.to_vec()))
     }
 
+    /// The first 16 octets of HMAC-SHA-256 over `parts` (RFC 8762 §4.4, RFC 8972 §4.8).
+    pub(crate) fn seal(&self, parts: &[&[u8]]) -> [u8; 16] {
+        let mut out = [0; 16];
+        if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0) {
+            parts.iter().for_each(|part| mac.update(part));
+            out.copy_from_slice(&mac.finalize().into_bytes()[..16]);
+        }
+        out
+    }
+
+    /// Whether `seal` is that of `parts`; compared in constant time.
+    pub(crate) fn sealed(&self, parts: &[&[u8]], seal: &[u8]) -> bool {
+        let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0) else { return false };
+        parts.iter().for_each(|part| mac.update(part));
+        seal.len() == 16 && mac.verify_truncated_left(seal).is_ok()
+    }
+
     fn mac(&self, label: &[u8], first: &[u8], second: &[u8]) -> Option<Hmac<Sha256>> {
         let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0).ok()?;
         mac.update(label);

@@ -1,0 +1,138 @@
+//! The settings of STAMP packets, and where they are answered.
+
+use crate::Trouble;
+use crate::values::{self, Legacy};
+use clap::{Args, ValueEnum};
+use model::StampSettings;
+use wire::Protocol;
+
+/// Packets a second, unless the user says otherwise: routers answer STAMP on their slow path.
+pub(crate) const USUAL_RATE: f64 = 10.0;
+
+/// STAMP packets.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "STAMP packets (--protocol stamp)")]
+pub(crate) struct StampArgs {
+    /// Session identifier (SSID, RFC 8972): 1 to 65535, in hexadecimal after 0x.
+    #[arg(long, value_name = "N", value_parser = ssid)]
+    pub(crate) ssid: Option<u16>,
+    /// How times are written: ntp, or ptp (seconds since 1970, UTC, and nanoseconds).
+    #[arg(long, value_enum, default_value_t = FormatArg::Ntp)]
+    pub(crate) stamp_format: FormatArg,
+    /// Extensions (RFC 8972), separated by commas: follow-up (when the far end's kernel sent the last answer), clock (where it
+    /// takes its time from), cos=DSCP (class of its answers), direct (what it has received and sent; few know it).
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = extension)]
+    pub(crate) tlv: Vec<Extension>,
+}
+
+/// How times are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArg {
+    Ntp,
+    Ptp,
+}
+
+/// What packets may carry besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extension {
+    FollowUp,
+    Clock,
+    Class(u8),
+    Direct,
+}
+
+fn extension(text: &str) -> Result<Extension, String> {
+    match text.split_once('=') {
+        None if text == "follow-up" => Ok(Extension::FollowUp),
+        None if text == "clock" => Ok(Extension::Clock),
+        None if text == "direct" => Ok(Extension::Direct),
+        Some(("cos", dscp)) => values::dscp(dscp).map(Extension::Class),
+        _ => Err(format!("'{text}' is no extension: it must be follow-up, clock, cos=DSCP or direct")),
+    }
+}
+
+fn ssid(text: &str) -> Result<u16, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u16::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.ok().filter(|n| *n > 0).ok_or_else(|| format!("'{text}' is no session identifier (1 to 65535)"))
+}
+
+impl StampArgs {
+    /// The settings of packets, if `protocol` has such; `keyed` says that a key is known.
+    pub(crate) fn settings(&self, protocol: Protocol, keyed: bool) -> Result<Option<StampSettings>, Trouble> {
+        let mut settings = StampSettings {
+            authenticated: keyed,
+            ssid: self.ssid.unwrap_or(0),
+            ptp: self.stamp_format == FormatArg::Ptp,
+            ..StampSettings::default()
+        };
+        for extension in &self.tlv {
+            match *extension {
+                Extension::FollowUp => settings.follow_up = true,
+                Extension::Clock => settings.clock_info = true,
+                Extension::Class(dscp) => settings.cos = Some(dscp),
+                Extension::Direct => settings.direct = true,
+            }
+        }
+        if protocol == Protocol::Stamp {
+            return Ok(Some(settings));
+        }
+        let asked = StampSettings { authenticated: false, ..settings };
+        if asked != StampSettings::default() {
+            let text =
+                "--ssid, --stamp-format and --tlv are for STAMP packets: use them with --protocol stamp";
+            return Err(Trouble::usage(text));
+        }
+        Ok(None)
+    }
+}
+
+/// Other protocols that a server answers besides its own.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Other protocols")]
+pub(crate) struct LegacyArgs {
+    /// Answer another protocol as well, on its own port or on this one: echo, echo:9999, stamp, ttcp, bwdelaytester. Datagrams of
+    /// this host and of directly connected networks are heard and answered only, unless NETCALIPER_ALLOW names others, because
+    /// they prove no address.
+    #[arg(long, value_name = "NAME[:PORT]", value_parser = values::legacy)]
+    legacy: Vec<Legacy>,
+    /// Echo (RFC 862): the same as --legacy echo.
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "7", value_parser = values::port)]
+    echo: Option<u16>,
+    /// Reflect STAMP and TWAMP-Light packets (RFC 8762, UDP): the same as --legacy stamp.
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "862", value_parser = values::port)]
+    stamp: Option<u16>,
+    /// File with the key of authenticated STAMP; packets that do not prove to know it are not answered, all others wherever
+    /// they come from.
+    #[arg(long, value_name = "FILE", env = "NETCALIPER_STAMP_PSK_FILE")]
+    pub(crate) stamp_psk_file: Option<std::path::PathBuf>,
+    /// Answer STAMP's Direct Measurement extension, too, of which only one source confirms the numbers.
+    #[arg(long)]
+    pub(crate) stamp_direct: bool,
+}
+
+impl LegacyArgs {
+    /// All that are asked for.
+    pub(crate) fn all(&self) -> Vec<Legacy> {
+        let one = |protocol| move |port| Legacy { protocol, port };
+        let echo = self.echo.map(one(Protocol::Echo));
+        let stamp = self.stamp.map(one(Protocol::Stamp));
+        self.legacy.iter().copied().chain(echo).chain(stamp).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_and_identifiers() {
+        assert_eq!(extension("cos=ef"), Ok(Extension::Class(46)));
+        assert_eq!(extension("follow-up"), Ok(Extension::FollowUp));
+        assert!(extension("cos").unwrap_err().contains("cos=DSCP") && extension("cos=64").is_err());
+        assert_eq!((ssid("7"), ssid("0xffff")), (Ok(7), Ok(65535)));
+        assert!(ssid("0").is_err() && ssid("65536").is_err() && ssid("x").is_err());
+    }
+}

@@ -1,0 +1,165 @@
+//! Round trips taken apart into their two ways, where the far end tells when messages came and when answers left.
+
+use crate::{Dist, Marks};
+use serde::{Deserialize, Serialize};
+
+/// What became of messages, or of answers, on one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WayCounts {
+    /// Known to have been lost on this way.
+    pub lost: u64,
+    /// Came twice at the end of this way.
+    pub duplicated: u64,
+    /// Overtaken on this way.
+    pub reordered: u64,
+}
+
+impl WayCounts {
+    fn add(&mut self, more: &WayCounts) {
+        self.lost += more.lost;
+        self.duplicated += more.duplicated;
+        self.reordered += more.reordered;
+    }
+}
+
+/// What is known of both ways besides delays.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WayFacts {
+    /// On the way there.
+    pub there: WayCounts,
+    /// On the way back.
+    pub back: WayCounts,
+    /// Lost, but it cannot be told on which way: the last ones of a flow, and all where the far end does not number its
+    /// answers itself.
+    pub lost_somewhere: u64,
+    /// Flows whose far end was seen to number its answers itself.
+    pub numbered: u64,
+    /// Flows whose answers all had our numbers: the far end copies them, or nothing was lost on the way there.
+    pub copied: u64,
+    /// Marks of the messages as the far end received them, as far as it tells.
+    pub there_marks: Marks,
+    /// Marks of the answers as they were received.
+    pub back_marks: Marks,
+    /// How far the delays of one way may be wrong because two clocks were compared, ns; the worst.
+    pub clock_bound_ns: Option<u64>,
+    /// The far end's wall clock minus ours as it was found last, ns.
+    pub clock_offset_ns: Option<i64>,
+    /// Delays found by wall clocks that both ends say are disciplined, because that was the better bound; the others were
+    /// found by exchanges of stamps, which no clock has to be right for.
+    pub by_wall: u64,
+    /// What the far end says its clock may be wrong, ns; the worst.
+    pub far_error_ns: Option<u64>,
+    /// Whether the far end says that its clock is disciplined; false if it ever did not.
+    pub far_synced: Option<bool>,
+    /// Answers that did not prove to know the key; they count as not received.
+    pub rejected: u64,
+    /// Extensions (STAMP's TLVs, by type) that the far end did not understand.
+    pub unrecognised: Vec<u8>,
+    /// Answers in which it found one of ours malformed.
+    pub malformed: u64,
+    /// Answers whose extensions were not what the one end or the other had sent; none of them was believed.
+    pub tampered: u64,
+    /// Answers without the session's identifier, from a far end that does not know such.
+    pub unnamed: u64,
+    /// Where the far end's clock takes its time from, and how it takes stamps (STAMP's Timestamp Information), if it tells:
+    /// source and method when receiving, source and method when sending.
+    pub far_clock: Option<[u8; 4]>,
+    /// Messages that the far end has received, and answers that it has sent, by its own count (STAMP's Direct Measurement).
+    pub far_counts: Option<(u64, u64)>,
+}
+
+impl WayFacts {
+    fn merge(&mut self, other: &WayFacts) {
+        self.there.add(&other.there);
+        self.back.add(&other.back);
+        self.lost_somewhere += other.lost_somewhere;
+        self.numbered += other.numbered;
+        self.copied += other.copied;
+        self.there_marks.add(&other.there_marks);
+        self.back_marks.add(&other.back_marks);
+        self.clock_bound_ns = self.clock_bound_ns.max(other.clock_bound_ns);
+        self.clock_offset_ns = other.clock_offset_ns.or(self.clock_offset_ns);
+        self.by_wall += other.by_wall;
+        self.far_error_ns = self.far_error_ns.max(other.far_error_ns);
+        self.far_synced = match (self.far_synced, other.far_synced) {
+            (Some(a), Some(b)) => Some(a && b),
+            (a, b) => a.or(b),
+        };
+        self.rejected += other.rejected;
+        for &kind in &other.unrecognised {
+            self.not_recognised(kind);
+        }
+        self.malformed += other.malformed;
+        self.tampered += other.tampered;
+        self.unnamed += other.unnamed;
+        self.far_clock = other.far_clock.or(self.far_clock);
+        self.far_counts = match (self.far_counts, other.far_counts) {
+            (Some(a), Some(b)) => Some((a.0 + b.0, a.1 + b.1)),
+            (a, b) => a.or(b),
+        };
+    }
+
+    /// The far end did not understand this extension.
+    pub fn not_recognised(&mut self, kind: u8) {
+        if let Err(at) = self.unrecognised.binary_search(&kind) {
+            self.unrecognised.insert(at, kind);
+        }
+    }
+}
+
+/// Both ways of round trips in one interval, or in all.
+#[derive(Clone, Debug, Default)]
+pub struct TwoWay {
+    /// From our send until the far end received, ns.
+    pub there_ns: Dist,
+    /// From the far end's send until we received, ns.
+    pub back_ns: Dist,
+    /// How much later than their stamps say answers left the far end, by its kernel's stamps (STAMP's Follow-Up Telemetry), ns.
+    pub left_late_ns: Dist,
+    /// Everything else.
+    pub facts: WayFacts,
+}
+
+impl TwoWay {
+    /// Adds all that `other` holds.
+    pub fn merge(&mut self, other: &TwoWay) {
+        self.there_ns.merge(&other.there_ns);
+        self.back_ns.merge(&other.back_ns);
+        self.left_late_ns.merge(&other.left_late_ns);
+        self.facts.merge(&other.facts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_adds_counts_and_keeps_the_worst() {
+        let one = |bound, synced| {
+            let mut ways = TwoWay::default();
+            ways.there_ns.record(5);
+            ways.facts.there = WayCounts { lost: 1, duplicated: 2, reordered: 3 };
+            ways.facts.back.lost = 4;
+            ways.facts.lost_somewhere = 5;
+            ways.facts.clock_bound_ns = Some(bound);
+            ways.facts.far_synced = Some(synced);
+            ways.facts.not_recognised(bound as u8);
+            ways.facts.far_counts = Some((6, 7));
+            ways
+        };
+        let mut sum = one(9, true);
+        sum.merge(&one(3, true));
+        sum.merge(&TwoWay::default());
+        assert_eq!((sum.there_ns.count(), sum.facts.clock_bound_ns), (2, Some(9)));
+        assert_eq!((sum.facts.there.lost, sum.facts.there.duplicated, sum.facts.there.reordered), (2, 4, 6));
+        assert_eq!((sum.facts.back.lost, sum.facts.lost_somewhere), (8, 10));
+        assert_eq!((sum.facts.far_synced, sum.facts.far_counts), (Some(true), Some((12, 14))));
+        assert_eq!(sum.facts.unrecognised, [3, 9]);
+        sum.merge(&one(9, false));
+        assert_eq!(sum.facts.far_synced, Some(false));
+        assert_eq!(sum.facts.unrecognised, [3, 9], "told once");
+    }
+}

@@ -1,0 +1,194 @@
+//! What opens a sender's flows, and what answers requests.
+
+use super::codec::Request;
+use super::reflect::{Arrived, Rules, check, reply};
+use super::session::Reflector;
+use super::speak::Speaker;
+use crate::call::Caller;
+use crate::ctstraffic::{Limit, LimitReached};
+use crate::echo::{Far, Params, Pinger};
+use crate::native::Fence;
+use crate::solo::{Answers, Calls, GROUP, Remark};
+use metrics::{Ending, Packets, Row, SECOND};
+use model::{Level, Phase};
+use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A sender's openers for `phase`.
+#[must_use]
+pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
+    let params = Arc::new(Params::of(phase, GROUP, Far::Nothing));
+    let key = calls.key.clone();
+    let make = move |cx: &mut Cx<'_>, slot: u32| -> Box<dyn Flow> {
+        let speaker = Speaker::new(params.ping.stamp.unwrap_or_default(), key.clone(), GROUP);
+        Box::new(Pinger::speaking(Arc::clone(&params), cx.rng.uuid(), slot, Box::new(speaker)))
+    };
+    Caller::for_all(phase, calls, true, &make)
+}
+
+/// A reflector's openers for `phase`.
+#[must_use]
+pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
+    let unconfirmed = phase.ping.and_then(|ping| ping.stamp).is_some_and(|stamp| stamp.direct);
+    let house = Arc::new(House {
+        fence: answers.fence.clone(),
+        open_to: answers.streams.clone(),
+        rules: Arc::new(Rules { key: answers.key.clone(), unconfirmed }),
+        limit: Limit::new(answers.exit_after),
+        senders: Mutex::default(),
+        alone: AtomicBool::new(false),
+    });
+    let one = |_| Box::new(Doorkeeper { house: Arc::clone(&house), row: None }) as Box<dyn Opener>;
+    (0..answers.workers.max(1)).map(one).collect()
+}
+
+/// Senders with a session at once; others are answered without memory.
+const MOST_SENDERS: usize = 4096;
+/// Of these, from one address.
+const MOST_PER_ADDRESS: u32 = 256;
+/// A session ends so long after its last request (REFWAIT of RFC 5357 §4.2), ns.
+const PATIENCE: u64 = 900 * SECOND;
+
+/// What a reflector's workers share.
+struct House {
+    fence: Fence,
+    /// Who is answered without a proof, and with longer answers than requests.
+    open_to: Fence,
+    rules: Arc<Rules>,
+    limit: Limit,
+    senders: Mutex<Senders>,
+    /// Senders cannot have sockets of their own here: all are answered without memory.
+    alone: AtomicBool,
+}
+
+/// Who has a session. Looked at once for each.
+#[derive(Default)]
+struct Senders {
+    all: HashSet<SocketAddr>,
+    by_address: HashMap<IpAddr, u32>,
+}
+
+/// A sender's place among those that have a session; given back when dropped.
+pub(super) struct Place(Arc<House>, SocketAddr);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut senders = self.0.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        senders.all.remove(&self.1);
+        if let Some(n) = senders.by_address.get_mut(&self.1.ip()) {
+            *n -= 1;
+            if *n == 0 {
+                senders.by_address.remove(&self.1.ip());
+            }
+        }
+    }
+}
+
+impl House {
+    /// A place for `peer`; `None` when it has one, or there is none left.
+    fn place(self: &Arc<Self>, peer: SocketAddr) -> Option<Place> {
+        let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = senders.by_address.get(&peer.ip()).copied().unwrap_or(0);
+        if senders.all.len() >= MOST_SENDERS || here >= MOST_PER_ADDRESS || !senders.all.insert(peer) {
+            return None;
+        }
+        *senders.by_address.entry(peer.ip()).or_default() += 1;
+        Some(Place(Arc::clone(self), peer))
+    }
+}
+
+/// Answers on one worker: each sender gets a socket of its own, with what is remembered of its sessions; those for whom there
+/// is no room are answered without memory.
+pub struct Doorkeeper {
+    house: Arc<House>,
+    /// Where those are counted that have no socket of their own.
+    row: Option<Row>,
+}
+
+impl Doorkeeper {
+    fn refuse(cx: &mut Cx<'_>, text: String) {
+        cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+    }
+
+    /// Whether requests from there are answered at all, and whether with more than came.
+    fn admits(&self, cx: &mut Cx<'_>, path: &Path) -> Option<bool> {
+        let (peer, who) = (path.peer, path.peer.ip().to_canonical());
+        if !self.house.fence.admits(peer.ip()) {
+            return None;
+        }
+        // Two reflectors would answer each other for ever.
+        if peer.port() == super::PORT || peer.port() == path.local.port() {
+            let text = format!(
+                "{who} sent a STAMP packet from port {}, where reflectors are: it gets no answer, or two of them would \
+                 never end",
+                peer.port()
+            );
+            Doorkeeper::refuse(cx, text);
+            return None;
+        }
+        let trusted = self.house.open_to.admits(peer.ip());
+        if !trusted && self.house.rules.key.is_none() {
+            let text = format!(
+                "{who} asked for STAMP and gets no answer: a datagram proves no address, so without a key only this host \
+                 and directly connected networks are answered, unless NETCALIPER_ALLOW names the network"
+            );
+            Doorkeeper::refuse(cx, text);
+            return None;
+        }
+        Some(trusted)
+    }
+
+    /// Answers without memory.
+    fn answer(&mut self, cx: &mut Cx<'_>, request: &Request, got: &Arrived<'_>, out: &mut Burst<'_>) {
+        let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
+        cx.rec.received(row, got.bytes.len() as u64);
+        let own = out.own(got.bytes.len());
+        let made = reply(&self.house.rules, None, (request, got), (cx.now, cx.clock), own);
+        let n = own.len() as u64;
+        out.tos = Some(made.tos);
+        cx.rec.sent(row, n);
+        cx.rec.packets(row, &Packets { sent: 1, received: 1, ..Packets::default() });
+    }
+}
+
+impl Opener for Doorkeeper {
+    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        Open::Idle
+    }
+
+    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+        None
+    }
+
+    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, out: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        let path = got.from?;
+        let request = check(&self.house.rules, got.bytes).ok()?;
+        let trusted = self.admits(cx, &path)?;
+        let at = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let arrived = Arrived { bytes: got.bytes, at, ttl: got.ttl, tos: got.tos };
+        let alone = self.house.alone.load(Ordering::Relaxed);
+        let place = if alone { None } else { self.house.place(path.peer) };
+        let place = place.filter(|_| self.house.limit.enter());
+        let Some(place) = place else {
+            self.answer(cx, &request, &arrived, out);
+            return None;
+        };
+        let rules = Arc::clone(&self.house.rules);
+        Some(Box::new(Reflector::new(rules, GROUP, PATIENCE, trusted, &arrived).at(place)))
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        // It never had a socket.
+        if how.is_err() && flow.card().row.is_none() {
+            self.house.alone.store(true, Ordering::Relaxed);
+        }
+        if self.house.limit.leave() {
+            cx.post.push(Box::new(LimitReached));
+        }
+    }
+
+    fn stop(&mut self) {}
+}

@@ -1,0 +1,232 @@
+//! A reflector's socket for one sender: its sessions, each with numbers of its own.
+
+use super::codec::Request;
+use super::open::Place;
+use super::reflect::{Arrived, Made, Rules, Session, admit, check, reply};
+use metrics::{Ending, Group, Mono, Packets, Row};
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Sessions of one sender at once, by identifier; those of further ones are answered without memory.
+const MOST_SESSIONS: usize = 64;
+/// Requests that wait for an answer of more octets than they have.
+const MOST_WAITING: usize = 16;
+/// Replies whose leaving is waited for.
+const MOST_LEAVING: usize = 64;
+/// Longest datagram.
+const LONGEST: u64 = 65_535;
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+struct Waiting {
+    bytes: Vec<u8>,
+    at: Mono,
+    ttl: u8,
+    tos: u8,
+}
+
+/// The answering end of one sender's packets.
+pub struct Reflector {
+    rules: Arc<Rules>,
+    group: Group,
+    row: Option<Row>,
+    sessions: BTreeMap<u16, Session>,
+    /// Requests that came before there was a socket, or that are shorter than their answers.
+    waiting: VecDeque<Waiting>,
+    /// Replies that have left or will: tag, session, number.
+    leaving: VecDeque<(u32, u16, u32)>,
+    next_tag: u32,
+    /// The reply that was offered last: session and number, if it has one.
+    offered: Option<(u16, Option<Made>)>,
+    /// So long without a request, and the sender is gone, ns.
+    patience_ns: u64,
+    used: Mono,
+    stopped: bool,
+    /// The last request had come before.
+    replayed: bool,
+    /// Requests shorter than an answer are answered all the same: the address is inside the fence.
+    trusted: bool,
+    _place: Option<Place>,
+}
+
+impl Reflector {
+    /// The answering end of a sender whose first request, `first`, is answered as soon as its socket is there. With `trusted`
+    /// answers may be longer than requests.
+    #[must_use]
+    pub fn new(
+        rules: Arc<Rules>,
+        group: Group,
+        patience_ns: u64,
+        trusted: bool,
+        first: &Arrived<'_>,
+    ) -> Self {
+        let mut reflector = Reflector {
+            rules,
+            group,
+            row: None,
+            sessions: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            leaving: VecDeque::new(),
+            next_tag: 0,
+            offered: None,
+            patience_ns,
+            used: first.at,
+            stopped: false,
+            replayed: false,
+            trusted,
+            _place: None,
+        };
+        reflector.queue(first);
+        reflector
+    }
+
+    pub(super) fn at(self, place: Place) -> Self {
+        Reflector { _place: Some(place), ..self }
+    }
+
+    fn queue(&mut self, got: &Arrived<'_>) {
+        if self.waiting.len() < MOST_WAITING {
+            let Arrived { bytes, at, ttl, tos } = *got;
+            self.waiting.push_back(Waiting { bytes: bytes.to_vec(), at, ttl, tos });
+        }
+    }
+
+    /// Offers the answer to a request that has been checked.
+    fn answer(&mut self, cx: &Cx<'_>, request: &Request, got: &Arrived<'_>, out: &mut Burst<'_>) {
+        let base = self.rules.mode().base();
+        let size = if self.trusted { got.bytes.len().max(base) } else { got.bytes.len() };
+        let known = self.sessions.len() < MOST_SESSIONS || self.sessions.contains_key(&request.ssid);
+        let mut session = known.then(|| self.sessions.entry(request.ssid).or_default());
+        let counted = session.is_some();
+        if let Some(session) = &mut session
+            && admit(&self.rules, session, request, got.at).is_err()
+        {
+            self.replayed = true;
+            return;
+        }
+        let own = out.own(size);
+        let made = reply(&self.rules, session, (request, got), (cx.now, cx.clock), own);
+        out.tos = Some(made.tos);
+        if made.follow_up && counted {
+            self.next_tag = self.next_tag.wrapping_add(1);
+            out.tag = Some(self.next_tag);
+            if self.leaving.len() == MOST_LEAVING {
+                self.leaving.pop_front();
+            }
+            self.leaving.push_back((self.next_tag, request.ssid, made.number));
+        }
+        self.offered = Some((request.ssid, counted.then_some(made)));
+    }
+
+    fn count(&self, cx: &mut Cx<'_>, packets: &Packets) {
+        if let Some(row) = self.row {
+            cx.rec.packets(row, packets);
+        }
+    }
+
+    /// Forgets sessions that have not been used for long.
+    fn expire(&mut self, now: Mono) {
+        let patience = self.patience_ns;
+        self.sessions.retain(|_, session| now.since(session.used) < patience);
+    }
+}
+
+impl Flow for Reflector {
+    fn want(&self) -> Want {
+        let over = self.stopped.then_some(Ending::Stopped);
+        Want {
+            send: if self.waiting.is_empty() { When::Never } else { When::Now },
+            read: if self.stopped { Read::Pause } else { Read::look(LONGEST) },
+            wake: Some(self.used.plus(self.patience_ns)),
+            end: over.map(|how| End::Done { how, reset: false }),
+        }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        while out.is_empty()
+            && let Some(first) = self.waiting.pop_front()
+        {
+            let got = Arrived { bytes: &first.bytes, at: first.at, ttl: first.ttl, tos: first.tos };
+            if let Ok(request) = check(&self.rules, got.bytes) {
+                self.answer(cx, &request, &got, out);
+            }
+        }
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        let offered = self.offered.take();
+        if n.bytes > 0 {
+            if let Some(row) = self.row {
+                cx.rec.sent(row, n.bytes as u64);
+            }
+            return self.count(cx, &Packets { sent: 1, ..Packets::default() });
+        }
+        // Its number was not used, and no stamp will come.
+        if let Some((ssid, Some(made))) = offered {
+            if let Some(session) = self.sessions.get_mut(&ssid) {
+                session.unsent(made.number);
+            }
+            if made.follow_up {
+                self.leaving.pop_back();
+            }
+        }
+        self.count(cx, &Packets { refused: 1, ..Packets::default() });
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+        if let Some(row) = self.row {
+            cx.rec.received(row, got.len as u64);
+        }
+        let at = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let arrived = Arrived { bytes: got.bytes, at, ttl: got.ttl, tos: got.tos };
+        let Ok(request) = check(&self.rules, arrived.bytes) else {
+            self.count(cx, &Packets { corrupt: 1, ..Packets::default() });
+            return Ok(());
+        };
+        self.used = cx.now;
+        self.count(cx, &Packets { received: 1, ..Packets::default() });
+        if self.trusted && arrived.bytes.len() < self.rules.mode().base() {
+            self.queue(&arrived);
+        } else {
+            self.answer(cx, &request, &arrived, reply);
+        }
+        if std::mem::take(&mut self.replayed) {
+            self.count(cx, &Packets { duplicated: 1, ..Packets::default() });
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(_) => {
+                let row = cx.rec.open(self.group, cx.now);
+                self.row = Some(row);
+                for first in &self.waiting {
+                    cx.rec.received(row, first.bytes.len() as u64);
+                    cx.rec.packets(row, &Packets { received: 1, ..Packets::default() });
+                }
+            }
+            News::Stamped { tag, stamp } => {
+                let found = self.leaving.iter().position(|(known, ..)| *known == tag);
+                if let Some((_, ssid, number)) = found.and_then(|at| self.leaving.remove(at))
+                    && let Some(session) = self.sessions.get_mut(&ssid)
+                {
+                    session.left(number, stamp.at);
+                }
+            }
+            News::Stop => self.stopped = true,
+            News::Wake => {
+                self.expire(cx.now);
+                // The sender is gone: that is how a session ends.
+                self.stopped |= cx.now.since(self.used) >= self.patience_ns;
+            }
+            News::Broken(_) | News::Fin => {}
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, ..Card::default() }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a sender says and hears, and what it makes of that: which way messages were lost, and how long each way took.
+
+use super::clocks::Clocks;
+use super::codec::{Mode, PROOF, PROOF_LEN, Reply, Request};
+use super::time::{ErrorEstimate, Format};
+use super::tlv;
+use super::ways::Ways;
+use crate::echo::{Said, Talk, Times};
+use crate::native::Psk;
+use metrics::{Clock, Estimate, Exchange, Group, Marks, Mono, TwoWay, Wall, WayFacts, widen};
+use model::StampSettings;
+use seam::{Batch, Burst, Cx};
+use std::collections::VecDeque;
+
+/// Replies whose time is remembered, for stamps that come later.
+const REMEMBERED: usize = 64;
+
+/// A sender's side of one flow.
+#[derive(Debug)]
+pub struct Speaker {
+    settings: StampSettings,
+    key: Option<Psk>,
+    group: Group,
+    ways: Ways,
+    clocks: Clocks,
+    /// The reply heard last, which message it answers, and what its extensions say.
+    heard: Option<(Reply, u64, tlv::Heard)>,
+    /// What the far end says of its clock.
+    theirs: ErrorEstimate,
+    /// Numbers and times of replies.
+    times: VecDeque<(u32, u64)>,
+    facts: WayFacts,
+}
+
+impl Speaker {
+    /// The sender's side of a flow that is counted in `group`.
+    #[must_use]
+    pub fn new(settings: StampSettings, key: Option<Psk>, group: Group) -> Self {
+        Speaker {
+            settings,
+            key: key.filter(|_| settings.authenticated),
+            group,
+            ways: Ways::new(),
+            clocks: Clocks::default(),
+            heard: None,
+            theirs: ErrorEstimate::default(),
+            times: VecDeque::new(),
+            facts: WayFacts::default(),
+        }
+    }
+
+    fn mode(&self) -> Mode {
+        if self.settings.authenticated { Mode::Sealed } else { Mode::Open }
+    }
+
+    fn format(&self) -> Format {
+        if self.settings.ptp { Format::Ptp } else { Format::Ntp }
+    }
+
+    /// Whether a reply proves what it has to.
+    fn proven(&self, bytes: &[u8]) -> bool {
+        let Some(key) = &self.key else { return !self.settings.authenticated };
+        let parts = bytes.get(..PROOF).zip(bytes.get(PROOF..PROOF + PROOF_LEN));
+        parts.is_some_and(|(all, proof)| key.sealed(&[all], proof))
+    }
+
+    /// What a reply says besides its times.
+    fn note(&mut self, cx: &mut Cx<'_>, reply: &Reply, heard: tlv::Heard, got: &Batch<'_>) {
+        let facts = &mut self.facts;
+        let error = ErrorEstimate::decode(reply.error);
+        facts.far_error_ns = facts.far_error_ns.max(error.ns);
+        facts.far_synced = Some(facts.far_synced.unwrap_or(true) && error.synced);
+        facts.back_marks.see(got.ttl, got.tos, 1);
+        let ttl = reply.ttl.filter(|ttl| *ttl > 0);
+        match heard.tos {
+            Some(tos) => facts.there_marks.see(ttl.unwrap_or(0), tos, 1),
+            None => facts.there_marks.add(&Marks { ttl: ttl.map(|ttl| (ttl, ttl)), ..Marks::default() }),
+        }
+        facts.unnamed += u64::from(self.settings.ssid != 0 && reply.ssid == 0);
+        heard.unrecognised.iter().for_each(|&kind| facts.not_recognised(kind));
+        facts.malformed += u64::from(heard.malformed);
+        facts.tampered += u64::from(heard.tampered);
+        facts.far_clock = heard.clock.or(facts.far_clock);
+        let counts = heard.counts.map(|(received, sent)| (u64::from(received), u64::from(sent)));
+        facts.far_counts = facts.far_counts.max(counts);
+        if self.settings.follow_up {
+            if let Some((number, left)) = heard.left {
+                self.follow_up(cx, error.format, number, left);
+            }
+            if self.times.len() == REMEMBERED {
+                self.times.pop_front();
+            }
+            self.times.push_back((reply.number, reply.sent));
+        }
+    }
+
+    /// An earlier reply left the far end at this time.
+    fn follow_up(&mut self, cx: &mut Cx<'_>, format: Format, number: u32, left: u64) {
+        let Some(at) = self.times.iter().position(|(known, _)| *known == number) else { return };
+        let Some((_, said)) = self.times.remove(at) else { return };
+        let near = cx.clock.wall(cx.now);
+        let late =
+            format.decode(left, near).zip(format.decode(said, near)).map(|(left, said)| left.0 - said.0);
+        if let Some(late) = late.and_then(|late| u64::try_from(late).ok()) {
+            self.tally(cx).left_late_ns.record(late);
+        }
+    }
+
+    /// Takes the exchanges apart of which that can be done.
+    fn judge(&mut self, cx: &mut Cx<'_>, last: bool) {
+        let Some((at, by_wall)) = self.clocks.estimate(cx.now, cx.clock, &self.theirs, last) else { return };
+        self.facts.clock_bound_ns = self.facts.clock_bound_ns.max(Some(at.bound_ns));
+        self.facts.clock_offset_ns = Some(at.offset_ns.saturating_sub(cx.clock.wall_at_zero));
+        let mut held = std::mem::take(&mut self.clocks.held);
+        let tally = self.tally(cx);
+        for exchange in &held {
+            let (there, back) = one_way(exchange, &at);
+            tally.there_ns.record(there);
+            tally.back_ns.record(back);
+        }
+        self.facts.by_wall += if by_wall { held.len() as u64 } else { 0 };
+        held.clear();
+        self.clocks.held = held;
+    }
+
+    fn tally<'a>(&self, cx: &'a mut Cx<'_>) -> &'a mut TwoWay {
+        cx.rec.packet_tally(self.group).ways.get_or_insert_default()
+    }
+}
+
+/// The two delays of an exchange, ns. What seems to have arrived before it was sent took no time, within the error.
+fn one_way(exchange: &Exchange, at: &Estimate) -> (u64, u64) {
+    let ours = |at: Mono| i64::try_from(at.0).unwrap_or(i64::MAX);
+    let there = exchange.t2.saturating_sub(at.offset_ns).saturating_sub(ours(exchange.t1));
+    let back = ours(exchange.t4).saturating_sub(exchange.t3.saturating_sub(at.offset_ns));
+    (u64::try_from(there).unwrap_or(0), u64::try_from(back).unwrap_or(0))
+}
+
+impl Talk for Speaker {
+    fn word(&self, clock: &Clock, now: Mono) -> u64 {
+        self.format().encode(clock.wall(now))
+    }
+
+    fn offer(&mut self, cx: &Cx<'_>, number: u64, size: usize, out: &mut Burst<'_>) {
+        let mode = self.mode();
+        let ours =
+            ErrorEstimate { ns: Some(cx.clock.error_ns), synced: cx.clock.synced, format: self.format() };
+        let request = Request {
+            number: number as u32,
+            sent: self.word(cx.clock, cx.now),
+            error: ours.encode(),
+            ssid: self.settings.ssid,
+        };
+        let packet = out.own(size);
+        request.encode(mode, packet);
+        if let Some(units) = packet.get_mut(mode.base()..) {
+            let sent = self.ways.sent as u32;
+            tlv::ask(&self.settings, self.key.as_ref(), &request.number.to_be_bytes(), sent, units);
+        }
+        if let Some(key) = &self.key
+            && let Some((all, rest)) = packet.split_at_mut_checked(PROOF)
+            && let Some(place) = rest.first_chunk_mut::<PROOF_LEN>()
+        {
+            *place = key.seal(&[all]);
+        }
+    }
+
+    fn left(&mut self, number: u64, accepted: bool) {
+        self.ways.left(number, accepted);
+    }
+
+    fn hear(&mut self, bytes: &[u8], next: u64) -> Said {
+        self.heard = None;
+        let mode = self.mode();
+        let Some(reply) = Reply::decode(mode, bytes).filter(|_| self.proven(bytes)) else {
+            self.facts.rejected += 1;
+            return Said::Noise;
+        };
+        if reply.ssid != 0 && self.settings.ssid != 0 && reply.ssid != self.settings.ssid {
+            self.facts.rejected += 1;
+            return Said::Noise;
+        }
+        let units = bytes.get(mode.base()..).unwrap_or_default();
+        let heard = tlv::hear(mode, self.key.as_ref(), &reply.number.to_be_bytes(), units);
+        let number = widen(next, reply.request.number);
+        let word = reply.request.sent;
+        self.heard = Some((reply, number, heard));
+        Said::Answer { number, word }
+    }
+
+    fn answered(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, sent: Mono, fresh: bool) -> Times {
+        let Some((reply, number, heard)) = self.heard.take() else { return Times::default() };
+        self.ways.answered(number, reply.number, fresh);
+        if !fresh {
+            return Times::default();
+        }
+        self.note(cx, &reply, heard, got);
+        self.theirs = ErrorEstimate::decode(reply.error);
+        let (format, near) = (self.theirs.format, cx.clock.wall(cx.now));
+        // All zeros are no time.
+        let time = |raw: u64| if raw == 0 { None } else { format.decode(raw, near) };
+        let Some((Wall(t2), Wall(t3))) = time(reply.received).zip(time(reply.sent)) else {
+            return Times::default();
+        };
+        let t4 = got.stamp.map_or(cx.now, |stamp| stamp.at);
+        let exchange = Exchange { t1: sent, t2, t3, t4 };
+        self.clocks.add(cx.now, exchange);
+        self.judge(cx, false);
+        let far_ns = t3.checked_sub(t2).and_then(|ns| u64::try_from(ns).ok());
+        Times { far_ns, path_ns: far_ns.and_then(|_| u64::try_from(exchange.round_trip()).ok()) }
+    }
+
+    fn over(&mut self, cx: &mut Cx<'_>) {
+        self.judge(cx, true);
+        self.ways.tell(&mut self.facts);
+        let facts = std::mem::take(&mut self.facts);
+        self.tally(cx).merge(&TwoWay { facts, ..TwoWay::default() });
+    }
+}
