@@ -379,8 +379,12 @@ pub(crate) struct MessageArgs {
     /// echo of the last, but STAMP packets are sent 10 times a second.
     #[arg(long, value_name = "N", value_parser = values::per_second)]
     pub(crate) rate: Option<f64>,
+    /// Open loop: times between messages from a file, over and over: one a line, with a unit or in seconds (as tshark's
+    /// frame.time_delta).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "poisson"])]
+    pub(crate) trace: Option<PathBuf>,
     /// STAMP packets in a closed loop, as fast as answers come.
-    #[arg(long, conflicts_with = "rate")]
+    #[arg(long, conflicts_with_all = ["rate", "trace"])]
     pub(crate) closed_loop: bool,
     /// At random distances of that rate (Poisson) instead of even ones.
     #[arg(long, requires = "rate")]

@@ -31,6 +31,8 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, Trouble> {
         u32::try_from(n).map_err(|_| Trouble::usage(format!("{what} of {n} bytes is too long: at most 16Mi")))
     };
     let gap_ns = rate.map(|rate| (SECOND as f64 / rate).round() as u64);
+    let trace = m.trace.as_deref().map(crate::delay::trace).transpose()?;
+    let gap_ns = trace.as_ref().map(|trace| trace.mean_ns().round() as u64).or(gap_ns);
     let ping = Ping {
         transport: if m.udp || stamp.is_some() { Transport::Udp } else { Transport::Tcp },
         size: small(size, "a message")?,
@@ -39,6 +41,7 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, Trouble> {
         chunk: m.send_chunk.map(|n| small(n, "a send")).transpose()?,
         schedule: match gap_ns {
             None => Schedule::Closed,
+            Some(gap_ns) if trace.is_some() => Schedule::Trace { gap_ns },
             Some(gap_ns) if m.poisson => Schedule::Poisson { gap_ns },
             Some(gap_ns) => Schedule::Fixed { gap_ns },
         },
@@ -56,6 +59,7 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, Trouble> {
         kind: Kind::Ping,
         buffer: Range::just(u64::from(ping.size).clamp(4096, 1 << 20)),
         ping: Some(ping),
+        trace,
         connections: m.connections,
         iterations: Some(1),
         duration_ns: m.time.or(m.count.is_none().then_some(10 * SECOND)),

@@ -1,6 +1,6 @@
 //! One stretch of measuring under fixed settings, as orthogonal values.
 
-use crate::{Media, Ping, Probe, Spacing, Trace, Train};
+use crate::{Media, Ping, Probe, Schedule, Spacing, Trace, Train};
 use metrics::SECOND;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -418,6 +418,10 @@ impl Phase {
         )?;
         if let Some(ping) = &self.ping {
             ping.check()?;
+            must(
+                matches!(ping.schedule, Schedule::Trace { .. }) == self.trace.is_some(),
+                "times of a trace need the trace, and the trace is of no use otherwise",
+            )?;
         }
         must(
             match self.kind {

@@ -32,6 +32,11 @@ pub enum Schedule {
         /// Between two messages of a connection on average, ns.
         gap_ns: u64,
     },
+    /// Open loop: at the distances of the phase's trace, over and over.
+    Trace {
+        /// Between two messages of a connection on average, ns.
+        gap_ns: u64,
+    },
 }
 
 impl Schedule {
@@ -40,7 +45,7 @@ impl Schedule {
     pub fn gap_ns(self) -> Option<u64> {
         match self {
             Schedule::Closed => None,
-            Schedule::Fixed { gap_ns } | Schedule::Poisson { gap_ns } => Some(gap_ns),
+            Schedule::Fixed { gap_ns } | Schedule::Poisson { gap_ns } | Schedule::Trace { gap_ns } => Some(gap_ns),
         }
     }
 }

@@ -126,6 +126,7 @@ fn messages(ping: &Ping, connections: u32) -> Vec<String> {
         Schedule::Closed => "closed loop".to_owned(),
         Schedule::Fixed { gap_ns } => format!("{} each", trimmed(&rate(gap_ns))),
         Schedule::Poisson { gap_ns } => format!("{} each at random", trimmed(&rate(gap_ns))),
+        Schedule::Trace { gap_ns } => format!("{} each, spaced by a trace", trimmed(&rate(gap_ns))),
     });
     words.extend(ping.busy.then(|| "spinning".to_owned()));
     words

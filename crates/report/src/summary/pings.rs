@@ -53,6 +53,7 @@ fn messages(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Resul
         Schedule::Closed => "closed loop: each message waits for the echo of the last",
         Schedule::Fixed { .. } => "open loop, evenly spaced",
         Schedule::Poisson { .. } => "open loop, spaced at random (Poisson)",
+        Schedule::Trace { .. } => "open loop, spaced by a trace",
     };
     let warm = match counts.omitted {
         0 => "no warm-up was left out".to_owned(),

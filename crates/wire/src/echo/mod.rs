@@ -14,6 +14,7 @@ mod open;
 mod params;
 mod ping;
 mod respond;
+mod slots;
 mod talk;
 
 pub use open::{Echoer, answerers, callers};

@@ -1,7 +1,7 @@
 //! What all connections of a run have in common.
 
 use metrics::Group;
-use model::{Phase, Ping, Transport};
+use model::{Phase, Ping, Trace, Transport};
 use std::sync::Arc;
 
 /// What the far end adds to its echoes.
@@ -21,6 +21,8 @@ pub struct Params {
     pub group: Group,
     /// What is sent, and when.
     pub ping: Ping,
+    /// Times between messages, if the schedule is that of a trace.
+    pub trace: Option<Trace>,
     /// What the far end adds.
     pub far: Far,
     /// How many there are at once: open loops begin evenly apart.
@@ -41,6 +43,7 @@ impl Params {
         Params {
             group,
             ping: phase.ping.unwrap_or_default(),
+            trace: phase.trace.clone(),
             far,
             connections: phase.connections,
             omit_ns: phase.omit_ns,

@@ -8,10 +8,11 @@
 use super::book::{Book, Slot, State};
 use super::codec::{self, HEAD, Head};
 use super::params::{Far, Params};
+use super::slots::Slots;
 use super::talk::{Said, Talk, Times};
 use metrics::{Ending, Mono, Packets, Row};
 use model::{Echo, PingRow, Schedule};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Rng, Violation, Want, When, Wrote};
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -66,6 +67,7 @@ pub struct Pinger {
     since: Mono,
     book: Book,
     sending: Option<Sending>,
+    slots: Slots,
     /// When the next message is to be sent, in an open loop; not before then, in a closed one.
     due: Mono,
     /// Streams: the echo that comes, how much of it has come, its head, and whether it was damaged.
@@ -89,6 +91,7 @@ impl Pinger {
     /// Connection number `slot` of a run.
     #[must_use]
     pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
+        let slots = Slots::new(params.ping.schedule, params.trace.as_ref());
         Pinger {
             params,
             id,
@@ -98,6 +101,7 @@ impl Pinger {
             since: Mono(0),
             book: Book::default(),
             sending: None,
+            slots,
             due: Mono(0),
             coming: 0,
             got: 0,
@@ -149,13 +153,15 @@ impl Pinger {
 
     /// Gives up the places in the schedule that are too long past, or for which there is no room.
     fn give_up(&mut self, cx: &mut Cx<'_>) {
-        let Some(gap) = self.params.ping.schedule.gap_ns() else { return };
+        if self.closed_loop() {
+            return;
+        }
         let mut missed = 0;
         while self.begins().is_some_and(|due| due <= cx.now)
             && (cx.now.since(self.due) > self.params.ping.timeout_ns || self.book.waiting() >= MOST_WAITING)
         {
             missed += 1;
-            self.due = self.due.plus(distance(self.params.ping.schedule, gap, cx.rng));
+            self.due = self.due.plus(self.slots.next(cx.rng).unwrap_or(1));
         }
         if missed > 0 {
             self.count(cx, &Packets { unsent: missed, ..Packets::default() });
@@ -167,8 +173,8 @@ impl Pinger {
         let number = self.book.next();
         let warm = number < self.params.ping.warmup || cx.now.since(self.since) < self.params.omit_ns;
         let intended = if self.closed_loop() { cx.now } else { self.due };
-        if let Some(gap) = self.params.ping.schedule.gap_ns() {
-            self.due = self.due.plus(distance(self.params.ping.schedule, gap, cx.rng));
+        if let Some(gap) = self.slots.next(cx.rng) {
+            self.due = self.due.plus(gap);
         }
         let left = if self.params.units() >= 64 { u64::MAX } else { (1 << self.params.units()) - 1 };
         let slot = Slot { intended, sent: cx.now, word, left, state: State::Waiting, counted: !warm };
@@ -204,9 +210,9 @@ impl Pinger {
     fn refused_send(&mut self, cx: &mut Cx<'_>) {
         self.refused += 1;
         let begun = self.sending.take();
-        self.due = match self.params.ping.schedule.gap_ns() {
+        self.due = match self.slots.next(cx.rng) {
             None => cx.now.plus(HOLD),
-            Some(gap) => self.due.plus(distance(self.params.ping.schedule, gap, cx.rng)),
+            Some(gap) => self.due.plus(gap),
         };
         let mut packets = Packets { refused: 1, ..Packets::default() };
         if begun.is_none() {
@@ -515,18 +521,6 @@ impl Pinger {
             let connections = u64::from(self.params.connections.max(1));
             self.due = cx.now.plus(gap / connections * (u64::from(self.slot) % connections));
         }
-    }
-}
-
-/// The distance to the next message, ns.
-fn distance(schedule: Schedule, gap: u64, rng: &mut Rng) -> u64 {
-    match schedule {
-        Schedule::Poisson { .. } => {
-            // Exponential: -ln(u) times the mean, u evenly in (0, 1].
-            let u = ((rng.next() >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
-            (-u.ln() * gap as f64) as u64
-        }
-        _ => gap,
     }
 }
 
