@@ -45,6 +45,8 @@ pub(crate) enum Command {
     /// Trains of packets: their dispersion (an estimate of capacity), their delays and their losses, and capacity or
     /// congestion over time.
     Train(Box<crate::train::TrainArgs>),
+    /// What do delays become when the path is full: idle, loaded down, up and both ways, with a grade?
+    Load(Box<crate::load::LoadArgs>),
     /// Be the far end, for any number of clients at once.
     Serve(Box<ServeArgs>),
     /// Ask a server to end once its sessions are over.

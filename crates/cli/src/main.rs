@@ -11,6 +11,7 @@ mod delay;
 mod demo;
 mod faces;
 mod lab;
+mod load;
 mod measure;
 mod outputs;
 mod ping;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         Command::Stream(args) => stream::stream(&args, command),
         Command::Delay(args) => delay::delay(&args, command),
         Command::Train(args) => train::train(&args, command),
+        Command::Load(args) => load::load(&args, command),
         Command::Serve(args) => serve::serve(&args, command),
         Command::Stop(args) => serve::stop(&args),
         Command::Demo(args) => demo::demo(&args, command),

@@ -11,6 +11,7 @@ mod doubt;
 mod event;
 mod figures;
 mod host;
+pub mod load;
 mod media;
 mod method;
 mod outcome;

@@ -45,7 +45,9 @@ impl Schedule {
     pub fn gap_ns(self) -> Option<u64> {
         match self {
             Schedule::Closed => None,
-            Schedule::Fixed { gap_ns } | Schedule::Poisson { gap_ns } | Schedule::Trace { gap_ns } => Some(gap_ns),
+            Schedule::Fixed { gap_ns } | Schedule::Poisson { gap_ns } | Schedule::Trace { gap_ns } => {
+                Some(gap_ns)
+            }
         }
     }
 }

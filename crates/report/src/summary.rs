@@ -2,6 +2,7 @@
 
 mod frames;
 mod hosts;
+mod load;
 mod packets;
 mod pings;
 mod point;
@@ -25,7 +26,9 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
             point::write(point, &outcome.begin, style, page)?;
         }
     }
-    if swept {
+    if outcome.begin.verb == "load" {
+        load::write(outcome, page)?;
+    } else if swept {
         page.gap()?;
         sweep(outcome, page)?;
     }
@@ -64,6 +67,7 @@ pub(crate) fn verdict_line(outcome: &Outcome) -> String {
     let errors: u64 = outcome.points.iter().map(Point::errors).sum();
     let mut words = match &outcome.points[..] {
         [only] => found(only),
+        _ if outcome.begin.verb == "load" => load::found(outcome),
         all => vec![words::count(all.len() as u64, "phase")],
     };
     if errors > 0 {

@@ -22,7 +22,7 @@ pub struct Params {
     /// What is sent, and when.
     pub ping: Ping,
     /// Times between messages, if the schedule is that of a trace.
-    pub trace: Option<Trace>,
+    pub trace: Option<Arc<Trace>>,
     /// What the far end adds.
     pub far: Far,
     /// How many there are at once: open loops begin evenly apart.
@@ -43,7 +43,7 @@ impl Params {
         Params {
             group,
             ping: phase.ping.unwrap_or_default(),
-            trace: phase.trace.clone(),
+            trace: phase.trace.clone().map(Arc::new),
             far,
             connections: phase.connections,
             omit_ns: phase.omit_ns,

@@ -91,7 +91,7 @@ impl Pinger {
     /// Connection number `slot` of a run.
     #[must_use]
     pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
-        let slots = Slots::new(params.ping.schedule, params.trace.as_ref());
+        let slots = Slots::new(params.ping.schedule, params.trace.clone());
         Pinger {
             params,
             id,

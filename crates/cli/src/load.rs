@@ -1,0 +1,112 @@
+//! `netcaliper load`.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
+
+use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
+use crate::outputs::Outputs;
+use crate::values;
+use crate::{Exit, Trouble, measure, plan};
+use clap::Args;
+use engine::{ClientConfig, Interrupt};
+use metrics::SECOND;
+use model::load::{Load, Part, Stage};
+use model::{Event, Phase, Status};
+use std::time::Duration;
+
+#[derive(Args, Debug)]
+pub(crate) struct LoadArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Length of each of the four stages: idle, down, up, both.
+    #[arg(short = 't', long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
+    time: u64,
+    /// Time to fill the path before measuring.
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = values::duration)]
+    ramp: u64,
+    /// Connections that fill the path.
+    #[arg(short = 'P', long, default_value_t = 8, value_name = "N", value_parser = values::count32::<10_000>)]
+    connections: u32,
+    /// Round trips, and datagrams each way, a second.
+    #[arg(long, value_name = "N", default_value = "50", value_parser = values::per_second)]
+    rate: f64,
+    #[command(flatten)]
+    sockets: SocketArgs,
+    #[command(flatten)]
+    local: LocalArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// How a measurement went, and what it told.
+type Told = Result<(Status, Option<String>, Vec<Event>), Trouble>;
+
+/// What delays become when the path is full.
+pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+    let protocol = args.target.protocol;
+    if protocol != wire::Protocol::Native {
+        return Err(Trouble::usage(format!(
+            "the protocol {protocol} carries no load with probes beside it; native does"
+        )));
+    }
+    let filler = Phase {
+        connections: args.connections,
+        duration_ns: Some(args.time),
+        sockets: plan::sockets(&args.sockets),
+        ..Phase::default()
+    };
+    let load = Load { filler, ramp_ns: args.ramp.next_multiple_of(SECOND), rate: args.rate, seed: 1 };
+    let config = plan::client(&args.target, &args.local, false)?;
+    for stage in Stage::ALL {
+        for (_, phase) in load.probes(stage).iter().chain(&load.filler(stage)) {
+            engine::check(&config, phase)?;
+        }
+    }
+    let mut outputs = Outputs::open(&args.output, None)?;
+    let interrupt = measure::on_signals()?;
+    outputs.begin(config.begin("load", command, &load.filler));
+    let (mut status, mut reason) = (Status::Complete, None);
+    for stage in Stage::ALL {
+        (status, reason) = run(&load, stage, &config, &interrupt, &mut outputs)?;
+        if status != Status::Complete {
+            break;
+        }
+    }
+    outputs.event(&Event::End { status, reason });
+    Ok(outputs.finish())
+}
+
+/// Runs all parts of a stage beside each other, and tells them one after the other.
+fn run(
+    load: &Load,
+    stage: Stage,
+    config: &ClientConfig,
+    interrupt: &Interrupt,
+    outputs: &mut Outputs,
+) -> Result<(Status, Option<String>), Trouble> {
+    let (filler, probes) = (load.filler(stage), load.probes(stage));
+    let one = |(_, phase): &Part| -> Told {
+        let config = ClientConfig { run: engine::run_id(), ..config.clone() };
+        let mut events = Vec::new();
+        let (status, reason) = measure::one(&config, phase, interrupt, &mut |event| events.push(event))?;
+        Ok((status, reason, events))
+    };
+    let died = || Trouble::failed("a measurement ended without a result");
+    let told: Vec<Told> = std::thread::scope(|scope| {
+        let filling = filler.as_ref().map(|part| scope.spawn(|| one(part)));
+        if filling.is_some() {
+            std::thread::sleep(Duration::from_nanos(load.ramp_ns));
+        }
+        let probing: Vec<_> = probes.iter().map(|part| scope.spawn(|| one(part))).collect();
+        let all = probing.into_iter().chain(filling);
+        all.map(|thread| thread.join().unwrap_or_else(|_| Err(died()))).collect()
+    });
+    let (mut worst, mut why) = (Status::Complete, None);
+    for ((label, phase), told) in probes.into_iter().chain(filler).zip(told) {
+        let (status, reason, events) = told?;
+        outputs.event(&Event::Phase { label, repeat: 1, phase: Box::new(phase) });
+        events.iter().for_each(|event| outputs.event(event));
+        if status != Status::Complete && worst == Status::Complete {
+            (worst, why) = (status, reason);
+        }
+    }
+    Ok((worst, why))
+}

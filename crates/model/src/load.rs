@@ -1,0 +1,346 @@
+//! Latency under load: what a path's delays become when it is full, and what that is called.
+//!
+//! A run has stages: idle, loaded from the server (`down`), to it (`up`), and both ways at once. In each, three measurements
+//! run beside each other, a point each: TCP connections that fill the path (`load`; not when idle), round trips of a flow of
+//! their own (`trips`), and one-way delays of another (`delay`). Their labels say which is which.
+
+use crate::{Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, Schedule, Spacing, Transport};
+use metrics::{Spectrum, buffer_delay_percent};
+use std::collections::BTreeMap;
+
+/// The document that the responsiveness figures follow.
+pub const RESPONSIVENESS: &str = "draft-ietf-ippm-responsiveness of July 2026 (a9c9536)";
+/// Share of the worst round trips that its trimmed mean leaves out.
+const TRIMMED: f64 = 0.05;
+/// Bytes of a datagram that measures delay one way.
+const PROBE: u32 = 128;
+
+/// What the path is filled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nothing.
+    Idle,
+    /// From the server.
+    Down,
+    /// To the server.
+    Up,
+    /// Both ways at once.
+    Both,
+}
+
+impl Stage {
+    /// All of them, in order.
+    pub const ALL: [Stage; 4] = [Stage::Idle, Stage::Down, Stage::Up, Stage::Both];
+
+    /// Its name, as labels have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Idle => "idle",
+            Stage::Down => "down",
+            Stage::Up => "up",
+            Stage::Both => "both",
+        }
+    }
+
+    fn pattern(self) -> Option<Pattern> {
+        match self {
+            Stage::Idle => None,
+            Stage::Down => Some(Pattern::Pull),
+            Stage::Up => Some(Pattern::Push),
+            Stage::Both => Some(Pattern::Duplex),
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// The connections that fill the path; its length is that of the measurements, without the time to fill it.
+    pub filler: Phase,
+    /// The time to fill it, ns.
+    pub ramp_ns: u64,
+    /// Round trips, and datagrams each way, a second.
+    pub rate: f64,
+    /// What random spacing is drawn from.
+    pub seed: u64,
+}
+
+/// What a point of such a run is.
+fn label(stage: Stage, part: &str) -> BTreeMap<String, String> {
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    BTreeMap::from([pair("stage", stage.name()), pair("part", part)])
+}
+
+/// A measurement and its label.
+pub type Part = (BTreeMap<String, String>, Phase);
+
+impl Load {
+    /// What fills the path in a stage; nothing when idle.
+    #[must_use]
+    pub fn filler(&self, stage: Stage) -> Option<Part> {
+        let pattern = stage.pattern()?;
+        let duration_ns = self.filler.duration_ns.map(|ns| ns.saturating_add(2 * self.ramp_ns));
+        Some((
+            label(stage, "load"),
+            Phase { pattern, duration_ns, omit_ns: self.ramp_ns, ..self.filler.clone() },
+        ))
+    }
+
+    /// What measures in a stage.
+    #[must_use]
+    pub fn probes(&self, stage: Stage) -> [Part; 2] {
+        let gap_ns = (1e9 / self.rate).round() as u64;
+        let base = Phase {
+            connections: 1,
+            duration_ns: self.filler.duration_ns,
+            interval_ns: self.filler.interval_ns,
+            iterations: None,
+            ..Phase::default()
+        };
+        let ping = Ping {
+            transport: Transport::Udp,
+            schedule: Schedule::Poisson { gap_ns },
+            timeout_ns: 5 * metrics::SECOND,
+            ..Ping::default()
+        };
+        let trips = Phase { kind: Kind::Ping, ping: Some(ping), iterations: Some(1), ..base.clone() };
+        let probe = Probe {
+            size: PROBE,
+            spacing: Spacing::Poisson,
+            seed: self.seed,
+            late_ns: 5 * metrics::SECOND,
+            ..Probe::default()
+        };
+        let delay = Phase {
+            kind: Kind::Delay,
+            pattern: Pattern::Duplex,
+            rate: Some((self.rate * f64::from(PROBE) * 8.0).round() as u64),
+            probe: Some(probe),
+            ..base
+        };
+        [(label(stage, "trips"), trips), (label(stage, "delay"), delay)]
+    }
+}
+
+/// One way in a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OneWay {
+    /// Goodput of the load on this way, bits/s.
+    pub goodput_bps: Option<f64>,
+    /// Median delay of the datagrams, ns.
+    pub p50_ns: u64,
+    /// 90th percentile, ns.
+    pub p90_ns: u64,
+    /// 99th percentile, ns.
+    pub p99_ns: u64,
+    /// Median delay more than when idle, ns.
+    pub added_ns: Option<i64>,
+    /// Share of datagrams lost, 0..=1.
+    pub lost: f64,
+    /// How far delays may be wrong because two clocks were compared, ns.
+    pub bound_ns: Option<u64>,
+}
+
+/// What was found in a stage.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Its name.
+    pub stage: String,
+    /// To the server.
+    pub up: Option<OneWay>,
+    /// From the server.
+    pub down: Option<OneWay>,
+    /// Median round trip of the flow of its own, ns.
+    pub rtt_p50_ns: Option<u64>,
+    /// 99th percentile, ns.
+    pub rtt_p99_ns: Option<u64>,
+    /// Median round trip more than when idle, ns.
+    pub added_ns: Option<i64>,
+    /// Responsiveness of a flow beside the load, round trips a minute.
+    pub beside_rpm: Option<f64>,
+    /// Responsiveness inside the loading connections, by their kernels' round-trip times.
+    pub inside_rpm: Option<f64>,
+    /// Mean of the two (the draft's figure), under load.
+    pub rpm: Option<f64>,
+    /// Buffer delay (RFC 6349 §4.2.3), percent.
+    pub buffer_delay_percent: Option<f64>,
+    /// The congestion control of the loading connections.
+    pub congestion: String,
+}
+
+impl Found {
+    /// A letter, by how many ms the median round trip grew: A+ below 5, A below 30, B below 60, C below 200, D below 400.
+    #[must_use]
+    pub fn grade(&self) -> Option<&'static str> {
+        let steps = [(5, "A+"), (30, "A"), (60, "B"), (200, "C"), (400, "D")];
+        let added = self.added_ns.filter(|_| self.stage != Stage::Idle.name())?;
+        let step = steps.iter().find(|(ms, _)| added < ms * 1_000_000);
+        Some(step.map_or("F", |(_, grade)| *grade))
+    }
+}
+
+/// The stages of a run in order; none when it was none.
+#[must_use]
+pub fn under_load(outcome: &Outcome) -> Vec<Found> {
+    let point = |stage: Stage, part: &str| outcome.points.iter().find(|p| p.label == label(stage, part));
+    let mut all: Vec<Found> = Vec::new();
+    for stage in Stage::ALL {
+        let (trips, delay, load) = (point(stage, "trips"), point(stage, "delay"), point(stage, "load"));
+        if trips.is_none() && delay.is_none() {
+            continue;
+        }
+        let found = found(stage, (trips, delay, load), all.first());
+        all.push(found);
+    }
+    all
+}
+
+type Points<'a> = (Option<&'a Point>, Option<&'a Point>, Option<&'a Point>);
+
+fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -> Found {
+    let rtt = trips.and_then(|p| p.near.pings.as_ref()?.rtt_ns.as_ref());
+    let median = |q: f64| rtt.map(|rtt| rtt.quantile(q));
+    let idle_rtt = idle.and_then(|idle| idle.rtt_p50_ns);
+    let senders =
+        load.map(|p| std::iter::once(&p.near).chain(&p.far).collect::<Vec<_>>()).unwrap_or_default();
+    // Of those ends that sent most: what others know of a round trip comes from their acknowledgements.
+    let kernel = senders.iter().max_by_key(|t| t.traffic.tx_bytes).and_then(|t| t.tcp.mean_rtt_us());
+    let per_minute = |ns: f64| 60e9 / ns.max(1.0);
+    let beside = rtt.and_then(trimmed_mean).map(per_minute);
+    let inside = kernel.map(|us| per_minute(us * 1e3));
+    let one_way = |packets: Option<&PacketReport>, goodput: Option<f64>, idle: Option<OneWay>| {
+        let packets = packets?;
+        let delay = packets.delay_ns.as_ref()?;
+        Some(OneWay {
+            goodput_bps: goodput,
+            p50_ns: delay.p50,
+            p90_ns: delay.p90,
+            p99_ns: delay.p99,
+            added_ns: idle.map(|idle| more(delay.p50, idle.p50_ns)),
+            lost: packets.loss().unwrap_or(0.0),
+            bound_ns: packets.clock_bound_ns,
+        })
+    };
+    let near = delay.and_then(|p| p.near.packets.as_deref());
+    let far = delay.and_then(|p| p.far.first()?.packets.as_deref());
+    let goodput = |of: fn(&Point) -> Option<crate::Direction>| load.and_then(of).map(|way| way.goodput_bps);
+    Found {
+        stage: stage.name().to_owned(),
+        up: one_way(far, goodput(|p| p.up), idle.and_then(|idle| idle.up)),
+        down: one_way(near, goodput(|p| p.down), idle.and_then(|idle| idle.down)),
+        rtt_p50_ns: median(0.5),
+        rtt_p99_ns: median(0.99),
+        added_ns: median(0.5).zip(idle_rtt).map(|(now, idle)| more(now, idle)),
+        beside_rpm: beside,
+        inside_rpm: inside,
+        rpm: beside.zip(inside).map(|(beside, inside)| (beside + inside) / 2.0),
+        buffer_delay_percent: kernel
+            .zip(idle_rtt)
+            .and_then(|(us, idle)| buffer_delay_percent(us, idle as f64 / 1e3)),
+        congestion: senders
+            .iter()
+            .max_by_key(|t| t.traffic.tx_bytes)
+            .and_then(|t| Some(t.effective.as_ref()?.congestion.clone()))
+            .unwrap_or_default(),
+    }
+}
+
+fn more(now: u64, idle: u64) -> i64 {
+    i64::try_from(now).unwrap_or(i64::MAX) - i64::try_from(idle).unwrap_or(i64::MAX)
+}
+
+/// The mean without the worst round trips, ns.
+fn trimmed_mean(rtt: &Spectrum) -> Option<f64> {
+    let keep = (rtt.count as f64 * (1.0 - TRIMMED)).ceil() as u64;
+    let (mut left, mut sum) = (keep, 0.0);
+    for &(value, n) in &rtt.counts {
+        let n = n.min(left);
+        sum += value as f64 * n as f64;
+        left -= n;
+    }
+    (keep > 0).then(|| sum / (keep - left).max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Direction, RoundTrips, Totals};
+    use metrics::{DistSummary, Packets, TcpTotals};
+
+    const MS: u64 = 1_000_000;
+
+    fn spectrum(ms: &[u64]) -> Spectrum {
+        let mut counts: Vec<(u64, u64)> = ms.iter().map(|ms| (ms * MS, 1)).collect();
+        counts.sort_unstable();
+        let (min, max) = (counts[0].0, counts[counts.len() - 1].0);
+        Spectrum { count: ms.len() as u64, min, max, mean: 0.0, sd: 0.0, counts }
+    }
+
+    fn points(stage: Stage, rtt_ms: u64, up_ms: u64, down_ms: u64) -> Vec<Point> {
+        let packets = |ms: u64| {
+            let delay = DistSummary { p50: ms * MS, p90: ms * MS, p99: ms * MS, ..DistSummary::default() };
+            let counts = Packets { received: 99, lost: 1, ..Packets::default() };
+            Some(Box::new(PacketReport { counts, delay_ns: Some(delay), ..PacketReport::default() }))
+        };
+        let near = |totals: Totals, part: &str| Point {
+            label: label(stage, part),
+            near: totals,
+            ..Point::default()
+        };
+        let pings = RoundTrips { rtt_ns: Some(spectrum(&[rtt_ms; 20])), ..RoundTrips::default() };
+        let trips = near(Totals { pings: Some(Box::new(pings)), ..Totals::default() }, "trips");
+        let mut delay = near(Totals { packets: packets(down_ms), ..Totals::default() }, "delay");
+        delay.far.push(Totals { packets: packets(up_ms), ..Totals::default() });
+        let mut all = vec![trips, delay];
+        if stage != Stage::Idle {
+            let tcp =
+                TcpTotals { rtt_sum_us: 2.0 * rtt_ms as f64 * 1e3, rtt_samples: 1, ..TcpTotals::default() };
+            let mut load = near(Totals { tcp, ..Totals::default() }, "load");
+            load.down = Some(Direction { goodput_bps: 19e6, ..Direction::default() });
+            all.push(load);
+        }
+        all
+    }
+
+    #[test]
+    fn a_full_buffer_is_told_from_an_empty_one_by_hand() {
+        let all =
+            [points(Stage::Idle, 20, 9, 10), points(Stage::Down, 500, 9, 490), points(Stage::Up, 24, 12, 10)];
+        let outcome = Outcome { points: all.concat(), ..Outcome::default() };
+        let found = under_load(&outcome);
+        assert_eq!(found.iter().map(|f| f.stage.as_str()).collect::<Vec<_>>(), ["idle", "down", "up"]);
+        assert_eq!((found[0].grade(), found[0].rpm, found[0].beside_rpm), (None, None, Some(3_000.0)));
+        let down = &found[1];
+        assert_eq!((down.added_ns, down.grade()), (Some(480 * MS as i64), Some("F")));
+        let (up_way, down_way) = (down.up.unwrap(), down.down.unwrap());
+        assert_eq!((up_way.added_ns, down_way.added_ns), (Some(0), Some(480 * MS as i64)));
+        assert_eq!((down_way.goodput_bps, down_way.lost), (Some(19e6), 0.01));
+        // 60,000 / 500 ms beside the load, 60,000 / 1000 ms inside: the mean of 120 and 60.
+        assert_eq!((down.beside_rpm, down.inside_rpm, down.rpm), (Some(120.0), Some(60.0), Some(90.0)));
+        // RFC 6349: (1000 - 20) / 20.
+        assert_eq!(down.buffer_delay_percent, Some(4900.0));
+        assert_eq!((found[2].added_ns, found[2].grade()), (Some(4 * MS as i64), Some("A+")));
+    }
+
+    #[test]
+    fn the_worst_twentieth_is_left_out_of_the_mean() {
+        let mut rtt = vec![10; 19];
+        rtt.push(1_000_000);
+        assert_eq!(trimmed_mean(&spectrum(&rtt)), Some(10e6));
+        assert_eq!(trimmed_mean(&Spectrum::default()), None);
+        assert_eq!(trimmed_mean(&spectrum(&[7])), Some(7e6), "never all of them");
+    }
+
+    #[test]
+    fn what_is_run_is_what_can_be_run() {
+        let filler = Phase { duration_ns: Some(10 * metrics::SECOND), ..Phase::default() };
+        let load = Load { filler, ramp_ns: 2 * metrics::SECOND, rate: 50.0, seed: 7 };
+        for stage in Stage::ALL {
+            for (label, phase) in load.probes(stage).into_iter().chain(load.filler(stage)) {
+                assert_eq!((phase.check(), label["stage"].as_str()), (Ok(()), stage.name()));
+            }
+        }
+        assert!(load.filler(Stage::Idle).is_none());
+    }
+}

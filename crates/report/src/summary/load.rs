@@ -1,0 +1,124 @@
+//! Latency under load, a row per stage, and what to call it.
+
+use crate::text::{Page, Table, Tone};
+use metrics::{format_bits_per_second, format_duration};
+use model::load::{Found, OneWay, RESPONSIVENESS, under_load};
+use model::{Outcome, Status};
+use std::io;
+
+/// Writes what was found in all stages.
+pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+    let found = under_load(outcome);
+    if found.is_empty() {
+        return page.line(Tone::Bad, "Nothing was measured");
+    }
+    page.gap()?;
+    ways(&found, page)?;
+    page.gap()?;
+    trips(&found, page)?;
+    let bound = found.iter().flat_map(|f| [f.up, f.down]).flatten().filter_map(|way| way.bound_ns).max();
+    if let Some(bound) = bound {
+        let text = format!(
+            "one-way delays are right to ±{}, as the clocks were compared",
+            format_duration(bound as f64)
+        );
+        page.paragraph(Tone::Plain, "  ", &text)?;
+    }
+    let text = format!(
+        "RPM, round trips a minute, after {RESPONSIVENESS}: beside the load by datagrams of a flow of their own (its trimmed mean), \
+         inside by the round-trip times that the loading connections' kernels see (a mean), and the mean of the two; its TLS and \
+         HTTP exchanges are not made"
+    );
+    page.paragraph(Tone::Plain, "  ", &text)?;
+    page.gap()?;
+    grade(&found, page)
+}
+
+fn ways(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
+    let header = ["Each way", "goodput", "delay p50", "p90", "p99", "added p50", "lost"];
+    let mut table = Table::new(&header);
+    for f in found {
+        for (name, way) in [("to server", f.up), ("from server", f.down)] {
+            let Some(way) = way else { continue };
+            let OneWay { goodput_bps, p50_ns, p90_ns, p99_ns, added_ns, lost, .. } = way;
+            let time = |ns: u64| format_duration(ns as f64);
+            table.row(
+                Tone::Plain,
+                vec![
+                    format!("{}, {name}", f.stage),
+                    goodput_bps.map_or("-".to_owned(), format_bits_per_second),
+                    time(p50_ns),
+                    time(p90_ns),
+                    time(p99_ns),
+                    added_ns.map_or("-".to_owned(), signed),
+                    format!("{:.2} %", 100.0 * lost),
+                ],
+            );
+        }
+    }
+    page.table(&table)
+}
+
+fn trips(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
+    let header = [
+        "Round trips",
+        "p50",
+        "p99",
+        "added p50",
+        "RPM beside",
+        "RPM inside",
+        "RPM",
+        "buffer delay (RFC 6349)",
+    ];
+    let mut table = Table::new(&header);
+    for f in found {
+        let time = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format_duration(ns as f64));
+        let rpm = |rpm: Option<f64>| rpm.map_or("-".to_owned(), |rpm| format!("{rpm:.0}"));
+        table.row(
+            Tone::Plain,
+            vec![
+                f.stage.clone(),
+                time(f.rtt_p50_ns),
+                time(f.rtt_p99_ns),
+                f.added_ns.map_or("-".to_owned(), signed),
+                rpm(f.beside_rpm),
+                rpm(f.inside_rpm),
+                rpm(f.rpm),
+                f.buffer_delay_percent.map_or("-".to_owned(), |percent| format!("{percent:.0} %")),
+            ],
+        );
+    }
+    page.table(&table)
+}
+
+fn signed(ns: i64) -> String {
+    let sign = if ns < 0 { "-" } else { "+" };
+    format!("{sign}{}", format_duration(ns.unsigned_abs() as f64))
+}
+
+/// The verdict: the worst of the stages.
+fn grade(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
+    let worst = found.iter().filter(|f| f.grade().is_some()).max_by_key(|f| f.added_ns);
+    let Some(worst) = worst else {
+        return page.paragraph(Tone::Warning, "", "No grade: nothing was measured under load");
+    };
+    let (grade, added) = (worst.grade().unwrap_or("-"), worst.added_ns.map_or_else(String::new, signed));
+    let control = if worst.congestion.is_empty() { "unknown" } else { &worst.congestion };
+    let tone = if matches!(grade, "A+" | "A" | "B") { Tone::Heading } else { Tone::Warning };
+    let text = format!(
+        "Grade {grade}: loaded {}, with connections under the congestion control {control}, the median round trip grew by {added}",
+        match worst.stage.as_str() {
+            "down" => "from the server",
+            "up" => "to the server",
+            _ => "both ways",
+        }
+    );
+    page.paragraph(tone, "", &text)
+}
+
+/// Whether the stages were all run.
+pub(super) fn found(outcome: &Outcome) -> Vec<String> {
+    let whole = outcome.status == Status::Complete;
+    let worst = under_load(outcome).into_iter().filter_map(|f| Some((f.added_ns?, f.grade()?))).max();
+    worst.filter(|_| whole).map(|(_, grade)| format!("latency under load: {grade}")).into_iter().collect()
+}
