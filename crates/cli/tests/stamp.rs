@@ -8,7 +8,7 @@ mod support;
 use serde_json::Value;
 use std::process::Command;
 use support::files::Scratch;
-use support::net::has_ipv6;
+use support::net::{has_ipv6, installed};
 use support::{Done, Line, Outcome, Proc, netcaliper, number, skip};
 
 const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/stamp.py");
@@ -292,6 +292,40 @@ fn ipv6_is_reflected_with_its_hop_limit() {
         return;
     };
     assert_eq!((number(&told[1]["ttl"]), number(&told[1]["tos"])), (9, 48), "{told:?}");
+}
+
+#[test]
+fn wireshark_reads_our_packets_as_they_are_meant() {
+    let name = "wireshark_reads_our_packets_as_they_are_meant";
+    if !installed("tshark") {
+        return skip(name, "tshark is not there");
+    }
+    let files = Scratch::new();
+    let capture = files.file("sent.pcap");
+    let Some((server, at)) = reflector(name, &format!("pcap={}", capture.display())) else { return };
+    let outcome = ping(&at, "-n 5").outcome();
+    assert_eq!(count(&outcome, "received"), 5, "{}", outcome.done.tell());
+    deeds(server);
+    let port = at.rsplit_once(':').unwrap().1.to_owned();
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(&capture).args(["-d", &format!("udp.port=={port},twamp.test"), "-T", "fields"]);
+    for field in ["seq_number", "timestamp", "error_estimate"] {
+        command.args(["-e", &format!("twamp.test.{field}")]);
+    }
+    let done = command.args(["-e", "_ws.malformed"]).env("TZ", "UTC").output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let rows: Vec<Vec<&str>> = said.lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!(rows.len(), 5, "{said} {}", String::from_utf8_lossy(&done.stderr));
+    // 146,097 days are 400 years; that may be one too few on the last day of a year.
+    let days = outcome.point()["started"].as_i64().unwrap() / 86_400_000_000_000;
+    let year = 1970 + days * 400 / 146_097;
+    for (n, row) in rows.iter().enumerate() {
+        assert_eq!(row[0], n.to_string(), "{said}");
+        let fits = |year: i64| row[1].contains(&year.to_string());
+        assert!(fits(year) || fits(year + 1), "the year of its time: {said}");
+        assert!(!row[2].is_empty(), "{said}");
+        assert!(row.last().is_some_and(|malformed| malformed.is_empty()), "{said}");
+    }
 }
 
 #[test]

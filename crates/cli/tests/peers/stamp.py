@@ -2,11 +2,12 @@
 """A STAMP reflector and sender, as RFC 8762 and RFC 8972 say; Python's standard library only.
 
 stamp.py reflector ADDRESS PORT [key=FILE] [stateless] [drop-there=N,N] [drop-back=N,N] [twice=N] [cut=OCTETS] [zeros]
-                                [ahead=SECONDS] [forge=N] [ptp]
+                                [ahead=SECONDS] [forge=N] [ptp] [pcap=FILE]
     Answers packets. Chosen ones, by the sender's number, are taken for lost before they come (drop-there) or when their answer
     leaves (drop-back); the answer to one is sent twice; answers are cut to so many octets, or carry no times (zeros); the clock
     is ahead by so many seconds; the answer to one is spoilt so that it proves nothing (forge). Times are NTP's, or PTP's.
-    Extensions are sent back with the U flag, but Extra Padding. Prints what it did when it is interrupted (SIGINT).
+    Extensions are sent back with the U flag, but Extra Padding. Writes what it received and sent as
+    a capture, with IP headers of its own making. Prints what it did when it is interrupted (SIGINT).
 stamp.py sender ADDRESS PORT COUNT OCTETS [key=FILE] [ssid=N] [tlv=HEX] [dscp=N] [ttl=N] [ptp] [again=N] [number=N] [wait=S]
     Sends COUNT packets, waits for the answer of each (at most wait=SECONDS), and prints them as JSON lines. Extensions are given in hex and
     padded with zeros to the size; in authenticated mode they are not signed unless they hold an HMAC unit of zeros, which is
@@ -100,7 +101,18 @@ def answer(how, key, data, number, came, ttl):
     return out[: int(how["cut"])] if how.get("cut") else out
 
 
+def capture(file, source, target, data):
+    """A packet of a capture that begins with its IPv4 header (link type 101)."""
+    if not file.tell():
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101))
+    udp = struct.pack(">HHHH", source, target, 8 + len(data), 0) + data
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 255, 17, 0, bytes([127, 0, 0, 1]), bytes([127, 0, 0, 1]))
+    file.write(struct.pack("<IIII", int(time.time()), 0, 20 + len(udp), 20 + len(udp)) + ip + udp)
+    file.flush()
+
+
 def reflector(sock, how):
+    pcap = open(how["pcap"], "wb") if "pcap" in how else None
     key, family = key_of(how), sock.family
     there, back, twice, forge = (numbers(how.get(k, "")) for k in ("drop-there", "drop-back", "twice", "forge"))
     did = {"seen": 0, "answered": 0, "unproven": 0, "ttl": 0, "ssid": 0, "octets": 0}
@@ -116,6 +128,8 @@ def reflector(sock, how):
             ttl = next((struct.unpack("i", d[:4])[0] for _, kind, d in extra if len(d) >= 4), 0)
             number = int.from_bytes(data[:4], "big")
             did["seen"] += 1
+            if pcap:
+                capture(pcap, peer[1], sock.getsockname()[1], data)
             if key and not hmac.compare_digest(data[96:112], seal(key, data[:96])):
                 did["unproven"] += 1
                 continue
