@@ -89,13 +89,14 @@ fn run(
         let (status, reason) = measure::one(&config, phase, interrupt, &mut |event| events.push(event))?;
         Ok((status, reason, events))
     };
+    let one = &one;
     let died = || Trouble::failed("a measurement ended without a result");
     let told: Vec<Told> = std::thread::scope(|scope| {
-        let filling = filler.as_ref().map(|part| scope.spawn(|| one(part)));
+        let filling = filler.as_ref().map(|part| scope.spawn(move || one(part)));
         if filling.is_some() {
             std::thread::sleep(Duration::from_nanos(load.ramp_ns));
         }
-        let probing: Vec<_> = probes.iter().map(|part| scope.spawn(|| one(part))).collect();
+        let probing: Vec<_> = probes.iter().map(|part| scope.spawn(move || one(part))).collect();
         let all = probing.into_iter().chain(filling);
         all.map(|thread| thread.join().unwrap_or_else(|_| Err(died()))).collect()
     });

@@ -190,7 +190,8 @@ pub fn under_load(outcome: &Outcome) -> Vec<Found> {
         if trips.is_none() && delay.is_none() {
             continue;
         }
-        let found = found(stage, (trips, delay, load), all.first());
+        let idle = all.first().filter(|first| first.stage == Stage::Idle.name());
+        let found = found(stage, (trips, delay, load), idle);
         all.push(found);
     }
     all

@@ -103,7 +103,7 @@ fn grade(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
         return page.paragraph(Tone::Warning, "", "No grade: nothing was measured under load");
     };
     let (grade, added) = (worst.grade().unwrap_or("-"), worst.added_ns.map_or_else(String::new, signed));
-    let control = if worst.congestion.is_empty() { "unknown" } else { &worst.congestion };
+    let control = if worst.congestion.is_empty() { "unknown" } else { worst.congestion.as_str() };
     let tone = if matches!(grade, "A+" | "A" | "B") { Tone::Heading } else { Tone::Warning };
     let text = format!(
         "Grade {grade}: loaded {}, with connections under the congestion control {control}, the median round trip grew by {added}",
