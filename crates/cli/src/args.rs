@@ -397,6 +397,10 @@ pub(crate) struct MessageArgs {
     /// Spin instead of sleeping: a core for each worker, and no wake-up in the figure.
     #[arg(long)]
     pub(crate) busy: bool,
+    /// Run before all ordinary threads (SCHED_FIFO), with all memory kept in place (mlockall): needs root. With --busy the
+    /// kernel still takes 50 ms a second, unless kernel.sched_rt_runtime_us is -1.
+    #[arg(long)]
+    pub(crate) realtime: bool,
     /// Concurrent connections, each with messages of its own.
     #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = values::count32::<1_000_000>)]
     pub(crate) connections: u32,

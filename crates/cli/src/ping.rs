@@ -12,7 +12,8 @@ use std::path::Path;
 
 /// How long messages take there and back.
 pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, Trouble> {
-    let config = plan::client(&args.target, &args.local, true)?;
+    let mut config = plan::client(&args.target, &args.local, true)?;
+    config.realtime = args.messages.realtime;
     let method = Method::new(&phase(args, config.psk.is_some())?, &[], 1).map_err(Trouble::usage)?;
     measure::check(&config, &method)?;
     let files = Histograms::open(&args.histogram)?;

@@ -47,6 +47,9 @@ pub struct ClientConfig {
     pub records: bool,
     /// Whether every connection is told when it has come to be; legacy protocols only.
     pub arrivals: bool,
+    /// Whether our workers run before all ordinary threads, with all memory kept from being paged out; what the system
+    /// refuses of that is told.
+    pub realtime: bool,
 }
 
 /// A fresh identifier for a run.
@@ -212,6 +215,7 @@ fn client_setup(config: &ClientConfig, phase: &Phase, workers: u16) -> Setup {
         inherited: io::Settings { device: config.device.clone(), ..io::Settings::default() },
         inherited_udp: io::UdpSettings { device: config.device.clone(), ..io::UdpSettings::default() },
         buffer: (phase.buffer.high as usize).max(SMALLEST_BUFFER),
+        realtime: config.realtime,
     }
 }
 

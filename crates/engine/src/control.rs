@@ -34,6 +34,8 @@ pub(crate) struct Setup {
     pub(crate) inherited_udp: UdpSettings,
     /// Longest send and receive of a worker, bytes.
     pub(crate) buffer: usize,
+    /// Whether workers run before all ordinary threads.
+    pub(crate) realtime: bool,
 }
 
 /// Longest queue of a control link; a peer that lets it grow longer is cut off.
@@ -113,6 +115,7 @@ impl<'a> Control<'a> {
                 seed: io::clock::entropy(),
                 inherited: setup.inherited.clone(),
                 inherited_udp: setup.inherited_udp.clone(),
+                realtime: setup.realtime,
             };
             let body = move || Worker::new(outfit, its_reactor).run();
             let thread = std::thread::Builder::new()

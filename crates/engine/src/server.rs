@@ -272,6 +272,7 @@ impl Bound {
             inherited: self.settings,
             inherited_udp: self.udp,
             buffer: BUFFER,
+            realtime: false,
         };
         if let Some((phase, openers)) = config.settled()? {
             setup.buffer = (phase.buffer.high as usize).max(client::SMALLEST_BUFFER);

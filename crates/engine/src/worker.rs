@@ -88,6 +88,8 @@ pub(crate) struct Outfit {
     pub(crate) inherited: Settings,
     /// Settings of sockets beside the bound UDP sockets, until their group is known.
     pub(crate) inherited_udp: UdpSettings,
+    /// It runs before all ordinary threads.
+    pub(crate) realtime: bool,
 }
 
 /// Listener keys start here; link keys stay below.
@@ -184,9 +186,22 @@ impl Worker {
         self.pin(self.outfit.core);
         // Late timers show in the results; without precise ones they are only later.
         let _ = io::thread::precise_timers();
+        if self.outfit.realtime {
+            self.hurry();
+        }
         let mut events = Vec::new();
         while !self.quit {
             self.round(&mut events);
+        }
+    }
+
+    /// Runs before all ordinary threads, as far as the system allows it.
+    fn hurry(&self) {
+        if let Err(e) = io::thread::realtime() {
+            self.report(Report::Trouble(format!("workers do not run in real time (SCHED_FIFO): {e}")));
+        }
+        if let Err(e) = io::thread::lock_memory() {
+            self.report(Report::Trouble(format!("memory is not kept from being paged out (mlockall): {e}")));
         }
     }
 

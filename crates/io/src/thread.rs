@@ -65,6 +65,29 @@ pub fn offer() {
     std::thread::yield_now();
 }
 
+/// Has the calling thread run before all ordinary ones whenever it is ready (`SCHED_FIFO`). One that never sleeps is stopped
+/// by the kernel for 50 ms a second all the same, unless that was switched off (`kernel.sched_rt_runtime_us`).
+///
+/// # Errors
+/// `PermissionDenied` without the privilege (`CAP_SYS_NICE`), `Unsupported` outside Linux.
+pub fn realtime() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return crate::sys::space::first_in_first_out(10);
+    #[cfg(not(target_os = "linux"))]
+    Err(crate::sys::unsupported())
+}
+
+/// Keeps all memory of the process, present and future, from being paged out.
+///
+/// # Errors
+/// Without the privilege (`CAP_IPC_LOCK`) or with too low a limit, and (`Unsupported`) outside Linux.
+pub fn lock_memory() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return crate::sys::space::lock_memory();
+    #[cfg(not(target_os = "linux"))]
+    Err(crate::sys::unsupported())
+}
+
 /// The core that the calling thread runs on at this moment; `None` outside Linux.
 #[must_use]
 pub fn current_core() -> Option<usize> {

@@ -37,6 +37,7 @@ impl Thread {
             seed: 1,
             inherited: Settings::default(),
             inherited_udp: UdpSettings::default(),
+            realtime: false,
         };
         let thread = Some(std::thread::spawn(move || Worker::new(outfit, reactor).run()));
         Thread { mailbox, waker, reports, thread }

@@ -193,6 +193,21 @@ pub(crate) fn wait_signal(signals: &[i32], ns: Option<u64>) -> io::Result<Option
     }
 }
 
+/// Has the calling thread run before all ordinary ones whenever it is ready (`SCHED_FIFO`). The bare system call, because
+/// musl's function refuses.
+pub(crate) fn first_in_first_out(priority: i32) -> io::Result<()> {
+    // SAFETY: the kernel reads a struct of this one number, which outlives the call; 0 is the calling thread.
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const priority) };
+    check(result as i32).map(drop)
+}
+
+/// Keeps all memory of the process, present and future, from being paged out.
+pub(crate) fn lock_memory() -> io::Result<()> {
+    // SAFETY: takes flags only.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }).map(drop)
+}
+
 /// Gives the calling thread this weight among ordinary ones, -20 (most) to 19.
 pub(crate) fn nice(value: i32) -> io::Result<()> {
     // SAFETY: takes no pointers; on Linux 0 is the calling thread.

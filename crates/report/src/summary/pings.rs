@@ -26,6 +26,10 @@ pub(super) fn write(point: &Point, linear_ns: Option<u64>, page: &mut Page<'_>) 
     };
     messages(trips, &point.phase, page)?;
     times(trips, &point.phase, page)?;
+    if let Some(n) = point.near.counters.moved.get("process.preempted") {
+        let text = format!("this end had to make way for other programs {}", words::count(*n, "time"));
+        page.paragraph(Tone::Plain, "  ", &text)?;
+    }
     if let Some(both) = &trips.ways {
         ways::write(both, page)?;
     }
