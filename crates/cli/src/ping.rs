@@ -5,7 +5,7 @@ use crate::outputs::Outputs;
 use crate::stamp::USUAL_RATE;
 use crate::{Exit, Trouble, measure, plan};
 use metrics::{SECOND, Spectrum};
-use model::{Kind, Method, Outcome, Phase, Ping, Range, Schedule, Transport};
+use model::{Kind, Method, Outcome, Phase, Ping, Range, Schedule, Transport, Verify};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -66,6 +66,8 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, Trouble> {
         duration_ns: m.time.or(m.count.is_none().then_some(10 * SECOND)),
         omit_ns: m.omit.div_ceil(m.interval) * m.interval,
         interval_ns: m.interval,
+        // What STAMP packets hold is the far end's, but for what is read.
+        verify: if stamp.is_some() { Verify::Connection } else { Verify::Data },
         sockets,
         connect_timeout_ns: m.connect_timeout,
         stall_ns: m.stall_timeout,
