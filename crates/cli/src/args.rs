@@ -75,8 +75,7 @@ pub(crate) struct TargetArgs {
     #[arg(short, long, value_parser = values::count16::<65535>)]
     pub(crate) port: Option<u16>,
     /// What is spoken: native; ctstraffic, whose servers must have been started with the same --pattern and --transfer; echo
-    /// (RFC 862) and stamp (RFC 8762, also TWAMP-Light), for ping; ttcp, which sends to `ttcp -r` and its kin; bwdelaytester, for
-    /// delay.
+    /// and stamp, for ping; ttcp, which sends to `ttcp -r` and its kin; bwdelaytester, for delay.
     #[arg(long, value_name = "NAME", default_value = "native")]
     pub(crate) protocol: wire::Protocol,
     /// IPv4 only.
@@ -93,8 +92,7 @@ pub(crate) struct TargetArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Security")]
 pub(crate) struct KeyArgs {
-    /// File with the pre-shared key; the variable NETCALIPER_PSK may hold the key itself instead. STAMP is authenticated with
-    /// it.
+    /// File with the pre-shared key; the variable NETCALIPER_PSK may hold the key itself instead.
     #[arg(long, value_name = "FILE", env = "NETCALIPER_PSK_FILE")]
     pub(crate) psk_file: Option<PathBuf>,
 }

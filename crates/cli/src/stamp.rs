@@ -11,7 +11,9 @@ pub(crate) const USUAL_RATE: f64 = 10.0;
 
 /// STAMP packets.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "STAMP packets (--protocol stamp)")]
+#[command(
+    next_help_heading = "STAMP and TWAMP-Light packets (--protocol stamp; authenticated with --psk-file)"
+)]
 pub(crate) struct StampArgs {
     /// Session identifier (SSID, RFC 8972): 1 to 65535, in hexadecimal after 0x.
     #[arg(long, value_name = "N", value_parser = ssid)]
