@@ -295,7 +295,8 @@ fn help_and_version_are_answers() {
         assert!(done.out.contains("Usage: netcaliper ") && done.err.is_empty(), "{}", done.tell());
         assert!(done.out.lines().all(|l| l.chars().count() <= 110), "lines too long: {}", done.tell());
         let short = netcaliper(verb).args("-h").run().exits(0);
-        assert!(short.out.len() <= done.out.len());
+        // The short one wraps what it says into a narrow column, so its bytes may be more.
+        assert!(short.out.lines().count() <= done.out.lines().count());
     }
     let done = netcaliper("--version").run().exits(0);
     assert_eq!(done.out.trim(), format!("netcaliper {}", env!("CARGO_PKG_VERSION")));
