@@ -190,7 +190,7 @@ impl Solo {
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
             packets: matches!(phase.kind, Kind::Stream | Kind::Ping | Kind::Delay),
-            wait: wait(&phase, !serving),
+            wait: wait(&phase, !serving, !serving),
         };
         // The counting group first: an accepted connection must find it.
         let plans = if serving {

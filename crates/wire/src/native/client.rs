@@ -389,7 +389,7 @@ impl Client {
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
             packets: phase.probe.is_some() || phase.kind == Kind::Ping,
-            wait: wait(&phase, phase.pattern.sends_up()),
+            wait: wait(&phase, phase.pattern.sends_up(), true),
             // Ends that spin must not meet on one core.
             // Datagrams have no window: a receiver that shares the sender's core loses what the other sends meanwhile.
             same_host: phase.kind != Kind::Delay

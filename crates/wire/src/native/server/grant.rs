@@ -158,7 +158,7 @@ impl Server {
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
             packets: phase.probe.is_some(),
-            wait: wait(phase, phase.pattern.sends_down()),
+            wait: wait(phase, phase.pattern.sends_down(), self.plan.limits.busy),
             same_host: false,
         };
         let params = Arc::new(Params::of(phase, held.group));

@@ -162,14 +162,13 @@ impl Header {
     #[inline]
     pub(super) fn write(self, check: Check, out: &mut [u8]) {
         let words = [self.sequence, self.intended, self.actual, self.last()];
-        let mut bytes = [0; HEADER];
-        bytes[..8].copy_from_slice(&check.header(words).to_be_bytes());
-        for (to, word) in bytes[8..].chunks_exact_mut(8).zip(words) {
-            to.copy_from_slice(&word.to_be_bytes());
-        }
-        if let Some(out) = out.first_chunk_mut() {
-            *out = bytes;
-        }
+        // Five stores, and no copy of what has just been stored in parts.
+        let Some(out) = out.first_chunk_mut::<HEADER>() else { return };
+        out[..8].copy_from_slice(&check.header(words).to_be_bytes());
+        out[8..16].copy_from_slice(&words[0].to_be_bytes());
+        out[16..24].copy_from_slice(&words[1].to_be_bytes());
+        out[24..32].copy_from_slice(&words[2].to_be_bytes());
+        out[32..].copy_from_slice(&words[3].to_be_bytes());
     }
 
     /// Reads it; `None` when it is damaged, not of this flow, or not the header of this datagram.

@@ -6,7 +6,7 @@
 //!   ◀───────────────────────── COOKIE     made of the address, the id and a secret
 //!   OPEN (token, id, cookie) ──────────▶  the address is proven: a flow with a connected socket of its own
 //!   ◀───────────────────────── OPENED
-//!   TIME ×16 ──────────────────────────▶  four stamps each: how far apart the clocks are
+//!   TIME ×16 ──────────────────────────▶  four stamps each: how far apart the clocks are (once within a host)
 //!   ◀────────────────────────── TIMED
 //!   DATA … ────────────────────────────▶  from the agreed instant on
 //!   ◀──────────────────────────── DATA …  the server's own, or those that came, returned (`echo`)
@@ -35,14 +35,15 @@ pub use flow::Probe;
 pub(super) use log::{Log, found};
 pub(super) use serve::{Keeper, Open as OpenFlows, Terms};
 
-/// How the workers of an end wait that sends datagrams, or does not.
-pub(crate) fn wait(phase: &model::Phase, sends: bool) -> seam::Wait {
+/// How the workers of an end wait that sends datagrams, or does not. Where it `may`, a receiver spins along with its sender, whom
+/// it would cost some microseconds to wake it for each datagram.
+pub(crate) fn wait(phase: &model::Phase, sends: bool, may: bool) -> seam::Wait {
     if phase.ping.as_ref().is_some_and(|ping| ping.busy) {
         return seam::Wait::Spin;
     }
-    match phase.probe.filter(|_| sends).map(|probe| probe.waiting) {
-        None | Some(model::Waiting::Block) => seam::Wait::Block,
-        Some(model::Waiting::Hybrid) => seam::Wait::Hybrid,
-        Some(model::Waiting::Spin) => seam::Wait::Spin,
+    match phase.probe.map(|probe| probe.waiting) {
+        Some(model::Waiting::Spin) if sends || may => seam::Wait::Spin,
+        Some(model::Waiting::Hybrid) if sends => seam::Wait::Hybrid,
+        _ => seam::Wait::Block,
     }
 }

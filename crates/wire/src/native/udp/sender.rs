@@ -10,6 +10,11 @@ use std::sync::Arc;
 
 /// Most datagrams in one send call.
 const MOST: usize = 128;
+/// Datagrams that are due closer together than this, ps, cannot leave one by one: a call takes about as long.
+const CLOSE: u64 = 4_000_000;
+/// What is due within this time then goes out together, ns: with calls of a few datagrams the receiver would be the first to be
+/// too slow, because each call costs it more than the sender.
+const GATHER: u64 = 10_000;
 /// A place in the schedule that is older than this is given up, ns: whoever is that late cannot catch up without drowning
 /// what is due now.
 const TOO_LATE: u64 = 1_000_000_000;
@@ -107,6 +112,8 @@ pub(super) struct Sender {
     train: Option<Train>,
     trace: Option<Arc<Trace>>,
     planned: u64,
+    /// Whether datagrams wait for those that are due soon after them.
+    gathers: bool,
     log: Vec<Departure>,
     actual: Mono,
 }
@@ -131,6 +138,7 @@ impl Sender {
             train: None,
             trace: terms.trace.clone(),
             planned: 0,
+            gathers: false,
             log: Vec::new(),
             actual: Mono(0),
         }
@@ -187,7 +195,7 @@ impl Sender {
         match self.pending.first() {
             Some(&first) => When::At(first),
             None if self.flat_out() => When::At(start),
-            None => When::At(self.at(start)),
+            None => When::At(self.at(start).plus(if self.gathers { GATHER } else { 0 })),
         }
     }
 
@@ -213,6 +221,8 @@ impl Sender {
         let one = if self.train.is_some() { 1 } else { MOST };
         let most = out.segments().min(out.room() / size).min(one);
         self.actual = cx.now;
+        let rated = self.train.is_none() && self.frames.is_none() && self.gap_ps > 0;
+        self.gathers = rated && self.gap_ps < CLOSE && most > 1;
         self.plan(cx.now, most);
         let (n, bytes) = self.batch(self.pending.len().min(most));
         self.offered = n;
@@ -234,15 +244,11 @@ impl Sender {
                 }
             }
         });
-        for (i, (datagram, &intended)) in bytes.chunks_mut(size).zip(&self.pending).enumerate() {
-            let header = Header {
-                sequence: self.sent + i as u64,
-                intended: cx.clock.host(intended),
-                actual,
-                size: datagram.len() as u16,
-                slot: self.slot,
-            };
-            header.write(self.check, datagram);
+        let (check, slot) = (self.check, self.slot);
+        for ((sequence, datagram), &intended) in (self.sent..).zip(bytes.chunks_mut(size)).zip(&self.pending)
+        {
+            let (intended, size) = (cx.clock.host(intended), datagram.len() as u16);
+            Header { sequence, intended, actual, size, slot }.write(check, datagram);
         }
     }
 
@@ -278,8 +284,14 @@ impl Sender {
             self.over = true;
             return;
         }
+        if self.flat_out() {
+            if now >= start {
+                self.pending.resize(most.max(self.pending.len()), now);
+            }
+            return;
+        }
         while self.pending.len() < most {
-            let at = if self.flat_out() { now } else { self.at(start) };
+            let at = self.at(start);
             if at > now {
                 break;
             }

@@ -1,6 +1,6 @@
 //! What the two ends of a flow say to each other beside data: the words, and what is made of them.
 
-use super::{BEFORE, Offer, Probe, SAME_HOST_BOUND, State};
+use super::{Offer, Probe, SAME_HOST_BOUND, State};
 use crate::native::udp::codec::{CONTROL, Kind, UNKNOWN, Word, kind};
 use crate::native::udp::sender::Sender;
 use metrics::{Estimate, Exchange, Mono};
@@ -64,14 +64,14 @@ impl Probe {
                 self.word_at = cx.now;
             }
             (State::Open, Kind::Opened) => {
-                self.state = State::Compare(BEFORE);
+                self.state = State::Compare(self.before());
                 self.word_at = cx.now;
             }
             (State::Compare(left), Kind::Timed) => {
                 self.exchanged(cx, word, got);
                 self.state = State::Compare(left.saturating_sub(1));
                 // Some answers may have been lost: half of them will do once all that were sent could be back.
-                let enough = self.asked > BEFORE && left <= BEFORE / 2;
+                let enough = self.asked > self.before() && left <= self.before() / 2;
                 if left <= 1 || enough {
                     self.begin_run(cx);
                 }
