@@ -45,9 +45,9 @@ struct ProbeArgs {
     /// Size of a datagram: UDP payload in bytes, 40 to 65507; with bwdelaytester 16 to 2000.
     #[arg(short = 'l', long, value_name = "BYTES", default_value = "1400", value_parser = values::bytes, allow_negative_numbers = true)]
     length: u64,
-    /// Length of the run.
-    #[arg(short = 't', long, value_name = "TIME", default_value = "10s", value_parser = values::duration, allow_negative_numbers = true)]
-    time: u64,
+    /// Length of the run [default: 10s; 2s for each rate of a search].
+    #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
+    time: Option<u64>,
     /// Length of an interval.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: u64,
@@ -82,6 +82,10 @@ struct ProbeArgs {
     /// Do not compare the payload of received datagrams; their headers are checked all the same.
     #[arg(long)]
     no_compare: bool,
+    /// Find the highest rate at which no more than this share is lost (a probability such as 0.1% or 0.001): first as fast as it
+    /// goes, then between what got through and what did not.
+    #[arg(long, value_name = "LOSS", num_args = 0..=1, require_equals = true, default_missing_value = "0.01%", value_parser = values::share, conflicts_with_all = ["rate", "pps", "spacing", "trace"])]
+    search: Option<f64>,
     /// Run only when no other session runs on the server; wait for it in a queue.
     #[arg(long)]
     exclusive: bool,
@@ -120,7 +124,19 @@ enum ScheduleArg {
 
 /// One-way delay and loss of datagrams.
 pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trouble> {
-    let method = Method::new(&phase(args)?, &[], 1).map_err(Trouble::usage)?;
+    let phase = phase(args)?;
+    let method = match args.probe.search {
+        Some(_) if args.target.protocol != wire::Protocol::Native => {
+            let text = format!(
+                "a search needs to know what arrived, which {} servers do not tell",
+                args.target.protocol
+            );
+            return Err(Trouble::usage(text));
+        }
+        Some(limit) => Method::search(&phase, limit),
+        None => Method::new(&phase, &[], 1),
+    };
+    let method = method.map_err(Trouble::usage)?;
     let config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
     let outputs = Outputs::open(&args.output, None)?;
@@ -140,6 +156,8 @@ fn phase(args: &DelayArgs) -> Result<Phase, Trouble> {
     };
     let trace = probe.trace.as_deref().map(trace).transpose()?;
     let rate = trace.as_ref().map(|trace| trace.mean_bps(size)).or(rate);
+    let usual = if probe.search.is_some() { 2 * SECOND } else { 10 * SECOND };
+    let time = probe.time.unwrap_or(usual);
     Ok(Phase {
         kind: Kind::Delay,
         pattern: match (probe.reverse, probe.bidir) {
@@ -149,9 +167,7 @@ fn phase(args: &DelayArgs) -> Result<Phase, Trouble> {
         },
         connections: probe.flows,
         // Nothing agrees on an end with another protocol's: the flow has it, and is not begun again.
-        duration_ns: Some(
-            other.stairs.map_or(probe.time, |stairs| stairs.length_ns().saturating_add(SECOND)),
-        ),
+        duration_ns: Some(other.stairs.map_or(time, |stairs| stairs.length_ns().saturating_add(SECOND))),
         iterations: (args.target.protocol != wire::Protocol::Native).then_some(1),
         interval_ns: probe.interval,
         rate,

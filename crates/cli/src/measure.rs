@@ -5,7 +5,7 @@ use crate::outputs::Outputs;
 use crate::ping::Histograms;
 use crate::{Exit, Trouble, plan, train};
 use engine::{ClientConfig, Interrupt};
-use model::{Event, Method, Outcome, Phase, Status, Step};
+use model::{Event, Level, Method, Outcome, Phase, Status, Step};
 use std::io::Read;
 
 /// Goodput, integrity and reliability.
@@ -75,6 +75,20 @@ pub(crate) fn measure(
         if status != Status::Complete {
             break;
         }
+    }
+    if let Some(found) = method.found(&outputs.outcome()) {
+        let text = found.map_or_else(
+            || "the search found no rate that got through: more was lost at each".to_owned(),
+            |at| {
+                format!(
+                    "the highest rate that got through: {:.0} datagrams/s ({}), {:.2} ppm lost",
+                    at.pps,
+                    metrics::format_bits_per_second(at.bps),
+                    at.loss * 1e6
+                )
+            },
+        );
+        outputs.event(&Event::Notice { level: Level::Info, text });
     }
     outputs.event(&Event::End { status, reason });
     Ok(())

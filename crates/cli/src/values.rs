@@ -141,6 +141,15 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
     metrics::parse_rate(text).map_err(|e| e.to_string())
 }
 
+/// A share from 0 to below 1: `0.1%` or `0.001`.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
+    let share = number.trim().parse::<f64>().ok().map(|number| number * unit);
+    share
+        .filter(|share| (0.0..1.0).contains(share))
+        .ok_or_else(|| format!("'{text}' is not a share from 0 to below 1 such as 0.01% or 0.0001"))
+}
+
 /// Ports `low-high`, or one.
 pub(crate) fn ports(text: &str) -> Result<(u16, u16), String> {
     let (low, high) = text.split_once('-').unwrap_or((text, text));

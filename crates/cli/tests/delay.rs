@@ -137,12 +137,28 @@ fn between_namespaces_and_beside_tcp() {
 }
 
 #[test]
+fn a_search_tries_rates_and_says_what_it_found() {
+    let server = serve("");
+    // All but nothing may be lost: whatever this machine manages gets through.
+    let done = delay(server.at()).args("--search=99.9% --gro -t 100ms --json").run().exits(0);
+    let outcome: Value = serde_json::from_str(&done.out).unwrap();
+    assert!(outcome["points"][0]["phase"]["rate"].is_null(), "{}", done.tell());
+    let notices = outcome["notices"].as_array().unwrap();
+    assert!(
+        notices.iter().any(|text| text.as_str().unwrap().starts_with("the highest rate that got through: ")),
+        "{notices:?}"
+    );
+}
+
+#[test]
 fn what_cannot_be_is_said_in_a_sentence() {
     for (words, complaint) in [
         ("-l 39", "40 to 65507"),
         ("-P 2000", "1000"),
         ("--protocol ctstraffic", "delay"),
         ("-b 1M --pps 5", "cannot be used with"),
+        ("-b 1M --search", "cannot be used with"),
+        ("--search=100%", "'100%' is not a share from 0 to below 1"),
     ] {
         let done = delay("127.0.0.1:1").args(words).run().exits(2);
         assert!(done.err.contains(complaint), "{words}: {}", done.tell());

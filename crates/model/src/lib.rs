@@ -20,6 +20,7 @@ mod packets;
 mod phase;
 mod ping;
 mod probe;
+mod search;
 mod trace;
 mod train;
 
@@ -44,5 +45,6 @@ pub use ping::{
     Transport, Ways,
 };
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
+pub use search::{Highest, Search};
 pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};

@@ -1,6 +1,6 @@
-//! What to run next: one phase, or a sweep over one or two settings, each measured several times.
+//! What to run next: one phase, a sweep over one or two settings, each measured several times, or a search.
 
-use crate::{MAX_BUFFER, MAX_CONNECTIONS, Outcome, Phase, Range};
+use crate::{Highest, MAX_BUFFER, MAX_CONNECTIONS, Outcome, Phase, Range, Search};
 use metrics::{parse_bytes, parse_rate};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -158,6 +158,8 @@ pub struct Method {
     settings: Vec<(BTreeMap<String, String>, Phase)>,
     repeat: u32,
     done: usize,
+    /// Rates that depend on what was found so far, instead of all that.
+    search: Option<Search>,
 }
 
 impl Method {
@@ -191,7 +193,22 @@ impl Method {
         for (label, phase) in &settings {
             phase.check().map_err(|why| SweepError(format!("{}{why}", at(label))))?;
         }
-        Ok(Method { settings, repeat, done: 0 })
+        Ok(Method { settings, repeat, done: 0, search: None })
+    }
+
+    /// A search for the highest rate of `base` at which no more than `limit` (a share) of the datagrams is lost.
+    ///
+    /// # Errors
+    /// One sentence when the phase cannot be.
+    pub fn search(base: &Phase, limit: f64) -> Result<Method, SweepError> {
+        let search = Some(Search::new(base.clone(), limit));
+        Ok(Method { search, ..Method::new(base, &[], 1)? })
+    }
+
+    /// What a search found, when all is done; `None` for other methods. None inside is: more was lost at each rate.
+    #[must_use]
+    pub fn found(&self, outcome: &Outcome) -> Option<Option<Highest>> {
+        self.search.as_ref().map(|search| search.found(outcome))
     }
 
     /// These phases, each under its label, `repeat` times over.
@@ -202,11 +219,18 @@ impl Method {
         for (label, phase) in &settings {
             phase.check().map_err(|why| SweepError(format!("{}{why}", at(label))))?;
         }
-        Ok(Method { settings, repeat, done: 0 })
+        Ok(Method { settings, repeat, done: 0, search: None })
     }
 
     /// The next phase to run, or the end. `so_far` is what the earlier ones found; a sweep does not depend on it.
-    pub fn next(&mut self, _so_far: &Outcome) -> Step {
+    pub fn next(&mut self, so_far: &Outcome) -> Step {
+        if let Some(search) = &mut self.search {
+            let Some(phase) = search.next(so_far) else { return Step::Done };
+            let rate = phase.rate.map_or_else(|| "as fast as it goes".to_owned(), |rate| rate.to_string());
+            let label = BTreeMap::from([(AxisName::Rate.to_string(), rate)]);
+            let same = so_far.points.iter().filter(|point| point.label == label).count();
+            return Step::Run { phase: Box::new(phase), label, repeat: same as u32 + 1 };
+        }
         if self.done >= self.len() {
             return Step::Done;
         }
