@@ -65,7 +65,8 @@ class Ours(Datagrams):
         self.extra = list(extra)
 
     def server(self, case, port):
-        return [self.path, "serve", "--port", port, "--quiet", "--affinity", spell(case.receivers)], port
+        # Its receiver spins when the client asks for it.
+        return [self.path, "serve", "--port", port, "--quiet", "--busy", "--affinity", spell(case.receivers)], port
 
     def client(self, case, address, port):
         words = [self.path, "delay", address, "--port", port, "-t", f"{case.seconds}s", "--json", "-l", case.buffer]
@@ -107,8 +108,10 @@ class Streams(Datagrams):
     def result(self, case, clients, server):
         point = json.loads(clients[0].text())["points"][0]
         near, all_frames = point["near"], case.flows * case.seconds * FRAMES_A_SECOND
-        # Whoever falls behind takes longer than the streams last.
-        seconds = max(case.seconds, near["traffic"]["ns"] / 1e9)
+        # Whoever falls behind takes longer than the streams last. A ctsTraffic client holds the last frame for a second, and
+        # does not learn how late the server was.
+        behind = point["far"][0]["late_ns"]["max"] if point["far"] else near["traffic"]["ns"] - (case.seconds + 1) * 1e9
+        seconds = case.seconds + max(0, behind) / 1e9
         missed = all_frames - near["frames"]["completed"]
         limit = [doubt["text"] for doubt in point["doubts"] if doubt["code"] == "stream-limit"]
         sent = all_frames * IN_A_FRAME
@@ -160,6 +163,9 @@ class Iperf3(Datagrams):
     def result(self, case, clients, server):
         end = json.loads(clients[0].text())["end"]
         got = end.get("sum_received") or end["sum"]
+        if not got["packets"]:
+            # 3.21 offers as many datagrams a call as 64 KiB hold, and Linux cuts 128 at most: nothing of 64 bytes ever leaves.
+            raise ValueError("it received nothing")
         return self.found(got["packets"] - got["lost_packets"], got["packets"], got["seconds"])
 
 
@@ -205,37 +211,69 @@ def delay(bench):
 
 
 def search(bench):
-    """the highest rate of 1400 bytes with less than 0.01 % lost, against the same search with the bare loop"""
-    found = {}
-    for name, make in ("netcaliper delay", lambda: Ours(bench.args.netcaliper, extra=["--gro"])), (
-        "bare",
-        lambda: Bare(bench.args.bare),
-    ):
-        found[name] = [highest(bench, name, make()) for _ in range(max(1, bench.args.rounds // 2))]
+    """the highest rate of 1400 bytes with less than 0.01 % lost, by our own search and by the same with the bare loop"""
+    found = {"netcaliper delay --search": [], "bare": []}
+    for _ in range(max(1, bench.args.rounds // 2)):
+        found["netcaliper delay --search"].append(own_search(bench))
+        found["bare"].append(same_search(bench, Bare(bench.args.bare)))
     print("\n### search: highest rate of 1400 bytes, one flow across two cores, less than 0.01 % lost\n")
     print("| tool | median datagrams/s | lowest - highest | n |\n|---|---:|---:|---:|")
     for name, rates in found.items():
         print(f"| {name} | {statistics.median(rates):.0f} | {min(rates):.0f} - {max(rates):.0f} | {len(rates)} |")
-    ratio = statistics.median(found["netcaliper delay"]) / max(1, statistics.median(found["bare"]))
+    ours, bare = (statistics.median(rates) for rates in found.values())
     print()
-    bench.verdict(ratio >= 0.9, f"highest rate of netcaliper delay: {ratio:.2f} x bare (wanted >= 0.9)")
+    bench.verdict(ours >= 0.9 * bare > 0, f"highest rate of netcaliper: {ours / max(1, bare):.2f} x bare (wanted >= 0.9)")
     bench.note("search", found=found)
 
 
-def highest(bench, name, tool):
-    """Halves what is between the highest rate that was carried and the lowest that was not, which has to fail twice."""
-    low, high = 0, 12e6
-    while high - low > 0.02 * high:
-        rate = (low + high) / 2
-        carried = False
-        for _ in range(2):
-            run = bench.once(tool, Case("search", max(1, bench.args.seconds // 2), across(bench), rate=round(rate)))
-            carried = run.get("loss", 1) < CARRIED and run.get("value", 0) > 0.98 * rate
-            if carried:
+def own_search(bench):
+    """What `netcaliper delay --search` finds."""
+    tool = Ours(bench.args.netcaliper, "netcaliper delay --search", ["--gro", f"--search={CARRIED}"])
+    case = Case("search", max(1, bench.args.seconds // 2), across(bench))
+    run = bench.once(Whole(tool), case, 180)
+    bench.say(f"  {tool.name}: {run.get('value', 0):.0f} datagrams/s {run.get('failed', '')}")
+    return run.get("value", 0)
+
+
+class Whole(Datagrams):
+    """A search with netcaliper: the best of its points."""
+
+    server_ends = False
+
+    def __init__(self, tool):
+        super().__init__(tool.name, tool.path)
+        self.server, self.client = tool.server, tool.client
+
+    def result(self, case, clients, server):
+        best = 0
+        for point in json.loads(clients[0].text())["points"]:
+            received = point["far"][0]["packets"]["counts"]["received"]
+            if received >= (1 - CARRIED) * point["near"]["packets"]["counts"]["sent"]:
+                best = max(best, received)
+        return self.found(best, best, case.seconds)
+
+
+def same_search(bench, tool):
+    """The steps of `netcaliper delay --search` (crates/model/src/search.rs) with another tool."""
+    seconds, best, carried, failed, trying = max(1, bench.args.seconds // 2), 0, 0, 0, None
+    for _ in range(40):
+        for attempt in range(2 if trying else 1):
+            run = bench.once(tool, Case("search", seconds, across(bench), rate=trying and round(trying)))
+            arrived, loss = run.get("value", 0), run.get("loss", 1)
+            if loss <= CARRIED:
                 break
-        low, high = (rate, high) if carried else (low, rate)
-    bench.say(f"  {name}: {low:.0f} datagrams/s")
-    return low
+        if loss <= CARRIED:
+            best = max(best, arrived)
+            if trying is None:
+                break
+            carried, failed = (arrived, trying) if arrived < 0.98 * trying else (trying, failed)
+        else:
+            failed = trying or arrived / (1 - loss) if loss < 1 else trying or 1
+        if failed <= carried * 1.02:
+            break
+        trying = arrived if trying is None else (carried * failed) ** 0.5 if carried else failed / 2
+    bench.say(f"  {tool.name}: {best:.0f} datagrams/s")
+    return best
 
 
 def streams(bench):
@@ -250,7 +288,7 @@ def streams(bench):
     limit = loops.median(bare.name)
     if not limit:
         raise Skip("the bare loop found nothing")
-    n = round(0.95 * limit / A_SECOND)
+    n = round(0.92 * limit / A_SECOND)
     case = Case(f"streams: {n} of 25 Mbit/s and 60 frames a second", seconds, pairs(bench), flows=n)
     ours = [Streams(bench.args.netcaliper), Streams(bench.args.netcaliper, "ctstraffic")]
     bench.compare(case, ours)
