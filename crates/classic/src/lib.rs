@@ -10,3 +10,4 @@ pub mod bwdelaytester;
 pub mod ctstraffic;
 pub mod rttcpip;
 pub mod ttcp;
+pub mod udpmon;

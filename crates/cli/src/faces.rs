@@ -1,6 +1,6 @@
 //! The faces of other programs: under which names they are found, and what runs behind them.
 
-use crate::{bwdelaytester, ctstraffic, rttcpip, ttcp};
+use crate::{bwdelaytester, ctstraffic, rttcpip, ttcp, udpmon};
 use model::{Event, Outcome};
 use std::io::{self, Write};
 use std::path::Path;
@@ -56,6 +56,36 @@ pub(crate) const FACES: &[Face] = &[
         about: "Be bwdelaytester: its arguments, its lines and tables (also when called by that name)",
         run: bwdelaytester::run,
         print: classic::bwdelaytester::print,
+    },
+    Face {
+        name: "udpmon_bw_mon",
+        about: "Be UDPmon's udpmon_bw_mon: its stream of packets, and what the responder found",
+        run: udpmon::bw_mon,
+        print: classic::udpmon::print,
+    },
+    Face {
+        name: "udpmon_req",
+        about: "Be UDPmon's udpmon_req: its requests and responses",
+        run: udpmon::req,
+        print: classic::udpmon::print,
+    },
+    Face {
+        name: "udpmon_send",
+        about: "Be UDPmon's udpmon_send: its stream of packets without a word",
+        run: udpmon::send,
+        print: classic::udpmon::print,
+    },
+    Face {
+        name: "udpmon_recv",
+        about: "Be UDPmon's udpmon_recv: its receiver",
+        run: udpmon::recv,
+        print: classic::udpmon::print,
+    },
+    Face {
+        name: "udpmon_resp",
+        about: "Be UDPmon's udpmon_resp: its responder, for any number at once",
+        run: udpmon::resp,
+        print: classic::udpmon::print,
     },
 ];
 

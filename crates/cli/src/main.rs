@@ -22,6 +22,7 @@ mod stamp;
 mod stream;
 mod train;
 mod ttcp;
+mod udpmon;
 mod values;
 
 use args::{Cli, Command};

@@ -151,6 +151,11 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
             told.map_err(|e| named(&e))?;
             continue;
         }
+        if classic::udpmon::is_table(&bytes) {
+            let name = path.display().to_string();
+            classic::udpmon::tell(&name, &bytes, &mut std::io::stdout().lock()).map_err(|e| named(&e))?;
+            continue;
+        }
         let text = String::from_utf8(bytes).map_err(|_| named(&"the file is not UTF-8 text"))?;
         let outcome = report::read_run(&text).map_err(|e| named(&e))?;
         if let Some(face) = args.face {

@@ -53,12 +53,12 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     let legacy = legacy(args)?;
     for (name, bound) in &legacy {
         for address in bound.addresses() {
-            let what = match *name {
-                "ttcp" => "TCP",
-                "bwdelaytester" | "stamp" => "UDP",
+            let how = match *name {
+                "ttcp" | "tcpmon" => "TCP",
+                "bwdelaytester" | "stamp" | "udpmon" => "UDP",
                 _ => "TCP and UDP",
             };
-            let text = format!("answering {name} on {address} ({what})");
+            let text = format!("answering {name} on {address} ({how})");
             outputs.event(&Event::Notice { level: Level::Info, text });
         }
     }
@@ -144,6 +144,16 @@ fn answered(protocol: Protocol, stamp: StampSettings) -> Phase {
             sockets: SocketSettings { ttl: Some(255), ..SocketSettings::default() },
             ..common
         },
+        // What a buffer of ours loses is not lost by a network.
+        Protocol::Udpmon => Phase {
+            kind: Kind::Train,
+            udpmon: Some(Box::default()),
+            buffer: Range::just(1 << 16),
+            sockets: SocketSettings { rcvbuf: Some(4 << 20), ..SocketSettings::default() },
+            ..common
+        },
+        // One connection is served at a time by the original, any number here.
+        Protocol::Tcpmon => Phase { verify: Verify::Connection, buffer: Range::just(1 << 20), ..common },
         Protocol::Bwdelaytester => Phase {
             kind: Kind::Delay,
             probe: Some(Probe::default()),

@@ -10,6 +10,7 @@ use model::{Kind, Method, Outcome, Pattern, Phase, Probe, SocketSettings, Train,
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
+use wire::Protocol;
 
 /// Trains of packets: what their dispersion, their delays and their losses tell of a path.
 ///
@@ -163,8 +164,10 @@ pub(crate) fn series_folder(folder: Option<&PathBuf>) -> Result<(), Trouble> {
 /// Measures.
 pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, Trouble> {
     let protocol = args.target.protocol;
-    if protocol != wire::Protocol::Native {
-        return Err(Trouble::usage(format!("the protocol {protocol} carries no trains; native does")));
+    if !matches!(protocol, Protocol::Native | Protocol::Udpmon) {
+        return Err(Trouble::usage(format!(
+            "the protocol {protocol} carries no trains; native and udpmon do"
+        )));
     }
     let method = match args.preset.preset {
         Some(Preset::Slac) => Method::list(slac(args), 1),

@@ -178,10 +178,11 @@ pub(crate) struct Legacy {
 pub(crate) fn legacy(text: &str) -> Result<Legacy, String> {
     let (name, at) = text.split_once(':').map_or((text, None), |(name, at)| (name, Some(at)));
     let protocol: wire::Protocol = name.parse()?;
-    use wire::Protocol::{Bwdelaytester, Echo, Stamp, Ttcp};
-    if !matches!(protocol, Echo | Stamp | Ttcp | Bwdelaytester) {
+    use wire::Protocol::{Bwdelaytester, Echo, Stamp, Tcpmon, Ttcp, Udpmon};
+    if !matches!(protocol, Echo | Stamp | Ttcp | Bwdelaytester | Udpmon | Tcpmon) {
         return Err(format!(
-            "a server of the protocol {protocol} needs settings of its own: only echo, stamp, ttcp and bwdelaytester go along"
+            "a server of the protocol {protocol} needs settings of its own: only echo, stamp, ttcp, bwdelaytester, udpmon and \
+             tcpmon go along"
         ));
     }
     Ok(Legacy { protocol, port: at.map_or(Ok(protocol.port()), port)? })

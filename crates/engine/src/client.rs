@@ -198,6 +198,7 @@ fn call(
         frames: config.records,
         arrivals: config.arrivals,
         key: config.psk.clone(),
+        host: crate::texts::host(),
     };
     let openers = (openers.call)(phase, &calls);
     let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: config.records };

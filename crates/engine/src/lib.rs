@@ -13,6 +13,7 @@ mod link;
 mod machine;
 mod place;
 mod server;
+mod texts;
 mod worker;
 
 pub use client::{ClientConfig, check, resolve_targets, run, run_id, stop_servers};

@@ -283,6 +283,7 @@ impl Bound {
                 workers: self.workers,
                 arrivals: config.arrivals,
                 key: config.psk.clone(),
+                host: crate::texts::host(),
             };
             let openers = (openers.answer)(phase, &answers);
             let plan = SoloPlan { phase: phase.clone(), openers, serving: true, records: config.records };

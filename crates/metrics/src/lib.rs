@@ -5,6 +5,7 @@
 //! so each one is tested against an independent reference.
 #![forbid(unsafe_code)]
 
+mod binned;
 mod compare;
 mod dist;
 mod fairness;
@@ -25,6 +26,7 @@ mod two_way;
 mod units;
 mod variation;
 
+pub use binned::{Binned, Shape};
 pub use compare::Contrast;
 pub use dist::{Dist, DistSummary};
 pub use fairness::Moments;

@@ -71,6 +71,7 @@ impl Builder {
             | Event::Datagrams { .. }
             | Event::TrainPackets { .. }
             | Event::Portion(_)
+            | Event::Udpmon(_)
             | Event::Established { .. } => {}
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
             Event::Notice { level, text } => self.notice(*level, text),

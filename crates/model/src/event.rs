@@ -2,7 +2,7 @@
 
 use crate::{
     CpuUse, HostCounters, HostSnapshot, PacketReport, Phase, PingInterval, PingRow, RoundTrips, Status,
-    Trains,
+    Trains, UdpmonTest,
 };
 use metrics::{
     DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpInfo, TcpTotals, TrainPacket,
@@ -74,6 +74,8 @@ pub enum Event {
         /// One row per packet.
         rows: Vec<TrainPacket>,
     },
+    /// What was found of a test of UDPmon, or is known of it so far.
+    Udpmon(Box<UdpmonTest>),
     /// Something a person should know now.
     Notice {
         /// How bad.

@@ -23,6 +23,7 @@ mod probe;
 mod search;
 mod trace;
 mod train;
+mod udpmon;
 
 pub use builder::Builder;
 pub use doubt::{Doubt, doubts_about};
@@ -48,3 +49,7 @@ pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
 pub use search::{Highest, Search};
 pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};
+pub use udpmon::{
+    Udpmon, UdpmonCard, UdpmonClock, UdpmonCounts, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp,
+    UdpmonLatency, UdpmonLost, UdpmonRecord, UdpmonRecords, UdpmonRole, UdpmonTest,
+};

@@ -1,6 +1,6 @@
 //! One stretch of measuring under fixed settings, as orthogonal values.
 
-use crate::{Media, Ping, Probe, Schedule, Spacing, Trace, Train};
+use crate::{Media, Ping, Probe, Schedule, Spacing, Trace, Train, Udpmon};
 use metrics::SECOND;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -294,6 +294,9 @@ pub struct Phase {
     /// The trains that they form, when trains are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub train: Option<Train>,
+    /// What is asked of UDPmon's programs, in place of probe and trains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub udpmon: Option<Box<Udpmon>>,
     /// Socket options.
     pub sockets: SocketSettings,
     /// New connections per second over all slots; `None` is as fast as it goes.
@@ -338,6 +341,7 @@ impl Default for Phase {
             probe: None,
             trace: None,
             train: None,
+            udpmon: None,
             sockets: SocketSettings::default(),
             connect_rate: None,
             throttle: 1000,
@@ -427,7 +431,7 @@ impl Phase {
             match self.kind {
                 // Our own protocol's streams are made of probes, others have packets of their own.
                 Kind::Stream => true,
-                kind => kind.probes() == self.probe.is_some(),
+                kind => kind.probes() == (self.probe.is_some() || self.udpmon.is_some()),
             },
             "a measurement of delay needs its datagrams, and nothing else but a stream has them",
         )?;
@@ -443,7 +447,7 @@ impl Phase {
             )?;
         }
         must(
-            (self.kind == Kind::Train) == self.train.is_some(),
+            (self.kind == Kind::Train) == (self.train.is_some() || self.udpmon.is_some()),
             "a measurement of trains needs them, and nothing else has them",
         )?;
         if let Some(probe) = &self.probe {
@@ -482,6 +486,9 @@ impl Phase {
                 self.rate == Some(train.mean_bps(probe.size)),
                 "trains cannot be sent at another rate than theirs: send fewer, or less often",
             )?;
+        }
+        if let Some(udpmon) = &self.udpmon {
+            udpmon.check()?;
         }
         if let Pattern::PushPull { push, pull } = self.pattern {
             must(push > 0 && pull > 0, "push-pull segments must be at least 1 byte")?;

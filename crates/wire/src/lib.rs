@@ -10,6 +10,7 @@ mod call;
 mod counted;
 pub mod ctstraffic;
 pub mod echo;
+pub mod host;
 mod judged;
 pub mod native;
 pub mod payload;
@@ -18,7 +19,9 @@ mod rota;
 pub mod sim;
 pub mod solo;
 pub mod stamp;
+pub mod tcpmon;
 pub mod ttcp;
+pub mod udpmon;
 
 pub use judged::Judged;
 pub use protocol::Protocol;

@@ -1,7 +1,7 @@
 //! The protocols that can be spoken, one row each.
 
 use crate::solo::Openers;
-use crate::{bwdelaytester, ctstraffic, echo, native, stamp, ttcp};
+use crate::{bwdelaytester, ctstraffic, echo, native, stamp, tcpmon, ttcp, udpmon};
 use model::{Kind, Pattern, Payload, Phase, Probe, SMALLEST_PROBE, Spacing, Stamping, Verify};
 use std::fmt;
 use std::str::FromStr;
@@ -22,6 +22,10 @@ pub enum Protocol {
     Ttcp,
     /// That of bwdelaytester.
     Bwdelaytester,
+    /// That of UDPmon.
+    Udpmon,
+    /// That of tcpmon, UDPmon's sister.
+    Tcpmon,
 }
 
 /// What is known of a protocol before anything is opened.
@@ -85,6 +89,22 @@ const TABLE: &[Row] = &[
         port: bwdelaytester::PORT,
         carries: bwdelaytester_carries,
         openers: Some(Openers { call: bwdelaytester::callers, answer: bwdelaytester::answerers }),
+        keyed: false,
+    },
+    Row {
+        protocol: Protocol::Udpmon,
+        name: "udpmon",
+        port: udpmon::PORT,
+        carries: udpmon_carries,
+        openers: Some(Openers { call: udpmon::callers, answer: udpmon::answerers }),
+        keyed: false,
+    },
+    Row {
+        protocol: Protocol::Tcpmon,
+        name: "tcpmon",
+        port: tcpmon::PORT,
+        carries: tcpmon_carries,
+        openers: Some(Openers { call: tcpmon::callers, answer: tcpmon::answerers }),
         keyed: false,
     },
 ];
@@ -281,6 +301,43 @@ fn ttcp_carries(phase: &Phase) -> Result<(), &'static str> {
     Ok(())
 }
 
+fn udpmon_carries(phase: &Phase) -> Result<(), &'static str> {
+    if phase.kind != Kind::Train {
+        return Err("carries trains of packets only: use it with train");
+    }
+    if phase.pattern.sends_down() || phase.train.as_ref().is_some_and(|train| train.echo) {
+        return Err("sends trains to the server only");
+    }
+    if phase.exclusive {
+        return Err("cannot ask a server to exclude others");
+    }
+    Ok(())
+}
+
+fn tcpmon_carries(phase: &Phase) -> Result<(), &'static str> {
+    if phase.kind != Kind::Tcp {
+        return Err("has messages in one direction: it carries goodput only");
+    }
+    if phase.pattern != Pattern::Push {
+        return Err("sends from the client to the server only");
+    }
+    if phase.verify == Verify::Data {
+        return Err(
+            "agrees on no payload: its receivers compare nothing, so ask for --verify connection or none",
+        );
+    }
+    if phase.payload != Payload::Pattern {
+        return Err("sends the pattern, which nobody compares");
+    }
+    if phase.transfer_high.is_some() || phase.total_bytes.is_some() || phase.burst.is_some() {
+        return Err("sends messages of one length until a transfer is over or the time is up");
+    }
+    if phase.exclusive {
+        return Err("cannot ask a server to exclude others");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,20 +348,22 @@ mod tests {
         for protocol in Protocol::all() {
             assert_eq!(protocol.name().parse(), Ok(protocol));
             let ping = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..Phase::default() };
+            let train = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
             let counted = Phase { verify: Verify::Connection, ..Phase::default() };
             let probe = Some(Probe::default());
             let delay = Phase { kind: Kind::Delay, probe, ..Phase::default() };
             let stamp = Ping { stamp: Some(StampSettings::default()), ..Ping::default() };
             let stamp = Phase { ping: Some(stamp), ..ping.clone() };
-            let all = [Phase::default(), counted, ping, delay, stamp];
+            let all = [Phase::default(), counted, ping, delay, stamp, train];
             let some = all.iter().find_map(|phase| protocol.carries(phase).ok());
             let some = some.ok_or(());
             assert_eq!(some, Ok(()), "{protocol}");
             assert!(protocol.port() > 0);
         }
-        assert_eq!(TABLE.len(), 6, "a row was added: are its limits tested here?");
+        assert_eq!(TABLE.len(), 8, "a row was added: are its limits tested here?");
         let unknown = "iperf9".parse::<Protocol>().unwrap_err();
-        assert!(unknown.contains("native, ctstraffic, echo, stamp, ttcp, bwdelaytester"), "{unknown}");
+        let known = "native, ctstraffic, echo, stamp, ttcp, bwdelaytester, udpmon, tcpmon";
+        assert!(unknown.contains(known), "{unknown}");
     }
 
     #[test]
@@ -320,6 +379,8 @@ mod tests {
             (Protocol::CtsTraffic, Phase { total_bytes: Some(9), ..base() }, "cut short"),
             (Protocol::Echo, base(), "round trips only"),
             (Protocol::Stamp, base(), "round trips only"),
+            (Protocol::Udpmon, base(), "trains of packets only"),
+            (Protocol::Tcpmon, base(), "compare nothing"),
             (Protocol::CtsTraffic, Phase { exclusive: true, ..base() }, "exclude others"),
             (Protocol::Bwdelaytester, base(), "with delay"),
             (Protocol::Bwdelaytester, Phase { pattern: Pattern::Pull, ..delay(64) }, "to server only"),

@@ -12,6 +12,7 @@ use crate::bwdelaytester::Taken;
 use crate::counted::Intervals;
 use crate::ctstraffic::LimitReached;
 use crate::echo::Samples;
+use crate::host::Host;
 use crate::native::udp::wait;
 use crate::native::{Fence, Psk};
 use crate::{Judged, Run};
@@ -50,6 +51,8 @@ pub struct Calls {
     pub arrivals: bool,
     /// A key that both ends know, for protocols that prove something with it.
     pub key: Option<Psk>,
+    /// Who reads this host's counters.
+    pub host: Host,
 }
 
 /// Posted by flows and openers: something that a person should know now. The same words are told once.
@@ -106,6 +109,10 @@ impl Portion {
     }
 }
 
+/// Posted by flows: something for the reporters, as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tell(pub Event);
+
 /// Different remarks told in one run.
 const REMARKS: usize = 100;
 
@@ -124,6 +131,8 @@ pub struct Answers {
     pub arrivals: bool,
     /// A key that both ends know, for protocols that prove something with it.
     pub key: Option<Psk>,
+    /// Who reads this host's counters.
+    pub host: Host,
 }
 
 /// What makes connections under such a protocol: one opener per worker.
@@ -173,7 +182,9 @@ impl Solo {
     #[must_use]
     pub fn new(plan: SoloPlan, now: Mono) -> Self {
         let SoloPlan { phase, openers, serving, records } = plan;
-        let stop_at = phase.ends_after().map(|ns| now.plus(ns));
+        // Trains end with the conversation about the last of them.
+        let stop_at =
+            phase.ends_after().filter(|_| serving || phase.kind != Kind::Train).map(|ns| now.plus(ns));
         let workers = openers.len().max(1) as u32;
         let group = |group, openers, sockets| GroupPlan {
             group,
@@ -189,8 +200,8 @@ impl Solo {
             same_host: false,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
-            packets: matches!(phase.kind, Kind::Stream | Kind::Ping | Kind::Delay),
-            wait: wait(&phase, !serving, !serving),
+            packets: matches!(phase.kind, Kind::Stream | Kind::Ping | Kind::Delay | Kind::Train),
+            wait: waits(&phase, serving),
         };
         // The counting group first: an accepted connection must find it.
         let plans = if serving {
@@ -290,6 +301,10 @@ impl Solo {
             }
             Err(note) => note,
         };
+        let note = match note.downcast::<Tell>() {
+            Ok(tell) => return self.actions.push_back(Action::Emit(tell.0)),
+            Err(note) => note,
+        };
         let note = match note.downcast::<Samples>() {
             Ok(samples) => return self.actions.push_back(Action::Emit(told(*samples, self.start))),
             Err(note) => note,
@@ -324,6 +339,15 @@ impl Solo {
             self.kill_at = None;
             self.actions.push_back(Action::Order(GROUP, Order::Kill));
         }
+    }
+}
+
+/// How workers wait: as the phase says, and a server for what comes.
+fn waits(phase: &Phase, serving: bool) -> seam::Wait {
+    match &phase.udpmon {
+        // The original spins all the time.
+        Some(_) if !serving => seam::Wait::Hybrid,
+        _ => wait(phase, !serving, !serving),
     }
 }
 

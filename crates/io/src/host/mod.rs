@@ -22,9 +22,22 @@ use linux as system;
 use portable as system;
 
 pub use reading::{MachineUse, ProcessUse, Reading, Usage, difference};
+/// The kernel's counters as it prints them, of the calling thread's network namespace; empty where it does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts {
+    /// `/proc/net/dev`.
+    pub dev: String,
+    /// `/proc/net/snmp`.
+    pub snmp: String,
+    /// `/proc/net/snmp6`.
+    pub snmp6: String,
+    /// `/proc/stat`.
+    pub stat: String,
+}
+
 pub use system::{
     boot_id, clock_state, congestion_control, congestion_controls, connected_networks, raise_nofile,
-    rlimit_nofile, snapshot,
+    rlimit_nofile, snapshot, texts,
 };
 
 use std::collections::BTreeMap;

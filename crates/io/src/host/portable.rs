@@ -1,7 +1,7 @@
 //! Systems that have no reader of their own yet: what the standard library knows, and nothing else.
 
 use super::reading::{Counter, Machine, ProcessUse};
-use super::{ClockState, Snapshot};
+use super::{ClockState, Snapshot, Texts};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -13,6 +13,12 @@ pub fn snapshot(_local: Option<IpAddr>) -> Snapshot {
         ["COMPUTERNAME", "HOSTNAME"].iter().find_map(|key| std::env::var(key).ok()).unwrap_or_default();
     let cpus = std::thread::available_parallelism().map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX));
     Snapshot { name, kernel: std::env::consts::OS.to_owned(), cpus, ..Snapshot::default() }
+}
+
+/// The kernel's counters: it prints none here.
+#[must_use]
+pub fn texts() -> Texts {
+    Texts::default()
 }
 
 /// The kernel's opinion of the wall clock: cannot be asked here.

@@ -10,8 +10,8 @@ mod sys;
 pub use routes::connected_networks;
 pub use sys::{clock_state, raise_nofile, rlimit_nofile};
 
-use super::Snapshot;
 use super::reading::{Counter, Machine, ProcessUse};
+use super::{Snapshot, Texts};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -89,6 +89,13 @@ pub fn snapshot(local: Option<IpAddr>) -> Snapshot {
         sysctl: SYSCTLS.iter().filter_map(setting).collect(),
         nic: local.and_then(nic::nic),
     }
+}
+
+/// The kernel's counters as it prints them.
+#[must_use]
+pub fn texts() -> Texts {
+    let net = |file| net(file).unwrap_or_default();
+    Texts { dev: net("dev"), snmp: net("snmp"), snmp6: net("snmp6"), stat: proc("stat").unwrap_or_default() }
 }
 
 pub(super) fn process_use() -> Option<ProcessUse> {

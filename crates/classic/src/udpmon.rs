@@ -1,0 +1,16 @@
+//! UDPmon 1.5.2: `udpmon_bw_mon`, `udpmon_req`, `udpmon_send`, `udpmon_recv` and `udpmon_resp`.
+//!
+//! Letters and columns are the originals'. Figures are right where the originals' formulas are not (`docs/protocols/udpmon.md`);
+//! `--as-original` takes their arithmetic. Calibrations of clocks that this program does not need are not printed.
+
+mod args;
+mod help;
+mod number;
+mod print;
+mod read;
+mod tables;
+
+pub use args::{Asked, Program, Spec, read};
+pub use help::usage;
+pub use print::{Face, print};
+pub use read::{is_table, tell};

@@ -1,0 +1,417 @@
+//! The command lines: one letter for each option, as getopt takes them.
+
+use metrics::SECOND;
+use model::{Kind, Phase, SocketSettings, Udpmon, UdpmonRecords, UdpmonRole};
+
+/// Which of the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// `udpmon_bw_mon`.
+    BwMon,
+    /// `udpmon_req`.
+    Req,
+    /// `udpmon_send`.
+    Send,
+    /// `udpmon_recv`.
+    Recv,
+    /// `udpmon_resp`.
+    Resp,
+}
+
+impl Program {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Program::BwMon => "udpmon_bw_mon",
+            Program::Req => "udpmon_req",
+            Program::Send => "udpmon_send",
+            Program::Recv => "udpmon_recv",
+            Program::Resp => "udpmon_resp",
+        }
+    }
+
+    /// Its letters: those with a value, those without.
+    fn letters(self) -> (&'static str, &'static str) {
+        match self {
+            Program::BwMon => ("adegilnprtuwABGLMPQSTU", "hqvx6HNV"),
+            Program::Req => ("abdeilmpruwPQST", "qv6HVh"),
+            Program::Send => ("adegilnprtuwPQSTU", "hqvx6V"),
+            Program::Recv => ("adtuBGILMQST", "hqv6DHNV"),
+            Program::Resp => ("auIPQST", "hv6DV"),
+        }
+    }
+
+    /// Whether it waits for others.
+    #[must_use]
+    pub fn serves(self) -> bool {
+        matches!(self, Program::Recv | Program::Resp)
+    }
+}
+
+/// What a command line asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// The usage.
+    Help,
+    /// The version.
+    Version,
+    /// A run.
+    Run(Box<Spec>),
+}
+
+/// A command line, understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Which program.
+    pub program: Program,
+    /// The far end (`-d`).
+    pub host: String,
+    /// Its port, or ours (`-u`).
+    pub port: u16,
+    /// Our own port (`-U`).
+    pub from: Option<u16>,
+    /// IPv6 (`-6`, or an address with colons).
+    pub v6: bool,
+    /// What is asked for.
+    pub udpmon: Udpmon,
+    /// Extended columns (`-x`).
+    pub extended: bool,
+    /// One line a test (`-q`).
+    pub quiet: bool,
+    /// Everything is told (`-v`).
+    pub verbose: bool,
+    /// Socket buffers, bytes (`-S`).
+    pub buffer: Option<u64>,
+    /// The octet of type of service (`-Q`, `-P`, `-T`).
+    pub tos: Option<u8>,
+    /// Cores (`-a`).
+    pub cores: Option<Vec<usize>>,
+    /// How long a receiver runs (`-t`), ns.
+    pub life_ns: Option<u64>,
+    /// The originals' arithmetic.
+    pub as_original: bool,
+    /// Options that have no effect here, each with the reason.
+    pub ignored: Vec<String>,
+    /// The command line as it was.
+    pub command: String,
+}
+
+/// What getopt finds: letters with their values, in order.
+fn letters(program: Program, arguments: &[String]) -> Result<Vec<(char, String)>, String> {
+    let (with, without) = program.letters();
+    let mut found = Vec::new();
+    let mut words = arguments.iter().filter(|word| *word != "--as-original");
+    while let Some(word) = words.next() {
+        let Some(mut rest) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
+            return Err(format!("'{word}' is no option of {}", program.name()));
+        };
+        while let Some(letter) = rest.chars().next() {
+            rest = &rest[letter.len_utf8()..];
+            if without.contains(letter) {
+                found.push((letter, String::new()));
+            } else if with.contains(letter) {
+                let value = if rest.is_empty() { words.next().cloned() } else { Some(rest.to_owned()) };
+                found.push((letter, value.ok_or_else(|| format!("-{letter} takes a value"))?));
+                break;
+            } else {
+                return Err(format!("'-{letter}' is no option of {}", program.name()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn number<T: std::str::FromStr>(letter: char, value: &str) -> Result<T, String> {
+    value.trim().parse().map_err(|_| format!("'-{letter} {value}': -{letter} takes a whole number"))
+}
+
+fn hexadecimal(letter: char, value: &str) -> Result<u64, String> {
+    let digits = value.trim().trim_start_matches("0x");
+    u64::from_str_radix(digits, 16)
+        .map_err(|_| format!("'-{letter} {value}': -{letter} takes a hexadecimal number"))
+}
+
+/// Microseconds with one decimal, in tenths, cut off as the original does.
+fn tenths(letter: char, value: &str) -> Result<u32, String> {
+    let us: f64 = value
+        .trim()
+        .parse()
+        .ok()
+        .filter(|us| (0.0..=200_000_000.0).contains(us))
+        .ok_or_else(|| format!("'-{letter} {value}': -{letter} takes microseconds such as 20 or 0.8"))?;
+    // A decimal that has no exact binary form must not lose a tenth.
+    Ok((us * 10.0 + 1e-6) as u32)
+}
+
+/// `n` or `skip:n`.
+fn skip_and_count(letter: char, value: &str) -> Result<(u32, u32), String> {
+    match value.split_once(':') {
+        Some((skip, n)) => Ok((number(letter, skip)?, number(letter, n)?)),
+        None => Ok((0, number(letter, value)?)),
+    }
+}
+
+fn cores(mask: u64) -> Option<Vec<usize>> {
+    (mask != 0).then(|| (0..64).filter(|core| mask >> core & 1 == 1).collect())
+}
+
+/// What is read before it is put together: options depend on each other.
+#[derive(Default)]
+struct Sweep {
+    wait: u32,
+    end: u32,
+    step: u32,
+    rate: Option<f64>,
+    gap: Option<u32>,
+    bursts: u32,
+    precedence: Option<u64>,
+    service: Option<u64>,
+    responses: (u32, u32, u32),
+}
+
+/// Reads a command line, without the program's name.
+///
+/// # Errors
+/// One sentence that names what cannot be, and what could.
+pub fn read(program: Program, arguments: &[String]) -> Result<Asked, String> {
+    let found = letters(program, arguments)?;
+    if found.iter().any(|(letter, _)| *letter == 'h') {
+        return Ok(Asked::Help);
+    }
+    if found.iter().any(|(letter, _)| *letter == 'V') {
+        return Ok(Asked::Version);
+    }
+    let mut spec = Spec {
+        program,
+        host: String::new(),
+        port: 14_233,
+        from: None,
+        v6: false,
+        udpmon: Udpmon { packets: if program == Program::Req { 10 } else { 2 }, ..Udpmon::default() },
+        extended: program == Program::Send,
+        quiet: false,
+        verbose: false,
+        buffer: None,
+        tos: None,
+        cores: None,
+        life_ns: None,
+        as_original: arguments.iter().any(|word| word == "--as-original"),
+        ignored: Vec::new(),
+        command: format!("{} {}", program.name(), arguments.join(" ")),
+    };
+    let mut sweep = Sweep { step: 8, bursts: 1, responses: (1472, 0, 0), ..Sweep::default() };
+    for (letter, value) in &found {
+        option(&mut spec, &mut sweep, *letter, value)?;
+    }
+    settle(&mut spec, &sweep)?;
+    spec.udpmon.check()?;
+    Ok(Asked::Run(Box::new(spec)))
+}
+
+fn option(spec: &mut Spec, sweep: &mut Sweep, letter: char, value: &str) -> Result<(), String> {
+    let program = spec.program;
+    let udpmon = &mut spec.udpmon;
+    match letter {
+        'd' => spec.host = value.to_owned(),
+        'u' => spec.port = number(letter, value)?,
+        'U' => spec.from = Some(number(letter, value)?),
+        'p' => udpmon.size = number(letter, value)?,
+        'l' => udpmon.packets = number(letter, value)?,
+        't' if program == Program::Recv => spec.life_ns = seconds(letter, value)?,
+        't' => udpmon.time_ns = seconds(letter, value)?,
+        'T' if program == Program::Recv => udpmon.every_ns = seconds(letter, value)?,
+        'w' if program == Program::Req => sweep.wait = number::<u32>(letter, value)?.saturating_mul(10),
+        'w' => sweep.wait = tenths(letter, value)?,
+        'e' if program == Program::Req => sweep.responses.1 = number(letter, value)?,
+        'e' => sweep.end = tenths(letter, value)?,
+        'i' if program == Program::Req => sweep.responses.2 = number(letter, value)?,
+        'i' => sweep.step = tenths(letter, value)?,
+        'r' if program == Program::Req => sweep.responses.0 = number(letter, value)?,
+        'r' => sweep.rate = Some(rate(value)?),
+        'g' => sweep.gap = Some(tenths(letter, value)?),
+        'n' => sweep.bursts = number(letter, value)?,
+        'H' => udpmon.histograms = true,
+        'B' | 'b' => udpmon.bin_width = number(letter, value)?,
+        'M' | 'm' => udpmon.low = number(letter, value)?,
+        'G' => {
+            let (skip, n) = skip_and_count(letter, value)?;
+            udpmon.records = UdpmonRecords::Packets { skip, n };
+        }
+        'L' => {
+            let (skip, n) = skip_and_count(letter, value)?;
+            udpmon.records = UdpmonRecords::Lost { skip, n };
+        }
+        'N' => udpmon.stamps = true,
+        'A' => udpmon.acks = number::<u32>(letter, value)? > 0,
+        'x' => spec.extended = true,
+        'q' => spec.quiet = true,
+        'v' => spec.verbose = true,
+        '6' => spec.v6 = true,
+        'S' => spec.buffer = Some(number(letter, value)?),
+        'Q' => spec.tos = Some(hexadecimal(letter, value)? as u8),
+        'P' => sweep.precedence = Some(hexadecimal(letter, value)?),
+        'T' => sweep.service = Some(hexadecimal(letter, value)?),
+        'a' => spec.cores = cores(hexadecimal(letter, value.split(':').next().unwrap_or(value))?),
+        'I' => spec.ignored.push(format!("-I {value} (a card's own counters are not read)")),
+        'D' => spec.ignored.push("-D (it stays in the foreground)".to_owned()),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn seconds(letter: char, value: &str) -> Result<Option<u64>, String> {
+    Ok(Some(number::<u64>(letter, value)?.saturating_mul(SECOND)).filter(|ns| *ns > 0))
+}
+
+fn rate(value: &str) -> Result<f64, String> {
+    let rate: f64 = value.trim().parse().map_err(|_| format!("'-r {value}': -r takes Mbit/s such as 100"))?;
+    Some(rate).filter(|rate| *rate > 0.0).ok_or_else(|| "-r takes a rate above 0".to_owned())
+}
+
+/// Puts together what depends on several options.
+fn settle(spec: &mut Spec, sweep: &Sweep) -> Result<(), String> {
+    let program = spec.program;
+    if !program.serves() && spec.host.is_empty() {
+        return Err("the far end is missing: -d HOST".to_owned());
+    }
+    spec.v6 |= spec.host.contains(':');
+    let udpmon = &mut spec.udpmon;
+    udpmon.role = match program {
+        Program::Req => UdpmonRole::Latency,
+        Program::Send => UdpmonRole::Send,
+        _ => UdpmonRole::Stream,
+    };
+    // No request of the original is shorter.
+    udpmon.size = if program == Program::Req { udpmon.size.max(64) } else { udpmon.size };
+    udpmon.cpu = program == Program::BwMon && spec.extended;
+    udpmon.drift = spec.as_original;
+    udpmon.responses = sweep.responses;
+    if program == Program::Send {
+        udpmon.settle_ns = 0;
+    }
+    let wait = match sweep.rate {
+        // Cut off to a tenth, as the original does.
+        Some(mbit) => (10.0 * f64::from(udpmon.size) * 8.0 / mbit) as u32,
+        None => sweep.wait,
+    };
+    udpmon.waits = vec![wait];
+    if program == Program::BwMon && sweep.end > wait {
+        if sweep.step == 0 {
+            return Err("-i 0 would never reach the end of the sweep (-e)".to_owned());
+        }
+        udpmon.waits = (wait..=sweep.end).step_by(sweep.step as usize).collect();
+    }
+    if let Some(gap) = sweep.gap {
+        (udpmon.gap, udpmon.bursts) = (gap, sweep.bursts);
+    }
+    if spec.tos.is_none() && (sweep.precedence.is_some() || sweep.service.is_some()) {
+        let (p, t) = (sweep.precedence.unwrap_or(0), sweep.service.unwrap_or(0));
+        spec.tos = Some(((p << 5) & 0xe0) as u8 | ((t << 1) & 0x1e) as u8);
+    }
+    Ok(())
+}
+
+impl Spec {
+    /// The test itself, or what a server of it is to be.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        // Without a word of the user's a server has room for a burst: what its own buffer loses is not lost by a network.
+        let room = if self.program.serves() { Some(ROOM) } else { None };
+        let sockets = SocketSettings {
+            sndbuf: self.buffer,
+            rcvbuf: self.buffer.or(room),
+            dscp: self.tos.map(|tos| tos >> 2),
+            gso: false,
+            ..SocketSettings::default()
+        };
+        Phase {
+            kind: Kind::Train,
+            udpmon: Some(Box::new(self.udpmon.clone())),
+            duration_ns: self.life_ns,
+            connections: 1,
+            sockets,
+            ..Phase::default()
+        }
+    }
+}
+
+/// Receive buffer of a server, bytes, as far as the system gives it.
+const ROOM: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn spec(program: Program, text: &str) -> Spec {
+        match read(program, &words(text)) {
+            Ok(Asked::Run(spec)) => *spec,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_original() {
+        let s = spec(Program::BwMon, "-d 10.0.0.1");
+        assert_eq!((s.port, s.udpmon.size, s.udpmon.packets, s.udpmon.waits), (14_233, 64, 2, vec![0]));
+        assert_eq!(
+            (s.udpmon.bin_width, s.udpmon.low, s.udpmon.bursts, s.udpmon.histograms),
+            (1, 0, 1, false)
+        );
+        let s = spec(Program::Req, "-d h -p 20");
+        assert_eq!((s.udpmon.size, s.udpmon.packets, s.udpmon.responses), (64, 10, (1472, 0, 0)));
+        assert_eq!(s.phase().check(), Ok(()));
+    }
+
+    #[test]
+    fn every_option_is_understood() {
+        let s = spec(
+            Program::BwMon,
+            "-d ::1 -u77 -U 78 -p 1000 -l 60 -w 20 -e 40.5 -i 10 -H -x -B 5 -M 3 -G 5:20 -N -A 1 -q -S 1000000 -Qb8 -a 3",
+        );
+        assert_eq!((s.port, s.from, s.v6, s.extended, s.quiet), (77, Some(78), true, true, true));
+        assert_eq!(s.udpmon.waits, [200, 300, 400]);
+        assert_eq!(s.udpmon.records, UdpmonRecords::Packets { skip: 5, n: 20 });
+        assert!(s.udpmon.stamps && s.udpmon.acks && s.udpmon.histograms && s.udpmon.cpu);
+        assert_eq!((s.tos, s.cores.clone(), s.buffer), (Some(0xb8), Some(vec![0, 1]), Some(1_000_000)));
+        assert_eq!(s.phase().sockets.dscp, Some(46));
+        // Seen on the wire: -P 5 -T 4 is 0xa8.
+        assert_eq!(spec(Program::BwMon, "-d h -P 5 -T 4").tos, Some(0xa8));
+        // 1000 bytes at 100 Mbit/s: 80 µs.
+        assert_eq!(spec(Program::BwMon, "-d h -p 1000 -r 100").udpmon.waits, [800]);
+        let s = spec(Program::BwMon, "-d h -l 10 -g 500 -n 5 -t 3");
+        assert_eq!((s.udpmon.gap, s.udpmon.bursts, s.udpmon.time_ns), (5_000, 5, Some(3 * SECOND)));
+        let s = spec(Program::Req, "-d h -r 64 -i 128 -e 1500 -w 7 -b 2 -m 1 -H");
+        assert_eq!((s.udpmon.responses, s.udpmon.waits, s.udpmon.bin_width), ((64, 1500, 128), vec![70], 2));
+        let s = spec(Program::Recv, "-t 9 -T 2 -H -L 3 -B 10 -I eth0");
+        assert_eq!((s.life_ns, s.udpmon.every_ns, s.ignored.len()), (Some(9 * SECOND), Some(2 * SECOND), 1));
+        assert!(spec(Program::Send, "-d h --as-original").udpmon.drift);
+        // The steps of cmd_throughput: every 0.1 µs must be kept.
+        let waits = spec(Program::BwMon, "-d h -w 0.3 -e 0.7 -i 0.1").udpmon.waits;
+        assert_eq!(waits, [3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_one_sentence() {
+        for (program, bad, why) in [
+            (Program::BwMon, "", "-d HOST"),
+            (Program::BwMon, "-d h -p many", "whole number"),
+            (Program::BwMon, "-d h -e 9 -i 0", "never"),
+            (Program::BwMon, "-d h -B 0", "bin"),
+            (Program::BwMon, "-d h -p 70000", "65507"),
+            (Program::BwMon, "-d", "takes a value"),
+            (Program::Req, "-d h -x", "'-x' is no option of udpmon_req"),
+            (Program::Resp, "host", "'host' is no option"),
+            (Program::Req, "-d h -r 64 -e 100", "step"),
+        ] {
+            let told = read(program, &words(bad)).unwrap_err();
+            assert!(told.contains(why), "{bad}: {told}");
+        }
+        assert_eq!(read(Program::Resp, &words("-h")), Ok(Asked::Help));
+        assert_eq!(read(Program::Resp, &words("-V")), Ok(Asked::Version));
+    }
+}

@@ -1,0 +1,59 @@
+//! Numbers as C prints them.
+
+/// `%g` with so many significant digits.
+pub(super) fn g(value: f64, digits: usize) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if !value.is_finite() {
+        return if value.is_nan() {
+            "nan".to_owned()
+        } else if value > 0.0 {
+            "inf".to_owned()
+        } else {
+            "-inf".to_owned()
+        };
+    }
+    let digits = digits.max(1);
+    let scientific = format!("{value:.*e}", digits - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if exponent < -4 || exponent >= digits as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs());
+    }
+    trimmed(&format!("{value:.*}", (digits as i32 - 1 - exponent).max(0) as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::g;
+
+    #[test]
+    fn numbers_look_as_in_c() {
+        // printf("%g") and printf("%.2g") of glibc.
+        for (value, text) in [
+            (0.0, "0"),
+            (370.085_196, "370.085"),
+            (1297.0, "1297"),
+            (1_368_300.0, "1.3683e+06"),
+            (141_545.2, "141545"),
+            (0.000_555_556, "0.000555556"),
+            (0.000_012_345_67, "1.23457e-05"),
+            (-202.893, "-202.893"),
+            (999_999.6, "1e+06"),
+            (100.0, "100"),
+        ] {
+            assert_eq!(g(value, 6), text);
+        }
+        assert_eq!(
+            (g(3.0, 2), g(12.345, 2), g(100.0, 2), g(0.012_345, 2)),
+            ("3".into(), "12".into(), "1e+02".into(), "0.012".into())
+        );
+        assert_eq!((g(f64::NAN, 6), g(f64::NEG_INFINITY, 6)), ("nan".into(), "-inf".into()));
+    }
+}

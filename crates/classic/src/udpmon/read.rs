@@ -1,0 +1,150 @@
+//! UDPmon's own tables, read back: the lines of `udpmon_bw_mon`, `udpmon_send` and `udpmon_req`, of one file or of a sweep over many.
+
+use std::io::{self, Write};
+
+/// A column that is told, by the beginning of its title.
+const TOLD: [(&str, &str); 9] = [
+    ("inter-pkt_time", "wait us"),
+    ("wait_time", "wait us"),
+    ("num_sent", "sent"),
+    ("num_recv", "received"),
+    ("num_lost", "lost"),
+    ("num_badorder", "order"),
+    ("send_", "sent Mbit/s"),
+    ("recv_user", "received Mbit/s"),
+    ("recv_wire", "on wire Mbit/s"),
+];
+/// The same of `udpmon_req`.
+const LATENCY: [(&str, &str); 6] = [
+    ("response len", "response"),
+    ("loop_count", "requests"),
+    ("num_bad", "missing"),
+    ("ave time", "mean us"),
+    ("min time", "min us"),
+    ("max time", "max us"),
+];
+
+fn columns(line: &str) -> Vec<&str> {
+    line.split(';').map(str::trim).collect()
+}
+
+/// Whether a line heads a table, and of which kind.
+fn heads(line: &str) -> bool {
+    let first = line.trim_start();
+    first.starts_with("pkt len; num_sent;") || first.starts_with("response len bytes;")
+}
+
+/// Whether a file is a printout of one of the programs.
+#[must_use]
+pub fn is_table(bytes: &[u8]) -> bool {
+    let start = &bytes[..bytes.len().min(8192)];
+    String::from_utf8_lossy(start).lines().any(heads)
+}
+
+/// One table: its titles, and its rows.
+struct Table<'a> {
+    titles: Vec<&'a str>,
+    rows: Vec<Vec<&'a str>>,
+}
+
+fn tables(text: &str) -> Vec<Table<'_>> {
+    let mut found: Vec<Table<'_>> = Vec::new();
+    for line in text.lines() {
+        if heads(line) {
+            found.push(Table { titles: columns(line), rows: Vec::new() });
+            continue;
+        }
+        let Some(table) = found.last_mut() else { continue };
+        let row = columns(line);
+        // Histograms and records follow with fewer columns, and begin with words.
+        let alike = row.len() >= 6 && row[..4].iter().all(|cell| cell.parse::<f64>().is_ok());
+        if alike {
+            table.rows.push(row);
+        }
+    }
+    found
+}
+
+/// Reports on the tables of a printout.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn tell(name: &str, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
+    let text = String::from_utf8_lossy(bytes);
+    let told = tables(&text);
+    let rows: usize = told.iter().map(|table| table.rows.len()).sum();
+    writeln!(out, "{name}: UDPmon, {} tables, {rows} tests", told.len())?;
+    for table in &told {
+        let latency = table.titles.first().is_some_and(|title| title.starts_with("response"));
+        let wanted: &[(&str, &str)] = if latency { &LATENCY } else { &TOLD };
+        let mut places: Vec<(usize, &str)> = Vec::new();
+        for (beginning, title) in wanted {
+            let place = table.titles.iter().position(|column| column.starts_with(beginning));
+            places.extend(place.map(|place| (place, *title)));
+        }
+        if !latency {
+            places.insert(0, (0, "bytes"));
+        }
+        writeln!(out, "  {}", places.iter().map(|(_, title)| format!("{title:>16}")).collect::<String>())?;
+        for row in &table.rows {
+            let cell =
+                |(place, _): &(usize, &str)| format!("{:>16}", row.get(*place).copied().unwrap_or("-"));
+            writeln!(out, "  {}", places.iter().map(cell).collect::<String>())?;
+        }
+        if !latency {
+            doubts(table, out)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is known to be wrong with the figures of the original.
+fn doubts(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let place = |beginning: &str| table.titles.iter().position(|column| column.starts_with(beginning));
+    let (Some(received), Some(rate)) = (place("num_recv"), place("recv_user")) else { return Ok(()) };
+    let number =
+        |row: &[&str], place: usize| row.get(place).and_then(|cell| cell.parse::<f64>().ok()).unwrap_or(0.0);
+    let few = table.rows.iter().filter(|row| (2.0..100.0).contains(&number(row, received)));
+    let worst = few.map(|row| (number(row, received), number(row, rate))).min_by(|a, b| a.0.total_cmp(&b.0));
+    let Some((n, mbit)) = worst else { return Ok(()) };
+    writeln!(
+        out,
+        "  ! udpmon_bw_mon counts N packets over N - 1 gaps: with {n} packets its {mbit} Mbit/s are {:.6} Mbit/s",
+        mbit * (n - 1.0) / n
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Lines of UDPmon 1.5.2 on loopback.
+    const SWEEP: &str = " 600 bytes\n  pkt len; num_sent; inter-pkt_time us; send_user_data_rate Mbit; num_recv; num_lost; num_badorder; %lost; \
+        num_lost_innet; %lost_innet; recv_user_data_rate Mbit; recv_wire_rate Mbit;\n \
+        600; 40;  0;  1288.59; 40; 0; 0; 0; 0; 0;  934.761;  1037.59;  \n 600; 40;  30;  156.991; 40; 0; 0; 0; 0; 0;  161.331;  179.077;  \n\
+        Hist        0 Time between frames 0.1us\n counts 59 mean 191.49 underflows 0 overflows 1\n0 ; 0\n";
+
+    #[test]
+    fn a_sweep_is_read_back() {
+        assert!(is_table(SWEEP.as_bytes()) && !is_table(b"pkt; 5\n") && !is_table(&[0xff; 100]));
+        let mut out = Vec::new();
+        tell("sweep.txt", SWEEP.as_bytes(), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(text.lines().next(), Some("sweep.txt: UDPmon, 1 tables, 2 tests"));
+        assert_eq!(lines[2], ["600", "0", "40", "40", "0", "0", "1288.59", "934.761", "1037.59"]);
+        assert_eq!(lines[3][7], "161.331");
+        // 161.331 · 39 / 40, of the first with so few packets.
+        assert!(text.contains("with 40 packets its 934.761 Mbit/s are 911.391975 Mbit/s"), "{text}");
+    }
+
+    #[test]
+    fn damaged_tables_do_no_harm() {
+        for cut in 0..SWEEP.len() {
+            if SWEEP.is_char_boundary(cut) {
+                tell("x", &SWEEP.as_bytes()[..cut], &mut io::sink()).unwrap();
+            }
+        }
+        tell("x", b"pkt len; num_sent;\n;;;;;;;;\n1;2;3;4;5;6\n", &mut io::sink()).unwrap();
+    }
+}

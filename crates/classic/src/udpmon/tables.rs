@@ -1,0 +1,221 @@
+//! Pieces of lines and whole tables: CPUs, interfaces, counters, histograms, records.
+
+use super::number::g;
+use metrics::{Binned, Shape};
+use model::{UdpmonClock, UdpmonCpu, UdpmonHost, UdpmonLost, UdpmonRecord, UdpmonTest};
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// Names of a Mellanox card's counters, which head the column whatever the card.
+const CARD: [&str; 9] = [
+    "rx_packets",
+    "tx_packets",
+    "rx_packets_phy",
+    "tx_packets_phy",
+    "rx_pause_ctrl_phy",
+    "tx_pause_ctrl_phy",
+    "tx_global_pause_duration",
+    "rx_crc_errors_phy",
+    "rx_out_of_buffer",
+];
+
+/// Titles of the CPU columns of an end, `L` or `R`.
+pub(super) fn cpu_titles(end: char, cpus: &[UdpmonCpu]) -> String {
+    let mut text = String::new();
+    for n in 0..cpus.len() {
+        let _ = match n {
+            0 => write!(text, " <{end} CPU>;"),
+            _ => write!(text, "; {end}{} CPU;", n - 1),
+        };
+        text.push_str(
+            " user cpu %; low-prio cpu %; kernel cpu%; idle cpu%; iowait cpu %; irq cpu%; softirq cpu%;",
+        );
+    }
+    text
+}
+
+/// The CPU columns.
+pub(super) fn cpus(end: char, cpus: &[UdpmonCpu]) -> String {
+    let mut text = String::new();
+    for (n, cpu) in cpus.iter().enumerate() {
+        let UdpmonCpu { user, nice, system, idle, iowait, irq, softirq, .. } = cpu;
+        let number = if n > 0 { (n - 1).to_string() } else { String::new() };
+        let _ =
+            write!(text, "{end}{number} ; {user}; {nice}; {system}; {idle}; {iowait}; {irq}; {softirq}; ;");
+    }
+    text
+}
+
+/// Titles of the columns of interfaces and counters.
+pub(super) fn net_titles(end: char, v6: bool) -> String {
+    let snmp = if v6 { "snmp6" } else { "snmp" };
+    format!(
+        " {end} if; interface:; pktsin; bytesin; errin; dropin; pktsout; bytesout; errout; dropout; {end} {snmp}; InReceives; \
+         InDiscards; OutRequests; OutDiscards; UDPInDatagrams; UDPInErrors; UDPOutDatagrams;"
+    )
+}
+
+/// The columns of interfaces and counters.
+pub(super) fn net(end: char, host: &UdpmonHost, v6: bool) -> String {
+    let mut text = format!("{end} if;");
+    for interface in &host.interfaces {
+        let _ = write!(text, "{:>6}: ;", interface.name);
+        for n in interface.counts {
+            let _ = write!(text, " {n};");
+        }
+    }
+    let ip = &host.ip;
+    text.push_str(&if v6 { format!(" {end} snmp6;") } else { format!("{end} snmp;") });
+    for n in [
+        ip.in_receives,
+        ip.in_discards,
+        ip.out_requests,
+        ip.out_discards,
+        ip.udp_in,
+        ip.udp_in_errors,
+        ip.udp_out,
+    ] {
+        let _ = write!(text, " {n};");
+    }
+    text
+}
+
+/// Titles of a card's columns.
+pub(super) fn card_titles(end: char) -> String {
+    let names: Vec<String> = CARD.iter().map(|name| format!(" {name};")).collect();
+    format!(" {end} NIC; interface:;{}", names.concat())
+}
+
+/// A card's columns.
+pub(super) fn card(end: char, host: &UdpmonHost) -> String {
+    let Some(card) = &host.card else { return format!(" {end} NIC; ;") };
+    let count = |n: &i64| if *n >= 0 { format!(" {n};") } else { " - ;".to_owned() };
+    format!(" {end} NIC; {};{}", card.name, card.counts.iter().map(count).collect::<String>())
+}
+
+/// What a histogram's bins tell, by either arithmetic.
+pub(super) fn shape(hist: &Binned, as_original: bool) -> Shape {
+    if as_original { hist.shape_as_udpmon() } else { hist.shape() }
+}
+
+/// A histogram.
+pub(super) fn histogram(number: usize, title: &str, hist: &Binned, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "Hist {number:>8} {title}")?;
+    writeln!(
+        out,
+        " counts {} mean {:.2} underflows {} overflows {}",
+        hist.count(),
+        hist.mean(),
+        hist.under,
+        hist.over
+    )?;
+    for (n, bin) in hist.bins.iter().enumerate() {
+        writeln!(out, "{} ; {bin}", hist.edge(n))?;
+    }
+    Ok(())
+}
+
+/// What follows the histogram of round trips.
+pub(super) fn histogram_shape(hist: &Binned, as_original: bool, out: &mut dyn Write) -> io::Result<()> {
+    let s = shape(hist, as_original);
+    writeln!(out, " counts {}; underflows {}; overflows {}; ", s.count, hist.under, hist.over)?;
+    let [mean, sigma, skew, kurtosis] = [s.mean, s.sigma, s.skew, s.kurtosis].map(|value| g(value, 4));
+    writeln!(out, " mean {mean} sigma {sigma}; coeff_skew {skew}; coeff_kurtosis {kurtosis}; ")?;
+    writeln!(out, " median {}; 25-quartile {}; 75-quartile {}; ", s.median, s.q1, s.q3)
+}
+
+/// A far time in ours, by either arithmetic, µs.
+fn ours(far: i64, clock: Option<UdpmonClock>, as_original: bool) -> f64 {
+    let clock = clock.unwrap_or(UdpmonClock { slope: 1.0, ..UdpmonClock::default() });
+    let (slope, offset) = if as_original { clock.original } else { (clock.slope, clock.offset) };
+    far as f64 / 10.0 * slope + offset
+}
+
+/// The records of packets.
+pub(super) fn records(
+    test: &UdpmonTest,
+    skip: u32,
+    as_original: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(out, " num packets skipped =; {skip}")?;
+    writeln!(
+        out,
+        "packet; recv_time 0.1us; send_time 0.1us; diff 0.1us; 1-way time us; ;delta recv_time us; delta send_time us; delta 1-way \
+         time us; ;HW system time ns; HW raw time ns; ;delta HW system time us; delta HW raw time us;  "
+    )?;
+    let mut last: Option<(UdpmonRecord, f64)> = None;
+    for (n, row) in test.records.iter().enumerate() {
+        let came = row.received != 0 || row.sent != 0;
+        let one_way =
+            if came { ours(row.received, test.clock, as_original) - row.sent as f64 / 10.0 } else { 0.0 };
+        let diff = row.received.saturating_sub(row.sent);
+        let number = n as u64 + 1 + u64::from(skip);
+        write!(out, " {number}; {}; {}; {diff}; {}; ;", row.received, row.sent, g(one_way, 6))?;
+        match &last {
+            None => writeln!(out)?,
+            Some((before, before_way)) if row.received != 0 && before.received != 0 => {
+                let tenth = |a: i64, b: i64| g(a.saturating_sub(b) as f64 / 10.0, 6);
+                let micro = |a: i64, b: i64| g(a.saturating_sub(b) as f64 / 1_000.0, 6);
+                write!(
+                    out,
+                    " {}; {}; {}; ;",
+                    tenth(row.received, before.received),
+                    tenth(row.sent, before.sent),
+                    g(one_way - before_way, 6)
+                )?;
+                write!(out, " {}; {}; ;", row.system_ns, row.raw_ns)?;
+                write!(
+                    out,
+                    " {}; {}; ;",
+                    micro(row.system_ns, before.system_ns),
+                    micro(row.raw_ns, before.raw_ns)
+                )?;
+            }
+            Some(_) => write!(out, " 0; 0; 0; ; 0; 0; ;")?,
+        }
+        last = Some((*row, one_way));
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// The records of lost packets. `rows` of them were asked for: the original prints those that there is nothing of, too.
+pub(super) fn lost(
+    test: &UdpmonTest,
+    skip: u32,
+    rows: u32,
+    as_original: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(out, " num packets skipped =; {skip}")?;
+    writeln!(
+        out,
+        "lost event; recv_time 0.1us; send_time 0.1us; diff 0.1us; one_way time us; lost packet num; ;delta recv_time us; delta \
+         send_time us; num packets between losses;"
+    )?;
+    let empty = if as_original { (rows as usize).saturating_sub(test.lost.len()) } else { 0 };
+    let nothing = std::iter::repeat_n(UdpmonLost::default(), empty);
+    let mut last = UdpmonLost::default();
+    for (n, row) in test.lost.iter().copied().chain(nothing).enumerate() {
+        let told = row.received != 0 || row.sent != 0;
+        let one_way =
+            if told { ours(row.received, test.clock, as_original) - row.sent as f64 / 10.0 } else { 0.0 };
+        let diff = row.received.saturating_sub(row.sent);
+        let tenth = |a: i64, b: i64| g(a.saturating_sub(b) as f64 / 10.0, 6);
+        writeln!(
+            out,
+            " {}; {}; {}; {diff}; {}; {}; ; {}; {}; {}",
+            n + 1,
+            row.received,
+            row.sent,
+            g(one_way, 6),
+            row.number,
+            tenth(row.received, last.received),
+            tenth(row.sent, last.sent),
+            row.number.saturating_sub(last.number)
+        )?;
+        last = row;
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! `netcaliper udpmon_bw_mon` and the other programs of UDPmon.
+
+use crate::{measure, plan};
+use classic::udpmon::{Asked, Face, Program, Spec, read, usage};
+use engine::{Bound, ClientConfig, EngineError, Placement, ServerConfig};
+use model::{Event, Level, Status};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
+use wire::Protocol;
+
+/// Nothing could be measured, or the command line cannot be: the originals have one code for both.
+const FAILED: u8 = 1;
+
+/// `udpmon_bw_mon`.
+pub(crate) fn bw_mon(arguments: &[String], command: Vec<String>) -> ExitCode {
+    run(Program::BwMon, arguments, command)
+}
+
+/// `udpmon_req`.
+pub(crate) fn req(arguments: &[String], command: Vec<String>) -> ExitCode {
+    run(Program::Req, arguments, command)
+}
+
+/// `udpmon_send`.
+pub(crate) fn send(arguments: &[String], command: Vec<String>) -> ExitCode {
+    run(Program::Send, arguments, command)
+}
+
+/// `udpmon_recv`.
+pub(crate) fn recv(arguments: &[String], command: Vec<String>) -> ExitCode {
+    run(Program::Recv, arguments, command)
+}
+
+/// `udpmon_resp`.
+pub(crate) fn resp(arguments: &[String], command: Vec<String>) -> ExitCode {
+    run(Program::Resp, arguments, command)
+}
+
+fn run(program: Program, arguments: &[String], command: Vec<String>) -> ExitCode {
+    let how = match read(program, arguments) {
+        Ok(Asked::Help) => {
+            eprint!("{}", usage(program));
+            return ExitCode::SUCCESS;
+        }
+        Ok(Asked::Version) => {
+            println!("  UDPmon Version 1.5.2  (netcaliper {}) ", plan::VERSION);
+            return ExitCode::SUCCESS;
+        }
+        Ok(Asked::Run(spec)) if program.serves() => serve(&spec, command),
+        Ok(Asked::Run(spec)) => call(&spec, command),
+        Err(text) => Err(text),
+    };
+    ExitCode::from(how.unwrap_or_else(|text| {
+        eprintln!("{}: {text}", program.name());
+        FAILED
+    }))
+}
+
+fn in_words(error: EngineError) -> String {
+    error.to_string()
+}
+
+fn placement(spec: &Spec) -> Placement {
+    spec.cores.clone().map_or(Placement::Even, Placement::Cores)
+}
+
+fn warn(spec: &Spec) {
+    for ignored in &spec.ignored {
+        eprintln!("{}: warning: ignored, because it has no effect here: {ignored}", spec.program.name());
+    }
+}
+
+/// Runs a requester.
+fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
+    warn(spec);
+    let host = if spec.host.contains(':') {
+        format!("[{}]", spec.host.trim_matches(['[', ']']))
+    } else {
+        spec.host.clone()
+    };
+    let targets = [format!("{host}:{}", spec.port)];
+    let mut peers = engine::resolve_targets(&targets, spec.port, !spec.v6, spec.v6).map_err(in_words)?;
+    // A name may have several addresses: the original takes the first.
+    peers.truncate(1);
+    let remote = peers.first().map(|peer| peer.address.ip().to_string()).unwrap_or_default();
+    let config = ClientConfig {
+        protocol: Protocol::Udpmon,
+        peers,
+        ports: spec.from.map(|port| (port, port)),
+        placement: placement(spec),
+        workers: Some(1),
+        run: engine::run_id(),
+        version: plan::VERSION.to_owned(),
+        ..ClientConfig::default()
+    };
+    let phase = spec.phase();
+    engine::check(&config, &phase).map_err(in_words)?;
+    let interrupt = measure::on_signals().map_err(|trouble| trouble.text)?;
+    let mut face = Face::new(spec.clone(), remote);
+    let mut end = (Status::Failed, None);
+    let mut hear = |event: &Event| {
+        match event {
+            Event::PhaseEnd { status, reason } => end = (*status, reason.clone()),
+            Event::Notice { level: Level::Warning | Level::Error, text } => {
+                eprintln!("{}: {text}", spec.program.name());
+            }
+            _ => {}
+        }
+        // Where nobody reads on, the exit code still tells.
+        let _ = face.hear(event, &mut io::stdout().lock());
+    };
+    hear(&Event::Begin(Box::new(config.begin(spec.program.name(), command, &phase))));
+    hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
+    engine::run(&config, &phase, &interrupt, &mut |event| hear(&event)).map_err(in_words)?;
+    match end {
+        (Status::Complete, _) => Ok(0),
+        (Status::Interrupted, _) => Ok(130),
+        (_, reason) => Err(reason.unwrap_or_else(|| "nothing was measured".to_owned())),
+    }
+}
+
+/// Runs a responder or a receiver.
+fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
+    warn(spec);
+    let any = if spec.v6 { IpAddr::from([0u16; 8]) } else { IpAddr::from([0u8; 4]) };
+    let config = ServerConfig {
+        listen: vec![SocketAddr::new(any, spec.port)],
+        placement: placement(spec),
+        open_to: plan::open_to(&[]).map_err(|trouble| trouble.text)?,
+        version: plan::VERSION.to_owned(),
+        ..ServerConfig::legacy(Protocol::Udpmon, spec.phase())
+    };
+    let bound = Bound::new(config).map_err(in_words)?;
+    let interrupt = measure::on_signals().map_err(|trouble| trouble.text)?;
+    let mut spec = spec.clone();
+    if let Some(at) = bound.addresses().first() {
+        spec.port = at.port();
+    }
+    let name = spec.program.name();
+    let mut face = Face::new(spec, String::new());
+    let mut hear = |event: &Event| {
+        if let Event::Notice { level: Level::Warning | Level::Error, text } = event {
+            eprintln!("{name}: {text}");
+        }
+        let _ = face.hear(event, &mut io::stdout().lock());
+    };
+    hear(&Event::Begin(Box::new(bound.begin(command))));
+    bound.run(&interrupt, &mut |event| hear(&event)).map_err(in_words)?;
+    Ok(0)
+}

@@ -1,0 +1,56 @@
+//! The kernel's counters as texts, for protocols that send them: read on a thread of their own.
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use wire::host::{Host, HostReader, HostTexts, Reading};
+
+/// Somebody to ask. The thread begins with the first question, and ends with the last copy of this.
+pub(crate) fn host() -> Host {
+    Host::new(Arc::new(Reader::default()))
+}
+
+#[derive(Default)]
+struct Reader(Mutex<Option<Sender<Reading>>>);
+
+fn start() -> Option<Sender<Reading>> {
+    let (asks, asked) = channel::<Reading>();
+    let answer = move || {
+        for reading in asked {
+            let io::host::Texts { dev, snmp, snmp6, stat } = io::host::texts();
+            // Nobody else answers this one.
+            let _ = reading.set(HostTexts { dev, snmp, snmp6, stat });
+        }
+    };
+    std::thread::Builder::new().name("texts".to_owned()).spawn(answer).ok().map(|_| asks)
+}
+
+impl HostReader for Reader {
+    fn ask(&self) -> Reading {
+        let reading: Reading = Arc::new(OnceLock::new());
+        let mut asks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if asks.is_none() {
+            *asks = start();
+        }
+        let sent = asks.as_ref().is_some_and(|asks| asks.send(Arc::clone(&reading)).is_ok());
+        if !sent {
+            // Without a thread there is nothing to tell.
+            let _ = reading.set(HostTexts::default());
+        }
+        reading
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_question_is_answered() {
+        let host = host();
+        let readings: Vec<Reading> = (0..3).map(|_| host.ask()).collect();
+        for reading in readings {
+            let text = reading.wait();
+            assert_eq!(text.dev.is_empty(), !cfg!(target_os = "linux"));
+        }
+    }
+}

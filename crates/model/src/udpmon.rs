@@ -1,0 +1,364 @@
+//! UDPmon's tests: what is asked for, and what was found. The tool counts in tenths of a microsecond, called *tenths* here.
+
+use metrics::{Binned, Wall};
+use serde::{Deserialize, Serialize};
+
+/// What is asked for beside the trains themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Udpmon {
+    /// What kind of test.
+    pub role: UdpmonRole,
+    /// UDP payload of a packet, or of a request, bytes.
+    pub size: u32,
+    /// Packets of a test, or of each of its bursts; requests for each size.
+    pub packets: u32,
+    /// Time from the start of a packet to the start of the next, tenths; a test for each. For requests: the pause after a
+    /// response, tenths, the first only.
+    pub waits: Vec<u32>,
+    /// A test is as long as this instead of a number of packets, ns.
+    pub time_ns: Option<u64>,
+    /// Bursts of a test.
+    pub bursts: u32,
+    /// Pause after each burst, tenths.
+    pub gap: u32,
+    /// Bin width of the histogram of gaps, tenths (of round trips: µs).
+    pub bin_width: u32,
+    /// Its lower edge.
+    pub low: i32,
+    /// All histograms are wanted, not only that of gaps.
+    pub histograms: bool,
+    /// Records that are wanted.
+    pub records: UdpmonRecords,
+    /// Kernel or hardware receive stamps are asked for.
+    pub stamps: bool,
+    /// Every packet is to be acknowledged before the next leaves.
+    pub acks: bool,
+    /// CPU figures of the far end are wanted.
+    pub cpu: bool,
+    /// How long is waited behind the last packet, ns.
+    pub settle_ns: u64,
+    /// The next packet is timed from when this one really left, as the original does, instead of from the start.
+    pub drift: bool,
+    /// Response sizes, bytes: first, last (included), step.
+    pub responses: (u32, u32, u32),
+    /// Period of a receiver's snapshots, ns.
+    pub every_ns: Option<u64>,
+}
+
+/// Which of UDPmon's programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UdpmonRole {
+    /// `udpmon_bw_mon`: a stream, and what the responder found.
+    #[default]
+    Stream,
+    /// `udpmon_req`: requests and responses.
+    Latency,
+    /// `udpmon_send`: a stream, and nothing is asked.
+    Send,
+}
+
+/// Records that a responder is to keep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UdpmonRecords {
+    /// None.
+    #[default]
+    None,
+    /// Of `n` packets after the first `skip` (`-G`).
+    Packets {
+        /// Packets without a record.
+        skip: u32,
+        /// Records.
+        n: u32,
+    },
+    /// Of `n` lost packets after the first `skip` packets (`-L`).
+    Lost {
+        /// Packets without a record.
+        skip: u32,
+        /// Records.
+        n: u32,
+    },
+}
+
+impl Default for Udpmon {
+    fn default() -> Self {
+        Udpmon {
+            role: UdpmonRole::Stream,
+            size: 64,
+            packets: 2,
+            waits: vec![0],
+            time_ns: None,
+            bursts: 1,
+            gap: 0,
+            bin_width: 1,
+            low: 0,
+            histograms: false,
+            records: UdpmonRecords::None,
+            stamps: false,
+            acks: false,
+            cpu: false,
+            settle_ns: 1_000_000_000,
+            drift: false,
+            responses: (1472, 0, 0),
+            every_ns: None,
+        }
+    }
+}
+
+impl Udpmon {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// One sentence naming the first value that cannot be.
+    pub fn check(&self) -> Result<(), String> {
+        let must = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
+        must((1..=65_507).contains(&self.size), "a packet must have 1 to 65507 bytes")?;
+        must(self.packets > 0 && self.bursts > 0, "there must be at least one packet, and one burst")?;
+        must((1..=1 << 20).contains(&self.waits.len()), "a sweep must have 1 to 1048576 steps")?;
+        must(self.bin_width > 0, "the width of a bin must be at least 1")?;
+        must(self.time_ns.is_none_or(|ns| ns > 0), "the time of a test must be longer than 0")?;
+        let (first, last, step) = self.responses;
+        must((1..=65_507).contains(&first) && last <= 65_507, "a response must have 1 to 65507 bytes")?;
+        must(last < first || step > 0, "the step between response sizes must be at least 1")?;
+        let most = match self.records {
+            UdpmonRecords::None => 0,
+            UdpmonRecords::Packets { n, .. } | UdpmonRecords::Lost { n, .. } => n,
+        };
+        must(most <= 1_000_000, "there can be records of at most 1000000 packets")
+    }
+}
+
+/// What one test found, or what a responder or receiver knows of one so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UdpmonTest {
+    /// The far end's address.
+    pub peer: String,
+    /// When it began.
+    pub started: Wall,
+    /// UDP payload of a packet, bytes.
+    pub size: u32,
+    /// Time between the starts of two packets, tenths.
+    pub wait: u32,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets that the system refused to send.
+    pub refused: u64,
+    /// From the first packet of the first burst until the wait behind the last packet was over, ns.
+    pub send_ns: u64,
+    /// The same for the last burst alone, ns: UDPmon divides by this.
+    pub last_burst_ns: u64,
+    /// Acknowledgements.
+    pub acks: u64,
+    /// Requests that had to be repeated.
+    pub timeouts: u64,
+    /// What the receiver counted.
+    pub counts: Option<UdpmonCounts>,
+    /// Histogram of the times between packets, tenths.
+    pub gaps: Option<Binned>,
+    /// The other histograms, in order: lost in a row, out of order, times between stamps (ns), twice.
+    pub others: Vec<Binned>,
+    /// One per packet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<UdpmonRecord>,
+    /// One per lost packet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<UdpmonLost>,
+    /// The far clock: ours is `slope · far + offset`, µs since either's zero.
+    pub clock: Option<UdpmonClock>,
+    /// This host meanwhile.
+    pub near: UdpmonHost,
+    /// The far host meanwhile.
+    pub far: UdpmonHost,
+    /// With `udpmon_req`: the round trips of one size.
+    pub latency: Option<UdpmonLatency>,
+    /// The test is over; else this is a snapshot.
+    pub over: bool,
+}
+
+/// What a receiver counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UdpmonCounts {
+    /// Packets, repeats included.
+    pub received: u64,
+    /// Packets that did not come before one of a higher number; our receiver takes those that came later off again.
+    pub lost: u64,
+    /// Packets that came after one of a higher number, or once more.
+    pub bad_order: u64,
+    /// Payload bytes; 0 where it is not told.
+    pub bytes: u64,
+    /// From the first packet to the last, tenths.
+    pub span: i64,
+}
+
+/// A packet's record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UdpmonRecord {
+    /// When it came, tenths since the responder's zero; 0 for one that did not come.
+    pub received: i64,
+    /// When it left, tenths since the requester's zero.
+    pub sent: i64,
+    /// The kernel's stamp, ns; 0 without.
+    pub system_ns: i64,
+    /// The card's stamp, ns; 0 without.
+    pub raw_ns: i64,
+}
+
+/// A lost packet's record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UdpmonLost {
+    /// When the last packet before it came, tenths.
+    pub received: i64,
+    /// When that had left, tenths.
+    pub sent: i64,
+    /// The number of the lost packet.
+    pub number: i64,
+}
+
+/// How two clocks relate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UdpmonClock {
+    /// 1: two exchanges some milliseconds apart tell nothing about a slope.
+    pub slope: f64,
+    /// µs; from the exchange with the shortest round trip.
+    pub offset: f64,
+    /// How far `offset` may be wrong, µs.
+    pub bound: f64,
+    /// Slope and offset by UDPmon's least squares over all exchanges.
+    pub original: (f64, f64),
+}
+
+/// Round trips of one response size, ns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UdpmonLatency {
+    /// Response size, bytes.
+    pub response: u32,
+    /// Requests answered.
+    pub count: u64,
+    /// Requests that were not answered in time.
+    pub missing: u64,
+    /// Responses that came after the next request had left, or twice.
+    pub stray: u64,
+    /// All of it, pauses included.
+    pub total_ns: u64,
+    /// Sum of the round trips.
+    pub sum_ns: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// Round trips, µs.
+    pub histogram: Binned,
+}
+
+/// What a host did during a test.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UdpmonHost {
+    /// Shares of CPU time: all CPUs together, then each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<UdpmonCpu>,
+    /// Interfaces.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<UdpmonInterface>,
+    /// Counters of IP and UDP.
+    pub ip: UdpmonIp,
+    /// The card's counters; none where it tells nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card: Option<UdpmonCard>,
+}
+
+/// Shares of a CPU's time, whole percent, rounded down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UdpmonCpu {
+    /// User.
+    pub user: i64,
+    /// Low priority.
+    pub nice: i64,
+    /// Kernel, interrupts and waiting for I/O together.
+    pub system: i64,
+    /// Idle.
+    pub idle: i64,
+    /// Waiting for I/O.
+    pub iowait: i64,
+    /// Interrupts.
+    pub irq: i64,
+    /// Soft interrupts.
+    pub softirq: i64,
+    /// Kernel alone.
+    pub kernel: i64,
+}
+
+/// What went through an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UdpmonInterface {
+    /// Its name.
+    pub name: String,
+    /// Packets, bytes, errors, drops in; the same out.
+    pub counts: [i64; 8],
+}
+
+/// Counters of IP, UDP and TCP that moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UdpmonIp {
+    /// `Ip: InReceives`.
+    pub in_receives: i64,
+    /// `Ip: InDiscards`.
+    pub in_discards: i64,
+    /// `Ip: OutRequests`.
+    pub out_requests: i64,
+    /// `Ip: OutDiscards`.
+    pub out_discards: i64,
+    /// `Udp: InDatagrams`.
+    pub udp_in: i64,
+    /// `Udp: InErrors`.
+    pub udp_in_errors: i64,
+    /// `Udp: OutDatagrams`.
+    pub udp_out: i64,
+    /// `Tcp: InSegs`.
+    pub tcp_in: i64,
+    /// `Tcp: OutSegs`.
+    pub tcp_out: i64,
+    /// `Tcp: RetransSegs`.
+    pub tcp_retransmitted: i64,
+    /// `Tcp: InErrs`.
+    pub tcp_in_errors: i64,
+    /// `Tcp: OutRsts`.
+    pub tcp_resets: i64,
+}
+
+/// A card's counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UdpmonCard {
+    /// Interface.
+    pub name: String,
+    /// Counters, in UDPmon's order; -1 for one that it has not.
+    pub counts: Vec<i64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        assert_eq!(Udpmon::default().check(), Ok(()));
+        let with = |change: fn(&mut Udpmon)| {
+            let mut asked = Udpmon::default();
+            change(&mut asked);
+            asked.check().unwrap_err()
+        };
+        assert!(with(|u| u.size = 65_508).contains("65507"));
+        assert!(with(|u| u.bin_width = 0).contains("bin"));
+        assert!(with(|u| u.responses = (64, 100, 0)).contains("step"));
+        assert!(with(|u| u.records = UdpmonRecords::Packets { skip: 0, n: 2_000_000 }).contains("1000000"));
+    }
+}

@@ -1,0 +1,137 @@
+//! tcpmon 2.2.1's messages (`struct param` of its `net_test.h`; protocol version 6). All numbers are little-endian.
+//!
+//! ```text
+//!   0        4        8                16               24               32       36       40       44
+//!  +--------+--------+----------------+----------------+----------------+--------+--------+--------+
+//!  |command |version | frame number   | send time      | response time  |response|low edge|bin     |
+//!  |        |        |                | 0.1 µs         |                |length  |        |width   |
+//!  +--------+--------+----------------+----------------+----------------+--------+--------+--------+
+//! 44       48       52       56       60       64               72               80       84       88
+//!  +--------+--------+--------+--------+--------+----------------+----------------+--------+--------+
+//!  |message |packets |index   |        |received| bytes received | first to last  |segment |socket  |
+//!  |length  |to skip |        |        |        |                | µs             |size    |buffer  |
+//!  +--------+--------+--------+--------+--------+----------------+----------------+--------+--------+
+//! 88               96               104              112                                          144
+//!  +----------------+----------------+----------------+----------------------------------------------+
+//!  | TCPInSegs      | TCPOutSegs     | TCPRetransSegs | eight i32 of TCP_INFO: not filled on the wire |
+//!  +----------------+----------------+----------------+----------------------------------------------+
+//! ```
+//!
+//! A message is this head and as much more as its length says. One connection is one test; nothing is agreed on before the first
+//! DATA. Answers to GETNETSNMP, GETNICSTATS and GETCPULOAD are UDPmon's blocks, whole and without a head. Fields that a message
+//! does not use hold whatever was there; that goes for the version, too.
+
+/// Length of a head.
+pub const PARAM: usize = 144;
+/// The port of both programs.
+pub const PORT: u16 = 14_233;
+
+const GETSTATS: i32 = 0x02;
+const DATA: i32 = 0x04;
+const GETNETSNMP: i32 = 0x43;
+const GETCPULOAD: i32 = 0x44;
+const GETNICSTATS: i32 = 0x45;
+
+/// What a head asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Data: counted.
+    Data,
+    /// The sums.
+    Stats,
+    /// Texts of /proc/net.
+    Net,
+    /// A card's counters.
+    Card,
+    /// CPU shares.
+    Cpu,
+    /// Anything else: passed over.
+    Other,
+}
+
+/// A head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// What it asks for.
+    pub command: Command,
+    /// Its number.
+    pub frame: i64,
+    /// The length of the message, this head included, bytes; never less than a head.
+    pub length: u64,
+}
+
+/// What a responder counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages.
+    pub received: i32,
+    /// Their bytes.
+    pub bytes: i64,
+    /// From the first message to the last, µs.
+    pub span_us: i64,
+}
+
+fn put<const N: usize>(bytes: &mut [u8; PARAM], at: usize, value: [u8; N]) {
+    bytes[at..at + N].copy_from_slice(&value);
+}
+
+fn i32_at(bytes: &[u8; PARAM], at: usize) -> i32 {
+    bytes[at..].first_chunk().map_or(0, |four| i32::from_le_bytes(*four))
+}
+
+fn i64_at(bytes: &[u8; PARAM], at: usize) -> i64 {
+    bytes[at..].first_chunk().map_or(0, |eight| i64::from_le_bytes(*eight))
+}
+
+/// What a head says. A length that is shorter than a head, or below 0, is that of a head.
+#[must_use]
+pub fn decode(bytes: &[u8; PARAM]) -> Head {
+    let command = match i32_at(bytes, 0) {
+        DATA => Command::Data,
+        GETSTATS => Command::Stats,
+        GETNETSNMP => Command::Net,
+        GETNICSTATS => Command::Card,
+        GETCPULOAD => Command::Cpu,
+        _ => Command::Other,
+    };
+    let length = u64::try_from(i32_at(bytes, 44)).unwrap_or(0).max(PARAM as u64);
+    Head { command, frame: i64_at(bytes, 8), length }
+}
+
+/// A head as a requester sends it; `sent` is its time, 0.1 µs, `answer` the length of what is to come back.
+#[must_use]
+pub fn encode(head: &Head, sent: i64, answer: usize) -> [u8; PARAM] {
+    let mut bytes = [0; PARAM];
+    let command = match head.command {
+        Command::Data => DATA,
+        Command::Stats => GETSTATS,
+        Command::Net => GETNETSNMP,
+        Command::Card => GETNICSTATS,
+        Command::Cpu => GETCPULOAD,
+        Command::Other => 0,
+    };
+    put(&mut bytes, 0, command.to_le_bytes());
+    put(&mut bytes, 8, head.frame.to_le_bytes());
+    put(&mut bytes, 16, sent.to_le_bytes());
+    put(&mut bytes, 32, (answer as i32).to_le_bytes());
+    put(&mut bytes, 44, i32::try_from(head.length).unwrap_or(i32::MAX).to_le_bytes());
+    bytes
+}
+
+/// The answer to GETSTATS: the request with the sums in it.
+#[must_use]
+pub fn answer(request: &[u8; PARAM], counts: &Counts) -> [u8; PARAM] {
+    let mut bytes = *request;
+    put(&mut bytes, 44, (PARAM as i32).to_le_bytes());
+    put(&mut bytes, 60, counts.received.to_le_bytes());
+    put(&mut bytes, 64, counts.bytes.to_le_bytes());
+    put(&mut bytes, 72, counts.span_us.to_le_bytes());
+    put(&mut bytes, 84, 0i32.to_le_bytes());
+    bytes
+}
+
+/// The sums in an answer to GETSTATS.
+#[must_use]
+pub fn decode_counts(bytes: &[u8; PARAM]) -> Counts {
+    Counts { received: i32_at(bytes, 60), bytes: i64_at(bytes, 64), span_us: i64_at(bytes, 72) }
+}

@@ -1,0 +1,285 @@
+//! The responder: counts what comes on a connection, and answers. Any number of connections at once.
+
+use super::codec::{self, Command, Counts, Head, PARAM};
+use crate::ctstraffic::{Limit, LimitReached};
+use crate::host::{Host, HostTexts, Reading};
+use crate::native::Fence;
+use crate::solo::{Answers, GROUP};
+use crate::udpmon::blocks;
+use crate::udpmon::proc::between;
+use metrics::{Ending, Mono, Row, SECOND};
+use model::Phase;
+use seam::{
+    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How often it is looked whether a reading of this host has come, ns.
+const LOOK: u64 = SECOND / 1_000;
+
+/// A server's openers.
+#[must_use]
+pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
+    let limit = Arc::new(Limit::new(answers.exit_after));
+    let one = |_| {
+        let door = Door {
+            fence: answers.fence.clone(),
+            limit: Arc::clone(&limit),
+            host: answers.host.clone(),
+            stall_ns: phase.stall_ns,
+            buffer: phase.buffer.high,
+        };
+        Box::new(door) as Box<dyn Opener>
+    };
+    (0..answers.workers.max(1)).map(one).collect()
+}
+
+/// Lets requesters in.
+pub struct Door {
+    fence: Fence,
+    limit: Arc<Limit>,
+    host: Host,
+    stall_ns: u64,
+    buffer: u64,
+}
+
+impl Opener for Door {
+    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        Open::Idle
+    }
+
+    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+        let welcome = self.fence.admits(path.peer.ip()) && self.limit.enter();
+        welcome.then(|| {
+            let id = cx.rng.uuid();
+            Box::new(Responder::new(&self.host, id, self.stall_ns, self.buffer)) as Box<dyn Flow>
+        })
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
+        if self.limit.leave() {
+            cx.post.push(Box::new(LimitReached));
+        }
+    }
+
+    fn stop(&mut self) {}
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Responder {
+    host: Host,
+    id: Uuid,
+    row: Option<Row>,
+    peer: Option<Path>,
+    stall_ns: u64,
+    buffer: u64,
+    /// The head that is being read, and how much of it is there.
+    head: [u8; PARAM],
+    have: usize,
+    /// What is left of the message behind its head.
+    rest: u64,
+    now: Option<Head>,
+    counts: Counts,
+    first: Option<Mono>,
+    /// What is owed, and how much of it has left.
+    owed: Vec<u8>,
+    sent: usize,
+    /// A request that waits for a reading of this host, since when, and when it is looked again.
+    waits: Option<(Command, Mono, Mono)>,
+    readings: [Option<Reading>; 2],
+    moved: Mono,
+    over: Option<Ending>,
+}
+
+impl Responder {
+    /// The answering end of a connection that has just come.
+    #[must_use]
+    pub fn new(host: &Host, id: Uuid, stall_ns: u64, buffer: u64) -> Self {
+        Responder {
+            readings: [Some(host.ask()), None],
+            host: host.clone(),
+            id,
+            row: None,
+            peer: None,
+            stall_ns,
+            buffer,
+            head: [0; PARAM],
+            have: 0,
+            rest: 0,
+            now: None,
+            counts: Counts::default(),
+            first: None,
+            owed: Vec::new(),
+            sent: 0,
+            waits: None,
+            moved: Mono(0),
+            over: None,
+        }
+    }
+
+    /// A message is there, to its last byte.
+    fn message(&mut self, now: Mono, head: Head) {
+        match head.command {
+            Command::Data => {
+                let first = *self.first.get_or_insert(now);
+                self.counts.received = self.counts.received.saturating_add(1);
+                self.counts.bytes = self.counts.bytes.saturating_add(head.length as i64);
+                self.counts.span_us = (now.since(first) / 1_000) as i64;
+            }
+            Command::Stats => {
+                self.readings[1] = Some(self.host.ask());
+                self.owe(codec::answer(&self.head, &self.counts).to_vec());
+            }
+            Command::Card => self.owe(blocks::encode_card(None)),
+            Command::Net | Command::Cpu => {
+                self.waits = Some((head.command, now, now));
+                self.look(now);
+            }
+            Command::Other => {}
+        }
+    }
+
+    fn owe(&mut self, bytes: Vec<u8>) {
+        self.owed = bytes;
+        self.sent = 0;
+    }
+
+    /// Answers what waits for a reading, if that is there, or was waited for long enough.
+    fn look(&mut self, now: Mono) {
+        let Some((command, since, at)) = self.waits.filter(|(_, _, at)| now >= *at) else { return };
+        let texts = |n: usize| -> Option<HostTexts> {
+            self.readings[n].as_ref().map_or(Some(HostTexts::default()), |r| r.get().cloned())
+        };
+        let (start, stop) = match (texts(0), texts(1)) {
+            (Some(start), Some(stop)) => (start, stop),
+            _ if now.since(since) >= SECOND => Default::default(),
+            _ => {
+                self.waits = Some((command, since, at.plus(LOOK)));
+                return;
+            }
+        };
+        self.waits = None;
+        let v6 = self.peer.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        self.owe(match command {
+            Command::Net => blocks::encode_net(&start, &stop, v6),
+            _ => blocks::encode_cpus(&between(&start, &stop, v6).cpus),
+        });
+    }
+
+    fn pending(&self) -> usize {
+        self.owed.len() - self.sent
+    }
+
+    fn reads(&self) -> Read {
+        if self.pending() > 0 || self.waits.is_some() || self.over.is_some() {
+            return Read::Pause;
+        }
+        match self.now {
+            Some(_) => Read::look(self.rest.min(self.buffer)),
+            None => Read::look((PARAM - self.have) as u64),
+        }
+    }
+}
+
+impl Flow for Responder {
+    fn want(&self) -> Want {
+        let stall = (self.pending() > 0).then(|| self.moved.plus(self.stall_ns));
+        let looks = self.waits.map(|(_, _, at)| at);
+        Want {
+            send: if self.pending() > 0 { When::Now } else { When::Never },
+            read: self.reads(),
+            wake: stall.into_iter().chain(looks).min(),
+            end: self.over.map(|how| End::Done { how, reset: false }),
+        }
+    }
+
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+        let rest = &self.owed[self.sent..];
+        let own = out.own(rest.len());
+        let n = own.len();
+        own.copy_from_slice(&rest[..n]);
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        if n.bytes == 0 {
+            return;
+        }
+        self.moved = cx.now;
+        self.sent += n.bytes.min(self.pending());
+        if self.pending() == 0 {
+            self.owe(Vec::new());
+        }
+        if let Some(row) = self.row {
+            cx.rec.framing_sent(row, n.bytes as u64);
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        self.moved = cx.now;
+        let n = got.len as u64;
+        let data = match self.now {
+            Some(head) => {
+                self.rest = self.rest.saturating_sub(n);
+                head.command == Command::Data
+            }
+            None => {
+                let to = (self.have + got.bytes.len()).min(PARAM);
+                self.head[self.have..to].copy_from_slice(&got.bytes[..to - self.have]);
+                self.have = to;
+                if self.have < PARAM {
+                    // Which kind it is shows with the head.
+                    return Ok(());
+                }
+                let head = codec::decode(&self.head);
+                self.now = Some(head);
+                self.rest = head.length - PARAM as u64;
+                head.command == Command::Data
+            }
+        };
+        if let Some(row) = self.row {
+            let n = if self.have == PARAM
+                && self.now.is_some_and(|head| self.rest + PARAM as u64 == head.length)
+            {
+                PARAM as u64
+            } else {
+                n
+            };
+            if data { cx.rec.received(row, n) } else { cx.rec.framing_received(row, n) }
+        }
+        if let Some(head) = self.now.filter(|_| self.rest == 0) {
+            (self.now, self.have) = (None, 0);
+            self.message(cx.now, head);
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(path) => {
+                (self.peer, self.moved) = (Some(path), cx.now);
+                self.row = Some(cx.rec.open(GROUP, cx.now));
+            }
+            News::Fin => {
+                let inside = self.have > 0 || self.now.is_some();
+                self.over = Some(Ending::Completed);
+                if inside {
+                    return Err(Violation::Malformed("the connection ended inside a message"));
+                }
+            }
+            News::Stop => self.over = Some(Ending::Stopped),
+            News::Wake if self.pending() > 0 && cx.now.since(self.moved) >= self.stall_ns => {
+                return Err(Violation::Stalled(Duration::from_nanos(self.stall_ns)));
+            }
+            News::Wake => self.look(cx.now),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, id: self.id, slot: 0 }
+    }
+}

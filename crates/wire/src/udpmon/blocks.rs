@@ -1,0 +1,221 @@
+//! Blocks: what a responder found, as it lies in the memory of the original (libhj 4.9.5 on a 64-bit machine), fetched in
+//! pieces without any header.
+//!
+//! ```text
+//! histogram, 8064 bytes
+//!   0      4      8      12     16             24             32                           8032       8064
+//!  +------+------+------+------+--------------+--------------+----------------------------+----------+
+//!  |number|low   |width |bins  | sum of values| 0            | 1000 × i64: below, bins …, | title,   |
+//!  |      |      |      |      |              |              | and in the last: above     | 32 chars |
+//!  +------+------+------+------+--------------+--------------+----------------------------+----------+
+//!
+//! texts of /proc/net, 26,888 bytes: at the start and at the stop, each
+//!  +-----------+-----------+-----------+------------------------+-------------------+
+//!  | dev, 4000 | snmp, 4000| snmp6,4000| 16 interfaces × 80     | 160: read numbers |     two of these, then
+//!  +-----------+-----------+-----------+------------------------+-------------------+     i32 0, i32 family (1 or 2)
+//!
+//! CPU shares, 12,384 bytes: 129 × 96: eleven i64 (user, nice, system, idle, iowait, irq, softirq, steal, kernel, 0, 0),
+//!                           i32 number of entries (in the first), i32
+//! card, 136 bytes: twelve i64, name (32 chars), i32 how many, i32
+//! record of a packet, 32 bytes: came (tenths), left (tenths), kernel's stamp (ns), card's stamp (ns)
+//! record of a lost packet, 24 bytes: the last one before came, left (tenths), number of the lost one
+//! ```
+
+use crate::host::HostTexts;
+use metrics::Binned;
+use model::{UdpmonCard, UdpmonCpu, UdpmonLost, UdpmonRecord};
+
+/// Length of a histogram.
+pub const HISTOGRAM: usize = 8064;
+/// Length of the texts.
+pub const NET: usize = 26_888;
+/// Length of the CPU shares.
+pub const CPU: usize = 12_384;
+/// Length of the card's counters.
+pub const CARD: usize = 136;
+/// Length of a packet's record.
+pub const RECORD: usize = 32;
+/// Length of a lost packet's record.
+pub const LOST: usize = 24;
+
+/// Bins in memory; the first and the last are for values beside.
+const ALL_BINS: usize = 1000;
+/// Room of a text, its NUL included.
+const TEXT: usize = 4000;
+/// Where the second set of texts begins.
+const SECOND: usize = 13_440;
+/// CPUs and their sum.
+const CPUS: usize = 129;
+const CPU_ENTRY: usize = 96;
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = i64> + '_ {
+    bytes.chunks_exact(8).map(|word| word.first_chunk().map_or(0, |word| i64::from_le_bytes(*word)))
+}
+
+fn text(bytes: &[u8]) -> String {
+    // A responder in verbose mode has put NULs in place of colons: the text goes on behind them.
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let text = bytes[..end].iter().map(|&byte| if byte == 0 { b':' } else { byte }).collect::<Vec<u8>>();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// A histogram as a responder sends it.
+#[must_use]
+pub fn encode_histogram(number: i32, title: &str, hist: &Binned) -> Vec<u8> {
+    let small = |n: i64| i32::try_from(n).unwrap_or(i32::MAX).to_le_bytes();
+    let large = |n: u64| i64::try_from(n).unwrap_or(i64::MAX).to_le_bytes();
+    let mut bytes = Vec::with_capacity(HISTOGRAM);
+    bytes.extend_from_slice(&number.to_le_bytes());
+    bytes.extend_from_slice(&small(hist.low));
+    bytes.extend_from_slice(&small(hist.width));
+    bytes.extend_from_slice(&small(hist.bins.len() as i64));
+    bytes.extend_from_slice(&hist.sum.to_le_bytes());
+    bytes.extend_from_slice(&[0; 8]);
+    bytes.extend_from_slice(&large(hist.under));
+    for bin in 0..ALL_BINS - 2 {
+        bytes.extend_from_slice(&large(hist.bins.get(bin).copied().unwrap_or(0)));
+    }
+    bytes.extend_from_slice(&large(hist.over));
+    let mut name = [0; 32];
+    let n = title.len().min(31);
+    name[..n].copy_from_slice(&title.as_bytes()[..n]);
+    bytes.extend_from_slice(&name);
+    bytes
+}
+
+/// A histogram, if the bytes are one.
+#[must_use]
+pub fn decode_histogram(bytes: &[u8]) -> Option<Binned> {
+    let number = |at: usize| Some(i32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+    let bins = usize::try_from(number(12)?).ok().filter(|n| (1..=ALL_BINS - 2).contains(n))?;
+    let all: Vec<u64> =
+        words(bytes.get(32..32 + 8 * ALL_BINS)?).map(|n| u64::try_from(n).unwrap_or(0)).collect();
+    Some(Binned {
+        low: number(4)?.into(),
+        width: i64::from(number(8)?).max(1),
+        under: all[0],
+        bins: all[1..=bins].to_vec(),
+        over: all[ALL_BINS - 1],
+        sum: words(bytes.get(16..24)?).next()?,
+    })
+}
+
+/// The texts of start and stop as a responder sends them.
+#[must_use]
+pub fn encode_net(start: &HostTexts, stop: &HostTexts, v6: bool) -> Vec<u8> {
+    let mut bytes = vec![0; NET];
+    for (at, texts) in [(0, start), (SECOND, stop)] {
+        for (n, text) in [&texts.dev, &texts.snmp, &texts.snmp6].into_iter().enumerate() {
+            let from = at + n * TEXT;
+            let length = text.len().min(TEXT - 1);
+            bytes[from..from + length].copy_from_slice(&text.as_bytes()[..length]);
+        }
+    }
+    let family: i32 = if v6 { 2 } else { 1 };
+    bytes[NET - 4..].copy_from_slice(&family.to_le_bytes());
+    bytes
+}
+
+/// The texts of start and stop, if the bytes are long enough to hold them.
+#[must_use]
+pub fn decode_net(bytes: &[u8]) -> Option<(HostTexts, HostTexts)> {
+    let texts = |at: usize| {
+        let one = |n: usize| Some(text(bytes.get(at + n * TEXT..at + (n + 1) * TEXT)?));
+        Some(HostTexts { dev: one(0)?, snmp: one(1)?, snmp6: one(2)?, stat: String::new() })
+    };
+    Some((texts(0)?, texts(SECOND)?))
+}
+
+/// CPU shares as a responder sends them.
+#[must_use]
+pub fn encode_cpus(cpus: &[UdpmonCpu]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(CPU);
+    for cpu in cpus.iter().take(CPUS) {
+        let shares =
+            [cpu.user, cpu.nice, cpu.system, cpu.idle, cpu.iowait, cpu.irq, cpu.softirq, 0, cpu.kernel, 0, 0];
+        shares.iter().for_each(|share| bytes.extend_from_slice(&share.to_le_bytes()));
+        let count = if bytes.len() < CPU_ENTRY { cpus.len().min(CPUS) as i64 } else { 0 };
+        bytes.extend_from_slice(&count.to_le_bytes());
+    }
+    bytes.resize(CPU, 0);
+    bytes
+}
+
+/// CPU shares: that of all, then of each.
+#[must_use]
+pub fn decode_cpus(bytes: &[u8]) -> Vec<UdpmonCpu> {
+    let count = bytes.get(88..).and_then(|rest| rest.first_chunk()).map_or(0, |n| i32::from_le_bytes(*n));
+    let count = usize::try_from(count).unwrap_or(0).min(CPUS);
+    let one = |entry: &[u8]| {
+        let n: Vec<i64> = words(entry).collect();
+        UdpmonCpu {
+            user: n[0],
+            nice: n[1],
+            system: n[2],
+            idle: n[3],
+            iowait: n[4],
+            irq: n[5],
+            softirq: n[6],
+            kernel: n[8],
+        }
+    };
+    bytes.chunks_exact(CPU_ENTRY).take(count).map(one).collect()
+}
+
+/// The card's counters as a responder sends them; without a card all is 0.
+#[must_use]
+pub fn encode_card(card: Option<&UdpmonCard>) -> Vec<u8> {
+    let mut bytes = vec![0; CARD];
+    let Some(card) = card else { return bytes };
+    for (word, count) in bytes.chunks_exact_mut(8).zip(card.counts.iter().take(12)) {
+        word.copy_from_slice(&count.to_le_bytes());
+    }
+    let n = card.name.len().min(31);
+    bytes[96..96 + n].copy_from_slice(&card.name.as_bytes()[..n]);
+    bytes[128..132].copy_from_slice(&(card.counts.len().min(12) as i32).to_le_bytes());
+    bytes
+}
+
+/// The card's counters; `None` when the responder was given no card.
+#[must_use]
+pub fn decode_card(bytes: &[u8]) -> Option<UdpmonCard> {
+    let name = bytes.get(96..128)?;
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    let name = String::from_utf8_lossy(&name[..end]).into_owned();
+    let count = i32::from_le_bytes(*bytes.get(128..)?.first_chunk()?);
+    let count = usize::try_from(count).unwrap_or(0).min(12);
+    (!name.is_empty()).then(|| UdpmonCard { name, counts: words(bytes).take(count).collect() })
+}
+
+/// Packets' records as a responder sends them.
+#[must_use]
+pub fn encode_records(records: &[UdpmonRecord]) -> Vec<u8> {
+    let words = records.iter().flat_map(|row| [row.received, row.sent, row.system_ns, row.raw_ns]);
+    words.flat_map(i64::to_le_bytes).collect()
+}
+
+/// Packets' records.
+#[must_use]
+pub fn decode_records(bytes: &[u8]) -> Vec<UdpmonRecord> {
+    let one = |row: &[u8]| {
+        let n: Vec<i64> = words(row).collect();
+        UdpmonRecord { received: n[0], sent: n[1], system_ns: n[2], raw_ns: n[3] }
+    };
+    bytes.chunks_exact(RECORD).map(one).collect()
+}
+
+/// Lost packets' records as a responder sends them.
+#[must_use]
+pub fn encode_lost(lost: &[UdpmonLost]) -> Vec<u8> {
+    lost.iter().flat_map(|row| [row.received, row.sent, row.number]).flat_map(i64::to_le_bytes).collect()
+}
+
+/// Lost packets' records; what a responder had no loss for is left out.
+#[must_use]
+pub fn decode_lost(bytes: &[u8]) -> Vec<UdpmonLost> {
+    let one = |row: &[u8]| {
+        let n: Vec<i64> = words(row).collect();
+        UdpmonLost { received: n[0], sent: n[1], number: n[2] }
+    };
+    bytes.chunks_exact(LOST).map(one).filter(|row| *row != UdpmonLost::default()).collect()
+}

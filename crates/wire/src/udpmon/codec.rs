@@ -1,0 +1,362 @@
+//! UDPmon 1.5.2's messages (`struct param` of its `net_test.h`; protocol version 7). All numbers are little-endian: the
+//! originals send what their memory holds, and run on x86 and ARM.
+//!
+//! ```text
+//!   0        4        8                16               24                      bytes
+//!  +--------+--------+----------------+----------------+
+//!  |command |version | frame number   | send time      |   DATA: no more of the header than this; then payload
+//!  +--------+--------+----------------+----------------+
+//! 24                32       36       40       44       48       52       56       60
+//!  +----------------+--------+--------+--------+--------+--------+--------+--------+
+//!  | response time  |response| acks   |low edge|bin     | data   |log lost|packets |
+//!  |                |length  |        |        |width   | index  |        |to skip |
+//!  +----------------+--------+--------+--------+--------+--------+--------+--------+
+//! 60       64       68       72               80       84       88                     208
+//!  +--------+--------+--------+----------------+--------+--------+----------------------+
+//!  |received|lost    |bad     | first to last  |stamps  |        | interrupts, 5 × 24:  |
+//!  |        |        |order   |                |        |        | not filled any more  |
+//!  +--------+--------+--------+----------------+--------+--------+----------------------+
+//! ```
+//!
+//! A control message has 208 bytes, a request for a response at least 64. Fields that a message does not use hold
+//! whatever was there: nobody may look at them. Times of DATA are tenths of a microsecond since ZEROSTATS was answered, in
+//! 32 bits, so they end after 214 s; response times are whole microseconds since ZEROSTATS came.
+
+/// The port of every program.
+pub const PORT: u16 = 14_233;
+/// Length of a control message.
+pub const PARAM: usize = 208;
+/// Length of a DATA message's header.
+pub const DATA_HEADER: usize = 24;
+/// Length of a request for a response, as `udpmon_bw_mon` sends it to compare clocks.
+pub const SYNC: usize = 64;
+/// Length of an acknowledgement.
+pub const ACK: usize = 46;
+/// Version in every answer; an original ends when it is another.
+pub const VERSION: i32 = 7;
+/// Most bytes of a piece of a block, but for records.
+pub const PIECE: usize = 1400;
+/// Most bytes of a piece of records of packets, and of lost packets: whole records.
+pub const RECORDS_PIECE: usize = 1408;
+/// The same for lost packets.
+pub const LOST_PIECE: usize = 1416;
+
+/// Clears what is counted, and takes the responder for a test.
+const ZEROSTATS: i32 = 0x01;
+const GETSTATS: i32 = 0x02;
+const DATA: i32 = 0x04;
+const REQ_RESP: i32 = 0x08;
+const RESPONSE: i32 = 0x09;
+const GETHIST0: i32 = 0x10;
+const GETHIST3: i32 = 0x13;
+const OK: i32 = 0x20;
+const INUSE: i32 = 0x21;
+const TESTEND: i32 = 0x22;
+const ACKED: i32 = 0x23;
+const GETINFO1: i32 = 0x40;
+const GETNETSNMP: i32 = 0x43;
+const GETCPULOAD: i32 = 0x44;
+const GETNICSTATS: i32 = 0x45;
+const START: i32 = 0x80;
+
+/// What a test is to be like, in ZEROSTATS and START.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Setup {
+    /// Bytes of records wanted: 32 for a packet, or 24 for a lost one.
+    pub record_bytes: i32,
+    /// Every packet is to be acknowledged, if above 0.
+    pub acks: i32,
+    /// Lower edge of the histogram of gaps, tenths.
+    pub low: i32,
+    /// Its bins' width, tenths.
+    pub bin_width: i32,
+    /// Records are of lost packets, if 1.
+    pub log_lost: i32,
+    /// Packets before the first record.
+    pub skip: i32,
+    /// Kernel or hardware stamps are wanted, if not 0. `udpmon_req` sends whatever was there.
+    pub stamps: i32,
+}
+
+/// What a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// Histogram of this number.
+    Histogram(i32),
+    /// Records.
+    Records,
+    /// Texts of /proc/net.
+    Net,
+    /// CPU shares.
+    Cpu,
+    /// The card's counters.
+    Card,
+}
+
+/// A message that says what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// ZEROSTATS: begin a test.
+    Zero(Setup),
+    /// START: count from anew, the zero of time stays.
+    Start(Setup),
+    /// DATA: a packet.
+    Data {
+        /// Its number, from 0.
+        frame: i64,
+        /// When it left, tenths.
+        sent: i64,
+    },
+    /// REQ_RESP: a request for a response of a length.
+    Ask {
+        /// Its number.
+        frame: i64,
+        /// The length.
+        length: i32,
+    },
+    /// RESPONSE.
+    Response {
+        /// The request's number.
+        frame: i64,
+        /// The responder's time, whole µs.
+        time: i64,
+    },
+    /// GETSTATS.
+    Stats,
+    /// GETHIST0 and its like: a piece of a block.
+    Fetch {
+        /// Which.
+        block: Block,
+        /// Where it begins: in bytes, and for records in words of 8 bytes.
+        index: i32,
+        /// Its length, bytes.
+        length: i32,
+    },
+    /// TESTEND.
+    End,
+    /// OK.
+    Ok {
+        /// The responder's version.
+        version: i32,
+    },
+    /// INUSE: another test is running.
+    Busy {
+        /// The responder's version.
+        version: i32,
+    },
+    /// ACK of a packet.
+    Ack,
+}
+
+/// What a responder counted, in its answer to GETSTATS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets, repeats included.
+    pub received: i32,
+    /// Packets that are missing.
+    pub lost: i32,
+    /// Packets out of order, repeats included.
+    pub bad_order: i32,
+    /// From the first packet to the last, tenths.
+    pub span: i64,
+}
+
+fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
+    Some(i32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn i64_at(bytes: &[u8], at: usize) -> Option<i64> {
+    Some(i64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn put32(bytes: &mut [u8], at: usize, value: i32) {
+    if let Some(place) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *place = value.to_le_bytes();
+    }
+}
+
+fn put64(bytes: &mut [u8], at: usize, value: i64) {
+    if let Some(place) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *place = value.to_le_bytes();
+    }
+}
+
+impl Setup {
+    fn decode(bytes: &[u8]) -> Option<Setup> {
+        Some(Setup {
+            record_bytes: i32_at(bytes, 32)?,
+            acks: i32_at(bytes, 36)?,
+            low: i32_at(bytes, 40)?,
+            bin_width: i32_at(bytes, 44)?,
+            log_lost: i32_at(bytes, 52)?,
+            skip: i32_at(bytes, 56)?,
+            stamps: i32_at(bytes, 80)?,
+        })
+    }
+}
+
+/// What a message is; `None` for an unknown command, or when the fields it needs are not all there. A DATA message may be as
+/// short as its number: what is missing of its send time is 0.
+#[must_use]
+pub fn decode(bytes: &[u8]) -> Option<Message> {
+    let fetch = |block| Some(Message::Fetch { block, index: i32_at(bytes, 48)?, length: i32_at(bytes, 32)? });
+    let version = || i32_at(bytes, 4);
+    match i32_at(bytes, 0)? {
+        DATA => Some(Message::Data { frame: i64_at(bytes, 8)?, sent: i64_at(bytes, 16).unwrap_or(0) }),
+        REQ_RESP => Some(Message::Ask { frame: i64_at(bytes, 8)?, length: i32_at(bytes, 32)? }),
+        RESPONSE => Some(Message::Response { frame: i64_at(bytes, 8)?, time: i64_at(bytes, 24)? }),
+        ZEROSTATS => Setup::decode(bytes).map(Message::Zero),
+        START => Setup::decode(bytes).map(Message::Start),
+        GETSTATS => Some(Message::Stats),
+        GETHIST0 => fetch(Block::Histogram(i32_at(bytes, 40)?)),
+        // Commands of older versions, one for each histogram.
+        old @ 0x11..=GETHIST3 => fetch(Block::Histogram(old - GETHIST0)),
+        GETINFO1 => fetch(Block::Records),
+        GETNETSNMP => fetch(Block::Net),
+        GETCPULOAD => fetch(Block::Cpu),
+        GETNICSTATS => fetch(Block::Card),
+        TESTEND => Some(Message::End),
+        OK => version().map(|version| Message::Ok { version }),
+        INUSE => version().map(|version| Message::Busy { version }),
+        ACKED => Some(Message::Ack),
+        _ => None,
+    }
+}
+
+/// A message as a requester sends it; answers are made by [`answer`] and [`response`]. `length` bytes long for DATA and
+/// requests for a response (what does not fit is left out), 208 otherwise.
+#[must_use]
+pub fn encode(message: &Message, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; PARAM];
+    put32(&mut bytes, 4, VERSION);
+    let setup = |bytes: &mut [u8], setup: &Setup| {
+        for (at, value) in [
+            (32, setup.record_bytes),
+            (36, setup.acks),
+            (40, setup.low),
+            (44, setup.bin_width),
+            (52, setup.log_lost),
+            (56, setup.skip),
+            (80, setup.stamps),
+        ] {
+            put32(bytes, at, value);
+        }
+    };
+    let command = match message {
+        Message::Zero(asked) => {
+            // The original's first message has no version.
+            put32(&mut bytes, 4, 0);
+            setup(&mut bytes, asked);
+            ZEROSTATS
+        }
+        Message::Start(asked) => {
+            setup(&mut bytes, asked);
+            START
+        }
+        Message::Data { frame, sent } => {
+            bytes = vec![0; length.max(DATA_HEADER)];
+            write_data(&mut bytes, *frame, *sent);
+            bytes.truncate(length);
+            return bytes;
+        }
+        Message::Ask { frame, length: wanted } => {
+            bytes.resize(length.max(36), 0);
+            put64(&mut bytes, 8, *frame);
+            put32(&mut bytes, 32, *wanted);
+            REQ_RESP
+        }
+        Message::Response { frame, time } => {
+            put64(&mut bytes, 8, *frame);
+            put64(&mut bytes, 24, *time);
+            RESPONSE
+        }
+        Message::Stats => GETSTATS,
+        Message::Fetch { block, index, length } => {
+            put32(&mut bytes, 32, *length);
+            put32(&mut bytes, 48, *index);
+            match block {
+                Block::Histogram(number) => {
+                    put32(&mut bytes, 40, *number);
+                    GETHIST0
+                }
+                Block::Records => GETINFO1,
+                Block::Net => GETNETSNMP,
+                Block::Cpu => GETCPULOAD,
+                Block::Card => GETNICSTATS,
+            }
+        }
+        Message::End => TESTEND,
+        Message::Ok { version } => {
+            put32(&mut bytes, 4, *version);
+            OK
+        }
+        Message::Busy { version } => {
+            put32(&mut bytes, 4, *version);
+            INUSE
+        }
+        Message::Ack => {
+            bytes.truncate(ACK);
+            ACKED
+        }
+    };
+    put32(&mut bytes, 0, command);
+    bytes
+}
+
+/// Writes the header of a packet: what of it fits. Its version is 0, and its send time a 32-bit number, as the original's.
+pub fn write_data(bytes: &mut [u8], frame: i64, sent: i64) {
+    let mut header = [0; DATA_HEADER];
+    put32(&mut header, 0, DATA);
+    put64(&mut header, 8, frame);
+    put64(&mut header, 16, sent);
+    let n = bytes.len().min(DATA_HEADER);
+    bytes[..n].copy_from_slice(&header[..n]);
+}
+
+/// The answer OK to `request`: the same message with another head, as the original makes it.
+#[must_use]
+pub fn answer(request: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; PARAM];
+    let n = request.len().min(PARAM);
+    bytes[..n].copy_from_slice(&request[..n]);
+    put32(&mut bytes, 0, OK);
+    put32(&mut bytes, 4, VERSION);
+    bytes
+}
+
+/// The response to `request`, `length` bytes: the request cut or continued with zeros, and the responder's time in µs.
+#[must_use]
+pub fn response(request: &[u8], length: usize, time: i64) -> Vec<u8> {
+    let mut bytes = vec![0; length.max(32)];
+    let n = request.len().min(bytes.len());
+    bytes[..n].copy_from_slice(&request[..n]);
+    put32(&mut bytes, 0, RESPONSE);
+    put32(&mut bytes, 4, VERSION);
+    put64(&mut bytes, 24, time);
+    bytes.truncate(length);
+    bytes
+}
+
+/// The answer to GETSTATS.
+#[must_use]
+pub fn encode_counts(counts: &Counts) -> Vec<u8> {
+    let mut bytes = vec![0; PARAM];
+    put32(&mut bytes, 0, GETSTATS);
+    put32(&mut bytes, 4, VERSION);
+    for (at, value) in [(60, counts.received), (64, counts.lost), (68, counts.bad_order)] {
+        put32(&mut bytes, at, value);
+    }
+    put64(&mut bytes, 72, counts.span);
+    bytes
+}
+
+/// What an answer to GETSTATS says: only these fields of it mean anything, its command does not.
+#[must_use]
+pub fn decode_counts(bytes: &[u8]) -> Option<Counts> {
+    Some(Counts {
+        received: i32_at(bytes, 60)?,
+        lost: i32_at(bytes, 64)?,
+        bad_order: i32_at(bytes, 68)?,
+        span: i64_at(bytes, 72)?,
+    })
+}

@@ -1,0 +1,189 @@
+//! What the kernel's texts say: shares of CPU time, what went through interfaces, counters of IP, UDP and TCP.
+
+use crate::host::HostTexts;
+use model::{UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp};
+
+/// Most interfaces that are told, as in the original.
+const MOST_INTERFACES: usize = 16;
+/// Most CPUs, and their sum.
+const MOST_CPUS: usize = 129;
+/// Columns of a line of /proc/net/dev: bytes, packets, errors, drops, four others; the same out.
+const DEV_COLUMNS: [usize; 8] = [1, 0, 2, 3, 9, 8, 10, 11];
+
+/// What a host did between two readings. `v6` takes the counters of IPv6.
+#[must_use]
+pub fn between(start: &HostTexts, stop: &HostTexts, v6: bool) -> UdpmonHost {
+    UdpmonHost {
+        cpus: cpus(&start.stat, &stop.stat),
+        interfaces: interfaces(&start.dev, &stop.dev),
+        ip: if v6 { ip6(start, stop) } else { ip(&start.snmp, &stop.snmp) },
+        card: None,
+    }
+}
+
+/// user, nice, system, idle, iowait, irq, softirq of each line `cpu`.
+fn times(stat: &str) -> Vec<(&str, [i64; 7])> {
+    let line = |line: &'_ str| -> Option<[i64; 7]> {
+        let mut numbers = line.split_ascii_whitespace().skip(1).map(|n| n.parse::<i64>().unwrap_or(0));
+        let mut row = [0; 7];
+        for place in &mut row {
+            *place = numbers.next()?;
+        }
+        Some(row)
+    };
+    let cpu = stat.lines().filter(|line| line.starts_with("cpu"));
+    cpu.take(MOST_CPUS)
+        .filter_map(|text| Some((text.split_ascii_whitespace().next()?, line(text)?)))
+        .collect()
+}
+
+/// Shares of CPU time: all CPUs together, then each.
+#[must_use]
+pub fn cpus(start: &str, stop: &str) -> Vec<UdpmonCpu> {
+    let before = times(start);
+    let one = |(name, after): &(&str, [i64; 7])| {
+        let was = before.iter().find(|(other, _)| other == name).map_or([0; 7], |(_, row)| *row);
+        let mut spent = [0; 7];
+        for (i, n) in spent.iter_mut().enumerate() {
+            *n = after[i].saturating_sub(was[i]).max(0);
+        }
+        let total: i64 = spent.iter().fold(0, |sum: i64, n| sum.saturating_add(*n));
+        let share = |n: i64| if total > 0 { (i128::from(n) * 100 / i128::from(total)) as i64 } else { 0 };
+        let [user, nice, kernel, idle, iowait, irq, softirq] = spent;
+        let system = [kernel, iowait, irq, softirq].iter().fold(0, |sum: i64, n| sum.saturating_add(*n));
+        UdpmonCpu {
+            user: share(user),
+            nice: share(nice),
+            system: share(system),
+            idle: share(idle),
+            iowait: share(iowait),
+            irq: share(irq),
+            softirq: share(softirq),
+            kernel: share(kernel),
+        }
+    };
+    times(stop).iter().map(one).collect()
+}
+
+/// Counters wrapped at 32 bits on old kernels.
+fn moved(before: i64, after: i64) -> i64 {
+    match after.saturating_sub(before) {
+        negative @ ..0 => negative.saturating_add(i64::from(u32::MAX) + 1).max(0),
+        moved => moved,
+    }
+}
+
+fn dev(text: &str) -> impl Iterator<Item = (&str, [i64; 8])> {
+    text.lines().skip(2).filter_map(|line| {
+        let (name, numbers) = line.split_once(':')?;
+        let all: Vec<i64> = numbers.split_ascii_whitespace().map(|n| n.parse().unwrap_or(0)).collect();
+        Some((name.trim(), DEV_COLUMNS.map(|column| all.get(column).copied().unwrap_or(0))))
+    })
+}
+
+/// What went through each interface that was there at the start.
+#[must_use]
+pub fn interfaces(start: &str, stop: &str) -> Vec<UdpmonInterface> {
+    let one = |(name, before): (&str, [i64; 8])| {
+        let after = dev(stop).find(|(other, _)| *other == name)?.1;
+        let mut counts = [0; 8];
+        for (i, n) in counts.iter_mut().enumerate() {
+            *n = moved(before[i], after[i]);
+        }
+        Some(UdpmonInterface { name: name.to_owned(), counts })
+    };
+    dev(start).filter_map(one).take(MOST_INTERFACES).collect()
+}
+
+/// A counter of /proc/net/snmp: the line that names it, then the line with its numbers.
+fn counter(text: &str, protocol: &str, name: &str) -> i64 {
+    let mut lines =
+        text.lines().filter_map(|line| line.split_once(':')).filter(|(head, _)| *head == protocol);
+    let (Some((_, names)), Some((_, numbers))) = (lines.next(), lines.next()) else { return 0 };
+    let column = names.split_ascii_whitespace().position(|column| column == name);
+    let number = column.and_then(|column| numbers.split_ascii_whitespace().nth(column));
+    number.and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+fn ip(start: &str, stop: &str) -> UdpmonIp {
+    let by =
+        |protocol: &str, name: &str| moved(counter(start, protocol, name), counter(stop, protocol, name));
+    UdpmonIp {
+        in_receives: by("Ip", "InReceives"),
+        in_discards: by("Ip", "InDiscards"),
+        out_requests: by("Ip", "OutRequests"),
+        out_discards: by("Ip", "OutDiscards"),
+        udp_in: by("Udp", "InDatagrams"),
+        udp_in_errors: by("Udp", "InErrors"),
+        udp_out: by("Udp", "OutDatagrams"),
+        tcp_in: by("Tcp", "InSegs"),
+        tcp_out: by("Tcp", "OutSegs"),
+        tcp_retransmitted: by("Tcp", "RetransSegs"),
+        tcp_in_errors: by("Tcp", "InErrs"),
+        tcp_resets: by("Tcp", "OutRsts"),
+    }
+}
+
+/// The same for IPv6, whose text has a name and a number in each line; TCP counts both families in the other text.
+fn ip6(start: &HostTexts, stop: &HostTexts) -> UdpmonIp {
+    let counter = |text: &str, name: &str| -> i64 {
+        let mut lines = text.lines().filter_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            Some((words.next()?, words.next()?))
+        });
+        lines.find(|(other, _)| *other == name).and_then(|(_, n)| n.parse().ok()).unwrap_or(0)
+    };
+    let by = |name: &str| moved(counter(&start.snmp6, name), counter(&stop.snmp6, name));
+    UdpmonIp {
+        in_receives: by("Ip6InReceives"),
+        in_discards: by("Ip6InDiscards"),
+        out_requests: by("Ip6OutRequests"),
+        out_discards: by("Ip6OutDiscards"),
+        udp_in: by("Udp6InDatagrams"),
+        udp_in_errors: by("Udp6InErrors"),
+        udp_out: by("Udp6OutDatagrams"),
+        ..ip(&start.snmp, &stop.snmp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEV: &str = "Inter-|   Receive                                                |  Transmit\n \
+        face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    \
+        lo: 1000      10    0    0    0     0          0         0     1000      10    0    0    0     0       0          0\n";
+
+    #[test]
+    fn what_moved_is_told() {
+        let stop = DEV.replace(
+            "1000      10    0    0    0     0          0         0     1000      10",
+            "1500      14    1    2    0     0          0         0     1700      15",
+        );
+        let found = interfaces(DEV, &stop);
+        assert_eq!(found, [UdpmonInterface { name: "lo".into(), counts: [4, 500, 1, 2, 5, 700, 0, 0] }]);
+        let start = "Ip: Forwarding InReceives InDiscards\nIp: 1 10 0\nUdp: InDatagrams NoPorts InErrors\nUdp: 5 0 1\n";
+        let stop = "Ip: Forwarding InReceives InDiscards\nIp: 1 30 2\nUdp: InDatagrams NoPorts InErrors\nUdp: 25 0 4\n";
+        let found = ip(start, stop);
+        assert_eq!((found.in_receives, found.in_discards, found.udp_in, found.udp_in_errors), (20, 2, 20, 3));
+        assert_eq!(found.out_requests, 0, "what is not told has not moved");
+    }
+
+    #[test]
+    fn shares_of_cpu_time_are_whole_percent() {
+        let start = "cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 50 0 50 400 0 0 0 0 0 0\nintr 5\n";
+        let stop = "cpu  150 10 120 900 5 5 10 0 0 0\ncpu0 50 0 50 400 0 0 0 0 0 0\nintr 5\n";
+        let found = cpus(start, stop);
+        // 50, 10, 20, 100, 5, 5 and 10 of 200.
+        let all = found[0];
+        assert_eq!((all.user, all.nice, all.kernel, all.idle), (25, 5, 10, 50));
+        assert_eq!((all.iowait, all.irq, all.softirq, all.system), (2, 2, 5, 20));
+        assert_eq!(found[1], UdpmonCpu::default(), "no time has passed on it");
+        assert_eq!(cpus("", "cpu nonsense\n"), []);
+    }
+
+    #[test]
+    fn counters_that_wrap_go_on() {
+        assert_eq!((moved(5, 9), moved(u32::MAX.into(), 4), moved(i64::MAX, 0)), (4, 5, 0));
+    }
+}

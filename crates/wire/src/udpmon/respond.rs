@@ -1,0 +1,503 @@
+//! The responder: what answers `udpmon_bw_mon` and `udpmon_req`, and counts what `udpmon_send` sends.
+//!
+//! ```text
+//! a datagram of a known kind, from inside the fence ─▶ a flow and a socket of its own, one for each requester
+//!   ZEROSTATS, START ─▶ all counts cleared, this host read ─▶ OK
+//!   DATA             ─▶ counted (and acknowledged, where that was asked for)
+//!   REQ_RESP         ─▶ a response of the length asked for
+//!   GETSTATS         ─▶ this host read again; the sums      GETHIST0 and the like ─▶ a piece
+//!   TESTEND          ─▶ OK
+//! nothing for a while ─▶ over
+//! ```
+//!
+//! The original serves one requester at a time, behind a lock that keeps out the one who holds it. Here each has counts of
+//! its own. What it asks for is bounded by what there is: no length or offset reaches beyond a block, a bin is at least one
+//! wide, a response at most a datagram. A piece is sent when it is asked for, and a request while another waits takes its
+//! place, so that what is owed to a requester is one datagram.
+
+use super::blocks;
+use super::codec::{self, Block, Message, Setup};
+use super::ledger::{Ledger, Packet, wanted};
+use super::proc::between;
+use crate::ctstraffic::{Limit, LimitReached};
+use crate::host::{Host, HostTexts, Reading};
+use crate::native::Fence;
+use crate::solo::{Answers, GROUP, Remark, Tell};
+use metrics::{Ending, Mono, Packets, Row, SECOND};
+use model::{Event, Level, Phase, UdpmonTest};
+use seam::{
+    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
+};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use uuid::Uuid;
+
+/// Requesters at once.
+const MOST_PEERS: usize = 1_000;
+/// Records that all tests together may keep.
+const MOST_RECORDS: usize = 4_000_000;
+/// How long a test may be silent, ns; the longest pause between packets that can be asked for is 214 s.
+const SILENCE: u64 = 300 * SECOND;
+/// The same behind a test, ns. The next one of a sweep comes at once.
+const AFTER: u64 = 30 * SECOND;
+/// How often it is looked whether a reading of this host has come, ns.
+const LOOK: u64 = SECOND / 1_000;
+/// How long a reading is waited for, ns.
+const READING: u64 = SECOND;
+/// How long a stream that began without a word leaves its socket alone, so that what came before that socket was there is
+/// counted first, ns.
+const SETTLE: u64 = 1_000_000;
+/// Longest response, bytes.
+const LONGEST: usize = 65_507;
+
+/// What a responder's workers share.
+pub(super) struct House {
+    fence: Fence,
+    streams: Fence,
+    host: Host,
+    limit: Limit,
+    every_ns: Option<u64>,
+    setup: Setup,
+    /// Who has a flow, and what it counts.
+    peers: Mutex<HashMap<SocketAddr, Arc<Mutex<Ledger>>>>,
+    /// Records promised to tests.
+    promised: AtomicUsize,
+}
+
+/// A requester's place; given back when dropped, with its records.
+struct Place {
+    house: Arc<House>,
+    peer: SocketAddr,
+    records: usize,
+}
+
+impl Place {
+    /// Room for the records that `setup` asks for, in place of those before.
+    fn room(&mut self, setup: &Setup) -> usize {
+        let promised = &self.house.promised;
+        promised.fetch_sub(std::mem::take(&mut self.records), Ordering::Relaxed);
+        let wanted = wanted(setup);
+        let grant = |taken: usize| Some(taken + wanted.min(MOST_RECORDS.saturating_sub(taken)));
+        let before =
+            promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).unwrap_or(MOST_RECORDS);
+        self.records = wanted.min(MOST_RECORDS.saturating_sub(before));
+        self.records
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.house.promised.fetch_sub(self.records, Ordering::Relaxed);
+        self.house.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.peer);
+    }
+}
+
+/// A server's openers.
+#[must_use]
+pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
+    let asked = phase.udpmon.clone().unwrap_or_default();
+    let house = Arc::new(House {
+        fence: answers.fence.clone(),
+        streams: answers.streams.clone(),
+        host: answers.host.clone(),
+        limit: Limit::new(answers.exit_after),
+        every_ns: asked.every_ns,
+        setup: super::params::setup(&asked),
+        peers: Mutex::default(),
+        promised: AtomicUsize::new(0),
+    });
+    let one = |_| Box::new(Door { house: Arc::clone(&house) }) as Box<dyn Opener>;
+    (0..answers.workers.max(1)).map(one).collect()
+}
+
+/// Lets requesters in.
+pub struct Door {
+    house: Arc<House>,
+}
+
+impl Door {
+    /// Says, once for each address, that it is not answered.
+    fn refuse(cx: &mut Cx<'_>, peer: IpAddr) {
+        let text = format!(
+            "{peer} asked for a UDPmon test and gets none: a datagram proves no address, so answers go to this host and \
+             directly connected networks only, unless NETCALIPER_ALLOW names the network"
+        );
+        cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+    }
+}
+
+impl Opener for Door {
+    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        Open::Idle
+    }
+
+    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+        None
+    }
+
+    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        let peer = got.from?.peer;
+        let house = &self.house;
+        let message = codec::decode(got.bytes)?;
+        if !matches!(message, Message::Zero(_) | Message::Start(_) | Message::Data { .. })
+            || !house.fence.admits(peer.ip())
+        {
+            return None;
+        }
+        if !house.streams.admits(peer.ip()) {
+            Door::refuse(cx, peer.ip().to_canonical());
+            return None;
+        }
+        let mut peers = house.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ledger) = peers.get(&peer) {
+            // It came before the requester's own socket was there.
+            if let Message::Data { frame, sent } = message {
+                let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+                ledger.packet(&packet(cx, got, got.bytes.len(), frame, sent));
+            }
+            return None;
+        }
+        if peers.len() >= MOST_PEERS || !house.limit.enter() {
+            return None;
+        }
+        let mut place = Place { house: Arc::clone(house), peer, records: 0 };
+        let room = place.room(&house.setup);
+        let ledger = Arc::new(Mutex::new(Ledger::new(house.setup, arrival(got), room)));
+        peers.insert(peer, Arc::clone(&ledger));
+        drop(peers);
+        let mut flow = Responder::new(place, ledger, arrival(got));
+        flow.hears(cx, got, got.bytes, message);
+        flow.quiet = matches!(message, Message::Data { .. });
+        Some(Box::new(flow))
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
+        if self.house.limit.leave() {
+            cx.post.push(Box::new(LimitReached));
+        }
+    }
+
+    fn stop(&mut self) {}
+}
+
+/// When a datagram came: by the kernel's stamp, if there is one.
+fn arrival(got: &Batch<'_>) -> Mono {
+    got.stamp.map_or(got.at, |stamp| stamp.at)
+}
+
+fn packet(cx: &Cx<'_>, got: &Batch<'_>, bytes: usize, frame: i64, sent: i64) -> Packet {
+    let at = arrival(got);
+    let stamp_ns = if got.stamp.is_some() { cx.clock.wall(at).0 } else { 0 };
+    Packet { frame, sent, bytes, at, stamp_ns }
+}
+
+/// The readings of this host at a test's start and stop.
+#[derive(Debug, Default)]
+struct Readings {
+    start: Option<Reading>,
+    stop: Option<Reading>,
+}
+
+impl Readings {
+    /// Both, when both are there.
+    fn both(&self) -> Option<(&HostTexts, &HostTexts)> {
+        let start = self.start.as_ref()?.get()?;
+        // Who does not ask for the sums is told that nothing has moved.
+        Some((start, self.stop.as_ref().map_or(Some(start), |stop| stop.get())?))
+    }
+}
+
+/// A request that waits for a reading of this host.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    block: Block,
+    index: i32,
+    length: i32,
+    since: Mono,
+    /// When it is looked for the reading again.
+    look: Mono,
+}
+
+/// One requester.
+pub struct Responder {
+    place: Place,
+    ledger: Arc<Mutex<Ledger>>,
+    peer: Option<Path>,
+    row: Option<Row>,
+    id: Uuid,
+    /// What is owed.
+    answer: Vec<u8>,
+    /// A request that waits for a reading.
+    waits: Option<Waiting>,
+    readings: Readings,
+    /// When it last said something.
+    heard: Mono,
+    /// A test is running.
+    testing: bool,
+    /// When the next snapshot is due.
+    snapshot: Option<Mono>,
+    /// It began without a word: its socket is left alone until then.
+    quiet: bool,
+    up: Option<Mono>,
+    over: Option<Ending>,
+}
+
+impl Responder {
+    fn new(place: Place, ledger: Arc<Mutex<Ledger>>, now: Mono) -> Self {
+        let every = place.house.every_ns;
+        Responder {
+            place,
+            ledger,
+            peer: None,
+            row: None,
+            id: Uuid::nil(),
+            answer: Vec::new(),
+            waits: None,
+            readings: Readings::default(),
+            heard: now,
+            testing: true,
+            snapshot: every.map(|ns| now.plus(ns)),
+            quiet: false,
+            up: None,
+            over: None,
+        }
+    }
+
+    fn with<T>(&self, what: impl FnOnce(&mut Ledger) -> T) -> T {
+        what(&mut self.ledger.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A message has come.
+    fn hears(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, bytes: &[u8], message: Message) {
+        self.heard = cx.now;
+        match message {
+            Message::Data { frame, sent } => {
+                let packet = packet(cx, got, bytes.len(), frame, sent);
+                let acks = self.with(|ledger| {
+                    ledger.packet(&packet);
+                    ledger.setup().acks > 0
+                });
+                if acks {
+                    self.answer = codec::encode(&Message::Ack, codec::ACK);
+                }
+                if let Some(row) = self.row {
+                    cx.rec.received(row, bytes.len() as u64);
+                    cx.rec.packets(row, &Packets { received: 1, ..Packets::default() });
+                }
+                return;
+            }
+            Message::Zero(setup) => self.begin(setup, Some(arrival(got)), bytes),
+            Message::Start(setup) => self.begin(setup, None, bytes),
+            Message::Ask { length, .. } => {
+                let length = usize::try_from(length).unwrap_or(0).min(LONGEST);
+                let time = self.with(|ledger| arrival(got).since(ledger.zero())) / 1_000;
+                self.answer = codec::response(bytes, length, time as i64);
+            }
+            Message::Stats => {
+                self.readings.stop = Some(self.place.house.host.ask());
+                self.answer = codec::encode_counts(&self.with(|ledger| ledger.told()));
+            }
+            Message::Fetch { block, index, length } => self.fetch(cx.now, block, index, length),
+            Message::End => {
+                self.answer = codec::answer(bytes);
+                self.tell(cx, true);
+                self.testing = false;
+            }
+            Message::Response { .. } | Message::Ok { .. } | Message::Busy { .. } | Message::Ack => {}
+        }
+        if let Some(row) = self.row {
+            cx.rec.framing_received(row, bytes.len() as u64);
+        }
+    }
+
+    /// A test begins; with `zero` its times count from there.
+    fn begin(&mut self, setup: Setup, zero: Option<Mono>, request: &[u8]) {
+        let room = self.place.room(&setup);
+        let zero = zero.unwrap_or_else(|| self.with(|ledger| ledger.zero()));
+        self.with(|ledger| *ledger = Ledger::new(setup, zero, room));
+        self.readings = Readings { start: Some(self.place.house.host.ask()), stop: None };
+        self.waits = None;
+        self.testing = true;
+        self.answer = codec::answer(request);
+    }
+
+    /// A piece of a block is asked for. Those made of readings wait for them.
+    fn fetch(&mut self, now: Mono, block: Block, index: i32, length: i32) {
+        self.waits = None;
+        let ready = !matches!(block, Block::Net | Block::Cpu) || self.readings.both().is_some();
+        if ready {
+            self.answer = self.piece(block, index, length);
+        } else {
+            self.waits = Some(Waiting { block, index, length, since: now, look: now.plus(LOOK) });
+        }
+    }
+
+    /// What there is of a block from `index`, at most `length` bytes.
+    fn piece(&self, block: Block, index: i32, length: i32) -> Vec<u8> {
+        let (Ok(index), Ok(length)) = (usize::try_from(index), usize::try_from(length)) else {
+            return Vec::new();
+        };
+        let length = length.min(LONGEST);
+        let v6 = self.peer.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        let none = HostTexts::default();
+        let (start, stop) = self.readings.both().unwrap_or((&none, &none));
+        let bytes = match block {
+            Block::Histogram(number) => self.with(|ledger| {
+                let (hist, title) = ledger.histogram(number)?;
+                Some(blocks::encode_histogram(number, title, hist))
+            }),
+            Block::Records => return self.records(index, length),
+            Block::Net => Some(blocks::encode_net(start, stop, v6)),
+            Block::Cpu => Some(blocks::encode_cpus(&between(start, stop, v6).cpus)),
+            Block::Card => Some(blocks::encode_card(None)),
+        };
+        let bytes = bytes.unwrap_or_default();
+        let from = index.min(bytes.len());
+        bytes[from..bytes.len().min(from.saturating_add(length))].to_vec()
+    }
+
+    /// Records from word `index`: those that there is nothing of are zeros, as many as were asked for in the beginning.
+    fn records(&self, index: usize, length: usize) -> Vec<u8> {
+        let from = index.saturating_mul(8);
+        self.with(|ledger| {
+            let asked = usize::try_from(ledger.setup().record_bytes).unwrap_or(0);
+            let length = length.min(asked.saturating_sub(from));
+            let lost = ledger.setup().log_lost == 1;
+            let one = if lost { blocks::LOST } else { blocks::RECORD };
+            let (first, last) = (from / one, (from + length).div_ceil(one));
+            let mut bytes = if lost {
+                blocks::encode_lost(ledger.lost().get(first..last.min(ledger.lost().len())).unwrap_or(&[]))
+            } else {
+                blocks::encode_records(
+                    ledger.records().get(first..last.min(ledger.records().len())).unwrap_or(&[]),
+                )
+            };
+            bytes.drain(..(from % one).min(bytes.len()));
+            bytes.resize(length, 0);
+            bytes
+        })
+    }
+
+    /// Tells what was counted, if anything was.
+    fn tell(&self, cx: &mut Cx<'_>, over: bool) {
+        let Some(path) = self.peer else { return };
+        let (start, stop) =
+            self.readings.both().map_or_else(Default::default, |(a, b)| (a.clone(), b.clone()));
+        let test = self.with(|ledger| UdpmonTest {
+            peer: path.peer.to_string(),
+            started: cx.clock.wall(ledger.zero()),
+            counts: Some(ledger.counts()),
+            gaps: Some(ledger.histograms()[0].clone()),
+            others: ledger.histograms()[1..].to_vec(),
+            records: if over { ledger.records().to_vec() } else { Vec::new() },
+            lost: if over { ledger.lost().to_vec() } else { Vec::new() },
+            far: between(&start, &stop, path.peer.is_ipv6()),
+            over,
+            ..UdpmonTest::default()
+        });
+        if over && test.counts.is_some_and(|counts| counts.received == 0) {
+            return;
+        }
+        cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+    }
+
+    fn expires(&self) -> Mono {
+        self.heard.plus(if self.testing { SILENCE } else { AFTER })
+    }
+
+    /// What is due: a snapshot, an answer that waited, the end.
+    fn wakes(&mut self, cx: &mut Cx<'_>) {
+        if self.snapshot.is_some_and(|at| at <= cx.now) {
+            self.snapshot = self.snapshot.zip(self.place.house.every_ns).map(|(at, ns)| at.plus(ns));
+            self.tell(cx, false);
+        }
+        if let Some(Waiting { block, index, length, since, .. }) = self.waits {
+            if self.readings.both().is_some() || cx.now.since(since) >= READING {
+                self.waits = None;
+                self.answer = self.piece(block, index, length);
+            } else if let Some(waits) = &mut self.waits {
+                waits.look = cx.now.plus(LOOK);
+            }
+        }
+        if cx.now >= self.expires() {
+            self.finish(cx, Ending::Completed);
+        }
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>, how: Ending) {
+        if self.over.is_none() {
+            if self.testing {
+                self.tell(cx, true);
+            }
+            self.over = Some(how);
+        }
+    }
+}
+
+impl Flow for Responder {
+    fn want(&self) -> Want {
+        let settled = self.up.map(|up| up.plus(SETTLE)).filter(|_| self.quiet);
+        let looks = self.waits.map(|waits| waits.look);
+        let wake = [Some(self.expires()), self.snapshot, settled, looks].into_iter().flatten().min();
+        Want {
+            send: if self.answer.is_empty() { When::Never } else { When::Now },
+            read: if self.quiet { Read::Pause } else { Read::look(LONGEST as u64) },
+            wake,
+            end: self.over.map(|how| End::Done { how, reset: false }),
+        }
+    }
+
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+        let own = out.own(self.answer.len());
+        let n = own.len();
+        own.copy_from_slice(&self.answer[..n]);
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        if n.bytes == 0 && n.fault.is_none() {
+            return;
+        }
+        // A lost answer is asked for again.
+        self.answer.clear();
+        if let Some(row) = self.row {
+            cx.rec.framing_sent(row, n.bytes as u64);
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        for datagram in got.datagrams() {
+            if let Some(message) = codec::decode(datagram) {
+                self.hears(cx, got, datagram, message);
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(path) => {
+                self.peer = Some(path);
+                self.up = Some(cx.now);
+                self.id = cx.rng.uuid();
+                self.row = Some(cx.rec.open(GROUP, cx.now));
+            }
+            News::Wake => {
+                if self.up.is_some_and(|up| cx.now >= up.plus(SETTLE)) {
+                    self.quiet = false;
+                }
+                self.wakes(cx);
+            }
+            News::Stop => self.finish(cx, Ending::Stopped),
+            // Nobody is there any more; whoever comes again knocks.
+            News::Broken(_) if !self.testing => self.finish(cx, Ending::Completed),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, id: self.id, slot: 0 }
+    }
+}

@@ -1,0 +1,130 @@
+//! The packets of one test: when each is due, and when it left.
+
+use super::codec::write_data;
+use super::ledger::tenths;
+use super::params::Params;
+use crate::payload::Source;
+use metrics::{Mono, Packets};
+use seam::{Burst, Cx, When, Wrote};
+
+/// Names the prepared packets in a worker's arena; their length is added.
+const TEMPLATE: u64 = 0x7564_706d_0000_0000;
+
+/// The packets of one test.
+#[derive(Clone, Debug)]
+pub(super) struct Train {
+    size: usize,
+    wait_ns: u64,
+    /// Packets of a burst; without end where the time decides.
+    packets: u64,
+    bursts: u32,
+    gap_ns: u64,
+    drift: bool,
+    /// When the first packet was due.
+    start: Mono,
+    /// When the clock ends it.
+    stop: Option<Mono>,
+    /// When this burst began, its number, and packets of it.
+    burst: (Mono, u32, u64),
+    /// When the next packet is due.
+    due: Mono,
+    frame: u64,
+    refused: u64,
+    /// When the last packet offered left.
+    left: Mono,
+    /// Packets that have left, by number and time; kept where somebody wants to know.
+    pub(super) log: Option<Vec<(u64, Mono)>>,
+}
+
+impl Train {
+    /// Test `n`, from `start`.
+    pub(super) fn new(params: &Params, n: usize, start: Mono) -> Self {
+        let asked = &params.asked;
+        let timed = asked.time_ns;
+        Train {
+            size: asked.size as usize,
+            wait_ns: params.waits_ns.get(n).copied().unwrap_or(0),
+            packets: if timed.is_some() { u64::MAX } else { asked.packets.into() },
+            bursts: asked.bursts,
+            gap_ns: u64::from(asked.gap) * super::ledger::TENTH,
+            drift: asked.drift,
+            start,
+            stop: timed.map(|ns| start.plus(ns)),
+            burst: (start, 0, 0),
+            due: start,
+            frame: 0,
+            refused: 0,
+            left: start,
+            log: params.train.is_some().then(Vec::new),
+        }
+    }
+
+    /// When it wants to send next; `None` when all has left and the wait behind it is over at [`Train::end`].
+    pub(super) fn due(&self) -> Option<When> {
+        let over = self.burst.2 >= self.packets || self.stop.is_some_and(|stop| self.due >= stop);
+        (!over).then_some(if self.wait_ns == 0 && self.burst.2 > 0 { When::Now } else { When::At(self.due) })
+    }
+
+    /// Cuts it short.
+    pub(super) fn stop(&mut self, now: Mono) {
+        self.stop = Some(now);
+        self.due = self.due.max(now);
+    }
+
+    /// Offers the next packet; `zero` is what its time is counted from.
+    pub(super) fn fill(&mut self, cx: &mut Cx<'_>, params: &Params, zero: Mono, out: &mut Burst<'_>) {
+        cx.rec.tally(params.group).late_ns.record(cx.now.since(self.due));
+        self.left = cx.now;
+        // The field has 32 bits and a sign, whatever its place in the message.
+        let sent = i64::from(tenths(cx.now.since(zero)) as i32);
+        let frame = self.frame as i64;
+        let packet =
+            out.template(TEMPLATE | self.size as u64, self.size, |bytes| Source::Pattern.write(0, bytes));
+        write_data(packet, frame, sent);
+    }
+
+    /// What became of it; refused is given up, as in the original.
+    pub(super) fn wrote(&mut self, n: Wrote) -> Packets {
+        if n.bytes == 0 && n.fault.is_none() {
+            return Packets::default();
+        }
+        let sent = u64::from(n.bytes > 0);
+        self.refused += 1 - sent;
+        if let Some(log) = self.log.as_mut().filter(|_| sent > 0) {
+            log.push((self.frame, self.left));
+        }
+        (self.frame, self.burst.2) = (self.frame + 1, self.burst.2 + 1);
+        let from = if self.drift || self.wait_ns == 0 { self.left } else { self.due };
+        self.due = from.plus(self.wait_ns);
+        Packets { sent, refused: 1 - sent, unsent: 1 - sent, ..Packets::default() }
+    }
+
+    /// When the wait behind the last packet is over.
+    pub(super) fn end(&self) -> Mono {
+        self.due.max(self.left)
+    }
+
+    /// Goes on with the next burst, if there is one.
+    pub(super) fn next_burst(&mut self, now: Mono) -> bool {
+        if self.burst.1 + 1 >= self.bursts || self.stop.is_some() {
+            return false;
+        }
+        let begin = self.end().plus(self.gap_ns).max(now);
+        self.burst = (begin, self.burst.1 + 1, 0);
+        self.due = begin;
+        true
+    }
+
+    pub(super) fn frames(&self) -> u64 {
+        self.frame
+    }
+
+    pub(super) fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// From the first packet, and from the first of the last burst, until `now`, ns.
+    pub(super) fn lasted(&self, now: Mono) -> (u64, u64) {
+        (now.since(self.start), now.since(self.burst.0))
+    }
+}
