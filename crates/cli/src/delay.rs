@@ -8,8 +8,8 @@ use crate::ping::Histograms;
 use crate::values::{self, AnyRate};
 use crate::{Exit, Trouble, measure, plan};
 use clap::{Args, ValueEnum};
-use metrics::SECOND;
-use model::{Kind, Method, Pattern, Phase, Probe, Spacing, Stairs, Stamping, Trace, Verify};
+use metrics::{ClockKind, SECOND};
+use model::{Axis, AxisName, Kind, Method, Pattern, Phase, Probe, Spacing, Stairs, Stamping, Trace, Verify};
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
@@ -21,11 +21,16 @@ pub(crate) struct DelayArgs {
     #[command(flatten)]
     other: OtherArgs,
     #[command(flatten)]
+    sweep: SlotArgs,
+    #[command(flatten)]
     sockets: DatagramArgs,
     #[command(flatten)]
     local: LocalArgs,
     #[command(flatten)]
     output: OutputArgs,
+    /// Write one row per datagram: flow, direction, number, intended, sent and received times, delay, who stamped it, verdict.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    samples: Option<PathBuf>,
 }
 
 /// What is sent, how often and for how long.
@@ -45,7 +50,7 @@ struct ProbeArgs {
     /// Size of a datagram: UDP payload in bytes, 40 to 65507; with bwdelaytester 16 to 2000.
     #[arg(short = 'l', long, value_name = "BYTES", default_value = "1400", value_parser = values::bytes, allow_negative_numbers = true)]
     length: u64,
-    /// Length of the run [default: 10s; 2s for each rate of a search].
+    /// Length of the run [default: 10s; 2s for each rate of a search, and per slot of a sweep].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
     time: Option<u64>,
     /// Length of an interval.
@@ -73,12 +78,24 @@ struct ProbeArgs {
     /// A datagram that takes longer counts as late; missing ones are waited for as long at the end.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     late: u64,
+    /// How times of two hosts are compared: over the path itself, with half of the smallest round trip as the bound; by their
+    /// wall clocks, which PTP or NTP keep right, with the kernels' bound; or by the one clock of one host [default: same-host
+    /// where both ends are on one, else in-band].
+    #[arg(long, value_enum)]
+    clock: Option<ClockArg>,
     /// How senders wait for the next due time: asleep, asleep until shortly before, or spinning all the time.
     #[arg(long, value_enum, default_value_t = WaitArg::Hybrid)]
     wait: WaitArg,
     /// Short for --wait spin.
     #[arg(long, conflicts_with = "wait")]
     busy: bool,
+    /// Ask the kernel when each datagram really left, where it is sent by a call of its own: the time in the sender's system is
+    /// told, and --samples has the kernel's stamps.
+    #[arg(long)]
+    tx_stamps: bool,
+    /// Keep the schedule: give up what cannot be sent in time (within the spacing, 1 ms at least) instead of sending it late.
+    #[arg(long)]
+    nonblock: bool,
     /// Do not compare the payload of received datagrams; their headers are checked all the same.
     #[arg(long)]
     no_compare: bool,
@@ -114,6 +131,37 @@ fn stairs(text: &str) -> Result<Stairs, String> {
     parsed.ok_or_else(|| format!("'{text}' is no number of steps and their length, such as 100:2s"))
 }
 
+/// One setting, varied slot by slot.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Sweep")]
+struct SlotArgs {
+    /// Vary rate, size or spacing, a slot each: rate=1M..1G (doubling), rate=10M..100M/10M (steps), rate=10M..100M:40 (a ramp
+    /// of 40 slots), size=64,512,1400 (as many datagrams a second as otherwise), spacing=10us..1ms. Loss and delay of each
+    /// slot are told, and the knee.
+    #[arg(long, value_name = "NAME=VALUES", conflicts_with = "trace")]
+    sweep: Option<String>,
+    /// Look for the largest packet that arrives whole, in each direction asked for, instead.
+    #[arg(long, conflicts_with_all = ["sweep", "trace", "rate", "pps", "spacing", "length", "samples"])]
+    path_mtu: bool,
+    /// Largest IP packet to try.
+    #[arg(long, value_name = "BYTES", default_value_t = 9000, requires = "path_mtu", value_parser = values::count32::<65535>)]
+    mtu_limit: u32,
+    /// Repetitions of every slot, round robin.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "sweep", value_parser = values::count32::<1000>)]
+    repeat: u32,
+    /// One CSV row per slot.
+    #[arg(long, value_name = "FILE", requires = "sweep")]
+    sweep_csv: Option<PathBuf>,
+}
+
+/// How clocks are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ClockArg {
+    InBand,
+    Realtime,
+    SameHost,
+}
+
 /// How sending times follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ScheduleArg {
@@ -124,22 +172,33 @@ enum ScheduleArg {
 
 /// One-way delay and loss of datagrams.
 pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trouble> {
-    let phase = phase(args)?;
-    let method = match args.probe.search {
-        Some(_) if args.target.protocol != wire::Protocol::Native => {
-            let text = format!(
-                "a search needs to know what arrived, which {} servers do not tell",
-                args.target.protocol
-            );
-            return Err(Trouble::usage(text));
+    if args.probe.search.is_some() && args.target.protocol != wire::Protocol::Native {
+        let text = format!(
+            "a search needs to know what arrived, which {} servers do not tell",
+            args.target.protocol
+        );
+        return Err(Trouble::usage(text));
+    }
+    let config = plan::client(&args.target, &args.local, true)?;
+    let axis = args.sweep.sweep.as_deref().map(|text| Axis::parse(text, &AxisName::DATAGRAMS)).transpose();
+    let axes: Vec<Axis> = axis.map_err(Trouble::usage)?.into_iter().collect();
+    let base = phase(args)?;
+    let mut output = args.output.clone();
+    let method = if args.sweep.path_mtu {
+        // Its intervals tell nothing.
+        output.quiet = true;
+        let v4 = config.peers.iter().all(|peer| peer.address.ip().to_canonical().is_ipv4());
+        Method::path_mtu(&base, if v4 { 28 } else { 48 }, args.sweep.mtu_limit)
+    } else {
+        match args.probe.search {
+            Some(limit) => Method::search(&base, limit),
+            None => Method::new(&base, &axes, args.sweep.repeat),
         }
-        Some(limit) => Method::search(&phase, limit),
-        None => Method::new(&phase, &[], 1),
     };
     let method = method.map_err(Trouble::usage)?;
-    let config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
-    let outputs = Outputs::open(&args.output, None)?;
+    let outputs =
+        Outputs::open(&output, args.sweep.sweep_csv.as_ref())?.with_datagrams(args.samples.as_ref())?;
     measure::run("delay", command, &config, method, outputs, Histograms::default())
 }
 
@@ -156,7 +215,7 @@ fn phase(args: &DelayArgs) -> Result<Phase, Trouble> {
     };
     let trace = probe.trace.as_deref().map(trace).transpose()?;
     let rate = trace.as_ref().map(|trace| trace.mean_bps(size)).or(rate);
-    let usual = if probe.search.is_some() { 2 * SECOND } else { 10 * SECOND };
+    let usual = if probe.search.is_some() || args.sweep.sweep.is_some() { 2 * SECOND } else { 10 * SECOND };
     let time = probe.time.unwrap_or(usual);
     Ok(Phase {
         kind: Kind::Delay,
@@ -189,6 +248,14 @@ fn phase(args: &DelayArgs) -> Result<Phase, Trouble> {
             stamping: if other.unsynchronised { Stamping::Host } else { Stamping::Wall },
             stairs: other.stairs,
             give_up: other.give_up,
+            clock: probe.clock.map(|clock| match clock {
+                ClockArg::InBand => ClockKind::InBand,
+                ClockArg::Realtime => ClockKind::Realtime,
+                ClockArg::SameHost => ClockKind::SameHost,
+            }),
+            nonblock: probe.nonblock,
+            tx_stamps: probe.tx_stamps,
+            samples: args.samples.is_some(),
             ..Probe::default()
         }),
         trace,

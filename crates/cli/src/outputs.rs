@@ -5,7 +5,8 @@ use crate::args::OutputArgs;
 use crate::{Exit, Trouble};
 use model::{Begin, Builder, Event, Level, Outcome, Status};
 use report::{
-    ConnectionCsv, Console, FramesCsv, Journal, PacketsCsv, SamplesCsv, StatusCsv, Style, TrainsCsv,
+    ConnectionCsv, Console, DatagramsCsv, FramesCsv, Journal, PacketsCsv, SamplesCsv, StatusCsv, Style,
+    TrainsCsv,
 };
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -32,6 +33,7 @@ pub(crate) struct Outputs {
     packets: Option<Target<PacketsCsv<Sink>>>,
     trains: Option<Target<TrainsCsv<Sink>>>,
     frames: Option<Target<FramesCsv<Sink>>>,
+    datagrams: Option<Target<DatagramsCsv<Sink>>>,
     sweep: Option<Target<Sink>>,
     html: Option<Target<Sink>>,
     svg: Option<PathBuf>,
@@ -114,6 +116,7 @@ impl Outputs {
             packets: None,
             trains: None,
             frames: None,
+            datagrams: None,
             sweep: opened(sweep_csv, Ok)?,
             html: opened(args.html.as_ref(), Ok)?,
             svg: args.svg.as_ref().map(directory).transpose()?,
@@ -143,6 +146,12 @@ impl Outputs {
     ) -> Result<Self, Trouble> {
         self.packets = opened(packets, PacketsCsv::new)?;
         self.trains = opened(trains, TrainsCsv::new)?;
+        Ok(self)
+    }
+
+    /// The same with a file of datagrams.
+    pub(crate) fn with_datagrams(mut self, samples: Option<&PathBuf>) -> Result<Self, Trouble> {
+        self.datagrams = opened(samples, DatagramsCsv::new)?;
         Ok(self)
     }
 
@@ -177,6 +186,9 @@ impl Outputs {
             target.write(&mut failed, |w| w.on_event(event));
         }
         if let Some(target) = &mut self.frames {
+            target.write(&mut failed, |w| w.on_event(event));
+        }
+        if let Some(target) = &mut self.datagrams {
             target.write(&mut failed, |w| w.on_event(event));
         }
         for target in &mut self.journals {

@@ -8,7 +8,7 @@ use crate::args::{
 use crate::values::Affinity;
 use engine::{ClientConfig, Placement};
 use metrics::SECOND;
-use model::{Axis, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
+use model::{Axis, AxisName, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
 use wire::native::Psk;
 
 /// The version that both ends tell each other.
@@ -161,7 +161,11 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
 
 /// The sweep's axes.
 pub(crate) fn axes(args: &TcpArgs) -> Result<Vec<Axis>, Trouble> {
-    args.sweep.sweep.iter().map(|text| Axis::parse(text).map_err(Trouble::usage)).collect()
+    args.sweep
+        .sweep
+        .iter()
+        .map(|text| Axis::parse(text, &AxisName::STREAMS).map_err(Trouble::usage))
+        .collect()
 }
 
 /// The phase that `netcaliper connect` asks for.

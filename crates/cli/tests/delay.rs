@@ -7,8 +7,8 @@ mod support;
 
 use serde_json::Value;
 use support::files::{Csv, Scratch};
-use support::net::{Namespace, has_ipv6};
-use support::{Line, Outcome, Server, netcaliper, number, serve, skip, tcp};
+use support::net::{Namespace, has_ipv6, is_root};
+use support::{BIN, Line, Outcome, Server, netcaliper, number, serve, skip, tcp, text};
 
 fn delay(target: impl AsRef<std::ffi::OsStr>) -> Line {
     netcaliper("delay").arg(target)
@@ -148,6 +148,134 @@ fn a_search_tries_rates_and_says_what_it_found() {
         notices.iter().any(|text| text.as_str().unwrap().starts_with("the highest rate that got through: ")),
         "{notices:?}"
     );
+}
+
+#[test]
+fn every_datagram_is_told_in_both_directions() {
+    let server = serve("");
+    let scratch = Scratch::new();
+    let csv = scratch.file("datagrams.csv");
+    let line = delay(server.at()).args("-t 300ms -i 100ms --pps 500 -l 200 -P 3 --bidir --samples").arg(&csv);
+    let outcome = line.outcome().good();
+    let (near, far) = packets(&outcome);
+    let table = Csv::read(&csv);
+    for (way, from, to) in [("up", near, far), ("down", far, near)] {
+        let of: Vec<&Vec<String>> = table.rows.iter().filter(|row| row[2] == way).collect();
+        let count = |verdict: &str| of.iter().filter(|row| row[9] == verdict).count() as i64;
+        let [sent, ..] = counts(from, ["sent", "unsent", "refused"]);
+        let [received, lost, _] = counts(to, ["received", "lost", "corrupt"]);
+        assert_eq!((of.len() as i64, count("lost")), (sent, lost), "{way}");
+        assert_eq!(count("received") + count("reordered") + count("late"), received, "{way}");
+        // Each flow's numbers, from 0.
+        for flow in ["0", "1", "2"] {
+            let numbers = of.iter().filter(|row| row[1] == flow).map(|row| row[3].parse::<usize>().unwrap());
+            assert!(numbers.enumerate().all(|(at, number)| at == number), "{way} {flow}");
+        }
+    }
+    assert_eq!(outcome.point()["flows"].as_array().unwrap().len(), 3);
+}
+
+/// Four flows from ports of their own, of which the path treats one badly, both ways.
+#[test]
+fn the_flow_on_the_bad_path_is_found() {
+    const TEST: &str = "delay::the_flow_on_the_bad_path_is_found";
+    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
+        return skip(TEST, "a lab needs root and /dev/net/tun");
+    }
+    let command = format!(
+        "{BIN} delay $NETCALIPER_LAB_SERVER -P 4 --local-port 40000-40003 --pps 500 -l 200 -t 1s --bidir --json"
+    );
+    let lab = netcaliper("lab").args("-q --delay 2ms --loss 30% --only udp:40002 --server");
+    let done = lab.arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run();
+    let outcome = Outcome::of(done.exits(0));
+    for flow in outcome.point()["flows"].as_array().unwrap() {
+        let bad = text(&flow["local"]).ends_with(":40002");
+        for way in ["up", "down"] {
+            // A busy machine may lose some of the others' as well; who lost nothing is not marked.
+            let lost = flow[way]["got"]["counts"]["lost"].as_i64().unwrap();
+            assert!(flow[way]["lossy"] == bad || (!bad && lost > 0), "{flow} {}", outcome.tell());
+        }
+    }
+}
+
+#[test]
+fn the_kernel_tells_when_datagrams_left() {
+    let server = serve("");
+    let line = delay(server.at()).args("-t 300ms -i 100ms --pps 500 -l 200 --bidir --tx-stamps");
+    let outcome = line.outcome().good();
+    let (near, far) = packets(&outcome);
+    for sender in [near, far] {
+        let [sent, ..] = counts(sender, ["sent", "unsent", "refused"]);
+        let stamped = sender["stack_ns"]["count"].as_i64();
+        if stamped.is_none() {
+            // What was used is in the result either way.
+            return skip(
+                "delay::the_kernel_tells_when_datagrams_left",
+                "the kernel gives no transmit stamps here",
+            );
+        }
+        // The last ones may come back after the flow has ended.
+        assert!(stamped.is_some_and(|n| 0 < n && n <= sent), "{sender}");
+    }
+}
+
+#[test]
+fn a_sweep_has_a_slot_for_each_value() {
+    let server = serve("");
+    let scratch = Scratch::new();
+    let csv = scratch.file("slots.csv");
+    let line = delay(server.at()).args("-t 100ms -i 50ms -l 500 --bidir --sweep size=100,200,400 --repeat 2");
+    let outcome = line.arg("--sweep-csv").arg(&csv).outcome().good();
+    let rows = outcome.json["sweep"].as_array().unwrap().clone();
+    let sizes: Vec<&str> = rows.iter().map(|row| row["label"]["size"].as_str().unwrap()).collect();
+    assert_eq!(sizes, ["100", "200", "400"]);
+    for row in &rows {
+        for way in ["up_slot", "down_slot"] {
+            assert_eq!(number(&row[way]["sent_bps"]["n"]), 2, "{row}");
+            assert!(row[way]["p50_ns"]["mean"].as_f64().unwrap() > 0.0, "{row}");
+        }
+    }
+    let table = Csv::read(&csv);
+    assert_eq!(table.column("size"), ["100", "200", "400"]);
+    assert!(table.column("up_knee").iter().all(|knee| ["true", "false"].contains(knee)));
+    for (words, why) in [
+        ("--sweep buffer=1..2", "rate, size and spacing"),
+        ("--sweep size=39", "40 to 65507"),
+        ("--sweep rate=2M..1M", "must rise"),
+    ] {
+        delay("127.0.0.1:1").args(words).run().exits(2).says_one_sentence().complains(&[why]);
+    }
+}
+
+/// Which slot it is depends on how busy this machine is; that it is the one of the definition does not.
+#[test]
+fn the_knee_is_where_power_is_largest() {
+    const TEST: &str = "delay::the_knee_is_where_power_is_largest";
+    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
+        return skip(TEST, "a lab needs root and /dev/net/tun");
+    }
+    let command =
+        format!("{BIN} delay $NETCALIPER_LAB_SERVER -l 1000 -t 400ms --sweep rate=5M,20M,80M,120M --json");
+    let lab = netcaliper("lab").args("-q --rate 50M --queue 200k --delay 10ms --server");
+    let done = lab.arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run();
+    let outcome = Outcome::of(done.exits(0));
+    // Load, power and mark of each slot.
+    let slots: Vec<(f64, f64, bool)> = outcome.json["sweep"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| {
+            let mean = |value: &Value| value["mean"].as_f64().unwrap_or(0.0);
+            let slot = &row["up_slot"];
+            let power = mean(&row["up"]) / (mean(&slot["p50_ns"]).max(1_000.0) / 1e9);
+            (mean(&slot["sent_bps"]), power, slot["knee"] == true)
+        })
+        .collect();
+    assert_eq!(slots.len(), 4, "{}", outcome.tell());
+    let best = slots.iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    let beyond = slots.iter().any(|slot| slot.0 > best.0);
+    let marked: Vec<&(f64, f64, bool)> = slots.iter().filter(|slot| slot.2).collect();
+    assert_eq!(marked, if beyond { vec![best] } else { vec![] }, "{slots:?}");
 }
 
 #[test]

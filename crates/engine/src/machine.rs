@@ -26,6 +26,8 @@ pub fn snapshot(local: Option<IpAddr>) -> HostSnapshot {
             mtu: nic.mtu,
             speed_mbit: nic.speed_mbit,
             qdisc: nic.qdisc,
+            hardware_stamps: nic.hardware_stamps,
+            phc: nic.phc,
             offloads: nic.offloads,
             loopback: nic.loopback,
         }),

@@ -46,6 +46,36 @@ fn ours(at: Mono) -> i64 {
     i64::try_from(at.0).unwrap_or(i64::MAX)
 }
 
+/// How times of two hosts are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClockKind {
+    /// By exchanges of stamps over the measured path: the bound is half of the smallest round trip, and drift.
+    InBand,
+    /// By the two hosts' wall clocks, which something else keeps right: the bound is what the kernels say of them.
+    Realtime,
+    /// The two ends are on one host and read one clock.
+    SameHost,
+}
+
+/// What comparing two clocks over a path has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClockFound {
+    /// Exchanges that were looked at: before, during and after the run.
+    pub exchanges: u64,
+    /// Smallest round trip of them, ns.
+    pub round_trip_ns: u64,
+    /// Their clock minus ours at the end, ns; the middle of what is possible.
+    pub offset_ns: i64,
+    /// How far that may be off, ns.
+    pub bound_ns: u64,
+    /// How much faster their clock is, lowest and highest possible, parts per million.
+    pub skew_ppm: (f64, f64),
+    /// A clock was stepped, as far as that shows.
+    pub stepped: bool,
+}
+
 /// Where their clock stands at one instant: `offset = theirs - ours`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
@@ -68,6 +98,7 @@ struct Limit {
 pub struct Offset {
     limits: Vec<Limit>,
     smallest_round_trip: Option<u64>,
+    exchanges: u64,
 }
 
 impl Offset {
@@ -76,6 +107,7 @@ impl Offset {
         let Ok(round_trip) = u64::try_from(exchange.round_trip()) else { return };
         self.smallest_round_trip =
             Some(self.smallest_round_trip.map_or(round_trip, |known| known.min(round_trip)));
+        self.exchanges += 1;
         let (t1, t4) = (ours(exchange.t1), ours(exchange.t4));
         // The two limits hold at two instants; between them a clock drifts by nothing that matters.
         let drifted = ((t4 - t1) as f64 * MAX_DRIFT).ceil() as i64;
@@ -112,6 +144,21 @@ impl Offset {
             }
         }
         (low <= high).then_some((low, high))
+    }
+
+    /// All that was found, as of `now`; `None` without an exchange.
+    #[must_use]
+    pub fn found(&self, now: Mono) -> Option<ClockFound> {
+        let at = self.at(now).unwrap_or_default();
+        let (slow, fast) = self.drift().unwrap_or_default();
+        Some(ClockFound {
+            exchanges: self.exchanges,
+            round_trip_ns: self.smallest_round_trip?,
+            offset_ns: at.offset_ns,
+            bound_ns: at.bound_ns,
+            skew_ppm: (slow * 1e6, fast * 1e6),
+            stepped: self.stepped(),
+        })
     }
 
     /// Whether a clock was stepped, as far as that shows: no straight line passes between all limits.
@@ -170,6 +217,8 @@ mod tests {
         let mut clock = Offset::default();
         assert_eq!((clock.at(Mono(5)), clock.round_trip()), (None, None));
         clock.add(exchange(SECOND, 20_000_000, 5_000_000, -7_000_000_000, 0.0));
+        let told = clock.found(Mono(SECOND)).unwrap();
+        assert_eq!((told.exchanges, told.round_trip_ns, told.stepped), (1, 25_000_000, false));
         assert_eq!(clock.round_trip(), Some(25_000_000));
         let found = clock.at(Mono(SECOND)).unwrap();
         // Asymmetry moves the middle by half of the difference: (20 - 5) / 2 ms.

@@ -1,6 +1,6 @@
 //! Datagrams: what became of them, and how long they took.
 
-use crate::{Arrivals, Dist, TwoWay};
+use crate::{Arrivals, ClockFound, ClockKind, Dist, TwoWay};
 use serde::{Deserialize, Serialize};
 
 /// What became of datagrams, as one end of a link counts them. Late is not lost, dropped by our own receive buffer is not
@@ -59,6 +59,9 @@ pub struct PacketTally {
     pub intended_ns: Dist,
     /// Difference between the delays of successive datagrams, ns, without its sign (RFC 5481 §4.1).
     pub ipdv_ns: Dist,
+    /// How long a datagram was in the sender's system, from the program's stamp to the kernel's when it left, ns; of those that
+    /// the kernel stamped.
+    pub stack_ns: Dist,
     /// Of a round trip, what the far end says it spent between receiving and sending, ns; none when it does not say.
     pub far_ns: Dist,
     /// Round trips without that, ns: what the path and the two hosts' kernels took.
@@ -71,6 +74,13 @@ pub struct PacketTally {
     /// How far a delay may be wrong because the clocks of two hosts were compared, ns; the worst seen. `None` when no delay
     /// was recorded.
     pub clock_bound_ns: Option<u64>,
+    /// How those clocks were compared.
+    pub clock: Option<ClockKind>,
+    /// What comparing them over the path has found, where this end does it; of several flows the one with the longest round
+    /// trip.
+    pub clock_found: Option<ClockFound>,
+    /// How long sends had to wait because the socket was full, ns; of several flows together.
+    pub blocked_ns: u64,
     /// Datagrams whose arrival was stamped by the kernel, not by us.
     pub kernel_stamped: u64,
     /// RFC 3550 jitter at the end, ns; of several flows the worst.
@@ -138,11 +148,21 @@ impl PacketTally {
         let take = std::mem::take;
         let (delay_ns, intended_ns, ipdv_ns) =
             (take(&mut self.delay_ns), take(&mut self.intended_ns), take(&mut self.ipdv_ns));
-        let (far_ns, path_ns) = (take(&mut self.far_ns), take(&mut self.path_ns));
-        *self = PacketTally { delay_ns, intended_ns, ipdv_ns, far_ns, path_ns, ..PacketTally::default() };
+        let (far_ns, path_ns, stack_ns) =
+            (take(&mut self.far_ns), take(&mut self.path_ns), take(&mut self.stack_ns));
+        *self = PacketTally {
+            delay_ns,
+            intended_ns,
+            ipdv_ns,
+            stack_ns,
+            far_ns,
+            path_ns,
+            ..PacketTally::default()
+        };
         self.delay_ns.clear();
         self.intended_ns.clear();
         self.ipdv_ns.clear();
+        self.stack_ns.clear();
         self.far_ns.clear();
         self.path_ns.clear();
     }
@@ -153,12 +173,19 @@ impl PacketTally {
         self.delay_ns.merge(&other.delay_ns);
         self.intended_ns.merge(&other.intended_ns);
         self.ipdv_ns.merge(&other.ipdv_ns);
+        self.stack_ns.merge(&other.stack_ns);
         self.far_ns.merge(&other.far_ns);
         self.path_ns.merge(&other.path_ns);
         self.omitted += other.omitted;
         self.before_sent.0 += other.before_sent.0;
         self.before_sent.1 = self.before_sent.1.max(other.before_sent.1);
         self.clock_bound_ns = self.clock_bound_ns.max(other.clock_bound_ns);
+        self.clock = self.clock.or(other.clock);
+        self.clock_found = [self.clock_found, other.clock_found]
+            .into_iter()
+            .flatten()
+            .max_by_key(|found| (found.round_trip_ns, found.bound_ns));
+        self.blocked_ns += other.blocked_ns;
         self.kernel_stamped += other.kernel_stamped;
         self.jitter_ns = self.jitter_ns.max(other.jitter_ns);
         self.arrivals.merge(&other.arrivals);

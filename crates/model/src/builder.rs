@@ -1,7 +1,7 @@
 //! From events to an outcome, live or from a journal alike.
 
-use crate::{Event, Interval, Kind, Level, Outcome, Point, SCHEMA, Status, SweepRow, Totals};
-use crate::{doubts_about, figures};
+use crate::{Event, Interval, Kind, Level, Outcome, Point, SCHEMA, Slot, Status, SweepRow, Totals};
+use crate::{doubts_about, figures, knee, mtu};
 use metrics::Spread;
 use std::collections::BTreeMap;
 
@@ -72,8 +72,10 @@ impl Builder {
             | Event::TrainPackets { .. }
             | Event::Portion(_)
             | Event::Udpmon(_)
+            | Event::Packets { .. }
             | Event::Established { .. } => {}
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
+            Event::Flows { rows } => self.draft().point.flows.clone_from(rows),
             Event::Notice { level, text } => self.notice(*level, text),
             Event::Near(totals) => self.draft().near = Some((**totals).clone()),
             Event::Far(totals) => self.draft().point.far.push((**totals).clone()),
@@ -99,7 +101,8 @@ impl Builder {
             outcome.reason = Some("the end of the run is not on record".to_owned());
         }
         outcome.points = self.drafts.iter().map(|draft| self.finish(draft)).collect();
-        outcome.sweep = sweep_rows(&outcome.points);
+        outcome.path_mtu = mtu::found(&outcome.points);
+        outcome.sweep = if outcome.path_mtu.is_some() { Vec::new() } else { sweep_rows(&outcome.points) };
         let dropped: u64 = self.drafts.iter().map(|draft| draft.dropped).sum();
         if dropped > 0 && outcome.notices.len() < MAX_NOTICES {
             outcome.notices.push(format!(
@@ -173,7 +176,9 @@ fn sweep_rows(points: &[Point]) -> Vec<SweepRow> {
             None => settings.push(vec![point]),
         }
     }
-    settings.iter().map(|same| sweep_row(same)).collect()
+    let mut rows: Vec<SweepRow> = settings.iter().map(|same| sweep_row(same)).collect();
+    knee::mark(&mut rows);
+    rows
 }
 
 /// The row of the repetitions of one setting. Those that measured nothing add their errors only.
@@ -189,6 +194,8 @@ fn sweep_row(same: &[&Point]) -> SweepRow {
         connects: spread(&|p| p.connects_per_second().filter(|_| p.phase.kind == Kind::Connect)),
         errors: same.iter().map(|p| p.errors()).sum(),
         cpu_s_per_gb: spread(&|p| p.near_cpu_s_per_gb.zip(p.far_cpu_s_per_gb).map(|(near, far)| near + far)),
+        up_slot: Slot::of(same, true),
+        down_slot: Slot::of(same, false),
     }
 }
 

@@ -44,6 +44,8 @@ const CHECKS: &[Check] = &[
     ping::few_messages,
     stream::first_limit,
     packets::not_sent,
+    packets::throttled,
+    packets::queue_drops,
     packets::own_buffer,
     packets::clocks,
     packets::late_sends,
@@ -72,6 +74,10 @@ const CHECKS: &[Check] = &[
 /// The reasons to doubt the figures of `point`, a phase of the run that `begin` started; the gravest first.
 #[must_use]
 pub fn doubts_about(point: &Point, begin: &Begin) -> Vec<Doubt> {
+    if crate::mtu::is_step(point) {
+        // That something does not come is what it is about.
+        return Vec::new();
+    }
     let case = Case { point, begin };
     let nothing = point.status == Status::Failed && point.near.opened == 0;
     let checks = CAUSES.iter().chain(CHECKS.iter().filter(|_| !nothing));

@@ -1,8 +1,8 @@
 //! A run, told as it happens. The same events feed the live printout, the journal on disk and the outcome.
 
 use crate::{
-    CpuUse, HostCounters, HostSnapshot, PacketReport, Phase, PingInterval, PingRow, RoundTrips, Status,
-    Trains, UdpmonTest,
+    CpuUse, FlowRow, HostCounters, HostSnapshot, PacketReport, PacketRow, Phase, PingInterval, PingRow,
+    RoundTrips, Status, Trains, UdpmonTest,
 };
 use metrics::{
     DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpInfo, TcpTotals, TrainPacket,
@@ -76,6 +76,16 @@ pub enum Event {
     },
     /// What was found of a test of UDPmon, or is known of it so far.
     Udpmon(Box<UdpmonTest>),
+    /// Flows of datagrams one by one, where there are several.
+    Flows {
+        /// One row per flow.
+        rows: Vec<FlowRow>,
+    },
+    /// Datagrams, one flow and direction after the other; told when asked for.
+    Packets {
+        /// One row per datagram.
+        rows: Vec<PacketRow>,
+    },
     /// Something a person should know now.
     Notice {
         /// How bad.

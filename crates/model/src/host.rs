@@ -43,6 +43,10 @@ pub struct NicSnapshot {
     pub speed_mbit: Option<u64>,
     /// Root queueing discipline.
     pub qdisc: String,
+    /// Whether the card could stamp packets both ways; nothing here asks it to.
+    pub hardware_stamps: bool,
+    /// The number of the card's PTP clock (`/dev/ptpN`), if it has one.
+    pub phc: Option<u32>,
     /// Offloads that are on (`tso`, `gso`, `gro`, `rx-checksum`, …).
     pub offloads: Vec<String>,
     /// Whether this is the loopback interface.

@@ -10,10 +10,13 @@ pub mod churn;
 mod doubt;
 mod event;
 mod figures;
+mod flows;
 mod host;
+mod knee;
 pub mod load;
 mod media;
 mod method;
+mod mtu;
 mod outcome;
 mod pace;
 mod packets;
@@ -31,9 +34,12 @@ pub use event::{
     Accepted, Begin, CauseCount, Change, ConnectionRecord, DatagramRow, Effective, Event, Failure, FrameRow,
     FrameVerdict, Interval, Level, Portion, Sample, SessionInfo, Totals, Traffic,
 };
+pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
+pub use knee::Slot;
 pub use media::{LARGEST_DATAGRAM, Media, SMALLEST_DATAGRAM};
 pub use method::{Axis, AxisName, Method, Step, SweepError};
+pub use mtu::{MtuFound, PathMtu};
 pub use outcome::{Direction, Outcome, Point, SCHEMA, Status, SweepRow};
 pub use pace::{Delays, Pace, Quanta};
 pub use packets::PacketReport;

@@ -1,7 +1,7 @@
 //! What to run next: one phase, a sweep over one or two settings, each measured several times, or a search.
 
-use crate::{Highest, MAX_BUFFER, MAX_CONNECTIONS, Outcome, Phase, Range, Search};
-use metrics::{parse_bytes, parse_rate};
+use crate::{Highest, MAX_BUFFER, MAX_CONNECTIONS, Outcome, Phase, Range, Search, mtu};
+use metrics::{SECOND, parse_bytes, parse_duration, parse_rate};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -31,17 +31,24 @@ pub enum AxisName {
     Connections,
     /// Limit per connection and direction, bits/s.
     Rate,
+    /// UDP payload of a datagram, bytes; their number a second stays.
+    Size,
+    /// Time between two datagrams of a flow, ns.
+    Spacing,
 }
 
 impl AxisName {
-    /// All of them, for help texts.
-    pub const ALL: [AxisName; 3] = [AxisName::Buffer, AxisName::Connections, AxisName::Rate];
+    /// What can be swept of TCP.
+    pub const STREAMS: [AxisName; 3] = [AxisName::Buffer, AxisName::Connections, AxisName::Rate];
+    /// What can be swept of datagrams.
+    pub const DATAGRAMS: [AxisName; 3] = [AxisName::Rate, AxisName::Size, AxisName::Spacing];
 
     /// One value of the axis, in its base unit.
     fn parse_value(self, text: &str) -> Result<u64, SweepError> {
         let text = text.trim();
         let value = match self {
-            AxisName::Buffer => parse_bytes(text).map_err(|e| SweepError(e.to_string())),
+            AxisName::Buffer | AxisName::Size => parse_bytes(text).map_err(|e| SweepError(e.to_string())),
+            AxisName::Spacing => parse_duration(text).map_err(|e| SweepError(e.to_string())),
             AxisName::Rate => parse_rate(text).map_err(|e| SweepError(e.to_string())),
             AxisName::Connections => text
                 .parse()
@@ -58,7 +65,8 @@ impl AxisName {
         match self {
             AxisName::Buffer => MAX_BUFFER,
             AxisName::Connections => u64::from(MAX_CONNECTIONS),
-            AxisName::Rate => u64::MAX, // Phase::check knows
+            AxisName::Rate | AxisName::Size => u64::MAX, // Phase::check knows
+            AxisName::Spacing => 3_600 * SECOND,
         }
     }
 
@@ -67,6 +75,17 @@ impl AxisName {
             AxisName::Buffer => phase.buffer = Range::just(value),
             AxisName::Connections => phase.connections = u32::try_from(value).unwrap_or(u32::MAX),
             AxisName::Rate => phase.rate = Some(value),
+            AxisName::Size => {
+                let Some(probe) = &mut phase.probe else { return };
+                let was = u128::from(probe.size.max(1));
+                probe.size = u32::try_from(value).unwrap_or(u32::MAX);
+                let scaled = |rate: u64| u128::from(rate) * u128::from(probe.size) / was;
+                phase.rate = phase.rate.map(|rate| u64::try_from(scaled(rate)).unwrap_or(u64::MAX));
+            }
+            AxisName::Spacing => {
+                let size = phase.probe.map_or(0, |probe| probe.size);
+                phase.rate = Some((f64::from(size) * 8e9 / value.max(1) as f64).round() as u64);
+            }
         }
     }
 }
@@ -77,6 +96,8 @@ impl fmt::Display for AxisName {
             AxisName::Buffer => "buffer",
             AxisName::Connections => "connections",
             AxisName::Rate => "rate",
+            AxisName::Size => "size",
+            AxisName::Spacing => "spacing",
         })
     }
 }
@@ -94,21 +115,31 @@ impl Axis {
     /// Understands `name=values`, where the values are
     /// - a list: `buffer=1Ki,64Ki,1Mi`, `connections=1,4,39`;
     /// - a range that doubles: `buffer=16..1Mi` (16, 32, 64, …), `rate=1M..1G`;
-    /// - a range in equal steps: `connections=1..64/7`.
+    /// - a range in equal steps: `connections=1..64/7`;
+    /// - a range in so many slots, evenly spaced (a ramp): `rate=10M..100M:10`.
+    ///
+    /// Only the settings in `names` are known.
     ///
     /// A range begins and ends with the values given, whether or not a step falls on the last one.
     ///
     /// # Errors
     /// One sentence: what was wrong and what was expected.
-    pub fn parse(text: &str) -> Result<Axis, SweepError> {
+    pub fn parse(text: &str, names: &[AxisName]) -> Result<Axis, SweepError> {
+        let known = || {
+            let all: Vec<String> = names.iter().map(ToString::to_string).collect();
+            all.split_last().map_or(String::new(), |(last, rest)| format!("{} and {last}", rest.join(", ")))
+        };
         let (name, values) = text.split_once('=').ok_or_else(|| {
             SweepError(format!(
-                "'{text}' is not a sweep such as buffer=16..1Mi, connections=1,4,39 or rate=1M..1G"
+                "'{text}' is not a sweep: a name, = and values, such as rate=1M..1G or rate=1M,10M,100M; {} can be swept",
+                known()
             ))
         })?;
-        let name = AxisName::ALL.into_iter().find(|n| n.to_string() == name.trim()).ok_or_else(|| {
-            SweepError(format!("'{name}' cannot be swept; buffer, connections and rate can"))
-        })?;
+        let name = names
+            .iter()
+            .find(|n| n.to_string() == name.trim())
+            .copied()
+            .ok_or_else(|| SweepError(format!("'{name}' cannot be swept; {} can", known())))?;
         let values = match values.split_once("..") {
             Some((low, high)) => range(name, low, high)?,
             None => values.split(',').map(|v| name.parse_value(v)).collect::<Result<_, _>>()?,
@@ -120,8 +151,25 @@ impl Axis {
     }
 }
 
-/// The values of `low..high` or `low..high/step`. At most one more than [`MAX_VALUES`] is made.
+/// The values of `low..high:slots`.
+fn ramp(name: AxisName, low: &str, high: &str, slots: &str) -> Result<Vec<u64>, SweepError> {
+    let slots: u64 =
+        slots.trim().parse().ok().filter(|n| (2..=MAX_VALUES as u64).contains(n)).ok_or_else(|| {
+            SweepError(format!("'{slots}' is not a number of slots from 2 to {MAX_VALUES}"))
+        })?;
+    let (low, high) = (name.parse_value(low)?, name.parse_value(high)?);
+    if low > high {
+        return Err(SweepError(format!("the sweep of {name} must rise, from {low} to {high} it falls")));
+    }
+    let at = |i: u64| low + (u128::from(high - low) * u128::from(i) / u128::from(slots - 1)) as u64;
+    Ok((0..slots).map(at).collect())
+}
+
+/// The values of `low..high`, `low..high/step` or `low..high:slots`. At most one more than [`MAX_VALUES`] is made.
 fn range(name: AxisName, low: &str, high: &str) -> Result<Vec<u64>, SweepError> {
+    if let Some((high, slots)) = high.split_once(':') {
+        return ramp(name, low, high, slots);
+    }
     let (high, step) = match high.split_once('/') {
         Some((high, step)) => (high, Some(name.parse_value(step)?)),
         None => (high, None),
@@ -158,6 +206,8 @@ pub struct Method {
     settings: Vec<(BTreeMap<String, String>, Phase)>,
     repeat: u32,
     done: usize,
+    /// The path's MTU is looked for instead of all that.
+    mtu: Option<mtu::Search>,
     /// Rates that depend on what was found so far, instead of all that.
     search: Option<Search>,
 }
@@ -193,7 +243,7 @@ impl Method {
         for (label, phase) in &settings {
             phase.check().map_err(|why| SweepError(format!("{}{why}", at(label))))?;
         }
-        Ok(Method { settings, repeat, done: 0, search: None })
+        Ok(Method { settings, repeat, done: 0, search: None, mtu: None })
     }
 
     /// A search for the highest rate of `base` at which no more than `limit` (a share) of the datagrams is lost.
@@ -219,7 +269,21 @@ impl Method {
         for (label, phase) in &settings {
             phase.check().map_err(|why| SweepError(format!("{}{why}", at(label))))?;
         }
-        Ok(Method { settings, repeat, done: 0, search: None })
+        Ok(Method { settings, repeat, done: 0, search: None, mtu: None })
+    }
+
+    /// A search for the largest packets, up to `limit` bytes, that come whole in the directions of `base`, a measurement of delay;
+    /// `headers` is what IP and UDP add to a datagram.
+    ///
+    /// # Errors
+    /// One sentence when the limit or the base cannot be.
+    pub fn path_mtu(base: &Phase, headers: u32, limit: u32) -> Result<Method, SweepError> {
+        base.check().map_err(SweepError)?;
+        if !(576..=65_535).contains(&limit) {
+            return Err(SweepError("the largest packet to try must have 576 to 65535 bytes".to_owned()));
+        }
+        let mtu = Some(mtu::Search::new(base.clone(), headers, limit));
+        Ok(Method { settings: Vec::new(), repeat: 1, done: 0, search: None, mtu })
     }
 
     /// The next phase to run, or the end. `so_far` is what the earlier ones found; a sweep does not depend on it.
@@ -231,6 +295,13 @@ impl Method {
             let same = so_far.points.iter().filter(|point| point.label == label).count();
             return Step::Run { phase: Box::new(phase), label, repeat: same as u32 + 1 };
         }
+        if let Some(search) = &mut self.mtu {
+            return search.next(so_far).map_or(Step::Done, |(label, phase)| Step::Run {
+                phase: Box::new(phase),
+                label,
+                repeat: 1,
+            });
+        }
         if self.done >= self.len() {
             return Step::Done;
         }
@@ -240,7 +311,7 @@ impl Method {
         Step::Run { phase: Box::new(phase.clone()), label: label.clone(), repeat: round as u32 + 1 }
     }
 
-    /// How many phases there are in all.
+    /// How many phases there are in all; 0 when that depends on what they find.
     #[must_use]
     pub fn len(&self) -> usize {
         self.settings.len() * self.repeat as usize
@@ -277,7 +348,7 @@ mod tests {
     use super::*;
 
     fn values(text: &str) -> Vec<u64> {
-        Axis::parse(text).unwrap().values
+        Axis::parse(text, &AxisName::STREAMS).unwrap().values
     }
 
     #[test]
@@ -299,11 +370,49 @@ mod tests {
     }
 
     #[test]
+    fn a_ramp_has_as_many_slots_as_asked_for() {
+        assert_eq!(values("rate=10M..40M:4"), [10_000_000, 20_000_000, 30_000_000, 40_000_000]);
+        assert_eq!(values("connections=1..2:2"), [1, 2]);
+        assert!(Axis::parse("rate=1M..2M:1", &AxisName::STREAMS).is_err());
+    }
+
+    #[test]
+    fn datagrams_are_swept_by_load_size_and_spacing() {
+        let base = Phase {
+            kind: crate::Kind::Delay,
+            connections: 1,
+            rate: Some(8_000_000),
+            probe: Some(crate::Probe { size: 1_000, ..crate::Probe::default() }),
+            ..Phase::default()
+        };
+        let swept = |text: &str| {
+            let axis = Axis::parse(text, &AxisName::DATAGRAMS).unwrap();
+            let mut method = Method::new(&base, &[axis], 1).unwrap();
+            let mut seen = Vec::new();
+            while let Step::Run { phase, .. } = method.next(&Outcome::default()) {
+                seen.push((phase.probe.unwrap().size, phase.rate.unwrap()));
+            }
+            seen
+        };
+        assert_eq!(swept("rate=1M,2M"), [(1_000, 1_000_000), (1_000, 2_000_000)]);
+        // A thousand a second all the time.
+        assert_eq!(swept("size=64,500"), [(64, 512_000), (500, 4_000_000)]);
+        // 8000 bits every 10 and every 100 µs.
+        assert_eq!(swept("spacing=10us,100us"), [(1_000, 800_000_000), (1_000, 80_000_000)]);
+        assert!(
+            Axis::parse("buffer=1", &AxisName::DATAGRAMS)
+                .unwrap_err()
+                .to_string()
+                .contains("rate, size and spacing")
+        );
+    }
+
+    #[test]
     fn lists_are_taken_as_they_are() {
         assert_eq!(values("buffer=1Ki,64Ki,1Mi"), [1024, 65_536, 1_048_576]);
         assert_eq!(values("connections=39,1,4"), [39, 1, 4]);
         assert_eq!(
-            Axis::parse(" rate = 10M").unwrap(),
+            Axis::parse(" rate = 10M", &AxisName::STREAMS).unwrap(),
             Axis { name: AxisName::Rate, values: vec![10_000_000] }
         );
     }
@@ -311,7 +420,11 @@ mod tests {
     #[test]
     fn what_cannot_be_swept_is_said_in_one_sentence() {
         for (text, why) in [
-            ("buffer", "'buffer' is not a sweep such as buffer=16..1Mi, connections=1,4,39 or rate=1M..1G"),
+            (
+                "buffer",
+                "'buffer' is not a sweep: a name, = and values, such as rate=1M..1G or rate=1M,10M,100M; buffer, \
+                 connections and rate can be swept",
+            ),
             ("mss=1..2", "'mss' cannot be swept; buffer, connections and rate can"),
             ("buffer=64..16", "the sweep of buffer must rise, from 64 to 16 it falls"),
             ("buffer=", "'' is not a size in bytes such as 1400, 64Ki, 1Mi or 2G"),
@@ -322,7 +435,7 @@ mod tests {
             ("connections=1..1000000/1", "the sweep of connections has more than 1000 values"),
             ("rate=fast", "'fast' is not a rate in bits per second such as 500k, 25M or 1.5G"),
         ] {
-            assert_eq!(Axis::parse(text).unwrap_err().to_string(), why, "{text}");
+            assert_eq!(Axis::parse(text, &AxisName::STREAMS).unwrap_err().to_string(), why, "{text}");
         }
     }
 
@@ -338,7 +451,7 @@ mod tests {
 
     #[test]
     fn repetitions_go_round_over_the_settings() {
-        let axes = [Axis::parse("connections=1,4").unwrap()];
+        let axes = [Axis::parse("connections=1,4", &AxisName::STREAMS).unwrap()];
         let method = Method::new(&Phase::default(), &axes, 2).unwrap();
         assert_eq!(method.len(), 4);
         assert_eq!(
@@ -349,7 +462,10 @@ mod tests {
 
     #[test]
     fn two_axes_are_crossed_and_the_phases_carry_the_values() {
-        let axes = [Axis::parse("connections=1,2").unwrap(), Axis::parse("buffer=16,1Ki").unwrap()];
+        let axes = [
+            Axis::parse("connections=1,2", &AxisName::STREAMS).unwrap(),
+            Axis::parse("buffer=16,1Ki", &AxisName::STREAMS).unwrap(),
+        ];
         let mut method = Method::new(&Phase::default(), &axes, 1).unwrap();
         let mut seen = Vec::new();
         while let Step::Run { phase, label, .. } = method.next(&Outcome::default()) {
@@ -372,7 +488,7 @@ mod tests {
 
     #[test]
     fn impossible_methods_are_refused_before_anything_runs() {
-        let axis = |text: &str| Axis::parse(text).unwrap();
+        let axis = |text: &str| Axis::parse(text, &AxisName::STREAMS).unwrap();
         let refused =
             |base: &Phase, axes: &[Axis], repeat| Method::new(base, axes, repeat).unwrap_err().to_string();
         let base = Phase::default();

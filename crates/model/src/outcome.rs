@@ -1,6 +1,8 @@
 //! What a run found: the document that reports print, files keep and `schema/outcome.v1.json` describes.
 
-use crate::{Begin, ConnectionRecord, Doubt, Interval, Phase, SessionInfo, Totals, Trains};
+use crate::{
+    Begin, ConnectionRecord, Doubt, FlowRow, Interval, PathMtu, Phase, SessionInfo, Slot, Totals, Trains,
+};
 use metrics::{Spread, Wall};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,6 +42,9 @@ pub struct Outcome {
     /// With a sweep: one row per setting, over its repetitions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sweep: Vec<SweepRow>,
+    /// The path's MTU, when it was looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_mtu: Option<PathMtu>,
     /// Notices of the run, in order, at most 200.
     pub notices: Vec<String>,
 }
@@ -90,6 +95,9 @@ pub struct Point {
     /// What was found of packet trains, when they are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trains: Option<Box<Trains>>,
+    /// Flows of datagrams one by one, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowRow>,
     /// Our totals.
     pub near: Totals,
     /// The servers' totals.
@@ -126,4 +134,10 @@ pub struct SweepRow {
     pub errors: u64,
     /// CPU seconds per 10^9 bytes, both hosts' processes together.
     pub cpu_s_per_gb: Option<Spread>,
+    /// Load, loss and delay of datagrams client to server, where they are measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up_slot: Option<Slot>,
+    /// And server to client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub down_slot: Option<Slot>,
 }

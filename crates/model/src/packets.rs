@@ -1,6 +1,6 @@
 //! What one end found out about datagrams, in an interval or over a phase.
 
-use metrics::{DistSummary, Marks, PacketTally, Packets, Tally};
+use metrics::{ClockFound, ClockKind, DistSummary, Marks, PacketTally, Packets, Tally};
 use serde::{Deserialize, Serialize};
 
 /// What one end counted as a sender and as a receiver of datagrams. Delays are one way unless the method says otherwise, and
@@ -18,6 +18,8 @@ pub struct PacketReport {
     pub ipdv_ns: Option<DistSummary>,
     /// How late sends left, ns.
     pub late_ns: Option<DistSummary>,
+    /// How long datagrams were in this system after their actual send, by the kernel's transmit stamps, ns; `None` without them.
+    pub stack_ns: Option<DistSummary>,
     /// RFC 3550 jitter at the end of a flow, ns; of several flows the worst. Only over a whole phase.
     pub jitter_ns: Option<f64>,
     /// Runs of consecutive lost datagrams. Only over a whole phase, as the next two.
@@ -28,10 +30,18 @@ pub struct PacketReport {
     pub max_extent: Option<u64>,
     /// How far delays may be wrong because two clocks were compared, ns.
     pub clock_bound_ns: Option<u64>,
+    /// How those clocks were compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockKind>,
+    /// What comparing them over the path has found, where this end did it. Only over a phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_found: Option<ClockFound>,
     /// Datagrams that seem to have arrived before they were sent; their delay was taken for 0.
     pub before_sent: u64,
     /// By how much at most, ns.
     pub before_sent_ns: u64,
+    /// How long sends had to wait because the socket was full, ns; of several flows together.
+    pub blocked_ns: u64,
     /// Datagrams whose arrival was stamped by the kernel; that of the others was read after the receive call.
     pub kernel_stamped: u64,
     /// Marks of received datagrams.
@@ -45,7 +55,13 @@ impl PacketReport {
     pub fn of_interval(tally: &Tally) -> Option<Box<Self>> {
         let packets = tally.packets.as_deref()?;
         let mut report = PacketReport::of(packets, tally);
-        let all = [&mut report.delay_ns, &mut report.intended_ns, &mut report.ipdv_ns, &mut report.late_ns];
+        let all = [
+            &mut report.delay_ns,
+            &mut report.intended_ns,
+            &mut report.ipdv_ns,
+            &mut report.late_ns,
+            &mut report.stack_ns,
+        ];
         for dist in all.into_iter().flatten() {
             dist.buckets.clear();
         }
@@ -62,6 +78,7 @@ impl PacketReport {
             loss_bursts: Some(arrivals.loss_bursts),
             longest_loss: Some(arrivals.longest_loss),
             max_extent: Some(arrivals.max_extent),
+            clock_found: packets.clock_found,
             ..PacketReport::of(packets, tally)
         }))
     }
@@ -73,9 +90,12 @@ impl PacketReport {
             intended_ns: packets.intended_ns.summary(),
             ipdv_ns: packets.ipdv_ns.summary(),
             late_ns: tally.late_ns.summary(),
+            stack_ns: packets.stack_ns.summary(),
             clock_bound_ns: packets.clock_bound_ns,
+            clock: packets.clock,
             before_sent: packets.before_sent.0,
             before_sent_ns: packets.before_sent.1,
+            blocked_ns: packets.blocked_ns,
             kernel_stamped: packets.kernel_stamped,
             marks: packets.marks,
             ..PacketReport::default()
@@ -96,9 +116,12 @@ impl PacketReport {
         either(&mut self.intended_ns, &other.intended_ns);
         either(&mut self.ipdv_ns, &other.ipdv_ns);
         either(&mut self.late_ns, &other.late_ns);
+        either(&mut self.stack_ns, &other.stack_ns);
         self.clock_bound_ns = self.clock_bound_ns.max(other.clock_bound_ns);
+        self.clock = self.clock.or(other.clock);
         self.before_sent += other.before_sent;
         self.before_sent_ns = self.before_sent_ns.max(other.before_sent_ns);
+        self.blocked_ns += other.blocked_ns;
         self.kernel_stamped += other.kernel_stamped;
         self.marks.add(&other.marks);
     }

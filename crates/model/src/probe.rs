@@ -1,6 +1,6 @@
 //! Numbered datagrams on a schedule, as `delay` sends them.
 
-use metrics::SECOND;
+use metrics::{ClockKind, SECOND};
 use serde::{Deserialize, Serialize};
 
 /// Smallest datagram of our own protocol, bytes: its header.
@@ -88,6 +88,14 @@ pub struct Probe {
     pub late_ns: u64,
     /// From agreeing to the first datagram, ns: time to open the flows and to compare the clocks.
     pub lead_ns: u64,
+    /// How the clocks of two hosts are compared; `None` is by the same host's clock where both ends are on one, else in band.
+    pub clock: Option<ClockKind>,
+    /// Whether a place in the schedule is given up when the sender cannot keep it, instead of being made up for.
+    pub nonblock: bool,
+    /// Whether the kernel is asked when each datagram left, where it is sent by a call of its own.
+    pub tx_stamps: bool,
+    /// Whether each datagram is told.
+    pub samples: bool,
     /// Whose time is stamped into datagrams; protocols with stamps of their own have no choice.
     #[serde(skip_serializing_if = "is_default")]
     pub stamping: Stamping,
@@ -115,6 +123,10 @@ impl Default for Probe {
             stamping: Stamping::Wall,
             stairs: None,
             give_up: false,
+            clock: None,
+            nonblock: false,
+            tx_stamps: false,
+            samples: false,
         }
     }
 }

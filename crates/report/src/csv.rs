@@ -6,7 +6,7 @@
 use csv::Writer;
 use jiff::Timestamp;
 use metrics::{SECOND, Spread, TcpInfo, Wall};
-use model::{ConnectionRecord, Event, Interval, PacketReport, SweepRow, Traffic};
+use model::{ConnectionRecord, Event, Interval, PacketReport, Slot, SweepRow, Traffic};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -266,12 +266,31 @@ fn tcp_cells(t: &TcpInfo) -> [String; 17] {
     ]
 }
 
+/// Means over the repetitions of a setting, where datagrams are swept.
+const SLOT_HEADER: [&str; 7] =
+    ["sent_bps", "loss", "delay_p50_ns", "delay_p99_ns", "clock_bound_ns", "power_bps_per_s", "knee"];
+
+fn slot_cells(slot: Option<Slot>) -> [String; 7] {
+    let Some(slot) = slot else { return Default::default() };
+    let mean = |of: Option<Spread>| of.map(|s| s.mean);
+    [
+        or_empty(mean(slot.sent_bps).map(exact)),
+        or_empty(mean(slot.loss).map(|loss| format!("{loss:.9}"))),
+        or_empty(mean(slot.p50_ns).map(exact)),
+        or_empty(mean(slot.p99_ns).map(exact)),
+        or_empty(slot.clock_bound_ns),
+        or_empty(slot.power.map(exact)),
+        slot.knee.to_string(),
+    ]
+}
+
 /// Writes the sweep CSV to `out`: one row per setting, its values in columns of their own in base units.
 ///
 /// # Errors
 /// When `out` cannot be written.
 pub fn write_sweep_csv(rows: &[SweepRow], out: &mut dyn Write) -> io::Result<()> {
     type Figure = (&'static str, &'static str, fn(&SweepRow) -> Option<Spread>);
+    type Side = (&'static str, fn(&SweepRow) -> Option<Slot>);
     let figures: [Figure; 4] = [
         ("up", "bps", |r| r.up),
         ("down", "bps", |r| r.down),
@@ -285,6 +304,12 @@ pub fn write_sweep_csv(rows: &[SweepRow], out: &mut dyn Write) -> io::Result<()>
         header.extend(["mean", "sd", "min", "max", "ci95"].map(|what| format!("{name}_{what}_{unit}")));
     }
     header.push("errors".to_owned());
+    let sides: [Side; 2] = [("up", |r| r.up_slot), ("down", |r| r.down_slot)];
+    let sides: Vec<Side> =
+        sides.into_iter().filter(|(_, of)| rows.iter().any(|row| of(row).is_some())).collect();
+    for (name, _) in &sides {
+        header.extend(SLOT_HEADER.map(|what| format!("{name}_{what}")));
+    }
     let mut table = begun(out, &header)?;
     for row in rows {
         let value = |name: &&String| row.label.get(*name).map_or_else(String::new, |v| guarded(v));
@@ -296,6 +321,9 @@ pub fn write_sweep_csv(rows: &[SweepRow], out: &mut dyn Write) -> io::Result<()>
             cells.extend(of(row).map_or_else(Default::default, spread));
         }
         cells.push(row.errors.to_string());
+        for (_, of) in &sides {
+            cells.extend(slot_cells(of(row)));
+        }
         table.write_record(cells)?;
     }
     table.flush()

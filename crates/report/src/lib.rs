@@ -8,6 +8,7 @@
 mod compare;
 mod console;
 mod csv;
+mod datagrams;
 mod frames;
 mod histogram;
 mod html;
@@ -24,6 +25,7 @@ mod words;
 pub use compare::Comparison;
 pub use console::{Console, Style};
 pub use csv::{ConnectionCsv, StatusCsv, write_sweep_csv};
+pub use datagrams::DatagramsCsv;
 pub use frames::FramesCsv;
 pub use histogram::{SamplesCsv, round_trips, write_hgrm, write_histogram_csv};
 pub use html::{svg_files, write_html};

@@ -28,6 +28,9 @@ fn phase(point: &Point, events: &mut Vec<Event>) {
     events.extend(point.intervals.iter().map(|i| Event::Interval(Box::new(i.clone()))));
     events.extend(point.connections.iter().map(|c| Event::Connection(Box::new(c.clone()))));
     events.extend(point.trains.iter().map(|trains| Event::Trains(trains.clone())));
+    if !point.flows.is_empty() {
+        events.push(Event::Flows { rows: point.flows.clone() });
+    }
     events.push(Event::Near(Box::new(point.near.clone())));
     events.extend(point.far.iter().map(|totals| Event::Far(Box::new(totals.clone()))));
     events.push(Event::PhaseEnd { status: point.status, reason: point.reason.clone() });

@@ -1,11 +1,13 @@
 //! The final report: how it ended, what was found, and how far to believe it.
 
+mod flows;
 mod frames;
 mod hosts;
 mod load;
 mod packets;
 mod pings;
 mod point;
+mod slots;
 mod trains;
 mod ways;
 
@@ -13,14 +15,18 @@ use crate::console::Style;
 use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::{Frames, Spread, format_bits_per_second, format_duration};
-use model::{Direction, Doubt, Kind, Outcome, Point, Status, SweepRow};
+use model::{Direction, Doubt, Kind, Outcome, PathMtu, Point, Status, SweepRow};
 use std::io::{self, Write};
 
 /// Writes the report on `outcome`: each point in full, or, for a sweep, a table of all (and the points when verbose).
 pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let page = &mut Page::new(out, style.color);
     let swept = !outcome.sweep.is_empty();
-    if style.verbose || !swept || outcome.begin.verb == "demo" {
+    if let Some(found) = &outcome.path_mtu {
+        page.gap()?;
+        path_mtu(found, page)?;
+    }
+    if style.verbose || !(swept || outcome.path_mtu.is_some()) || outcome.begin.verb == "demo" {
         for point in &outcome.points {
             page.gap()?;
             point::write(point, &outcome.begin, style, page)?;
@@ -30,7 +36,11 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
         load::write(outcome, page)?;
     } else if swept {
         page.gap()?;
-        sweep(outcome, page)?;
+        if outcome.sweep.iter().any(|row| row.up_slot.is_some() || row.down_slot.is_some()) {
+            slots::write(&outcome.sweep, page)?;
+        } else {
+            sweep(outcome, page)?;
+        }
     }
     doubts(&outcome.points, page)?;
     page.gap()?;
@@ -145,6 +155,21 @@ fn doubts(points: &[Point], page: &mut Page<'_>) -> io::Result<()> {
         };
         page.paragraph(Tone::Warning, "  ! ", &format!("{}{runs}: {}", doubt.code, doubt.text))?;
         page.paragraph(Tone::Plain, "    > ", &doubt.advice)?;
+    }
+    Ok(())
+}
+
+/// The largest packets that came whole.
+fn path_mtu(found: &PathMtu, page: &mut Page<'_>) -> io::Result<()> {
+    page.line(Tone::Heading, "Path MTU (IP packets that arrive whole, DF set)")?;
+    for (name, found) in [("to server", found.up), ("from server", found.down)] {
+        let Some(found) = found else { continue };
+        let why = match (found.too_big, found.told) {
+            (None, _) => "the largest that was tried".to_owned(),
+            (Some(n), true) => format!("{n} bytes were refused: the sender's system or a router said so"),
+            (Some(n), false) => format!("{n} bytes vanished, and nobody said why: a black hole"),
+        };
+        page.paragraph(Tone::Plain, &format!("  {name:<12} {:>6} bytes  ", found.mtu), &why)?;
     }
     Ok(())
 }

@@ -64,7 +64,8 @@ pub(crate) fn setting(settings: &BTreeMap<String, String>, repeat: u32) -> Strin
 /// A value of a sweep with its unit.
 pub(crate) fn value(name: &str, value: &str) -> String {
     match (name, value.parse::<u64>()) {
-        ("buffer", Ok(bytes)) => format_bytes(bytes),
+        ("buffer" | "size", Ok(bytes)) => format_bytes(bytes),
+        ("spacing", Ok(ns)) => format_duration(ns as f64),
         ("rate", Ok(rate)) => format_bits_per_second(rate as f64),
         _ => value.to_owned(),
     }

@@ -6,7 +6,7 @@ mod common;
 
 use common::{STARTED, bad, begin, events, good, interval};
 use metrics::{Spread, Wall};
-use model::{Event, SweepRow};
+use model::{Event, Slot, SweepRow};
 use report::{ConnectionCsv, StatusCsv, replay, write_sweep_csv};
 use std::collections::BTreeMap;
 
@@ -236,6 +236,35 @@ cpu_runs,cpu_mean_s_per_gb,cpu_sd_s_per_gb,cpu_min_s_per_gb,cpu_max_s_per_gb,cpu
 ,8,,,,,,,,,,,,,2,500.000,0.500,499.000,501.000,0.250,,,,,,,0
 ";
     assert_eq!(String::from_utf8(out).unwrap(), want);
+}
+
+#[test]
+fn slots_of_datagrams_have_columns_of_their_own() {
+    let slot = Slot {
+        sent_bps: Spread::of(&[1e6]),
+        loss: Spread::of(&[0.25]),
+        p50_ns: Spread::of(&[5e6]),
+        clock_bound_ns: Some(1_000),
+        power: Some(150e6),
+        knee: true,
+        ..Slot::default()
+    };
+    let mut out = Vec::new();
+    write_sweep_csv(&[SweepRow { down_slot: Some(slot), ..SweepRow::default() }], &mut out).unwrap();
+    let rows = lines(&out);
+    assert!(
+        rows[0].ends_with(
+            ",errors,down_sent_bps,down_loss,down_delay_p50_ns,down_delay_p99_ns,down_clock_bound_ns,\
+             down_power_bps_per_s,down_knee"
+        ),
+        "{}",
+        rows[0]
+    );
+    assert!(
+        rows[1].ends_with(",0,1000000.000,0.250000000,5000000.000,,1000,150000000.000,true"),
+        "{}",
+        rows[1]
+    );
 }
 
 #[test]

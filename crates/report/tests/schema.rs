@@ -7,10 +7,10 @@ mod common;
 
 use common::{built, events, outcome};
 use jsonschema::Validator;
-use metrics::{Ending, TroubleKind};
+use metrics::{ClockKind, Ending, TroubleKind};
 use model::{
-    Event, Kind, Media, Pattern, Payload, Phase, Ping, Probe, Schedule, Shutdown, Spacing, StampSettings,
-    Status, Trace, Transport, Verify, Waiting,
+    Event, Kind, Media, MtuFound, PathMtu, Pattern, Payload, Phase, Ping, Probe, Schedule, Shutdown, Slot,
+    Spacing, StampSettings, Status, Trace, Transport, Verify, Waiting,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +58,7 @@ fn full() -> Value {
         repeat: 5,
         phase: Box::new(Phase {
             kind: Kind::Delay,
-            probe: Some(Probe::default()),
+            probe: Some(Probe { clock: Some(ClockKind::Realtime), ..Probe::default() }),
             trace: Some(Trace { gaps_ns: vec![1_000_000] }),
             ..common::phase()
         }),
@@ -67,10 +67,24 @@ fn full() -> Value {
     phase.train.as_mut().unwrap().echo = true;
     told.push(Event::Phase { label: BTreeMap::new(), repeat: 6, phase: Box::new(phase) });
     told.push(Event::Trains(Box::new(common::echoed())));
+    told.push(Event::Flows { rows: vec![common::flow()] });
     told.push(end);
     let mut outcome = built(&told);
     outcome.sweep[0].connects = outcome.sweep[0].up;
     outcome.points[0].near.pings.as_mut().unwrap().ways = Some(Box::new(common::ways()));
+    let mtu = Some(MtuFound { mtu: 1_400, too_big: Some(1_401), told: true });
+    outcome.path_mtu = Some(PathMtu { up: mtu, down: mtu });
+    let some = outcome.sweep[0].up;
+    let slot = Slot {
+        sent_bps: some,
+        loss: some,
+        p50_ns: some,
+        p99_ns: some,
+        clock_bound_ns: Some(1),
+        power: Some(1.0),
+        knee: true,
+    };
+    (outcome.sweep[0].up_slot, outcome.sweep[0].down_slot) = (Some(slot), Some(slot));
     serde_json::to_value(outcome).unwrap()
 }
 

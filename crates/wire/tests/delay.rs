@@ -5,8 +5,10 @@
 mod machines;
 
 use machines::{client_ip, client_plan, serve, server_plan};
-use metrics::{Mono, SECOND};
-use model::{Event, Interval, Kind, PacketReport, Pattern, Phase, Probe, Spacing, Status, Totals, Trace};
+use metrics::{ClockKind, Mono, SECOND, StampKind, Verdict};
+use model::{
+    Event, Interval, Kind, PacketReport, PacketRow, Pattern, Phase, Probe, Spacing, Status, Totals, Trace,
+};
 use wire::native::{Client, ClientPlan};
 use wire::sim::{Host, Link, Network, Quirks, START};
 
@@ -110,6 +112,50 @@ fn a_clean_path_loses_nothing_and_its_delay_is_known() {
 }
 
 #[test]
+fn the_truth_lies_within_the_bound_however_the_clocks_are_compared() {
+    let with = |clock| {
+        let mut asked = phase(Pattern::Duplex, 1_000, 200, 1_000);
+        asked.probe = asked.probe.map(|probe| Probe { clock: Some(clock), ..probe });
+        run(asked, Link::new().delay(20 * MS), Link::new().delay(5 * MS), 1, 77 * SECOND)
+    };
+    for clock in [ClockKind::InBand, ClockKind::Realtime] {
+        let run = with(clock);
+        let (near, far) = run.complete().packets();
+        for (report, truth) in [(far, 20 * MS), (near, 5 * MS)] {
+            let (delay, bound) = (report.delay_ns.as_ref().unwrap(), report.clock_bound_ns.unwrap());
+            assert_eq!(report.clock, Some(clock));
+            for value in [delay.min, delay.p50, delay.max] {
+                assert!(value.abs_diff(truth) <= bound + truth / 500, "{clock:?} {value} {bound}");
+            }
+        }
+        let found = near.clock_found;
+        match clock {
+            // Half of 25 ms, as the path cannot tell better, before and during and after.
+            ClockKind::InBand => {
+                let found = found.unwrap();
+                assert!(found.exchanges > 16 && found.round_trip_ns >= 25 * MS, "{found:?}");
+                assert!(found.skew_ppm.0 <= 0.0 && found.skew_ppm.1 >= 0.0, "{found:?}");
+            }
+            // The wall clocks agree, and each says how far it may be off.
+            _ => assert!(found.is_none() && far.clock_bound_ns.unwrap() < 2 * 20 * SECOND, "{far:?}"),
+        }
+    }
+}
+
+#[test]
+fn two_hosts_have_no_clock_in_common() {
+    let mut asked = phase(Pattern::Push, 1_000, 200, 100);
+    asked.probe = asked.probe.map(|probe| Probe { clock: Some(ClockKind::SameHost), ..probe });
+    let run = run(asked, Link::new(), Link::new(), 1, 77 * SECOND);
+    let ended = run.events().find_map(|e| match e {
+        Event::PhaseEnd { status, reason } => Some((*status, reason.clone().unwrap_or_default())),
+        _ => None,
+    });
+    let (status, reason) = ended.unwrap();
+    assert!(status == Status::Failed && reason.contains("not on this host"), "{reason}");
+}
+
+#[test]
 fn what_the_path_does_is_what_is_counted() {
     for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
         for seed in 1..=5 {
@@ -137,6 +183,79 @@ fn what_the_path_does_is_what_is_counted() {
                 assert!(receiver.longest_loss.unwrap() >= 1);
             }
         }
+    }
+}
+
+/// The datagrams of one direction as both ends' lists have them.
+fn told(run: &Run, up: bool) -> Vec<PacketRow> {
+    let mut all = Vec::new();
+    for event in run.events() {
+        if let Event::Packets { rows } = event {
+            all.extend(rows.iter().copied().filter(|row| row.up == up));
+        }
+    }
+    all
+}
+
+/// The counters, which decide datagram by datagram in a window as they come, and the fates, which look at the lists of both
+/// ends afterwards, share no code.
+#[test]
+fn counters_agree_with_the_fate_of_every_datagram() {
+    let slow = || Link::new().rate(900_000).queue(1 << 20).delay(MS);
+    let bad = || Link::new().loss(0.03).duplicate(0.02).reorder(0.02).delay(2 * MS);
+    for seed in 1..=4 {
+        for (pattern, link) in [
+            (Pattern::Push, bad()),
+            (Pattern::Pull, bad()),
+            (Pattern::Duplex, bad()),
+            // 1.6 Mbit/s do not fit through 0.9: after half a second datagrams are late.
+            (Pattern::Push, slow()),
+            (Pattern::Pull, slow()),
+        ] {
+            let mut asked = phase(pattern, 1_000, 200, 1_000);
+            asked.probe = asked.probe.map(|probe| Probe { samples: true, late_ns: 300 * MS, ..probe });
+            let run = run(asked, link.clone(), link, seed, 3 * SECOND);
+            let (near, far) = run.packets();
+            for (up, sender, receiver) in [(true, near, far), (false, far, near)] {
+                if !(if up { pattern.sends_up() } else { pattern.sends_down() }) {
+                    continue;
+                }
+                let rows = told(&run, up);
+                let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count() as u64;
+                let got = &receiver.counts;
+                assert_eq!(rows.len() as u64, sender.counts.sent, "{pattern} {seed}");
+                assert_eq!(i64::try_from(count(Verdict::Lost)), Ok(got.lost), "{pattern} {seed}");
+                let late = count(Verdict::Late);
+                assert_eq!(late, got.late, "{pattern} {seed}");
+                assert_eq!(count(Verdict::Received) + count(Verdict::Reordered) + late, got.received);
+                if late == 0 {
+                    assert_eq!(count(Verdict::Reordered), got.reordered, "{pattern} {seed}");
+                }
+                let repeats: u64 = rows.iter().map(|row| u64::from(row.repeats)).sum();
+                assert_eq!(repeats, got.duplicated, "{pattern} {seed}");
+                let least = rows.iter().filter_map(|row| row.delay_ns).min().unwrap();
+                let told = receiver.delay_ns.as_ref().unwrap().min;
+                assert!((least.max(0) as u64).abs_diff(told) <= told / 500 + 1, "{least} {told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_kernel_tells_when_a_datagram_left() {
+    for pattern in [Pattern::Push, Pattern::Pull] {
+        let mut asked = phase(pattern, 1_000, 200, 500);
+        asked.probe = asked.probe.map(|probe| Probe { tx_stamps: true, samples: true, ..probe });
+        let run = run(asked, Link::new().delay(MS), Link::new().delay(MS), 3, 3 * SECOND);
+        let (near, far) = run.complete().packets();
+        let sender = if pattern == Pattern::Push { near } else { far };
+        // The simulator's kernel takes 5 µs.
+        let stack = sender.stack_ns.as_ref().unwrap();
+        assert_eq!(stack.count, 500);
+        assert!((4_990..=5_010).contains(&stack.min) && stack.max <= 5_010, "{stack:?}");
+        let rows = told(&run, pattern == Pattern::Push);
+        assert_eq!(rows.iter().filter(|row| row.sent_stamp == StampKind::KernelTx).count(), 500);
+        assert!(rows.iter().all(|row| row.sent_ns >= row.intended_ns + 4_990), "{:?}", rows[0]);
     }
 }
 

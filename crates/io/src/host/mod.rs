@@ -89,6 +89,10 @@ pub struct Nic {
     pub speed_mbit: Option<u64>,
     /// Root queueing discipline (`fq`, `fq_codel`, `mq`, `noqueue`, …); empty when unknown.
     pub qdisc: String,
+    /// Whether the card can stamp packets both ways.
+    pub hardware_stamps: bool,
+    /// The number of the card's clock, if it has one.
+    pub phc: Option<u32>,
     /// The kinds of queueing discipline under a classful root, each once: under `mq` they do the work.
     pub qdisc_children: Vec<String>,
     /// Offloads that are on: `tso`, `gso`, `gro`, `lro`, `rx-checksum`, `tx-checksum`, `scatter-gather`.

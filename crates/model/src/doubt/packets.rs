@@ -29,6 +29,40 @@ pub(super) fn not_sent(case: &Case<'_>) -> Option<Doubt> {
     Some(Doubt::new("not-sent", text, advice))
 }
 
+/// Share of the run during which a sender may wait for its own socket.
+const BLOCKED: f64 = 0.01;
+
+pub(super) fn throttled(case: &Case<'_>) -> Option<Doubt> {
+    // As fast as it goes is as fast as the socket takes it.
+    case.point.phase.rate?;
+    let length = case.point.phase.duration_ns? as f64 * f64::from(case.point.phase.connections);
+    let clauses = super::join(reports(case).filter_map(|(name, report)| {
+        let share = report.blocked_ns as f64 / length.max(1.0);
+        (share > BLOCKED).then(|| format!("{name} {} of the time", percent(share.min(1.0))))
+    }))?;
+    let text = format!(
+        "The sender was throttled ({clauses}): its socket was full, and datagrams left when it had room."
+    );
+    let advice =
+        "Ask for less, raise --sndbuf, or keep the schedule and give up what does not fit (--nonblock).";
+    Some(Doubt::new("sender-throttled", text, advice))
+}
+
+pub(super) fn queue_drops(case: &Case<'_>) -> Option<Doubt> {
+    let clauses = super::join(case.ends().filter(|_| case.point.phase.kind.probes()).filter_map(|end| {
+        let counters = end.totals.counters.moved.iter();
+        let dropped: u64 =
+            counters.filter(|(name, _)| name.ends_with(".qdisc_dropped")).map(|(_, by)| by).sum();
+        (dropped > 0).then(|| format!("{} dropped {dropped}", end.name))
+    }))?;
+    let text = format!(
+        "A host's own queueing discipline dropped packets ({clauses}): they are among the lost, and never left that host."
+    );
+    let advice =
+        "Ask for less, or give the interface a longer queue; the interface's counters are in the JSON.";
+    Some(Doubt::new("queue-drops", text, advice))
+}
+
 pub(super) fn own_buffer(case: &Case<'_>) -> Option<Doubt> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let lost = report.counts.lost.max(1) as f64;

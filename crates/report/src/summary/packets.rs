@@ -1,7 +1,7 @@
 //! Datagrams: what became of them and how long they took, one direction at a time.
 
 use crate::text::{Page, Table, Tone};
-use metrics::{DistSummary, format_bits_per_second, format_duration};
+use metrics::{ClockKind, DistSummary, format_bits_per_second, format_duration};
 use model::{PacketReport, Point, Totals};
 use std::io;
 
@@ -56,7 +56,7 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     counts(&ways, page)?;
     times(&ways, page)?;
     for way in &ways {
-        remarks(way, page)?;
+        remarks(way, point.phase.probe.is_some_and(|probe| probe.tx_stamps), page)?;
     }
     Ok(())
 }
@@ -114,6 +114,7 @@ fn times(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
         }
         if let Some(sent) = way.sent {
             row("  sends late by".to_owned(), sent.late_ns.as_ref());
+            row("  in the sender's system".to_owned(), sent.stack_ns.as_ref());
         }
     }
     if table.is_empty() {
@@ -124,12 +125,18 @@ fn times(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
 }
 
 /// What the tables have no column for.
-fn remarks(way: &Way<'_>, page: &mut Page<'_>) -> io::Result<()> {
+fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
     let mut words = Vec::new();
     if let Some(got) = way.got {
-        words.extend(
-            got.clock_bound_ns.map(|ns| format!("delays are right to ±{}", format_duration(ns as f64))),
-        );
+        words.extend(got.clock_bound_ns.map(|ns| {
+            let how = match got.clock {
+                None => "",
+                Some(ClockKind::InBand) => " (clocks compared over the path)",
+                Some(ClockKind::Realtime) => " (by the wall clocks)",
+                Some(ClockKind::SameHost) => " (one host's clock)",
+            };
+            format!("delays are right to ±{}{how}", format_duration(ns as f64))
+        }));
         words.extend(got.jitter_ns.map(|ns| format!("jitter (RFC 3550) {}", format_duration(ns))));
         if let Some(d) = &got.delay_ns {
             let above = format_duration(d.p99.saturating_sub(d.min) as f64);
@@ -156,6 +163,14 @@ fn remarks(way: &Way<'_>, page: &mut Page<'_>) -> io::Result<()> {
         );
     }
     if let Some(sent) = way.sent {
+        words.push(match (&sent.stack_ns, asked) {
+            (Some(d), _) => format!("kernel transmit stamps of {} sends", d.count),
+            (None, true) => "no transmit stamps came: send times by the program".to_owned(),
+            (None, false) => "send times by the program".to_owned(),
+        });
+        words.extend((sent.blocked_ns > 0).then(|| {
+            format!("the sender waited {} for its full socket", format_duration(sent.blocked_ns as f64))
+        }));
         words.extend(
             (sent.counts.unsent > 0)
                 .then(|| format!("{} not sent (too late, or refused)", sent.counts.unsent)),

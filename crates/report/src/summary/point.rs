@@ -1,6 +1,6 @@
 //! One phase in full: goodput or connections per second, the connections, and where they went.
 
-use super::{frames, hosts, packets, pings, trains};
+use super::{flows, frames, hosts, packets, pings, trains};
 use crate::console::Style;
 use crate::text::{Page, Table, Tone};
 use crate::words;
@@ -45,6 +45,7 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
                 page.gap()?;
             }
             packets::write(point, page)?;
+            flows::write(point, page)?;
             failures(point, page)?;
             return hosts::write(point, begin, style.verbose, page);
         }

@@ -2,15 +2,15 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 
 use metrics::{
-    Arrival, Departure, DistSummary, Ending, Frames, Framing, Marks, Moments, Packets, Place, PlayoutSummary,
-    Remote, SECOND, SignedSummary, Spectrum, TcpInfo, TcpTotals, TrainPacket, TrainReport, Wall, WayCounts,
-    WayFacts, join,
+    Arrival, ClockFound, ClockKind, Departure, DistSummary, Ending, FlowSums, Frames, Framing, Marks,
+    Moments, Packets, Place, PlayoutSummary, Remote, SECOND, SignedSummary, Spectrum, TcpInfo, TcpTotals,
+    TrainPacket, TrainReport, Wall, WayCounts, WayFacts, join,
 };
 use model::{
     Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, Effective, Event, Failure,
-    HostCounters, HostSnapshot, Interval, Kind, Level, NicSnapshot, Outcome, PacketReport, Pattern, Phase,
-    PingCounts, PingInterval, Probe, Range, RoundTrips, Sample, SessionInfo, SocketSettings, Status, Totals,
-    Traffic, Train, Trains, Ways,
+    FlowRow, FlowWay, HostCounters, HostSnapshot, Interval, Kind, Level, NicSnapshot, Outcome, PacketReport,
+    Pattern, Phase, PingCounts, PingInterval, Probe, Range, RoundTrips, Sample, SessionInfo, SocketSettings,
+    Status, Totals, Traffic, Train, Trains, Ways,
 };
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -94,6 +94,8 @@ pub(crate) fn host(name: &str) -> HostSnapshot {
             mtu: 1500,
             speed_mbit: Some(10_000),
             qdisc: "fq".to_owned(),
+            hardware_stamps: true,
+            phc: Some(0),
             offloads: vec!["tso".to_owned(), "gro".to_owned()],
             loopback: false,
         }),
@@ -280,13 +282,24 @@ pub(crate) fn packets() -> Box<PacketReport> {
         intended_ns: Some(dist(21_000)),
         ipdv_ns: Some(dist(500)),
         late_ns: Some(dist(300)),
+        stack_ns: Some(dist(4_000)),
         jitter_ns: Some(450.5),
         loss_bursts: Some(9),
         longest_loss: Some(3),
         max_extent: Some(2),
         clock_bound_ns: Some(150_000),
+        clock: Some(ClockKind::InBand),
+        clock_found: Some(ClockFound {
+            exchanges: 40,
+            round_trip_ns: 290_000,
+            offset_ns: -5,
+            bound_ns: 149_000,
+            skew_ppm: (-0.5, 0.25),
+            stepped: false,
+        }),
         before_sent: 1,
         before_sent_ns: 40,
+        blocked_ns: 2_000,
         kernel_stamped: 980,
         marks: Marks { ttl: Some((63, 64)), dscp: Some((0, 46)), ecn: [970, 0, 8, 2] },
     })
@@ -532,4 +545,13 @@ pub(crate) fn echoed() -> Trains {
     let mut trains = trains();
     trains.report = trains.report.with_echoes(&packets, 972);
     trains
+}
+
+/// A flow of which both ends told.
+pub(crate) fn flow() -> FlowRow {
+    let mut got = FlowSums { counts: packets().counts, ..FlowSums::default() };
+    got.took(20_000, 980);
+    let way = Some(FlowWay { sent: Some(1_000), got, lossy: true, slow: false });
+    let at = |port| Some(([10, 0, 0, 1], port).into());
+    FlowRow { flow: 1, local: at(40_001), remote: at(7_411), up: way, down: way }
 }

@@ -12,7 +12,7 @@ use super::auth::{Psk, Secrets};
 use super::data::Params;
 use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message, encode};
-use super::udp::{self, Callers, Log, Terms, wait};
+use super::udp::{self, Callers, Log, Terms, Track, Tracks, wait};
 use crate::counted::Intervals;
 use crate::{Judged, Run, echo};
 use metrics::{Clock, Ending, Group, Mono, SECOND};
@@ -175,6 +175,8 @@ pub struct Client {
     near: Option<Box<Totals>>,
     /// What our flow remembers of packet trains.
     log: Option<Box<Log>>,
+    /// What both ends tell of flows of datagrams.
+    tracks: Tracks,
     status: Status,
     reason: Option<String>,
 }
@@ -237,6 +239,7 @@ impl Client {
             intervals,
             near: None,
             log: None,
+            tracks: Tracks::default(),
             status: Status::Complete,
             reason: None,
         }
@@ -432,12 +435,7 @@ impl Client {
             let terms = Terms::of(phase, GROUP, *token)?;
             Some(udp::Site {
                 address: s.peer.address,
-                terms: Arc::new(Terms {
-                    start: Some(start),
-                    same_host: s.same_host,
-                    tells: self.plan.records,
-                    ..terms
-                }),
+                terms: Arc::new(Terms { start: Some(start), tells: self.plan.records, ..terms }),
                 flows: phase.connections,
             })
         };
@@ -468,7 +466,10 @@ impl Client {
                 let Judged { id, rows } = *judged;
                 self.actions.push_back(Action::Emit(Event::Frames { id, rows }));
             }
-            Err(note) => self.log = note.downcast::<Log>().ok().or(self.log.take()),
+            Err(note) => match note.downcast::<Track>() {
+                Ok(track) => self.tracks.near(*track),
+                Err(note) => self.log = note.downcast::<Log>().ok().or(self.log.take()),
+            },
         }
     }
 }

@@ -9,6 +9,7 @@
 //! The length is big-endian. Unknown fields and unknown message types are ignored, so that versions can differ; what must
 //! not differ is the wire version in the preamble. A message is at most 1 MiB and nests at most 32 deep.
 
+use metrics::FlowSums;
 use model::{Accepted, HostSnapshot, PacketReport, Phase, Totals, Traffic};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -129,6 +130,41 @@ pub enum Message {
         /// Packets that came, in order: sequence number, time, offset, whether the kernel stamped it.
         #[serde(default)]
         got: Vec<(u64, i64, i64, bool)>,
+    },
+    /// What the server found out of one flow of datagrams, before its result.
+    Flow {
+        /// The flow.
+        slot: u32,
+        /// What the times of its samples are relative to, ns of the server's host clock.
+        #[serde(default)]
+        start_ns: i64,
+        /// What their offsets are relative to.
+        #[serde(default)]
+        offset_ns: i64,
+        /// Datagrams that the server sent.
+        #[serde(default)]
+        out: u64,
+        /// What it received.
+        #[serde(default)]
+        sums: FlowSums,
+        /// Datagrams that it sent and has no room to remember.
+        #[serde(default)]
+        sent_left_out: u64,
+        /// And that it received.
+        #[serde(default)]
+        got_left_out: u64,
+    },
+    /// A part of what the server remembers of a flow's datagrams, after that.
+    Samples {
+        /// The flow.
+        slot: u32,
+        /// Datagrams sent, in order: intended time, how much later they left, ns, who stamped that, as below.
+        #[serde(default)]
+        sent: Vec<(i64, i64, u8)>,
+        /// Datagrams that came, in order: number, time, the server's clock minus the client's, who stamped it (0 the program, 1
+        /// the kernel, 2 the network card), whether it was damaged.
+        #[serde(default)]
+        got: Vec<(u64, i64, i64, u8, bool)>,
     },
     /// The client has ended its connections.
     Stop,

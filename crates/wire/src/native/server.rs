@@ -8,12 +8,12 @@ use super::auth::{Psk, Secrets};
 use super::greet::{Fence, Grants, Reception, Stranger};
 use super::message::{Frames, Message, encode};
 use super::preamble::Guess;
-use super::udp::Log;
+use super::udp::{Log, Track};
 use crate::Run;
 use crate::counted::Intervals;
 use metrics::{Ending, Group, Mono, SECOND, Tally};
 use model::{Event, HostSnapshot, Level, PacketReport, Phase, SocketSettings, Status, Totals, Traffic};
-use seam::{Action, Cx, End, GroupPlan, Input, Link, Opener, Order, Path, Session, Wait};
+use seam::{Action, Cx, End, GroupPlan, Input, Link, Note, Opener, Order, Path, Session, Wait};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -322,11 +322,22 @@ impl Server {
         self.say(link, &Message::Interval { index, traffic, open: tally.open, others, packets });
     }
 
-    /// What a flow remembers of its trains goes to its client.
-    fn tell_trains(&mut self, log: &Log) {
-        let group = log.group.map_or(0, |group| group.0 as usize);
-        if let Some(link) = self.groups.get(group).copied().flatten() {
-            log.messages().for_each(|message| self.say(link, &message));
+    /// What a flow remembers, of trains or of datagrams, goes to its client.
+    fn tell(&mut self, note: Note) {
+        let link = |group: Option<Group>| self.groups.get(group?.0 as usize).copied().flatten();
+        match note.downcast::<Log>() {
+            Ok(log) => {
+                if let Some(link) = link(log.group) {
+                    log.messages().for_each(|message| self.say(link, &message));
+                }
+            }
+            Err(note) => {
+                if let Ok(track) = note.downcast::<Track>()
+                    && let Some(link) = link(track.group)
+                {
+                    track.messages().for_each(|message| self.say(link, &message));
+                }
+            }
         }
     }
 
@@ -449,11 +460,7 @@ impl Session<Run> for Server {
             Input::Down(link, _) => self.leave(cx, link),
             Input::Note(note) => match note.downcast::<Stranger>() {
                 Ok(stranger) => self.stranger(&stranger),
-                Err(note) => {
-                    if let Ok(log) = note.downcast::<Log>() {
-                        self.tell_trains(&log);
-                    }
-                }
+                Err(note) => self.tell(note),
             },
             Input::Tally { group, index, from, to, tally } => {
                 self.tally(group, index, from, to, tally);

@@ -115,7 +115,7 @@ fn the_adapter_comes_first() {
         speed_mbit: Some(10_000),
         qdisc: "fq".to_owned(),
         offloads: vec!["tso".to_owned(), "gro".to_owned()],
-        loopback: false,
+        ..NicSnapshot::default()
     };
     let host = HostSnapshot { nic: Some(nic), ..HostSnapshot::default() };
     let items =

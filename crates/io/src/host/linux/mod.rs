@@ -112,6 +112,15 @@ pub(super) fn counters() -> BTreeMap<String, Counter> {
     if let Some(times) = sys::preempted() {
         all.insert("process.preempted".to_owned(), Counter::Wide(times));
     }
+    // Drops of interfaces without a queue never move; those of others wrap at 2^32, like a CPU's counters.
+    let names: Vec<String> =
+        all.keys().filter_map(|name| name.strip_suffix(".tx_dropped").map(str::to_owned)).collect();
+    let drops = netlink::drops();
+    for name in names {
+        if let Some(found) = sys::index_of(&name).and_then(|index| drops.get(&index)) {
+            all.insert(format!("{name}.qdisc_dropped"), Counter::PerCpu([(0, *found)].into()));
+        }
+    }
     all
 }
 

@@ -4,9 +4,11 @@
 //! answer   nlmsghdr { len u32, type u16, flags u16, seq u32, port u32 }     repeated; host byte order throughout,
 //!          tcmsg    { family u8, pad [u8; 3], ifindex i32, handle u32, parent u32, info u32 }
 //!          rtattr   { len u16, type u16, value, padding to 4 } …            TCA_KIND: the name, zero-terminated
+//!                                                                           TCA_STATS: bytes u64, packets u32, drops u32 …
 //! ```
 
 use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::time::Duration;
 
@@ -16,6 +18,8 @@ pub(super) struct Qdisc {
     index: u32,
     parent: u32,
     kind: String,
+    /// Packets that it has dropped, modulo 2^32; what its children have included.
+    drops: u32,
 }
 
 /// The kind of an interface's root queueing discipline, and the kinds below it, each once.
@@ -31,8 +35,18 @@ const TCMSG: usize = 20;
 const TC_H_ROOT: u32 = 0xffff_ffff;
 /// `parent` of the ingress hook: a filter, not a queue.
 const TC_H_INGRESS: u32 = 0xffff_fff1;
+/// `struct tc_stats` (linux/pkt_sched.h).
+const TCA_STATS: u16 = 3;
 /// One dump is a few of these; a kernel that says more is not believed.
 const MOST_READS: usize = 256;
+
+/// Packets dropped by each interface's root queueing discipline since it was made, modulo 2^32, by the interface's number; those
+/// of a kernel that does not tell are missing.
+pub(super) fn drops() -> BTreeMap<u32, u32> {
+    let mut all = Vec::new();
+    let _incomplete = dump(&mut all);
+    all.iter().filter(|q| q.parent == TC_H_ROOT).map(|q| (q.index, q.drops)).collect()
+}
 
 /// The queueing disciplines of the interface of this number; empty when the kernel does not tell.
 pub(super) fn qdiscs(index: u32) -> Tree {
@@ -112,15 +126,18 @@ fn read_answer(mut bytes: &[u8], sequence: u32, into: &mut Vec<Qdisc>) -> Dump {
 fn read_qdisc(message: &[u8]) -> Option<Qdisc> {
     let (index, parent) = (u32_at(message, 4)?, u32_at(message, 12)?);
     let mut attributes = message.get(TCMSG..)?;
-    loop {
-        let (length, kind) = (usize::from(u16_at(attributes, 0)?), u16_at(attributes, 2)?);
-        let value = attributes.get(4..length)?;
-        if kind == libc::TCA_KIND {
-            let name = value.split(|b| *b == 0).next().filter(|name| !name.is_empty())?;
-            return Some(Qdisc { index, parent, kind: String::from_utf8_lossy(name).into_owned() });
+    let (mut name, mut drops) = (None, 0);
+    while let (Some(length), Some(kind)) = (u16_at(attributes, 0), u16_at(attributes, 2)) {
+        let length = usize::from(length);
+        let Some(value) = attributes.get(4..length) else { break };
+        match kind {
+            libc::TCA_KIND => name = value.split(|b| *b == 0).next().filter(|name| !name.is_empty()),
+            TCA_STATS => drops = u32_at(value, 12).unwrap_or(0),
+            _ => {}
         }
-        attributes = attributes.get(length.next_multiple_of(4)..)?;
+        attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
+    Some(Qdisc { index, parent, kind: String::from_utf8_lossy(name?).into_owned(), drops })
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -163,6 +180,9 @@ mod tests {
         body.extend(attribute(6, &[7; 5])); // an attribute before it, of odd length
         body.extend(attribute(libc::TCA_KIND, format!("{kind}\0").as_bytes()));
         body.extend(attribute(2, &[1, 2, 3])); // TCA_OPTIONS
+        let (bytes, packets, drops) = (9_u64.to_ne_bytes(), 8_u32.to_ne_bytes(), 7_u32.to_ne_bytes());
+        let stats = [&bytes[..], &packets, &drops].concat();
+        body.extend(attribute(TCA_STATS, &stats));
         message(libc::RTM_NEWQDISC, 1, &body)
     }
 
@@ -200,7 +220,7 @@ mod tests {
         let stray = message(libc::RTM_NEWQDISC, 9, &[0; 20]);
         assert_eq!(
             read(&[stray, qdisc(1, TC_H_ROOT, "fq")].concat()),
-            (Dump::More, vec![Qdisc { index: 1, parent: TC_H_ROOT, kind: "fq".into() }])
+            (Dump::More, vec![Qdisc { index: 1, parent: TC_H_ROOT, kind: "fq".into(), drops: 7 }])
         );
         // An error (EOPNOTSUPP) ends the dump.
         assert_eq!(read(&message(2, 1, &(-95_i32).to_ne_bytes())), (Dump::Over, vec![]));

@@ -21,6 +21,7 @@ pub(super) fn nic(local: IpAddr) -> Option<Nic> {
         nic.driver = driver(&socket, &nic.name).unwrap_or_default();
         nic.speed_mbit = speed(&socket, &nic.name, &nic.driver);
         nic.offloads = offloads(&socket, &nic.name);
+        (nic.hardware_stamps, nic.phc) = stamps(&socket, &nic.name).unwrap_or_default();
     }
     Some(nic)
 }
@@ -42,6 +43,17 @@ fn driver(socket: &UnixDatagram, name: &str) -> Option<String> {
     let bytes: Vec<u8> =
         answer[1..9].iter().flat_map(|w| w.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
     Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// `SOF_TIMESTAMPING_TX_HARDWARE`, `_RX_HARDWARE` and `_RAW_HARDWARE`.
+const HARDWARE: u32 = 1 | 1 << 2 | 1 << 6;
+
+/// Whether the card stamps packets both ways, and the number of its clock (`/dev/ptpN`): the second and third word of `struct
+/// ethtool_ts_info`.
+fn stamps(socket: &UnixDatagram, name: &str) -> Option<(bool, Option<u32>)> {
+    let answer = sys::ethtool(socket, name, Ethtool::StampInfo, 0)?;
+    // -1 is none.
+    Some((answer[1] & HARDWARE == HARDWARE, u32::try_from(answer[2] as i32).ok()))
 }
 
 /// These tell a constant (10 Gbit/s, 10 Mbit/s) that has nothing to do with what they carry.

@@ -189,6 +189,8 @@ pub(super) enum Ethtool {
     Gso = 0x23,
     Flags = 0x25,
     Gro = 0x2b,
+    /// `struct ethtool_ts_info`: 11 words.
+    StampInfo = 0x41,
     LinkSettings = 0x4c,
 }
 

@@ -4,7 +4,7 @@ use super::{AHEAD, Client, GRACE, PINGS, Stage, Step};
 use crate::native::auth::{hex, host_mark, unhex};
 use crate::native::message::{Message, encode};
 use crate::native::preamble::{Guess, Preamble, Purpose, guess};
-use metrics::{Ending, Mono};
+use metrics::{ClockKind, Ending, Mono};
 use model::{Level, Phase, Ping, SessionInfo, Status};
 use seam::{Action, Cx, End, Link};
 
@@ -100,6 +100,14 @@ impl Client {
             }
             (Step::Running | Step::Collecting, message @ Message::Trains { .. }) => {
                 self.servers[at].log.add(message);
+            }
+            (
+                step @ (Step::Running | Step::Collecting),
+                message @ (Message::Flow { .. } | Message::Samples { .. }),
+            ) => {
+                self.tracks.far(message, self.plan.phase.connections);
+                // It has much to tell, and is telling it.
+                self.enter(at, step, cx.now);
             }
             (Step::Collecting, Message::Result { totals }) => {
                 // Nothing more is needed of it; it may hang up before we do.
@@ -199,12 +207,30 @@ impl Client {
             (0..self.servers.len()).filter(|&at| self.servers[at].step != Step::Over).collect();
         self.shares = there.len().max(1) as u32;
         self.suit_host(&there);
+        if !self.settle_clock(&there, now) {
+            return;
+        }
         self.leave_time(&there);
         let phase = Box::new(self.proposal());
         for at in there {
             self.say(at, &Message::Propose { run: self.plan.run, phase: phase.clone() });
             self.enter(at, Step::Proposing, now);
         }
+    }
+
+    /// Settles how clocks are compared, where datagrams tell delays. A server that cannot do as the user wants is left out; false
+    /// when one was, for the others have then been asked already.
+    fn settle_clock(&mut self, there: &[usize], now: Mono) -> bool {
+        let elsewhere: Vec<usize> = there.iter().copied().filter(|&at| !self.servers[at].same_host).collect();
+        let Some(probe) = &mut self.plan.phase.probe else { return true };
+        let usual = if elsewhere.is_empty() { ClockKind::SameHost } else { ClockKind::InBand };
+        if *probe.clock.get_or_insert(usual) != ClockKind::SameHost || elsewhere.is_empty() {
+            return true;
+        }
+        for at in elsewhere {
+            self.lose(at, "it is not on this host, so that the two have no clock in common (--clock)", now);
+        }
+        false
     }
 
     /// Takes the send buffer that suits one host, where every server is on this one and the user has not chosen. A path

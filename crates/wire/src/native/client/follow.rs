@@ -45,6 +45,7 @@ impl Client {
     pub(super) fn report(&mut self) {
         self.release(true, Mono(u64::MAX));
         self.trains();
+        self.flows();
         if let Some(near) = self.near.take() {
             self.actions.push_back(Action::Emit(Event::Near(near)));
         }
@@ -54,6 +55,23 @@ impl Client {
                 self.actions.push_back(Action::Emit(Event::Far(totals)));
             }
         }
+    }
+
+    /// Tells what both ends know of single flows, and of single datagrams, if they do.
+    fn flows(&mut self) {
+        let phase = &self.plan.phase;
+        let Some(probe) = &phase.probe else { return };
+        let (up, down) = (phase.pattern.sends_up(), phase.pattern.sends_down());
+        let rows = self.tracks.flows(up, down);
+        let mut events = Vec::new();
+        if rows.len() > 1 {
+            events.push(Event::Flows { rows });
+        }
+        if probe.samples {
+            let whole = self.tracks.rows(probe.late_ns);
+            events.extend(whole.filter(|rows| !rows.is_empty()).map(|rows| Event::Packets { rows }));
+        }
+        self.actions.extend(events.into_iter().map(Action::Emit));
     }
 
     /// Tells what both ends remember of packet trains, if they do.

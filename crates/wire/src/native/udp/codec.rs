@@ -26,7 +26,8 @@
 //! Numbers are big-endian. `k` is the kind, `v` the version, 1; `size` that of the whole datagram. Times are ns of the
 //! sender's host's monotonic clock: `intended` and `actual` of this datagram's sending; `t1` when a TIME left (or a
 //! KNOCK, an OPEN, an END), and in the answer that again, with `t2` when it came and `t3` when the answer left. `offset`
-//! is the server's clock minus the client's, as the client knows it, and `bound` how far off that may be; `start` when
+//! is the server's clock minus the client's, as the client knows it, and `bound` how far off that may be (in a TIMED, when wall
+//! clocks are trusted: the server's wall clock minus its monotonic one, and how far off the wall clock may be); `start` when
 //! data begins, by the server's clock, 0 while that is not known; `total` how many DATA were sent, all ones while that
 //! is not known; `missing` how many of the other end's have not come.
 //!

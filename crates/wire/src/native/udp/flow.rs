@@ -2,14 +2,16 @@
 
 mod talk;
 
+use super::clocks::Clocks;
 use super::codec::{Check, Kind, UNKNOWN, Word};
 use super::echo::Returner;
 use super::log::Log;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::serve::{Seat, Terms};
-use metrics::{Ending, Estimate, Mono, Offset, Packets, Row, SECOND};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use super::track::Track;
+use metrics::{ClockKind, Ending, Mono, Packets, Row, SECOND};
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
 use talk::{holds_words, is_word};
@@ -27,9 +29,6 @@ const DURING: u64 = 128;
 const SELDOM: u64 = SECOND / 20;
 /// And all flows together no more often than this, as long as each of them is heard every second, ns.
 const TOGETHER: u64 = SECOND / 2_000;
-/// Stamps of two processes of one host cannot be compared better than this, ns: each finds its own zero between readings of
-/// the same clock, and the kernel's stamps come from the wall clock.
-const SAME_HOST_BOUND: u64 = 1_000;
 
 /// What a send carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +61,7 @@ pub struct Probe {
     client: bool,
     state: State,
     row: Option<Row>,
+    path: Option<Path>,
     sender: Option<Sender>,
     receiver: Option<Receiver>,
     /// The server's, when it returns what comes.
@@ -73,9 +73,7 @@ pub struct Probe {
     offer: Offer,
     /// A word that the server owes and could not send as a reply.
     owed: Option<Kind>,
-    clocks: Offset,
-    /// What is known of them: the server's clock minus the client's.
-    known: Estimate,
+    clocks: Clocks,
     /// How many DATA the other end has sent, once it has said so.
     theirs: Option<u64>,
     /// How many of ours it misses, likewise.
@@ -111,6 +109,7 @@ impl Probe {
         seat: Option<Seat>,
     ) -> Self {
         let check = Check::of(id);
+        let clocks = Clocks::new(terms.clock(), client);
         let echo = terms.echo();
         let (sends, receives) = if client { (terms.up, terms.down) } else { (terms.down && !echo, terms.up) };
         // Both directions and all flows draw from seeds of their own.
@@ -128,13 +127,13 @@ impl Probe {
             client,
             state,
             row: None,
+            path: None,
             cookie: [0; 16],
             word_at: now,
             heard: now,
             offer: Offer::Nothing,
             owed: None,
-            clocks: Offset::default(),
-            known: Estimate::default(),
+            clocks,
             theirs: None,
             missed: None,
             asked: 0,
@@ -210,7 +209,7 @@ impl Probe {
 
     /// Takes data in and offers it back.
     fn take_and_return(&mut self, cx: &mut Cx<'_>, row: Row, got: &Batch<'_>, reply: &mut Burst<'_>) {
-        let clock = sender_clock(self.client, self.known);
+        let clock = self.clocks.ours();
         if let (Some(receiver), Some(returner)) = (&mut self.receiver, &mut self.returner) {
             receiver.take(cx, row, got, clock);
             if returner.offer(cx, got, receiver, reply) {
@@ -248,6 +247,13 @@ impl Probe {
 
     fn finish(&mut self, cx: &mut Cx<'_>) {
         let total = self.expected();
+        if let Some(row) = self.row {
+            let (kind, found) = self.clocks.found(cx);
+            let group = cx.rec.group(row);
+            let tally = cx.rec.packet_tally(group);
+            tally.clock = Some(kind);
+            tally.clock_found = found.or(tally.clock_found);
+        }
         if let (Some(receiver), Some(row)) = (&mut self.receiver, self.row) {
             receiver.finish(cx, row, self.id, total);
             if let (Some(total), Some(theirs)) = (total, self.theirs) {
@@ -257,6 +263,7 @@ impl Probe {
             }
         }
         self.post_log(cx);
+        self.post_track(cx);
         self.state = State::Over;
     }
 
@@ -268,7 +275,7 @@ impl Probe {
         let mut log = self.receiver.as_mut().and_then(Receiver::take_log).unwrap_or_default();
         let (start, sent) = self.sender.as_mut().map(Sender::take_log).unwrap_or_default();
         log.group = Some(self.terms.group);
-        log.bound_ns = self.known.bound_ns;
+        log.bound_ns = self.clocks.known().bound_ns;
         log.start_ns = start.map(|start| cx.clock.host(start) as i64);
         log.sent = sent;
         cx.post.push(log);
@@ -277,7 +284,30 @@ impl Probe {
     /// Exchanges that are to compare the clocks before data flows: there is nothing to compare on one host, and hundreds of
     /// flows would be busy with it when their data is due.
     fn before(&self) -> u32 {
-        if self.terms.same_host { 1 } else { BEFORE }
+        if self.terms.clock() == ClockKind::SameHost { 1 } else { BEFORE }
+    }
+
+    /// What is known of this flow alone goes there, too.
+    fn post_track(&mut self, cx: &mut Cx<'_>) {
+        if !self.terms.tells_flows() || self.state == State::Over {
+            return;
+        }
+        let out = self.sent();
+        let (sent, sent_left_out) = self.sender.as_mut().map(Sender::take_memory).unwrap_or_default();
+        let (sums, got, got_left_out) = self.receiver.as_mut().map(Receiver::take_memory).unwrap_or_default();
+        cx.post.push(Box::new(Track {
+            group: Some(self.terms.group),
+            slot: self.slot,
+            path: self.path,
+            start_ns: cx.clock.host(self.terms.start.unwrap_or(cx.now)) as i64,
+            offset_ns: self.clocks.known().offset_ns,
+            out,
+            sums,
+            sent,
+            got,
+            sent_left_out,
+            got_left_out,
+        }));
     }
 
     /// Time between two comparisons of the clocks during the run.
@@ -294,12 +324,6 @@ impl Probe {
     fn word_due(&self, now: Mono) -> bool {
         (self.speaks() && self.word_at <= now && self.state != State::Over) || self.owed.is_some()
     }
-}
-
-/// What is known of the other end's clock: ours minus theirs.
-fn sender_clock(client: bool, known: Estimate) -> Estimate {
-    let Estimate { offset_ns, bound_ns } = known;
-    Estimate { offset_ns: if client { offset_ns.wrapping_neg() } else { offset_ns }, bound_ns }
 }
 
 impl Flow for Probe {
@@ -334,6 +358,10 @@ impl Flow for Probe {
         if let (Some(sender), Some(row)) = (&mut self.sender, self.row) {
             let group = cx.rec.group(row);
             sender.fill(cx, group, out);
+            let unsent = sender.take_given_up();
+            if unsent > 0 {
+                cx.rec.packets(row, &Packets { unsent, ..Packets::default() });
+            }
             self.offer = Offer::Data;
         }
     }
@@ -404,13 +432,13 @@ impl Flow for Probe {
                 if is_word(datagram) {
                     self.take_word(cx, &one, reply);
                 } else if let Some(receiver) = &mut self.receiver {
-                    receiver.take(cx, row, &one, sender_clock(self.client, self.known));
+                    receiver.take(cx, row, &one, self.clocks.ours());
                 }
             }
         } else if self.returner.is_some() {
             self.take_and_return(cx, row, got, reply);
         } else if let Some(receiver) = &mut self.receiver {
-            receiver.take(cx, row, got, sender_clock(self.client, self.known));
+            receiver.take(cx, row, got, self.clocks.ours());
             receiver.show(cx, row, self.id);
         }
         if self.client && self.settled(cx.now) {
@@ -423,11 +451,20 @@ impl Flow for Probe {
         match news {
             // It is told so where it came, too.
             News::Up(_) if self.leave.is_some() && !self.came_in => self.came_in = true,
-            News::Up(_) if self.row.is_none() => {
+            News::Up(path) if self.row.is_none() => {
+                self.path = Some(path);
                 self.leave = None;
                 self.row = Some(cx.rec.open(self.terms.group, cx.now));
                 self.heard = cx.now;
                 self.owed = (!self.client).then_some(Kind::Opened);
+            }
+            News::Stamped { tag, stamp } => {
+                if let (Some(sender), Some(row)) = (&mut self.sender, self.row)
+                    && let Some(ns) = sender.stamped(cx, tag, stamp)
+                {
+                    let group = cx.rec.group(row);
+                    cx.rec.packet_tally(group).stack_ns.record(ns);
+                }
             }
             News::Broken(_) => {
                 if let Some(row) = self.row {

@@ -20,6 +20,7 @@
 //! repeats what is not answered. Packets are drawn in [`codec`]; `docs/methods/delay.md` says what is made of them.
 
 mod call;
+mod clocks;
 mod codec;
 mod echo;
 mod flow;
@@ -28,12 +29,14 @@ mod receiver;
 mod sender;
 mod serve;
 mod show;
+mod track;
 
 pub(super) use call::{Callers, Site};
 pub use codec::{CONTROL, HEADER, Header, Kind, Word};
 pub use flow::Probe;
 pub(super) use log::{Log, found};
 pub(super) use serve::{Keeper, Open as OpenFlows, Terms};
+pub(super) use track::{Track, Tracks};
 
 /// How the workers of an end wait that sends datagrams, or does not. Where it `may`, a receiver spins along with its sender, whom
 /// it would cost some microseconds to wake it for each datagram.

@@ -5,9 +5,13 @@ use super::log::Log;
 use super::sender::datagrams_of;
 use super::serve::Terms;
 use super::show::Show;
+use super::track::Memory;
 use crate::Judged;
 use crate::payload;
-use metrics::{Arrival, Echo, Estimate, Jitter, Mono, PacketTally, Packets, Row, Seen, Sequence, StampKind};
+use metrics::{
+    Arrival, Arrived, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, Row, Seen, Sequence,
+    StampKind,
+};
 use model::Verify;
 use seam::{Batch, Cx};
 use uuid::Uuid;
@@ -39,6 +43,10 @@ pub(super) struct Receiver {
     /// What comes are our own packets, returned: they left when they are said to have, but were not meant to until they had
     /// got there ([`super::echo`]).
     echoes: bool,
+    /// Every datagram that came, when they are to be told.
+    memory: Option<Box<Memory<Arrived>>>,
+    /// All of the above in a few numbers.
+    sums: FlowSums,
     /// The frames, when it is a stream.
     show: Option<Show>,
 }
@@ -75,6 +83,8 @@ impl Receiver {
             finished: false,
             log: None,
             echoes: false,
+            memory: Memory::of(terms),
+            sums: FlowSums::default(),
             show: terms.media.map(|media| Show::new(media, datagrams_of(&media), probe.late_ns, tells)),
         }
     }
@@ -104,6 +114,12 @@ impl Receiver {
     /// The same with a memory of every packet, if there is to be one; `echoes` when they are our own, returned.
     pub(super) fn with_log(self, log: Option<Box<Log>>, echoes: bool) -> Self {
         Receiver { log, echoes, ..self }
+    }
+
+    /// Its sums, and its memory, as far as it had room, with how many it had not.
+    pub(super) fn take_memory(&mut self) -> (FlowSums, Vec<Arrived>, u64) {
+        let (all, left_out) = Memory::told(self.memory.take());
+        (self.sums, all, left_out)
     }
 
     /// Different datagrams that have come intact, or nearly so.
@@ -145,6 +161,13 @@ impl Receiver {
         tally.kernel_stamped += if kernel { n } else { 0 };
         tally.marks.see(got.ttl, got.tos, n);
         let mut stretch: Option<Stretch> = None;
+        let came = |sequence, damaged| Arrived {
+            sequence,
+            received_ns: host as i64,
+            offset_ns: clock.offset_ns,
+            stamp: got.stamp.map_or(StampKind::User, |stamp| stamp.kind),
+            damaged,
+        };
         for datagram in got.datagrams() {
             let Some(header) = Header::read(self.check, datagram).filter(|_| !got.truncated) else {
                 counts.corrupt += 1;
@@ -155,6 +178,9 @@ impl Receiver {
             };
             if self.compare && !payload::is_start(&datagram[HEADER..]) {
                 counts.corrupt += 1;
+                if let Some(memory) = &mut self.memory {
+                    memory.push(came(header.sequence, true));
+                }
                 self.settle(stretch.take(), now, tally, &mut counts);
                 self.see(header.sequence, &mut counts);
                 continue;
@@ -169,6 +195,9 @@ impl Receiver {
                     log.arrived(Arrival { sequence, received_ns, offset_ns, kernel });
                 }
             }
+            if let Some(memory) = &mut self.memory {
+                memory.push(came(header.sequence, false));
+            }
             let size = datagram.len() as u64;
             if let Some(s) = &mut stretch
                 && s.first + s.count == header.sequence
@@ -179,23 +208,23 @@ impl Receiver {
                     (s.intended, s.alike) = (header.intended, 0);
                 }
                 (s.count, s.alike, bytes) = (s.count + 1, s.alike + 1, bytes + size);
-                came(&mut self.show, at, &header, true, host);
+                shown(&mut self.show, at, &header, true, host);
                 continue;
             }
             self.settle(stretch.take(), now, tally, &mut counts);
             if header.sequence >= self.next() && header.sequence >> 63 == 0 {
                 bytes += size;
-                came(&mut self.show, at, &header, true, host);
+                shown(&mut self.show, at, &header, true, host);
                 let Header { sequence: first, actual, intended, .. } = header;
                 stretch = Some(Stretch { first, count: 1, actual, intended, alike: 1 });
             } else if self.see(header.sequence, &mut counts) {
                 tally.intended_ns.record(delay(now, header.intended));
                 bytes += size;
                 counts.received += 1;
-                came(&mut self.show, at, &header, true, host);
+                shown(&mut self.show, at, &header, true, host);
                 self.took(header.actual, 1, now, tally, &mut counts);
             } else {
-                came(&mut self.show, at, &header, false, host);
+                shown(&mut self.show, at, &header, false, host);
             }
         }
         if let Some(s) = stretch.as_ref().filter(|_| n == 1) {
@@ -204,6 +233,7 @@ impl Receiver {
         self.settle(stretch, now, tally, &mut counts);
         counts.dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
         self.dropped = got.dropped;
+        self.sums.counts.add(&counts);
         cx.rec.received(row, bytes);
         cx.rec.packets(row, &counts);
     }
@@ -241,7 +271,7 @@ impl Receiver {
     }
 
     /// `n` datagrams sent at `actual` have come for the first time.
-    fn took(&self, actual: u64, n: u64, now: i64, tally: &mut PacketTally, counts: &mut Packets) {
+    fn took(&mut self, actual: u64, n: u64, now: i64, tally: &mut PacketTally, counts: &mut Packets) {
         let took = now.wrapping_sub(actual as i64);
         if took < 0 {
             tally.before_sent.0 += n;
@@ -249,6 +279,7 @@ impl Receiver {
         }
         let took = took.max(0) as u64;
         tally.delay_ns.record_n(took, n);
+        self.sums.took(took, n);
         if took > self.late_ns {
             counts.late += n;
         }
@@ -288,7 +319,9 @@ impl Receiver {
         let total = total.unwrap_or(next).max(next);
         let arrivals = sequence.finish(total);
         let tail = i64::try_from(total - next).unwrap_or(i64::MAX);
-        cx.rec.packets(row, &Packets { lost: tail, ..Packets::default() });
+        let missing = Packets { lost: tail, ..Packets::default() };
+        self.sums.counts.add(&missing);
+        cx.rec.packets(row, &missing);
         let group = cx.rec.group(row);
         let tally = cx.rec.packet_tally(group);
         tally.arrivals.merge(&arrivals);
@@ -307,7 +340,7 @@ impl Receiver {
 
 /// A datagram of a stream, for its frame.
 #[inline]
-fn came(show: &mut Option<Show>, at: Mono, header: &Header, fresh: bool, host: u64) {
+fn shown(show: &mut Option<Show>, at: Mono, header: &Header, fresh: bool, host: u64) {
     if let Some(show) = show {
         show.came(at, header, fresh, host);
     }

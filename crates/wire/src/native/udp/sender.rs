@@ -2,10 +2,12 @@
 
 use super::codec::{Check, HEADER, Header};
 use super::serve::Terms;
+use super::track::Memory;
 use crate::payload;
-use metrics::{Departure, Mono, Packets};
+use metrics::{Departure, Left, Mono, Packets, Stamp, StampKind};
 use model::{Media, Probe, Spacing, Trace, Train};
 use seam::{Burst, Cx, Rng, When, Wrote};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Most datagrams in one send call.
@@ -18,6 +20,10 @@ const GATHER: u64 = 10_000;
 /// A place in the schedule that is older than this is given up, ns: whoever is that late cannot catch up without drowning
 /// what is due now.
 const TOO_LATE: u64 = 1_000_000_000;
+/// The same for a sender that keeps its schedule: the time between two datagrams, but no less than a wake-up may take.
+const SOON_LATE: u64 = 1_000_000;
+/// Transmit stamps that are waited for at once.
+const MOST_ASKED: usize = 64;
 
 /// How a stream's frames are cut into datagrams: all as long as they may be, but the last is never shorter than a header; the
 /// one before it gives. And which datagram is to be planned next.
@@ -116,6 +122,16 @@ pub(super) struct Sender {
     gathers: bool,
     log: Vec<Departure>,
     actual: Mono,
+    /// Datagrams of which the kernel is to tell when they left: tag, number, the program's stamp.
+    asked: VecDeque<(u32, u64, Mono)>,
+    /// How late a place may be used.
+    too_late: u64,
+    /// Places given up that have not been told.
+    given_up: u64,
+    /// The socket took no more at this time.
+    full: Option<Mono>,
+    /// Every datagram that left, when they are to be told.
+    memory: Option<Box<Memory<Left>>>,
 }
 
 impl Sender {
@@ -141,6 +157,15 @@ impl Sender {
             gathers: false,
             log: Vec::new(),
             actual: Mono(0),
+            too_late: if probe.nonblock {
+                (probe.gap_ps(terms.rate) / 1_000).max(SOON_LATE)
+            } else {
+                TOO_LATE
+            },
+            asked: VecDeque::new(),
+            given_up: 0,
+            full: None,
+            memory: Memory::of(terms),
         }
     }
 
@@ -164,6 +189,11 @@ impl Sender {
     /// When it began, and what has left.
     pub(super) fn take_log(&mut self) -> (Option<Mono>, Vec<Departure>) {
         (self.span.map(|(start, _)| start), std::mem::take(&mut self.log))
+    }
+
+    /// Every datagram that left, as far as there was room, and how many more there were.
+    pub(super) fn take_memory(&mut self) -> (Vec<Left>, u64) {
+        Memory::told(self.memory.take())
     }
 
     /// Sets when it begins and ends, once.
@@ -223,11 +253,20 @@ impl Sender {
         self.actual = cx.now;
         let rated = self.train.is_none() && self.frames.is_none() && self.gap_ps > 0;
         self.gathers = rated && self.gap_ps < CLOSE && most > 1;
+        if let Some(since) = self.full.take() {
+            cx.rec.packet_tally(group).blocked_ns += cx.now.since(since);
+        }
+        if self.probe.nonblock && self.gap_ps > 0 && self.frames.is_none() {
+            self.given_up += self.give_up(cx.now);
+        }
         self.plan(cx.now, most);
         let (n, bytes) = self.batch(self.pending.len().min(most));
         self.offered = n;
         if n == 0 {
             return;
+        }
+        if n == 1 && self.probe.tx_stamps {
+            out.tag = Some(self.sent as u32);
         }
         cx.rec.tally(group).late_ns.record(cx.now.since(self.pending[0]));
         // All datagrams of a call have one length, but for a shorter last one.
@@ -348,12 +387,25 @@ impl Sender {
                 (self.planned - self.pending.len() as u64, cx.clock.host(self.actual) as i64);
             self.log.extend((0..gone as u64).map(|i| Departure { place: (first + i) as u32, sent_ns }));
         }
+        if gone == 1 && self.offered == 1 && self.probe.tx_stamps {
+            if self.asked.len() == MOST_ASKED {
+                self.asked.pop_front();
+            }
+            self.asked.push_back((self.sent as u32, self.sent, self.actual));
+        }
+        if let Some(memory) = &mut self.memory {
+            let sent_ns = cx.clock.host(self.actual) as i64;
+            for at in self.pending.iter().take(gone) {
+                memory.push(Left { intended_ns: cx.clock.host(*at) as i64, sent_ns, stamp: StampKind::User });
+            }
+        }
         if n.fault.is_some() {
             // Refused is refused: the same datagrams would be again.
             drop = self.offered;
             count.refused = 1;
             count.unsent = (self.offered - gone) as u64;
         }
+        self.full = (n.fault.is_none() && gone < self.offered).then_some(cx.now);
         self.pending.drain(..drop.min(self.pending.len()));
         self.offered = 0;
         // A datagram's number tells its frame: those that were refused have used theirs.
@@ -364,9 +416,7 @@ impl Sender {
             // What did not fit has missed no place in a schedule.
             self.pending.clear();
         } else {
-            let late = self.pending.iter().take_while(|at| cx.now.since(**at) > TOO_LATE).count();
-            count.unsent += late as u64 + self.skip(cx.now);
-            self.pending.drain(..late);
+            count.unsent += self.give_up(cx.now);
         }
         if let Some((start, end)) = self.span
             && self.pending.is_empty()
@@ -377,11 +427,33 @@ impl Sender {
         count
     }
 
+    /// The kernel says when a datagram left; how long after the program's stamp that was, ns.
+    pub(super) fn stamped(&mut self, cx: &Cx<'_>, tag: u32, stamp: Stamp) -> Option<u64> {
+        let at = self.asked.iter().position(|asked| asked.0 == tag)?;
+        let (_, number, actual) = self.asked.drain(..=at).next_back()?;
+        if let Some(left) = self.memory.as_mut().and_then(|memory| memory.at(number)) {
+            (left.sent_ns, left.stamp) = (cx.clock.host(stamp.at) as i64, stamp.kind);
+        }
+        Some(stamp.at.since(actual))
+    }
+
+    /// Places given up before an offer was made, since last asked.
+    pub(super) fn take_given_up(&mut self) -> u64 {
+        std::mem::take(&mut self.given_up)
+    }
+
+    /// Gives up all places that are far too late; how many.
+    fn give_up(&mut self, now: Mono) -> u64 {
+        let late = self.pending.iter().take_while(|at| now.since(**at) > self.too_late).count();
+        self.pending.drain(..late);
+        late as u64 + self.skip(now)
+    }
+
     /// Gives up places in the schedule that are not even pending and far too late; how many.
     fn skip(&mut self, now: Mono) -> u64 {
         let Some((start, end)) = self.span else { return 0 };
         let mut skipped = 0;
-        while self.at(start) < end && now.since(self.at(start)) > TOO_LATE {
+        while self.at(start) < end && now.since(self.at(start)) > self.too_late {
             self.advance();
             skipped += 1;
         }

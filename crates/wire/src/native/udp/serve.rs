@@ -4,7 +4,7 @@ use super::codec::{Kind, Word};
 use super::flow::Probe;
 use crate::native::auth::keyed;
 use crate::native::greet::{Fence, Grant, Grants};
-use metrics::{Group, Mono};
+use metrics::{ClockKind, Group, Mono};
 use model::{Media, Phase, Verify};
 use seam::{Batch, Burst, Cx, Flow, Path};
 use std::collections::HashSet;
@@ -33,8 +33,6 @@ pub(in crate::native) struct Terms {
     pub(in crate::native) verify: Verify,
     /// When data begins; the client's to say.
     pub(in crate::native) start: Option<Mono>,
-    /// Both ends share a host, hence its clock.
-    pub(in crate::native) same_host: bool,
     /// The times between sends, when they follow a trace.
     pub(in crate::native) trace: Option<Arc<model::Trace>>,
     /// Trains instead of a rate.
@@ -57,10 +55,19 @@ impl Terms {
             duration_ns: phase.ends_after()?,
             verify: phase.verify,
             start: None,
-            same_host: false,
             trace: phase.trace.clone().map(Arc::new),
             train: phase.train.clone(),
         })
+    }
+
+    /// How the clocks are compared. The client has settled it before it proposed.
+    pub(in crate::native) fn clock(&self) -> ClockKind {
+        self.probe.clock.unwrap_or(ClockKind::InBand)
+    }
+
+    /// Whether the flows are told of one by one.
+    pub(in crate::native) fn tells_flows(&self) -> bool {
+        self.media.is_none() && self.train.is_none() && (self.flows > 1 || self.probe.samples)
     }
 
     /// Whether the server returns what comes.

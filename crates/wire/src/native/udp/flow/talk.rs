@@ -1,9 +1,8 @@
 //! What the two ends of a flow say to each other beside data: the words, and what is made of them.
 
-use super::{Offer, Probe, SAME_HOST_BOUND, State};
+use super::{Offer, Probe, State};
 use crate::native::udp::codec::{CONTROL, Kind, UNKNOWN, Word, kind};
 use crate::native::udp::sender::Sender;
-use metrics::{Estimate, Exchange, Mono};
 use seam::{Batch, Burst, Cx};
 
 impl Probe {
@@ -11,7 +10,7 @@ impl Probe {
         let start = self.terms.start.map_or(0, |start| {
             let ours = cx.clock.host(start) as i64;
             if self.client && matches!(self.state, State::Run) {
-                ours.wrapping_add(self.known.offset_ns) as u64
+                ours.wrapping_add(self.clocks.known().offset_ns) as u64
             } else {
                 0
             }
@@ -22,8 +21,8 @@ impl Probe {
             slot: self.slot,
             token: self.terms.token,
             cookie: self.cookie,
-            offset: self.known.offset_ns,
-            bound: self.known.bound_ns,
+            offset: self.clocks.known().offset_ns,
+            bound: self.clocks.known().bound_ns,
             start,
             total: if over { self.sent() } else { UNKNOWN },
             missing: self.missing(),
@@ -34,25 +33,9 @@ impl Probe {
     /// An answer to `question`, with the stamps of when it came and when the answer leaves.
     fn answer(&self, kind: Kind, question: &Word, got: &Batch<'_>, cx: &Cx<'_>) -> Word {
         let came = got.stamp.map_or(got.at, |stamp| stamp.at);
-        Word { t1: question.t1, t2: cx.clock.host(came), t3: cx.clock.host(cx.now), ..self.word(kind, cx) }
-    }
-
-    /// The clocks are compared anew.
-    fn exchanged(&mut self, cx: &Cx<'_>, word: &Word, got: &Batch<'_>) {
-        if self.terms.same_host {
-            self.known = Estimate { offset_ns: 0, bound_ns: SAME_HOST_BOUND };
-            return;
-        }
-        let came = got.stamp.map_or(got.at, |stamp| stamp.at);
-        let (t1, t4) = (Mono(word.t1), Mono(cx.clock.host(came)));
-        self.clocks.add(Exchange { t1, t2: word.t2 as i64, t3: word.t3 as i64, t4 });
-        let (Some(now), Some((slow, fast))) = (self.clocks.at(t4), self.clocks.drift()) else { return };
-        // Until the next exchange the clocks drift on, by no more than what is possible.
-        let drift = (fast - slow) / 2.0 * (self.pulse() as f64);
-        self.known = Estimate {
-            offset_ns: now.offset_ns,
-            bound_ns: now.bound_ns.saturating_add(drift.ceil() as u64).max(1),
-        };
+        let word = self.word(kind, cx);
+        let (offset, bound) = self.clocks.wall(cx).unwrap_or((word.offset, word.bound));
+        Word { t1: question.t1, t2: cx.clock.host(came), t3: cx.clock.host(cx.now), offset, bound, ..word }
     }
 
     /// A word from the server.
@@ -68,7 +51,7 @@ impl Probe {
                 self.word_at = cx.now;
             }
             (State::Compare(left), Kind::Timed) => {
-                self.exchanged(cx, word, got);
+                self.clocks.exchanged(cx, word, got, self.pulse());
                 self.state = State::Compare(left.saturating_sub(1));
                 // Some answers may have been lost: half of them will do once all that were sent could be back.
                 let enough = self.asked > self.before() && left <= self.before() / 2;
@@ -77,11 +60,12 @@ impl Probe {
                 }
             }
             (State::Run, Kind::Timed) => {
-                self.exchanged(cx, word, got);
+                self.clocks.exchanged(cx, word, got, self.pulse());
                 self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
                 self.check_end(cx.now);
             }
             (State::End(_), Kind::Ended) => {
+                self.clocks.closing(cx, word, got, self.pulse());
                 self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
                 self.missed = Some(word.missing);
             }
@@ -94,9 +78,7 @@ impl Probe {
         match word.kind {
             Kind::Open => Some(Kind::Opened),
             Kind::Time => {
-                if word.bound > 0 {
-                    self.known = Estimate { offset_ns: word.offset, bound_ns: word.bound };
-                }
+                self.clocks.told(word);
                 if word.start != 0 && matches!(self.state, State::Compare(_)) {
                     self.state = State::Run;
                     let from_now = (word.start as i64).wrapping_sub(cx.clock.host(cx.now) as i64);

@@ -1,0 +1,182 @@
+//! What became of each datagram of a flow in one direction, one by one, and of all together.
+//!
+//! This looks at both ends' lists at leisure, after the run; [`crate::Sequence`] counts the same while datagrams come. The two
+//! know nothing of each other.
+
+use crate::{Packets, StampKind};
+use serde::{Deserialize, Serialize};
+
+/// A datagram that left; its number is its place in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// When it was to leave, ns of the sender's host clock.
+    pub intended_ns: i64,
+    /// When it left.
+    pub sent_ns: i64,
+    /// Who says so: the program before the send call, or the kernel when it handed it to the device.
+    pub stamp: StampKind,
+}
+
+/// A datagram that came, in the order of coming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Its number.
+    pub sequence: u64,
+    /// When it came, ns of the receiver's host clock.
+    pub received_ns: i64,
+    /// That clock minus the sender's, as far as the receiver knew then, ns.
+    pub offset_ns: i64,
+    /// Who stamped it.
+    pub stamp: StampKind,
+    /// Whether its payload was not what had been sent.
+    pub damaged: bool,
+}
+
+/// What became of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It came, in order, in time, intact.
+    Received,
+    /// It came after one with a higher number (RFC 4737 §3.3).
+    Reordered,
+    /// It came later than is waited for, in order or not.
+    Late,
+    /// It came damaged; nothing else is judged.
+    Damaged,
+    /// It did not come.
+    Lost,
+    /// It left, but its receiver did not remember all that came.
+    Unknown,
+}
+
+/// One datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// When it left; `None` when the sender does not tell.
+    pub left: Option<Left>,
+    /// When it came for the first time.
+    pub came: Option<Arrived>,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// How often it came once more.
+    pub repeats: u32,
+}
+
+/// A fate for each of the numbers that left, in order. `whole` when `got` holds everything that came; what took longer than
+/// `late_ns` is late. Numbers that never left are left out.
+#[must_use]
+pub fn fates(sent: &[Left], got: &[Arrived], whole: bool, late_ns: u64) -> Vec<Fate> {
+    let missing = if whole { Verdict::Lost } else { Verdict::Unknown };
+    let mut all: Vec<Fate> = sent
+        .iter()
+        .map(|&left| Fate { left: Some(left), came: None, verdict: missing, repeats: 0 })
+        .collect();
+    let mut highest = None;
+    for came in got {
+        let Some(fate) = usize::try_from(came.sequence).ok().and_then(|at| all.get_mut(at)) else { continue };
+        if fate.came.is_some() {
+            fate.repeats += 1;
+            continue;
+        }
+        let took = fate.left.map(|left| delay(&left, came));
+        fate.verdict = match took {
+            _ if came.damaged => Verdict::Damaged,
+            Some(took) if took > i64::try_from(late_ns).unwrap_or(i64::MAX) => Verdict::Late,
+            _ if highest > Some(came.sequence) => Verdict::Reordered,
+            _ => Verdict::Received,
+        };
+        fate.came = Some(*came);
+        highest = highest.max(Some(came.sequence));
+    }
+    all
+}
+
+/// One-way delay, ns; below 0 when the clocks say so.
+fn delay(left: &Left, came: &Arrived) -> i64 {
+    came.received_ns.wrapping_sub(came.offset_ns).wrapping_sub(left.sent_ns)
+}
+
+impl Fate {
+    /// One-way delay from the actual send, ns; below 0 when the clocks say so.
+    #[must_use]
+    pub fn delay_ns(&self) -> Option<i64> {
+        Some(delay(&self.left?, &self.came?))
+    }
+}
+
+/// One end's sums over a flow, as a sender and as a receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowSums {
+    /// What became of its datagrams.
+    pub counts: Packets,
+    /// Datagrams with a delay.
+    pub delays: u64,
+    /// Smallest one-way delay, ns.
+    pub delay_min_ns: u64,
+    /// Largest, ns.
+    pub delay_max_ns: u64,
+    /// Sum, ns.
+    pub delay_sum_ns: u64,
+}
+
+impl FlowSums {
+    /// `n` datagrams took so long.
+    pub fn took(&mut self, ns: u64, n: u64) {
+        self.delay_min_ns = if self.delays == 0 { ns } else { self.delay_min_ns.min(ns) };
+        self.delay_max_ns = self.delay_max_ns.max(ns);
+        self.delay_sum_ns = self.delay_sum_ns.saturating_add(ns.saturating_mul(n));
+        self.delays += n;
+    }
+
+    /// Mean delay, ns.
+    #[must_use]
+    pub fn delay_mean_ns(&self) -> Option<f64> {
+        (self.delays > 0).then(|| self.delay_sum_ns as f64 / self.delays as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn came(sequence: u64, received_ns: i64) -> Arrived {
+        Arrived { sequence, received_ns, offset_ns: 1_000, stamp: StampKind::KernelRx, damaged: false }
+    }
+
+    #[test]
+    fn fates_by_hand() {
+        use Verdict::{Damaged, Late, Lost, Received, Reordered, Unknown};
+        let sent: Vec<Left> = (0..6)
+            .map(|n| Left { intended_ns: n * 10, sent_ns: n * 10 + 1, stamp: StampKind::User })
+            .collect();
+        let mut bad = came(3, 1_200);
+        bad.damaged = true;
+        // 0, then 2, 1 overtaken, 2 again, 3 damaged, 5 far too late, 99 no number of ours; 4 never.
+        let got = [
+            came(0, 1_101),
+            came(2, 1_121),
+            came(1, 1_130),
+            came(2, 1_140),
+            bad,
+            came(5, 9_000),
+            came(99, 1),
+        ];
+        let all = fates(&sent, &got, true, 500);
+        let told: Vec<Verdict> = all.iter().map(|fate| fate.verdict).collect();
+        assert_eq!(told, [Received, Reordered, Received, Damaged, Lost, Late]);
+        assert_eq!((all[2].repeats, all[0].delay_ns(), all[4].delay_ns()), (1, Some(100), None));
+        assert_eq!(fates(&sent, &got, false, 500)[4].verdict, Unknown);
+        assert!(fates(&[], &got, true, 500).is_empty());
+    }
+
+    #[test]
+    fn sums_know_their_extremes() {
+        let mut sums = FlowSums::default();
+        assert_eq!(sums.delay_mean_ns(), None);
+        sums.took(30, 1);
+        sums.took(10, 3);
+        assert_eq!((sums.delay_min_ns, sums.delay_max_ns, sums.delay_mean_ns()), (10, 30, Some(15.0)));
+    }
+}

@@ -1,0 +1,155 @@
+//! Flows of datagrams one by one: which of them fare worse than the others, and what became of each datagram.
+
+use metrics::{FlowSums, Quartiles, StampKind, Verdict};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// Most packets of each direction, over all flows, that each end remembers for a row each.
+pub const MOST_SAMPLES: usize = 500_000;
+/// A flow loses more than the others when it lost so many standard deviations more than its share of all …
+const LOSS_DEVIATIONS: f64 = 5.0;
+/// … and at least so many datagrams more.
+const LOSS_LEAST: f64 = 3.0;
+/// A flow is slower when its mean delay exceeds the median of all by so many standard deviations (estimated from the median
+/// absolute deviation) …
+const DELAY_DEVIATIONS: f64 = 5.0 * 1.4826;
+/// … by this share of it …
+const DELAY_SHARE: f64 = 0.1;
+/// … and by this, ns.
+const DELAY_LEAST: f64 = 50_000.0;
+
+/// One direction of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowWay {
+    /// Datagrams sent; `None` when the sender did not tell.
+    pub sent: Option<u64>,
+    /// What its receiver found out.
+    pub got: FlowSums,
+    /// It lost more than the others.
+    pub lossy: bool,
+    /// It was slower than the others.
+    pub slow: bool,
+}
+
+/// A flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowRow {
+    /// Its number, from 0.
+    pub flow: u32,
+    /// Our address.
+    pub local: Option<SocketAddr>,
+    /// The server's.
+    pub remote: Option<SocketAddr>,
+    /// Client to server, as the server told it.
+    pub up: Option<FlowWay>,
+    /// Server to client.
+    pub down: Option<FlowWay>,
+}
+
+/// One datagram. Times are ns after the start of the run, by the client's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketRow {
+    /// Its flow.
+    pub flow: u32,
+    /// Whether it went to the server.
+    pub up: bool,
+    /// Its number in the flow and direction.
+    pub sequence: u64,
+    /// When it was to leave.
+    pub intended_ns: i64,
+    /// When it left.
+    pub sent_ns: i64,
+    /// Who stamped its leaving.
+    pub sent_stamp: StampKind,
+    /// When it came.
+    pub received_ns: Option<i64>,
+    /// One-way delay, ns.
+    pub delay_ns: Option<i64>,
+    /// Who stamped its coming.
+    pub stamp: Option<StampKind>,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// How often it came once more.
+    pub repeats: u32,
+}
+
+/// Marks the flows that fare worse than the others, each direction for itself.
+pub fn mark_flows(rows: &mut [FlowRow]) {
+    let sides: [fn(&mut FlowRow) -> Option<&mut FlowWay>; 2] =
+        [|row| row.up.as_mut(), |row| row.down.as_mut()];
+    for side in sides {
+        let mut ways: Vec<&mut FlowWay> = rows.iter_mut().filter_map(side).collect();
+        mark(&mut ways);
+    }
+}
+
+fn mark(ways: &mut [&mut FlowWay]) {
+    let lost = |way: &FlowWay| way.got.counts.lost.max(0) as f64;
+    let came = |way: &FlowWay| (way.got.counts.received + way.got.counts.corrupt) as f64;
+    let all_lost: f64 = ways.iter().map(|way| lost(way)).sum();
+    let all: f64 = all_lost + ways.iter().map(|way| came(way)).sum::<f64>();
+    let means: Vec<f64> = ways.iter().filter_map(|way| way.got.delay_mean_ns()).collect();
+    let median = Quartiles::of(means.clone()).map(|q| q.median);
+    let spread = median
+        .and_then(|median| Quartiles::of(means.iter().map(|mean| (mean - median).abs()).collect()))
+        .map(|q| q.median);
+    for way in ways {
+        // What the others lost of theirs is this one's share, too.
+        let n = lost(way) + came(way);
+        let others = all - n;
+        if others > 0.0 && n > 0.0 {
+            let p = (all_lost - lost(way)) / others;
+            let expected = n * p;
+            let excess = lost(way) - expected;
+            way.lossy = excess > LOSS_LEAST && excess > LOSS_DEVIATIONS * (expected * (1.0 - p)).sqrt();
+        }
+        if let (Some(mean), Some(median), Some(spread)) = (way.got.delay_mean_ns(), median, spread) {
+            let above = mean - median;
+            way.slow =
+                above > DELAY_DEVIATIONS * spread && above > DELAY_SHARE * median && above > DELAY_LEAST;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::Packets;
+
+    fn row(lost: i64, received: u64, delay: u64) -> FlowRow {
+        let mut got =
+            FlowSums { counts: Packets { received, lost, ..Packets::default() }, ..FlowSums::default() };
+        got.took(delay, received.max(1));
+        FlowRow { up: Some(FlowWay { got, ..FlowWay::default() }), ..FlowRow::default() }
+    }
+
+    fn marked(rows: &[(i64, u64, u64)]) -> Vec<(bool, bool)> {
+        let mut rows: Vec<FlowRow> = rows.iter().map(|&(lost, got, delay)| row(lost, got, delay)).collect();
+        mark_flows(&mut rows);
+        rows.iter().map(|row| row.up.map_or((false, false), |way| (way.lossy, way.slow))).collect()
+    }
+
+    #[test]
+    fn the_one_bad_flow_is_found() {
+        let mut rows = vec![(10, 990, 1_000_000); 7];
+        rows.push((100, 900, 1_000_000));
+        rows.push((10, 990, 3_000_000));
+        let told = marked(&rows);
+        assert_eq!(told[..7], [(false, false); 7]);
+        assert_eq!(told[7..], [(true, false), (false, true)]);
+    }
+
+    #[test]
+    fn chance_is_not_a_bad_flow() {
+        // A binomial count of 1000 with p = 0.02: 20 ± 4.4.
+        assert!(
+            marked(&[(20, 980, 100), (31, 969, 100), (12, 988, 100), (25, 975, 100)]).iter().all(|m| !m.0)
+        );
+        // Two or three datagrams are no evidence, nor are some µs.
+        assert!(marked(&[(0, 100, 100), (2, 98, 9_000), (0, 100, 100)]).iter().all(|m| *m == (false, false)));
+        assert_eq!(marked(&[(5, 95, 100)]), [(false, false)], "nothing to compare with");
+        assert!(marked(&[]).is_empty());
+    }
+}

@@ -1,0 +1,125 @@
+//! Slots of a sweep over datagrams: loss and delay at each load, and the knee between them.
+//!
+//! The knee of a path is the load at which its *power*, throughput over delay, is largest (L. Kleinrock, "Power and
+//! deterministic rules of thumb for probabilistic problems in computer communications", ICC 1979; R. Jain and K. K.
+//! Ramakrishnan, "Congestion avoidance in computer networks with a connectionless network layer", 1988). Below it more load is
+//! carried at almost the same delay; above it a queue grows while little more gets through, or things are lost.
+
+use crate::{Direction, PacketReport, Point, Status, SweepRow};
+use metrics::Spread;
+use serde::{Deserialize, Serialize};
+
+/// Delays below this are taken for it, ns: a clock may be wrong by as much, and nothing is divided by nothing.
+const LEAST_DELAY: f64 = 1_000.0;
+
+/// One direction of a slot, over its repetitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Slot {
+    /// Load: UDP payload that was sent, bits/s.
+    pub sent_bps: Option<Spread>,
+    /// Share of the datagrams sent that did not come, 0..=1.
+    pub loss: Option<Spread>,
+    /// Median one-way delay, ns.
+    pub p50_ns: Option<Spread>,
+    /// Its 99th percentile, ns.
+    pub p99_ns: Option<Spread>,
+    /// How far delays may be wrong because two clocks were compared, ns; the worst.
+    pub clock_bound_ns: Option<u64>,
+    /// What was received, bits/s, over the median delay, s.
+    pub power: Option<f64>,
+    /// Whether the knee is here: power is largest, and a slot with more load has less.
+    pub knee: bool,
+}
+
+impl Slot {
+    /// The slot that the repetitions `same` make, upwards or downwards; `None` when no datagrams went that way.
+    pub(crate) fn of(same: &[&Point], up: bool) -> Option<Self> {
+        let measured = || same.iter().filter(|p| p.status != Status::Failed && p.phase.kind.probes());
+        let told: Vec<(Direction, PacketReport)> = measured()
+            .filter_map(|point| {
+                let way = if up { point.up } else { point.down }?;
+                let far = point.far.iter().filter_map(|totals| totals.packets.as_deref());
+                let got = if up {
+                    far.cloned().reduce(|mut all, one| {
+                        all.beside(&one);
+                        all
+                    })
+                } else {
+                    point.near.packets.as_deref().cloned()
+                };
+                Some((way, got?))
+            })
+            .collect();
+        if told.is_empty() {
+            return None;
+        }
+        let spread = |of: &dyn Fn(&(Direction, PacketReport)) -> Option<f64>| {
+            Spread::of(&told.iter().filter_map(of).collect::<Vec<f64>>())
+        };
+        let p50_ns = spread(&|(_, got)| got.delay_ns.as_ref().map(|d| d.p50 as f64));
+        let goodput = spread(&|(way, _)| Some(way.goodput_bps));
+        Some(Slot {
+            sent_bps: spread(&|(way, _)| Some(way.sent_bps)),
+            loss: spread(&|(_, got)| got.loss()),
+            p50_ns,
+            p99_ns: spread(&|(_, got)| got.delay_ns.as_ref().map(|d| d.p99 as f64)),
+            clock_bound_ns: told.iter().filter_map(|(_, got)| got.clock_bound_ns).max(),
+            power: goodput.zip(p50_ns).map(|(rate, delay)| rate.mean / (delay.mean.max(LEAST_DELAY) / 1e9)),
+            knee: false,
+        })
+    }
+}
+
+/// Marks the knee of each direction, if the sweep went beyond it.
+pub(crate) fn mark(rows: &mut [SweepRow]) {
+    let sides: [fn(&mut SweepRow) -> Option<&mut Slot>; 2] =
+        [|row| row.up_slot.as_mut(), |row| row.down_slot.as_mut()];
+    for side in sides {
+        let mut slots: Vec<&mut Slot> = rows.iter_mut().filter_map(side).collect();
+        let load = |slot: &Slot| slot.sent_bps.map_or(0.0, |s| s.mean);
+        let best = slots.iter().enumerate().filter_map(|(at, slot)| Some((at, slot.power?)));
+        let Some((at, power)) = best.max_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
+        let heaviest = load(&*slots[at]);
+        let beyond = slots.iter().any(|slot| load(slot) > heaviest && slot.power.is_none_or(|p| p < power));
+        slots[at].knee = beyond;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(sent: f64, power: f64) -> SweepRow {
+        let slot = Slot { sent_bps: Spread::of(&[sent]), power: Some(power), ..Slot::default() };
+        SweepRow { up_slot: Some(slot), ..SweepRow::default() }
+    }
+
+    fn knees(loads: &[(f64, f64)]) -> Vec<bool> {
+        let mut rows: Vec<SweepRow> = loads.iter().map(|&(sent, power)| row(sent, power)).collect();
+        mark(&mut rows);
+        rows.iter().map(|row| row.up_slot.is_some_and(|slot| slot.knee)).collect()
+    }
+
+    /// An M/M/1 queue served at rate 1: its delay is 1 / (1 - load), its power load · (1 - load), largest at one half
+    /// (Kleinrock 1979).
+    #[test]
+    fn the_knee_of_the_simplest_queue_is_at_half_its_capacity() {
+        let loads: Vec<(f64, f64)> =
+            (1..10).map(|tenth| f64::from(tenth) / 10.0).map(|load| (load, load * (1.0 - load))).collect();
+        let marked = knees(&loads);
+        assert_eq!(marked.iter().position(|&knee| knee), Some(4), "{marked:?}");
+        assert_eq!(marked.iter().filter(|&&knee| knee).count(), 1);
+        // Whatever the order in which it was measured.
+        let mut falling = loads;
+        falling.reverse();
+        assert_eq!(knees(&falling).iter().position(|&knee| knee), Some(4));
+    }
+
+    #[test]
+    fn a_sweep_that_ends_before_the_knee_has_none() {
+        assert_eq!(knees(&[(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]), [false; 3]);
+        assert_eq!(knees(&[]), [false; 0]);
+        assert_eq!(knees(&[(1.0, 5.0), (2.0, 2.0)]), [true, false]);
+    }
+}

@@ -1,0 +1,90 @@
+//! What a flow knows of the other end's clock.
+
+use super::codec::Word;
+use metrics::{ClockFound, ClockKind, Estimate, Exchange, Mono, Offset};
+use seam::{Batch, Cx};
+
+/// Stamps of two processes of one host cannot be compared better than this, ns: each finds its own zero between readings of
+/// the same clock, and the kernel's stamps come from the wall clock.
+const SAME_HOST_BOUND: u64 = 1_000;
+
+/// The two clocks of a flow. The client compares them, and tells the server.
+#[derive(Debug)]
+pub(super) struct Clocks {
+    kind: ClockKind,
+    client: bool,
+    offset: Offset,
+    known: Estimate,
+}
+
+impl Clocks {
+    pub(super) fn new(kind: ClockKind, client: bool) -> Self {
+        Clocks { kind, client, offset: Offset::default(), known: Estimate::default() }
+    }
+
+    /// The server's clock minus the client's.
+    pub(super) fn known(&self) -> Estimate {
+        self.known
+    }
+
+    /// Our clock minus the other end's.
+    pub(super) fn ours(&self) -> Estimate {
+        let Estimate { offset_ns, bound_ns } = self.known;
+        Estimate { offset_ns: if self.client { offset_ns.wrapping_neg() } else { offset_ns }, bound_ns }
+    }
+
+    /// The client tells the server.
+    pub(super) fn told(&mut self, word: &Word) {
+        if word.bound > 0 {
+            self.known = Estimate { offset_ns: word.offset, bound_ns: word.bound };
+        }
+    }
+
+    /// A question of the client's has been answered; the next one comes within `pulse` ns.
+    pub(super) fn exchanged(&mut self, cx: &Cx<'_>, word: &Word, got: &Batch<'_>, pulse: u64) {
+        match self.kind {
+            ClockKind::SameHost => self.known = Estimate { offset_ns: 0, bound_ns: SAME_HOST_BOUND },
+            ClockKind::Realtime => {
+                // Both wall clocks show the same time, as far as their kernels can tell.
+                let offset_ns = wall_above_host(cx).wrapping_sub(word.offset);
+                let bound_ns = cx.clock.error_ns.saturating_add(word.bound).max(1);
+                self.known = Estimate { offset_ns, bound_ns };
+            }
+            ClockKind::InBand => {
+                let came = got.stamp.map_or(got.at, |stamp| stamp.at);
+                let (t1, t4) = (Mono(word.t1), Mono(cx.clock.host(came)));
+                self.offset.add(Exchange { t1, t2: word.t2 as i64, t3: word.t3 as i64, t4 });
+                let (Some(now), Some((slow, fast))) = (self.offset.at(t4), self.offset.drift()) else {
+                    return;
+                };
+                // Until the next exchange the clocks drift on, by no more than what is possible.
+                let drift = (fast - slow) / 2.0 * (pulse as f64);
+                let bound_ns = now.bound_ns.saturating_add(drift.ceil() as u64).max(1);
+                self.known = Estimate { offset_ns: now.offset_ns, bound_ns };
+            }
+        }
+    }
+
+    /// The flow's closing words are compared as well, where they tell anything of the path.
+    pub(super) fn closing(&mut self, cx: &Cx<'_>, word: &Word, got: &Batch<'_>, pulse: u64) {
+        if self.kind == ClockKind::InBand {
+            self.exchanged(cx, word, got, pulse);
+        }
+    }
+
+    /// What a server puts into its answers in place of what the client knows better: its wall clock minus its monotonic one, and
+    /// how far off the wall clock may be. `None` when wall clocks do not matter.
+    pub(super) fn wall(&self, cx: &Cx<'_>) -> Option<(i64, u64)> {
+        (self.kind == ClockKind::Realtime).then(|| (wall_above_host(cx), cx.clock.error_ns))
+    }
+
+    /// How the clocks are compared, and what came of it at this end.
+    pub(super) fn found(&self, cx: &Cx<'_>) -> (ClockKind, Option<ClockFound>) {
+        (self.kind, self.offset.found(Mono(cx.clock.host(cx.now))))
+    }
+}
+
+/// The wall clock minus the host's monotonic clock, ns.
+fn wall_above_host(cx: &Cx<'_>) -> i64 {
+    cx.clock.wall(cx.now).0.wrapping_sub(cx.clock.host(cx.now) as i64)
+}

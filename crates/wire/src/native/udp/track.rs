@@ -1,0 +1,347 @@
+//! What each end tells of a flow when it is over: its sums, and every datagram where that is asked for.
+
+use super::serve::Terms;
+use crate::native::message::Message;
+use metrics::{Arrived, Fate, FlowSums, Group, Left, StampKind, fates};
+use model::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow};
+use seam::Path;
+use std::collections::BTreeMap;
+
+/// Entries of one message: far below the longest one.
+const PIECE: usize = 8_000;
+
+/// One end's memory of a flow. The flow posts it as a note when it is over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::native) struct Track {
+    /// The session's group, once posted.
+    pub(in crate::native) group: Option<Group>,
+    pub(in crate::native) slot: u32,
+    pub(in crate::native) path: Option<Path>,
+    /// When the schedule began, ns of this host's clock.
+    pub(in crate::native) start_ns: i64,
+    /// The other clock minus this one at the end, as far as this end knows, ns.
+    pub(in crate::native) offset_ns: i64,
+    /// Datagrams sent.
+    pub(in crate::native) out: u64,
+    /// What was received.
+    pub(in crate::native) sums: FlowSums,
+    /// Datagrams sent and received, where every one of them is remembered.
+    pub(in crate::native) sent: Vec<Left>,
+    pub(in crate::native) got: Vec<Arrived>,
+    /// Those that there was no room for.
+    pub(in crate::native) sent_left_out: u64,
+    pub(in crate::native) got_left_out: u64,
+}
+
+/// Room for the datagrams of one flow and direction.
+#[derive(Debug)]
+pub(super) struct Memory<T> {
+    all: Vec<T>,
+    left_out: u64,
+    most: usize,
+}
+
+impl<T> Memory<T> {
+    /// Room for one flow of those of `terms`, when datagrams are to be remembered.
+    pub(super) fn of(terms: &Terms) -> Option<Box<Self>> {
+        let most = MOST_SAMPLES / terms.flows.max(1) as usize;
+        terms.probe.samples.then(|| Box::new(Memory { all: Vec::new(), left_out: 0, most }))
+    }
+
+    /// What is remembered, and how many more there were.
+    pub(super) fn told(memory: Option<Box<Self>>) -> (Vec<T>, u64) {
+        memory.map_or_else(|| (Vec::new(), 0), |memory| (memory.all, memory.left_out))
+    }
+
+    /// Number `number` from 0, if there was room for it.
+    pub(super) fn at(&mut self, number: u64) -> Option<&mut T> {
+        self.all.get_mut(usize::try_from(number).ok()?)
+    }
+
+    pub(super) fn push(&mut self, one: T) {
+        if self.all.len() < self.most {
+            self.all.push(one);
+        } else {
+            self.left_out += 1;
+        }
+    }
+}
+
+impl Track {
+    /// The messages that tell it, the sums last. Times are relative to the start, offsets to the last one.
+    pub(in crate::native) fn messages(&self) -> impl Iterator<Item = Message> + '_ {
+        let message = move |sent: &[Left], got: &[Arrived]| Message::Samples {
+            slot: self.slot,
+            sent: sent
+                .iter()
+                .map(|left| {
+                    let intended = left.intended_ns.wrapping_sub(self.start_ns);
+                    (intended, left.sent_ns.wrapping_sub(left.intended_ns), number(left.stamp))
+                })
+                .collect(),
+            got: got
+                .iter()
+                .map(|came| {
+                    let at = came.received_ns.wrapping_sub(self.start_ns);
+                    let offset = came.offset_ns.wrapping_sub(self.offset_ns);
+                    (came.sequence, at, offset, number(came.stamp), came.damaged)
+                })
+                .collect(),
+        };
+        let first = Message::Flow {
+            slot: self.slot,
+            start_ns: self.start_ns,
+            offset_ns: self.offset_ns,
+            out: self.out,
+            sums: self.sums,
+            sent_left_out: self.sent_left_out,
+            got_left_out: self.got_left_out,
+        };
+        let sent = self.sent.chunks(PIECE).map(move |piece| message(piece, &[]));
+        let got = self.got.chunks(PIECE).map(move |piece| message(&[], piece));
+        std::iter::once(first).chain(sent).chain(got)
+    }
+}
+
+fn number(stamp: StampKind) -> u8 {
+    match stamp {
+        StampKind::User => 0,
+        StampKind::KernelRx | StampKind::KernelTx => 1,
+        StampKind::Hardware => 2,
+    }
+}
+
+fn stamp(number: u8) -> StampKind {
+    match number {
+        0 => StampKind::User,
+        1 => StampKind::KernelRx,
+        _ => StampKind::Hardware,
+    }
+}
+
+/// The same of one that left.
+fn sender_stamp(number: u8) -> StampKind {
+    match stamp(number) {
+        StampKind::KernelRx => StampKind::KernelTx,
+        other => other,
+    }
+}
+
+/// What both ends told of the flows of a run.
+#[derive(Debug, Default)]
+pub(in crate::native) struct Tracks {
+    near: BTreeMap<u32, Track>,
+    far: BTreeMap<u32, Track>,
+    /// Rows that the far ends told, never more than there can be.
+    rows: usize,
+}
+
+impl Tracks {
+    /// A flow of ours is over.
+    pub(in crate::native) fn near(&mut self, track: Track) {
+        self.near.insert(track.slot, track);
+    }
+
+    /// A server tells of one of `flows`.
+    pub(in crate::native) fn far(&mut self, message: Message, flows: u32) {
+        match message {
+            Message::Flow { slot, start_ns, offset_ns, out, sums, sent_left_out, got_left_out }
+                if slot < flows =>
+            {
+                let track = Track {
+                    slot,
+                    start_ns,
+                    offset_ns,
+                    out,
+                    sums,
+                    sent_left_out,
+                    got_left_out,
+                    ..Track::default()
+                };
+                self.far.entry(slot).or_insert(track);
+            }
+            Message::Samples { slot, sent, got } => {
+                let Some(track) = self.far.get_mut(&slot) else { return };
+                let room = (2 * MOST_SAMPLES).saturating_sub(self.rows);
+                if sent.len() + got.len() > room {
+                    return;
+                }
+                self.rows += sent.len() + got.len();
+                let zero = track.start_ns;
+                track.sent.extend(sent.into_iter().map(|(intended, late, kind)| {
+                    let intended_ns = intended.wrapping_add(zero);
+                    let sent_ns = intended_ns.wrapping_add(late);
+                    Left { intended_ns, sent_ns, stamp: sender_stamp(kind) }
+                }));
+                let last = track.offset_ns;
+                track.got.extend(got.into_iter().map(|(sequence, at, offset, kind, damaged)| Arrived {
+                    sequence,
+                    received_ns: at.wrapping_add(zero),
+                    offset_ns: offset.wrapping_add(last),
+                    stamp: stamp(kind),
+                    damaged,
+                }));
+            }
+            _ => {}
+        }
+    }
+
+    /// A row per flow, with what both ends told of it.
+    pub(in crate::native) fn flows(&self, up: bool, down: bool) -> Vec<FlowRow> {
+        let row = |near: &Track| {
+            let far = self.far.get(&near.slot);
+            let way = |sent: Option<u64>, got: FlowSums| FlowWay { sent, got, ..FlowWay::default() };
+            FlowRow {
+                flow: near.slot,
+                local: near.path.map(|path| path.local),
+                remote: near.path.map(|path| path.peer),
+                up: far.filter(|_| up).map(|far| way(Some(near.out), far.sums)),
+                down: down.then(|| way(far.map(|far| far.out), near.sums)),
+            }
+        };
+        let mut rows: Vec<FlowRow> = self.near.values().map(row).collect();
+        model::mark_flows(&mut rows);
+        rows
+    }
+
+    /// The datagrams of one flow after the other, upwards before downwards; each list is one flow's.
+    pub(in crate::native) fn rows(&self, late_ns: u64) -> impl Iterator<Item = Vec<PacketRow>> + '_ {
+        self.near.values().flat_map(move |near| {
+            let none = Track::default();
+            let told = self.far.get(&near.slot);
+            let far = told.unwrap_or(&none);
+            let start = near.start_ns;
+            // Upwards, the sender's clock is ours.
+            let up = fates(&near.sent, &far.got, told.is_some() && far.got_left_out == 0, late_ns);
+            let up = rows(near.slot, true, &up, 0, start);
+            // Downwards, it is the server's: ours is what the server's says, minus how far it is ahead.
+            let down = fates(&far.sent, &near.got, near.got_left_out == 0, late_ns);
+            let down = rows(near.slot, false, &down, near.offset_ns, start);
+            [up, down]
+        })
+    }
+}
+
+/// The rows of `fates`; `offset_ns` is the sender's clock minus the client's where no arrival tells it, `start_ns` the start by
+/// the client's.
+fn rows(flow: u32, up: bool, fates: &[Fate], offset_ns: i64, start_ns: i64) -> Vec<PacketRow> {
+    let row = |(sequence, fate): (usize, &Fate)| {
+        let left = fate.left?;
+        let ahead = match fate.came {
+            // The receiver's clock is the client's, and it knew this of the sender's.
+            Some(came) if !up => came.offset_ns.wrapping_neg(),
+            _ => offset_ns,
+        };
+        let ours = |at: i64| at.wrapping_sub(ahead).wrapping_sub(start_ns);
+        let sent_ns = ours(left.sent_ns);
+        let delay_ns = fate.delay_ns();
+        Some(PacketRow {
+            flow,
+            up,
+            sequence: sequence as u64,
+            intended_ns: ours(left.intended_ns),
+            sent_ns,
+            sent_stamp: left.stamp,
+            received_ns: delay_ns.map(|delay| sent_ns.wrapping_add(delay)),
+            delay_ns,
+            stamp: fate.came.map(|came| came.stamp),
+            verdict: fate.verdict,
+            repeats: fate.repeats,
+        })
+    };
+    fates.iter().enumerate().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::message::{Frames, MAX_MESSAGE, encode};
+    use metrics::{Packets, Verdict};
+
+    fn track() -> Track {
+        let left = |n: i64| Left {
+            intended_ns: (1 << 60) + n * 100,
+            sent_ns: (1 << 60) + n * 100 + 7,
+            stamp: StampKind::KernelTx,
+        };
+        let came = |n: i64| Arrived {
+            sequence: n as u64,
+            received_ns: (1 << 60) + n * 100 + 5_000,
+            offset_ns: n % 3,
+            stamp: if n % 2 == 0 { StampKind::KernelRx } else { StampKind::User },
+            damaged: n == 5,
+        };
+        Track {
+            slot: 3,
+            start_ns: 1 << 60,
+            offset_ns: -40,
+            out: 20_000,
+            sums: FlowSums { counts: Packets { received: 9, ..Packets::default() }, ..FlowSums::default() },
+            sent: (0..20_000).map(left).collect(),
+            got: (0..20_000).filter(|n| n % 100 != 1).map(came).collect(),
+            got_left_out: 0,
+            ..Track::default()
+        }
+    }
+
+    #[test]
+    fn a_track_comes_whole_through_bounded_messages() {
+        let (mut frames, mut tracks) = (Frames::new(MAX_MESSAGE), Tracks::default());
+        for message in track().messages() {
+            let bytes = encode(&message);
+            assert!(bytes.len() < MAX_MESSAGE / 2, "{}", bytes.len());
+            frames.push(&bytes);
+            tracks.far(frames.pop().unwrap().unwrap(), 4);
+        }
+        assert_eq!(tracks.far[&3], track());
+        // Who tells more than there can be is not listened to, nor who tells of a flow that nobody opened.
+        for _ in 0..200 {
+            track().messages().for_each(|message| tracks.far(message, 4));
+        }
+        assert!(tracks.rows <= 2 * MOST_SAMPLES, "{}", tracks.rows);
+        let other = Track { slot: 9, ..track() };
+        other.messages().for_each(|message| tracks.far(message, 4));
+        assert_eq!(tracks.far.len(), 1);
+    }
+
+    #[test]
+    fn rows_are_by_the_clients_clock_in_both_directions() {
+        // The server's clock is 1 s ahead; 5 µs each way.
+        let second = 1_000_000_000;
+        let came = |at, offset_ns| Arrived {
+            sequence: 0,
+            received_ns: at,
+            offset_ns,
+            stamp: StampKind::KernelRx,
+            damaged: false,
+        };
+        let left = |intended_ns, sent_ns| Left { intended_ns, sent_ns, stamp: StampKind::User };
+        let near = Track {
+            start_ns: 100,
+            offset_ns: second,
+            sent: vec![left(110, 120)],
+            got: vec![came(5_230, -second)],
+            ..Track::default()
+        };
+        let far = Track {
+            start_ns: second + 100,
+            sent: vec![left(second + 220, second + 230), left(second + 320, second + 330)],
+            got: vec![came(second + 5_120, second)],
+            ..Track::default()
+        };
+        let mut tracks = Tracks::default();
+        far.messages().for_each(|message| tracks.far(message, 1));
+        tracks.near(near);
+        let rows: Vec<PacketRow> = tracks.rows(1_000_000).flatten().collect();
+        let told: Vec<_> =
+            rows.iter().map(|r| (r.up, r.intended_ns, r.sent_ns, r.received_ns, r.verdict)).collect();
+        assert_eq!(
+            told,
+            [
+                (true, 10, 20, Some(5_020), Verdict::Received),
+                (false, 120, 130, Some(5_130), Verdict::Received),
+                (false, 220, 230, None, Verdict::Lost),
+            ]
+        );
+    }
+}
