@@ -13,6 +13,7 @@ pub mod echo;
 pub mod host;
 mod judged;
 pub mod native;
+pub mod ntttcp;
 pub mod payload;
 mod protocol;
 mod rota;

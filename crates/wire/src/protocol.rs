@@ -1,7 +1,7 @@
 //! The protocols that can be spoken, one row each.
 
 use crate::solo::Openers;
-use crate::{bwdelaytester, ctstraffic, echo, native, stamp, tcpmon, ttcp, udpmon};
+use crate::{bwdelaytester, ctstraffic, echo, native, ntttcp, stamp, tcpmon, ttcp, udpmon};
 use model::{Kind, Pattern, Payload, Phase, Probe, SMALLEST_PROBE, Spacing, Stamping, Verify};
 use std::fmt;
 use std::str::FromStr;
@@ -26,6 +26,8 @@ pub enum Protocol {
     Udpmon,
     /// That of tcpmon, UDPmon's sister.
     Tcpmon,
+    /// That of ntttcp; without its conversation, by any verb, with it, as its face.
+    Ntttcp,
 }
 
 /// What is known of a protocol before anything is opened.
@@ -105,6 +107,14 @@ const TABLE: &[Row] = &[
         port: tcpmon::PORT,
         carries: tcpmon_carries,
         openers: Some(Openers { call: tcpmon::callers, answer: tcpmon::answerers }),
+        keyed: false,
+    },
+    Row {
+        protocol: Protocol::Ntttcp,
+        name: "ntttcp",
+        port: ntttcp::PORT,
+        carries: ttcp_carries,
+        openers: Some(Openers { call: ntttcp::callers, answer: ntttcp::answerers }),
         keyed: false,
     },
 ];
@@ -360,9 +370,9 @@ mod tests {
             assert_eq!(some, Ok(()), "{protocol}");
             assert!(protocol.port() > 0);
         }
-        assert_eq!(TABLE.len(), 8, "a row was added: are its limits tested here?");
+        assert_eq!(TABLE.len(), 9, "a row was added: are its limits tested here?");
         let unknown = "iperf9".parse::<Protocol>().unwrap_err();
-        let known = "native, ctstraffic, echo, stamp, ttcp, bwdelaytester, udpmon, tcpmon";
+        let known = "native, ctstraffic, echo, stamp, ttcp, bwdelaytester, udpmon, tcpmon, ntttcp";
         assert!(unknown.contains(known), "{unknown}");
     }
 

@@ -17,5 +17,6 @@ pub use fill::Filler;
 pub(crate) use open::{answerers, callers};
 pub use params::{Params, UNLIMITED};
 pub use receive::Receiver;
+pub(crate) use send::CLOSE;
 pub use send::Sender;
 pub use table::Timetable;

@@ -20,6 +20,10 @@ use std::time::Duration;
 
 /// How long the receiver's FIN is waited for, ns.
 const LINGER: u64 = 2 * SECOND;
+/// How often a connection that waits looks whether the test has begun, ns.
+const LOOK: u64 = SECOND / 500;
+/// A receiver whose timer began before ours may go so long before our end, ns.
+pub(crate) const CLOSE: u64 = SECOND / 4;
 /// Most that is read from somebody who should say nothing, bytes.
 const LISTEN: u64 = 4096;
 
@@ -84,7 +88,11 @@ impl Sender {
 
     /// Begins to send, if the time has come.
     fn begin(&mut self, cx: &mut Cx<'_>) {
-        if self.step != Step::Wait || self.params.table.from().is_none() {
+        if self.step != Step::Wait {
+            return;
+        }
+        self.moved = cx.now;
+        if self.params.table.from().is_none() {
             return;
         }
         self.step = Step::Send;
@@ -182,10 +190,13 @@ impl Flow for Sender {
         let read = if self.hushed { Read::Pause } else { Read::look(LISTEN) };
         let quiet = Want { send: When::Never, read, wake: None, end: None };
         match self.step {
-            Step::Wait => quiet,
+            Step::Wait => Want { wake: Some(self.moved.plus(LOOK)), ..quiet },
             Step::Send => Want {
                 send: self.pace.map_or(When::Now, |pace| When::At(pace.due())),
-                wake: Some(self.moved.plus(self.params.stall_ns).min(self.params.table.quiet())),
+                wake: Some(match (self.moved.plus(self.params.stall_ns), self.params.table.quiet()) {
+                    (stall, quiet) if !self.stopping => stall.min(quiet),
+                    (stall, _) => stall,
+                }),
                 ..quiet
             },
             Step::Hold(until) => Want { wake: Some(until), ..quiet },
@@ -250,7 +261,9 @@ impl Flow for Sender {
                 Ok(())
             }
             // The receiver went while its time was up, or ours: nothing is lost that counts.
-            News::Broken(_) if matches!(self.step, Step::Hold(_)) || self.params.table.to() <= cx.now => {
+            News::Broken(_)
+                if matches!(self.step, Step::Hold(_)) || self.params.table.quiet().since(cx.now) <= CLOSE =>
+            {
                 self.tell(cx);
                 self.step = Step::Over(self.ending());
                 Ok(())

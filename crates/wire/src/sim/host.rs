@@ -45,11 +45,20 @@ pub(super) enum Report {
 pub(super) struct Machine {
     pub(super) ip: IpAddr,
     pub(super) port: Option<u16>,
+    /// Ports in a row that it listens on, from that one on.
+    pub(super) spread: u16,
     pub(super) workers: Vec<Worker>,
     pub(super) control: Control,
     pub(super) alive: bool,
     pub(super) plugged: bool,
     pub(super) next_port: u16,
+}
+
+impl Machine {
+    /// Whether somebody listens there.
+    pub(super) fn listens(&self, port: u16) -> bool {
+        self.port.is_some_and(|first| port.checked_sub(first).is_some_and(|n| n < self.spread))
+    }
 }
 
 pub(super) struct Held {

@@ -134,6 +134,7 @@ impl Network {
         self.machines.push(Machine {
             ip,
             port,
+            spread: 1,
             workers,
             control,
             alive: true,
@@ -143,6 +144,11 @@ impl Network {
         let host = self.machines.len() - 1;
         self.act(host);
         Host(host)
+    }
+
+    /// A serving machine listens on so many ports in a row, from its own on.
+    pub fn ports(&mut self, host: Host, n: u16) {
+        self.machines[host.0].spread = n;
     }
 
     /// What a machine is like, from now on.
@@ -355,7 +361,7 @@ impl Network {
         let Some(conn) = self.conns.get(&id) else { return };
         let Wire::Stream(stream) = &conn.wire else { return };
         let (back, path) = (stream.round_trip().1, conn.paths[1]);
-        let at = |m: &Machine| m.ip == path.local.ip() && m.port == Some(path.local.port());
+        let at = |m: &Machine| m.ip == path.local.ip() && m.listens(path.local.port());
         let host = self.machines.iter().position(at);
         let opener = conn.owners[0].machine();
         let lost = host.into_iter().chain(opener).any(|m| !self.machines[m].plugged);

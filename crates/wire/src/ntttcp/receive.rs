@@ -1,0 +1,358 @@
+//! The receiver's session.
+//!
+//! ```text
+//! waiting ── 'R', or the first connection ─▶ running ── time up, 'E', nobody left, stop ─▶ parting ── all gone ─▶ over
+//! ```
+//!
+//! 1. A word's place decides what it means: the one behind 'X' is a length, whatever letter it looks like.
+//! 2. 'E' is answered whenever it comes, before our end or after it.
+//! 3. Data connections are read to their end, for a while after ours, so that no sender is reset.
+//! 4. Without a conversation the first connection begins the test; it ends by the clock, or a second after the last
+//!    connection has gone, and is rated over the time in which bytes came.
+//! 5. One sender that vanishes takes nothing with it but its own connections.
+
+use super::Layout;
+use super::codec::{END, FINISHED, LAST, NOT_STARTED, QUERY, RUN, RUNNING, WAIT, Words, agreed, encode};
+use super::open::{Answerer, Empty, House};
+use super::tally::Telling;
+use crate::Run;
+use crate::bulk::{Filler, Params, Timetable};
+use crate::native::Fence;
+use crate::solo::{Arrived, GROUP, Portion, Remark};
+use metrics::{Ending, Group, Mono, SECOND};
+use model::{Event, Phase, Status, Totals};
+use seam::{Action, Cx, End, Input, Link, Note, Opener, Order, Session};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a receiver needs to know.
+pub struct ReceiverPlan {
+    /// How the test is laid out.
+    pub layout: Layout,
+    /// Settings of its connections.
+    pub phase: Phase,
+    /// Who may connect.
+    pub fence: Fence,
+    /// Worker threads.
+    pub workers: u16,
+}
+
+/// How long after the last connection has gone a test without a conversation is over, ns.
+const ALONE: u64 = SECOND;
+/// How long after our end senders may go on, ns.
+const GRACE: u64 = 2 * SECOND;
+/// Conversations at once.
+const MOST_TALKS: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waiting,
+    Running,
+    /// Nothing counts any more; senders may end in good order.
+    Parting,
+    Dropping,
+    Over,
+}
+
+/// One conversation.
+#[derive(Default)]
+struct Talk {
+    words: Words,
+    /// The next word is a length.
+    length: bool,
+    /// Waits for the last sender.
+    waits: bool,
+}
+
+/// The receiver's session.
+pub struct Receiver {
+    layout: Layout,
+    house: Arc<House>,
+    table: Arc<Timetable>,
+    stage: Stage,
+    begun: bool,
+    talks: BTreeMap<Link, Talk>,
+    /// What was agreed on last, s.
+    cycle: u32,
+    telling: Telling,
+    wake: Option<Mono>,
+    kill: Option<Mono>,
+    left: u8,
+    workers: u16,
+    near: Option<Box<Totals>>,
+}
+
+impl Receiver {
+    /// A session that starts as soon as it is polled.
+    #[must_use]
+    pub fn new(plan: ReceiverPlan, _: Mono) -> Self {
+        let ReceiverPlan { layout, phase, fence, workers } = plan;
+        let table = Arc::new(Timetable::unknown());
+        let params = Params {
+            arrivals: true,
+            table: Arc::clone(&table),
+            ..Params::of(&phase, GROUP, Filler::LetterA)
+        };
+        let house = House { params: Arc::new(params), layout, fence, open: AtomicU64::new(0) };
+        Receiver {
+            layout,
+            house: Arc::new(house),
+            table,
+            stage: Stage::Waiting,
+            begun: false,
+            talks: BTreeMap::new(),
+            cycle: layout.cycle_s(),
+            telling: Telling::new(phase),
+            wake: None,
+            kill: None,
+            left: 2,
+            workers: workers.max(1),
+            near: None,
+        }
+    }
+
+    fn open(&mut self, now: Mono) {
+        let one = |_| Box::new(Answerer { house: Arc::clone(&self.house) }) as Box<dyn Opener>;
+        let openers = (0..self.workers).map(one).collect();
+        let counting = self.telling.group(Vec::new(), GROUP, now);
+        let accepting = self.telling.group(openers, Group::ALL, now);
+        self.telling.actions.extend([counting, accepting]);
+    }
+
+    fn state(&self) -> u32 {
+        match self.stage {
+            Stage::Waiting => NOT_STARTED,
+            Stage::Running => RUNNING,
+            _ => FINISHED,
+        }
+    }
+
+    fn say(&mut self, link: Link, word: u32) {
+        self.telling.actions.push_back(Action::Send(link, encode(word)));
+    }
+
+    fn heard(&mut self, cx: &mut Cx<'_>, link: Link, mut bytes: &[u8]) {
+        while let Some(talk) = self.talks.get_mut(&link) {
+            let Some(word) = talk.words.next(&mut bytes) else { return };
+            let length = std::mem::take(&mut talk.length);
+            self.word(cx, link, word, length);
+        }
+    }
+
+    fn word(&mut self, cx: &mut Cx<'_>, link: Link, word: u32, length: bool) {
+        if length {
+            let cycle = agreed(self.layout.seconds, word, self.layout.multi);
+            if self.stage == Stage::Waiting {
+                self.cycle = cycle;
+            }
+            return self.say(link, cycle);
+        }
+        match word {
+            QUERY => {
+                if let Some(talk) = self.talks.get_mut(&link) {
+                    talk.length = true;
+                }
+                self.say(link, self.state());
+            }
+            RUN if self.layout.multi && self.stage == Stage::Waiting => {
+                if let Some(talk) = self.talks.get_mut(&link) {
+                    talk.waits = true;
+                }
+                self.say(link, WAIT);
+            }
+            LAST if !self.layout.multi => self.say(link, END),
+            RUN | LAST if self.stage == Stage::Waiting => {
+                let waiting: Vec<Link> = self
+                    .talks
+                    .iter()
+                    .filter(|(other, talk)| talk.waits && **other != link)
+                    .map(|(l, _)| *l)
+                    .collect();
+                for other in waiting.into_iter().chain([link]) {
+                    self.say(other, RUN);
+                }
+                let (from, to, quiet) = self.layout.times(cx.now, self.cycle);
+                // A receiver measures all that was agreed on, but its own warm-up and cool-down.
+                let own = u64::from(self.layout.cooldown_s) * SECOND;
+                let all = Mono(quiet.0.saturating_sub(if quiet.0 < u64::MAX { own } else { 0 }));
+                self.table.set(from, to.max(all), quiet);
+                self.start(cx);
+            }
+            // Somebody joins a test that runs, as the original lets them.
+            RUN | LAST => {
+                let answer = if self.stage == Stage::Running { RUN } else { END };
+                self.say(link, answer);
+            }
+            END => {
+                if self.stage == Stage::Running {
+                    self.part(cx.now);
+                }
+                self.say(link, self.state());
+            }
+            _ => self.telling.actions.push_back(Action::Close(link, gone())),
+        }
+    }
+
+    /// The timetable is set: the test runs.
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        if let (Stage::Waiting, Some(from)) = (self.stage, self.table.from()) {
+            self.stage = Stage::Running;
+            self.telling.begin(from, cx.clock);
+            self.wake = Some(self.table.to()).filter(|at| at.0 < u64::MAX);
+        }
+    }
+
+    /// Nothing counts from `now` on.
+    fn part(&mut self, now: Mono) {
+        if !matches!(self.stage, Stage::Waiting | Stage::Running) {
+            return;
+        }
+        self.table.cut(now);
+        self.stage = Stage::Parting;
+        let cooldown = u64::from(self.layout.cooldown_s) * SECOND;
+        self.kill = Some(now.plus(cooldown).plus(GRACE));
+        self.wake = None;
+        if self.house.open.load(Ordering::Relaxed) == 0 {
+            self.drop_group();
+        }
+    }
+
+    fn drop_group(&mut self) {
+        if self.stage == Stage::Parting {
+            self.stage = Stage::Dropping;
+            self.kill = None;
+            self.telling.actions.push_back(Action::Order(Group::ALL, Order::Drop));
+            self.telling.actions.push_back(Action::Order(GROUP, Order::Stop));
+        }
+    }
+
+    fn note(&mut self, cx: &mut Cx<'_>, note: Note) {
+        let note = match note.downcast::<Portion>() {
+            Ok(portion) => {
+                // Before the session has heard of the first connection its portion may be there.
+                self.start(cx);
+                return self.telling.portion(*portion);
+            }
+            Err(note) => note,
+        };
+        let note = match note.downcast::<Arrived>() {
+            Ok(arrived) => {
+                self.start(cx);
+                // Somebody is there again.
+                if self.stage == Stage::Running {
+                    self.wake = Some(self.table.to()).filter(|at| at.0 < u64::MAX);
+                }
+                let Arrived { path, at } = *arrived;
+                let at_ns = at.since(self.telling.from.unwrap_or(at));
+                return self.telling.emit(Event::Established { local: path.local, remote: path.peer, at_ns });
+            }
+            Err(note) => note,
+        };
+        let note = match note.downcast::<Remark>() {
+            Ok(remark) => {
+                let Remark { level, text } = *remark;
+                return self.telling.emit(Event::Notice { level, text });
+            }
+            Err(note) => note,
+        };
+        if note.is::<Empty>() && self.house.open.load(Ordering::Relaxed) == 0 {
+            match self.stage {
+                // Those that talk will say when it is over; those that do not have nothing else to say it by.
+                Stage::Running if !self.layout.sync || self.talks.is_empty() => {
+                    let alone = cx.now.plus(ALONE);
+                    self.wake = Some(self.wake.map_or(alone, |at| at.min(alone)));
+                }
+                Stage::Parting => self.drop_group(),
+                _ => {}
+            }
+        }
+    }
+
+    fn woken(&mut self, now: Mono) {
+        if self.wake.is_some_and(|at| at <= now) {
+            self.wake = None;
+            let early = now < self.table.to();
+            // Everybody has gone: what is rated ended with the last byte.
+            let end =
+                if early { self.telling.last.max(self.table.from().unwrap_or(now)) } else { self.table.to() };
+            self.table.cut(end);
+            self.part(now);
+        }
+        if self.kill.is_some_and(|at| at <= now) {
+            self.drop_group();
+        }
+    }
+
+    fn dropped(&mut self, group: Group, totals: Box<Totals>) {
+        self.left = self.left.saturating_sub(1);
+        if group == GROUP {
+            self.near = Some(totals);
+        }
+        if self.left == 0 && self.stage == Stage::Dropping {
+            self.stage = Stage::Over;
+            for link in std::mem::take(&mut self.talks).into_keys() {
+                self.telling.actions.push_back(Action::Close(link, gone()));
+            }
+            let near = self.near.take();
+            self.telling.finish(near, self.table.to());
+        }
+    }
+}
+
+/// A conversation ends in good order.
+fn gone() -> End {
+    End::Done { how: Ending::Completed, reset: false }
+}
+
+impl Session<Run> for Receiver {
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
+        match input {
+            Input::Up(link, ..) => {
+                if self.talks.len() < MOST_TALKS {
+                    self.talks.insert(link, Talk::default());
+                } else {
+                    self.telling.actions.push_back(Action::Close(link, gone()));
+                }
+            }
+            Input::Bytes(link, bytes) => self.heard(cx, link, bytes),
+            Input::Down(link, _) => {
+                self.talks.remove(&link);
+                if self.talks.is_empty()
+                    && self.stage == Stage::Running
+                    && self.house.open.load(Ordering::Relaxed) == 0
+                {
+                    self.wake = Some(self.wake.unwrap_or(Mono(u64::MAX)).min(cx.now.plus(ALONE)));
+                }
+            }
+            Input::Tally { group: GROUP, index, from, to, tally } => {
+                let end = self.table.to();
+                self.telling.interval(index, from, to, end, tally);
+            }
+            Input::Note(note) => self.note(cx, note),
+            Input::Idle(GROUP) if self.stage == Stage::Dropping => {
+                self.telling.actions.push_back(Action::Order(GROUP, Order::Drop));
+            }
+            Input::Dropped(group, totals) => self.dropped(group, totals),
+            Input::Wake => self.woken(cx.now),
+            Input::Stop => {
+                self.telling.status = Status::Interrupted;
+                self.telling.reason = Some("interrupted by the user".to_owned());
+                self.part(cx.now);
+                self.drop_group();
+            }
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<Run>> {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.open(cx.now);
+        }
+        self.telling.actions.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Mono> {
+        self.wake.into_iter().chain(self.kill).min()
+    }
+}

@@ -1,0 +1,367 @@
+//! The sender's session.
+//!
+//! ```text
+//! asking ─ state ─▶ proposing ─ agreed ─▶ connecting ─ all there ─▶ starting ─ 'R' ─▶ running ─ time up ─▶ ending ─▶ over
+//!                                         (without a conversation it begins here)
+//! ```
+//!
+//! 1. Data connections are kept a little longer than was agreed on: a receiver of the original that sees them close before its
+//!    own timer has ended prints its result and never exits.
+//! 2. 'E' is said where we measured less than was agreed on, and before data connections are closed.
+//! 3. Whatever the receiver does not answer is waited for a bounded time.
+
+use super::Layout;
+use super::codec::{END, LAST, QUERY, RUN, RUNNING, WAIT, Words, encode, proposable};
+use super::open::{Dialer, Lost};
+use super::tally::Telling;
+use crate::Run;
+use crate::bulk::{CLOSE, Filler, Params, Timetable};
+use crate::solo::{Arrived, GROUP, Portion};
+use metrics::{Ending, Mono, SECOND};
+use model::{Event, Phase, Status, Totals};
+use seam::{Action, Cx, End, Input, Link, Note, Order, Session, Target};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What a sender needs to know.
+pub struct SenderPlan {
+    /// How the test is laid out; `multi` is the last of several senders.
+    pub layout: Layout,
+    /// Settings of its connections.
+    pub phase: Phase,
+    /// The receiver; its port is that of the layout.
+    pub to: SocketAddr,
+    /// Our address, and the first of our ports or 0.
+    pub from: Option<SocketAddr>,
+    /// Worker threads.
+    pub workers: u16,
+}
+
+/// Why a busy receiver's sender gives up.
+const BUSY: &str = "the receiver is busy with another test";
+/// How long data connections are held after what was agreed on, ns.
+const HOLD: u64 = SECOND / 2;
+/// How long an answer is waited for, ns.
+const ANSWER: u64 = 30 * SECOND;
+/// How long data connections may take to come to be, ns.
+const ARRIVAL: u64 = 60 * SECOND;
+/// How long connections may take to end, ns.
+const GRACE: u64 = 5 * SECOND;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Dialing,
+    Asking,
+    Proposing,
+    Connecting,
+    Starting,
+    /// Other senders are waited for.
+    Waiting,
+    Running,
+    Ending,
+    Dropping,
+    Over,
+}
+
+/// The sender's session.
+pub struct Sender {
+    layout: Layout,
+    to: SocketAddr,
+    from: Option<SocketAddr>,
+    workers: u16,
+    params: Arc<Params>,
+    table: Arc<Timetable>,
+    stage: Stage,
+    begun: bool,
+    link: Option<Link>,
+    words: Words,
+    cycle: u32,
+    arrived: u32,
+    group: bool,
+    /// No data connection is left.
+    idle: bool,
+    /// The answer to 'E' is to come.
+    awaits: bool,
+    telling: Telling,
+    wake: Option<Mono>,
+}
+
+impl Sender {
+    /// A session that starts as soon as it is polled.
+    #[must_use]
+    pub fn new(plan: SenderPlan, _: Mono) -> Self {
+        let SenderPlan { layout, phase, to, from, workers } = plan;
+        let table = Arc::new(Timetable::unknown());
+        let params = Params {
+            arrivals: true,
+            transfer: None,
+            hold_ns: HOLD,
+            table: Arc::clone(&table),
+            ..Params::of(&phase, GROUP, Filler::LetterA)
+        };
+        Sender {
+            layout,
+            to,
+            from,
+            workers: workers.max(1),
+            params: Arc::new(params),
+            table,
+            stage: Stage::Dialing,
+            begun: false,
+            link: None,
+            words: Words::default(),
+            cycle: proposable(layout.cycle_s()),
+            arrived: 0,
+            group: false,
+            idle: false,
+            awaits: false,
+            telling: Telling::new(phase),
+            wake: None,
+        }
+    }
+
+    fn say(&mut self, word: u32, now: Mono) {
+        if let Some(link) = self.link {
+            self.telling.actions.push_back(Action::Send(link, encode(word)));
+            self.wake = Some(now.plus(ANSWER));
+        }
+    }
+
+    fn connect(&mut self, now: Mono) {
+        self.stage = Stage::Connecting;
+        self.group = true;
+        self.wake = Some(now.plus(ARRIVAL));
+        let openers = Dialer::for_all(&self.params, self.layout, self.to, self.from, self.workers);
+        let group = self.telling.group(openers, GROUP, now);
+        self.telling.actions.push_back(group);
+    }
+
+    fn word(&mut self, cx: &mut Cx<'_>, word: u32) {
+        match (self.stage, word) {
+            (Stage::Asking, RUNNING) => self.give_up(BUSY, cx.now),
+            (Stage::Asking, _) => {
+                self.stage = Stage::Proposing;
+                self.say(self.cycle, cx.now);
+            }
+            (Stage::Proposing, seconds) => {
+                self.cycle = seconds;
+                self.connect(cx.now);
+            }
+            (Stage::Starting, WAIT) => {
+                self.stage = Stage::Waiting;
+                self.wake = None;
+            }
+            (Stage::Starting | Stage::Waiting, RUN) => self.start(cx),
+            (Stage::Starting | Stage::Waiting, _) => {
+                self.give_up("the receiver refuses to start the test", cx.now)
+            }
+            (Stage::Ending | Stage::Dropping, _) => self.answered(cx.now),
+            // The last of several senders hears its 'R' twice.
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        let (from, to, quiet) = self.layout.times(cx.now, self.cycle);
+        self.table.set(from, to, quiet);
+        self.telling.begin(from, cx.clock);
+        self.stage = Stage::Running;
+        self.wake = Some(quiet).filter(|at| at.0 < u64::MAX);
+    }
+
+    /// Whether so little is left that the receiver's timer may have ended already.
+    fn nearly(&self, now: Mono) -> bool {
+        self.table.quiet().since(now) <= CLOSE
+    }
+
+    /// All have been connected.
+    fn ready(&mut self, cx: &mut Cx<'_>) {
+        if self.layout.sync {
+            self.stage = Stage::Starting;
+            self.say(if self.layout.multi { LAST } else { RUN }, cx.now);
+        } else {
+            self.start(cx);
+        }
+    }
+
+    /// What was agreed on is over, or the user has had enough.
+    fn end(&mut self, now: Mono, early: bool) {
+        if self.stage != Stage::Running {
+            return;
+        }
+        self.stage = Stage::Ending;
+        if !self.nearly(now) {
+            self.table.cut(now);
+        }
+        let measured = self.table.to().since(self.table.from().unwrap_or(now)) / SECOND;
+        if self.link.is_some() && (early || measured < u64::from(self.cycle)) {
+            self.say(END, now);
+            self.awaits = true;
+        }
+        self.wake = Some(now.plus(GRACE));
+        if early {
+            self.telling.actions.push_back(Action::Order(GROUP, Order::Stop));
+        }
+    }
+
+    fn give_up(&mut self, why: &str, now: Mono) {
+        self.telling.fail(why);
+        self.close_group(now);
+    }
+
+    /// Ends the data connections in order.
+    fn close_group(&mut self, now: Mono) {
+        if matches!(self.stage, Stage::Dropping | Stage::Over) {
+            return;
+        }
+        self.stage = Stage::Dropping;
+        if !self.group {
+            return self.finish(None);
+        }
+        self.wake = Some(now.plus(GRACE));
+        self.telling.actions.push_back(Action::Order(GROUP, Order::Stop));
+        self.check_idle(now);
+    }
+
+    /// No data connection is left, and nothing is to be said any more.
+    fn check_idle(&mut self, now: Mono) {
+        if self.idle && !self.awaits && self.group && matches!(self.stage, Stage::Ending | Stage::Dropping) {
+            self.stage = Stage::Dropping;
+            self.drop_group(now);
+        }
+    }
+
+    fn drop_group(&mut self, _: Mono) {
+        if std::mem::take(&mut self.group) {
+            self.wake = None;
+            self.telling.actions.push_back(Action::Order(GROUP, Order::Drop));
+        }
+    }
+
+    fn answered(&mut self, now: Mono) {
+        self.awaits = false;
+        self.check_idle(now);
+    }
+
+    fn finish(&mut self, totals: Option<Box<Totals>>) {
+        self.stage = Stage::Over;
+        if let Some(link) = self.link.take() {
+            let how = End::Done { how: Ending::Completed, reset: false };
+            self.telling.actions.push_back(Action::Close(link, how));
+        }
+        self.telling.finish(totals, self.table.to());
+    }
+
+    fn note(&mut self, cx: &mut Cx<'_>, note: Note) {
+        let note = match note.downcast::<Portion>() {
+            Ok(portion) => return self.telling.portion(*portion),
+            Err(note) => note,
+        };
+        let note = match note.downcast::<Arrived>() {
+            Ok(arrived) => {
+                self.arrived += 1;
+                let path = arrived.path;
+                self.telling.emit(Event::Established { local: path.local, remote: path.peer, at_ns: 0 });
+                if self.stage == Stage::Connecting && self.arrived == self.layout.all() {
+                    self.ready(cx);
+                }
+                return;
+            }
+            Err(note) => note,
+        };
+        if let Ok(lost) = note.downcast::<Lost>()
+            && matches!(self.stage, Stage::Connecting | Stage::Starting | Stage::Waiting)
+        {
+            self.give_up(&format!("not all data connections came to be: {}", lost.0), cx.now);
+        }
+    }
+
+    fn woken(&mut self, now: Mono) {
+        if self.wake.is_none_or(|at| at > now) {
+            return;
+        }
+        self.wake = None;
+        match self.stage {
+            Stage::Running => self.end(now, false),
+            Stage::Ending => self.close_group(now),
+            Stage::Dropping => self.drop_group(now),
+            Stage::Connecting => self.give_up("not all data connections came to be in time", now),
+            _ => self.give_up("the receiver does not answer", now),
+        }
+    }
+}
+
+impl Session<Run> for Sender {
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
+        match input {
+            Input::Up(link, ..) => {
+                self.link = Some(link);
+                self.stage = Stage::Asking;
+                self.say(QUERY, cx.now);
+            }
+            Input::Refused(_, fault) => {
+                self.give_up(&format!("cannot reach the receiver's sync port: {fault}"), cx.now);
+            }
+            Input::Bytes(_, mut bytes) => {
+                while let Some(word) = self.words.next(&mut bytes) {
+                    self.word(cx, word);
+                }
+            }
+            Input::Down(..) => {
+                self.link = None;
+                match self.stage {
+                    // Its timer began before ours: it has its result, and data goes on to be read or not.
+                    Stage::Running if self.nearly(cx.now) => {}
+                    Stage::Running => self.end(cx.now, true),
+                    Stage::Ending | Stage::Dropping => self.answered(cx.now),
+                    Stage::Over => {}
+                    _ => self.give_up("the receiver has ended the conversation", cx.now),
+                }
+            }
+            Input::Tally { group: GROUP, index, from, to, tally } => {
+                let end = self.table.to();
+                self.telling.interval(index, from, to, end, tally);
+            }
+            Input::Note(note) => self.note(cx, note),
+            Input::Idle(GROUP) => {
+                self.idle = true;
+                match self.stage {
+                    Stage::Running if self.nearly(cx.now) => self.end(cx.now, false),
+                    Stage::Running => {
+                        self.telling.fail("all data connections have failed");
+                        self.end(cx.now, true);
+                    }
+                    Stage::Connecting => self.give_up("not all data connections came to be", cx.now),
+                    _ => {}
+                }
+                self.check_idle(cx.now);
+            }
+            Input::Dropped(_, totals) => self.finish(Some(totals)),
+            Input::Wake => self.woken(cx.now),
+            Input::Stop => {
+                self.telling.status = Status::Interrupted;
+                self.telling.reason = Some("interrupted by the user".to_owned());
+                if self.stage == Stage::Running { self.end(cx.now, true) } else { self.close_group(cx.now) }
+            }
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<Run>> {
+        if !std::mem::replace(&mut self.begun, true) {
+            if self.layout.sync {
+                let to = SocketAddr::new(self.to.ip(), self.layout.port.saturating_sub(1));
+                let from = self.from.map(|from| SocketAddr::new(from.ip(), 0));
+                self.telling.actions.push_back(Action::Connect(0, Target { to, from }));
+                self.wake = Some(cx.now.plus(ANSWER));
+            } else {
+                self.connect(cx.now);
+            }
+        }
+        self.telling.actions.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Mono> {
+        self.wake
+    }
+}
