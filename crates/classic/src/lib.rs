@@ -8,6 +8,7 @@
 
 pub mod bwdelaytester;
 pub mod ctstraffic;
+pub mod ntttcp;
 pub mod rttcpip;
 pub mod ttcp;
 pub mod udpmon;

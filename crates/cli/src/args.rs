@@ -70,12 +70,13 @@ pub(crate) struct TargetArgs {
     /// used round robin.
     #[arg(required = true, value_name = "HOST")]
     pub(crate) targets: Vec<String>,
-    /// Server port [default: the protocol's own: 7411 native, 4444 ctstraffic, 7 echo, 862 stamp, 5001 ttcp, 8888
+    /// Server port [default: the protocol's own: 7411 native, 4444 ctstraffic, 7 echo, 862 stamp, 5001 ttcp and ntttcp, 8888
     /// bwdelaytester].
     #[arg(short, long, value_parser = values::count16::<65535>)]
     pub(crate) port: Option<u16>,
     /// What is spoken: native; ctstraffic, whose servers must have been started with the same --pattern and --transfer; echo
-    /// and stamp, for ping; ttcp, which sends to `ttcp -r` and its kin; bwdelaytester, for delay.
+    /// and stamp, for ping; ttcp, which sends to `ttcp -r` and its kin; ntttcp, which sends to
+    /// `ntttcp -r -N`, one port of it; bwdelaytester, for delay.
     #[arg(long, value_name = "NAME", default_value = "native")]
     pub(crate) protocol: wire::Protocol,
     /// IPv4 only.

@@ -1,6 +1,6 @@
 //! The faces of other programs: under which names they are found, and what runs behind them.
 
-use crate::{bwdelaytester, ctstraffic, rttcpip, ttcp, udpmon};
+use crate::{bwdelaytester, ctstraffic, ntttcp, rttcpip, ttcp, udpmon};
 use model::{Event, Outcome};
 use std::io::{self, Write};
 use std::path::Path;
@@ -44,6 +44,12 @@ pub(crate) const FACES: &[Face] = &[
         about: "Be RtTcpipServer (also when called by that name)",
         run: rttcpip::serve,
         print: classic::rttcpip::print,
+    },
+    Face {
+        name: "ntttcp",
+        about: "Be ntttcp for Linux: its arguments and its console report, with and without synchronisation",
+        run: ntttcp::run,
+        print: classic::ntttcp::print,
     },
     Face {
         name: "ttcp",

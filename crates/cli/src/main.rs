@@ -13,6 +13,7 @@ mod faces;
 mod lab;
 mod load;
 mod measure;
+mod ntttcp;
 mod outputs;
 mod ping;
 mod plan;

@@ -131,7 +131,10 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
     let ends_by_itself = args.run.iterations.is_some() || data.bytes.is_some();
     let length = if args.sweep.sweep.is_empty() { 10 * SECOND } else { 3 * SECOND };
     // Whose receiver takes one connection, reads it to its end and compares nothing.
-    let plain = matches!(args.target.protocol, wire::Protocol::Ttcp | wire::Protocol::Tcpmon);
+    let plain = matches!(
+        args.target.protocol,
+        wire::Protocol::Ttcp | wire::Protocol::Ntttcp | wire::Protocol::Tcpmon
+    );
     let common = common(&args.run, &args.sockets, (!ends_by_itself).then_some(length));
     Phase {
         connections: if plain { args.run.connections.unwrap_or(1) } else { common.connections },

@@ -206,7 +206,7 @@ fn call(
     Control::new(Box::new(Solo::new(plan, now())), setup, interrupt, sink)?.run()
 }
 
-fn client_setup(config: &ClientConfig, phase: &Phase, workers: u16) -> Setup {
+pub(crate) fn client_setup(config: &ClientConfig, phase: &Phase, workers: u16) -> Setup {
     Setup {
         workers,
         placement: config.placement.clone(),

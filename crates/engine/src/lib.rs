@@ -11,6 +11,7 @@ mod group;
 mod interrupt;
 mod link;
 mod machine;
+mod ntttcp;
 mod place;
 mod server;
 mod texts;
@@ -19,6 +20,7 @@ mod worker;
 pub use client::{ClientConfig, check, resolve_targets, run, run_id, stop_servers};
 pub use interrupt::Interrupt;
 pub use machine::snapshot;
+pub use ntttcp::send_ntttcp;
 pub use place::Placement;
 pub use server::{Bound, ServerConfig};
 

@@ -79,6 +79,8 @@ pub struct ServerConfig {
     /// Whether every connection is told when it has come to be, and every datagram where there are no connections; legacy
     /// protocols only.
     pub arrivals: bool,
+    /// How an ntttcp receiver's test is laid out; without it there is no conversation.
+    pub ntttcp: Option<wire::ntttcp::Layout>,
 }
 
 impl Default for ServerConfig {
@@ -101,6 +103,7 @@ impl Default for ServerConfig {
             version: String::new(),
             records: false,
             arrivals: false,
+            ntttcp: None,
         }
     }
 }
@@ -276,6 +279,12 @@ impl Bound {
         };
         if let Some((phase, openers)) = config.settled()? {
             setup.buffer = (phase.buffer.high as usize).max(client::SMALLEST_BUFFER);
+            if let Some(layout) = config.ntttcp {
+                let (phase, fence) = (phase.clone(), config.fence.clone());
+                let plan = wire::ntttcp::ReceiverPlan { layout, phase, fence, workers: self.workers };
+                let session = wire::ntttcp::Receiver::new(plan, now());
+                return Control::new(Box::new(session), setup, interrupt, sink)?.run();
+            }
             let answers = Answers {
                 fence: config.fence.clone(),
                 streams: unproven(&config.open_to),

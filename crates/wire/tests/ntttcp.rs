@@ -246,3 +246,29 @@ fn nobody_there_is_an_error_and_so_is_silence() {
     finish(&mut net);
     assert!(told(&net, alone).reason().starts_with("not all data connections came to be"));
 }
+
+#[test]
+fn whatever_is_said_the_receiver_goes_on() {
+    let mut rng = seam::Rng::new(13);
+    for seed in 0..300 {
+        let mut net = network(seed);
+        let host = receive(&mut net, Layout { multi: seed % 2 == 0, ..layout() });
+        for n in 1..4 {
+            let mut bytes = words(&[0x58, 3, 0x52, 0x45, 0x4c, 0x57]);
+            for _ in 0..rng.between(0, 5) {
+                let at = rng.between(0, bytes.len() as u64 - 1) as usize;
+                bytes[at] = rng.next() as u8;
+            }
+            bytes.truncate(rng.between(1, 24) as usize);
+            let port = TALK.port() + rng.between(0, 2) as u16;
+            let script = vec![(rng.between(1, 50) * MS, Say::Bytes(bytes)), (60 * MS, Say::Fin)];
+            net.raw(client_ip(n), SocketAddr::new(TALK.ip(), port), script);
+        }
+        net.run_until(net.now.plus(SECOND));
+        let now = net.now;
+        net.stop_at(host, now);
+        net.run_until(net.now.plus(10 * SECOND));
+        assert!(net.done(host).is_some(), "{seed}");
+        assert_eq!(net.open(host), (0, 0), "{seed}");
+    }
+}

@@ -190,7 +190,11 @@ impl Receiver {
                 }
                 self.say(link, self.state());
             }
-            _ => self.telling.actions.push_back(Action::Close(link, gone())),
+            // Somebody else, who is told nothing.
+            _ => {
+                self.talks.remove(&link);
+                self.telling.actions.push_back(Action::Close(link, gone()));
+            }
         }
     }
 

@@ -153,7 +153,7 @@ impl Sender {
             }
             (Stage::Starting | Stage::Waiting, RUN) => self.start(cx),
             (Stage::Starting | Stage::Waiting, _) => {
-                self.give_up("the receiver refuses to start the test", cx.now)
+                self.give_up("the receiver refuses to start the test", cx.now);
             }
             (Stage::Ending | Stage::Dropping, _) => self.answered(cx.now),
             // The last of several senders hears its 'R' twice.

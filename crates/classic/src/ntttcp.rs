@@ -1,0 +1,11 @@
+//! ntttcp for Linux: its command line and its console report.
+
+mod args;
+mod help;
+mod host;
+mod print;
+
+pub use args::{Asked, Role, Spec, read};
+pub use help::PAGE;
+pub use host::{Reading, Texts};
+pub use print::{Face, Now, print, time_of_day};

@@ -1,0 +1,358 @@
+//! The command line: getopt's letters, of which some take a value only when it is glued to them or does not begin with '-'.
+
+use metrics::SECOND;
+use model::{Kind, Pattern, Phase, Range, SocketSettings, Verify};
+use std::net::IpAddr;
+
+/// What a command line asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// The usage.
+    Help,
+    /// A run.
+    Run(Box<Spec>),
+}
+
+/// Which end this is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Receives.
+    #[default]
+    Receiver,
+    /// Sends.
+    Sender,
+}
+
+/// A command line, understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Which end this is.
+    pub role: Role,
+    /// Whom to send to, or where to listen.
+    pub address: Option<String>,
+    /// First data port (`-p`).
+    pub port: u16,
+    /// Data ports (`-P`).
+    pub ports: u16,
+    /// Sender's threads per port (`-n`).
+    pub threads: u32,
+    /// Connections per thread (`-l`).
+    pub connections: u32,
+    /// Warm-up, s (`-W`).
+    pub warmup_s: u32,
+    /// Length, s (`-t`); 0 is without end.
+    pub seconds: u32,
+    /// Cool-down, s (`-C`).
+    pub cooldown_s: u32,
+    /// Whether the ends talk (without `-N`).
+    pub sync: bool,
+    /// The receiver's `-M`, the sender's `-L`.
+    pub multi: bool,
+    /// One test after the other (`-H`).
+    pub hold: bool,
+    /// Bytes of a write or read (`-b`).
+    pub buffer: Option<u64>,
+    /// Limit of all connections together, bits/s (`-B`).
+    pub limit: Option<u64>,
+    /// First local port (`-f`).
+    pub local_port: Option<u16>,
+    /// Local address (`-a`).
+    pub local: Option<IpAddr>,
+    /// `--no-delay`.
+    pub nodelay: bool,
+    /// No real-time lines (`-Q`).
+    pub quiet: bool,
+    /// More detail (`-V`).
+    pub verbose: bool,
+    /// Retransmit rates (`--show-tcp-retrans`).
+    pub retransmits: bool,
+    /// Packets of this interface (`--show-nic-packets`).
+    pub nic: Option<String>,
+    /// Interrupts of lines that hold this (`--show-dev-interrupts`).
+    pub interrupts: Option<String>,
+    /// Arguments without an effect here, each with the reason.
+    pub ignored: Vec<String>,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Spec {
+            role: Role::Receiver,
+            address: None,
+            port: 5001,
+            ports: 16,
+            threads: 4,
+            connections: 1,
+            warmup_s: 0,
+            seconds: 60,
+            cooldown_s: 0,
+            sync: true,
+            multi: false,
+            hold: false,
+            buffer: None,
+            limit: None,
+            local_port: None,
+            local: None,
+            nodelay: false,
+            quiet: false,
+            verbose: false,
+            retransmits: false,
+            nic: None,
+            interrupts: None,
+            ignored: Vec::new(),
+        }
+    }
+}
+
+/// How a letter takes its value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    Value,
+    /// Glued to it, or the next word unless that begins with '-'.
+    Perhaps,
+}
+
+fn takes(name: &str) -> Option<Takes> {
+    Some(match name {
+        "r" | "s" | "f" | "O" | "x" | "j" => Takes::Perhaps,
+        "H" | "D" | "M" | "L" | "e" | "6" | "u" | "N" | "Q" | "V" | "R" | "no-delay" | "show-tcp-retrans" => {
+            Takes::Nothing
+        }
+        "m" | "P" | "a" | "n" | "l" | "p" | "b" | "B" | "W" | "t" | "C" | "K" | "I" => Takes::Value,
+        "show-nic-packets" | "show-dev-interrupts" | "fq-rate-limit" => Takes::Value,
+        _ => return None,
+    })
+}
+
+/// Reads a command line.
+///
+/// # Errors
+/// One sentence that names what cannot be, and what could.
+pub fn read(arguments: &[String]) -> Result<Asked, String> {
+    let mut spec = Spec::default();
+    let mut role = None;
+    let mut words = arguments.iter().peekable();
+    while let Some(word) = words.next() {
+        let (name, glued) = split(word)?;
+        if name == "h" || name == "help" {
+            return Ok(Asked::Help);
+        }
+        let how = takes(name).ok_or_else(|| format!("'{word}' is no option of ntttcp: see ntttcp -h"))?;
+        let mut value = glued.map(str::to_owned);
+        let next = words.peek().filter(|next| how == Takes::Value || !next.starts_with('-'));
+        if how != Takes::Nothing && value.is_none() && next.is_some() {
+            value = words.next().cloned();
+        }
+        if how == Takes::Value && value.is_none() {
+            return Err(format!("{word} needs a value"));
+        }
+        apply(&mut spec, &mut role, name, value)?;
+    }
+    finish(&mut spec, role)?;
+    Ok(Asked::Run(Box::new(spec)))
+}
+
+/// `-P4`, `-P`, `--no-delay`, `--fq-rate-limit=1G`.
+fn split(word: &str) -> Result<(&str, Option<&str>), String> {
+    if let Some(long) = word.strip_prefix("--") {
+        return Ok(long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value))));
+    }
+    let short = word.strip_prefix('-').filter(|rest| !rest.is_empty());
+    let short = short.ok_or_else(|| format!("'{word}' is no option of ntttcp: see ntttcp -h"))?;
+    let letter = short.chars().next().map_or(0, char::len_utf8);
+    let (name, rest) = short.split_at(letter);
+    Ok((name, Some(rest).filter(|rest| !rest.is_empty())))
+}
+
+fn apply(spec: &mut Spec, role: &mut Option<Role>, name: &str, value: Option<String>) -> Result<(), String> {
+    let text = value.clone().unwrap_or_default();
+    let number = |low: u64, high: u64| number(name, &text, low, high);
+    match name {
+        "r" | "s" => {
+            let this = if name == "r" { Role::Receiver } else { Role::Sender };
+            if role.replace(this).is_some_and(|other| other != this) {
+                return Err("-r and -s exclude each other".to_owned());
+            }
+            spec.address = value.or(spec.address.take());
+        }
+        "m" => mapping(spec, &text)?,
+        "P" => spec.ports = number(1, 512)? as u16,
+        "n" => spec.threads = number(1, 25_600)? as u32,
+        "l" => spec.connections = number(1, 1_000)? as u32,
+        "p" => spec.port = number(2, 65_535)? as u16,
+        "f" => {
+            let first = if value.is_some() { number(1, 65_535)? as u16 } else { 25_001 };
+            spec.local_port = Some(if first <= 1024 { 25_001 } else { first });
+        }
+        "a" => {
+            let parsed =
+                text.parse().map_err(|_| format!("'{text}': -a takes an address such as 192.0.2.1"))?;
+            spec.local = Some(parsed);
+        }
+        "b" => spec.buffer = Some(scaled(name, &text, 1024)?.clamp(1, 16 << 20)),
+        "B" => spec.limit = Some(scaled(name, &text, 1000)?.max(8)),
+        "W" => spec.warmup_s = number(0, 86_400)? as u32,
+        "t" => spec.seconds = number(0, 31_536_000)? as u32,
+        "C" => spec.cooldown_s = number(0, 86_400)? as u32,
+        "N" => spec.sync = false,
+        "M" | "L" => spec.multi = true,
+        "H" => spec.hold = true,
+        "Q" => spec.quiet = true,
+        "V" => spec.verbose = true,
+        "no-delay" => spec.nodelay = true,
+        "R" | "show-tcp-retrans" => spec.retransmits = true,
+        "K" | "show-nic-packets" => spec.nic = value,
+        "I" | "show-dev-interrupts" => spec.interrupts = value,
+        "u" => return Err("-u: UDP is not spoken here yet; TCP is".to_owned()),
+        "x" | "j" | "O" => {
+            return Err(format!(
+                "-{name}: result files are not written here yet; redirect the console instead"
+            ));
+        }
+        other => spec.ignored.push(format!("-{other} (has no effect here)")),
+    }
+    Ok(())
+}
+
+/// `threads,cpu,address`.
+fn mapping(spec: &mut Spec, text: &str) -> Result<(), String> {
+    let parts: Vec<&str> = text.split(',').collect();
+    let [threads, cpu, address] = parts[..] else {
+        return Err(format!("'{text}': -m takes threads,cpu,address such as 4,*,192.0.2.1"));
+    };
+    spec.ports = number("m", threads, 1, 512)? as u16;
+    spec.threads = 1;
+    if cpu != "*" {
+        spec.ignored.push(format!("CPU {cpu} of -m (threads are placed one per core)"));
+    }
+    if address != "*" {
+        spec.address = Some(address.to_owned());
+    }
+    Ok(())
+}
+
+fn finish(spec: &mut Spec, role: Option<Role>) -> Result<(), String> {
+    spec.role = role.unwrap_or_default();
+    let last = u32::from(spec.port) + u32::from(spec.ports) - 1;
+    if last > 65_535 {
+        return Err(format!("{} ports from {} on would end at {last}, beyond 65535", spec.ports, spec.port));
+    }
+    match spec.role {
+        Role::Sender if spec.address.is_none() => {
+            Err("a sender needs the receiver's address: ntttcp -s192.0.2.1".to_owned())
+        }
+        Role::Sender if spec.hold => Err("-H is for receivers".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn number(name: &str, text: &str, low: u64, high: u64) -> Result<u64, String> {
+    let n = text.parse().ok().filter(|n| (low..=high).contains(n));
+    n.ok_or_else(|| format!("'{text}': -{name} takes a whole number from {low} to {high}"))
+}
+
+fn scaled(name: &str, text: &str, base: u64) -> Result<u64, String> {
+    let power = match text.bytes().last() {
+        Some(b'k' | b'K') => 1,
+        Some(b'm' | b'M') => 2,
+        Some(b'g' | b'G') => 3,
+        _ => 0,
+    };
+    let digits = &text[..text.len() - usize::from(power > 0)];
+    let n: Option<u64> = digits.parse().ok();
+    n.and_then(|n| n.checked_mul(base.pow(power)))
+        .filter(|n| *n > 0)
+        .ok_or_else(|| format!("'{text}': -{name} takes a number above 0, perhaps with K, M or G"))
+}
+
+impl Spec {
+    /// Connections of the sender.
+    #[must_use]
+    pub fn all(&self) -> u32 {
+        u32::from(self.ports).saturating_mul(self.threads).saturating_mul(self.connections)
+    }
+
+    /// The settings of its connections.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        let usual = if self.role == Role::Sender { 128 << 10 } else { 64 << 10 };
+        let connections = if self.role == Role::Sender { self.all() } else { 1 };
+        Phase {
+            kind: Kind::Tcp,
+            pattern: Pattern::Push,
+            connections,
+            transfer: 1 << 50,
+            iterations: Some(1),
+            duration_ns: None,
+            interval_ns: SECOND / 2,
+            buffer: Range::just(self.buffer.unwrap_or(usual)),
+            rate: self
+                .limit
+                .map(|bits| (bits / u64::from(connections.max(1))).max(8))
+                .filter(|_| self.role == Role::Sender),
+            verify: Verify::Connection,
+            // Nothing may be sent for the whole length of a test, and the conversation knows when it is over.
+            stall_ns: 24 * 3600 * SECOND,
+            sockets: SocketSettings {
+                nodelay: self.nodelay,
+                same_host_sndbuf: false,
+                ..SocketSettings::default()
+            },
+            ..Phase::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(words: &str) -> Result<Spec, String> {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        match read(&words)? {
+            Asked::Run(spec) => Ok(*spec),
+            Asked::Help => Err("help".to_owned()),
+        }
+    }
+
+    #[test]
+    fn letters_and_their_values_in_every_form() {
+        let spec =
+            asked("-s10.0.0.1 -P 2 -n3 -l 4 -p5201 -t 7 -W 1 -C 2 -b 64K -B 1G -f -N -Q -V --no-delay")
+                .unwrap();
+        assert_eq!((spec.role, spec.address.as_deref()), (Role::Sender, Some("10.0.0.1")));
+        assert_eq!((spec.ports, spec.threads, spec.connections, spec.all()), (2, 3, 4, 24));
+        assert_eq!((spec.port, spec.seconds, spec.warmup_s, spec.cooldown_s), (5201, 7, 1, 2));
+        assert_eq!(
+            (spec.buffer, spec.limit, spec.local_port),
+            (Some(65_536), Some(1_000_000_000), Some(25_001))
+        );
+        assert!(!spec.sync && spec.quiet && spec.verbose && spec.nodelay);
+        let spec = asked("-r -m 4,*,192.0.2.9 -M -H -R -K eth0 --show-dev-interrupts LOC").unwrap();
+        assert_eq!((spec.role, spec.ports, spec.threads), (Role::Receiver, 4, 1));
+        assert_eq!((spec.address.as_deref(), spec.nic.as_deref()), (Some("192.0.2.9"), Some("eth0")));
+        assert!(spec.multi && spec.hold && spec.retransmits && spec.interrupts.as_deref() == Some("LOC"));
+        assert_eq!(asked("-s 10.0.0.1").unwrap().address.as_deref(), Some("10.0.0.1"));
+        assert_eq!(asked("-r").unwrap(), Spec::default());
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_in_a_sentence() {
+        for (words, why) in [
+            ("-s", "needs the receiver's address"),
+            ("-r -P 0", "from 1 to 512"),
+            ("-r -P", "needs a value"),
+            ("-Z", "no option"),
+            ("word", "no option"),
+            ("-r -s10.0.0.1", "exclude each other"),
+            ("-r -p 65535 -P 2", "beyond 65535"),
+            ("-s10.0.0.1 -m 4,*", "threads,cpu,address"),
+            ("-s10.0.0.1 -B x", "number above 0"),
+            ("-h", "help"),
+        ] {
+            let told = asked(words).unwrap_err();
+            assert!(told.contains(why), "{words}: {told}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Usage.
+
+/// The usage.
+pub const PAGE: &str = "\
+ntttcp for Linux, spoken by netcaliper: TCP streams over many ports, with or without synchronisation
+
+usage: ntttcp -r[address] [options]     receive
+       ntttcp -s<address> [options]     send
+
+  -r [address]  receiver; the address to listen on (default: all)
+  -s <address>  sender; the receiver's address or name
+  -P <n>        ports of the receiver, one thread each (16)
+  -n <n>        sender's threads per port (4)
+  -l <n>        connections per thread (1)
+  -m <n,cpu,address>  n ports with one thread each; cpu is taken and has no effect; address as with -s or -r
+  -p <n>        first data port (5001); the conversation is on the port below
+  -N            no synchronisation: no conversation
+  -M            receiver: several senders;  -L  sender: the last of them
+  -W -t -C <s>  warm-up (0), length (60; 0: until interrupted), cool-down (0)
+  -b <n[KMG]>   bytes of each write (128K) or read (64K)
+  -B <n[KMG]>   sender: limit of all connections together, bits/s
+  -f [port]     sender: fixed local ports from this one on (25001)
+  -a <address>  sender: local address
+  --no-delay    TCP_NODELAY
+  -H            receiver: one test after the other
+  -Q            no real-time throughput;  -V  more detail
+  --show-tcp-retrans (-R), --show-nic-packets <if> (-K), --show-dev-interrupts <text> (-I)
+  -e -D         taken, without an effect here
+
+Exit code: 0 good, 23 (-1001) bad arguments, 24 (-1000) refused, busy or unreachable.
+";

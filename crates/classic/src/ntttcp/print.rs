@@ -1,0 +1,343 @@
+//! The console report of ntttcp for Linux 1.4.3.
+
+use super::args::{Role, Spec};
+use super::host::Reading;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use model::{Event, Outcome, Status, Totals};
+use std::io::{self, Write};
+
+const RULE: &str = "---------------------------------------------------------";
+
+/// Prints a run as ntttcp does.
+#[derive(Clone, Debug)]
+pub struct Face {
+    spec: Spec,
+    before: Reading,
+    after: Reading,
+    arrived: u32,
+    /// Bytes and time of each port (receiver) or thread (sender).
+    threads: Vec<u64>,
+    totals: Option<Box<Totals>>,
+    tty: bool,
+    failed: bool,
+}
+
+/// When a line is printed: `HH:MM:SS`, and how long the program has run, ns.
+#[derive(Clone, Debug, Default)]
+pub struct Now {
+    /// Time of day.
+    pub day: String,
+    /// Since the program began, ns.
+    pub ns: u64,
+}
+
+impl Face {
+    /// The face of a run that is about to begin.
+    #[must_use]
+    pub fn new(spec: Spec, tty: bool) -> Face {
+        let threads = match spec.role {
+            Role::Receiver => usize::from(spec.ports),
+            Role::Sender => usize::from(spec.ports) * spec.threads as usize,
+        };
+        Face {
+            spec,
+            before: Reading::default(),
+            after: Reading::default(),
+            arrived: 0,
+            threads: vec![0; threads],
+            totals: None,
+            tty,
+            failed: false,
+        }
+    }
+
+    /// The banner, and what was asked for if that is wanted.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn banner(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "NTTTCP for Linux 1.4.3")?;
+        writeln!(out, "{RULE}")?;
+        if self.spec.verbose {
+            self.settings(out)?;
+        }
+        out.flush()
+    }
+
+    /// Whether something went wrong.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.failed
+    }
+
+    fn sends(&self) -> bool {
+        self.spec.role == Role::Sender
+    }
+
+    fn settings(&self, out: &mut dyn Write) -> io::Result<()> {
+        let spec = &self.spec;
+        let or_no = |s: u32| if s == 0 { "no".to_owned() } else { s.to_string() };
+        writeln!(out, "*** {} role", if self.sends() { "sender" } else { "receiver" })?;
+        if !spec.sync {
+            writeln!(out, "*** no sender/receiver synch")?;
+        }
+        if self.sends() {
+            writeln!(out, "connections:\t\t\t {} X {} X {}", spec.ports, spec.threads, spec.connections)?;
+        } else {
+            writeln!(out, "ports:\t\t\t\t {}", spec.ports)?;
+        }
+        writeln!(out, "cpu affinity:\t\t\t *")?;
+        writeln!(out, "server address:\t\t\t {}", spec.address.as_deref().unwrap_or("0.0.0.0"))?;
+        if self.sends() {
+            let local = spec.local.map_or_else(|| "0.0.0.0".to_owned(), |local| local.to_string());
+            writeln!(out, "client address:\t\t\t {local}")?;
+        }
+        let v6 = spec.address.as_deref().is_some_and(|address| address.contains(':'));
+        writeln!(out, "domain:\t\t\t\t {}", if v6 { "IPv6" } else { "IPv4" })?;
+        writeln!(out, "protocol:\t\t\t TCP")?;
+        writeln!(out, "server port starting at:\t {}", spec.port)?;
+        let who = if self.sends() { "sender" } else { "receiver" };
+        writeln!(out, "{who} socket buffer (bytes):\t {}", spec.phase().buffer.high)?;
+        writeln!(out, "tcp nodelay:\t {}", if spec.nodelay { "yes" } else { "no" })?;
+        writeln!(out, "test warm-up (sec):\t\t {}", or_no(spec.warmup_s))?;
+        let seconds = if spec.seconds == 0 { "continuous".to_owned() } else { spec.seconds.to_string() };
+        writeln!(out, "test duration (sec):\t\t {seconds}")?;
+        writeln!(out, "test cool-down (sec):\t\t {}", or_no(spec.cooldown_s))?;
+        writeln!(out, "show system tcp retransmit:\t {}", if spec.retransmits { "yes" } else { "no" })?;
+        if let Some(nic) = &spec.nic {
+            writeln!(out, "show packets for:\t\t {nic}")?;
+        }
+        if let Some(device) = &spec.interrupts {
+            writeln!(out, "show device interrupts for:\t {device}")?;
+        }
+        writeln!(out, "quiet mode:\t\t\t {}", if spec.quiet { "enabled" } else { "disabled" })?;
+        writeln!(out, "verbose mode:\t\t\t enabled")?;
+        writeln!(out, "{RULE}")
+    }
+
+    /// Takes an event in and prints what it is worth; `host` is what the kernel says now.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn hear(&mut self, event: &Event, now: &Now, host: &Reading, out: &mut dyn Write) -> io::Result<()> {
+        match event {
+            Event::Established { local, remote, .. } => {
+                self.arrived += 1;
+                if self.spec.verbose && self.sends() {
+                    writeln!(out, "{} DBG : New connection: local:{} --> {remote}", now.day, local.port())?;
+                } else if self.spec.verbose {
+                    writeln!(out, "{} DBG : New connection: {remote} --> local:{}", now.day, local.port())?;
+                }
+                if self.sends() && self.arrived == self.spec.all() {
+                    let us = now.ns / 1_000;
+                    writeln!(
+                        out,
+                        "{} INFO: {} connections created in {us} microseconds",
+                        now.day, self.arrived
+                    )?;
+                }
+                out.flush()
+            }
+            Event::Start { .. } => {
+                (self.before, self.after) = (host.clone(), host.clone());
+                if self.sends() {
+                    writeln!(out, "{} INFO: Network activity progressing...", now.day)?;
+                }
+                out.flush()
+            }
+            Event::Interval(interval) => {
+                let near = interval.near;
+                // What is left of the test behind the last whole interval is told when its connections have ended, which is
+                // later.
+                let rest = near.ns * 2 < self.spec.phase().interval_ns;
+                let moved = near.tx_bytes + near.rx_bytes > 0;
+                if (moved && !rest) || self.after == self.before {
+                    self.after = host.clone();
+                }
+                if self.spec.quiet || rest {
+                    return Ok(());
+                }
+                let rate = throughput(near.tx_bytes + near.rx_bytes, near.ns);
+                if self.tty {
+                    write!(out, "\x1b[2KReal-time throughput: {rate}\r")?;
+                } else {
+                    writeln!(out, "Real-time throughput: {rate}")?;
+                }
+                out.flush()
+            }
+            Event::Portion(portion) => {
+                let each = self.spec.connections.max(1);
+                let at = match self.spec.role {
+                    Role::Sender => (portion.slot / each) as usize,
+                    Role::Receiver => usize::from(portion.local.port().saturating_sub(self.spec.port)),
+                };
+                if let Some(bytes) = self.threads.get_mut(at) {
+                    *bytes += portion.tx_bytes + portion.rx_bytes;
+                }
+                Ok(())
+            }
+            Event::Near(totals) => {
+                self.totals = Some(totals.clone());
+                Ok(())
+            }
+            Event::PhaseEnd { status, reason } => self.end(*status, reason.as_deref(), now, out),
+            _ => Ok(()),
+        }
+    }
+
+    fn end(
+        &mut self,
+        status: Status,
+        reason: Option<&str>,
+        now: &Now,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let day = &now.day;
+        self.failed = status == Status::Failed;
+        if let Some(reason) = reason.filter(|_| status == Status::Failed) {
+            writeln!(out, "{day} ERR : {reason}")?;
+        }
+        let Some(totals) = self.totals.take() else { return out.flush() };
+        if self.tty && !self.spec.quiet {
+            writeln!(out)?;
+        }
+        if status == Status::Interrupted {
+            writeln!(out, "{day} INFO: Interrupted by Ctrl+C")?;
+        }
+        writeln!(out, "{day} INFO: Test run completed.")?;
+        writeln!(out, "{day} INFO: Test cycle finished.")?;
+        let ns = totals.traffic.ns;
+        let bytes = totals.traffic.tx_bytes + totals.traffic.rx_bytes;
+        if self.spec.verbose {
+            self.table(day, ns, out)?;
+        }
+        if self.sends() {
+            writeln!(out, "{day} INFO: {} connections tested", totals.opened)?;
+        }
+        writeln!(out, "{day} INFO: #####  Totals:  #####")?;
+        let seconds = ns as f64 / 1e9;
+        writeln!(out, "{day} INFO: test duration\t:{seconds:.2} seconds")?;
+        writeln!(out, "{day} INFO: total bytes\t:{bytes}")?;
+        writeln!(out, "{day} INFO: \t throughput\t:{}", throughput(bytes, ns))?;
+        let host = self.after.since(&self.before);
+        writeln!(out, "{day} INFO: \t retrans segs\t:{}", host.retransmits[0])?;
+        self.counters(day, &host, seconds, out)?;
+        self.cpu(day, &host, seconds, bytes, &totals, out)?;
+        writeln!(out, "{RULE}")?;
+        out.flush()
+    }
+
+    fn table(&self, day: &str, ns: u64, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{day} INFO: \tThread\tTime(s)\tThroughput")?;
+        writeln!(out, "{day} INFO: \t======\t=======\t==========")?;
+        for (index, bytes) in self.threads.iter().enumerate() {
+            let seconds = ns as f64 / 1e9;
+            writeln!(out, "{day} INFO: \t{index}\t {seconds:.2}\t {}", throughput(*bytes, ns))?;
+        }
+        Ok(())
+    }
+
+    fn counters(&self, day: &str, host: &Reading, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
+        let per_second = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
+        if self.spec.retransmits {
+            const NAMES: [&str; 7] = [
+                "retrans_segments",
+                "lost_retrans",
+                "syn_retrans",
+                "fast_retrans",
+                "forward_retrans",
+                "slowStart_retrans",
+                "retrans_fail",
+            ];
+            writeln!(out, "{day} INFO: tcp retransmit:")?;
+            for (name, n) in NAMES.iter().zip(host.retransmits) {
+                writeln!(out, "{day} INFO: \t {name}/sec\t:{:.2}", per_second(n))?;
+            }
+        }
+        let (sent, received) = host.packets;
+        if self.spec.nic.is_some() {
+            writeln!(out, "{day} INFO: total packets:")?;
+            writeln!(out, "{day} INFO: \t tx_packets\t:{sent}")?;
+            writeln!(out, "{day} INFO: \t rx_packets\t:{received}")?;
+        }
+        if self.spec.interrupts.is_some() {
+            writeln!(out, "{day} INFO: interrupts:")?;
+            writeln!(out, "{day} INFO: \t total\t\t:{}", host.interrupts)?;
+            writeln!(out, "{day} INFO: \t interrupts/sec\t:{:.3}", per_second(host.interrupts))?;
+            if self.spec.nic.is_some() {
+                let each = (sent + received) as f64 / host.interrupts.max(1) as f64;
+                writeln!(out, "{day} INFO: \t pkts/interrupt\t:{each:.2}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cpu(
+        &self,
+        day: &str,
+        host: &Reading,
+        seconds: f64,
+        bytes: u64,
+        totals: &Totals,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        writeln!(out, "{day} INFO: cpu cores\t:{}", host.cores)?;
+        writeln!(out, "{day} INFO: \t cpu speed\t:{:.3}MHz", host.mhz)?;
+        for (name, class) in
+            [("user\t\t", 0), ("system\t\t", 2), ("idle\t\t", 3), ("iowait\t\t", 4), ("softirq\t", 6)]
+        {
+            writeln!(out, "{day} INFO: \t {name}:{:.2}%", host.share(class) * 100.0)?;
+        }
+        let cycles = cycles_per_byte(host.mhz, seconds, host.cores, host.share(3), bytes);
+        writeln!(out, "{day} INFO: \t cycles/byte\t:{cycles:.2}")?;
+        let own = totals.cpu.map_or(0.0, |cpu| cpu.process_s());
+        let busy = if seconds > 0.0 { own * 100.0 / seconds } else { 0.0 };
+        writeln!(out, "{day} INFO: cpu busy (all)\t:{busy:.2}%")
+    }
+}
+
+/// `MHz · 10⁶ · seconds · cores · (1 − idle) / bytes`.
+fn cycles_per_byte(mhz: f64, seconds: f64, cores: u64, idle: f64, bytes: u64) -> f64 {
+    if bytes == 0 { 0.0 } else { mhz * 1e6 * seconds * cores as f64 * (1.0 - idle) / bytes as f64 }
+}
+
+/// Bits per second, divided by 1000 as long as there are more than 1000 of them, up to Gbps.
+fn throughput(bytes: u64, ns: u64) -> String {
+    let mut value = if ns == 0 { 0.0 } else { bytes as f64 * 8e9 / ns as f64 };
+    let mut unit = 0;
+    while value > 1000.0 && unit < 3 {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{value:.2}{}", ["bps", "Kbps", "Mbps", "Gbps"][unit])
+}
+
+/// The time of day of an instant (ns since the epoch) as the original prints it, here.
+#[must_use]
+pub fn time_of_day(ns: i64) -> String {
+    let at = Timestamp::from_nanosecond(i128::from(ns)).unwrap_or_default();
+    at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
+}
+
+/// Prints a saved run as far as ntttcp would have known it.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
+    let Some(point) = outcome.points.first() else { return Ok(()) };
+    let role = if outcome.begin.verb == "serve" { Role::Receiver } else { Role::Sender };
+    let started = point.started.unwrap_or(outcome.begin.started).0;
+    let spec = Spec { role, ports: 1, quiet: true, ..Spec::default() };
+    let mut face = Face::new(spec, false);
+    face.banner(out)?;
+    let elapsed = i64::try_from(point.near.traffic.ns).unwrap_or(0);
+    let now = Now { day: time_of_day(started.saturating_add(elapsed)), ns: 0 };
+    let nothing = Reading::default();
+    let told = |event: &&Event| matches!(event, Event::Near(_) | Event::PhaseEnd { .. });
+    events.iter().filter(told).try_for_each(|event| face.hear(event, &now, &nothing, out))
+}
+
+#[cfg(test)]
+#[path = "print_tests.rs"]
+mod tests;

@@ -1,0 +1,163 @@
+//! ntttcp with the real binary, both roles, against an independent peer (`peers/ntttcp.py`) that behaves as the original does:
+//! it goes only when a data connection ends after its own timer.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::process::Command;
+use support::{Done, Proc, netcaliper, skip};
+
+const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/ntttcp.py");
+
+/// The peer in a role, or `None` (and a skip on record) where there is no Python.
+fn peer(test: &str, words: &str) -> Option<Proc> {
+    let there = Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success());
+    if !there {
+        skip(test, "python3 is not there");
+        return None;
+    }
+    let mut command = Command::new("python3");
+    command.arg(PEER).args(words.split_whitespace());
+    Some(Proc::spawn(command))
+}
+
+fn deeds(peer: Proc) -> Value {
+    let done = peer.wait().exits(0);
+    serde_json::from_str(done.out.lines().last().unwrap()).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
+}
+
+/// The value behind `name` in the report.
+fn told(done: &Done, name: &str) -> String {
+    let line = done
+        .out
+        .lines()
+        .find(|line| line.contains(name))
+        .unwrap_or_else(|| panic!("{name}: {}", done.tell()));
+    line.rsplit_once(':').unwrap().1.to_owned()
+}
+
+/// Our receiver on ports in a row of which nobody has one, and the first of them.
+fn receiver(words: &str) -> (Proc, u16) {
+    for _ in 0..50 {
+        let port = support::net::free_port();
+        if port > 60_000 {
+            continue;
+        }
+        let proc = netcaliper("ntttcp").args(&format!("-r127.0.0.1 -p {port} {words}")).spawn();
+        // Either the ports are had, or one of them is taken and it ends.
+        let listens = || proc.out().contains("threads created");
+        support::eventually("it listens, or cannot", || listens() || proc.err().contains("in use"));
+        if listens() {
+            return (proc, port);
+        }
+    }
+    panic!("there are no free ports")
+}
+
+#[test]
+fn a_sender_agrees_with_a_receiver_and_lets_it_go() {
+    for (how, words) in [("", "-t 1"), ("late", "-t 1"), ("", "-t 1 -W 1 -C 1")] {
+        let Some(far) = peer("ntttcp", &format!("receive 2 1 {how}")) else { return };
+        let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+        let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -l 2 -b 16K -B 400M {words}");
+        let done = netcaliper("ntttcp").args(&words).run().exits(0);
+        let heard = deeds(far);
+        assert_eq!(
+            (&heard["filler"], &heard["ended"]),
+            (&json!(true), &json!(true)),
+            "{heard}: {}",
+            done.tell()
+        );
+        let said = heard["heard"].as_array().unwrap();
+        assert_eq!((&said[0], &said[2]), (&json!(0x58), &json!(0x52)), "{heard}");
+        // With a warm-up we measure less than was agreed on, and say so.
+        assert_eq!(said.len(), if words.contains("-W") { 4 } else { 3 }, "{heard}");
+        assert_eq!(told(&done, "INFO: test duration"), "1.00 seconds");
+        assert!(done.out.contains("8 connections tested"), "{}", done.tell());
+        assert!(told(&done, "total bytes").parse::<u64>().unwrap() > 0);
+    }
+}
+
+#[test]
+fn a_busy_or_unwilling_receiver_is_an_error() {
+    for (how, why) in [("busy", "busy with another test"), ("refuse", "refuses to start")] {
+        let Some(far) = peer("ntttcp", &format!("receive 1 1 {how}")) else { return };
+        let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+        let done =
+            netcaliper("ntttcp").args(&format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1")).run().exits(24);
+        assert!(
+            done.out.contains(&format!(
+                "ERR : the receiver {}",
+                if how == "busy" { "is busy" } else { "refuses" }
+            )),
+            "{why}: {}",
+            done.tell()
+        );
+        deeds(far);
+    }
+}
+
+#[test]
+fn a_receiver_counts_what_a_sender_sends_in_the_time_agreed_on() {
+    let (ours, port) = receiver("-P 2 -t 1");
+    let Some(far) = peer("ntttcp", &format!("send {port} 2 2 1 1")) else { return };
+    let sent = deeds(far);
+    // Not started, the longer one of 1 and 1, run.
+    assert_eq!(sent["heard"], json!([11, 1, 0x52]));
+    let done = ours.wait().exits(0);
+    assert_eq!(told(&done, "INFO: test duration"), "1.00 seconds");
+    let got: u64 = told(&done, "total bytes").parse().unwrap();
+    assert!(got > 0 && got <= sent["bytes"].as_u64().unwrap(), "{got} {sent}");
+}
+
+#[test]
+fn a_length_that_is_a_letter_is_a_length() {
+    let (ours, port) = receiver("-P 1 -t 1");
+    let Some(far) = peer("ntttcp", &format!("send {port} 1 1 0.3 82")) else { return };
+    // 82 is 'R', on which the original starts at once; then 'E', because 0.3 s is less.
+    assert_eq!(deeds(far)["heard"], json!([11, 82, 0x52, 13]));
+    ours.wait().exits(0);
+}
+
+#[test]
+fn without_a_conversation_it_ends_when_all_have_gone() {
+    let (ours, port) = receiver("-P 2 -N -t 60");
+    let Some(far) = peer("ntttcp", &format!("send {port} 2 2 0.5 0 nosync")) else { return };
+    let sent = deeds(far);
+    let done = ours.wait().exits(0);
+    assert_eq!(told(&done, "total bytes"), sent["bytes"].to_string());
+}
+
+#[test]
+fn both_ends_of_ours_agree() {
+    let (ours, port) = receiver("-P 2 -t 1 -V --show-tcp-retrans");
+    let words = format!("-s127.0.0.1 -p {port} -P 2 -n 1 -t 1 -B 100M -V");
+    let here = netcaliper("ntttcp").args(&words).run().exits(0);
+    let there = ours.wait().exits(0);
+    assert_eq!(
+        (told(&here, "INFO: test duration"), told(&there, "INFO: test duration")),
+        ("1.00 seconds".into(), "1.00 seconds".into())
+    );
+    for done in [&here, &there] {
+        assert!(
+            done.out.contains("Thread\tTime(s)\tThroughput") && done.out.contains("cycles/byte"),
+            "{}",
+            done.tell()
+        );
+    }
+    assert!(there.out.contains("slowStart_retrans/sec"), "{}", there.tell());
+}
+
+#[test]
+fn bad_words_are_named() {
+    for (words, why) in
+        [("-s", "needs the receiver's address"), ("-r -Z", "no option"), ("-r -P 0", "1 to 512")]
+    {
+        let done = netcaliper("ntttcp").args(words).run().exits(23);
+        assert!(done.err.contains(why), "{words}: {}", done.tell());
+    }
+    assert!(netcaliper("ntttcp").arg("-h").run().exits(23).out.contains("no synchronisation"));
+    netcaliper("ntttcp").args("-s127.0.0.1 -p 2 -P 1 -t 1").run().exits(24);
+}
