@@ -10,7 +10,7 @@ use jsonschema::Validator;
 use metrics::{ClockKind, Ending, TroubleKind};
 use model::{
     Event, Kind, Media, MtuFound, PathMtu, Pattern, Payload, Phase, Ping, Probe, Schedule, Shutdown, Slot,
-    Spacing, StampSettings, Status, Trace, Transport, Verify, Waiting,
+    Spacing, Stairs, StampSettings, Stamping, Status, Trace, Transport, Verify, Waiting,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +58,13 @@ fn full() -> Value {
         repeat: 5,
         phase: Box::new(Phase {
             kind: Kind::Delay,
-            probe: Some(Probe { clock: Some(ClockKind::Realtime), ..Probe::default() }),
+            probe: Some(Probe {
+                clock: Some(ClockKind::Realtime),
+                stamping: Stamping::Host,
+                stairs: Some(Stairs { steps: 2, step_ns: 1_000 }),
+                give_up: true,
+                ..Probe::default()
+            }),
             trace: Some(Trace { gaps_ns: vec![1_000_000] }),
             ..common::phase()
         }),
