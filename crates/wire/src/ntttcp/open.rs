@@ -3,7 +3,7 @@
 use super::Layout;
 use crate::bulk::{Filler, Params, Receiver, Sender};
 use crate::native::Fence;
-use crate::solo::{Answers, Calls, GROUP};
+use crate::solo::{Answers, Calls};
 use metrics::{Ending, Mono};
 use model::Phase;
 use seam::{
