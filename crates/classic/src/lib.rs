@@ -8,6 +8,7 @@
 
 pub mod bwdelaytester;
 pub mod ctstraffic;
+pub mod iperf3;
 pub mod ntttcp;
 pub mod rttcpip;
 pub mod ttcp;

@@ -182,7 +182,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trou
     let config = plan::client(&args.target, &args.local, true)?;
     let axis = args.sweep.sweep.as_deref().map(|text| Axis::parse(text, &AxisName::DATAGRAMS)).transpose();
     let axes: Vec<Axis> = axis.map_err(Trouble::usage)?.into_iter().collect();
-    let base = phase(args)?;
+    let base = plan::suited(args.target.protocol, phase(args)?);
     let mut output = args.output.clone();
     let method = if args.sweep.path_mtu {
         // Its intervals tell nothing.

@@ -1,6 +1,6 @@
 //! The faces of other programs: under which names they are found, and what runs behind them.
 
-use crate::{bwdelaytester, ctstraffic, ntttcp, rttcpip, ttcp, udpmon};
+use crate::{bwdelaytester, ctstraffic, iperf3, ntttcp, rttcpip, ttcp, udpmon};
 use model::{Event, Outcome};
 use std::io::{self, Write};
 use std::path::Path;
@@ -26,6 +26,12 @@ pub(crate) const FACES: &[Face] = &[
         about: "Be ctsTraffic: its arguments, its printout, its files (also when called by the name ctsTraffic)",
         run: ctstraffic::run,
         print: classic::ctstraffic::print,
+    },
+    Face {
+        name: "iperf3",
+        about: "Be iperf3: its options, its report, its JSON (also when called by that name)",
+        run: iperf3::run,
+        print: iperf3::print,
     },
     Face {
         name: "rttcpip",

@@ -10,6 +10,7 @@ mod datagrams;
 mod delay;
 mod demo;
 mod faces;
+mod iperf3;
 mod lab;
 mod load;
 mod measure;

@@ -10,8 +10,8 @@ use std::io::Read;
 
 /// Goodput, integrity and reliability.
 pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, Trouble> {
-    let method =
-        Method::new(&plan::tcp(args), &plan::axes(args)?, args.sweep.repeat).map_err(Trouble::usage)?;
+    let phase = plan::suited(args.target.protocol, plan::tcp(args));
+    let method = Method::new(&phase, &plan::axes(args)?, args.sweep.repeat).map_err(Trouble::usage)?;
     // A transfer is long enough for its record to cost nothing.
     let config = plan::client(&args.target, &args.local, true)?;
     check(&config, &method)?;

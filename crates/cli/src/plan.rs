@@ -162,6 +162,19 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
     }
 }
 
+/// A phase as iperf3 can carry it, where what it cannot was not asked for; as it is for other protocols.
+pub(crate) fn suited(protocol: wire::Protocol, phase: Phase) -> Phase {
+    if protocol != wire::Protocol::Iperf3 {
+        return phase;
+    }
+    // Its payload is random: nobody could compare it.
+    let verify = if phase.verify == Verify::Data { Verify::None } else { phase.verify };
+    let most = u64::from(wire::iperf3::params::LARGEST_BLOCK);
+    let buffer = Range { low: phase.buffer.low.min(most), high: phase.buffer.high.min(most) };
+    let iterations = phase.iterations.filter(|_| phase.kind == Kind::Tcp);
+    Phase { verify, buffer, iterations, ..phase }
+}
+
 /// The sweep's axes.
 pub(crate) fn axes(args: &TcpArgs) -> Result<Vec<Axis>, Trouble> {
     args.sweep

@@ -4,7 +4,7 @@ use crate::args::{ServeArgs, StopArgs, listen_addresses};
 use crate::outputs::Outputs;
 use crate::values::Legacy;
 use crate::{Exit, Trouble, measure, plan};
-use engine::{Bound, Interrupt, ServerConfig};
+use engine::{Bound, Interrupt, Iperf3Server, ServerConfig};
 use metrics::{Packets, SECOND, format_duration};
 use model::{
     Event, Kind, Level, Phase, Ping, Probe, Range, SocketSettings, StampSettings, Status, Totals, Traffic,
@@ -120,6 +120,7 @@ fn legacy(args: &ServeArgs) -> Result<Vec<(&'static str, Bound)>, Trouble> {
             placement: plan::placement(&args.cores),
             workers: args.cores.workers,
             version: plan::VERSION.to_owned(),
+            iperf3: Iperf3Server { scribe: Some(classic::iperf3::scribe), ..Iperf3Server::default() },
             ..ServerConfig::legacy(asked.protocol, phase)
         };
         Ok((asked.protocol.name(), Bound::new(config)?))

@@ -95,7 +95,7 @@ impl StampArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Other protocols")]
 pub(crate) struct LegacyArgs {
-    /// Answer another protocol as well, on its own port or on this one: echo, echo:9999, stamp, ttcp, bwdelaytester, udpmon, tcpmon. Datagrams of
+    /// Answer another protocol as well, on its own port or on this one: echo, echo:9999, iperf3, stamp, ttcp, bwdelaytester, udpmon, tcpmon. Datagrams of
     /// this host and of directly connected networks are heard and answered only, unless NETCALIPER_ALLOW names others, because
     /// they prove no address.
     #[arg(long, value_name = "NAME[:PORT]", value_parser = values::legacy)]

@@ -174,14 +174,14 @@ pub(crate) struct Legacy {
     pub(crate) port: u16,
 }
 
-/// `echo`, `echo:9999`, `stamp`: of the protocols without settings, which a server can answer as they come.
+/// `echo`, `echo:9999`, `stamp`: of the protocols whose servers need no settings.
 pub(crate) fn legacy(text: &str) -> Result<Legacy, String> {
     let (name, at) = text.split_once(':').map_or((text, None), |(name, at)| (name, Some(at)));
     let protocol: wire::Protocol = name.parse()?;
-    use wire::Protocol::{Bwdelaytester, Echo, Stamp, Tcpmon, Ttcp, Udpmon};
-    if !matches!(protocol, Echo | Stamp | Ttcp | Bwdelaytester | Udpmon | Tcpmon) {
+    use wire::Protocol::{Bwdelaytester, Echo, Iperf3, Stamp, Tcpmon, Ttcp, Udpmon};
+    if !matches!(protocol, Echo | Iperf3 | Stamp | Ttcp | Bwdelaytester | Udpmon | Tcpmon) {
         return Err(format!(
-            "a server of the protocol {protocol} needs settings of its own: only echo, stamp, ttcp, bwdelaytester, udpmon and \
+            "a server of the protocol {protocol} needs settings of its own: only echo, iperf3, stamp, ttcp, bwdelaytester, udpmon and \
              tcpmon go along"
         ));
     }
@@ -237,6 +237,7 @@ mod tests {
     fn legacy_protocols_by_name_and_port() {
         let echo = |port| Ok(Legacy { protocol: wire::Protocol::Echo, port });
         assert_eq!((legacy("echo"), legacy("echo:9999")), (echo(7), echo(9999)));
+        assert_eq!(legacy("iperf3").unwrap().port, 5201);
         assert!(legacy("ctstraffic").unwrap_err().contains("only echo"));
         assert!(legacy("echo:x").is_err() && legacy("quote").is_err());
     }

@@ -3,7 +3,7 @@
 use crate::control::{Control, Setup, now};
 use crate::interrupt::Interrupt;
 use crate::place::{Placement, default_workers};
-use crate::{EngineError, machine};
+use crate::{EngineError, Iperf3Client, iperf3, machine};
 use io::Datagrams;
 use io::resolve::{Family, resolve};
 use metrics::SECOND;
@@ -50,6 +50,8 @@ pub struct ClientConfig {
     /// Whether our workers run before all ordinary threads, with all memory kept from being paged out; what the system
     /// refuses of that is told.
     pub realtime: bool,
+    /// What an iperf3 client asks for besides.
+    pub iperf3: Iperf3Client,
 }
 
 /// A fresh identifier for a run.
@@ -124,7 +126,7 @@ impl ClientConfig {
 }
 
 /// Our address on the way to `to`, as the routing table has it; nothing is sent.
-fn local_for(to: SocketAddr) -> Option<SocketAddr> {
+pub(crate) fn local_for(to: SocketAddr) -> Option<SocketAddr> {
     let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = std::net::UdpSocket::bind(any).ok()?;
     socket.connect(to).ok()?;
@@ -176,6 +178,7 @@ pub fn run(
     let first_worker = (config.run.as_u128() % u128::from(default_workers())) as u32;
     let phase = &Phase { first_worker, ..phase.clone() };
     match config.protocol.openers() {
+        None if config.protocol == Protocol::Iperf3 => iperf3::run(config, phase, interrupt, sink),
         None => converse(config, phase, false, interrupt, sink),
         Some(openers) => call(config, phase, openers, interrupt, sink),
     }

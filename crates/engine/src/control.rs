@@ -265,9 +265,15 @@ impl<'a> Control<'a> {
         }
     }
 
-    fn order(&self, group: Group, order: Order) {
+    fn order(&mut self, group: Group, order: Order) {
+        if let (Order::Start(at), Some(book)) = (order, self.books.get_mut(&group)) {
+            book.begin(at);
+        }
         for hand in &self.hands {
             let command = match order {
+                Order::Start(at) => Command::Start(group, at),
+                Order::Ask(tag) => Command::Ask(group, tag),
+                Order::Freeze(tag) => Command::Freeze(group, tag),
                 Order::Stop => Command::Stop(group),
                 Order::Kill => Command::Kill(group),
                 Order::Drop => Command::Drop(group),

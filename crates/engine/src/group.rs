@@ -63,6 +63,12 @@ impl Book {
         }
     }
 
+    /// The group that waited for its start begins.
+    pub(crate) fn begin(&mut self, at: Mono) {
+        (self.start, self.end) = (at, at);
+        self.before = io::host::Reading::now();
+    }
+
     /// A worker's tally of interval `index`, which ended at `to` and was its `last`; the intervals that are complete now.
     ///
     /// A worker that has reported its last interval is not waited for in later ones: an order to stop reaches the workers

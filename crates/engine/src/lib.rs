@@ -9,6 +9,7 @@ mod client;
 mod control;
 mod group;
 mod interrupt;
+mod iperf3;
 mod link;
 mod machine;
 mod ntttcp;
@@ -19,6 +20,7 @@ mod worker;
 
 pub use client::{ClientConfig, check, resolve_targets, run, run_id, stop_servers};
 pub use interrupt::Interrupt;
+pub use iperf3::{Iperf3Client, Iperf3Server};
 pub use machine::snapshot;
 pub use ntttcp::send_ntttcp;
 pub use place::Placement;

@@ -3,7 +3,7 @@
 use crate::control::{Control, Setup, now};
 use crate::interrupt::Interrupt;
 use crate::place::{Placement, default_workers};
-use crate::{EngineError, client, machine};
+use crate::{EngineError, Iperf3Server, client, iperf3, machine};
 use io::{Listener, Settings, Udp, UdpSettings};
 use ipnet::IpNet;
 use metrics::SECOND;
@@ -81,6 +81,8 @@ pub struct ServerConfig {
     pub arrivals: bool,
     /// How an ntttcp receiver's test is laid out; without it there is no conversation.
     pub ntttcp: Option<wire::ntttcp::Layout>,
+    /// What an iperf3 server needs besides.
+    pub iperf3: Iperf3Server,
 }
 
 impl Default for ServerConfig {
@@ -104,6 +106,7 @@ impl Default for ServerConfig {
             records: false,
             arrivals: false,
             ntttcp: None,
+            iperf3: Iperf3Server::default(),
         }
     }
 }
@@ -182,6 +185,7 @@ impl Bound {
         let settings = match legacy {
             // Set before the first segment, where they count most.
             Some(phase) => machine::settings(&phase.sockets, config.device.as_deref()),
+            None if config.protocol == Protocol::Iperf3 => iperf3::listener(config.device.clone()),
             None => Settings { device: config.device.clone(), ..Settings::default() },
         };
         let udp = match legacy {
@@ -206,6 +210,8 @@ impl Bound {
             addresses.push(at);
             let sharing = match connects {
                 false => 0,
+                // Streams are numbered as they are accepted.
+                true if config.protocol == Protocol::Iperf3 => 1,
                 true if Listener::CAN_SHARE => listeners.len(),
                 true => 1,
             };
@@ -297,6 +303,11 @@ impl Bound {
             let openers = (openers.answer)(phase, &answers);
             let plan = SoloPlan { phase: phase.clone(), openers, serving: true, records: config.records };
             return Control::new(Box::new(Solo::new(plan, now())), setup, interrupt, sink)?.run();
+        }
+        if config.protocol == Protocol::Iperf3 {
+            let plan = iperf3::server_plan(&config, self.workers, unproven(&config.open_to));
+            let session = wire::iperf3::Server::new(plan, now());
+            return Control::new(Box::new(session), setup, interrupt, sink)?.run();
         }
         let plan = ServerPlan {
             version: config.version,

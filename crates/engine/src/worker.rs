@@ -15,7 +15,7 @@ pub(crate) use watch::{Watch, WatchState};
 use crate::link::{Key, Links, Phase, Socket};
 use io::{Clock, Listener, Reactor, Ready, Settings, Stream, Udp, UdpSettings, Waker};
 use knock::Packets;
-use metrics::{Ending, Group, Mono, Recorder, Tally};
+use metrics::{Ending, Group, Mono, Recorder, Tally, TcpInfo};
 use model::{ConnectionRecord, Effective};
 use rest::Rest;
 use seam::{Arena, Cause, Desk, Flow, News, Note, Path, Rng, Violation};
@@ -27,6 +27,12 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 pub(crate) enum Command {
     /// A group begins.
     Group(Box<Watch>),
+    /// Its intervals begin, and its links are told.
+    Start(Group, Mono),
+    /// Its links say how they stand.
+    Ask(Group, u32),
+    /// Its last interval ends, and its links say how they stand.
+    Freeze(Group, u32),
     /// Its links end in good order.
     Stop(Group),
     /// Its links are aborted.
@@ -301,6 +307,12 @@ impl Worker {
                     self.listen();
                 }
             }
+            Command::Start(group, at) => self.start(group, at),
+            Command::Ask(group, tag) => self.ask(group, |info| News::Ask { tag, info }),
+            Command::Freeze(group, tag) => {
+                self.cut(group);
+                self.ask(group, |info| News::Freeze { tag, info });
+            }
             Command::Stop(group) => self.stop(group),
             Command::Kill(group) => self.kill(group),
             Command::Drop(group) => self.drop_group(group),
@@ -330,6 +342,27 @@ impl Worker {
                 self.report(Report::Trouble(format!("cannot watch a UDP socket: {error}")));
             }
         }
+    }
+
+    fn start(&mut self, group: Group, at: Mono) {
+        let Some(watch) = self.watches.get_mut(&group) else { return };
+        watch.start = at;
+        watch.state.from = at;
+        self.next_boundary = self.next_boundary.min(watch.boundary());
+        for key in self.keys_of(group) {
+            self.tell(key, News::Start);
+        }
+    }
+
+    /// Tells all links of a group something, with what the kernel knows of each.
+    fn ask(&mut self, group: Group, news: impl Fn(Option<Box<TcpInfo>>) -> News) {
+        for key in self.keys_of(group) {
+            let Some(link) = self.links.get(key) else { continue };
+            let info = link.socket.info().map(Box::new);
+            self.tell(key, news(info));
+        }
+        // What they say is waited for.
+        self.flush(false);
     }
 
     fn stop(&mut self, group: Group) {

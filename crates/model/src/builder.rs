@@ -73,6 +73,7 @@ impl Builder {
             | Event::Portion(_)
             | Event::Udpmon(_)
             | Event::Packets { .. }
+            | Event::Bulk(_)
             | Event::Established { .. } => {}
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
             Event::Flows { rows } => self.draft().point.flows.clone_from(rows),

@@ -1,7 +1,7 @@
 //! A run, told as it happens. The same events feed the live printout, the journal on disk and the outcome.
 
 use crate::{
-    CpuUse, FlowRow, HostCounters, HostSnapshot, PacketReport, PacketRow, Phase, PingInterval, PingRow,
+    Bulk, CpuUse, FlowRow, HostCounters, HostSnapshot, PacketReport, PacketRow, Phase, PingInterval, PingRow,
     RoundTrips, Status, Trains, UdpmonTest,
 };
 use metrics::{
@@ -86,6 +86,8 @@ pub enum Event {
         /// One row per datagram.
         rows: Vec<PacketRow>,
     },
+    /// Something about a test that both ends agreed on in iperf3's words.
+    Bulk(Box<Bulk>),
     /// Something a person should know now.
     Notice {
         /// How bad.

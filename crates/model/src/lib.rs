@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod bulk;
 pub mod churn;
 mod doubt;
 mod event;
@@ -29,6 +30,10 @@ mod train;
 mod udpmon;
 
 pub use builder::Builder;
+pub use bulk::{
+    Bulk, BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, FarRow, Scribe, ServerOutput,
+    StreamRow,
+};
 pub use doubt::{Doubt, doubts_about};
 pub use event::{
     Accepted, Begin, CauseCount, Change, ConnectionRecord, DatagramRow, Effective, Event, Failure, FrameRow,

@@ -1,7 +1,7 @@
 //! One socket's state machine, and what makes such machines.
 
 use crate::{Batch, Burst, Cause, Fault, Violation};
-use metrics::{Clock, Ending, Mono, Recorder, Row, Stamp};
+use metrics::{Clock, Ending, Mono, Recorder, Row, Stamp, TcpInfo};
 use std::any::Any;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -170,6 +170,23 @@ pub enum News {
     },
     /// The instant asked for with `Want::wake` has come.
     Wake,
+    /// Its group begins: what it held back for may be done.
+    Start,
+    /// Its session wants to know how it stands.
+    Ask {
+        /// What the session calls the question.
+        tag: u32,
+        /// What the kernel knows of the connection at this instant.
+        info: Option<Box<TcpInfo>>,
+    },
+    /// Measuring ends: what comes from now on does not count, and nothing is sent any more. Its session wants to know how it
+    /// stands.
+    Freeze {
+        /// What the session calls the question.
+        tag: u32,
+        /// What the kernel knows of the connection at this instant.
+        info: Option<Box<TcpInfo>>,
+    },
     /// The run ends: finish what is begun, begin nothing.
     Stop,
 }

@@ -14,5 +14,5 @@ mod turn;
 pub use burst::{Arena, Batch, Burst, Piece};
 pub use fault::{Cause, Deed, Fault, Violation};
 pub use flow::{Card, Cx, End, Flow, News, Note, Open, Opener, Path, Read, Rng, Target, Want, When, Wrote};
-pub use session::{Action, GroupPlan, Input, Key, Link, Order, Session, Wait, World};
+pub use session::{Action, GroupPlan, Input, Key, Link, Order, Session, WHEN_TOLD, Wait, World};
 pub use turn::{Can, Desk, Got, Net, Turn, turn};

@@ -44,7 +44,7 @@ pub struct GroupPlan<S> {
     pub throttle: u32,
     /// How long a connect may take, ns.
     pub connect_timeout: u64,
-    /// When its first interval begins; what ends before does not count.
+    /// When its first interval begins; what ends before does not count. [`WHEN_TOLD`] leaves it to [`Order::Start`].
     pub start: Mono,
     /// Length of an interval, ns.
     pub interval: u64,
@@ -66,9 +66,20 @@ pub struct GroupPlan<S> {
     pub wait: Wait,
 }
 
+/// The start of a group whose session will say when: its links come first.
+pub const WHEN_TOLD: Mono = Mono(u64::MAX);
+
 /// What a group is told. Times are absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
+    /// Its intervals begin at this instant, and its links hear `News::Start`. To be given once, to a group that was planned to
+    /// start [`WHEN_TOLD`].
+    Start(Mono),
+    /// Its links hear `News::Ask` with this tag, and post a note that says how they stand.
+    Ask(u32),
+    /// Measuring ends: the last interval is cut, and its links hear `News::Freeze` with this tag. They stay as they are until
+    /// they are told to stop.
+    Freeze(u32),
     /// Open no more links and end those that are open in good order.
     Stop,
     /// Abort the links that have not ended since it was told to stop.

@@ -11,6 +11,7 @@ mod counted;
 pub mod ctstraffic;
 pub mod echo;
 pub mod host;
+pub mod iperf3;
 mod judged;
 pub mod native;
 pub mod ntttcp;

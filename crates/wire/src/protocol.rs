@@ -1,7 +1,7 @@
 //! The protocols that can be spoken, one row each.
 
 use crate::solo::Openers;
-use crate::{bwdelaytester, ctstraffic, echo, native, ntttcp, stamp, tcpmon, ttcp, udpmon};
+use crate::{bwdelaytester, ctstraffic, echo, iperf3, native, ntttcp, stamp, tcpmon, ttcp, udpmon};
 use model::{Kind, Pattern, Payload, Phase, Probe, SMALLEST_PROBE, Spacing, Stamping, Verify};
 use std::fmt;
 use std::str::FromStr;
@@ -28,6 +28,8 @@ pub enum Protocol {
     Tcpmon,
     /// That of ntttcp; without its conversation, by any verb, with it, as its face.
     Ntttcp,
+    /// That of iperf3.
+    Iperf3,
 }
 
 /// What is known of a protocol before anything is opened.
@@ -115,6 +117,14 @@ const TABLE: &[Row] = &[
         port: ntttcp::PORT,
         carries: ttcp_carries,
         openers: Some(Openers { call: ntttcp::callers, answer: ntttcp::answerers }),
+        keyed: false,
+    },
+    Row {
+        protocol: Protocol::Iperf3,
+        name: "iperf3",
+        port: iperf3::PORT,
+        carries: iperf3_carries,
+        openers: None,
         keyed: false,
     },
 ];
@@ -348,6 +358,39 @@ fn tcpmon_carries(phase: &Phase) -> Result<(), &'static str> {
     Ok(())
 }
 
+fn iperf3_carries(phase: &Phase) -> Result<(), &'static str> {
+    if !matches!(phase.kind, Kind::Tcp | Kind::Delay) {
+        return Err("moves bulk data over TCP and UDP: use it with tcp and delay");
+    }
+    if matches!(phase.pattern, Pattern::PushPull { .. }) {
+        return Err("sends one way or both at once, not in turns");
+    }
+    if phase.iterations.is_some() || phase.transfer_high.is_some() {
+        return Err("keeps its streams for the whole run: it knows no transfers that follow each other");
+    }
+    if phase.connections > iperf3::params::MOST_STREAMS {
+        return Err("carries 128 streams in each direction at most");
+    }
+    if phase.verify == Verify::Data {
+        return Err(
+            "compares no payload, that of the other end being random: use --verify connection or none",
+        );
+    }
+    if phase.kind == Kind::Tcp && phase.buffer.high > u64::from(iperf3::params::LARGEST_BLOCK) {
+        return Err("sends blocks of 1Mi at most");
+    }
+    if phase.burst.is_some() || phase.rate_high.is_some() || phase.rate_period_ns.is_some() {
+        return Err("keeps one rate, smoothly");
+    }
+    if phase.probe.is_some_and(|probe| probe.spacing != Spacing::Fixed) {
+        return Err("sends datagrams at even intervals");
+    }
+    if phase.exclusive {
+        return Err("cannot ask a server to exclude others");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,9 +413,9 @@ mod tests {
             assert_eq!(some, Ok(()), "{protocol}");
             assert!(protocol.port() > 0);
         }
-        assert_eq!(TABLE.len(), 9, "a row was added: are its limits tested here?");
+        assert_eq!(TABLE.len(), 10, "a row was added: are its limits tested here?");
         let unknown = "iperf9".parse::<Protocol>().unwrap_err();
-        let known = "native, ctstraffic, echo, stamp, ttcp, bwdelaytester, udpmon, tcpmon, ntttcp";
+        let known = "native, ctstraffic, echo, stamp, ttcp, bwdelaytester, udpmon, tcpmon, ntttcp, iperf3";
         assert!(unknown.contains(known), "{unknown}");
     }
 
@@ -391,6 +434,8 @@ mod tests {
             (Protocol::Stamp, base(), "round trips only"),
             (Protocol::Udpmon, base(), "trains of packets only"),
             (Protocol::Tcpmon, base(), "compare nothing"),
+            (Protocol::Iperf3, base(), "compares no payload"),
+            (Protocol::Iperf3, Phase { verify: Verify::None, iterations: Some(1), ..base() }, "whole run"),
             (Protocol::CtsTraffic, Phase { exclusive: true, ..base() }, "exclude others"),
             (Protocol::Bwdelaytester, base(), "with delay"),
             (Protocol::Bwdelaytester, Phase { pattern: Pattern::Pull, ..delay(64) }, "to server only"),

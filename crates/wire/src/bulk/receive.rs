@@ -142,7 +142,7 @@ impl Flow for Receiver {
                 let why = format!("nothing came any more after {} bytes", self.got);
                 return Err(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)).likely(why));
             }
-            News::Wake | News::Stamped { .. } => {}
+            _ => {}
         }
         Ok(())
     }

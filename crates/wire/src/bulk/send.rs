@@ -285,7 +285,7 @@ impl Flow for Sender {
                 Ok(())
             }
             News::Wake => self.wake(cx),
-            News::Stamped { .. } => Ok(()),
+            News::Stamped { .. } | News::Start | News::Ask { .. } | News::Freeze { .. } => Ok(()),
         }
     }
 

@@ -642,7 +642,7 @@ impl Flow for Pinger {
                 self.tell_all(cx);
                 Ok(())
             }
-            News::Stamped { .. } => Ok(()),
+            News::Stamped { .. } | News::Start | News::Ask { .. } | News::Freeze { .. } => Ok(()),
         }
     }
 

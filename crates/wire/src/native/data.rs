@@ -643,7 +643,9 @@ impl Flow for Data {
                 self.stopping = true;
                 Ok(())
             }
-            News::Wake | News::Stamped { .. } => Ok(()),
+            News::Wake | News::Stamped { .. } | News::Start | News::Ask { .. } | News::Freeze { .. } => {
+                Ok(())
+            }
         }
     }
 

@@ -54,6 +54,11 @@ impl Book {
         }
     }
 
+    /// The group that waited for its start begins.
+    pub(super) fn begin(&mut self, at: Mono) {
+        (self.start, self.end) = (at, at);
+    }
+
     /// A worker's tally of interval `index`, which ended at `to` and was its `last`; the intervals that are complete now.
     /// A worker that has reported its last interval is not waited for in later ones.
     pub(super) fn tally(&mut self, index: u32, to: Mono, last: bool, tally: &Tally) -> Vec<Complete> {

@@ -173,8 +173,16 @@ impl Network {
             }
             Action::Group(plan) => self.start_group(m, *plan),
             Action::Order(group, order) => {
+                if let (Order::Start(at), Some(book)) =
+                    (order, self.machines[m].control.books.get_mut(&group))
+                {
+                    book.begin(at);
+                }
                 for w in 0..self.machines[m].workers.len() {
                     let command = match order {
+                        Order::Start(at) => Command::Start(group, at),
+                        Order::Ask(tag) => Command::Ask(group, tag),
+                        Order::Freeze(tag) => Command::Freeze(group, tag),
                         Order::Stop => Command::Stop(group),
                         Order::Kill => Command::Kill(group),
                         Order::Drop => Command::Drop(group),

@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 /// From the control thread, or from another worker.
 pub(super) enum Command {
     Group(Box<Watch>),
+    Start(Group, Mono),
+    Ask(Group, u32),
+    Freeze(Group, u32),
     Stop(Group),
     Kill(Group),
     Drop(Group),
@@ -134,8 +137,22 @@ impl Network {
             Command::Group(watch) => {
                 let (group, at) = (watch.group, watch.boundary());
                 self.worker(m, w).watches.insert(group, *watch);
-                self.push(at, 0, Job::Boundary(m, w, group));
+                if at < seam::WHEN_TOLD {
+                    self.push(at, 0, Job::Boundary(m, w, group));
+                }
                 self.ask(m, w, group);
+            }
+            Command::Start(group, at) => {
+                let Some(watch) = self.worker(m, w).watches.get_mut(&group) else { return };
+                (watch.start, watch.from) = (at, at);
+                let at = watch.boundary();
+                self.push(at, 0, Job::Boundary(m, w, group));
+                self.tell_all(m, w, group, || News::Start);
+            }
+            Command::Ask(group, tag) => self.tell_all(m, w, group, || News::Ask { tag, info: None }),
+            Command::Freeze(group, tag) => {
+                self.cut(m, w, group);
+                self.tell_all(m, w, group, || News::Freeze { tag, info: None });
             }
             Command::Stop(group) => self.stop_group(m, w, group),
             Command::Kill(group) => self.kill_group(m, w, group),
@@ -149,6 +166,13 @@ impl Network {
                     self.poke(conn);
                 }
             }
+        }
+    }
+
+    fn tell_all(&mut self, m: usize, w: usize, group: Group, news: impl Fn() -> News) {
+        for key in self.worker(m, w).keys_of(group) {
+            self.tell(m, w, key, news());
+            self.poke(key.0);
         }
     }
 

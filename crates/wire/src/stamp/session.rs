@@ -221,7 +221,7 @@ impl Flow for Reflector {
                 // The sender is gone: that is how a session ends.
                 self.stopped |= cx.now.since(self.used) >= self.patience_ns;
             }
-            News::Broken(_) | News::Fin => {}
+            News::Broken(_) | News::Fin | News::Start | News::Ask { .. } | News::Freeze { .. } => {}
         }
         Ok(())
     }

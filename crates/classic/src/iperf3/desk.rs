@@ -1,0 +1,90 @@
+//! A server's printout: the tests of many clients at once, told one after the other.
+
+use super::text::{Report, Style};
+use model::{Bulk, BulkNews};
+use std::collections::BTreeMap;
+
+/// Bytes that are kept of a test that has to wait; what goes beyond is left out.
+const LONGEST: usize = 1 << 20;
+
+/// The printout of a server. The test that came first is told as it happens; those beside it are told when it is over, each as
+/// a whole, so that the lines of two tests are never mixed.
+#[derive(Debug)]
+pub struct Desk {
+    style: Style,
+    port: u16,
+    ended: u64,
+    tests: BTreeMap<u64, Paper>,
+}
+
+#[derive(Debug)]
+struct Paper {
+    report: Report,
+    waiting: String,
+    over: bool,
+}
+
+impl Desk {
+    /// A printout in this style of a server at this port.
+    #[must_use]
+    pub fn new(style: Style, port: u16) -> Self {
+        Desk { style, port, ended: 0, tests: BTreeMap::new() }
+    }
+
+    /// What is printed while nobody is there.
+    #[must_use]
+    pub fn banner(&self) -> String {
+        let rule = "-".repeat(59);
+        format!("{rule}\nServer listening on {} (test #{})\n{rule}\n", self.port, self.ended + 1)
+    }
+
+    /// Takes in something about a test; what is to be printed now.
+    pub fn hear(&mut self, bulk: &Bulk) -> String {
+        let style = &self.style;
+        let paper = self.tests.entry(bulk.test).or_insert_with(|| Paper {
+            report: Report::new(style.clone()),
+            waiting: String::new(),
+            over: false,
+        });
+        let lines = paper.report.hear(&bulk.news);
+        if paper.waiting.len() < LONGEST {
+            paper.waiting.push_str(&lines);
+        }
+        paper.over |= matches!(bulk.news, BulkNews::Ended(_) | BulkNews::Failed { .. });
+        let mut out = String::new();
+        while let Some(mut first) = self.tests.first_entry() {
+            out.push_str(&std::mem::take(&mut first.get_mut().waiting));
+            if !first.get().over {
+                return out;
+            }
+            first.remove();
+            self.ended += 1;
+        }
+        out.push_str(&self.banner());
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::Wall;
+
+    #[test]
+    fn lines_of_two_tests_are_never_mixed() {
+        let mut desk = Desk::new(Style { format: 'a', verbose: false, intervals: true }, 5201);
+        let met = |test: u64| {
+            let peer = ([10, 0, 0, test as u8], 4).into();
+            let local = ([10, 0, 0, 9], 5201).into();
+            Bulk { test, news: BulkNews::Met { peer, local, cookie: String::new(), at: Wall(0) } }
+        };
+        let over = |test| Bulk { test, news: BulkNews::Failed { error: String::new() } };
+        assert!(desk.banner().contains("(test #1)"));
+        assert_eq!(desk.hear(&met(1)), "Accepted connection from 10.0.0.1, port 4\n");
+        assert_eq!(desk.hear(&met(2)), "");
+        assert_eq!(desk.hear(&over(2)), "");
+        let told = desk.hear(&over(1));
+        assert!(told.starts_with("Accepted connection from 10.0.0.2, port 4\n---"), "{told}");
+        assert!(told.contains("(test #3)"));
+    }
+}

@@ -1,0 +1,299 @@
+//! `netcaliper iperf3`: from its understood command line to a run.
+
+use crate::{measure, plan};
+use classic::iperf3::{
+    Asked, Desk, Facts, HELP, JsonReport, Output, Report, Role, Spec, Style, read, scribe,
+};
+use engine::{Bound, ClientConfig, EngineError, Iperf3Client, Iperf3Server, Placement, ServerConfig};
+use metrics::SECOND;
+use model::{Begin, BulkNews, BulkTerms, Event, Level, Outcome, Phase, Range, Status, Verify};
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
+use wire::Protocol;
+use wire::iperf3::Limits;
+
+/// Any error, as the original has it.
+const FAILED: u8 = 1;
+
+/// Why there is no run: one sentence.
+struct Refusal(String);
+
+impl From<EngineError> for Refusal {
+    fn from(error: EngineError) -> Self {
+        Refusal(error.to_string())
+    }
+}
+
+/// Runs it.
+pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
+    let done = match read(arguments) {
+        Ok(Asked::Help) => Ok(say(HELP)),
+        Ok(Asked::Version) => Ok(say(&format!("iperf 3.21 (netcaliper {})\n", plan::VERSION))),
+        Ok(Asked::Run(spec)) => start(&spec, command),
+        Err(text) => Err(Refusal(format!("parameter error - {text}"))),
+    };
+    ExitCode::from(done.unwrap_or_else(|Refusal(text)| {
+        eprintln!("iperf3: {text}");
+        FAILED
+    }))
+}
+
+/// Prints; where nobody reads on, nobody needs the rest either.
+fn say(text: &str) -> u8 {
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+    0
+}
+
+fn start(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
+    if !spec.ignored.is_empty() {
+        eprintln!("iperf3: warning: ignored, because it has no effect here: {}", spec.ignored.join(", "));
+    }
+    match &spec.role {
+        Role::Server => serve(spec, command),
+        Role::Client(host) => client(spec, host, command),
+    }
+}
+
+/// Prints a saved run.
+pub(crate) fn print(_: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
+    let mut report = Report::new(Style { format: 'a', verbose: false, intervals: true });
+    for event in events {
+        if let Event::Bulk(bulk) = event {
+            out.write_all(report.hear(&bulk.news).as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// Where the report goes.
+fn output(spec: &Spec) -> Result<Box<dyn Write>, Refusal> {
+    let Some(path) = &spec.logfile else { return Ok(Box::new(io::stdout())) };
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let file = file.map_err(|error| Refusal(format!("unable to open log file {path}: {error}")))?;
+    Ok(Box::new(file))
+}
+
+/// What the host and the options say to JSON documents.
+fn facts(spec: &Spec, begin: &Begin, connecting_to: Option<(String, u16)>) -> Facts {
+    let host = &begin.host;
+    // The second of three numbers is what a socket begins with.
+    let default = |name: &str| {
+        let text = host.sysctl.get(name).map(String::as_str).unwrap_or_default();
+        text.split_whitespace().nth(1).or(text.split_whitespace().next()).and_then(|n| n.parse().ok())
+    };
+    let names = if spec.terms.udp {
+        ["net.core.wmem_default", "net.core.rmem_default"]
+    } else {
+        ["net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem"]
+    };
+    let mtu = host.nic.as_ref().map_or(1_500, |nic| nic.mtu);
+    Facts {
+        version: format!("iperf 3.21 (netcaliper {})", plan::VERSION),
+        system_info: format!("{} {}", host.kernel, host.name),
+        connecting_to,
+        buffers: (default(names[0]).unwrap_or(0), default(names[1]).unwrap_or(0)),
+        mss: mtu.saturating_sub(52).min(32_768),
+        mtu,
+        interval_s: spec.interval_ns as f64 / 1e9,
+    }
+}
+
+/// The report of a test, in whichever form it was asked for.
+struct Teller {
+    output: Output,
+    text: Report,
+    json: JsonReport,
+}
+
+impl Teller {
+    fn new(spec: &Spec, facts: Facts) -> Self {
+        let keeps = spec.output != Output::Stream;
+        Teller { output: spec.output, text: Report::new(style(spec)), json: JsonReport::new(facts, keeps) }
+    }
+
+    /// What is printed now.
+    fn hear(&mut self, news: &BulkNews) -> String {
+        match self.output {
+            Output::Text => self.text.hear(news),
+            Output::Json => {
+                self.json.hear(news);
+                String::new()
+            }
+            Output::Stream | Output::StreamAndAll => {
+                self.json.hear(news).iter().map(|value| format!("{value}\n")).collect()
+            }
+        }
+    }
+
+    /// What is printed in the end; `error` is told where nothing else has.
+    fn finish(&mut self, error: Option<&str>) -> String {
+        if let Some(error) = error {
+            self.json.fail(error);
+        }
+        match self.output {
+            Output::Text | Output::Stream => String::new(),
+            // Indented, as the original does.
+            Output::Json | Output::StreamAndAll => format!("{:#}\n", self.json.document()),
+        }
+    }
+}
+
+fn style(spec: &Spec) -> Style {
+    Style { format: spec.format, verbose: spec.verbose, intervals: spec.interval_ns > 0 }
+}
+
+/// Something that was asked for and is not there.
+fn unavailable(spec: &Spec) -> Result<(), Refusal> {
+    if spec.user.is_some() || spec.keys.is_some() {
+        return Err(Refusal("parameter error - authentication is not available in this build".to_owned()));
+    }
+    if spec.daemon {
+        return Err(Refusal(
+            "parameter error - -D is not supported: let a service manager start it".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
+    unavailable(spec)?;
+    let any = if spec.family.0 { IpAddr::from([0u8; 4]) } else { IpAddr::from(Ipv6Addr::UNSPECIFIED) };
+    let config = ServerConfig {
+        protocol: Protocol::Iperf3,
+        listen: vec![SocketAddr::new(spec.bind.unwrap_or(any), spec.port)],
+        exit_after: spec.one_off.then_some(1),
+        open_to: plan::open_to(&[]).map_err(|trouble| Refusal(trouble.text))?,
+        interval_ns: spec.interval_ns,
+        device: spec.device.clone(),
+        version: plan::VERSION.to_owned(),
+        iperf3: Iperf3Server {
+            limits: Limits {
+                rate: spec.rate_limit,
+                duration_s: spec.longest,
+                silence_ns: spec.silence_ns,
+                ..Limits::default()
+            },
+            // Otherwise the original only starts again, which helps where it has got stuck.
+            idle_ns: spec.idle_s.filter(|_| spec.one_off).map(|s| u64::from(s) * SECOND),
+            silent: spec.interval_ns == 0,
+            scribe: Some(scribe),
+            ..Iperf3Server::default()
+        },
+        ..ServerConfig::default()
+    };
+    let mut out = output(spec)?;
+    let bound = Bound::new(config)?;
+    let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text))?;
+    let facts = facts(spec, &bound.begin(command), None);
+    let port = bound.addresses().first().map_or(spec.port, SocketAddr::port);
+    let mut desk = Desk::new(style(spec), port);
+    let mut tests: BTreeMap<u64, Teller> = BTreeMap::new();
+    let mut print = |text: &str| {
+        // Where nobody reads on, clients are still served.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    };
+    if spec.output == Output::Text {
+        print(&desk.banner());
+    } else {
+        eprintln!("iperf3: Server listening on {port}");
+    }
+    bound.run(&interrupt, &mut |event| match event {
+        Event::Notice { level: Level::Warning | Level::Error, text } => eprintln!("iperf3: {text}"),
+        Event::Bulk(bulk) if spec.output == Output::Text => print(&desk.hear(&bulk)),
+        Event::Bulk(bulk) => {
+            let teller = tests.entry(bulk.test).or_insert_with(|| Teller::new(spec, facts.clone()));
+            print(&teller.hear(&bulk.news));
+            if matches!(bulk.news, BulkNews::Ended(_) | BulkNews::Failed { .. }) {
+                print(&teller.finish(None));
+                tests.remove(&bulk.test);
+            }
+        }
+        _ => {}
+    })?;
+    Ok(0)
+}
+
+/// A client against a server.
+fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> {
+    unavailable(spec)?;
+    let mut terms = spec.terms.clone();
+    if !spec.length_given {
+        // What a packet holds for UDP, 128 KiB for TCP.
+        terms.block = 0;
+    }
+    terms.version = format!("3.21 (netcaliper {})", plan::VERSION);
+    let phase = Phase {
+        connections: terms.streams,
+        verify: Verify::None,
+        duration_ns: None,
+        connect_timeout_ns: spec.connect_timeout_ns.unwrap_or(130 * SECOND),
+        buffer: Range::just(1 << 20),
+        ..Phase::default()
+    };
+    let mut out = output(spec)?;
+    let mut print = |text: &str| {
+        // Where nobody reads on, the exit code still tells.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    };
+    if spec.output == Output::Text {
+        print(&format!("Connecting to host {host}, port {}\n", spec.port));
+        if terms.reverse {
+            print(&format!("Reverse mode, remote host {host} is sending\n"));
+        }
+    }
+    let config = caller(spec, host, terms)?;
+    engine::check(&config, &phase)?;
+    let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text))?;
+    let begin = config.begin("iperf3", command, &phase);
+    let mut teller = Teller::new(spec, facts(spec, &begin, Some((host.to_owned(), spec.port))));
+    let mut end = (Status::Failed, None);
+    engine::run(&config, &phase, &interrupt, &mut |event| match event {
+        // The text has said so already.
+        Event::Bulk(bulk) if spec.output == Output::Text && matches!(bulk.news, BulkNews::Met { .. }) => {}
+        Event::Bulk(bulk) => print(&teller.hear(&bulk.news)),
+        Event::PhaseEnd { status, reason } => end = (status, reason),
+        _ => {}
+    })?;
+    let why = match end {
+        (Status::Complete | Status::Interrupted, None) => None,
+        (Status::Interrupted, _) => Some("interrupt - the client has terminated".to_owned()),
+        (_, reason) => Some(format!("error - {}", reason.unwrap_or_default())),
+    };
+    print(&teller.finish(why.as_deref()));
+    match (why, spec.output) {
+        (None, Output::Text) => {
+            print("\niperf Done.\n");
+            Ok(0)
+        }
+        (None, _) => Ok(0),
+        // It is in the document.
+        (Some(_), Output::Json | Output::Stream | Output::StreamAndAll) => Ok(FAILED),
+        (Some(why), Output::Text) => Err(Refusal(why)),
+    }
+}
+
+fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Refusal> {
+    let (v4, v6) = spec.family;
+    let peers = engine::resolve_targets(&[host.to_owned()], spec.port, v4, v6)
+        .map_err(|error| Refusal(format!("error - unable to connect to server: {error}")))?;
+    Ok(ClientConfig {
+        protocol: Protocol::Iperf3,
+        peers: peers.into_iter().take(1).collect(),
+        sources: spec.bind.into_iter().collect(),
+        device: spec.device.clone(),
+        placement: spec.affinity.map_or(Placement::Even, |core| Placement::Cores(vec![core])),
+        run: engine::run_id(),
+        version: plan::VERSION.to_owned(),
+        iperf3: Iperf3Client {
+            terms: Some(terms),
+            token: None,
+            interval_ns: Some(spec.interval_ns),
+            port: spec.local_port,
+            silence_ns: Some(spec.silence_ns),
+        },
+        ..ClientConfig::default()
+    })
+}

@@ -1,0 +1,287 @@
+//! Tests that two ends agree on in iperf3's words: what was agreed, how each stream fares, what both ends say in the end.
+
+use metrics::{TcpInfo, Wall};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// What the two ends agree on. A number that is 0 is not set, unless its comment says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BulkTerms {
+    /// Datagrams, not TCP.
+    pub udp: bool,
+    /// Streams in each direction.
+    pub streams: u32,
+    /// The server sends.
+    pub reverse: bool,
+    /// Both send, each on its own streams.
+    pub bidir: bool,
+    /// Part at the start that does not count, s.
+    pub omit_s: u32,
+    /// Length after that, s.
+    pub time_s: u32,
+    /// Bytes after which it ends, all streams of a direction together.
+    pub bytes: u64,
+    /// Blocks (writes, datagrams) after which it ends, likewise.
+    pub blocks: u64,
+    /// Bytes of a block.
+    pub block: u32,
+    /// Rate of a stream, bits/s.
+    pub rate: u64,
+    /// Blocks sent back to back.
+    pub burst: u32,
+    /// Socket buffers, bytes.
+    pub window: u64,
+    /// `TCP_MAXSEG`, bytes.
+    pub mss: u32,
+    /// `TCP_NODELAY`.
+    pub nodelay: bool,
+    /// Traffic class octet.
+    pub tos: u8,
+    /// IPv6 flow label.
+    pub flow_label: u32,
+    /// `TCP_CONGESTION`.
+    pub congestion: Option<String>,
+    /// The kernel's pacing rate, bits/s.
+    pub fq_rate: u64,
+    /// Prefix of printed lines.
+    pub title: Option<String>,
+    /// Text for the results.
+    pub extra_data: Option<String>,
+    /// The client wants the server's printout.
+    pub server_output: bool,
+    /// Datagrams have numbers of 64 bits.
+    pub wide: bool,
+    /// The payload repeats a short pattern.
+    pub repeating: bool,
+    /// Senders copy nothing.
+    pub zerocopy: bool,
+    /// Receivers copy nothing.
+    pub discard: bool,
+    /// Datagrams must not be fragmented.
+    pub dont_fragment: bool,
+    /// Multipath TCP.
+    pub mptcp: bool,
+    /// Datagrams are cut apart by the kernel.
+    pub gso: bool,
+    /// Datagrams are merged by the kernel.
+    pub gro: bool,
+    /// What the client calls itself.
+    pub version: String,
+}
+
+impl Default for BulkTerms {
+    fn default() -> Self {
+        BulkTerms {
+            udp: false,
+            streams: 1,
+            reverse: false,
+            bidir: false,
+            omit_s: 0,
+            time_s: 10,
+            bytes: 0,
+            blocks: 0,
+            block: 128 * 1024,
+            rate: 0,
+            burst: 0,
+            window: 0,
+            mss: 0,
+            nodelay: false,
+            tos: 0,
+            flow_label: 0,
+            congestion: None,
+            fq_rate: 0,
+            title: None,
+            extra_data: None,
+            server_output: false,
+            wide: false,
+            repeating: false,
+            zerocopy: false,
+            discard: false,
+            dont_fragment: false,
+            mptcp: false,
+            gso: false,
+            gro: false,
+            version: String::new(),
+        }
+    }
+}
+
+impl BulkTerms {
+    /// Streams of both directions.
+    #[must_use]
+    pub fn all_streams(&self) -> u32 {
+        self.streams.saturating_mul(if self.bidir { 2 } else { 1 })
+    }
+
+    /// Whether the client sends on the stream at this place.
+    #[must_use]
+    pub fn client_sends(&self, slot: u32) -> bool {
+        if self.bidir { slot < self.streams } else { !self.reverse }
+    }
+}
+
+/// Something about one test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bulk {
+    /// Its number, from 1; a server has many at once.
+    pub test: u64,
+    /// What.
+    pub news: BulkNews,
+}
+
+/// What is told about a test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum BulkNews {
+    /// A control connection is there.
+    Met {
+        /// The peer.
+        peer: SocketAddr,
+        /// Our end.
+        local: SocketAddr,
+        /// What names the test on the wire.
+        cookie: String,
+        /// Wall clock.
+        at: Wall,
+    },
+    /// Payload may flow.
+    Begun(Box<BulkBegun>),
+    /// An interval is over.
+    Interval {
+        /// It lies in the omitted start.
+        omitted: bool,
+        /// A row for each stream.
+        rows: Vec<StreamRow>,
+    },
+    /// It is over.
+    Ended(Box<BulkEnded>),
+    /// It failed.
+    Failed {
+        /// Why.
+        error: String,
+    },
+}
+
+/// A test begins.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BulkBegun {
+    /// We are the server.
+    pub serving: bool,
+    /// What was agreed.
+    pub terms: BulkTerms,
+    /// The streams in order.
+    pub streams: Vec<BulkStream>,
+    /// Wall clock.
+    pub at: Wall,
+}
+
+/// One stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BulkStream {
+    /// Its place, from 0.
+    pub slot: u32,
+    /// We send on it.
+    pub sender: bool,
+    /// Our end.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+}
+
+/// How a stream fared in a stretch of time, as we counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StreamRow {
+    /// Its place, from 0.
+    pub slot: u32,
+    /// We send on it.
+    pub sender: bool,
+    /// Start, ns since the start of the test, or since the end of its omitted part.
+    pub start_ns: u64,
+    /// End, likewise.
+    pub end_ns: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Datagrams: those sent, or those that should have come.
+    pub packets: u64,
+    /// Datagrams that did not come; below 0 when some came after all that had been missed before.
+    pub lost: i64,
+    /// Datagrams that came after a later one.
+    pub out_of_order: u64,
+    /// Datagrams that came once more, as far as is known.
+    pub duplicates: u64,
+    /// Jitter (RFC 1889 A.8), ns.
+    pub jitter_ns: f64,
+    /// Segments that were sent again; `None` where that is not known.
+    pub retransmits: Option<u64>,
+    /// What the kernel says at its end.
+    pub info: Option<TcpInfo>,
+}
+
+/// What the peer says of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FarRow {
+    /// Its place, from 0.
+    pub slot: u32,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Segments sent again; `None` when it does not know.
+    pub retransmits: Option<u64>,
+    /// Jitter, ns.
+    pub jitter_ns: f64,
+    /// Datagrams lost, without the omitted part.
+    pub lost: i64,
+    /// Datagrams, without the omitted part: those sent, or those that should have come.
+    pub packets: i64,
+    /// Length, ns; `None` when it does not say.
+    pub ns: Option<u64>,
+}
+
+/// Shares of one CPU over a test, percent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BulkCpu {
+    /// Both together.
+    pub total: f64,
+    /// In user mode.
+    pub user: f64,
+    /// In the kernel.
+    pub system: f64,
+}
+
+/// What one end says when a test is over.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BulkEnded {
+    /// How each stream fared from the end of the omitted part on.
+    pub near: Vec<StreamRow>,
+    /// What the peer says; empty when it said nothing.
+    pub far: Vec<FarRow>,
+    /// Our CPU.
+    pub cpu: BulkCpu,
+    /// The peer's.
+    pub far_cpu: Option<BulkCpu>,
+    /// Our congestion control.
+    pub congestion: Option<String>,
+    /// The peer's.
+    pub far_congestion: Option<String>,
+    /// The server's printout, when it was asked for and came: text, or a JSON document.
+    pub server_output: Option<ServerOutput>,
+    /// It did not end as planned.
+    pub error: Option<String>,
+}
+
+/// What a server printed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerOutput {
+    /// Text.
+    Text(String),
+    /// A JSON document, as it came.
+    Json(String),
+}
+
+/// Renders what a server prints of one test, from all that was told of it.
+pub type Scribe = fn(&[Bulk]) -> ServerOutput;

@@ -1,0 +1,137 @@
+//! What reporters are told of a client's test.
+
+use super::{Client, Ledger, Lot};
+use crate::iperf3::results::Line;
+use metrics::{Packets, TcpTotals};
+use model::{
+    Accepted, BulkBegun, BulkEnded, BulkNews, BulkStream, CpuUse, Event, HostSnapshot, Kind, Level,
+    PacketReport, SessionInfo, Status, Totals, Traffic,
+};
+use seam::{Action, Cx};
+
+impl Client {
+    /// The test begins.
+    pub(super) fn tell_begin(&mut self, cx: &Cx<'_>, lot: &Lot) {
+        let (target, address) = self.plan.target.clone();
+        let session = SessionInfo {
+            target,
+            address,
+            // Such a server tells nothing of itself.
+            version: String::new(),
+            accepted: Accepted::default(),
+            host: HostSnapshot::default(),
+            workers: 0,
+            placement: String::new(),
+            authenticated: self.plan.parameters.token.is_some(),
+            base_rtt_ns: 0,
+            udp_rtt_ns: None,
+        };
+        let stream = |(slot, path): (usize, &seam::Path)| BulkStream {
+            slot: slot as u32,
+            sender: lot.sends(slot as u32),
+            local: path.local,
+            remote: path.peer,
+        };
+        let begun = BulkBegun {
+            serving: false,
+            terms: lot.terms.clone(),
+            streams: self.joined.values().enumerate().map(stream).collect(),
+            at: cx.clock.wall(cx.now),
+        };
+        self.actions.push_back(Action::Emit(Event::Session(Box::new(session))));
+        self.actions.push_back(Action::Emit(Event::Start { at: cx.clock.wall(cx.now) }));
+        self.tell(BulkNews::Begun(Box::new(begun)));
+    }
+
+    /// How it has ended, once.
+    pub(super) fn tell_result(&mut self) {
+        if std::mem::replace(&mut self.told, true) {
+            return;
+        }
+        let told = self.ledger.as_mut().map(Ledger::settle).unwrap_or_default();
+        self.tell_intervals(told);
+        let Some(ledger) = &self.ledger else {
+            let error = self.error.clone().unwrap_or_default();
+            return self.tell(BulkNews::Failed { error });
+        };
+        let udp = self.plan.parameters.terms.udp;
+        let far = self.far.as_ref();
+        let ended = BulkEnded {
+            near: ledger.rows(),
+            far: far.map(|far| far.lines.iter().map(Line::far).collect()).unwrap_or_default(),
+            cpu: self.cpu,
+            far_cpu: far.map(|far| far.cpu),
+            congestion: (!udp).then(|| self.plan.congestion.clone()),
+            far_congestion: far.and_then(|far| far.congestion.clone()),
+            server_output: far.and_then(|far| far.output.clone()),
+            error: self.error.clone(),
+        };
+        self.tell(BulkNews::Ended(Box::new(ended)));
+    }
+
+    /// The totals of both ends.
+    pub(super) fn tell_totals(&mut self, near: Option<Box<Totals>>) {
+        if let Some(mut near) = near {
+            near.receive = self.plan.phase.verify.receive().to_owned();
+            near.pings = None;
+            self.actions.push_back(Action::Emit(Event::Near(near)));
+        }
+        if let Some(far) = self.far_totals() {
+            self.actions.push_back(Action::Emit(Event::Far(Box::new(far))));
+        }
+        let kind = self.plan.phase.kind;
+        if self.status != Status::Failed && self.started.is_some() {
+            if kind == Kind::Delay {
+                let text = "an iperf3 server tells loss and jitter of datagrams, not their delay, which stays unknown";
+                self.notice(Level::Info, text);
+            }
+            self.notice(Level::Info, "the payload was not compared: iperf3's is random");
+        }
+    }
+
+    /// What the server counted.
+    fn far_totals(&self) -> Option<Totals> {
+        let (far, lot) = (self.far.as_ref()?, self.lot.as_ref()?);
+        let udp = lot.terms.udp;
+        let mut totals = Totals { who: self.plan.target.1.to_string(), ..Totals::default() };
+        let (mut traffic, mut packets) = (Traffic::default(), Packets::default());
+        let mut jitter: f64 = 0.0;
+        let mut tcp = TcpTotals::default();
+        for line in &far.lines {
+            let row = line.far();
+            traffic.ns = traffic.ns.max(row.ns.unwrap_or(0));
+            tcp.connections += 1;
+            if lot.sends(line.slot) {
+                traffic.rx_bytes += row.bytes;
+                // The numbers below the highest seen, without those that are missing.
+                packets.received += row.packets.saturating_sub(row.lost).max(0) as u64;
+                packets.lost += row.lost;
+                packets.duplicated += line.repeated;
+                jitter = jitter.max(row.jitter_ns);
+            } else {
+                traffic.tx_bytes += row.bytes;
+                packets.sent += row.packets.max(0) as u64;
+                tcp.retransmits += row.retransmits.unwrap_or(0);
+            }
+        }
+        if traffic.ns == 0 {
+            // Peers before 3.2 do not say how long it took.
+            let rows = self.ledger.as_ref()?.rows();
+            traffic.ns = rows.iter().map(|row| row.end_ns.saturating_sub(row.start_ns)).max().unwrap_or(0);
+        }
+        let seconds = traffic.ns as f64 / 1e9;
+        totals.opened = far.lines.len() as u64;
+        totals.completed = totals.opened;
+        totals.cpu = Some(CpuUse {
+            user_s: far.cpu.user / 100.0 * seconds,
+            system_s: far.cpu.system / 100.0 * seconds,
+            ..CpuUse::default()
+        });
+        totals.packets = udp.then(|| {
+            Box::new(PacketReport { counts: packets, jitter_ns: Some(jitter), ..PacketReport::default() })
+        });
+        totals.tcp = tcp;
+        totals.traffic = traffic;
+        Some(totals)
+    }
+}

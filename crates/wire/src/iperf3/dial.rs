@@ -1,0 +1,84 @@
+//! What opens a client's streams: one after the other, because both ends number them in that order.
+
+use super::lot::{Gone, Lot};
+use super::packets::UdpStream;
+use super::stream::TcpStream;
+use metrics::Ending;
+use seam::{Cause, Cx, Flow, Open, Opener, Path, Target};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// How often a worker looks whether its turn has come, ns.
+const LOOK: u64 = 100_000;
+
+/// Opens the streams of one worker.
+pub(super) struct Dialer {
+    lot: Arc<Lot>,
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    /// Local port of the first stream; the next have the next.
+    port: Option<u16>,
+    next: u32,
+    step: u32,
+    stopped: bool,
+}
+
+impl Dialer {
+    /// One per worker.
+    pub(super) fn for_all(
+        lot: &Arc<Lot>,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+        port: Option<u16>,
+        workers: u16,
+    ) -> Vec<Box<dyn Opener>> {
+        let step = u32::from(workers.max(1));
+        let one = |next| {
+            Box::new(Dialer { lot: Arc::clone(lot), to, from, port, next, step, stopped: false })
+                as Box<dyn Opener>
+        };
+        (0..step).map(one).collect()
+    }
+
+    fn target(&self) -> Target {
+        let any = || if self.to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) };
+        let port = self.port.map_or(0, |port| port.wrapping_add(self.next as u16));
+        let chosen = self.from.is_some() || port != 0;
+        let from = chosen.then(|| SocketAddr::new(self.from.unwrap_or_else(any), port));
+        Target { to: self.to, from }
+    }
+}
+
+impl Opener for Dialer {
+    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+        if self.stopped || self.next >= self.lot.terms.all_streams() {
+            return Open::Done;
+        }
+        if self.lot.turn() != self.next {
+            return Open::At(cx.now.plus(LOOK));
+        }
+        let target = self.target();
+        let slot = self.next;
+        self.next += self.step;
+        let lot = Arc::clone(&self.lot);
+        if lot.terms.udp {
+            Open::Datagram(Box::new(UdpStream::client(lot, slot)), target)
+        } else {
+            Open::Flow(Box::new(TcpStream::client(lot, slot)), target)
+        }
+    }
+
+    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+        None
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        if let Err(cause) = how {
+            cx.post.push(Box::new(Gone { why: cause.to_string() }));
+        }
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+    }
+}

@@ -1,0 +1,328 @@
+//! The server's port: who comes, and where it belongs.
+//!
+//! Every TCP connection begins with a cookie. That of a test which waits for its streams makes the connection one of them, on a
+//! worker of its own; any other is a client that comes to speak, and goes up to the session. A UDP hello carries no cookie: it
+//! belongs to the test that waits for datagrams from its address, and the session sees to it that there is only one.
+
+use super::codec::{COOKIE, Cookie, HELLO, REPLY, State};
+use super::lot::{Joined, Lot};
+use super::packets::UdpStream;
+use super::stream::TcpStream;
+use crate::native::Fence;
+use crate::solo::Remark;
+use metrics::{Ending, Mono, SECOND};
+use model::Level;
+use seam::{
+    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
+};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How long a cookie may take, ns.
+const PATIENCE: u64 = 10 * SECOND;
+
+/// What a server's workers and its session share. It is looked at once for each connection.
+#[derive(Debug, Default)]
+pub(super) struct House {
+    tests: Mutex<Waiting>,
+    /// Connections so far: they are numbered as they come.
+    came: AtomicU64,
+}
+
+/// Tests that wait for their streams.
+#[derive(Debug, Default)]
+struct Waiting {
+    tcp: BTreeMap<Cookie, Arc<Lot>>,
+    udp: BTreeMap<IpAddr, Arc<Lot>>,
+}
+
+impl House {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
+        self.tests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A test waits for its streams, datagrams from this address.
+    pub(super) fn expect(&self, lot: &Arc<Lot>, from: IpAddr) {
+        let mut waiting = self.waiting();
+        if lot.terms.udp {
+            waiting.udp.insert(from.to_canonical(), Arc::clone(lot));
+        } else {
+            waiting.tcp.insert(lot.cookie, Arc::clone(lot));
+        }
+    }
+
+    /// It does no more.
+    pub(super) fn forget(&self, lot: &Lot) {
+        let mut waiting = self.waiting();
+        waiting.tcp.retain(|_, other| other.group != lot.group);
+        waiting.udp.retain(|_, other| other.group != lot.group);
+    }
+
+    fn by_cookie(&self, cookie: &Cookie) -> Option<Arc<Lot>> {
+        self.waiting().tcp.get(cookie).cloned()
+    }
+
+    /// The test that a datagram from there belongs to; from an address that no test knows, the only one that there is.
+    fn by_address(&self, from: IpAddr) -> Option<(Arc<Lot>, bool)> {
+        let waiting = self.waiting();
+        if let Some(lot) = waiting.udp.get(&from.to_canonical()) {
+            return Some((Arc::clone(lot), true));
+        }
+        let mut all = waiting.udp.values();
+        let only = all.next().filter(|_| all.next().is_none());
+        only.map(|lot| (Arc::clone(lot), false))
+    }
+
+    fn next(&self) -> u64 {
+        self.came.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Posted by the door: somebody who comes to speak, and its cookie. The connection goes up to the session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Visit {
+    pub(super) path: Path,
+    pub(super) cookie: Cookie,
+}
+
+/// The door on one worker.
+pub(super) struct Door {
+    house: Arc<House>,
+    fence: Arc<Fence>,
+    /// Who may have streams of datagrams without a control connection from the same address.
+    streams: Arc<Fence>,
+    worker: u16,
+    workers: u16,
+}
+
+impl Door {
+    /// One per worker.
+    pub(super) fn for_all(
+        house: &Arc<House>,
+        fence: &Fence,
+        streams: &Fence,
+        workers: u16,
+    ) -> Vec<Box<dyn Opener>> {
+        let (fence, streams) = (Arc::new(fence.clone()), Arc::new(streams.clone()));
+        let workers = workers.max(1);
+        let one = |worker| {
+            let (house, fence, streams) = (Arc::clone(house), Arc::clone(&fence), Arc::clone(&streams));
+            Box::new(Door { house, fence, streams, worker, workers }) as Box<dyn Opener>
+        };
+        (0..workers).map(one).collect()
+    }
+}
+
+impl Opener for Door {
+    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        Open::Idle
+    }
+
+    fn accept(&mut self, _: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+        if !self.fence.admits(path.peer.ip()) {
+            return None;
+        }
+        Some(Box::new(Guest {
+            house: Arc::clone(&self.house),
+            place: (self.worker, self.workers),
+            when: self.house.next(),
+            path: *path,
+            since: Mono(0),
+            word: [0; COOKIE],
+            have: 0,
+            step: Step::Cookie,
+        }))
+    }
+
+    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        let path = got.from?;
+        let peer = path.peer;
+        let (lot, proven) = self.house.by_address(peer.ip())?;
+        if !self.fence.admits(peer.ip()) || got.len < HELLO.len() {
+            return None;
+        }
+        if !proven && !self.streams.admits(peer.ip()) {
+            let text = format!(
+                "{} asked for a stream of datagrams and gets none: no test came from that address, and it is not within the \
+                 networks that are allowed (NETCALIPER_ALLOW)",
+                peer.ip().to_canonical()
+            );
+            cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+            return None;
+        }
+        let when = self.house.next();
+        let joined = lot.join(when, peer);
+        if joined.is_some() || lot.knows(peer) {
+            let n = REPLY.len().min(reply.room());
+            reply.own(n).copy_from_slice(&REPLY[..n]);
+        }
+        let nth = joined?;
+        cx.post.push(Box::new(Joined { group: lot.group, when, path }));
+        let to = (nth % u32::from(self.workers)) as u16;
+        let flow = Box::new(UdpStream::server(lot, when));
+        Some(Box::new(Guest {
+            house: Arc::clone(&self.house),
+            place: (self.worker, self.workers),
+            when,
+            path,
+            since: cx.now,
+            word: [0; COOKIE],
+            have: 0,
+            step: if to == self.worker { Step::Stream(flow) } else { Step::Moving(to, flow) },
+        }))
+    }
+
+    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+
+    fn stop(&mut self) {}
+}
+
+/// Who has come: nobody yet, or a stream.
+struct Guest {
+    house: Arc<House>,
+    /// This worker, and how many there are.
+    place: (u16, u16),
+    when: u64,
+    path: Path,
+    since: Mono,
+    word: Cookie,
+    have: usize,
+    step: Step,
+}
+
+enum Step {
+    /// The cookie is being read.
+    Cookie,
+    /// It comes to speak.
+    Visitor,
+    /// It is one stream too many: so much of the refusal has been sent.
+    Refused(bool),
+    /// It is a stream, and belongs on another worker.
+    Moving(u16, Box<dyn Flow>),
+    /// It is a stream, where it belongs.
+    Stream(Box<dyn Flow>),
+}
+
+impl Guest {
+    /// The cookie is there.
+    fn judge(&mut self, cx: &mut Cx<'_>) {
+        let Some(lot) = self.house.by_cookie(&self.word) else {
+            cx.post.push(Box::new(Visit { path: self.path, cookie: self.word }));
+            self.step = Step::Visitor;
+            return;
+        };
+        let Some(nth) = lot.join(self.when, self.path.peer) else {
+            self.step = Step::Refused(false);
+            return;
+        };
+        cx.post.push(Box::new(Joined { group: lot.group, when: self.when, path: self.path }));
+        let to = (nth % u32::from(self.place.1)) as u16;
+        let flow = Box::new(TcpStream::server(lot, self.when));
+        self.step = if to == self.place.0 { Step::Stream(flow) } else { Step::Moving(to, flow) };
+    }
+}
+
+impl Flow for Guest {
+    fn want(&self) -> Want {
+        let nothing = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
+        match &self.step {
+            Step::Cookie => Want {
+                read: Read::look((COOKIE - self.have) as u64),
+                wake: Some(self.since.plus(PATIENCE)),
+                ..nothing
+            },
+            Step::Visitor => Want { end: Some(End::Lift), ..nothing },
+            Step::Refused(false) => Want { send: When::Now, ..nothing },
+            Step::Refused(true) => {
+                Want { end: Some(End::Done { how: Ending::Stopped, reset: false }), ..nothing }
+            }
+            Step::Moving(to, _) => Want { end: Some(End::Hand(*to)), ..nothing },
+            Step::Stream(flow) => flow.want(),
+        }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        match &mut self.step {
+            Step::Refused(false) => out.own(1).fill(State::Denied.byte()),
+            Step::Stream(flow) => flow.fill(cx, out),
+            _ => {}
+        }
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        match &mut self.step {
+            Step::Refused(said) => *said |= n.bytes > 0 || n.fault.is_some(),
+            Step::Stream(flow) => flow.wrote(cx, n),
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+        match &mut self.step {
+            Step::Stream(flow) => return flow.take(cx, got, reply),
+            Step::Cookie => {
+                let n = got.bytes.len().min(COOKIE - self.have);
+                self.word[self.have..self.have + n].copy_from_slice(&got.bytes[..n]);
+                self.have += n;
+                if self.have == COOKIE {
+                    self.judge(cx);
+                    if let Step::Stream(flow) = &mut self.step {
+                        return flow.hear(cx, News::Up(self.path));
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match (&mut self.step, news) {
+            (Step::Cookie, News::Up(_)) => self.since = cx.now,
+            (Step::Cookie, News::Wake) if cx.now.since(self.since) >= PATIENCE => {
+                return Err(Violation::Malformed("no cookie came: it may not be an iperf3 client"));
+            }
+            (Step::Cookie, News::Fin) => {
+                return Err(Violation::Malformed("the peer hung up before its cookie was complete"));
+            }
+            (Step::Stream(flow), news) => return flow.hear(cx, news),
+            (Step::Moving(..), News::Up(path)) => {
+                // Told when it comes, for UDP, and where it has come to; it is the latter when it was on its way.
+                if self.moved(cx, path)? {
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        match &self.step {
+            Step::Stream(flow) => flow.card(),
+            _ => Card::default(),
+        }
+    }
+}
+
+impl Guest {
+    /// A stream that has reached its worker begins there; one that is to leave first does not.
+    fn moved(&mut self, cx: &mut Cx<'_>, path: Path) -> Result<bool, Violation> {
+        // A connection hears `Up` once before its cookie comes; a datagram's socket hears it when it is made, before it is
+        // handed on.
+        let arrived = self.have == COOKIE || std::mem::replace(&mut self.have, COOKIE) == COOKIE;
+        if !arrived {
+            return Ok(false);
+        }
+        let step = std::mem::replace(&mut self.step, Step::Visitor);
+        if let Step::Moving(_, flow) = step {
+            self.step = Step::Stream(flow);
+        }
+        if let Step::Stream(flow) = &mut self.step {
+            flow.hear(cx, News::Up(path))?;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,335 @@
+//! The books of one test: when its streams are asked how they stand, and what follows from what they say.
+
+use super::lot::{Counts, Standing};
+use super::results::Line;
+use metrics::{Group, Mono, SECOND, TcpInfo};
+use model::{BulkTerms, StreamRow};
+use std::collections::VecDeque;
+
+/// The question that is asked when measuring ends.
+const LAST: u32 = u32::MAX;
+/// A last interval that is shorter than this part of the others, and empty, is not told.
+const SHORT: u64 = 10;
+
+/// What is known of one stream.
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    sender: bool,
+    /// At the end of the omitted start; before that, at the start.
+    base: Counts,
+    base_retransmits: Option<u32>,
+    /// When it was last asked.
+    last: Counts,
+    last_retransmits: Option<u32>,
+    /// In the end.
+    end: Option<Counts>,
+    info: Option<TcpInfo>,
+}
+
+/// A question that not all streams have answered yet.
+#[derive(Debug)]
+struct Round {
+    tag: u32,
+    omitted: bool,
+    /// It ends the omitted start.
+    begins: bool,
+    answers: Vec<Option<(Counts, Option<TcpInfo>)>>,
+}
+
+/// An interval that is over.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Told {
+    pub(super) omitted: bool,
+    pub(super) rows: Vec<StreamRow>,
+}
+
+/// The books.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    group: Group,
+    udp: bool,
+    start: Mono,
+    /// The omitted start, ns.
+    omit: u64,
+    /// Length of an interval, ns; 0 tells none.
+    interval: u64,
+    streams: Vec<Stream>,
+    rounds: VecDeque<Round>,
+    next_tag: u32,
+    next: Option<Mono>,
+    counted: bool,
+    frozen: bool,
+}
+
+impl Ledger {
+    /// Of a test whose streams have come; `sends` tells which of them we send on.
+    pub(super) fn new(group: Group, terms: &BulkTerms, interval: u64, sends: impl Fn(u32) -> bool) -> Self {
+        let stream = |slot| Stream { sender: sends(slot), ..Stream::default() };
+        Ledger {
+            group,
+            udp: terms.udp,
+            start: Mono(0),
+            omit: u64::from(terms.omit_s) * SECOND,
+            interval,
+            streams: (0..terms.all_streams()).map(stream).collect(),
+            rounds: VecDeque::new(),
+            next_tag: 0,
+            next: None,
+            counted: terms.omit_s == 0,
+            frozen: false,
+        }
+    }
+
+    /// The test begins.
+    pub(super) fn begin(&mut self, now: Mono) {
+        self.start = now;
+        for stream in &mut self.streams {
+            (stream.base.at, stream.last.at) = (now, now);
+        }
+        self.next = self.after(now);
+    }
+
+    /// Where times are counted from at `at`.
+    fn origin(&self, omitted: bool) -> Mono {
+        if omitted { self.start } else { self.start.plus(self.omit) }
+    }
+
+    /// The boundary behind `at`.
+    fn after(&self, at: Mono) -> Option<Mono> {
+        let counted = self.start.plus(self.omit);
+        let step = |origin: Mono| {
+            (self.interval > 0).then(|| origin.plus((at.since(origin) / self.interval + 1) * self.interval))
+        };
+        if at < counted {
+            return Some(step(self.start).map_or(counted, |next| next.min(counted)));
+        }
+        step(counted)
+    }
+
+    /// When the streams are to be asked next.
+    pub(super) fn due(&self) -> Option<Mono> {
+        self.next.filter(|_| !self.frozen)
+    }
+
+    /// The question for the streams, when it is time for one.
+    pub(super) fn ask(&mut self, now: Mono) -> Option<u32> {
+        let at = self.due().filter(|at| *at <= now)?;
+        let counted = self.start.plus(self.omit);
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.next = self.after(at.max(now));
+        self.round(tag, at <= counted && self.omit > 0, at == counted && self.omit > 0);
+        Some(tag)
+    }
+
+    /// The last question.
+    pub(super) fn freeze(&mut self, now: Mono) -> u32 {
+        self.frozen = true;
+        self.round(LAST, now < self.start.plus(self.omit), false);
+        LAST
+    }
+
+    fn round(&mut self, tag: u32, omitted: bool, begins: bool) {
+        // Streams that have gone have said all they will.
+        let answers = self.streams.iter().map(|s| s.end.map(|end| (end, None))).collect();
+        self.rounds.push_back(Round { tag, omitted, begins, answers });
+    }
+
+    /// A stream says how it stands; the intervals that are complete now.
+    pub(super) fn hear(&mut self, standing: &Standing) -> Vec<Told> {
+        let at = standing.slot as usize;
+        let Some(stream) = self.streams.get_mut(at).filter(|_| standing.group == self.group) else {
+            return Vec::new();
+        };
+        let info = standing.info.as_deref().copied();
+        match standing.tag {
+            None => {
+                stream.end = Some(standing.counts);
+                for round in &mut self.rounds {
+                    round.answers[at].get_or_insert((standing.counts, None));
+                }
+            }
+            Some(tag) => {
+                if let Some(round) = self.rounds.iter_mut().find(|round| round.tag == tag) {
+                    round.answers[at] = Some((standing.counts, info));
+                }
+            }
+        }
+        let mut told = Vec::new();
+        while self.rounds.front().is_some_and(|round| round.answers.iter().all(Option::is_some)) {
+            if let Some(round) = self.rounds.pop_front() {
+                told.extend(self.close(&round));
+            }
+        }
+        told
+    }
+
+    /// Whether all is said.
+    pub(super) fn complete(&self) -> bool {
+        self.frozen && self.rounds.is_empty()
+    }
+
+    /// Takes what is known for the end of it: streams that have not answered have gone.
+    pub(super) fn settle(&mut self) -> Vec<Told> {
+        let rounds = std::mem::take(&mut self.rounds);
+        rounds.iter().filter_map(|round| self.close(round)).collect()
+    }
+
+    fn close(&mut self, round: &Round) -> Option<Told> {
+        let origin = self.origin(round.omitted);
+        let (udp, last) = (self.udp, round.tag == LAST);
+        let mut rows = Vec::new();
+        for (slot, (stream, answer)) in self.streams.iter_mut().zip(&round.answers).enumerate() {
+            let (counts, info) = (*answer).unwrap_or((stream.last, None));
+            let resent = info.map(|info| info.retransmits);
+            rows.push(StreamRow {
+                retransmits: more(resent, stream.last_retransmits).filter(|_| stream.sender && !udp),
+                info,
+                ..row(slot, stream.sender, origin, &stream.last, &counts)
+            });
+            stream.last = counts;
+            stream.last_retransmits = resent.or(stream.last_retransmits);
+            stream.info = info.or(stream.info);
+            if round.begins {
+                (stream.base, stream.base_retransmits) = (counts, resent);
+            }
+            if last {
+                stream.end = Some(counts);
+            }
+        }
+        if round.begins {
+            self.counted = true;
+        }
+        let length = rows.iter().map(|row| row.end_ns.saturating_sub(row.start_ns)).max().unwrap_or(0);
+        let empty = rows.iter().all(|row| row.bytes == 0);
+        let tell = self.interval > 0 && length > 0 && !(last && empty && length < self.interval / SHORT);
+        tell.then_some(Told { omitted: round.omitted, rows })
+    }
+
+    /// How each stream fared, without the omitted start.
+    pub(super) fn rows(&self) -> Vec<StreamRow> {
+        let one = |(slot, stream): (usize, &Stream)| {
+            let end = stream.end.unwrap_or(stream.last);
+            let resent = more(stream.last_retransmits, stream.base_retransmits);
+            let origin = if stream.base.at > self.start { stream.base.at } else { self.start };
+            StreamRow {
+                retransmits: resent.filter(|_| stream.sender && !self.udp),
+                info: stream.info,
+                ..row(slot, stream.sender, origin, &stream.base, &end)
+            }
+        };
+        self.streams.iter().enumerate().map(one).collect()
+    }
+
+    /// The same as it is told to the peer.
+    pub(super) fn lines(&self) -> Vec<Line> {
+        let omitted = |stream: &Stream| if self.counted { stream.base } else { Counts::default() };
+        let rows = self.rows();
+        let line = |(stream, row): (&Stream, &StreamRow)| {
+            let (base, end) = (omitted(stream), stream.end.unwrap_or(stream.last));
+            Line {
+                slot: row.slot,
+                bytes: row.bytes,
+                retransmits: row.retransmits,
+                jitter_s: row.jitter_ns / 1e9,
+                errors: end.lost,
+                omitted_errors: base.lost,
+                packets: clip(end.packets),
+                omitted_packets: clip(base.packets),
+                end_s: row.end_ns.saturating_sub(row.start_ns) as f64 / 1e9,
+                repeated: row.duplicates,
+                reordered: row.out_of_order,
+            }
+        };
+        self.streams.iter().zip(&rows).map(line).collect()
+    }
+}
+
+fn clip(n: u64) -> i64 {
+    n.min(i64::MAX as u64) as i64
+}
+
+fn more(now: Option<u32>, before: Option<u32>) -> Option<u64> {
+    now.map(|now| u64::from(now.saturating_sub(before.unwrap_or(0))))
+}
+
+/// What a stream did between two standings.
+fn row(slot: usize, sender: bool, origin: Mono, from: &Counts, to: &Counts) -> StreamRow {
+    StreamRow {
+        slot: slot as u32,
+        sender,
+        start_ns: from.at.since(origin),
+        end_ns: to.at.since(origin),
+        bytes: to.bytes.saturating_sub(from.bytes),
+        packets: to.packets.saturating_sub(from.packets),
+        lost: to.lost.saturating_sub(from.lost),
+        out_of_order: to.out_of_order.saturating_sub(from.out_of_order),
+        duplicates: to.duplicates.saturating_sub(from.duplicates),
+        jitter_ns: to.jitter_ns,
+        retransmits: None,
+        info: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn says(slot: u32, tag: Option<u32>, at: u64, bytes: u64) -> Standing {
+        let counts = Counts { at: Mono(at), bytes, ..Counts::default() };
+        Standing { group: Group(1), slot, tag, counts, info: None }
+    }
+
+    #[test]
+    fn intervals_begin_anew_after_the_omitted_start() {
+        let terms = BulkTerms { omit_s: 2, time_s: 3, ..BulkTerms::default() };
+        // 1.5 s: 1.5 and 2.0 are omitted, then 3.5 (1.5 after that), then the end.
+        let mut ledger = Ledger::new(Group(1), &terms, 3 * SECOND / 2, |_| true);
+        let zero = 100 * SECOND;
+        ledger.begin(Mono(zero));
+        let mut told = vec![];
+        for (ms, bytes) in [(1_500, 10), (2_000, 20), (3_500, 50)] {
+            let at = zero + ms * 1_000_000;
+            assert_eq!(ledger.due(), Some(Mono(at)));
+            assert_eq!(ledger.ask(Mono(at - 1)), None);
+            let tag = ledger.ask(Mono(at)).unwrap();
+            told.extend(ledger.hear(&says(0, Some(tag), at, bytes)));
+        }
+        let tag = ledger.freeze(Mono(zero + 5 * SECOND));
+        assert!(!ledger.complete());
+        told.extend(ledger.hear(&says(0, Some(tag), zero + 5 * SECOND, 100)));
+        assert!(ledger.complete() && ledger.due().is_none());
+        let seen: Vec<(bool, u64, u64, u64)> =
+            told.iter().map(|t| (t.omitted, t.rows[0].start_ns, t.rows[0].end_ns, t.rows[0].bytes)).collect();
+        let ms = 1_000_000;
+        assert_eq!(
+            seen,
+            [
+                (true, 0, 1_500 * ms, 10),
+                (true, 1_500 * ms, 2_000 * ms, 10),
+                (false, 0, 1_500 * ms, 30),
+                (false, 1_500 * ms, 3_000 * ms, 50)
+            ]
+        );
+        let rows = ledger.rows();
+        assert_eq!((rows[0].bytes, rows[0].start_ns, rows[0].end_ns), (80, 0, 3_000 * ms));
+        assert_eq!((ledger.lines()[0].bytes, ledger.lines()[0].end_s), (80, 3.0));
+    }
+
+    #[test]
+    fn a_stream_that_has_gone_is_not_waited_for() {
+        let terms = BulkTerms { streams: 2, ..BulkTerms::default() };
+        let mut ledger = Ledger::new(Group(1), &terms, SECOND, |_| false);
+        ledger.begin(Mono(0));
+        let tag = ledger.ask(Mono(SECOND)).unwrap();
+        assert!(ledger.hear(&says(0, Some(tag), SECOND, 7)).is_empty());
+        let told = ledger.hear(&says(1, None, SECOND / 2, 3));
+        assert_eq!(told.len(), 1);
+        assert_eq!((told[0].rows[0].bytes, told[0].rows[1].bytes), (7, 3));
+        let tag = ledger.freeze(Mono(2 * SECOND));
+        assert!(!ledger.hear(&says(0, Some(tag), 2 * SECOND, 9)).is_empty() && ledger.complete());
+        assert_eq!(ledger.rows().iter().map(|row| row.bytes).collect::<Vec<_>>(), [9, 3]);
+        // Nobody is asked about another test.
+        assert!(ledger.hear(&Standing { group: Group(2), ..says(0, Some(tag), 0, 0) }).is_empty());
+    }
+}

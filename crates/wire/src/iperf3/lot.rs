@@ -1,0 +1,199 @@
+//! What the streams of one test have in common, and what they tell their session.
+
+use super::codec::Cookie;
+use metrics::{Group, Mono, TcpInfo};
+use model::BulkTerms;
+use seam::{Note, Path};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What the streams of one test have in common, on all workers. The lists are looked at when a stream comes, never while it
+/// runs.
+#[derive(Debug)]
+pub(super) struct Lot {
+    /// Where they are counted.
+    pub(super) group: Group,
+    /// What was agreed.
+    pub(super) terms: BulkTerms,
+    /// We accept the streams.
+    pub(super) serving: bool,
+    /// Bytes are dropped unseen.
+    pub(super) discard: bool,
+    /// What names the test.
+    pub(super) cookie: Cookie,
+    /// By when they came: the peer of each. In this order they are numbered.
+    joined: Mutex<BTreeMap<u64, SocketAddr>>,
+    /// Blocks (datagrams) or bytes that may still be sent.
+    budget: AtomicU64,
+    /// Bytes or datagrams that have come, where that ends the test.
+    come: AtomicU64,
+    /// The stream that is to be opened next.
+    turn: AtomicU32,
+    /// The test has begun: a stream that is still on its way to its worker misses the order to start.
+    begun: AtomicBool,
+}
+
+impl Lot {
+    /// Of a test with these terms.
+    pub(super) fn new(group: Group, terms: BulkTerms, cookie: Cookie, serving: bool, discard: bool) -> Self {
+        let most = limit(&terms).filter(|_| !serving).unwrap_or(u64::MAX);
+        Lot {
+            group,
+            serving,
+            discard,
+            cookie,
+            joined: Mutex::default(),
+            budget: AtomicU64::new(most),
+            come: AtomicU64::new(0),
+            turn: AtomicU32::new(0),
+            begun: AtomicBool::new(false),
+            terms,
+        }
+    }
+
+    /// Whether we send on the stream at this place.
+    pub(super) fn sends(&self, slot: u32) -> bool {
+        self.terms.client_sends(slot) != self.serving
+    }
+
+    /// The test begins.
+    pub(super) fn begin(&self) {
+        self.begun.store(true, Ordering::Release);
+    }
+
+    /// Whether it has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// The stream that a client is to open next.
+    pub(super) fn turn(&self) -> u32 {
+        self.turn.load(Ordering::Acquire)
+    }
+
+    /// The stream whose turn it was is there.
+    pub(super) fn pass(&self) {
+        self.turn.fetch_add(1, Ordering::Release);
+    }
+
+    /// A stream has come; `None` when all are there, or this one is.
+    pub(super) fn join(&self, when: u64, peer: SocketAddr) -> Option<u32> {
+        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = (joined.len() as u32) < self.terms.all_streams();
+        if !room || joined.values().any(|known| *known == peer) {
+            return None;
+        }
+        joined.insert(when, peer);
+        Some(joined.len() as u32 - 1)
+    }
+
+    /// Whether a peer's stream has come.
+    pub(super) fn knows(&self, peer: SocketAddr) -> bool {
+        let joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        joined.values().any(|known| *known == peer)
+    }
+
+    /// The place of the stream that came then.
+    pub(super) fn slot(&self, when: u64) -> u32 {
+        let joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        joined.range(..when).count() as u32
+    }
+
+    /// Takes a block of `n` bytes of what may still be sent; 0 when nothing is left. Blocks are whole: a peer that reads one
+    /// waits for all of it.
+    pub(super) fn block(&self, n: u64) -> u64 {
+        if self.spend(n) > 0 { n } else { 0 }
+    }
+
+    /// Takes up to `n` of what may still be sent.
+    pub(super) fn spend(&self, n: u64) -> u64 {
+        let left = self.budget.load(Ordering::Relaxed);
+        if left == u64::MAX {
+            return n;
+        }
+        let take = |left: u64| Some(left - left.min(n));
+        let before = self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or(0);
+        before.min(n)
+    }
+
+    /// Gives back what was not sent after all.
+    pub(super) fn give_back(&self, n: u64) {
+        if self.budget.load(Ordering::Relaxed) != u64::MAX {
+            self.budget.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    /// So much has come; true when it is enough.
+    pub(super) fn came(&self, bytes: u64, datagrams: u64) -> bool {
+        let Some(most) = limit(&self.terms).filter(|_| !self.serving) else { return false };
+        let n = if self.terms.udp { datagrams } else { bytes };
+        self.come.fetch_add(n, Ordering::Relaxed) + n >= most
+    }
+}
+
+/// What ends a test by its amount: datagrams of UDP, bytes of TCP.
+fn limit(terms: &BulkTerms) -> Option<u64> {
+    let block = u64::from(terms.block.max(1));
+    match (terms.bytes, terms.blocks, terms.udp) {
+        (0, 0, _) => None,
+        (0, blocks, true) => Some(blocks),
+        (0, blocks, false) => Some(blocks.saturating_mul(block)),
+        (bytes, _, true) => Some(bytes.div_ceil(block)),
+        (bytes, _, false) => Some(bytes),
+    }
+}
+
+/// Posted by a flow: a stream has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joined {
+    pub(super) group: Group,
+    pub(super) when: u64,
+    pub(super) path: Path,
+}
+
+/// Posted by a flow: nothing more may be sent, or enough has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spent {
+    pub(super) slot: u32,
+    /// It was a sender.
+    pub(super) sender: bool,
+}
+
+/// Posted by a client's opener: a stream has failed.
+#[derive(Clone, Debug)]
+pub(super) struct Gone {
+    pub(super) why: String,
+}
+
+/// Posted by a flow: how it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Standing {
+    pub(super) group: Group,
+    pub(super) slot: u32,
+    /// The question; `None` when the stream has ended before it was to.
+    pub(super) tag: Option<u32>,
+    /// Counts since the start.
+    pub(super) counts: Counts,
+    /// What the kernel says.
+    pub(super) info: Option<Box<TcpInfo>>,
+}
+
+/// What a stream has counted since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Counts {
+    pub(super) at: Mono,
+    pub(super) bytes: u64,
+    /// Datagrams sent, or the highest number seen.
+    pub(super) packets: u64,
+    pub(super) lost: i64,
+    pub(super) out_of_order: u64,
+    pub(super) duplicates: u64,
+    pub(super) jitter_ns: f64,
+}
+
+/// What a flow has to say when it hears of its end.
+pub(super) fn last_words(lot: &Lot, slot: u32, counts: Counts) -> Note {
+    Box::new(Standing { group: lot.group, slot, tag: None, counts, info: None })
+}

@@ -1,0 +1,22 @@
+//! iperf3: a conversation and streams on one port, told apart by 37 bytes.
+//!
+//! The client speaks on a control connection (`codec.rs` has the bytes, `params.rs` and `results.rs` the two documents) and opens
+//! every stream: a TCP connection that begins with the same cookie, or a UDP socket that begins with a hello. `docs/protocols/iperf3.md`
+//! says more.
+
+pub mod auth;
+mod client;
+pub mod codec;
+mod dial;
+mod door;
+mod ledger;
+mod lot;
+mod packets;
+pub mod params;
+pub mod results;
+mod server;
+mod stream;
+
+pub use client::{Client, ClientPlan};
+pub use codec::PORT;
+pub use server::{Limits, Meter, Server, ServerPlan};

@@ -1,0 +1,401 @@
+//! A UDP stream, either end.
+//!
+//! ```text
+//! client                                    server
+//!   hello "9876" ─────────────────────────▶    (taken by the door, which answers it and makes the stream)
+//!   ◀───────────────────────── reply "6789"
+//!              both hold still until their session says start
+//!   ◀────────── numbered datagrams, one way ─────▶
+//! ```
+//!
+//! Rules:
+//! 1. A client says hello again after a second, and then ever more seldom: towards the original a repeated hello is read as
+//!    data, so that loss figures are in doubt when it happened.
+//! 2. A server answers a hello that comes again, and counts no datagram that is too short for a header.
+//! 3. What is not the reply is skipped by a client that waits for it: data may overtake it.
+//! 4. Numbers are given to datagrams that have left, so that a send that the kernel refused leaves no gap.
+//! 5. On the wire's terms a datagram with a number below the highest seen takes one loss back, even when it is a repeat; our own
+//!    counts tell repeats apart.
+
+use super::codec::{HELLO, Header, OLD_REPLIES, REPLY, header_len};
+use super::lot::{Counts, Joined, Lot, Spent, Standing};
+use crate::payload;
+use metrics::{Ending, Jitter, Mono, Packets, Row, SECOND, Seen, Sequence, TcpInfo};
+use model::Pace;
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Numbers that are remembered one by one, to tell repeats.
+const WINDOW: usize = 1 << 16;
+/// How long a reply is waited for, as the original does, ns.
+const PATIENCE: u64 = 30 * SECOND;
+/// How long a refused sender waits, ns.
+const AFTER_REFUSAL: u64 = 10_000_000;
+/// Longest datagram, bytes.
+const LONGEST: u64 = 65_535;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// A hello is to be sent at this instant.
+    Hello(Mono),
+    Hold,
+    Run,
+    Frozen,
+    Over,
+}
+
+/// A UDP stream.
+#[derive(Debug)]
+pub(super) struct UdpStream {
+    lot: Arc<Lot>,
+    when: u64,
+    slot: u32,
+    id: Uuid,
+    row: Option<Row>,
+    path: Option<Path>,
+    step: Step,
+    up: Mono,
+    hellos: u32,
+    sender: bool,
+    counts: Counts,
+    done: bool,
+    // Sending.
+    pace: Option<Pace>,
+    /// Datagrams of the last offer.
+    offered: u64,
+    /// Not before, after a refusal.
+    not_before: Mono,
+    // Receiving.
+    highest: u64,
+    sequence: Sequence,
+    jitter: Jitter,
+    /// When the omitted start is over: then jitter begins anew.
+    omit: Option<Mono>,
+    dropped: u32,
+}
+
+impl UdpStream {
+    /// The client's, which says hello first.
+    pub(super) fn client(lot: Arc<Lot>, slot: u32) -> Self {
+        let sender = lot.sends(slot);
+        UdpStream { slot, sender, step: Step::Hello(Mono(0)), ..UdpStream::new(lot, u64::from(slot)) }
+    }
+
+    /// The server's, whose hello has been answered.
+    pub(super) fn server(lot: Arc<Lot>, when: u64) -> Self {
+        UdpStream::new(lot, when)
+    }
+
+    fn new(lot: Arc<Lot>, when: u64) -> Self {
+        UdpStream {
+            lot,
+            when,
+            slot: 0,
+            id: Uuid::nil(),
+            row: None,
+            path: None,
+            step: Step::Hold,
+            up: Mono(0),
+            hellos: 0,
+            sender: false,
+            counts: Counts::default(),
+            done: false,
+            pace: None,
+            offered: 0,
+            not_before: Mono(0),
+            highest: 0,
+            sequence: Sequence::new(WINDOW),
+            jitter: Jitter::default(),
+            omit: None,
+            dropped: 0,
+        }
+    }
+
+    fn size(&self) -> u64 {
+        self.lot.terms.block.max(1).into()
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        if self.lot.serving {
+            self.slot = self.lot.slot(self.when);
+            self.sender = self.lot.sends(self.slot);
+        }
+        self.step = Step::Run;
+        let terms = &self.lot.terms;
+        let rate = if terms.rate > 0 { terms.rate } else { terms.fq_rate };
+        self.pace = (rate > 0 && self.sender).then(|| Pace::new(rate, self.size(), cx.now));
+        let omit = u64::from(terms.omit_s) * SECOND;
+        self.omit = (omit > 0).then(|| cx.now.plus(omit));
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        if !std::mem::replace(&mut self.done, true) {
+            cx.post.push(Box::new(Spent { slot: self.slot, sender: self.sender }));
+        }
+    }
+
+    fn stand(&mut self, cx: &mut Cx<'_>, tag: u32, info: Option<Box<TcpInfo>>) {
+        self.counts.at = cx.now;
+        self.counts.jitter_ns = self.jitter.ns();
+        let standing =
+            Standing { group: self.lot.group, slot: self.slot, tag: Some(tag), counts: self.counts, info };
+        cx.post.push(Box::new(standing));
+    }
+
+    /// When the next datagrams are due.
+    fn due(&self) -> When {
+        if !self.sender || self.done {
+            return When::Never;
+        }
+        let due = match &self.pace {
+            Some(pace) if !self.within_burst() => pace.due(),
+            _ => Mono(0),
+        };
+        let due = due.max(self.not_before);
+        if due == Mono(0) { When::Now } else { When::At(due) }
+    }
+
+    /// The datagrams of a burst leave back to back.
+    fn within_burst(&self) -> bool {
+        let burst = u64::from(self.lot.terms.burst);
+        burst > 1 && !self.counts.packets.is_multiple_of(burst)
+    }
+
+    /// How many datagrams may leave at `now`.
+    fn many(&self, now: Mono) -> u64 {
+        let Some(pace) = &self.pace else { return u64::MAX };
+        let rate = if self.lot.terms.rate > 0 { self.lot.terms.rate } else { self.lot.terms.fq_rate };
+        let late = now.since(pace.due());
+        let due = u128::from(late) * u128::from(rate) / 8 / u128::from(SECOND) / u128::from(self.size());
+        let burst = u64::from(self.lot.terms.burst);
+        let left = if burst > 1 { burst - self.counts.packets % burst } else { 1 };
+        (due as u64 + 1).max(left)
+    }
+
+    fn begin(&mut self, cx: &mut Cx<'_>, path: Path) {
+        self.up = cx.now;
+        self.path = Some(path);
+        if self.row.is_none() {
+            self.row = Some(cx.rec.open(self.lot.group, cx.now));
+            self.id = cx.rng.uuid();
+        }
+        match self.step {
+            Step::Hello(_) => self.step = Step::Hello(cx.now),
+            Step::Hold if self.lot.serving && self.lot.has_begun() => self.start(cx),
+            _ => {}
+        }
+    }
+
+    fn offer(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        let size = self.size() as usize;
+        let most = out.segments().min(out.room() / size).max(1) as u64;
+        let n = self.lot.spend(self.many(cx.now).min(most));
+        self.offered = n;
+        if n == 0 {
+            return self.finish(cx);
+        }
+        if let Some(pace) = &self.pace
+            && !self.within_burst()
+        {
+            cx.rec.tally(self.lot.group).late_ns.record(cx.now.since(pace.due()));
+        }
+        if n > 1 {
+            out.segment = size as u16;
+        }
+        let wide = self.lot.terms.wide;
+        // The header lies over the pattern's first bytes, and is written anew each time.
+        let bytes = out.template(size as u64 | 1 << 62, size * n as usize, |arena| {
+            arena.chunks_mut(size).for_each(payload::start);
+        });
+        let sent_us = cx.clock.host(cx.now) / 1_000;
+        for (i, datagram) in bytes.chunks_mut(size).enumerate() {
+            Header { sent_us, number: self.counts.packets + 1 + i as u64 }.write(datagram, wide);
+        }
+    }
+
+    /// What became of an offer.
+    fn gone(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        let gone = (n.bytes as u64).div_ceil(self.size()).min(self.offered);
+        let bytes = n.bytes as u64;
+        self.lot.give_back(self.offered - gone);
+        self.offered = 0;
+        self.counts.packets += gone;
+        self.counts.bytes += bytes;
+        let mut counts = Packets { sent: gone, ..Packets::default() };
+        if let Some(pace) = &mut self.pace
+            && gone > 0
+        {
+            pace.sent(bytes, cx.now);
+        }
+        if n.fault.is_some() {
+            counts.refused = 1;
+            self.not_before = cx.now.plus(AFTER_REFUSAL);
+        }
+        if let Some(row) = self.row {
+            cx.rec.sent(row, bytes);
+            cx.rec.packets(row, &counts);
+        }
+    }
+
+    /// Takes in datagrams of data.
+    fn receive(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>) {
+        let wide = self.lot.terms.wide;
+        let at = got.stamp.map_or(got.at, |stamp| stamp.at);
+        if self.omit.is_some_and(|omit| omit <= at) {
+            self.omit = None;
+            self.jitter = Jitter::default();
+        }
+        let mut counts = Packets::default();
+        let mut bytes = 0;
+        for datagram in got.datagrams() {
+            let Some(header) = Header::read(datagram, wide).filter(|h| h.number > 0 && datagram.len() >= 16)
+            else {
+                continue;
+            };
+            bytes += datagram.len() as u64;
+            self.number(header.number, &mut counts);
+            // Differences only: the sender's clock is its own.
+            let transit = (at.0 as i64).wrapping_sub(header.sent_us.wrapping_mul(1_000) as i64);
+            self.jitter.see(transit);
+        }
+        self.counts.bytes += bytes;
+        let dropped = got.dropped.wrapping_sub(self.dropped);
+        self.dropped = got.dropped;
+        counts.dropped = u64::from(dropped);
+        if let Some(row) = self.row {
+            cx.rec.received(row, bytes);
+            cx.rec.packets(row, &counts);
+            let group = cx.rec.group(row);
+            let tally = cx.rec.packet_tally(group);
+            tally.jitter_ns = tally.jitter_ns.max(self.jitter.ns());
+        }
+        if self.lot.came(bytes, counts.received + counts.duplicated) {
+            self.finish(cx);
+        }
+    }
+
+    /// Counts one number: by the wire's rules, and by ours.
+    fn number(&mut self, number: u64, counts: &mut Packets) {
+        if number > self.highest {
+            self.counts.lost = self.counts.lost.saturating_add_unsigned(number - self.highest - 1);
+            self.highest = number;
+            self.counts.packets = number;
+        } else {
+            self.counts.out_of_order += 1;
+            if self.counts.lost > 0 {
+                self.counts.lost -= 1;
+            }
+        }
+        match self.sequence.see(number - 1) {
+            Seen::New { gap } => {
+                counts.received += 1;
+                counts.lost = counts.lost.saturating_add_unsigned(gap.min(i64::MAX as u64));
+            }
+            Seen::Reordered { .. } => {
+                counts.received += 1;
+                counts.reordered += 1;
+                counts.lost -= 1;
+            }
+            Seen::Duplicate => {
+                counts.duplicated += 1;
+                self.counts.duplicates += 1;
+            }
+            Seen::Ancient => counts.late += 1,
+        }
+    }
+
+    /// A client's answer has come, or something else.
+    fn answered(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>) {
+        let reply = |datagram: &[u8]| datagram == REPLY || OLD_REPLIES.iter().any(|old| datagram == old);
+        if got.datagrams().any(reply)
+            && let Some(path) = self.path
+        {
+            self.step = Step::Hold;
+            self.lot.pass();
+            cx.post.push(Box::new(Joined { group: self.lot.group, when: self.when, path }));
+        }
+    }
+}
+
+impl Flow for UdpStream {
+    fn want(&self) -> Want {
+        let (send, wake) = match self.step {
+            Step::Hello(at) => (When::At(at), Some(self.up.plus(PATIENCE))),
+            Step::Run => (self.due(), None),
+            _ => (When::Never, None),
+        };
+        let end = (self.step == Step::Over).then_some(End::Done { how: Ending::Completed, reset: false });
+        let read = if end.is_some() { Read::Pause } else { Read::look(LONGEST) };
+        Want { send, read, wake, end }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        match self.step {
+            Step::Hello(_) => {
+                let n = HELLO.len().min(out.room());
+                out.own(n).copy_from_slice(&HELLO[..n]);
+            }
+            Step::Run => self.offer(cx, out),
+            _ => {}
+        }
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        match self.step {
+            Step::Hello(_) => {
+                // 1, 3, 7, 15 s after the first.
+                let wait = SECOND << self.hellos.min(4);
+                self.hellos += 1;
+                self.step = Step::Hello(cx.now.plus(wait));
+            }
+            Step::Run if self.offered > 0 => self.gone(cx, n),
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+        // A single datagram has no segment size of its own, but a stride.
+        if self.lot.serving && got.bytes == HELLO {
+            let n = REPLY.len().min(reply.room());
+            reply.own(n).copy_from_slice(&REPLY[..n]);
+            return Ok(());
+        }
+        match self.step {
+            Step::Hello(_) => self.answered(cx, got),
+            Step::Hold if got.bytes.len() >= header_len(self.lot.terms.wide).max(16) => {
+                // Its session has been told before ours could tell us.
+                self.start(cx);
+                self.receive(cx, got);
+            }
+            Step::Run if !self.sender => self.receive(cx, got),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(path) => self.begin(cx, path),
+            News::Start if self.step == Step::Hold => self.start(cx),
+            News::Ask { tag, info } => self.stand(cx, tag, info),
+            News::Freeze { tag, info } => {
+                self.step = Step::Frozen;
+                self.stand(cx, tag, info);
+            }
+            News::Stop => self.step = Step::Over,
+            News::Wake if matches!(self.step, Step::Hello(_)) && cx.now.since(self.up) >= PATIENCE => {
+                return Err(Violation::Stalled(Duration::from_nanos(PATIENCE)).likely(
+                    "the server did not answer the hello of a UDP stream: UDP may be filtered on the way",
+                ));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, id: self.id, slot: self.slot }
+    }
+}

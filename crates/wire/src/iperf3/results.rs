@@ -1,0 +1,253 @@
+//! The results: one JSON document from each end, the client's first.
+//!
+//! ```text
+//! {"cpu_util_total":0.2,"cpu_util_user":0,"cpu_util_system":0.2,"sender_has_retransmits":1,"congestion_used":"bbr",
+//!  "streams":[{"id":1,"bytes":256000,"retransmits":0,"jitter":0,"errors":0,"omitted_errors":0,"packets":0,
+//!              "omitted_packets":0,"start_time":0,"end_time":1.000735}]}
+//! ```
+//!
+//! Seconds and bytes. `packets` of a receiver is the highest number seen, `errors` what is missing below it; both count from the
+//! start, and what fell into the omitted start is told beside them (by 3.14 and later). Numbers of old peers may be negative or
+//! absurdly large.
+
+use super::codec::{slot_of, stream_id};
+use super::params::whole;
+use model::{BulkCpu, FarRow, ServerOutput};
+use serde_json::{Map, Value, json};
+
+/// What one end says of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Line {
+    /// Its place.
+    pub slot: u32,
+    /// Payload bytes, without the omitted start.
+    pub bytes: u64,
+    /// Segments sent again; `None` when it is not known.
+    pub retransmits: Option<u64>,
+    /// Jitter, s.
+    pub jitter_s: f64,
+    /// Datagrams lost, with the omitted start.
+    pub errors: i64,
+    /// Those of them in the omitted start.
+    pub omitted_errors: i64,
+    /// Datagrams, with the omitted start.
+    pub packets: i64,
+    /// Those of them in the omitted start.
+    pub omitted_packets: i64,
+    /// Length, s.
+    pub end_s: f64,
+    /// Datagrams that came twice and that came after a later one: ours only, in a key that others ignore.
+    pub repeated: u64,
+    /// See above.
+    pub reordered: u64,
+}
+
+/// A document.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Results {
+    /// CPU of this end.
+    pub cpu: BulkCpu,
+    /// Whether this end sends nothing (`-1`), or knows what it sent again (`1`), or does not (`0`).
+    pub has_retransmits: i64,
+    /// Congestion control.
+    pub congestion: Option<String>,
+    /// The streams.
+    pub lines: Vec<Line>,
+    /// The server's printout.
+    pub output: Option<ServerOutput>,
+}
+
+/// Writes a document.
+#[must_use]
+pub fn write(results: &Results) -> String {
+    let mut map = Map::new();
+    map.insert("cpu_util_total".into(), json!(results.cpu.total));
+    map.insert("cpu_util_user".into(), json!(results.cpu.user));
+    map.insert("cpu_util_system".into(), json!(results.cpu.system));
+    map.insert("sender_has_retransmits".into(), json!(results.has_retransmits));
+    if let Some(name) = &results.congestion {
+        map.insert("congestion_used".into(), json!(name));
+    }
+    match &results.output {
+        Some(ServerOutput::Text(text)) => {
+            map.insert("server_output_text".into(), json!(text));
+        }
+        Some(ServerOutput::Json(text)) => {
+            map.insert("server_output_json".into(), serde_json::from_str(text).unwrap_or(Value::Null));
+        }
+        None => {}
+    }
+    let line = |line: &Line| {
+        let retransmits = line.retransmits.map_or(-1, |n| n.min(i64::MAX as u64) as i64);
+        json!({
+            "id": stream_id(line.slot),
+            "bytes": line.bytes,
+            "retransmits": retransmits,
+            "jitter": line.jitter_s,
+            "errors": line.errors,
+            "omitted_errors": line.omitted_errors,
+            "packets": line.packets,
+            "omitted_packets": line.omitted_packets,
+            "start_time": 0,
+            "end_time": line.end_s,
+            "netcaliper": { "repeated": line.repeated, "reordered": line.reordered },
+        })
+    };
+    map.insert("streams".into(), results.lines.iter().map(line).collect());
+    Value::Object(map).to_string()
+}
+
+/// Reads a document of a test of so many streams.
+///
+/// # Errors
+/// In words, when it is none.
+pub fn read(text: &str, streams: u32) -> Result<Results, &'static str> {
+    let Ok(Value::Object(map)) = serde_json::from_str::<Value>(text) else {
+        return Err("the results are no JSON object");
+    };
+    let share = |key: &str| map.get(key).and_then(Value::as_f64).ok_or("the results lack CPU figures");
+    let cpu = BulkCpu {
+        total: share("cpu_util_total")?,
+        user: share("cpu_util_user")?,
+        system: share("cpu_util_system")?,
+    };
+    let Some(Value::Array(list)) = map.get("streams") else { return Err("the results lack streams") };
+    if list.len() > streams as usize {
+        return Err("the results have more streams than the test");
+    }
+    let mut lines: Vec<Line> = Vec::new();
+    for value in list {
+        let line = read_line(value, streams)?;
+        if lines.iter().any(|known| known.slot == line.slot) {
+            return Err("the results have a stream twice");
+        }
+        lines.push(line);
+    }
+    let output = match (map.get("server_output_text"), map.get("server_output_json")) {
+        (Some(Value::String(text)), _) => Some(ServerOutput::Text(text.clone())),
+        (_, Some(document @ Value::Object(_))) => Some(ServerOutput::Json(document.to_string())),
+        _ => None,
+    };
+    Ok(Results {
+        cpu,
+        has_retransmits: map.get("sender_has_retransmits").map_or(0, signed),
+        congestion: map.get("congestion_used").and_then(Value::as_str).map(str::to_owned),
+        lines,
+        output,
+    })
+}
+
+fn read_line(value: &Value, streams: u32) -> Result<Line, &'static str> {
+    let Value::Object(map) = value else { return Err("a stream's results are no object") };
+    let number = |key: &str| map.get(key).filter(|v| v.is_number()).ok_or("a stream's results lack a number");
+    let optional = |key: &str| map.get(key).map_or(0, signed);
+    let slot = whole(number("id")?).and_then(slot_of).filter(|slot| *slot < streams);
+    let ours = map.get("netcaliper");
+    let extra = |key: &str| ours.and_then(|it| it.get(key)).and_then(whole).unwrap_or(0);
+    let seconds =
+        |value: Option<&Value>| value.and_then(Value::as_f64).filter(|s| s.is_finite()).unwrap_or(0.0);
+    Ok(Line {
+        slot: slot.ok_or("the results have a stream that the test has not")?,
+        bytes: whole(number("bytes")?).unwrap_or(0),
+        retransmits: u64::try_from(signed(number("retransmits")?)).ok(),
+        jitter_s: seconds(Some(number("jitter")?)),
+        errors: signed(number("errors")?),
+        omitted_errors: optional("omitted_errors"),
+        packets: signed(number("packets")?),
+        omitted_packets: optional("omitted_packets"),
+        end_s: seconds(map.get("end_time")),
+        repeated: extra("repeated"),
+        reordered: extra("reordered"),
+    })
+}
+
+/// A number of either sign, however it is written; what is out of range is 0.
+fn signed(value: &Value) -> i64 {
+    let rounded = || value.as_f64().filter(|n| n.is_finite() && n.abs() < 9.2e18).map(|n| n as i64);
+    value.as_i64().or_else(rounded).unwrap_or(0)
+}
+
+impl Line {
+    /// The line as reporters are told it.
+    #[must_use]
+    pub fn far(&self) -> FarRow {
+        FarRow {
+            slot: self.slot,
+            bytes: self.bytes,
+            retransmits: self.retransmits,
+            jitter_ns: self.jitter_s * 1e9,
+            lost: self.errors.saturating_sub(self.omitted_errors),
+            packets: self.packets.saturating_sub(self.omitted_packets),
+            ns: (self.end_s > 0.0).then(|| (self.end_s * 1e9).min(1e18) as u64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_of_real_peers() {
+        // iperf3-ctl-tcp.pcap (3.21), the client's, with the digits of its CPU cut.
+        let text = r#"{"cpu_util_total":0.24,"cpu_util_user":0,"cpu_util_system":0.24,"sender_has_retransmits":1,"congestion_used":"bbr","streams":[{"id":1,"bytes":256000,"retransmits":0,"jitter":0,"errors":0,"omitted_errors":0,"packets":0,"omitted_packets":0,"start_time":0,"end_time":1.000735}]}"#;
+        let results = read(text, 1).unwrap();
+        assert_eq!((results.has_retransmits, results.congestion.as_deref()), (1, Some("bbr")));
+        let far = results.lines[0].far();
+        assert_eq!((far.bytes, far.retransmits, far.ns), (256_000, Some(0), Some(1_000_735_000)));
+        // iperf3-ctl-udp64R.pcap (3.21), the receiving client's.
+        let udp = r#"{"cpu_util_total":1,"cpu_util_user":0,"cpu_util_system":1,"sender_has_retransmits":-1,"streams":[{"id":1,"bytes":26000,"retransmits":-1,"jitter":9.4723788042928663e-05,"errors":0,"omitted_errors":0,"packets":26,"omitted_packets":0,"start_time":0,"end_time":1.001354}]}"#;
+        let far = read(udp, 1).unwrap().lines[0].far();
+        assert_eq!((far.packets, far.lost, far.retransmits), (26, 0, None));
+        assert!((far.jitter_ns - 94_723.788).abs() < 0.01);
+        // Loss as a 3.16 server told it, of a datagram that was none.
+        let odd = text.replace("\"errors\":0,", "\"errors\":18446744073059066868,");
+        assert_eq!(read(&odd, 1).unwrap().lines[0].errors, 0);
+        let odd = text.replace("\"errors\":0,", "\"errors\":-1820106104,");
+        assert_eq!(read(&odd, 1).unwrap().lines[0].errors, -1_820_106_104);
+    }
+
+    #[test]
+    fn what_is_written_is_read_alike() {
+        let line = Line {
+            slot: 1,
+            bytes: 5,
+            retransmits: None,
+            jitter_s: 0.001,
+            errors: 3,
+            omitted_errors: 1,
+            packets: 9,
+            omitted_packets: 2,
+            end_s: 1.5,
+            repeated: 1,
+            reordered: 2,
+        };
+        let results = Results {
+            cpu: BulkCpu { total: 1.5, user: 1.0, system: 0.5 },
+            has_retransmits: 0,
+            congestion: Some("cubic".into()),
+            lines: vec![line, Line { slot: 0, retransmits: Some(7), ..line }],
+            output: Some(ServerOutput::Text("a\nb".into())),
+        };
+        assert_eq!(read(&write(&results), 2), Ok(results));
+    }
+
+    #[test]
+    fn what_is_none_is_refused() {
+        let good = write(&Results { lines: vec![Line::default()], ..Results::default() });
+        assert!(read(&good, 1).is_ok());
+        for (from, to) in [
+            ("\"id\":1", "\"id\":2"),
+            ("\"id\":1", "\"id\":3"),
+            ("\"id\":1", "\"id\":\"1\""),
+            ("\"jitter\":0.0", "\"jitter\":true"),
+            ("\"cpu_util_user\":0.0,", ""),
+            ("\"streams\"", "\"strands\""),
+        ] {
+            let bad = good.replace(from, to);
+            assert_ne!(bad, good, "{from}");
+            assert!(read(&bad, 1).is_err(), "{bad}");
+        }
+        assert!(read("[]", 1).is_err() && read("", 1).is_err());
+    }
+}

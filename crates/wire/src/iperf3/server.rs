@@ -1,0 +1,503 @@
+//! The server's side of the conversation: any number of tests, each in its own entry; whatever a client does ends at most its own
+//! test.
+//!
+//! ```text
+//! cookie ─▶ parameters ─▶ (waits for its turn) ─▶ creating streams ─ all there ─▶ running ─ TEST_END ─▶ freezing
+//!     ─ all streams have said how they stand ─▶ exchanging ─ results ─▶ parting ─ IPERF_DONE ─▶ closing ─▶ gone
+//! ```
+//!
+//! Tests of datagrams from one address create their streams one after the other, because a UDP hello does not say which test it
+//! belongs to: the second one's CREATE_STREAMS is held back until the first has all its streams. Clients wait for it without limit.
+
+mod run;
+mod talk;
+
+pub(super) use talk::socket_settings;
+
+use super::auth::Keeper;
+use super::codec::{Cookie, Inbox, State, code, cookie_text};
+use super::door::{Door, House, Visit};
+use super::ledger::Ledger;
+use super::lot::{Joined, Lot, Standing};
+use super::params::Parameters;
+use super::results::Results;
+use crate::Run;
+use crate::counted::Intervals;
+use crate::native::Fence;
+use crate::solo::Remark;
+use metrics::{Ending, Group, Mono, SECOND};
+use model::{Bulk, BulkCpu, BulkNews, Event, Level, Phase, Scribe, SocketSettings, Status};
+use seam::{Action, Cx, End, GroupPlan, Input, Link, Note, Order, Path, Session, Wait};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+/// Reads what this process has used of the CPU, seconds in user mode and in the kernel.
+pub type Meter = Box<dyn Fn() -> (f64, f64) + Send>;
+
+/// What a server allows.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Tests at once.
+    pub tests: u32,
+    /// Control connections from one address at once.
+    pub per_address: u32,
+    /// Most bits/s of one test, all streams and both directions together, and the time over which it is kept, s.
+    pub rate: Option<(u64, u32)>,
+    /// Longest test with its omitted start, s.
+    pub duration_s: Option<u32>,
+    /// How long a receiving test may get nothing, ns.
+    pub silence_ns: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { tests: 1000, per_address: 256, rate: None, duration_s: None, silence_ns: 120 * SECOND }
+    }
+}
+
+/// Everything a server needs to know before it starts.
+pub struct ServerPlan {
+    /// Worker threads.
+    pub workers: u16,
+    /// Who may connect.
+    pub fence: Fence,
+    /// Who may have datagrams without a test from the same address.
+    pub streams: Fence,
+    /// What is allowed.
+    pub limits: Limits,
+    /// Who may have a test, where that is asked.
+    pub keeper: Option<Keeper>,
+    /// Length of intervals, ns; 0 tells none.
+    pub interval_ns: u64,
+    /// End after so many tests.
+    pub exit_after: Option<u64>,
+    /// End after so long without a test, ns.
+    pub idle_ns: Option<u64>,
+    /// What renders the printout that clients may ask for.
+    pub scribe: Option<Scribe>,
+    /// The system's congestion control, and those that it offers.
+    pub congestion: (String, Vec<String>),
+    /// CPU time.
+    pub meter: Meter,
+}
+
+/// How long parameters may take.
+const PATIENCE: u64 = 30 * SECOND;
+/// How long streams may take to come.
+const CREATING: u64 = 35 * SECOND;
+/// How long streams may take to say how they stand.
+const STANDING: u64 = 3 * SECOND;
+/// How long the client's results may take.
+const EXCHANGING: u64 = 60 * SECOND;
+/// How long its goodbye may take.
+const PARTING: u64 = 10 * SECOND;
+/// How much longer than agreed a test may take.
+const GRACE: u64 = 40 * SECOND;
+/// Most clients that have not sent their parameters.
+const STRANGERS: usize = 256;
+/// Most that is kept for a printout.
+const LONGEST_TALE: usize = 20_000;
+
+/// Where a test is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Parameters,
+    /// Another test of datagrams from its address is creating streams.
+    Waiting,
+    Creating,
+    Running,
+    /// The streams are saying how they stand.
+    Freezing,
+    /// The client's results are waited for.
+    Exchanging,
+    /// Its goodbye is waited for.
+    Parting,
+}
+
+/// One client.
+struct Test {
+    number: u64,
+    path: Path,
+    /// Comes with a note of its own, before or after the link.
+    cookie: Option<Cookie>,
+    step: Step,
+    since: Mono,
+    inbox: Inbox,
+    parameters: Parameters,
+    group: Option<Group>,
+    lot: Option<Arc<Lot>>,
+    joined: BTreeMap<u64, Path>,
+    ledger: Option<Ledger>,
+    /// When bytes last came, or the test began.
+    heard: Mono,
+    used: (f64, f64),
+    cpu: BulkCpu,
+    /// Bytes moved in the last seconds, and how long that took, ns.
+    recent: VecDeque<(u64, u64)>,
+    tale: Vec<Bulk>,
+    far: Option<Results>,
+}
+
+/// The server.
+pub struct Server {
+    plan: ServerPlan,
+    house: Arc<House>,
+    tests: BTreeMap<Link, Test>,
+    /// Cookies whose link has not come yet.
+    early: VecDeque<Visit>,
+    /// Which groups are in use, from 1.
+    groups: Vec<bool>,
+    count: u64,
+    ended: u64,
+    /// When the last test ended, or the server began.
+    quiet: Mono,
+    actions: VecDeque<Action<Run>>,
+    intervals: Intervals,
+    remarks: HashSet<String>,
+    start: Mono,
+    begun: bool,
+    stopping: bool,
+    interrupted: bool,
+    over: bool,
+}
+
+impl Server {
+    /// A server that starts as soon as it is polled.
+    #[must_use]
+    pub fn new(plan: ServerPlan, now: Mono) -> Self {
+        let house = Arc::new(House::default());
+        let all = GroupPlan {
+            openers: Door::for_all(&house, &plan.fence, &plan.streams, plan.workers),
+            ..group_plan(Group::ALL, SocketSettings::default(), now, plan.interval_ns)
+        };
+        Server {
+            plan,
+            house,
+            tests: BTreeMap::new(),
+            early: VecDeque::new(),
+            groups: vec![true],
+            count: 0,
+            ended: 0,
+            quiet: now,
+            actions: VecDeque::from([Action::Group(Box::new(all))]),
+            intervals: Intervals::new(now, 0, &Phase::default()),
+            remarks: HashSet::new(),
+            start: now,
+            begun: false,
+            stopping: false,
+            interrupted: false,
+            over: false,
+        }
+    }
+
+    fn notice(&mut self, level: Level, text: String) {
+        self.actions.push_back(Action::Emit(Event::Notice { level, text }));
+    }
+
+    /// Tells something about a test.
+    fn tell(&mut self, link: Link, news: BulkNews) {
+        let Some(test) = self.tests.get_mut(&link) else { return };
+        let bulk = Bulk { test: test.number, news };
+        if self.plan.scribe.is_some() && test.tale.len() < LONGEST_TALE {
+            test.tale.push(bulk.clone());
+        }
+        self.actions.push_back(Action::Emit(Event::Bulk(Box::new(bulk))));
+    }
+
+    fn say(&mut self, link: Link, bytes: Vec<u8>) {
+        if self.tests.contains_key(&link) {
+            self.actions.push_back(Action::Send(link, bytes));
+        }
+    }
+
+    fn state(&mut self, link: Link, state: State) {
+        self.say(link, vec![state.byte()]);
+    }
+
+    /// A control connection has come.
+    fn arrive(&mut self, cx: &Cx<'_>, link: Link, path: Path) {
+        self.count += 1;
+        let test = Test {
+            number: self.count,
+            path,
+            cookie: None,
+            step: Step::Parameters,
+            since: cx.now,
+            inbox: Inbox::default(),
+            parameters: Parameters::default(),
+            group: None,
+            lot: None,
+            joined: BTreeMap::new(),
+            ledger: None,
+            heard: cx.now,
+            used: (0.0, 0.0),
+            cpu: BulkCpu::default(),
+            recent: VecDeque::new(),
+            tale: Vec::new(),
+            far: None,
+        };
+        self.tests.insert(link, test);
+        let address = path.peer.ip().to_canonical();
+        let same = self.tests.values().filter(|t| t.path.peer.ip().to_canonical() == address).count();
+        let strangers = self.tests.values().filter(|t| t.step == Step::Parameters).count();
+        let limits = &self.plan.limits;
+        let full = same > limits.per_address as usize
+            || strangers > STRANGERS
+            || self.tests.len() > limits.tests as usize;
+        if full || self.stopping {
+            self.state(link, State::Denied);
+            return self.leave(cx, link);
+        }
+        if let Some(at) = self.early.iter().position(|visit| visit.path == path)
+            && let Some(visit) = self.early.remove(at)
+        {
+            self.meet(cx, visit);
+        }
+    }
+
+    /// A cookie has come.
+    fn meet(&mut self, cx: &Cx<'_>, visit: Visit) {
+        let found = self.tests.iter_mut().find(|(_, t)| t.path == visit.path && t.cookie.is_none());
+        let Some((&link, test)) = found else {
+            self.early.truncate(2 * STRANGERS);
+            return self.early.push_front(visit);
+        };
+        test.cookie = Some(visit.cookie);
+        let Path { peer, local } = visit.path;
+        let (cookie, at) = (cookie_text(&visit.cookie), cx.clock.wall(cx.now));
+        self.tell(link, BulkNews::Met { peer, local, cookie, at });
+        self.state(link, State::ParamExchange);
+    }
+
+    /// A test is given up: the client is told why, if it can be.
+    fn fail(&mut self, cx: &Cx<'_>, link: Link, number: i32, why: &str) {
+        self.say(link, super::codec::server_error(number));
+        self.lose(cx, link, why);
+    }
+
+    /// A test is over before its time.
+    fn lose(&mut self, cx: &Cx<'_>, link: Link, why: &str) {
+        let Some(test) = self.tests.get(&link) else { return };
+        let peer = test.path.peer;
+        if test.ledger.is_some() {
+            self.end_of(link, Some(why.to_owned()));
+        } else {
+            self.tell(link, BulkNews::Failed { error: why.to_owned() });
+        }
+        self.notice(Level::Warning, format!("{peer}: {why}"));
+        self.leave(cx, link);
+    }
+
+    /// A client has gone, or is to: what it held is given back.
+    fn leave(&mut self, cx: &Cx<'_>, link: Link) {
+        let Some(test) = self.tests.remove(&link) else { return };
+        self.actions.push_back(Action::Close(link, End::Done { how: Ending::Completed, reset: false }));
+        if let Some(lot) = &test.lot {
+            self.house.forget(lot);
+        }
+        if let Some(group) = test.group {
+            // In good order when all is said, else at once.
+            let order = if test.step == Step::Parting { Order::Stop } else { Order::Drop };
+            self.actions.push_back(Action::Order(group, order));
+        }
+        self.quiet = cx.now;
+        if test.step == Step::Parting {
+            self.ended += 1;
+            if self.plan.exit_after.is_some_and(|most| self.ended >= most) {
+                self.stopping = true;
+            }
+        }
+        self.admit(cx);
+        self.check_over(cx);
+    }
+
+    /// Tests that wait for their turn get it.
+    fn admit(&mut self, cx: &Cx<'_>) {
+        let waiting: Vec<Link> =
+            self.tests.iter().filter(|(_, t)| t.step == Step::Waiting).map(|(&link, _)| link).collect();
+        for link in waiting {
+            self.create(cx, link);
+        }
+    }
+
+    /// The user ends the server.
+    fn stop(&mut self, cx: &Cx<'_>) {
+        self.stopping = true;
+        self.interrupted = true;
+        for link in self.tests.keys().copied().collect::<Vec<_>>() {
+            self.state(link, State::ServerTerminate);
+            self.lose(cx, link, "the server has terminated");
+        }
+        self.check_over(cx);
+    }
+
+    fn check_over(&mut self, _: &Cx<'_>) {
+        if self.stopping
+            && !self.over
+            && self.tests.is_empty()
+            && self.groups.iter().skip(1).all(|used| !used)
+        {
+            self.over = true;
+            self.actions.push_back(Action::Order(Group::ALL, Order::Drop));
+        }
+    }
+
+    fn dropped(&mut self, cx: &Cx<'_>, group: Group, totals: Box<model::Totals>) {
+        if group == Group::ALL {
+            self.actions.push_back(Action::Emit(Event::Near(totals)));
+            let (status, reason) = match self.interrupted {
+                true => (Status::Interrupted, Some("stopped by a signal".to_owned())),
+                false => (Status::Complete, None),
+            };
+            self.actions.push_back(Action::Emit(Event::PhaseEnd { status, reason }));
+            self.actions.push_back(Action::Done);
+            return;
+        }
+        if let Some(used) = self.groups.get_mut(group.0 as usize) {
+            *used = false;
+        }
+        self.check_over(cx);
+    }
+
+    /// Which test a group belongs to.
+    fn of(&self, group: Group) -> Option<Link> {
+        self.tests.iter().find(|(_, t)| t.group == Some(group)).map(|(&link, _)| link)
+    }
+
+    fn note(&mut self, cx: &Cx<'_>, note: Note) {
+        let note = match note.downcast::<Standing>() {
+            Ok(standing) => return self.standing(cx, &standing),
+            Err(note) => note,
+        };
+        let note = match note.downcast::<Visit>() {
+            Ok(visit) => return self.meet(cx, *visit),
+            Err(note) => note,
+        };
+        let note = match note.downcast::<Joined>() {
+            Ok(joined) => return self.joined(cx, &joined),
+            Err(note) => note,
+        };
+        if let Ok(remark) = note.downcast::<Remark>() {
+            let Remark { level, text } = *remark;
+            if self.remarks.len() < 100 && self.remarks.insert(text.clone()) {
+                self.notice(level, text);
+            }
+        }
+    }
+
+    /// When a test is to be looked at next.
+    fn due(&self, test: &Test) -> Mono {
+        let patience = match test.step {
+            Step::Parameters => PATIENCE,
+            Step::Waiting => return Mono(u64::MAX),
+            Step::Creating => CREATING,
+            Step::Freezing => STANDING,
+            Step::Exchanging => EXCHANGING,
+            Step::Parting => PARTING,
+            Step::Running => return self.running_due(test),
+        };
+        test.since.plus(patience)
+    }
+
+    fn wake(&mut self, cx: &Cx<'_>) {
+        for link in self.tests.keys().copied().collect::<Vec<_>>() {
+            let Some(test) = self.tests.get(&link).filter(|test| self.due(test) <= cx.now) else { continue };
+            match test.step {
+                Step::Parameters => self.fail(cx, link, code::PARAMETERS, "no parameters came"),
+                Step::Creating => self.fail(cx, link, code::STREAM, "its streams did not come"),
+                Step::Running => self.run_on(cx, link),
+                Step::Freezing => self.settle(cx, link),
+                Step::Exchanging => self.fail(cx, link, code::RESULTS, "no results came"),
+                Step::Parting => self.leave(cx, link),
+                Step::Waiting => {}
+            }
+        }
+        self.early.truncate(STRANGERS);
+        let idle = self.plan.idle_ns.is_some_and(|ns| cx.now.since(self.quiet) >= ns);
+        if idle && self.tests.is_empty() && !self.stopping {
+            self.notice(Level::Info, "the server has been idle for long enough".to_owned());
+            self.stopping = true;
+            self.check_over(cx);
+        }
+    }
+}
+
+/// What the groups of a server have in common.
+fn group_plan(
+    group: Group,
+    sockets: SocketSettings,
+    start: Mono,
+    interval: u64,
+) -> GroupPlan<SocketSettings> {
+    GroupPlan {
+        group,
+        openers: Vec::new(),
+        sockets,
+        throttle: 0,
+        connect_timeout: 0,
+        start,
+        interval: if interval == 0 { SECOND } else { interval },
+        end: None,
+        omit: 0,
+        records: false,
+        same_host: false,
+        info: false,
+        frames: false,
+        packets: false,
+        wait: Wait::Block,
+    }
+}
+
+impl Session<Run> for Server {
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
+        match input {
+            Input::Up(link, path, _) => self.arrive(cx, link, path),
+            Input::Bytes(link, bytes) => self.bytes(cx, link, bytes),
+            Input::Down(link, fault) => {
+                let parting = self.tests.get(&link).is_some_and(|t| t.step == Step::Parting);
+                if parting {
+                    self.leave(cx, link);
+                } else {
+                    let why = match fault {
+                        Some(fault) => format!("the control connection broke ({fault})"),
+                        None => "the client closed the control connection".to_owned(),
+                    };
+                    self.lose(cx, link, &why);
+                }
+            }
+            Input::Note(note) => self.note(cx, note),
+            Input::Tally { group: Group::ALL, index, from, to, tally } => {
+                let mut interval = self.intervals.next(index, from, to, tally);
+                (interval.frames, interval.packets, interval.pings) = (None, None, None);
+                self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
+            }
+            Input::Tally { group, from, to, tally, .. } => {
+                self.moved(cx, group, tally.tx_bytes + tally.rx_bytes, to.since(from));
+            }
+            Input::Idle(group) if group != Group::ALL => {
+                // Asked for by `leave`, when a test has ended in good order.
+                if self.of(group).is_none() {
+                    self.actions.push_back(Action::Order(group, Order::Drop));
+                }
+            }
+            Input::Dropped(group, totals) => self.dropped(cx, group, totals),
+            Input::Wake => self.wake(cx),
+            Input::Stop if !self.stopping || !self.interrupted => self.stop(cx),
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<Run>> {
+        if !std::mem::replace(&mut self.begun, true) {
+            return Some(Action::Emit(Event::Start { at: cx.clock.wall(self.start) }));
+        }
+        self.actions.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Mono> {
+        let tests = self.tests.values().map(|test| self.due(test));
+        let idle = self.plan.idle_ns.filter(|_| self.tests.is_empty() && !self.stopping);
+        let idle = idle.map(|ns| self.quiet.plus(ns));
+        tests.chain(idle).min().filter(|at| *at < Mono(u64::MAX))
+    }
+}

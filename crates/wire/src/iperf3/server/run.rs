@@ -1,0 +1,188 @@
+//! Tests that run, and how they end.
+
+use super::{GRACE, Server, Step, Test};
+use crate::iperf3::codec::{LONGEST_RESULTS, State, code, framed};
+use crate::iperf3::ledger::Told;
+use crate::iperf3::lot::Standing;
+use crate::iperf3::results::{self, Results};
+use metrics::{Group, Mono, SECOND};
+use model::{BulkCpu, BulkEnded, BulkNews};
+use seam::{Action, Cx, Link, Order};
+
+impl Server {
+    /// When a running test is to be looked at next.
+    pub(super) fn running_due(&self, test: &Test) -> Mono {
+        let asks = test.ledger.as_ref().and_then(|ledger| ledger.due());
+        asks.unwrap_or(Mono(u64::MAX)).min(self.limit(test))
+    }
+
+    /// When a running test has taken too long, or has got nothing for too long.
+    fn limit(&self, test: &Test) -> Mono {
+        let terms = &test.parameters.terms;
+        let length = u64::from(terms.time_s + terms.omit_s) * SECOND;
+        let expires = if terms.time_s > 0 { test.since.plus(length + GRACE) } else { Mono(u64::MAX) };
+        let receives = !terms.reverse;
+        let silence = if receives { test.heard.plus(self.plan.limits.silence_ns) } else { Mono(u64::MAX) };
+        expires.min(silence)
+    }
+
+    /// Something is due in a running test.
+    pub(super) fn run_on(&mut self, cx: &Cx<'_>, link: Link) {
+        let Some(test) = self.tests.get(&link) else { return };
+        if self.limit(test) <= cx.now {
+            let silent = test.heard.plus(self.plan.limits.silence_ns) <= cx.now;
+            let (number, why) = match silent {
+                true => (code::SILENCE, "nothing came for too long"),
+                false => (code::EXPIRED, "the test took longer than it was to"),
+            };
+            return self.fail(cx, link, number, why);
+        }
+        let Some(test) = self.tests.get_mut(&link) else { return };
+        let Some(group) = test.group else { return };
+        if let Some(tag) = test.ledger.as_mut().and_then(|ledger| ledger.ask(cx.now)) {
+            self.actions.push_back(Action::Order(group, Order::Ask(tag)));
+        }
+    }
+
+    /// A stream says how it stands.
+    pub(super) fn standing(&mut self, cx: &Cx<'_>, standing: &Standing) {
+        let Some(link) = self.of(standing.group) else { return };
+        let Some(test) = self.tests.get_mut(&link) else { return };
+        let Some(ledger) = &mut test.ledger else { return };
+        let told = ledger.hear(standing);
+        let complete = ledger.complete();
+        if told.iter().any(|told| told.rows.iter().any(|row| !row.sender && row.bytes > 0)) {
+            test.heard = cx.now;
+        }
+        let freezing = test.step == Step::Freezing;
+        self.intervals(link, told);
+        if freezing && complete {
+            self.exchange(cx, link);
+        }
+    }
+
+    fn intervals(&mut self, link: Link, told: Vec<Told>) {
+        if self.plan.interval_ns == 0 {
+            return;
+        }
+        for Told { omitted, rows } in told {
+            self.tell(link, BulkNews::Interval { omitted, rows });
+        }
+    }
+
+    /// Bytes that a test has moved in an interval: the limit is kept over the last seconds.
+    pub(super) fn moved(&mut self, cx: &Cx<'_>, group: Group, bytes: u64, ns: u64) {
+        let (Some((most, over_s)), Some(link)) = (self.plan.limits.rate, self.of(group)) else { return };
+        let Some(test) = self.tests.get_mut(&link).filter(|test| test.step == Step::Running) else { return };
+        test.recent.push_back((bytes, ns));
+        let span = u64::from(over_s.max(1)) * SECOND;
+        let sum =
+            |test: &Test| test.recent.iter().fold((0_u64, 0_u64), |(b, t), &(bytes, ns)| (b + bytes, t + ns));
+        while test.recent.len() > 1 && sum(test).1 > span + SECOND / 2 {
+            test.recent.pop_front();
+        }
+        let (bytes, ns) = sum(test);
+        // An interval's edges are some microseconds off.
+        let enough = ns + SECOND / 100 >= span;
+        if enough && u128::from(bytes) * 8 * u128::from(SECOND) > u128::from(most) * u128::from(ns) {
+            self.fail(cx, link, code::RATE, "the test moved more than this server allows");
+        }
+    }
+
+    /// The client says that the test is over.
+    pub(super) fn freeze(&mut self, cx: &Cx<'_>, link: Link) {
+        let now = (self.plan.meter)();
+        let Some(test) = self.tests.get_mut(&link) else { return };
+        let (Some(group), Some(ledger)) = (test.group, &mut test.ledger) else { return };
+        let tag = ledger.freeze(cx.now);
+        let ns = cx.now.since(test.since).max(1) as f64;
+        let share = |now: f64, then: f64| (now - then).max(0.0) * 1e11 / ns;
+        let (user, system) = (share(now.0, test.used.0), share(now.1, test.used.1));
+        test.cpu = BulkCpu { total: user + system, user, system };
+        let complete = ledger.complete();
+        (test.step, test.since) = (Step::Freezing, cx.now);
+        self.actions.push_back(Action::Order(group, Order::Freeze(tag)));
+        if complete {
+            self.exchange(cx, link);
+        }
+    }
+
+    /// Some streams have not said how they stand: what is known has to do.
+    pub(super) fn settle(&mut self, cx: &Cx<'_>, link: Link) {
+        let Some(ledger) = self.tests.get_mut(&link).and_then(|test| test.ledger.as_mut()) else { return };
+        let told = ledger.settle();
+        self.intervals(link, told);
+        self.exchange(cx, link);
+    }
+
+    /// The results are asked for.
+    fn exchange(&mut self, cx: &Cx<'_>, link: Link) {
+        if let Some(test) = self.tests.get_mut(&link) {
+            (test.step, test.since) = (Step::Exchanging, cx.now);
+            self.state(link, State::ExchangeResults);
+            while self.results(cx, link) {}
+        }
+    }
+
+    /// The client's results, when they have come; ours are told then.
+    pub(super) fn results(&mut self, cx: &Cx<'_>, link: Link) -> bool {
+        let Some(test) = self.tests.get_mut(&link).filter(|test| test.step == Step::Exchanging) else {
+            return false;
+        };
+        let streams = test.parameters.terms.all_streams();
+        let far = match test.inbox.document(LONGEST_RESULTS) {
+            Ok(None) => return false,
+            Ok(Some(text)) => results::read(&text, streams),
+            Err(bad) => Err(bad.0),
+        };
+        match far {
+            Ok(far) => test.far = Some(far),
+            Err(why) => {
+                self.fail(cx, link, code::RESULTS, why);
+                return false;
+            }
+        }
+        self.end_of(link, None);
+        let Some(test) = self.tests.get_mut(&link) else { return false };
+        let terms = &test.parameters.terms;
+        let output = match (terms.server_output, self.plan.scribe) {
+            (true, Some(scribe)) => Some(scribe(&test.tale)),
+            _ => None,
+        };
+        let ours = Results {
+            cpu: test.cpu,
+            has_retransmits: match (terms.reverse || terms.bidir, terms.udp) {
+                (false, _) => -1,
+                (true, udp) => i64::from(!udp),
+            },
+            congestion: (!terms.udp).then(|| self.plan.congestion.0.clone()),
+            lines: test.ledger.as_ref().map(|ledger| ledger.lines()).unwrap_or_default(),
+            output,
+        };
+        (test.step, test.since) = (Step::Parting, cx.now);
+        self.say(link, framed(&results::write(&ours)));
+        self.state(link, State::DisplayResults);
+        true
+    }
+
+    /// Tells how a test has ended.
+    pub(super) fn end_of(&mut self, link: Link, error: Option<String>) {
+        let Some(test) = self.tests.get_mut(&link) else { return };
+        let Some(ledger) = &mut test.ledger else { return };
+        let told = ledger.settle();
+        let near = ledger.rows();
+        let far = test.far.as_ref();
+        let ended = BulkEnded {
+            near,
+            far: far.map(|far| far.lines.iter().map(results::Line::far).collect()).unwrap_or_default(),
+            cpu: test.cpu,
+            far_cpu: far.map(|far| far.cpu),
+            congestion: (!test.parameters.terms.udp).then(|| self.plan.congestion.0.clone()),
+            far_congestion: far.and_then(|far| far.congestion.clone()),
+            server_output: None,
+            error,
+        };
+        self.intervals(link, told);
+        self.tell(link, BulkNews::Ended(Box::new(ended)));
+    }
+}

@@ -1,0 +1,212 @@
+//! What clients say, up to the start of their test.
+
+use super::{Server, Step, Test, group_plan};
+use crate::iperf3::codec::{LONGEST_PARAMETERS, State, code, error_text};
+use crate::iperf3::ledger::Ledger;
+use crate::iperf3::lot::{Joined, Lot};
+use crate::iperf3::params::{self, Parameters};
+use metrics::{Group, SECOND};
+use model::{BulkBegun, BulkNews, BulkStream, BulkTerms, Level, SocketSettings};
+use seam::{Action, Cx, GroupPlan, Link, Order, WHEN_TOLD};
+use std::sync::Arc;
+
+/// From this rate on datagrams are received in runs, and stamped by us, bits/s.
+const FAST: u64 = 1_000_000_000;
+/// Receive buffer of datagrams when none is asked for, bytes: what it drops would look like loss.
+const UDP_BUFFER: u64 = 4 << 20;
+
+impl Server {
+    /// Bytes on a control connection, in any pieces.
+    pub(super) fn bytes(&mut self, cx: &Cx<'_>, link: Link, bytes: &[u8]) {
+        if let Some(test) = self.tests.get_mut(&link) {
+            test.inbox.push(bytes);
+        }
+        while self.next(cx, link) {}
+    }
+
+    /// The next thing that a client has said; false when there is none yet.
+    fn next(&mut self, cx: &Cx<'_>, link: Link) -> bool {
+        let Some(test) = self.tests.get_mut(&link) else { return false };
+        match test.step {
+            Step::Parameters if test.cookie.is_none() => false,
+            Step::Parameters => match test.inbox.document(LONGEST_PARAMETERS) {
+                Ok(Some(text)) => {
+                    self.asked(cx, link, &text);
+                    true
+                }
+                Ok(None) => false,
+                Err(bad) => {
+                    self.fail(cx, link, code::PARAMETERS, bad.0);
+                    false
+                }
+            },
+            Step::Exchanging => self.results(cx, link),
+            _ => match test.inbox.byte() {
+                Some(byte) => {
+                    self.said(cx, link, byte);
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+
+    fn said(&mut self, cx: &Cx<'_>, link: Link, byte: u8) {
+        let Some(test) = self.tests.get(&link) else { return };
+        match (State::of(byte), test.step) {
+            (Some(State::TestEnd), Step::Running) => self.freeze(cx, link),
+            (Some(State::Done), Step::Parting) => self.leave(cx, link),
+            // Older clients say so, too, when they have been told of an error.
+            (Some(State::Done), _) => self.lose(cx, link, "the client gave up"),
+            (Some(State::ClientTerminate), _) => self.lose(cx, link, "the client has terminated"),
+            _ => self.fail(cx, link, code::MESSAGE, "the client sent an unknown state"),
+        }
+    }
+
+    /// The parameters have come.
+    fn asked(&mut self, cx: &Cx<'_>, link: Link, text: &str) {
+        let parameters = match params::read(text) {
+            Ok(parameters) => parameters,
+            Err(refused) => return self.fail(cx, link, refused.code, &refused.why),
+        };
+        if let Some(number) = self.forbidden(cx, &parameters) {
+            return self.fail(cx, link, number, error_text(number));
+        }
+        let Some(test) = self.tests.get_mut(&link) else { return };
+        test.parameters = parameters;
+        test.step = Step::Waiting;
+        self.create(cx, link);
+    }
+
+    /// Why a test may not be, if it may not.
+    fn forbidden(&self, cx: &Cx<'_>, parameters: &Parameters) -> Option<i32> {
+        let (limits, terms) = (&self.plan.limits, &parameters.terms);
+        if let Some(keeper) = &self.plan.keeper
+            && !keeper.admits(parameters.token.as_deref(), cx.clock.wall(cx.now))
+        {
+            return Some(code::AUTHORISATION);
+        }
+        let asked = terms.rate.saturating_mul(terms.all_streams().into());
+        if limits.rate.is_some_and(|(most, _)| asked > most) {
+            return Some(code::RATE);
+        }
+        let length = terms.time_s.saturating_add(terms.omit_s);
+        if limits.duration_s.is_some_and(|most| terms.time_s == 0 || length > most) {
+            return Some(code::LONG);
+        }
+        None
+    }
+
+    /// A test's streams are asked for, when it is its turn.
+    pub(super) fn create(&mut self, cx: &Cx<'_>, link: Link) {
+        let Some(test) = self.tests.get(&link).filter(|test| test.step == Step::Waiting) else { return };
+        let (terms, address) = (test.parameters.terms.clone(), test.path.peer.ip().to_canonical());
+        let same = |other: &Test| {
+            other.step == Step::Creating
+                && other.parameters.terms.udp
+                && other.path.peer.ip().to_canonical() == address
+        };
+        if terms.udp && self.tests.values().any(same) {
+            return;
+        }
+        let index = self.groups.iter().position(|used| !used).unwrap_or(self.groups.len());
+        if index == self.groups.len() {
+            self.groups.push(false);
+        }
+        self.groups[index] = true;
+        let group = Group(index as u32);
+        let sockets = self.sockets(&terms);
+        let Some(test) = self.tests.get_mut(&link) else { return };
+        let Some(cookie) = test.cookie else { return };
+        let lot = Arc::new(Lot::new(group, terms.clone(), cookie, true, true));
+        self.house.expect(&lot, address);
+        (test.group, test.lot) = (Some(group), Some(lot));
+        (test.step, test.since) = (Step::Creating, cx.now);
+        let plan = GroupPlan {
+            omit: u64::from(terms.omit_s) * SECOND,
+            info: !terms.udp,
+            packets: terms.udp,
+            ..group_plan(group, sockets, WHEN_TOLD, SECOND)
+        };
+        self.actions.push_back(Action::Group(Box::new(plan)));
+        self.state(link, State::CreateStreams);
+    }
+
+    /// Socket options of a test.
+    fn sockets(&mut self, terms: &BulkTerms) -> SocketSettings {
+        let known = &self.plan.congestion.1;
+        let wanted = terms.congestion.clone();
+        let congestion = wanted.filter(|name| known.is_empty() || known.contains(name));
+        if congestion != terms.congestion
+            && let Some(name) = &terms.congestion
+        {
+            self.notice(Level::Warning, format!("the congestion control '{name}' is not offered here"));
+        }
+        socket_settings(terms, congestion)
+    }
+
+    /// A stream has come.
+    pub(super) fn joined(&mut self, cx: &Cx<'_>, joined: &Joined) {
+        let Some(link) = self.of(joined.group) else { return };
+        let Some(test) = self.tests.get_mut(&link).filter(|test| test.step == Step::Creating) else { return };
+        test.joined.insert(joined.when, joined.path);
+        if test.joined.len() as u32 == test.parameters.terms.all_streams() {
+            self.begin(cx, link);
+        }
+    }
+
+    /// All streams are there: the test begins.
+    fn begin(&mut self, cx: &Cx<'_>, link: Link) {
+        let used = (self.plan.meter)();
+        let interval = self.plan.interval_ns;
+        let Some(test) = self.tests.get_mut(&link) else { return };
+        let (Some(group), Some(lot)) = (test.group, test.lot.clone()) else { return };
+        (test.step, test.since, test.heard, test.used) = (Step::Running, cx.now, cx.now, used);
+        self.house.forget(&lot);
+        let terms = &test.parameters.terms;
+        // Something has to be asked now and then, or nobody would notice that nothing comes.
+        let every = if interval == 0 { SECOND } else { interval };
+        let mut ledger = Ledger::new(group, terms, every, |slot| lot.sends(slot));
+        ledger.begin(cx.now);
+        let stream = |(slot, path): (usize, &seam::Path)| BulkStream {
+            slot: slot as u32,
+            sender: lot.sends(slot as u32),
+            local: path.local,
+            remote: path.peer,
+        };
+        let begun = BulkBegun {
+            serving: true,
+            terms: terms.clone(),
+            streams: test.joined.values().enumerate().map(stream).collect(),
+            at: cx.clock.wall(cx.now),
+        };
+        test.ledger = Some(ledger);
+        lot.begin();
+        // Before the client can know, so that no datagram finds its stream holding still.
+        self.actions.push_back(Action::Order(group, Order::Start(cx.now)));
+        self.say(link, vec![State::TestStart.byte(), State::TestRunning.byte()]);
+        self.tell(link, BulkNews::Begun(Box::new(begun)));
+        self.admit(cx);
+    }
+}
+
+/// Socket options of a test's streams.
+pub(crate) fn socket_settings(terms: &BulkTerms, congestion: Option<String>) -> SocketSettings {
+    let window = (terms.window > 0).then_some(terms.window);
+    let fast = terms.rate == 0 || terms.rate >= FAST;
+    SocketSettings {
+        sndbuf: window,
+        same_host_sndbuf: false,
+        rcvbuf: window.or(terms.udp.then_some(UDP_BUFFER)),
+        nodelay: terms.nodelay,
+        mss: (terms.mss > 0).then_some(terms.mss),
+        congestion,
+        dscp: (terms.tos > 0).then_some(terms.tos >> 2),
+        flow_label: (terms.flow_label > 0).then_some(terms.flow_label),
+        gso: true,
+        gro: terms.gro || fast,
+        stamps: !(terms.gro || fast),
+        dont_fragment: terms.dont_fragment.then_some(true),
+        ..SocketSettings::default()
+    }
+}

@@ -1,0 +1,282 @@
+//! A TCP stream, either end.
+//!
+//! ```text
+//! client                                    server
+//!   cookie, 37 bytes ─────────────────────▶    (taken by the door, which makes the stream of it)
+//!              both hold still until their session says start
+//!   ◀───────────── payload, one way ─────────────▶
+//!              both are frozen when the client says TEST_END; what comes then is dropped
+//!   close ◀────────────────────────────────▶ close, when the session says stop
+//! ```
+//!
+//! Payload is not compared: iperf3's is random. It is sent as blocks of the agreed length. Versions up to 3.15 read a block at a
+//! time and wait for all of it, on the one thread that they have. So blocks leave whole, also at a rate; a client finishes the one
+//! that it has begun before it says that the test is over, and a server closes its streams at once, which ends such waiting, too.
+
+use super::codec::COOKIE;
+use super::lot::{Counts, Joined, Lot, Spent, Standing, last_words};
+use crate::payload::Source;
+use metrics::{Ending, Mono, Row};
+use model::Pace;
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Bytes of one receive.
+const READ: u64 = 1 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The client's cookie is being sent: so many bytes of it have been.
+    Cookie(u8),
+    /// Waits for the start.
+    Hold,
+    Run,
+    /// Measuring is over; the rest of a block is still to be sent before this is said.
+    Finish {
+        tag: u32,
+    },
+    /// Nothing counts any more.
+    Frozen,
+    Over,
+}
+
+/// A TCP stream.
+#[derive(Debug)]
+pub(super) struct TcpStream {
+    lot: Arc<Lot>,
+    /// By when it came, until it knows its place.
+    when: u64,
+    slot: u32,
+    id: Uuid,
+    row: Option<Row>,
+    step: Step,
+    sender: bool,
+    sent: u64,
+    /// Left of the block that is being sent.
+    block: u64,
+    pace: Option<Pace>,
+    counts: Counts,
+    start: Mono,
+    done: bool,
+}
+
+impl TcpStream {
+    /// The client's, which sends the cookie first.
+    pub(super) fn client(lot: Arc<Lot>, slot: u32) -> Self {
+        let sender = lot.sends(slot);
+        TcpStream { slot, sender, step: Step::Cookie(0), ..TcpStream::new(lot, u64::from(slot)) }
+    }
+
+    /// The server's, whose cookie has come.
+    pub(super) fn server(lot: Arc<Lot>, when: u64) -> Self {
+        TcpStream::new(lot, when)
+    }
+
+    fn new(lot: Arc<Lot>, when: u64) -> Self {
+        TcpStream {
+            lot,
+            when,
+            slot: 0,
+            id: Uuid::nil(),
+            row: None,
+            step: Step::Hold,
+            sender: false,
+            sent: 0,
+            block: 0,
+            pace: None,
+            counts: Counts::default(),
+            start: Mono(0),
+            done: false,
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        if self.lot.serving {
+            self.slot = self.lot.slot(self.when);
+            self.sender = self.lot.sends(self.slot);
+        }
+        self.step = Step::Run;
+        self.start = cx.now;
+        let terms = &self.lot.terms;
+        let rate = if terms.rate > 0 { terms.rate } else { terms.fq_rate };
+        self.pace = (rate > 0 && self.sender).then(|| Pace::new(rate, terms.block.into(), cx.now));
+        self.next_block(cx);
+    }
+
+    /// Decides on the next block.
+    fn next_block(&mut self, cx: &mut Cx<'_>) {
+        if self.sender && self.step == Step::Run && self.block == 0 && !self.done {
+            self.block = self.lot.block(self.lot.terms.block.into());
+            if self.block == 0 {
+                self.finish(cx);
+            }
+        }
+    }
+
+    /// The next block has not been begun.
+    fn whole(&self) -> bool {
+        self.block == u64::from(self.lot.terms.block)
+    }
+
+    /// Part of a block has been sent.
+    fn begun(&self) -> bool {
+        self.sender && self.block > 0 && !self.whole()
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        if !std::mem::replace(&mut self.done, true) {
+            cx.post.push(Box::new(Spent { slot: self.slot, sender: self.sender }));
+        }
+    }
+
+    fn stand(&mut self, cx: &mut Cx<'_>, tag: u32, info: Option<Box<metrics::TcpInfo>>) {
+        self.counts.at = cx.now;
+        let standing =
+            Standing { group: self.lot.group, slot: self.slot, tag: Some(tag), counts: self.counts, info };
+        cx.post.push(Box::new(standing));
+    }
+
+    /// The stream has ended before it was to.
+    fn lost(&mut self, cx: &mut Cx<'_>) {
+        if self.step != Step::Frozen {
+            self.counts.at = cx.now;
+            cx.post.push(last_words(&self.lot, self.slot, self.counts));
+        }
+    }
+
+    fn open(&mut self, cx: &mut Cx<'_>, path: Path) {
+        if self.row.is_none() {
+            self.row = Some(cx.rec.open(self.lot.group, cx.now));
+            self.id = cx.rng.uuid();
+        }
+        if self.lot.serving {
+            if self.lot.has_begun() && self.step == Step::Hold {
+                self.start(cx);
+            }
+            return;
+        }
+        self.lot.pass();
+        cx.post.push(Box::new(Joined { group: self.lot.group, when: self.when, path }));
+    }
+}
+
+impl Flow for TcpStream {
+    fn want(&self) -> Want {
+        if self.step == Step::Over {
+            let end = Some(End::Done { how: Ending::Completed, reset: false });
+            return Want { send: When::Never, read: Read::Pause, wake: None, end };
+        }
+        let send = match self.step {
+            Step::Cookie(_) => When::Now,
+            Step::Finish { .. } => When::Now,
+            // What is left of a block is due as the block was.
+            Step::Run if self.block > 0 => {
+                self.pace.as_ref().filter(|_| self.whole()).map_or(When::Now, |pace| When::At(pace.due()))
+            }
+            _ => When::Never,
+        };
+        // What comes after the end is dropped: unread bytes would turn the close into an abort.
+        let read = match self.step {
+            Step::Run if !self.sender && !self.lot.discard => Read::look(READ),
+            Step::Run | Step::Finish { .. } | Step::Frozen => Read::skip(READ),
+            _ => Read::Pause,
+        };
+        Want { send, read, wake: None, end: None }
+    }
+
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+        match self.step {
+            Step::Cookie(have) => {
+                let rest = &self.lot.cookie[usize::from(have)..];
+                let n = rest.len().min(out.room());
+                out.own(n).copy_from_slice(&rest[..n]);
+            }
+            Step::Run | Step::Finish { .. } => {
+                let n = self.block.min(out.room() as u64);
+                Source::Pattern.offer(self.sent, n as usize, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        match self.step {
+            Step::Cookie(have) => {
+                let have = usize::from(have) + n.bytes;
+                self.step = if have < COOKIE { Step::Cookie(have as u8) } else { Step::Hold };
+            }
+            Step::Run | Step::Finish { .. } => {
+                let bytes = (n.bytes as u64).min(self.block);
+                if bytes > 0
+                    && self.whole()
+                    && let Some(pace) = &self.pace
+                {
+                    cx.rec.tally(self.lot.group).late_ns.record(cx.now.since(pace.due()));
+                }
+                self.sent += bytes;
+                self.block -= bytes;
+                self.counts.bytes += bytes;
+                if let Some(pace) = &mut self.pace {
+                    pace.sent(bytes, cx.now);
+                }
+                if let Some(row) = self.row {
+                    cx.rec.sent(row, bytes);
+                }
+                match self.step {
+                    Step::Finish { tag } if self.block == 0 => {
+                        self.step = Step::Frozen;
+                        self.stand(cx, tag, None);
+                    }
+                    _ => self.next_block(cx),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        if self.step != Step::Run || self.sender {
+            return Ok(());
+        }
+        let n = got.len as u64;
+        self.counts.bytes += n;
+        if let Some(row) = self.row {
+            cx.rec.received(row, n);
+        }
+        if self.lot.came(n, 0) {
+            self.finish(cx);
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(path) => self.open(cx, path),
+            News::Start if matches!(self.step, Step::Hold | Step::Cookie(_)) => self.start(cx),
+            News::Ask { tag, info } => self.stand(cx, tag, info),
+            News::Freeze { tag, .. } if self.step == Step::Run && self.begun() && !self.lot.serving => {
+                self.step = Step::Finish { tag };
+            }
+            News::Freeze { tag, info } => {
+                self.step = if self.lot.serving && self.sender { Step::Over } else { Step::Frozen };
+                self.stand(cx, tag, info);
+            }
+            News::Stop => self.step = Step::Over,
+            News::Fin if self.step == Step::Frozen => self.step = Step::Over,
+            News::Fin => {
+                self.lost(cx);
+                return Err(Violation::TooFew { got: self.counts.bytes, want: self.counts.bytes + 1 }
+                    .likely("the peer closed a stream before the end of the test"));
+            }
+            News::Broken(_) if self.step == Step::Frozen => self.step = Step::Over,
+            News::Broken(_) => self.lost(cx),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, id: self.id, slot: self.slot }
+    }
+}
