@@ -100,6 +100,8 @@ pub struct Client {
     /// Whether the result was told.
     told: bool,
     grouped: bool,
+    /// All streams have ended, as they do when the server closes them.
+    idle: bool,
 }
 
 impl Client {
@@ -131,6 +133,7 @@ impl Client {
             error: None,
             told: false,
             grouped: false,
+            idle: false,
         }
     }
 
@@ -161,7 +164,7 @@ impl Client {
         if let Some(link) = self.link.take() {
             self.actions.push_back(Action::Close(link, End::Done { how: Ending::Completed, reset: false }));
         }
-        match (self.grouped, self.error.is_some()) {
+        match (self.grouped, self.error.is_some() || self.idle) {
             (true, false) => self.actions.push_back(Action::Order(GROUP, Order::Stop)),
             (true, true) => self.actions.push_back(Action::Order(GROUP, Order::Drop)),
             (false, _) => self.finish(None),
@@ -499,8 +502,11 @@ impl Session<Run> for Client {
                 let interval = self.intervals.next(index, from, to, tally);
                 self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
             }
-            Input::Idle(GROUP) if self.step == Step::Closing => {
-                self.actions.push_back(Action::Order(GROUP, Order::Drop));
+            Input::Idle(GROUP) => {
+                if self.step == Step::Closing && !std::mem::replace(&mut self.idle, true) {
+                    self.actions.push_back(Action::Order(GROUP, Order::Drop));
+                }
+                self.idle = true;
             }
             Input::Dropped(GROUP, totals) => self.finish(Some(totals)),
             Input::Wake => self.wake(cx),
