@@ -197,6 +197,9 @@ impl Client {
         if self.step == Step::Exchanging {
             return self.results(cx);
         }
+        if self.inbox.awaits_code() {
+            return false;
+        }
         let Some(byte) = self.inbox.byte() else { return false };
         self.said(cx, byte);
         true
@@ -224,7 +227,7 @@ impl Client {
                 self.say(vec![State::Done.byte()]);
                 self.fail(cx, "the server has terminated".to_owned());
             }
-            // Its code follows, perhaps in the next piece.
+            // Its code follows; of what may come behind that nothing is needed.
             (Some(State::ServerError), _) => {
                 let number = self.inbox.number().unwrap_or_default();
                 self.fail(cx, format!("server error: {} ({number})", error_text(number)));

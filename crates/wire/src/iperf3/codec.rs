@@ -251,6 +251,12 @@ impl Inbox {
         self.bytes.is_empty()
     }
 
+    /// Whether an error begins here whose code has not come yet.
+    #[must_use]
+    pub fn awaits_code(&self) -> bool {
+        self.bytes.first() == Some(&State::ServerError.byte()) && self.bytes.len() < 5
+    }
+
     /// The next byte.
     pub fn byte(&mut self) -> Option<u8> {
         let first = *self.bytes.first()?;
