@@ -5,7 +5,7 @@ use classic::udpmon::{Asked, Face, Program, Spec, read, usage};
 use engine::{Bound, ClientConfig, EngineError, Placement, ServerConfig};
 use model::{Event, Level, Status};
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use wire::Protocol;
@@ -45,7 +45,8 @@ fn run(program: Program, arguments: &[String], command: Vec<String>) -> ExitCode
             return ExitCode::SUCCESS;
         }
         Ok(Asked::Version) => {
-            println!("  UDPmon Version 1.5.2  (netcaliper {}) ", plan::VERSION);
+            let text = format!("  UDPmon Version 1.5.2  (netcaliper {}) \n", plan::VERSION);
+            let _ = io::stdout().write_all(text.as_bytes());
             return ExitCode::SUCCESS;
         }
         Ok(Asked::Run(spec)) if program.serves() => serve(&spec, command),

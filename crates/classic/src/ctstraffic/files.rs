@@ -144,8 +144,13 @@ impl Logs {
             Item::Adapters(_) | Item::Message { .. } | Item::Pause => {}
         }
         if !matches!(item, Item::Connection { .. } | Item::Established(_) | Item::Error(_)) {
-            for log in &mut self.files {
-                on(log, &mut failed, |log| log.out.flush());
+            // The status last: whatever ends the process, it never counts connections whose rows were lost.
+            let status = self.status;
+            for last in [false, true] {
+                let files = self.files.iter_mut().enumerate();
+                for (_, log) in files.filter(|(at, _)| (Some(*at) == status) == last) {
+                    on(log, &mut failed, |log| log.out.flush());
+                }
             }
         }
         failed

@@ -124,7 +124,7 @@ mod tests {
         assert_eq!((reading.cores, reading.mhz, reading.interrupts), (2, 2596.124, 300));
         assert_eq!(reading.retransmits, [9, 0, 2, 4, 0, 0, 0]);
         assert!((reading.share(0) - 0.1).abs() < 1e-12 && (reading.share(3) - 0.6).abs() < 1e-12);
-        let later = Reading { interrupts: 305, packets: (9, 9), ..reading.clone() };
+        let later = Reading { interrupts: 305, packets: (9, 9), ..reading };
         assert_eq!((later.since(&reading).interrupts, later.since(&reading).packets), (5, (6, 5)));
         assert_eq!(Reading::of(&Texts::default(), None), Reading::default());
     }

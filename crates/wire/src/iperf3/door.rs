@@ -288,12 +288,8 @@ impl Flow for Guest {
                 return Err(Violation::Malformed("the peer hung up before its cookie was complete"));
             }
             (Step::Stream(flow), news) => return flow.hear(cx, news),
-            (Step::Moving(..), News::Up(path)) => {
-                // Told when it comes, for UDP, and where it has come to; it is the latter when it was on its way.
-                if self.moved(cx, path)? {
-                    return Ok(());
-                }
-            }
+            // Told when it comes, for UDP, and where it has come to; it is the latter when it was on its way.
+            (Step::Moving(..), News::Up(path)) => return self.moved(cx, path),
             _ => {}
         }
         Ok(())
@@ -309,12 +305,12 @@ impl Flow for Guest {
 
 impl Guest {
     /// A stream that has reached its worker begins there; one that is to leave first does not.
-    fn moved(&mut self, cx: &mut Cx<'_>, path: Path) -> Result<bool, Violation> {
+    fn moved(&mut self, cx: &mut Cx<'_>, path: Path) -> Result<(), Violation> {
         // A connection hears `Up` once before its cookie comes; a datagram's socket hears it when it is made, before it is
         // handed on.
         let arrived = self.have == COOKIE || std::mem::replace(&mut self.have, COOKIE) == COOKIE;
         if !arrived {
-            return Ok(false);
+            return Ok(());
         }
         let step = std::mem::replace(&mut self.step, Step::Visitor);
         if let Step::Moving(_, flow) = step {
@@ -323,6 +319,6 @@ impl Guest {
         if let Step::Stream(flow) = &mut self.step {
             flow.hear(cx, News::Up(path))?;
         }
-        Ok(true)
+        Ok(())
     }
 }

@@ -474,11 +474,9 @@ impl Session<Run> for Server {
             Input::Tally { group, from, to, tally, .. } => {
                 self.moved(cx, group, tally.tx_bytes + tally.rx_bytes, to.since(from));
             }
-            Input::Idle(group) if group != Group::ALL => {
-                // Asked for by `leave`, when a test has ended in good order.
-                if self.of(group).is_none() {
-                    self.actions.push_back(Action::Order(group, Order::Drop));
-                }
+            // Asked for by `leave`, when a test has ended in good order.
+            Input::Idle(group) if group != Group::ALL && self.of(group).is_none() => {
+                self.actions.push_back(Action::Order(group, Order::Drop));
             }
             Input::Dropped(group, totals) => self.dropped(cx, group, totals),
             Input::Wake => self.wake(cx),
