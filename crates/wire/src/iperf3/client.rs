@@ -57,6 +57,10 @@ const GROUP: Group = Group(1);
 const PATIENCE: u64 = 300 * SECOND;
 /// How long the rest of a block and the last standings may take.
 const STANDING: u64 = 10 * SECOND;
+/// Said when it sends one way only.
+const TOO_OLD: &str = "the server knows no --bidir: it is older than 3.7";
+/// How long our own workers may take to tell of streams that the server has seen.
+const GATHERING: u64 = SECOND;
 /// How long the server may take after that.
 const RESULTS: u64 = 60 * SECOND;
 
@@ -66,6 +70,8 @@ enum Step {
     Greeting,
     Asking,
     Creating,
+    /// The server has begun; that all streams are there is still on its way from our workers.
+    Gathering,
     Running,
     Freezing,
     Ended,
@@ -214,7 +220,10 @@ impl Client {
             }
             (Some(State::CreateStreams), Step::Asking) => self.create(cx),
             (Some(State::TestStart), Step::Creating) => self.check_streams(cx),
-            (Some(State::TestRunning), Step::Creating) => self.begin(cx),
+            (Some(State::TestRunning), Step::Creating) => {
+                self.enter(Step::Gathering, cx.now);
+                self.gathered(cx);
+            }
             (Some(State::ExchangeResults), Step::Ended) => self.send_results(cx),
             (Some(State::DisplayResults), Step::Results) => {
                 self.say(vec![State::Done.byte()]);
@@ -270,8 +279,18 @@ impl Client {
     /// The server has what it wants.
     fn check_streams(&mut self, cx: &Cx<'_>) {
         let terms = &self.plan.parameters.terms;
-        if terms.bidir && (self.joined.len() as u32) < terms.all_streams() {
-            self.fail(cx, "the server knows no --bidir: it is older than 3.7".to_owned());
+        // What the workers have seen, which their notes tell us a little later.
+        let there = self.lot.as_ref().map_or(0, |lot| lot.turn());
+        if terms.bidir && there < terms.all_streams() {
+            self.fail(cx, TOO_OLD.to_owned());
+        }
+    }
+
+    /// Begins once all streams have been told, or will not be.
+    fn gathered(&mut self, cx: &Cx<'_>) {
+        let all = self.joined.len() as u32 >= self.plan.parameters.terms.all_streams();
+        if self.step == Step::Gathering && (all || cx.now >= self.due()) {
+            self.begin(cx);
         }
     }
 
@@ -352,6 +371,11 @@ impl Client {
             Err(bad) => Err(bad.0),
         };
         match far {
+            // It took our streams for another client's, or left them waiting.
+            Ok(far) if self.plan.parameters.terms.bidir && (far.lines.len() as u32) < streams => {
+                self.fail(cx, TOO_OLD.to_owned());
+                false
+            }
             Ok(far) => {
                 self.far = Some(far);
                 self.enter(Step::Results, cx.now);
@@ -372,7 +396,7 @@ impl Client {
         let note = match note.downcast::<Joined>() {
             Ok(joined) => {
                 self.joined.insert(joined.when, joined.path);
-                return;
+                return self.gathered(cx);
             }
             Err(note) => note,
         };
@@ -382,7 +406,9 @@ impl Client {
         };
         if let Ok(gone) = note.downcast::<Gone>() {
             match self.step {
-                Step::Creating => self.fail(cx, format!("a stream did not come about: {}", gone.why)),
+                Step::Creating | Step::Gathering => {
+                    self.fail(cx, format!("a stream did not come about: {}", gone.why));
+                }
                 Step::Running => {
                     self.status = Status::Partial;
                     self.error.get_or_insert(gone.why);
@@ -420,6 +446,7 @@ impl Client {
         match self.step {
             Step::Connecting => self.since.plus(self.plan.connect_timeout_ns),
             Step::Greeting | Step::Asking | Step::Creating => self.since.plus(PATIENCE),
+            Step::Gathering => self.since.plus(GATHERING),
             Step::Running => {
                 let asks = self.ledger.as_ref().and_then(Ledger::due).unwrap_or(Mono(u64::MAX));
                 let silence = if terms.reverse { self.plan.silence_ns } else { u64::MAX };
@@ -441,6 +468,7 @@ impl Client {
             Step::Connecting => self.fail(cx, "unable to connect to server: it did not answer".to_owned()),
             Step::Greeting => self.fail(cx, "the server accepts connections but says nothing".to_owned()),
             Step::Asking | Step::Creating => self.fail(cx, "the server did not begin the test".to_owned()),
+            Step::Gathering => self.gathered(cx),
             Step::Running if self.end() <= cx.now => self.freeze(cx),
             Step::Running => {
                 if self.plan.parameters.terms.reverse && cx.now.since(self.heard) >= self.plan.silence_ns {
@@ -472,7 +500,10 @@ impl Client {
             self.status = Status::Interrupted;
             return self.freeze(cx);
         }
-        if matches!(self.step, Step::Connecting | Step::Greeting | Step::Asking | Step::Creating) {
+        if matches!(
+            self.step,
+            Step::Connecting | Step::Greeting | Step::Asking | Step::Creating | Step::Gathering
+        ) {
             self.say(vec![State::ClientTerminate.byte()]);
             self.error = Some("interrupted by the user".to_owned());
             self.status = Status::Interrupted;

@@ -309,9 +309,14 @@ impl UdpStream {
     /// A client's answer has come, or something else.
     fn answered(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>) {
         let reply = |datagram: &[u8]| datagram == REPLY || OLD_REPLIES.iter().any(|old| datagram == old);
-        if got.datagrams().any(reply)
-            && let Some(path) = self.path
-        {
+        if got.datagrams().any(reply) {
+            self.joined(cx);
+        }
+    }
+
+    /// The server knows the stream.
+    fn joined(&mut self, cx: &mut Cx<'_>) {
+        if let Some(path) = self.path {
             self.step = Step::Hold;
             self.lot.pass();
             cx.post.push(Box::new(Joined { group: self.lot.group, when: self.when, path }));
@@ -378,7 +383,15 @@ impl Flow for UdpStream {
     fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
         match news {
             News::Up(path) => self.begin(cx, path),
-            News::Start if self.step == Step::Hold => self.start(cx),
+            News::Start => {
+                // The server begins when it knows all streams: then only its answer to this one was lost.
+                if matches!(self.step, Step::Hello(_)) {
+                    self.joined(cx);
+                }
+                if self.step == Step::Hold {
+                    self.start(cx);
+                }
+            }
             News::Ask { tag, info } => self.stand(cx, tag, info),
             News::Freeze { tag, info } => {
                 self.step = Step::Frozen;

@@ -178,7 +178,7 @@ impl Line {
             jitter_ns: self.jitter_s * 1e9,
             lost: self.errors.saturating_sub(self.omitted_errors),
             packets: self.packets.saturating_sub(self.omitted_packets),
-            ns: (self.end_s > 0.0).then(|| (self.end_s * 1e9).min(1e18) as u64),
+            ns: (self.end_s > 0.0).then(|| (self.end_s * 1e9).round().min(1e18) as u64),
         }
     }
 }
