@@ -1,11 +1,13 @@
 //! `netcaliper ntttcp`: ntttcp for Linux, either end.
 
 use crate::{measure, plan};
-use classic::ntttcp::{Asked, Face, Now, PAGE, Reading, Role, Spec, Texts, read, time_of_day};
+use classic::ntttcp::{
+    Asked, Face, Found, Now, PAGE, Reading, Role, Spec, Texts, json, read, time_of_day, xml,
+};
 use engine::{Bound, ClientConfig, EngineError, Interrupt, ServerConfig};
 use model::{Event, Level, Status};
-use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Seek, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -49,12 +51,16 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
         eprintln!("ntttcp: warning: ignored: {}", spec.ignored.join(", "));
     }
     let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text, FAILED))?;
-    let mut show = Show::new(spec);
+    let mut show = Show::new(spec)?;
     show.banner();
     match spec.role {
-        Role::Sender => send(spec, &interrupt, &mut show)?,
+        Role::Sender => {
+            send(spec, &interrupt, &mut show)?;
+            show.save()?;
+        }
         Role::Receiver => loop {
             receive(spec, &interrupt, command, &mut show)?;
+            show.save()?;
             if !spec.hold || interrupt.asked() {
                 break;
             }
@@ -124,12 +130,76 @@ struct Show {
     face: Face,
     begun: Instant,
     status: Status,
+    /// Opened before the run, so that nothing is measured in vain.
+    log: Option<File>,
+    xml: Option<File>,
+    json: Option<File>,
+}
+
+/// What the console gets, and the copy of its lines.
+struct Tee<'a>(io::StdoutLock<'static>, Option<&'a mut File>);
+
+impl Write for Tee<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Where nobody reads on, the file is still wanted.
+        let _ = self.0.write_all(bytes);
+        if let Some(file) = &mut self.1 {
+            file.write_all(bytes)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 impl Show {
-    fn new(spec: &Spec) -> Show {
-        let face = Face::new(spec.clone(), io::stdout().is_terminal());
-        Show { spec: spec.clone(), face, begun: Instant::now(), status: Status::Failed }
+    fn new(spec: &Spec) -> Result<Show, Refusal> {
+        let open = |path: &Option<String>| {
+            path.as_ref()
+                .map(|path| {
+                    File::create(path).map_err(|e| Refusal(format!("cannot write {path}: {e}"), FAILED))
+                })
+                .transpose()
+        };
+        Ok(Show {
+            spec: spec.clone(),
+            face: Face::new(spec.clone(), io::stdout().is_terminal()),
+            begun: Instant::now(),
+            status: Status::Failed,
+            log: open(&spec.log)?,
+            xml: open(&spec.xml)?,
+            json: open(&spec.json)?,
+        })
+    }
+
+    /// Writes the files of a test that has a result.
+    fn save(&mut self) -> Result<(), Refusal> {
+        let Some(found) = self.face.found() else { return Ok(()) };
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let kernel = |name: &str| text(&format!("/proc/sys/kernel/{name}"));
+        let computer = kernel("hostname");
+        let machine = std::env::consts::ARCH;
+        let os = format!(
+            "{} {computer} {} {} {machine} GNU/Linux",
+            kernel("ostype"),
+            kernel("osrelease"),
+            kernel("version")
+        );
+        let found = Found { computer, os, ..found.clone() };
+        let files = [(&mut self.xml, xml(&self.spec, &found)), (&mut self.json, json(&self.spec, &found))];
+        for (file, text) in files {
+            // With -H the last test's result is kept, as in the original.
+            if let Some(file) = file {
+                let written = file
+                    .rewind()
+                    .and_then(|()| file.set_len(0))
+                    .and_then(|()| file.write_all(text.as_bytes()));
+                written.map_err(|e| Refusal(format!("cannot write a result file: {e}"), FAILED))?;
+            }
+        }
+        Ok(())
     }
 
     /// Another test, with a report of its own.
@@ -148,9 +218,10 @@ impl Show {
         Now { day: time_of_day(i64::try_from(wall.as_nanos()).unwrap_or(i64::MAX)), ns }
     }
 
-    fn info(&self, text: &str) {
-        let mut out = io::stdout().lock();
-        let _ = writeln!(out, "{} INFO: {text}", self.now().day);
+    fn info(&mut self, text: &str) {
+        let day = self.now().day;
+        let mut out = Tee(io::stdout().lock(), self.log.as_mut());
+        let _ = writeln!(out, "{day} INFO: {text}");
         let _ = out.flush();
     }
 
@@ -163,7 +234,9 @@ impl Show {
         let watched = matches!(event, Event::Start { .. } | Event::Interval(_));
         let host = if watched { self.host() } else { Reading::default() };
         let now = self.now();
-        let _ = self.face.hear(event, &now, &host, &mut io::stdout().lock());
+        // Real-time lines are not copied, as in the original.
+        let log = self.log.as_mut().filter(|_| !matches!(event, Event::Interval(_)));
+        let _ = self.face.hear(event, &now, &host, &mut Tee(io::stdout().lock(), log));
     }
 
     /// What the kernel says of this host now.

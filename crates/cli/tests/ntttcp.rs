@@ -151,6 +151,25 @@ fn both_ends_of_ours_agree() {
 }
 
 #[test]
+fn the_result_files_are_written() {
+    let scratch = support::files::Scratch::new();
+    let path = |name: &str| scratch.file(name).display().to_string();
+    let (ours, port) = receiver("-P 1 -t 1");
+    let (x, j, log) = (path("r.xml"), path("r.json"), path("r.log"));
+    let words = format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1 -B 100M -V -x{x} -j {j} -O{log}");
+    let done = netcaliper("ntttcp").args(&words).run().exits(0);
+    ours.wait().exits(0);
+    let bytes: f64 = told(&done, "INFO: total bytes").parse().unwrap();
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(&j).unwrap()).unwrap();
+    assert_eq!(json["ntttcps"]["totalBytes"]["value"], format!("{:.6}", bytes / 1e6));
+    let xml = std::fs::read_to_string(&x).unwrap();
+    assert!(xml.contains(&format!("<total_bytes metric=\"MB\">{:.6}</total_bytes>", bytes / 1e6)), "{xml}");
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(log.contains("INFO: total bytes") && !log.contains("Real-time"), "{log}");
+    assert!(done.out.contains("tcpi rtt"), "{}", done.tell());
+}
+
+#[test]
 fn bad_words_are_named() {
     for (words, why) in
         [("-s", "needs the receiver's address"), ("-r -Z", "no option"), ("-r -P 0", "1 to 512")]

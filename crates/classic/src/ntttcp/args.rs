@@ -70,6 +70,12 @@ pub struct Spec {
     pub nic: Option<String>,
     /// Interrupts of lines that hold this (`--show-dev-interrupts`).
     pub interrupts: Option<String>,
+    /// Where the console's lines are copied to (`-O`).
+    pub log: Option<String>,
+    /// Where the XML file goes (`-x`).
+    pub xml: Option<String>,
+    /// Where the JSON file goes (`-j`).
+    pub json: Option<String>,
     /// Arguments without an effect here, each with the reason.
     pub ignored: Vec<String>,
 }
@@ -99,6 +105,9 @@ impl Default for Spec {
             retransmits: false,
             nic: None,
             interrupts: None,
+            log: None,
+            xml: None,
+            json: None,
             ignored: Vec::new(),
         }
     }
@@ -205,11 +214,9 @@ fn apply(spec: &mut Spec, role: &mut Option<Role>, name: &str, value: Option<Str
         "K" | "show-nic-packets" => spec.nic = value,
         "I" | "show-dev-interrupts" => spec.interrupts = value,
         "u" => return Err("-u: UDP is not spoken here yet; TCP is".to_owned()),
-        "x" | "j" | "O" => {
-            return Err(format!(
-                "-{name}: result files are not written here yet; redirect the console instead"
-            ));
-        }
+        "O" => spec.log = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.log".to_owned())),
+        "x" => spec.xml = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.xml".to_owned())),
+        "j" => spec.json = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.json".to_owned())),
         other => spec.ignored.push(format!("-{other} (has no effect here)")),
     }
     Ok(())

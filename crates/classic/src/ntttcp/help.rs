@@ -25,6 +25,8 @@ usage: ntttcp -r[address] [options]     receive
   -H            receiver: one test after the other
   -Q            no real-time throughput;  -V  more detail
   --show-tcp-retrans (-R), --show-nic-packets <if> (-K), --show-dev-interrupts <text> (-I)
+  -O [file]  copy of the console's lines;  -x [file]  XML;  -j [file]  JSON
+             (ntttcp-for-linux-log.log, .xml, .json)
   -e -D         taken, without an effect here
 
 Exit code: 0 good, 23 (-1001) bad arguments, 24 (-1000) refused, busy or unreachable.

@@ -1,6 +1,7 @@
 //! The console report of ntttcp for Linux 1.4.3.
 
 use super::args::{Role, Spec};
+use super::files::Found;
 use super::host::Reading;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -19,6 +20,9 @@ pub struct Face {
     /// Bytes and time of each port (receiver) or thread (sender).
     threads: Vec<u64>,
     totals: Option<Box<Totals>>,
+    /// Smoothed round-trip times of connections that have ended, µs: their sum and number.
+    rtt_us: (u64, u64),
+    found: Option<Found>,
     tty: bool,
     failed: bool,
 }
@@ -47,6 +51,8 @@ impl Face {
             arrived: 0,
             threads: vec![0; threads],
             totals: None,
+            rtt_us: (0, 0),
+            found: None,
             tty,
             failed: false,
         }
@@ -63,6 +69,12 @@ impl Face {
             self.settings(out)?;
         }
         out.flush()
+    }
+
+    /// What was found, once it is: for the files. The names of host and system are still to be filled in.
+    #[must_use]
+    pub fn found(&self) -> Option<&Found> {
+        self.found.as_ref()
     }
 
     /// Whether something went wrong.
@@ -110,6 +122,15 @@ impl Face {
         }
         if let Some(device) = &spec.interrupts {
             writeln!(out, "show device interrupts for:\t {device}")?;
+        }
+        for (what, file) in [
+            ("capture console output to:", &spec.log),
+            ("save output to xml file:", &spec.xml),
+            ("save output to json file:", &spec.json),
+        ] {
+            if let Some(file) = file {
+                writeln!(out, "{what}:\t {file}")?;
+            }
         }
         writeln!(out, "quiet mode:\t\t\t {}", if spec.quiet { "enabled" } else { "disabled" })?;
         writeln!(out, "verbose mode:\t\t\t enabled")?;
@@ -177,6 +198,13 @@ impl Face {
                 }
                 Ok(())
             }
+            Event::Connection(record) => {
+                if let Some(info) = record.tcp.filter(|info| info.rtt_us > 0) {
+                    self.rtt_us.0 += u64::from(info.rtt_us);
+                    self.rtt_us.1 += 1;
+                }
+                Ok(())
+            }
             Event::Near(totals) => {
                 self.totals = Some(totals.clone());
                 Ok(())
@@ -224,6 +252,20 @@ impl Face {
         writeln!(out, "{day} INFO: \t retrans segs\t:{}", host.retransmits[0])?;
         self.counters(day, &host, seconds, out)?;
         self.cpu(day, &host, seconds, bytes, &totals, out)?;
+        let rtt_us = self.rtt_us.0.checked_div(self.rtt_us.1).filter(|_| self.sends() && self.spec.verbose);
+        if let Some(rtt) = rtt_us {
+            writeln!(out, "{day} INFO: tcpi rtt\t\t:{rtt} us")?;
+        }
+        self.found = Some(Found {
+            bytes,
+            seconds,
+            threads: self.threads.clone(),
+            connections: totals.opened,
+            host,
+            cpu_s: totals.cpu.map_or(0.0, |cpu| cpu.process_s()),
+            rtt_us,
+            ..Found::default()
+        });
         writeln!(out, "{RULE}")?;
         out.flush()
     }
@@ -239,7 +281,7 @@ impl Face {
     }
 
     fn counters(&self, day: &str, host: &Reading, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
-        let per_second = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
+        let per_second = |n: u64| per_second(n, seconds);
         if self.spec.retransmits {
             const NAMES: [&str; 7] = [
                 "retrans_segments",
@@ -298,8 +340,13 @@ impl Face {
 }
 
 /// `MHz · 10⁶ · seconds · cores · (1 − idle) / bytes`.
-fn cycles_per_byte(mhz: f64, seconds: f64, cores: u64, idle: f64, bytes: u64) -> f64 {
+pub(super) fn cycles_per_byte(mhz: f64, seconds: f64, cores: u64, idle: f64, bytes: u64) -> f64 {
     if bytes == 0 { 0.0 } else { mhz * 1e6 * seconds * cores as f64 * (1.0 - idle) / bytes as f64 }
+}
+
+/// So many in this time, per second.
+pub(super) fn per_second(n: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { n as f64 / seconds } else { 0.0 }
 }
 
 /// Bits per second, divided by 1000 as long as there are more than 1000 of them, up to Gbps.

@@ -1,6 +1,6 @@
 use super::*;
-use metrics::Wall;
-use model::{CpuUse, Portion, Traffic};
+use metrics::{Ending, TcpInfo, Wall};
+use model::{ConnectionRecord, CpuUse, Portion, Traffic};
 
 fn now() -> Now {
     Now { day: "04:19:06".to_owned(), ns: 2_953_000 }
@@ -21,6 +21,24 @@ fn totals(bytes: u64, ns: u64, cpu_s: f64) -> Event {
     let cpu = CpuUse { user_s: cpu_s, ..CpuUse::default() };
     let traffic = Traffic { tx_bytes: bytes, rx_bytes: 0, ns };
     Event::Near(Box::new(Totals { traffic, opened: 1, cpu: Some(cpu), ..Totals::default() }))
+}
+
+fn record(rtt_us: u32) -> ConnectionRecord {
+    ConnectionRecord {
+        id: uuid::Uuid::nil(),
+        local: None,
+        remote: ([127, 0, 0, 1], 5001).into(),
+        ended_ns: 0,
+        tx_bytes: 0,
+        rx_bytes: 0,
+        connect_ns: None,
+        duration_ns: 0,
+        result: Ending::Completed,
+        error: None,
+        failure: None,
+        tcp: Some(TcpInfo { rtt_us, ..TcpInfo::default() }),
+        frames: None,
+    }
 }
 
 /// The sender's console of ntttcp 1.4.3 (sync_tcp_send.console), from "Test run completed." on, over loopback on two CPUs.
@@ -60,6 +78,7 @@ const GOLDEN: &str = "\
 04:19:06 INFO: \t softirq\t:30.78%
 04:19:06 INFO: \t cycles/byte\t:1.58
 04:19:06 INFO: cpu busy (all)\t:31.50%
+04:19:06 INFO: tcpi rtt\t\t:196 us
 ---------------------------------------------------------";
 
 #[test]
@@ -106,6 +125,7 @@ fn the_report_is_that_of_the_original() {
         Event::Start { at: Wall(0) },
         Event::Interval(Box::new(interval)),
         Event::Portion(Box::new(portion)),
+        Event::Connection(Box::new(record(196))),
         totals(9_824_894_976, ns, 3.000_702 * 0.315),
         Event::PhaseEnd { status: Status::Complete, reason: None },
     ];
