@@ -4,7 +4,7 @@
 //! - [`Filler`]: what the bytes are. Receivers of such protocols ignore them.
 //! - [`Timetable`]: which part of a connection counts, and until when senders send.
 //! - [`Sender`], [`Receiver`]: the two ends of a TCP connection.
-//! - [`Caller`](open::Caller), [`Answerer`](open::Answerer): what opens such connections, and what answers them.
+//! - `open`: what opens such connections, and what answers them.
 
 mod fill;
 mod open;

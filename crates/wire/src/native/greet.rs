@@ -87,8 +87,10 @@ impl Grant {
     /// A seat for one more connection or flow; `None` when too many are open.
     fn seat(self: &Arc<Self>) -> Option<Seat> {
         let seat = Seat(Arc::clone(self));
-        // A replacement may arrive before the end of its predecessor is known here, hence the slack.
-        let limit = self.limit.saturating_add(self.limit / 2).saturating_add(64);
+        // Replacements may arrive before the ends of their predecessors are known here, hence the slack: where connections
+        // live for some hundred microseconds, a worker that does not get its core for 20 ms is a thousand ends behind.
+        let slack = self.limit.saturating_mul(31).min(1_024) + 64;
+        let limit = self.limit.saturating_add(slack);
         (self.open.fetch_add(1, Ordering::Relaxed) < limit).then_some(seat)
     }
 }
