@@ -232,9 +232,9 @@ fn a_stalled_sender_hides_no_spikes() {
     let (near, far) = run("");
     assert_eq!(count(&near, "sent") + count(&near, "unsent"), 3_000, "{near}");
     let (actual, intended) = (&far["delay_ns"], &far["intended_ns"]);
-    // A tenth of the datagrams come while the path is held up, for 25 ms or more half of them. A tenth of the run is lost to the
-    // stall of the sender at most, which leaves nine tenths of them.
-    assert!(number(&actual["p99"]) >= 25_000_000, "{actual}");
+    // A tenth of the datagrams come while the path is held up, for 25 ms or more half of them. A busy host sends fewer at such
+    // times, but not one where fifty are due.
+    assert!(number(&actual["p999"]) >= 25_000_000, "{actual}");
     assert!(number(&intended["p99"]) >= 25_000_000, "{intended}");
     // What was to leave when the sender stopped left 200 ms later, less one place in the schedule, and three digits are kept.
     assert!(number(&intended["max"]) >= 195_000_000, "{intended}");
