@@ -200,6 +200,14 @@ fn a_reader_can_zoom_toggle_and_read_values() {
         const axes = () => [...svg.querySelectorAll(".axes text")].map(t => t.textContent).join(" ");
         const before = lines(), texts = axes();
         const press = key => svg.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+        const drawn = () => [...document.querySelectorAll("svg.plot")].flatMap(plot =>
+            [...plot.querySelectorAll(".area [d], .area rect, .axes *")].map(e =>
+                plot.closest("figure").id + ": " + e.outerHTML.replace(/\s*xmlns="[^"]*"/g, "")));
+        const first = drawn();
+        document.querySelectorAll("svg.plot").forEach(plot => plot.dispatchEvent(new KeyboardEvent("keydown", { key: "0" })));
+        const again = drawn(), gone = first.filter(e => !again.includes(e)), come = again.filter(e => !first.includes(e));
+        say("other", gone.slice(0, 3).join(" ") + " | " + come.slice(0, 3).join(" "));
+        say("compared", first.length);
         press("0");
         say("same", lines() === before && axes() === texts);
         press("ArrowRight");
@@ -228,6 +236,8 @@ fn a_reader_can_zoom_toggle_and_read_values() {
         details.open = true;
     "##;
     let dom = browser.dom(&played(&page, script));
+    assert_eq!(told(&dom, "other"), Some(" | "), "what is drawn again looks the same");
+    assert!(told(&dom, "compared").unwrap().parse::<u32>().unwrap() > 50);
     for deed in ["same", "zoomed", "back", "dragged", "whole", "off", "on"] {
         assert_eq!(told(&dom, deed), Some("true"), "{deed}");
     }

@@ -179,13 +179,12 @@ impl Series {
             Style::Steps => "steps",
             Style::Bars => "bars",
         };
-        let spread = |s: &Option<(f64, f64)>| s.map(|(low, high)| [short(low), short(high)]);
         json!({
             "name": self.name,
             "style": style,
-            "x": self.points.iter().map(|(x, _)| short(*x)).collect::<Vec<_>>(),
-            "y": self.points.iter().map(|(_, y)| y.map(short)).collect::<Vec<_>>(),
-            "spread": self.spread.iter().map(spread).collect::<Vec<_>>(),
+            "x": self.points.iter().map(|(x, _)| x).collect::<Vec<_>>(),
+            "y": self.points.iter().map(|(_, y)| y).collect::<Vec<_>>(),
+            "spread": self.spread,
         })
     }
 }
@@ -236,13 +235,17 @@ impl Plot {
     }
 
     /// Adds a series that has at least one value; long ones are thinned, and numbers that nothing measures (none, endless,
-    /// beyond 10^18) are gaps: arithmetic with them would have no place on the paper.
+    /// beyond 10^18) are gaps: arithmetic with them would have no place on the paper. All are rounded here, so that the drawing
+    /// and the data beside it are the same numbers.
     pub(crate) fn add(&mut self, mut series: Series) {
         let sane = |v: f64| v == 0.0 || (SMALLEST..=LARGEST).contains(&v.abs());
         let around = std::mem::take(&mut series.spread).into_iter().chain(std::iter::repeat(None));
         let kept = series.points.drain(..).zip(around).filter(|((x, _), _)| sane(*x));
-        let kept =
-            kept.map(|((x, y), s)| ((x, y.filter(|y| sane(*y))), s.filter(|s| sane(s.0) && sane(s.1))));
+        let value = |y: Option<f64>| y.filter(|y| sane(*y)).map(short);
+        let around = |s: Option<(f64, f64)>| {
+            s.filter(|s| sane(s.0) && sane(s.1)).map(|(low, high)| (short(low), short(high)))
+        };
+        let kept = kept.map(|((x, y), s)| ((short(x), value(y)), around(s)));
         let (points, spread): (Vec<_>, Vec<_>) = kept.unzip();
         series.points = points;
         if spread.iter().any(Option::is_some) {

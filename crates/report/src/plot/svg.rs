@@ -309,10 +309,11 @@ fn whiskers(view: &View<'_>, series: &Series, out: &mut String) {
     }
 }
 
-/// A coordinate: two digits behind the point at most, and never far outside.
+/// A coordinate: two digits behind the point at most, and never far outside. Rounded as `html/report.js` rounds, halves up,
+/// so that a plot does not change when it is drawn again.
 fn two(value: f64) -> String {
-    let text = format!("{:.2}", value.clamp(-1e5, 1e5));
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let hundredths = (value.clamp(-1e5, 1e5) * 100.0 + 0.5).floor();
+    (hundredths / 100.0 + 0.0).to_string()
 }
 
 /// At most `most` characters.
@@ -331,6 +332,21 @@ mod tests {
     fn plot(series: Vec<Series>) -> Plot {
         let y = Axis::new("goodput", Unit::BitsPerSecond);
         Plot::new("goodput", "Goodput <over> time", Axis::time(), y).with(series)
+    }
+
+    #[test]
+    fn coordinates_are_rounded_as_the_script_rounds_them() {
+        // What String(Math.round(v * 100) / 100) says in ECMAScript; ties go up, not to the even digit.
+        for (value, text) in [
+            (93.125, "93.13"),
+            (-93.125, "-93.12"),
+            (0.004, "0"),
+            (-0.004, "0"),
+            (7.5, "7.5"),
+            (1e9, "100000"),
+        ] {
+            assert_eq!(two(value), text);
+        }
     }
 
     #[test]
