@@ -60,7 +60,7 @@ const STANDING: u64 = 10 * SECOND;
 /// Said when it sends one way only.
 const TOO_OLD: &str = "the server knows no --bidir: it is older than 3.7";
 /// How long our own workers may take to tell of streams that the server has seen.
-const GATHERING: u64 = SECOND;
+const GATHERING: u64 = 5 * SECOND;
 /// How long the server may take after that.
 const RESULTS: u64 = 60 * SECOND;
 
@@ -219,7 +219,8 @@ impl Client {
                 self.enter(Step::Asking, cx.now);
             }
             (Some(State::CreateStreams), Step::Asking) => self.create(cx),
-            (Some(State::TestStart), Step::Creating) => self.check_streams(cx),
+            // Whether all streams are there our workers say, perhaps a little later.
+            (Some(State::TestStart), Step::Creating) => {}
             (Some(State::TestRunning), Step::Creating) => {
                 self.enter(Step::Gathering, cx.now);
                 self.gathered(cx);
@@ -276,21 +277,16 @@ impl Client {
         self.enter(Step::Creating, cx.now);
     }
 
-    /// The server has what it wants.
-    fn check_streams(&mut self, cx: &Cx<'_>) {
-        let terms = &self.plan.parameters.terms;
-        // What the workers have seen, which their notes tell us a little later.
-        let there = self.lot.as_ref().map_or(0, |lot| lot.turn());
-        if terms.bidir && there < terms.all_streams() {
-            self.fail(cx, TOO_OLD.to_owned());
-        }
-    }
-
     /// Begins once all streams have been told, or will not be.
     fn gathered(&mut self, cx: &Cx<'_>) {
-        let all = self.joined.len() as u32 >= self.plan.parameters.terms.all_streams();
-        if self.step == Step::Gathering && (all || cx.now >= self.due()) {
-            self.begin(cx);
+        let terms = &self.plan.parameters.terms;
+        let all = self.joined.len() as u32 >= terms.all_streams();
+        match self.step {
+            Step::Gathering if all => self.begin(cx),
+            // The server has begun with half of them.
+            Step::Gathering if cx.now >= self.due() && terms.bidir => self.fail(cx, TOO_OLD.to_owned()),
+            Step::Gathering if cx.now >= self.due() => self.begin(cx),
+            _ => {}
         }
     }
 

@@ -5,7 +5,7 @@
 //!   cookie, 37 bytes ─────────────────────▶    (taken by the door, which makes the stream of it)
 //!              both hold still until their session says start
 //!   ◀───────────── payload, one way ─────────────▶
-//!              both are frozen when the client says TEST_END; what comes then is dropped
+//!              both are frozen when the client says TEST_END; its server first takes in what has come already
 //!   close ◀────────────────────────────────▶ close, when the session says stop
 //! ```
 //!
@@ -24,6 +24,10 @@ use uuid::Uuid;
 
 /// Bytes of one receive.
 const READ: u64 = 1 << 20;
+/// How long nothing may come before a server believes that it has all that the client sent before its end of test, ns.
+const QUIET: u64 = 20_000_000;
+/// How long that may take, ns: a client that goes on sending is cut off.
+const DRAIN: u64 = 200_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -35,6 +39,13 @@ enum Step {
     /// Measuring is over; the rest of a block is still to be sent before this is said.
     Finish {
         tag: u32,
+    },
+    /// The end of test has come on its own connection, perhaps before data that were sent earlier; those still count.
+    Drain {
+        tag: u32,
+        /// When the last of them came, or the end of test.
+        last: Mono,
+        until: Mono,
     },
     /// Nothing counts any more.
     Frozen,
@@ -130,11 +141,17 @@ impl TcpStream {
         }
     }
 
-    fn stand(&mut self, cx: &mut Cx<'_>, tag: u32, info: Option<Box<metrics::TcpInfo>>) {
-        self.counts.at = cx.now;
+    fn stand(&mut self, cx: &mut Cx<'_>, at: Mono, tag: u32, info: Option<Box<metrics::TcpInfo>>) {
+        self.counts.at = at;
         let standing =
             Standing { group: self.lot.group, slot: self.slot, tag: Some(tag), counts: self.counts, info };
         cx.post.push(Box::new(standing));
+    }
+
+    /// Nothing more counts; the last that did came at `last`.
+    fn freeze(&mut self, cx: &mut Cx<'_>, tag: u32, last: Mono) {
+        self.step = Step::Frozen;
+        self.stand(cx, last, tag, None);
     }
 
     /// The stream has ended before it was to.
@@ -178,11 +195,15 @@ impl Flow for TcpStream {
         };
         // What comes after the end is dropped: unread bytes would turn the close into an abort.
         let read = match self.step {
-            Step::Run if !self.sender && !self.lot.discard => Read::look(READ),
-            Step::Run | Step::Finish { .. } | Step::Frozen => Read::skip(READ),
+            Step::Run | Step::Drain { .. } if !self.sender && !self.lot.discard => Read::look(READ),
+            Step::Run | Step::Drain { .. } | Step::Finish { .. } | Step::Frozen => Read::skip(READ),
             _ => Read::Pause,
         };
-        Want { send, read, wake: None, end: None }
+        let wake = match self.step {
+            Step::Drain { last, until, .. } => Some(last.plus(QUIET).min(until)),
+            _ => None,
+        };
+        Want { send, read, wake, end: None }
     }
 
     fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
@@ -226,7 +247,7 @@ impl Flow for TcpStream {
                 match self.step {
                     Step::Finish { tag } if self.block == 0 => {
                         self.step = Step::Frozen;
-                        self.stand(cx, tag, None);
+                        self.stand(cx, cx.now, tag, None);
                     }
                     _ => self.next_block(cx),
                 }
@@ -236,8 +257,10 @@ impl Flow for TcpStream {
     }
 
     fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
-        if self.step != Step::Run || self.sender {
-            return Ok(());
+        match &mut self.step {
+            Step::Run if !self.sender => {}
+            Step::Drain { last, .. } => *last = cx.now,
+            _ => return Ok(()),
         }
         let n = got.len as u64;
         self.counts.bytes += n;
@@ -254,15 +277,32 @@ impl Flow for TcpStream {
         match news {
             News::Up(path) => self.open(cx, path),
             News::Start if matches!(self.step, Step::Hold | Step::Cookie(_)) => self.start(cx),
-            News::Ask { tag, info } => self.stand(cx, tag, info),
+            News::Ask { tag, info } => self.stand(cx, cx.now, tag, info),
             News::Freeze { tag, .. } if self.step == Step::Run && self.begun() && !self.lot.serving => {
                 self.step = Step::Finish { tag };
             }
+            News::Freeze { tag, .. } if self.step == Step::Run && !self.sender && self.lot.serving => {
+                self.step = Step::Drain { tag, last: cx.now, until: cx.now.plus(DRAIN) };
+            }
             News::Freeze { tag, info } => {
                 self.step = if self.lot.serving && self.sender { Step::Over } else { Step::Frozen };
-                self.stand(cx, tag, info);
+                self.stand(cx, cx.now, tag, info);
+            }
+            News::Wake => {
+                if let Step::Drain { tag, last, until } = self.step
+                    && cx.now >= last.plus(QUIET).min(until)
+                {
+                    self.freeze(cx, tag, last);
+                }
             }
             News::Stop => self.step = Step::Over,
+            // All has come.
+            News::Fin | News::Broken(_) if matches!(self.step, Step::Drain { .. }) => {
+                if let Step::Drain { tag, last, .. } = self.step {
+                    self.freeze(cx, tag, last);
+                }
+                self.step = Step::Over;
+            }
             News::Fin if self.step == Step::Frozen => self.step = Step::Over,
             News::Fin => {
                 self.lost(cx);
