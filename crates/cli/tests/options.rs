@@ -149,7 +149,7 @@ fn options_that_exclude_or_need_each_other() {
 fn sweeps() {
     all_are_refused(&[
         ("tcp HOST --sweep mss=1,2", "'mss'|buffer, connections and rate"),
-        ("tcp HOST --sweep buffer", "'buffer'|rate=1M..1G"),
+        ("tcp HOST --sweep buffer", "'buffer'|buffer=16..1Mi"),
         ("tcp HOST --sweep buffer=9..3", "rise|9|3"),
         ("tcp HOST --sweep buffer=0,1", "buffer cannot be 0"),
         ("tcp HOST --sweep connections=x", "'x'|number of connections"),

@@ -131,7 +131,8 @@ impl Axis {
         };
         let (name, values) = text.split_once('=').ok_or_else(|| {
             SweepError(format!(
-                "'{text}' is not a sweep: a name, = and values, such as rate=1M..1G or rate=1M,10M,100M; {} can be swept",
+                "'{text}' is not a sweep: a name, = and values, such as {} or rate=1M,10M,100M; {} can be swept",
+                if names.contains(&AxisName::Buffer) { "buffer=16..1Mi" } else { "rate=1M..1G" },
                 known()
             ))
         })?;
@@ -422,7 +423,7 @@ mod tests {
         for (text, why) in [
             (
                 "buffer",
-                "'buffer' is not a sweep: a name, = and values, such as rate=1M..1G or rate=1M,10M,100M; buffer, \
+                "'buffer' is not a sweep: a name, = and values, such as buffer=16..1Mi or rate=1M,10M,100M; buffer, \
                  connections and rate can be swept",
             ),
             ("mss=1..2", "'mss' cannot be swept; buffer, connections and rate can"),
