@@ -164,6 +164,11 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
 
 /// A phase as iperf3 can carry it, where what it cannot was not asked for; as it is for other protocols.
 pub(crate) fn suited(protocol: wire::Protocol, phase: Phase) -> Phase {
+    let plain = matches!(protocol, wire::Protocol::Ttcp | wire::Protocol::Ntttcp);
+    if plain && phase.kind == Kind::Delay {
+        // Datagrams are sent for a time, however many those are.
+        return Phase { transfer: wire::bulk::UNLIMITED, verify: Verify::Connection, ..phase };
+    }
     if protocol != wire::Protocol::Iperf3 {
         return phase;
     }

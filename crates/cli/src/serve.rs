@@ -54,7 +54,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     for (name, bound) in &legacy {
         for address in bound.addresses() {
             let how = match *name {
-                "ttcp" | "tcpmon" => "TCP",
+                "tcpmon" => "TCP",
                 "bwdelaytester" | "stamp" | "udpmon" => "UDP",
                 _ => "TCP and UDP",
             };
@@ -120,6 +120,7 @@ fn legacy(args: &ServeArgs) -> Result<Vec<(&'static str, Bound)>, Trouble> {
             placement: plan::placement(&args.cores),
             workers: args.cores.workers,
             version: plan::VERSION.to_owned(),
+            also_datagrams: asked.protocol == Protocol::Ttcp,
             iperf3: Iperf3Server { scribe: Some(classic::iperf3::scribe), ..Iperf3Server::default() },
             ..ServerConfig::legacy(asked.protocol, phase)
         };

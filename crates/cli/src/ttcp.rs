@@ -1,16 +1,18 @@
 //! `netcaliper ttcp`: Teldat's `tx` and `rx`, and the classic letters.
 
 use crate::{measure, plan};
-use classic::ttcp::{Asked, Face, PAGE, Role, Spec, Usage, ask, read};
+use classic::ttcp::{Asked, Dialect, Face, PAGE, Role, Spec, Usage, ask, read};
 use engine::{Bound, ClientConfig, EngineError, Interrupt, ServerConfig};
 use model::{Event, Level, Status};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 use wire::Protocol;
+use wire::bulk::Marks;
 
 /// Something failed.
 const FAILED: u8 = 1;
@@ -64,6 +66,10 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
         eprintln!("ttcp: warning: ignored: {}", spec.ignored.join(", "));
     }
     let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text, FAILED))?;
+    let _keys = match spec.dialect {
+        Dialect::Teldat => interrupt.by_any_key(),
+        Dialect::Classic => None,
+    };
     match &spec.role {
         Role::Transmit(host) => transmit(spec, host, &interrupt),
         Role::Receive => loop {
@@ -86,6 +92,7 @@ fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt) -> Result<u8, Refusa
         version: plan::VERSION.to_owned(),
         records: true,
         arrivals: true,
+        marks: if spec.epi { Marks::Epi } else { Marks::Classic },
         ..ClientConfig::default()
     };
     let phase = spec.phase();
@@ -113,10 +120,13 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String]) -> Result<u8,
     // Somebody has to be heard within the time, too.
     let (heard, silence) = mpsc::channel::<()>();
     let patience = (spec.timeout_ms > 0).then(|| Duration::from_millis(spec.timeout_ms));
+    let nobody = AtomicBool::new(false);
     thread::scope(|scope| {
         if let Some(patience) = patience {
+            let nobody = &nobody;
             scope.spawn(move || {
                 if silence.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    nobody.store(true, Ordering::Relaxed);
                     interrupt.ask();
                 }
             });
@@ -131,6 +141,10 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String]) -> Result<u8,
         drop(heard);
         ran
     })?;
+    if nobody.into_inner() {
+        eprintln!("ttcp: nobody came within {} ms", spec.timeout_ms);
+        return Ok(FAILED);
+    }
     Ok(show.finish())
 }
 

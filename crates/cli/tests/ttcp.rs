@@ -122,7 +122,9 @@ fn a_timed_transmission_ends_and_random_data_is_the_same_for_a_seed() {
 fn what_hangs_the_original_ends() {
     // Nobody comes.
     let done = netcaliper("ttcp").args("rx port 0 timeout 300").run();
+    let done = done.exits(1);
     assert!(done.out.contains("ttcp done."), "{}", done.tell());
+    assert!(done.err.contains("nobody came within 300 ms"), "{}", done.tell());
     // Somebody comes and says nothing.
     let (ours, port) = receiver("rx port 0 timeout 300");
     let silent = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
@@ -132,6 +134,74 @@ fn what_hangs_the_original_ends() {
     // Nobody is there.
     let done = netcaliper("ttcp").args("tx 127.0.0.1 port 1").run().exits(1);
     assert!(done.err.contains("Connection refused"), "{}", done.tell());
+}
+
+#[test]
+fn datagrams_have_the_markers_of_either_kind() {
+    // What is sent, and how often its markers are; the peer counts a start, the data, and one end.
+    for (words, starts, behind) in [("", 1, 4), ("--epi", 4, 0)] {
+        let Some(far) = peer("ttcp", "receive udp 0") else { return };
+        let port = port_of(&far);
+        let words = format!("-t -u -s -n 50 -l 600 -c 20000 -p {port} {words} 127.0.0.1");
+        let done = netcaliper("ttcp").args(&words).run().exits(0);
+        let heard = deeds(far);
+        assert_eq!(heard["bytes"].as_u64(), Some(30_000), "{heard}");
+        let kinds = heard["kinds"].as_array().unwrap();
+        if behind > 0 {
+            assert_eq!(
+                (kinds.len(), heard["behind"].as_array().unwrap().len()),
+                (starts + 1, behind),
+                "{heard}"
+            );
+        } else {
+            assert_eq!((kinds.len(), heard["told"].as_u64()), (starts, Some(50)), "{heard}");
+        }
+        let (name, bytes, ..) = result(&done);
+        assert_eq!((name.as_str(), bytes), ("ttcp-t:", 30_000));
+        assert!(
+            done.out.contains(&format!("ttcp-t: {} I/O calls", 50 + starts + behind.max(3) + 1)),
+            "{}",
+            done.tell()
+        );
+    }
+}
+
+#[test]
+fn datagrams_of_either_kind_are_received() {
+    // epi_ttcp's sender with two buffers left out, the classic one, one whose start is lost, one whose ends are.
+    for (how, bytes, calls) in [
+        ("send epi {} 600 50 skip7 skip9", 48 * 600, 48 + 4 + 1),
+        ("send udp {} 600 50", 30_000, 52),
+        ("send udp {} 600 50 headless", 30_000, 51),
+        ("send udp {} 600 50 mute", 30_000, 51),
+    ] {
+        let (ours, port) = receiver("rx -u port 0 timeout 5000");
+        let Some(far) = peer("ttcp", &how.replace("{}", &port)) else { return };
+        deeds(far);
+        let done = ours.wait().exits(0);
+        assert_eq!(result(&done).1, bytes, "{how}: {}", done.tell());
+        assert!(done.out.contains(&format!("ttcp-rx: {calls} I/O calls, ")), "{how}: {}", done.tell());
+        assert_eq!(done.err.contains("no end came from"), how.contains("mute"), "{how}: {}", done.tell());
+        if how.contains("epi") {
+            assert!(done.out.contains("ttcp-rx: packets 48 data, 4 start, 1 end\n"), "{}", done.tell());
+            // 2 of 50.
+            assert!(done.out.contains("ttcp-rx: 4.000% (2/50) packet loss\n"), "{}", done.tell());
+        }
+    }
+}
+
+#[test]
+fn a_timed_test_over_datagrams_ends_with_its_markers() {
+    let (ours, port) = receiver("rx -u port 0");
+    let words = format!("tx 127.0.0.1 -u port {port} time 1 rlimit 8000 --epi");
+    let done = netcaliper("ttcp").args(&words).run().exits(0);
+    let there = ours.wait().exits(0);
+    let (sent, got) = (result(&done).1, result(&there).1);
+    assert!(there.out.contains("packet loss") && got <= sent && sent % 8192 == 0, "{}", there.tell());
+    // A megabyte a second for a second.
+    assert!((800_000..=1_200_000).contains(&sent), "{sent}");
+    let done = netcaliper("ttcp").args("tx 127.0.0.1 -u port 1").run().exits(1);
+    assert!(done.err.contains("refused"), "{}", done.tell());
 }
 
 #[test]
@@ -164,10 +234,14 @@ fn the_native_verb_and_the_server_speak_it_too() {
     assert_eq!((heard["bytes"].as_u64(), heard["same"].as_bool()), (Some(8 << 20), Some(true)));
     let server = serve("--legacy ttcp:0");
     let line = server.proc.hears("answering ttcp on ");
-    let port = line.trim_end_matches(" (TCP)").rsplit_once(':').unwrap().1.to_owned();
+    let port = line.trim_end_matches(" (TCP and UDP)").rsplit_once(':').unwrap().1.to_owned();
     let Some(far) = peer("ttcp", &format!("send tcp {port} 1000 77")) else { return };
     deeds(far);
     server.proc.hears("ttcp: 77000 bytes from ");
+    // The same port hears datagrams.
+    let Some(far) = peer("ttcp", &format!("send udp {port} 1000 20")) else { return };
+    deeds(far);
+    server.proc.hears("ttcp: 20000 bytes from ");
 }
 
 #[test]

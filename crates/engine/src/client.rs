@@ -50,6 +50,8 @@ pub struct ClientConfig {
     /// Whether our workers run before all ordinary threads, with all memory kept from being paged out; what the system
     /// refuses of that is told.
     pub realtime: bool,
+    /// Whose markers frame a test over datagrams, for protocols that know several kinds.
+    pub marks: wire::bulk::Marks,
     /// What an iperf3 client asks for besides.
     pub iperf3: Iperf3Client,
 }
@@ -201,6 +203,7 @@ fn call(
         frames: config.records,
         arrivals: config.arrivals,
         key: config.psk.clone(),
+        marks: config.marks,
         host: crate::texts::host(),
     };
     let openers = (openers.call)(phase, &calls);

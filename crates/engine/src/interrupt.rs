@@ -1,5 +1,6 @@
 //! The user's wish to end, from a signal handler's thread to the control thread.
 
+pub use io::Keys;
 use io::Waker;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +34,21 @@ impl Interrupt {
     #[must_use]
     pub fn asked(&self) -> bool {
         self.0.asked.load(Ordering::Acquire)
+    }
+
+    /// Any key pressed at the terminal asks, as long as what is returned lives; `None` where there is no terminal.
+    #[must_use]
+    pub fn by_any_key(&self) -> Option<Keys> {
+        let keys = Keys::listen()?;
+        let asked = self.clone();
+        let listen = move || {
+            if Keys::pressed() {
+                asked.ask();
+            }
+        };
+        // It waits for ever if nobody presses one, and ends with the process.
+        std::thread::Builder::new().name("keys".to_owned()).spawn(listen).ok()?;
+        Some(keys)
     }
 
     /// From now on, asking wakes this reactor.

@@ -19,7 +19,7 @@ mod texts;
 mod worker;
 
 pub use client::{ClientConfig, check, resolve_targets, run, run_id, stop_servers};
-pub use interrupt::Interrupt;
+pub use interrupt::{Interrupt, Keys};
 pub use iperf3::{Iperf3Client, Iperf3Server};
 pub use machine::snapshot;
 pub use ntttcp::send_ntttcp;

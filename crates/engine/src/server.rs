@@ -79,6 +79,8 @@ pub struct ServerConfig {
     /// Whether every connection is told when it has come to be, and every datagram where there are no connections; legacy
     /// protocols only.
     pub arrivals: bool,
+    /// A server of connections listens to datagrams on the same port, too, where its protocol knows both.
+    pub also_datagrams: bool,
     /// How an ntttcp receiver's test is laid out; without it there is no conversation.
     pub ntttcp: Option<wire::ntttcp::Layout>,
     /// What an iperf3 server needs besides.
@@ -105,6 +107,7 @@ impl Default for ServerConfig {
             version: String::new(),
             records: false,
             arrivals: false,
+            also_datagrams: false,
             ntttcp: None,
             iperf3: Iperf3Server::default(),
         }
@@ -225,7 +228,7 @@ impl Bound {
                 list.push(listener);
             }
             // A legacy server that knows no datagrams, or nothing else, leaves the other port to others.
-            if legacy.is_none_or(knows_datagrams) {
+            if config.also_datagrams || legacy.is_none_or(knows_datagrams) {
                 drop(Udp::bind(at, false, &udp).map_err(trouble)?);
                 let sharing = if Udp::CAN_SHARE { datagrams.len() } else { 1 };
                 let door = UdpSettings { rcvbuf: udp.rcvbuf.max(Some(CROWD)), ..udp.clone() };

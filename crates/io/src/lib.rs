@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod host;
+pub mod keys;
 #[cfg(target_os = "linux")]
 pub mod netns;
 pub mod reactor;
@@ -31,6 +32,7 @@ pub const TIMED_OUT: i32 = libc::ETIMEDOUT;
 pub const TIMED_OUT: i32 = 10_060;
 
 pub use clock::Clock;
+pub use keys::Keys;
 pub use reactor::{Reactor, Ready, Waker, Watchable};
 pub use tcp::{Effective, Listener, Settings, Stream, TcpNet};
 pub use udp::{Datagrams, Udp, UdpEffective, UdpMemory, UdpNet, UdpSettings};

@@ -134,6 +134,26 @@ pub struct Portion {
     pub to_ns: u64,
     /// Send or receive calls, as the original counts them.
     pub calls: u64,
+    /// What a receiver of datagrams between markers found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marked: Option<Marked>,
+}
+
+/// What a receiver of datagrams between markers found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marked {
+    /// Datagrams of data.
+    pub data: u64,
+    /// Starts.
+    pub starts: u64,
+    /// Ends, up to the one that ended it.
+    pub ends: u64,
+    /// Datagrams that the sender says it has sent; `None` where its ends do not tell.
+    pub told: Option<u64>,
+    /// Datagrams that a later one had overtaken, where they are numbered.
+    pub reordered: u64,
+    /// Datagrams that came once more, where they are numbered.
+    pub repeated: u64,
 }
 
 /// A numbered and stamped datagram as it came, before anything is made of it.

@@ -37,7 +37,7 @@ pub use bulk::{
 pub use doubt::{Doubt, doubts_about};
 pub use event::{
     Accepted, Begin, CauseCount, Change, ConnectionRecord, DatagramRow, Effective, Event, Failure, FrameRow,
-    FrameVerdict, Interval, Level, Portion, Sample, SessionInfo, Totals, Traffic,
+    FrameVerdict, Interval, Level, Marked, Portion, Sample, SessionInfo, Totals, Traffic,
 };
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};

@@ -21,6 +21,7 @@ mod rota;
 pub mod sim;
 pub mod solo;
 pub mod stamp;
+mod strangers;
 pub mod tcpmon;
 pub mod ttcp;
 pub mod udpmon;

@@ -298,8 +298,11 @@ fn stamp_carries(phase: &Phase) -> Result<(), &'static str> {
 }
 
 fn ttcp_carries(phase: &Phase) -> Result<(), &'static str> {
-    if phase.kind != Kind::Tcp {
-        return Err("has no packets but data in one direction: it carries goodput only");
+    if !matches!(phase.kind, Kind::Tcp | Kind::Delay) {
+        return Err("has nothing but data in one direction: it carries goodput, and what delay sends");
+    }
+    if phase.probe.is_some_and(|probe| probe.spacing != Spacing::Fixed || probe.stairs.is_some()) {
+        return Err("sends datagrams at one rate, at even intervals");
     }
     if phase.pattern != Pattern::Push {
         return Err("sends from the client to the server only");

@@ -8,6 +8,7 @@
 //! What connections do is their flows' business; here intervals are told as they come, and our own totals at the end. There
 //! are no far totals: such a far end tells what it counted to its own user only.
 
+use crate::bulk::Marks;
 use crate::bwdelaytester::Taken;
 use crate::counted::Intervals;
 use crate::ctstraffic::LimitReached;
@@ -51,6 +52,8 @@ pub struct Calls {
     pub arrivals: bool,
     /// A key that both ends know, for protocols that prove something with it.
     pub key: Option<Psk>,
+    /// Whose markers frame a test over datagrams, where there are several kinds.
+    pub marks: Marks,
     /// Who reads this host's counters.
     pub host: Host,
 }
@@ -90,9 +93,18 @@ pub struct Portion {
     pub to: Mono,
     /// Calls, as the original counts them.
     pub calls: u64,
+    /// What a receiver of datagrams between markers found.
+    pub marked: Option<model::Marked>,
 }
 
 impl Portion {
+    /// One of this slot and path that has moved nothing.
+    #[must_use]
+    pub fn new(slot: u32, path: Path) -> Self {
+        let from = Mono(0);
+        Portion { slot, path, tx_bytes: 0, rx_bytes: 0, from, to: from, calls: 0, marked: None }
+    }
+
     /// As reporters are told, with times that count from the phase's start.
     #[must_use]
     pub fn told(&self, start: Mono) -> Event {
@@ -105,6 +117,7 @@ impl Portion {
             from_ns: self.from.since(start),
             to_ns: self.to.since(start),
             calls: self.calls,
+            marked: self.marked,
         }))
     }
 }

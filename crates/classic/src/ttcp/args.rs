@@ -16,7 +16,7 @@ pub fn read(arguments: &[String]) -> Result<Asked, String> {
     if arguments.iter().any(asks) {
         return Ok(Asked::Help);
     }
-    let spec = match first.as_str() {
+    let mut spec = match first.as_str() {
         "tx" => teldat(transmitter(&arguments[1..])?, &arguments[2..])?,
         "rx" => teldat(Spec::new(Dialect::Teldat), &arguments[1..])?,
         letter if letter.starts_with('-') => letters::read(arguments)?,
@@ -24,6 +24,10 @@ pub fn read(arguments: &[String]) -> Result<Asked, String> {
             return Err(format!("'{other}' is neither tx, nor rx, nor an option such as -t or -r"));
         }
     };
+    // As the original: shorter datagrams would be taken for markers.
+    if spec.udp {
+        spec.length = spec.length.max(5);
+    }
     spec.check()?;
     Ok(Asked::Run(Box::new(spec)))
 }

@@ -2,7 +2,7 @@
 
 /// The usage of both command lines.
 pub const PAGE: &str = "\
-ttcp, spoken by netcaliper: one TCP connection, filled by the sender, timed by both ends
+ttcp, spoken by netcaliper: one TCP connection, or datagrams between markers, timed by both ends
 
 usage: ttcp tx <host> [options]      send, as Teldat's ttcp does
        ttcp rx [options]             receive
@@ -15,7 +15,7 @@ Teldat's options (with the letters they replaced):
   blen <bytes>  -l   bytes of each write or read (8192)
   port <n>      -p   port (5001)
   timeout <ms>  -w   rx: end after so long without data, or without a connection
-                     (0: after 5 minutes without data)
+                     (0: after 5 minutes without data, 10 s over UDP)
   verbose       -v   more statistics
   phmarks       -H   a # per buffer
   nbhmarks <n>  -#   a # every n buffers
@@ -28,7 +28,8 @@ Teldat's options (with the letters they replaced):
   perc               tx: the progress in percent
   mss <n>            largest segment (1340)
   time <s>           tx: send for so long, whatever nsrcb says
-  -u                 UDP, which Teldat's has given up
+  -u                 UDP with the classic markers, which Teldat's has given up
+  On a terminal any key aborts.
 
 Classic letters: -t -r -u -s -v -D -B -H -x, and with a value -l -n -p -b -f -w -I -m -c -#. Rates are by 1024, as
 the classic report has them. -s is always in force: what is read from stdin would measure stdin.

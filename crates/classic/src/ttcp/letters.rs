@@ -34,10 +34,6 @@ pub(super) fn read(arguments: &[String]) -> Result<Spec, String> {
         (Some(_), Some(host)) => return Err(format!("'{host}': a receiver takes no host")),
         (None, _) => return Err("ttcp either sends (-t) or receives (-r)".to_owned()),
     };
-    // As the original: shorter datagrams would be taken for markers.
-    if spec.udp && spec.length < 5 {
-        spec.length = 5;
-    }
     Ok(spec)
 }
 

@@ -4,7 +4,7 @@
 //! classic report divides by 1024.
 
 use super::spec::{Dialect, Role, Spec, Unit};
-use model::{Event, Kind, Outcome, Portion, Status};
+use model::{Event, Kind, Marked, Outcome, Portion, Status};
 use std::io::{self, Write};
 
 /// What the system says about this process, as the classic report shows it.
@@ -151,7 +151,9 @@ impl Face {
             return Ok(());
         }
         match (self.spec.dialect, self.spec.sends()) {
-            (Dialect::Teldat, false) => writeln!(out, "{}: accept from {peer}", self.name)?,
+            (Dialect::Teldat, false) if !self.spec.udp => {
+                writeln!(out, "{}: accept from {peer}", self.name)?;
+            }
             (Dialect::Classic, false) if !self.spec.udp => {
                 writeln!(err, "{}: accept from {peer}", self.name)?;
             }
@@ -235,7 +237,8 @@ impl Face {
                     out,
                     "{name}: {calls} I/O calls, {:.3} msec(real)/call",
                     per_call(seconds, calls, 1000.0)
-                )
+                )?;
+                self.datagrams(portion, out)
             }
             Dialect::Classic => {
                 self.sockets(out)?;
@@ -253,9 +256,27 @@ impl Face {
                 let msec = per_call(seconds, calls, thousand);
                 let each = if seconds > 0.0 { calls as f64 / seconds } else { 0.0 };
                 writeln!(out, "{name}: {calls} I/O calls, msec/call = {msec:.3}, calls/sec = {each:.3}")?;
+                self.datagrams(portion, out)?;
                 self.used_line(seconds, out)
             }
         }
+    }
+
+    /// What epi_ttcp's receiver says of the datagrams, where the sender has told how many they were.
+    fn datagrams(&self, portion: &Portion, out: &mut dyn Write) -> io::Result<()> {
+        let Some((marked, told)) = portion.marked.and_then(|marked| marked.told.map(|told| (marked, told)))
+        else {
+            return Ok(());
+        };
+        let Marked { data, starts, ends, reordered, repeated, .. } = marked;
+        writeln!(out, "{}: packets {data} data, {starts} start, {ends} end", self.name)?;
+        let lost = told.saturating_sub(data - repeated.min(data));
+        let share = if told > 0 { lost as f64 * 100.0 / told as f64 } else { 0.0 };
+        writeln!(out, "{}: {share:.3}% ({lost}/{told}) packet loss", self.name)?;
+        if self.spec.verbose && reordered + repeated > 0 {
+            writeln!(out, "{}: {reordered} out of sequence, {repeated} repeated", self.name)?;
+        }
+        Ok(())
     }
 
     /// Calls as the original counts them: full blocks where its reads are filled.
@@ -366,6 +387,7 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
             from_ns: 0,
             to_ns: record.duration_ns,
             calls: (tx + rx).div_ceil(length),
+            marked: None,
         });
     }
     face.end(point.status, out)

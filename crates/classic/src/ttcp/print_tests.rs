@@ -12,6 +12,7 @@ fn portion(spec: &Spec, bytes: u64, seconds: f64, calls: u64) -> Event {
         from_ns: 5_000,
         to_ns: 5_000 + (seconds * 1e9).round() as u64,
         calls,
+        marked: None,
     }))
 }
 
@@ -92,6 +93,26 @@ fn the_layout_is_that_of_the_manual() {
     let spec = Spec { percent: true, ..teldat(to("192.168.212.18")) };
     let (lines, _) = printed(&spec, &[portion(&spec, 16_777_216, 1.473657, 2048)]);
     assert_eq!(lines[6..9], ["# tcp sender -> 192.168.212.18 #", "# Completed... 100% #", ""]);
+}
+
+#[test]
+fn what_the_sender_of_datagrams_tells_is_compared_with_what_came() {
+    let spec = Spec { udp: true, epi: true, ..teldat(Role::Receive) };
+    let Event::Portion(mut found) = portion(&spec, 97 * 1_000, 0.5, 103) else { panic!() };
+    // 97 of 100 buffers between 4 starts and the first end; one of the 97 came twice.
+    found.marked = Some(Marked { data: 97, starts: 4, ends: 1, told: Some(100), reordered: 2, repeated: 1 });
+    let (lines, _) = printed(&spec, &[Event::Portion(found)]);
+    let at = lines.iter().position(|line| line.ends_with(" +++")).unwrap();
+    assert_eq!(
+        lines[at + 1..at + 4],
+        [
+            // 500 / 103 = 4.854
+            "ttcp-rx: 103 I/O calls, 4.854 msec(real)/call",
+            "ttcp-rx: packets 97 data, 4 start, 1 end",
+            "ttcp-rx: 4.000% (4/100) packet loss",
+        ]
+    );
+    assert!(lines.contains(&"# udp receiver #".to_owned()) && !lines.iter().any(|l| l.contains("accept")));
 }
 
 #[test]

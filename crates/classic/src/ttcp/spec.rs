@@ -203,7 +203,8 @@ impl Spec {
             payload_seed: self.random.then_some(self.seed),
             probe: self
                 .udp
-                .then(|| Probe { size: u32::try_from(self.length).unwrap_or(u32::MAX), ..Probe::default() }),
+                // No probe is so small; what is sent is a buffer.
+                .then(|| Probe { size: (self.length.min(65_507) as u32).max(16), ..Probe::default() }),
             stall_ns: patience.saturating_mul(SECOND / 1000),
             sockets: SocketSettings {
                 sndbuf: self.socket_buffer.filter(|_| self.sends()),

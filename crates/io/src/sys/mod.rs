@@ -11,6 +11,8 @@ pub(crate) mod linux;
 pub(crate) mod message;
 #[cfg(target_os = "linux")]
 pub(crate) mod space;
+#[cfg(target_os = "linux")]
+pub(crate) mod terminal;
 
 /// Error number of "operation not supported".
 pub(crate) const UNSUPPORTED: i32 = if cfg!(windows) {

@@ -4,18 +4,24 @@
 //! - [`Filler`]: what the bytes are. Receivers of such protocols ignore them.
 //! - [`Timetable`]: which part of a connection counts, and until when senders send.
 //! - [`Sender`], [`Receiver`]: the two ends of a TCP connection.
+//! - [`Marks`], [`Word`]: what frames a test over datagrams.
+//! - [`Pourer`]: the sending end of one. Receivers are the protocols' own.
 //! - `open`: what opens such connections, and what answers them.
 
 mod fill;
+mod marks;
 mod open;
 mod params;
+mod pour;
 mod receive;
 mod send;
 mod table;
 
 pub use fill::Filler;
-pub(crate) use open::{answerers, callers};
+pub use marks::{Marks, Word};
+pub(crate) use open::{answerers, callers, pourers};
 pub use params::{Params, UNLIMITED};
+pub use pour::Pourer;
 pub use receive::Receiver;
 pub(crate) use send::CLOSE;
 pub use send::Sender;

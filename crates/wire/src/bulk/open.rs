@@ -1,6 +1,6 @@
 //! What opens such connections, and what answers them.
 
-use super::{Filler, Params, Receiver, Sender};
+use super::{Filler, Marks, Params, Pourer, Receiver, Sender};
 use crate::call::Caller;
 use crate::ctstraffic::{Limit, LimitReached};
 use crate::native::Fence;
@@ -16,6 +16,15 @@ pub(crate) fn callers(phase: &Phase, calls: &Calls, filler: Filler) -> Vec<Box<d
     let make =
         move |_: &mut Cx<'_>, slot: u32| Box::new(Sender::new(Arc::clone(&params), slot)) as Box<dyn Flow>;
     Caller::for_all(phase, calls, false, &make)
+}
+
+/// A client's openers: it sends datagrams.
+pub(crate) fn pourers(phase: &Phase, calls: &Calls, filler: Filler, marks: Marks) -> Vec<Box<dyn Opener>> {
+    let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP, filler) });
+    let make = move |_: &mut Cx<'_>, slot: u32| -> Box<dyn Flow> {
+        Box::new(Pourer::new(Arc::clone(&params), marks, slot))
+    };
+    Caller::for_all(phase, calls, true, &make)
 }
 
 /// A server's openers: it receives.

@@ -37,7 +37,8 @@ impl Params {
     /// The settings of `phase` that concern its connections.
     #[must_use]
     pub fn of(phase: &Phase, group: Group, filler: Filler) -> Self {
-        let buffer = phase.buffer.high.max(1);
+        let datagram = phase.probe.map_or(u64::MAX, |probe| probe.size.into());
+        let buffer = phase.buffer.high.min(datagram).max(1);
         // A slow schedule must not look like a stall.
         let gap = phase.rate.map_or(0, |rate| Pace::new(rate, buffer, Mono(0)).gap_ns());
         Params {

@@ -61,13 +61,11 @@ impl Receiver {
     fn tell(&mut self, cx: &mut Cx<'_>) {
         let Some(path) = self.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
         cx.post.push(Box::new(Portion {
-            slot: 0,
-            path,
-            tx_bytes: 0,
             rx_bytes: self.counted,
             from: self.since,
             to: self.last.max(self.since),
             calls: self.calls,
+            ..Portion::new(0, path)
         }));
     }
 

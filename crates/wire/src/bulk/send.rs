@@ -152,13 +152,11 @@ impl Sender {
     fn tell(&mut self, cx: &mut Cx<'_>) {
         let Some(path) = self.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
         cx.post.push(Box::new(Portion {
-            slot: self.slot,
-            path,
             tx_bytes: self.counted,
-            rx_bytes: 0,
             from: self.since,
             to: self.last.max(self.since),
             calls: self.calls,
+            ..Portion::new(self.slot, path)
         }));
     }
 

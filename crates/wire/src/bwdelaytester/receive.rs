@@ -6,18 +6,17 @@
 use super::codec::Header;
 use crate::native::Fence;
 use crate::solo::{GROUP, Remark};
+use crate::strangers::Strangers;
 use metrics::{Ending, Jitter, Mono, PacketTally, Packets, Row, Runs, SECOND, Seen, StampKind, Wall};
 use model::{DatagramRow, Level};
 use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
-use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, SocketAddr};
+use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Senders that are told apart; another one takes the place of one that has long been silent.
 const MOST_SENDERS: usize = 1_000;
 const SILENT: u64 = 10 * SECOND;
-/// Refused addresses that are named.
-const MOST_REFUSED: usize = 100;
 /// Numbers that are remembered one by one for each sender, 8 KiB.
 const WINDOW: usize = 1 << 16;
 /// Datagrams that are told at once, and how long one waits to be told, ns.
@@ -56,8 +55,8 @@ struct Stream {
 pub struct Receiver {
     house: Arc<House>,
     senders: HashMap<SocketAddr, Stream>,
-    /// Who was told not to be heard, and whether it was said that there are too many.
-    refused: HashSet<IpAddr>,
+    strangers: Strangers,
+    /// Whether it was said that there are too many.
     crowded: bool,
     row: Option<Row>,
     rows: Vec<DatagramRow>,
@@ -73,7 +72,7 @@ impl Receiver {
         Receiver {
             house,
             senders: HashMap::new(),
-            refused: HashSet::new(),
+            strangers: Strangers::default(),
             crowded: false,
             row: None,
             rows: Vec::new(),
@@ -85,17 +84,6 @@ impl Receiver {
 
     fn remark(cx: &mut Cx<'_>, text: String) {
         cx.post.push(Box::new(Remark { level: Level::Warning, text }));
-    }
-
-    /// Says, once for each of the first addresses, that it is not heard.
-    fn refuse(&mut self, cx: &mut Cx<'_>, who: IpAddr) {
-        if self.refused.len() < MOST_REFUSED && self.refused.insert(who) {
-            let text = format!(
-                "{who} sends and is not heard: a datagram proves no address, so only those of this host and of directly \
-                 connected networks count, unless NETCALIPER_ALLOW names the network"
-            );
-            Receiver::remark(cx, text);
-        }
     }
 
     /// Makes room for `peer` among the senders, and says what is known of its clock; false when there is none.
@@ -232,11 +220,7 @@ impl Opener for Receiver {
     fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
         let path = got.from?;
         let peer = path.peer;
-        if !self.house.fence.admits(peer.ip()) {
-            return None;
-        }
-        if !self.house.streams.admits(peer.ip()) {
-            self.refuse(cx, peer.ip().to_canonical());
+        if !self.strangers.admits(cx, &self.house.fence, &self.house.streams, peer.ip()) {
             return None;
         }
         let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));

@@ -1,0 +1,358 @@
+//! The sending end of a test over datagrams.
+//!
+//! ```text
+//!  Wait ─ the time has come ─▶ Start ─▶ Data ─ all sent, or the time is up ─▶ End ─▶ over          with markers
+//!                              └──────▶ Data ─ the time is up ─▶ Hold ─ let go ─▶ Farewell ─▶ over   without
+//! ```
+//!
+//! 1. A buffer is a datagram, and without a rate they leave as fast as the socket takes them.
+//! 2. Want of buffers passes: it is waited for, as the original does. Somebody who says that nobody receives ends the test.
+//! 3. Ends are spread, so that what has made one be lost has passed when the next is sent. Nobody has to be there any more to
+//!    hear them.
+//! 4. ntttcp's receiver looks whether its time is up only when something comes. So after the end something does.
+
+use super::{CLOSE, Marks, Params};
+use crate::solo::{Arrived, Portion};
+use metrics::{Ending, Mono, Packets, Row, SECOND};
+use model::Pace;
+use seam::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+/// How often one that waits looks whether the test has begun, ns.
+const LOOK: u64 = SECOND / 500;
+/// How long a sender waits that the kernel had no buffers for, ns: the original's 18 ms.
+const AFTER_REFUSAL: u64 = 18_000_000;
+/// Time between two ends, ns.
+const APART: u64 = SECOND / 200;
+/// Datagrams said after the end where there are no markers.
+const FAREWELLS: u32 = 3;
+/// Most bytes that are offered at once; more is not gained by more.
+const MOST: u64 = 60_000;
+
+/// Where a sender is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The test has not begun.
+    Wait,
+    /// So many starts are still to be said.
+    Start(u32),
+    Data,
+    /// So many ends, the next one at this instant.
+    End(u32, Mono),
+    /// All is sent; what follows waits for this instant.
+    Hold(Mono),
+    Over(Ending),
+    /// Told on the next wake.
+    Refused(Fault),
+    Failed,
+}
+
+/// The sending end of a test over datagrams.
+#[derive(Debug)]
+pub struct Pourer {
+    params: Arc<Params>,
+    marks: Marks,
+    slot: u32,
+    row: Option<Row>,
+    path: Option<Path>,
+    step: Step,
+    pace: Option<Pace>,
+    /// Datagrams of data that have left, and those offered last.
+    sent: u64,
+    offered: u64,
+    /// Bytes and calls that count, and when the first and the last of them were.
+    counted: u64,
+    calls: u64,
+    since: Mono,
+    last: Mono,
+    moved: Mono,
+    not_before: Mono,
+    stopping: bool,
+    told: bool,
+}
+
+impl Pourer {
+    /// The sender of this slot.
+    #[must_use]
+    pub fn new(params: Arc<Params>, marks: Marks, slot: u32) -> Self {
+        Pourer {
+            params,
+            marks,
+            slot,
+            row: None,
+            path: None,
+            step: Step::Wait,
+            pace: None,
+            sent: 0,
+            offered: 0,
+            counted: 0,
+            calls: 0,
+            since: Mono(0),
+            last: Mono(0),
+            moved: Mono(0),
+            not_before: Mono(0),
+            stopping: false,
+            told: false,
+        }
+    }
+
+    /// Begins, if the time has come.
+    fn begin(&mut self, cx: &mut Cx<'_>) {
+        self.moved = cx.now;
+        if self.step != Step::Wait || self.params.table.from().is_none() {
+            return;
+        }
+        self.step = match self.marks.starts() {
+            0 => Step::Data,
+            n => Step::Start(n),
+        };
+        (self.since, self.last) = (cx.now, cx.now);
+        self.pace = self.params.rate.map(|rate| Pace::new(rate, self.params.buffer, cx.now));
+    }
+
+    /// Datagrams of data that are still to be sent.
+    fn left(&self) -> u64 {
+        match self.params.transfer {
+            _ if self.stopping => 0,
+            Some(bytes) => bytes.div_ceil(self.params.buffer).saturating_sub(self.sent),
+            None => u64::MAX,
+        }
+    }
+
+    /// How many may leave in one call: more than one where nobody counts calls and nothing in them differs.
+    fn many(&self, now: Mono, out: &Burst<'_>) -> u64 {
+        if self.marks != Marks::None {
+            return 1;
+        }
+        let size = self.params.buffer;
+        let most = (out.segments() as u64).min(out.room() as u64 / size).min(MOST / size).max(1);
+        let Some((pace, rate)) = self.pace.zip(self.params.rate) else { return most };
+        let due = u128::from(now.since(pace.due())) * u128::from(rate) / 8 / u128::from(SECOND);
+        u64::try_from(due / u128::from(size)).unwrap_or(u64::MAX).saturating_add(1).min(most)
+    }
+
+    fn check_end(&mut self, cx: &mut Cx<'_>) {
+        let quiet = self.params.table.quiet();
+        self.stopping |= quiet <= cx.now;
+        if self.step != Step::Data || self.left() > 0 {
+            return;
+        }
+        match self.marks.ends() {
+            0 => {
+                self.step = Step::Hold(quiet.min(cx.now).plus(self.params.hold_ns));
+                self.tell(cx);
+            }
+            n => self.step = Step::End(n, cx.now),
+        }
+    }
+
+    fn ending(&self) -> Ending {
+        let Some(bytes) = self.params.transfer else { return Ending::Completed };
+        if self.sent * self.params.buffer >= bytes { Ending::Completed } else { Ending::Stopped }
+    }
+
+    /// Tells what has moved, once.
+    fn tell(&mut self, cx: &mut Cx<'_>) {
+        if let Some(row) = self.row {
+            cx.rec.complete(row, self.last.max(self.since));
+        }
+        let Some(path) = self.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
+        cx.post.push(Box::new(Portion {
+            tx_bytes: self.counted,
+            from: self.since,
+            to: self.last.max(self.since),
+            calls: self.calls,
+            ..Portion::new(self.slot, path)
+        }));
+    }
+
+    /// A word has left, or was given up: the next step.
+    fn said(&mut self, cx: &mut Cx<'_>) {
+        self.calls += 1;
+        match self.step {
+            Step::Start(n) if n > 1 => self.step = Step::Start(n - 1),
+            Step::Start(_) => self.step = Step::Data,
+            Step::End(n, _) => {
+                // The classic program stops its clock behind the first of its ends, epi_ttcp's before it.
+                if n == self.marks.ends() && self.marks == Marks::Classic {
+                    self.last = cx.now;
+                }
+                self.step = Step::End(n - 1, cx.now.plus(APART));
+                if n == 1 {
+                    self.tell(cx);
+                    self.step = Step::Over(self.ending());
+                }
+            }
+            _ => {}
+        }
+        self.check_end(cx);
+    }
+
+    /// Data has left.
+    fn poured(&mut self, cx: &mut Cx<'_>, bytes: u64) {
+        let gone = bytes.div_ceil(self.params.buffer).min(self.offered);
+        self.sent += gone;
+        if let Some(pace) = &mut self.pace {
+            pace.sent(bytes, cx.now);
+        }
+        if self.params.table.counts(cx.now) {
+            self.counted += bytes;
+            self.calls += gone;
+            self.last = cx.now;
+            if let Some(row) = self.row {
+                cx.rec.sent(row, bytes);
+                cx.rec.packets(row, &Packets { sent: gone, ..Packets::default() });
+            }
+        }
+        self.check_end(cx);
+    }
+
+    /// The kernel refuses, or somebody on the way does.
+    fn refused(&mut self, cx: &mut Cx<'_>, fault: Fault) {
+        let passes = matches!(
+            std::io::Error::from_raw_os_error(fault.errno).kind(),
+            ErrorKind::WouldBlock | ErrorKind::OutOfMemory | ErrorKind::Interrupted
+        ) || fault.errno == NO_BUFFERS;
+        if let Some(row) = self.row {
+            cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
+        }
+        match self.step {
+            _ if passes => self.not_before = cx.now.plus(AFTER_REFUSAL),
+            // Who has heard the first end needs no second.
+            Step::End(..) => self.said(cx),
+            Step::Hold(_) | Step::Over(_) => {}
+            // The receiver's timer began before ours.
+            _ if self.params.table.quiet().since(cx.now) <= CLOSE => {}
+            _ => {
+                self.tell(cx);
+                self.step = Step::Refused(fault);
+            }
+        }
+    }
+
+    /// What is said when nothing is left to be measured.
+    fn farewell(&mut self, now: Mono) {
+        if matches!(self.step, Step::Hold(until) if until <= now) {
+            self.step = Step::End(FAREWELLS, now);
+        }
+    }
+}
+
+/// No memory for the packet: the system's number for it, which std has no kind for.
+const NO_BUFFERS: i32 = if cfg!(windows) { 10_055 } else { 105 };
+
+impl Flow for Pourer {
+    fn want(&self) -> Want {
+        let quiet = Want { send: When::Never, read: Read::look(64), wake: None, end: None };
+        match self.step {
+            Step::Wait => Want { wake: Some(self.moved.plus(LOOK)), ..quiet },
+            Step::Start(_) => Want { send: When::At(self.not_before), ..quiet },
+            Step::Data => {
+                let due = self.pace.map_or(Mono(0), |pace| pace.due()).max(self.not_before);
+                let end = self.params.table.quiet();
+                Want { send: When::At(due), wake: (end.0 < u64::MAX).then_some(end), ..quiet }
+            }
+            Step::End(_, at) => Want { send: When::At(at.max(self.not_before)), ..quiet },
+            Step::Hold(until) => Want { wake: Some(until), ..quiet },
+            Step::Refused(_) => Want { wake: Some(Mono(0)), ..quiet },
+            Step::Over(how) => {
+                Want { read: Read::Pause, end: Some(End::Done { how, reset: false }), ..quiet }
+            }
+            Step::Failed => Want { read: Read::Pause, ..quiet },
+        }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        let Params { filler, buffer, .. } = *self.params;
+        match self.step {
+            Step::Start(_) => out.fixed(self.marks.start()),
+            Step::End(..) if self.marks == Marks::None => filler.offer(0, 1, buffer, out),
+            Step::End(..) => {
+                let word = self.marks.end(self.sent);
+                let n = word.len().min(out.room());
+                out.own(n).copy_from_slice(&word[..n]);
+            }
+            Step::Data => {
+                self.offered = self.many(cx.now, out).min(self.left());
+                let size = buffer as usize;
+                let from = self.sent * buffer;
+                if self.offered > 1 {
+                    out.segment = buffer as u16;
+                    // Such fillers are the same byte all over.
+                    filler.offer(0, size * self.offered as usize, u64::MAX, out);
+                } else if self.marks == Marks::Epi {
+                    out.own(1)[0] = self.sent as u8;
+                    filler.offer(from + 1, size - 1, buffer, out);
+                } else {
+                    filler.offer(from, size, buffer, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        if n.bytes > 0 {
+            self.moved = cx.now;
+            match self.step {
+                Step::Data => self.poured(cx, n.bytes as u64),
+                Step::Start(_) | Step::End(..) => self.said(cx),
+                _ => {}
+            }
+        }
+        if let Some(fault) = n.fault {
+            self.refused(cx, fault);
+        }
+    }
+
+    fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        // Receivers say nothing: whoever does is none.
+        Ok(())
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(path) => {
+                if self.params.arrivals {
+                    cx.post.push(Box::new(Arrived { path, at: cx.now }));
+                }
+                self.path = Some(path);
+                self.row = Some(cx.rec.open(self.params.group, cx.now));
+                self.begin(cx);
+            }
+            News::Broken(fault) => self.refused(cx, fault),
+            News::Stop => {
+                self.stopping = true;
+                match self.step {
+                    Step::Wait => self.step = Step::Over(Ending::Stopped),
+                    Step::Start(_) => self.step = Step::Data,
+                    Step::Hold(_) => self.step = Step::Hold(cx.now),
+                    _ => {}
+                }
+                self.check_end(cx);
+                if let Step::Hold(_) = self.step {
+                    self.step = Step::Hold(cx.now);
+                    self.farewell(cx.now);
+                }
+            }
+            News::Wake => {
+                if let Step::Refused(fault) = self.step {
+                    self.step = Step::Failed;
+                    return Err(Violation::Refused(fault));
+                }
+                if self.step == Step::Wait {
+                    self.begin(cx);
+                }
+                self.check_end(cx);
+                self.farewell(cx.now);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        Card { row: self.row, slot: self.slot, ..Card::default() }
+    }
+}

@@ -1,0 +1,36 @@
+//! Whose datagrams are taken although no address can be proven.
+
+use crate::native::Fence;
+use crate::solo::Remark;
+use model::Level;
+use seam::Cx;
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+/// Refused addresses that are named.
+const MOST: usize = 100;
+
+/// Lets in whom the fences let in, and names the others once each.
+#[derive(Debug, Default)]
+pub(crate) struct Strangers(HashSet<IpAddr>);
+
+impl Strangers {
+    /// Whether datagrams of `who` count: `fence` has what the user allowed and denied, `streams` whom is believed without proof.
+    pub(crate) fn admits(&mut self, cx: &mut Cx<'_>, fence: &Fence, streams: &Fence, who: IpAddr) -> bool {
+        if !fence.admits(who) {
+            return false;
+        }
+        if streams.admits(who) {
+            return true;
+        }
+        let who = who.to_canonical();
+        if self.0.len() < MOST && self.0.insert(who) {
+            let text = format!(
+                "{who} sends and is not heard: a datagram proves no address, so only those of this host and of directly \
+                 connected networks count, unless NETCALIPER_ALLOW names the network"
+            );
+            cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+        }
+        false
+    }
+}

@@ -1,0 +1,324 @@
+//! What listens at a receiver's bound socket: tests over datagrams, one per sender.
+//!
+//! Nothing is ever answered, so no sender gets a socket of its own: only one socket keeps the order of start, data and end.
+//!
+//! 1. Both kinds of markers are understood, by what they are made of.
+//! 2. A marker before any data is a start, whichever it was meant as: an end that a former test has left behind then does no
+//!    harm. A marker behind data is the end, also where the start was lost (the original would take it for the start).
+//! 3. Time runs from the start to the end, and where one of them was lost from the first datagram or to the last.
+//! 4. Where the end is lost, a test is over when nothing has come for a while. The original waits for ever.
+
+use crate::bulk::Word;
+use crate::ctstraffic::{Limit, LimitReached};
+use crate::native::Fence;
+use crate::solo::{Answers, Arrived, GROUP, Portion, Remark};
+use crate::strangers::Strangers;
+use metrics::{Ending, Mono, Packets, Row, Seen, Sequence};
+use model::{Level, Marked, Phase};
+use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Tests that go on at once.
+const MOST: usize = 256;
+/// Numbers are remembered one by one for as long as their byte tells them apart.
+const WINDOW: usize = 256;
+
+/// What a datagram did to a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// A marker at a beginning.
+    Marker,
+    /// Data.
+    Data,
+    /// It is over.
+    Over,
+    /// It is over because the next one has begun; the datagram belongs to that.
+    Next,
+    /// An end without anything before it, left behind by another test.
+    Stray,
+}
+
+/// One test, as its receiver sees it.
+#[derive(Debug)]
+pub struct Test {
+    /// When it began, and when the last of it came.
+    pub since: Mono,
+    /// When the last datagram that counts came.
+    pub last: Mono,
+    /// Bytes of data.
+    pub bytes: u64,
+    marked: Marked,
+    /// It began with epi_ttcp's start: the first byte of its data is a number.
+    numbered: bool,
+    numbers: Sequence,
+    /// The number that is expected next.
+    next: u64,
+    entered: bool,
+}
+
+impl Default for Test {
+    fn default() -> Self {
+        Test {
+            since: Mono(0),
+            last: Mono(0),
+            bytes: 0,
+            marked: Marked::default(),
+            numbered: false,
+            numbers: Sequence::new(WINDOW),
+            next: 0,
+            entered: false,
+        }
+    }
+}
+
+impl Test {
+    /// Takes a datagram in that came at `at`.
+    pub fn take(&mut self, datagram: &[u8], at: Mono) -> Deed {
+        let word = Word::of(datagram);
+        let begun = self.marked.data > 0;
+        match word {
+            Word::Start if begun => return Deed::Next,
+            Word::End(_) if !begun && self.marked.starts == 0 => return Deed::Stray,
+            _ => {}
+        }
+        match word {
+            Word::Data => {
+                if !begun && self.marked.starts == 0 {
+                    self.since = at;
+                }
+                self.marked.data += 1;
+                self.bytes += datagram.len() as u64;
+                if let Some(&byte) = datagram.first().filter(|_| self.numbered) {
+                    self.number(byte);
+                }
+            }
+            Word::Start | Word::Classic if !begun => {
+                self.marked.starts += 1;
+                self.numbered |= word == Word::Start;
+                self.since = at;
+            }
+            Word::End(told) => {
+                self.marked.ends += 1;
+                self.marked.told = Some(told.into());
+            }
+            Word::Start | Word::Classic => self.marked.ends += 1,
+        }
+        self.last = at;
+        match word {
+            Word::Data => Deed::Data,
+            Word::Start | Word::Classic if !begun => Deed::Marker,
+            _ => Deed::Over,
+        }
+    }
+
+    /// The number of a datagram is known modulo 256: it is the one nearest to what is expected.
+    fn number(&mut self, byte: u8) {
+        let ahead = i64::from(byte.wrapping_sub(self.next as u8) as i8);
+        let Some(number) = self.next.checked_add_signed(ahead) else { return };
+        self.next = self.next.max(number + 1);
+        match self.numbers.see(number) {
+            Seen::Reordered { .. } => self.marked.reordered += 1,
+            Seen::Duplicate => self.marked.repeated += 1,
+            Seen::New { .. } | Seen::Ancient => {}
+        }
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn found(&self) -> Marked {
+        self.marked
+    }
+
+    /// Datagrams that did not come, where that can be known.
+    #[must_use]
+    pub fn lost(&self) -> Option<u64> {
+        self.marked.told.map(|told| told.saturating_sub(self.marked.data - self.marked.repeated))
+    }
+
+    fn portion(&self, path: Path) -> Portion {
+        let Marked { data, starts, ends, .. } = self.marked;
+        Portion {
+            rx_bytes: self.bytes,
+            from: self.since,
+            to: self.last,
+            calls: data + starts + ends,
+            marked: Some(self.marked),
+            ..Portion::new(0, path)
+        }
+    }
+}
+
+/// What a receiver's workers share.
+pub(super) struct House {
+    fence: Fence,
+    streams: Fence,
+    limit: Limit,
+    tells: bool,
+    stall_ns: u64,
+}
+
+impl House {
+    pub(super) fn new(phase: &Phase, answers: &Answers) -> Self {
+        House {
+            fence: answers.fence.clone(),
+            streams: answers.streams.clone(),
+            limit: Limit::new(answers.exit_after),
+            tells: answers.arrivals,
+            stall_ns: phase.stall_ns,
+        }
+    }
+}
+
+/// Receives on one worker.
+pub(super) struct Answerer {
+    /// What answers connections.
+    streams: Box<dyn Opener>,
+    house: Arc<House>,
+    tests: HashMap<SocketAddr, (Path, Test)>,
+    strangers: Strangers,
+    row: Option<Row>,
+    /// The overflow counter of the socket, as last told.
+    dropped: u32,
+    stopped: bool,
+}
+
+impl Answerer {
+    pub(super) fn new(streams: Box<dyn Opener>, house: Arc<House>) -> Self {
+        Answerer {
+            streams,
+            house,
+            tests: HashMap::new(),
+            strangers: Strangers::default(),
+            row: None,
+            dropped: 0,
+            stopped: false,
+        }
+    }
+
+    /// A test has its first data: it is one of those that are asked for.
+    fn enter(&mut self, cx: &mut Cx<'_>, path: Path) -> bool {
+        if !self.house.limit.enter() {
+            return false;
+        }
+        cx.rec.tally(GROUP).opened += 1;
+        if self.house.tells {
+            cx.post.push(Box::new(Arrived { path, at: cx.now }));
+        }
+        true
+    }
+
+    /// A test is over.
+    fn settle(&mut self, cx: &mut Cx<'_>, peer: SocketAddr) {
+        let Some((path, test)) = self.tests.remove(&peer) else { return };
+        if !test.entered && !self.enter(cx, path) {
+            return;
+        }
+        cx.post.push(Box::new(test.portion(path)));
+        let tally = cx.rec.tally(GROUP);
+        tally.ended(Ending::Completed);
+        let Marked { reordered, repeated, .. } = test.found();
+        let lost = test.lost().map_or(0, |lost| i64::try_from(lost).unwrap_or(i64::MAX));
+        self.count(cx, &Packets { lost, reordered, duplicated: repeated, ..Packets::default() });
+        if self.house.limit.leave() {
+            cx.post.push(Box::new(LimitReached));
+        }
+    }
+
+    fn count(&mut self, cx: &mut Cx<'_>, counts: &Packets) {
+        let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
+        cx.rec.packets(row, counts);
+    }
+
+    /// Ends tests from whose senders nothing has come for long, or all that have data.
+    fn expire(&mut self, cx: &mut Cx<'_>) {
+        let stall = self.house.stall_ns;
+        let over = |test: &Test| self.stopped || cx.now.since(test.last) >= stall;
+        let gone: Vec<SocketAddr> =
+            self.tests.iter().filter(|(_, (_, test))| over(test)).map(|(peer, _)| *peer).collect();
+        for peer in gone {
+            let empty = self.tests.get(&peer).is_none_or(|(_, test)| test.found().data == 0);
+            if empty {
+                self.tests.remove(&peer);
+                continue;
+            }
+            if !self.stopped {
+                let from = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+                let text = format!("no end came from {from}: what is rated ends with its last datagram");
+                cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+            }
+            self.settle(cx, peer);
+        }
+    }
+}
+
+impl Opener for Answerer {
+    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+        self.streams.open(cx)
+    }
+
+    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+        self.streams.accept(cx, path)
+    }
+
+    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        let path = got.from?;
+        let peer = path.peer;
+        let known = self.tests.contains_key(&peer);
+        let House { fence, streams, .. } = &*self.house;
+        if !known && (self.tests.len() >= MOST || !self.strangers.admits(cx, fence, streams, peer.ip())) {
+            return None;
+        }
+        let at = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let (_, test) = self.tests.entry(peer).or_insert_with(|| (path, Test::default()));
+        let mut deed = test.take(got.bytes, at);
+        if deed == Deed::Next {
+            self.settle(cx, peer);
+            let mut next = Test::default();
+            deed = next.take(got.bytes, at);
+            self.tests.insert(peer, (path, next));
+        }
+        match deed {
+            Deed::Data => {
+                if !self.tests.get(&peer).is_some_and(|(_, test)| test.entered) {
+                    let entered = self.enter(cx, path);
+                    match self.tests.get_mut(&peer).filter(|_| entered) {
+                        Some((_, test)) => test.entered = true,
+                        // Others are measured already.
+                        None => {
+                            self.tests.remove(&peer);
+                            return None;
+                        }
+                    }
+                }
+                let dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
+                self.dropped = got.dropped;
+                self.count(cx, &Packets { received: 1, dropped, ..Packets::default() });
+                if let Some(row) = self.row {
+                    cx.rec.received(row, got.len as u64);
+                }
+            }
+            Deed::Over => self.settle(cx, peer),
+            Deed::Stray => {
+                self.tests.remove(&peer);
+            }
+            Deed::Marker | Deed::Next => {}
+        }
+        None
+    }
+
+    fn tend(&mut self, cx: &mut Cx<'_>) -> Option<Mono> {
+        self.expire(cx);
+        self.tests.values().map(|(_, test)| test.last.plus(self.house.stall_ns)).min()
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        self.streams.closed(cx, flow, how);
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+        self.streams.stop();
+    }
+}
