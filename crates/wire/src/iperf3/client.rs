@@ -6,20 +6,21 @@
 //!   ─ results, DISPLAY_RESULTS ─▶ IPERF_DONE, closing ─▶ over
 //! ```
 
+mod run;
+mod talk;
 mod tell;
 
-use super::codec::{Cookie, Inbox, LONGEST_RESULTS, State, cookie, cookie_text, error_text, framed};
-use super::dial::Dialer;
+use super::codec::{Cookie, Inbox, State, cookie, cookie_text};
 use super::ledger::{Ledger, Told};
-use super::lot::{Gone, Joined, Lot, Spent, Standing};
-use super::params::{self, Parameters};
-use super::results::{self, Results};
-use super::server::{Meter, socket_settings};
+use super::lot::Lot;
+use super::params::Parameters;
+use super::results::Results;
+use super::server::Meter;
 use crate::Run;
 use crate::counted::Intervals;
 use metrics::{Ending, Group, Mono, SECOND};
-use model::{BulkCpu, BulkNews, Event, Level, Phase, Status, Totals, Verify};
-use seam::{Action, Cx, End, GroupPlan, Input, Link, Note, Order, Path, Session, Target, WHEN_TOLD, Wait};
+use model::{BulkCpu, BulkNews, Event, Level, Phase, Status, Totals};
+use seam::{Action, Cx, End, Input, Link, Order, Path, Session, Target};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -193,247 +194,6 @@ impl Client {
         let Path { peer, local } = path;
         let (cookie, at) = (cookie_text(&self.cookie), cx.clock.wall(cx.now));
         self.tell(BulkNews::Met { peer, local, cookie, at });
-    }
-
-    /// The next thing that the server has said; false when there is none yet.
-    fn next(&mut self, cx: &Cx<'_>) -> bool {
-        if matches!(self.step, Step::Closing | Step::Over) {
-            return false;
-        }
-        if self.step == Step::Exchanging {
-            return self.results(cx);
-        }
-        if self.inbox.awaits_code() {
-            return false;
-        }
-        let Some(byte) = self.inbox.byte() else { return false };
-        self.said(cx, byte);
-        true
-    }
-
-    fn said(&mut self, cx: &Cx<'_>, byte: u8) {
-        match (State::of(byte), self.step) {
-            (Some(State::ParamExchange), Step::Greeting) => {
-                let text = params::write(&self.plan.parameters);
-                self.say(framed(&text));
-                self.enter(Step::Asking, cx.now);
-            }
-            (Some(State::CreateStreams), Step::Asking) => self.create(cx),
-            // Whether all streams are there our workers say, perhaps a little later.
-            (Some(State::TestStart), Step::Creating) => {}
-            (Some(State::TestRunning), Step::Creating) => {
-                self.enter(Step::Gathering, cx.now);
-                self.gathered(cx);
-            }
-            (Some(State::ExchangeResults), Step::Ended) => self.send_results(cx),
-            (Some(State::DisplayResults), Step::Results) => {
-                self.say(vec![State::Done.byte()]);
-                self.close(cx);
-            }
-            (Some(State::Denied), _) => {
-                self.fail(cx, "the server is busy running a test. try again later".to_owned());
-            }
-            (Some(State::ServerTerminate), _) => {
-                self.say(vec![State::Done.byte()]);
-                self.fail(cx, "the server has terminated".to_owned());
-            }
-            // Its code follows; of what may come behind that nothing is needed.
-            (Some(State::ServerError), _) => {
-                let number = self.inbox.number().unwrap_or_default();
-                self.fail(cx, format!("server error: {} ({number})", error_text(number)));
-            }
-            _ => self.fail(cx, format!("the server sent an unexpected state ({byte})")),
-        }
-    }
-
-    /// The streams are wanted.
-    fn create(&mut self, cx: &Cx<'_>) {
-        let terms = self.plan.parameters.terms.clone();
-        let discard = self.plan.phase.verify == Verify::None;
-        let lot = Arc::new(Lot::new(GROUP, terms.clone(), self.cookie, false, discard));
-        let to = self.plan.target.1;
-        let openers = Dialer::for_all(&lot, to, self.plan.from, self.plan.port, self.plan.workers);
-        let sockets = socket_settings(&terms, terms.congestion.clone());
-        let plan = GroupPlan {
-            group: GROUP,
-            openers,
-            sockets,
-            throttle: 1,
-            connect_timeout: 30 * SECOND,
-            start: WHEN_TOLD,
-            interval: self.plan.phase.interval_ns,
-            end: None,
-            omit: u64::from(terms.omit_s) * SECOND,
-            records: self.plan.records,
-            same_host: false,
-            info: !terms.udp,
-            frames: false,
-            packets: terms.udp,
-            wait: Wait::Block,
-        };
-        self.lot = Some(lot);
-        self.grouped = true;
-        self.actions.push_back(Action::Group(Box::new(plan)));
-        self.enter(Step::Creating, cx.now);
-    }
-
-    /// Begins once all streams have been told, or will not be.
-    fn gathered(&mut self, cx: &Cx<'_>) {
-        let terms = &self.plan.parameters.terms;
-        let all = self.joined.len() as u32 >= terms.all_streams();
-        match self.step {
-            Step::Gathering if all => self.begin(cx),
-            // The server has begun with half of them.
-            Step::Gathering if cx.now >= self.due() && terms.bidir => self.fail(cx, TOO_OLD.to_owned()),
-            Step::Gathering if cx.now >= self.due() => self.begin(cx),
-            _ => {}
-        }
-    }
-
-    fn begin(&mut self, cx: &Cx<'_>) {
-        let Some(lot) = self.lot.clone() else { return };
-        self.enter(Step::Running, cx.now);
-        self.started = Some(cx.now);
-        self.heard = cx.now;
-        self.used = (self.plan.meter)();
-        let terms = self.plan.parameters.terms.clone();
-        let every = if self.plan.interval_ns == 0 { SECOND } else { self.plan.interval_ns };
-        let mut ledger = Ledger::new(GROUP, &terms, every, |slot| lot.sends(slot));
-        ledger.begin(cx.now);
-        self.ledger = Some(ledger);
-        let omit = u64::from(terms.omit_s) * SECOND;
-        self.intervals = Intervals::new(cx.now, omit, &self.plan.phase);
-        self.actions.push_back(Action::Order(GROUP, Order::Start(cx.now)));
-        self.tell_begin(cx, &lot);
-    }
-
-    /// When the test is over by the clock.
-    fn end(&self) -> Mono {
-        let terms = &self.plan.parameters.terms;
-        let length = u64::from(terms.time_s) + u64::from(terms.omit_s);
-        match self.started {
-            Some(start) if terms.time_s > 0 => start.plus(length * SECOND),
-            _ => Mono(u64::MAX),
-        }
-    }
-
-    /// Measuring is over.
-    fn freeze(&mut self, cx: &Cx<'_>) {
-        if self.step != Step::Running {
-            return;
-        }
-        let now = (self.plan.meter)();
-        let ns = cx.now.since(self.since).max(1) as f64;
-        let share = |now: f64, then: f64| (now - then).max(0.0) * 1e11 / ns;
-        let (user, system) = (share(now.0, self.used.0), share(now.1, self.used.1));
-        self.cpu = BulkCpu { total: user + system, user, system };
-        self.enter(Step::Freezing, cx.now);
-        if let Some(ledger) = &mut self.ledger {
-            let tag = ledger.freeze(cx.now);
-            self.actions.push_back(Action::Order(GROUP, Order::Freeze(tag)));
-        }
-        self.check_frozen(cx);
-    }
-
-    fn check_frozen(&mut self, cx: &Cx<'_>) {
-        if self.step == Step::Freezing && self.ledger.as_ref().is_none_or(Ledger::complete) {
-            self.say(vec![State::TestEnd.byte()]);
-            self.enter(Step::Ended, cx.now);
-        }
-    }
-
-    fn send_results(&mut self, cx: &Cx<'_>) {
-        let terms = &self.plan.parameters.terms;
-        let sends = !terms.reverse || terms.bidir;
-        let ours = Results {
-            cpu: self.cpu,
-            has_retransmits: match (sends, terms.udp) {
-                (false, _) => -1,
-                (true, udp) => i64::from(!udp),
-            },
-            congestion: (!terms.udp).then(|| self.plan.congestion.clone()),
-            lines: self.ledger.as_ref().map(Ledger::lines).unwrap_or_default(),
-            output: None,
-        };
-        self.say(framed(&results::write(&ours)));
-        self.enter(Step::Exchanging, cx.now);
-    }
-
-    fn results(&mut self, cx: &Cx<'_>) -> bool {
-        let streams = self.plan.parameters.terms.all_streams();
-        let far = match self.inbox.document(LONGEST_RESULTS) {
-            Ok(None) => return false,
-            Ok(Some(text)) => results::read(&text, streams),
-            Err(bad) => Err(bad.0),
-        };
-        match far {
-            // It took our streams for another client's, or left them waiting.
-            Ok(far) if self.plan.parameters.terms.bidir && (far.lines.len() as u32) < streams => {
-                self.fail(cx, TOO_OLD.to_owned());
-                false
-            }
-            Ok(far) => {
-                self.far = Some(far);
-                self.enter(Step::Results, cx.now);
-                true
-            }
-            Err(why) => {
-                self.fail(cx, format!("the server's results cannot be used: {why}"));
-                false
-            }
-        }
-    }
-
-    fn note(&mut self, cx: &Cx<'_>, note: Note) {
-        let note = match note.downcast::<Standing>() {
-            Ok(standing) => return self.standing(cx, &standing),
-            Err(note) => note,
-        };
-        let note = match note.downcast::<Joined>() {
-            Ok(joined) => {
-                self.joined.insert(joined.when, joined.path);
-                return self.gathered(cx);
-            }
-            Err(note) => note,
-        };
-        let note = match note.downcast::<Spent>() {
-            Ok(spent) => return self.enough(cx, &spent),
-            Err(note) => note,
-        };
-        if let Ok(gone) = note.downcast::<Gone>() {
-            match self.step {
-                Step::Creating | Step::Gathering => {
-                    self.fail(cx, format!("a stream did not come about: {}", gone.why));
-                }
-                Step::Running => {
-                    self.status = Status::Partial;
-                    self.error.get_or_insert(gone.why);
-                    self.freeze(cx);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn standing(&mut self, cx: &Cx<'_>, standing: &Standing) {
-        let Some(ledger) = &mut self.ledger else { return };
-        let told = ledger.hear(standing);
-        if told.iter().any(|told| told.rows.iter().any(|row| !row.sender && row.bytes > 0)) {
-            self.heard = cx.now;
-        }
-        self.tell_intervals(told);
-        self.check_frozen(cx);
-    }
-
-    /// A stream has sent all that it may, or enough has come.
-    fn enough(&mut self, cx: &Cx<'_>, spent: &Spent) {
-        self.spent.insert(spent.slot, spent.sender);
-        let Some(lot) = &self.lot else { return };
-        let senders = (0..lot.terms.all_streams()).filter(|slot| lot.sends(*slot));
-        let all_sent = senders.into_iter().all(|slot| self.spent.contains_key(&slot));
-        if !spent.sender || all_sent {
-            self.freeze(cx);
-        }
     }
 
     /// When something is due.

@@ -1,0 +1,129 @@
+//! A client's test while it runs: its beginning, what its streams tell, its end.
+
+use super::{Client, GROUP, Step, TOO_OLD};
+use crate::counted::Intervals;
+use crate::iperf3::codec::State;
+use crate::iperf3::ledger::Ledger;
+use crate::iperf3::lot::{Gone, Joined, Spent, Standing};
+use metrics::{Mono, SECOND};
+use model::{BulkCpu, Status};
+use seam::{Action, Cx, Note, Order};
+
+impl Client {
+    /// Begins once all streams have been told, or will not be.
+    pub(super) fn gathered(&mut self, cx: &Cx<'_>) {
+        let terms = &self.plan.parameters.terms;
+        let all = self.joined.len() as u32 >= terms.all_streams();
+        match self.step {
+            Step::Gathering if all => self.begin(cx),
+            // The server has begun with half of them.
+            Step::Gathering if cx.now >= self.due() && terms.bidir => self.fail(cx, TOO_OLD.to_owned()),
+            Step::Gathering if cx.now >= self.due() => self.begin(cx),
+            _ => {}
+        }
+    }
+
+    pub(super) fn begin(&mut self, cx: &Cx<'_>) {
+        let Some(lot) = self.lot.clone() else { return };
+        self.enter(Step::Running, cx.now);
+        self.started = Some(cx.now);
+        self.heard = cx.now;
+        self.used = (self.plan.meter)();
+        let terms = self.plan.parameters.terms.clone();
+        let every = if self.plan.interval_ns == 0 { SECOND } else { self.plan.interval_ns };
+        let mut ledger = Ledger::new(GROUP, &terms, every, |slot| lot.sends(slot));
+        ledger.begin(cx.now);
+        self.ledger = Some(ledger);
+        let omit = u64::from(terms.omit_s) * SECOND;
+        self.intervals = Intervals::new(cx.now, omit, &self.plan.phase);
+        self.actions.push_back(Action::Order(GROUP, Order::Start(cx.now)));
+        self.tell_begin(cx, &lot);
+    }
+
+    /// When the test is over by the clock.
+    pub(super) fn end(&self) -> Mono {
+        let terms = &self.plan.parameters.terms;
+        let length = u64::from(terms.time_s) + u64::from(terms.omit_s);
+        match self.started {
+            Some(start) if terms.time_s > 0 => start.plus(length * SECOND),
+            _ => Mono(u64::MAX),
+        }
+    }
+
+    /// Measuring is over.
+    pub(super) fn freeze(&mut self, cx: &Cx<'_>) {
+        if self.step != Step::Running {
+            return;
+        }
+        let now = (self.plan.meter)();
+        let ns = cx.now.since(self.since).max(1) as f64;
+        let share = |now: f64, then: f64| (now - then).max(0.0) * 1e11 / ns;
+        let (user, system) = (share(now.0, self.used.0), share(now.1, self.used.1));
+        self.cpu = BulkCpu { total: user + system, user, system };
+        self.enter(Step::Freezing, cx.now);
+        if let Some(ledger) = &mut self.ledger {
+            let tag = ledger.freeze(cx.now);
+            self.actions.push_back(Action::Order(GROUP, Order::Freeze(tag)));
+        }
+        self.check_frozen(cx);
+    }
+
+    pub(super) fn check_frozen(&mut self, cx: &Cx<'_>) {
+        if self.step == Step::Freezing && self.ledger.as_ref().is_none_or(Ledger::complete) {
+            self.say(vec![State::TestEnd.byte()]);
+            self.enter(Step::Ended, cx.now);
+        }
+    }
+
+    pub(super) fn note(&mut self, cx: &Cx<'_>, note: Note) {
+        let note = match note.downcast::<Standing>() {
+            Ok(standing) => return self.standing(cx, &standing),
+            Err(note) => note,
+        };
+        let note = match note.downcast::<Joined>() {
+            Ok(joined) => {
+                self.joined.insert(joined.when, joined.path);
+                return self.gathered(cx);
+            }
+            Err(note) => note,
+        };
+        let note = match note.downcast::<Spent>() {
+            Ok(spent) => return self.enough(cx, &spent),
+            Err(note) => note,
+        };
+        if let Ok(gone) = note.downcast::<Gone>() {
+            match self.step {
+                Step::Creating | Step::Gathering => {
+                    self.fail(cx, format!("a stream did not come about: {}", gone.why));
+                }
+                Step::Running => {
+                    self.status = Status::Partial;
+                    self.error.get_or_insert(gone.why);
+                    self.freeze(cx);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn standing(&mut self, cx: &Cx<'_>, standing: &Standing) {
+        let Some(ledger) = &mut self.ledger else { return };
+        let told = ledger.hear(standing);
+        if told.iter().any(|told| told.rows.iter().any(|row| !row.sender && row.bytes > 0)) {
+            self.heard = cx.now;
+        }
+        self.tell_intervals(told);
+        self.check_frozen(cx);
+    }
+
+    /// A stream has sent all that it may, or enough has come.
+    pub(super) fn enough(&mut self, cx: &Cx<'_>, spent: &Spent) {
+        self.spent.insert(spent.slot, spent.sender);
+        let Some(lot) = &self.lot else { return };
+        let senders = (0..lot.terms.all_streams()).filter(|slot| lot.sends(*slot));
+        let all_sent = senders.into_iter().all(|slot| self.spent.contains_key(&slot));
+        if !spent.sender || all_sent {
+            self.freeze(cx);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What the server says, and the documents of both.
+
+use super::{Client, GROUP, Step, TOO_OLD};
+use crate::iperf3::codec::{LONGEST_RESULTS, State, error_text, framed};
+use crate::iperf3::dial::Dialer;
+use crate::iperf3::ledger::Ledger;
+use crate::iperf3::lot::Lot;
+use crate::iperf3::params;
+use crate::iperf3::results::{self, Results};
+use crate::iperf3::server::socket_settings;
+use metrics::SECOND;
+use model::Verify;
+use seam::{Action, Cx, GroupPlan, WHEN_TOLD, Wait};
+use std::sync::Arc;
+
+impl Client {
+    /// The next thing that the server has said; false when there is none yet.
+    pub(super) fn next(&mut self, cx: &Cx<'_>) -> bool {
+        if matches!(self.step, Step::Closing | Step::Over) {
+            return false;
+        }
+        if self.step == Step::Exchanging {
+            return self.results(cx);
+        }
+        if self.inbox.awaits_code() {
+            return false;
+        }
+        let Some(byte) = self.inbox.byte() else { return false };
+        self.said(cx, byte);
+        true
+    }
+
+    pub(super) fn said(&mut self, cx: &Cx<'_>, byte: u8) {
+        match (State::of(byte), self.step) {
+            (Some(State::ParamExchange), Step::Greeting) => {
+                let text = params::write(&self.plan.parameters);
+                self.say(framed(&text));
+                self.enter(Step::Asking, cx.now);
+            }
+            (Some(State::CreateStreams), Step::Asking) => self.create(cx),
+            // Whether all streams are there our workers say, perhaps a little later.
+            (Some(State::TestStart), Step::Creating) => {}
+            (Some(State::TestRunning), Step::Creating) => {
+                self.enter(Step::Gathering, cx.now);
+                self.gathered(cx);
+            }
+            (Some(State::ExchangeResults), Step::Ended) => self.send_results(cx),
+            (Some(State::DisplayResults), Step::Results) => {
+                self.say(vec![State::Done.byte()]);
+                self.close(cx);
+            }
+            (Some(State::Denied), _) => {
+                self.fail(cx, "the server is busy running a test. try again later".to_owned());
+            }
+            (Some(State::ServerTerminate), _) => {
+                self.say(vec![State::Done.byte()]);
+                self.fail(cx, "the server has terminated".to_owned());
+            }
+            // Its code follows; of what may come behind that nothing is needed.
+            (Some(State::ServerError), _) => {
+                let number = self.inbox.number().unwrap_or_default();
+                self.fail(cx, format!("server error: {} ({number})", error_text(number)));
+            }
+            _ => self.fail(cx, format!("the server sent an unexpected state ({byte})")),
+        }
+    }
+
+    /// The streams are wanted.
+    pub(super) fn create(&mut self, cx: &Cx<'_>) {
+        let terms = self.plan.parameters.terms.clone();
+        let discard = self.plan.phase.verify == Verify::None;
+        let lot = Arc::new(Lot::new(GROUP, terms.clone(), self.cookie, false, discard));
+        let to = self.plan.target.1;
+        let openers = Dialer::for_all(&lot, to, self.plan.from, self.plan.port, self.plan.workers);
+        let sockets = socket_settings(&terms, terms.congestion.clone());
+        let plan = GroupPlan {
+            group: GROUP,
+            openers,
+            sockets,
+            throttle: 1,
+            connect_timeout: 30 * SECOND,
+            start: WHEN_TOLD,
+            interval: self.plan.phase.interval_ns,
+            end: None,
+            omit: u64::from(terms.omit_s) * SECOND,
+            records: self.plan.records,
+            same_host: false,
+            info: !terms.udp,
+            frames: false,
+            packets: terms.udp,
+            wait: Wait::Block,
+        };
+        self.lot = Some(lot);
+        self.grouped = true;
+        self.actions.push_back(Action::Group(Box::new(plan)));
+        self.enter(Step::Creating, cx.now);
+    }
+
+    pub(super) fn send_results(&mut self, cx: &Cx<'_>) {
+        let terms = &self.plan.parameters.terms;
+        let sends = !terms.reverse || terms.bidir;
+        let ours = Results {
+            cpu: self.cpu,
+            has_retransmits: match (sends, terms.udp) {
+                (false, _) => -1,
+                (true, udp) => i64::from(!udp),
+            },
+            congestion: (!terms.udp).then(|| self.plan.congestion.clone()),
+            lines: self.ledger.as_ref().map(Ledger::lines).unwrap_or_default(),
+            output: None,
+        };
+        self.say(framed(&results::write(&ours)));
+        self.enter(Step::Exchanging, cx.now);
+    }
+
+    pub(super) fn results(&mut self, cx: &Cx<'_>) -> bool {
+        let streams = self.plan.parameters.terms.all_streams();
+        let far = match self.inbox.document(LONGEST_RESULTS) {
+            Ok(None) => return false,
+            Ok(Some(text)) => results::read(&text, streams),
+            Err(bad) => Err(bad.0),
+        };
+        match far {
+            // It took our streams for another client's, or left them waiting.
+            Ok(far) if self.plan.parameters.terms.bidir && (far.lines.len() as u32) < streams => {
+                self.fail(cx, TOO_OLD.to_owned());
+                false
+            }
+            Ok(far) => {
+                self.far = Some(far);
+                self.enter(Step::Results, cx.now);
+                true
+            }
+            Err(why) => {
+                self.fail(cx, format!("the server's results cannot be used: {why}"));
+                false
+            }
+        }
+    }
+}
