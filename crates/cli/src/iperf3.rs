@@ -4,7 +4,9 @@ use crate::{measure, plan};
 use classic::iperf3::{
     Asked, Desk, Facts, HELP, JsonReport, Output, Report, Role, Spec, Style, read, scribe,
 };
-use engine::{Bound, ClientConfig, EngineError, Iperf3Client, Iperf3Server, Placement, ServerConfig};
+use engine::{
+    Bound, ClientConfig, EngineError, Iperf3Client, Iperf3Credentials, Iperf3Server, Placement, ServerConfig,
+};
 use metrics::SECOND;
 use model::{Begin, BulkNews, BulkTerms, Event, Level, Outcome, Phase, Range, Status, Verify};
 use std::collections::BTreeMap;
@@ -12,8 +14,10 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
+use std::sync::Arc;
 use wire::Protocol;
 use wire::iperf3::Limits;
+use wire::iperf3::auth::{Keeper, Users};
 
 /// Any error, as the original has it.
 const FAILED: u8 = 1;
@@ -145,11 +149,43 @@ fn style(spec: &Spec) -> Style {
     Style { format: spec.format, verbose: spec.verbose, intervals: spec.interval_ns > 0 }
 }
 
+/// The text of a file that an option names.
+fn text_of(option: &str, path: &str) -> Result<String, Refusal> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Refusal(format!("parameter error - {option} {path}: {error}")))
+}
+
+/// Who may have a test, where keys were given.
+fn keeper(spec: &Spec) -> Result<Option<Keeper>, Refusal> {
+    let Some((key, users)) = &spec.keys else { return Ok(None) };
+    let pem = text_of("--rsa-private-key-path", key)?;
+    text_of("--authorized-users-path", users)?;
+    // Who is added to the file later is known as well, also when we have gone to the background by then.
+    let path = std::path::absolute(users).unwrap_or_else(|_| users.into());
+    let users: Users = Arc::new(move || std::fs::read_to_string(&path).ok());
+    engine::iperf3_keeper(&pem, users, spec.skew_s, spec.pkcs1)
+        .map(Some)
+        .map_err(|why| Refusal(format!("parameter error - --rsa-private-key-path {key}: {why}")))
+}
+
+/// Who asks, where a name was given. The password is in the environment, or is asked for.
+fn credentials(spec: &Spec) -> Result<Option<Iperf3Credentials>, Refusal> {
+    let Some((user, key)) = &spec.user else { return Ok(None) };
+    let pem = text_of("--rsa-public-key-path", key)?;
+    let password = match std::env::var("IPERF3_PASSWORD") {
+        Ok(password) => password,
+        Err(_) => {
+            eprint!("Password: ");
+            let read = engine::read_hidden();
+            eprintln!();
+            read.map_err(|error| Refusal(format!("parameter error - no password: {error}")))?
+        }
+    };
+    Ok(Some(Iperf3Credentials { user: user.clone(), password, key: pem, pkcs1: spec.pkcs1 }))
+}
+
 /// Something that was asked for and is not there.
 fn unavailable(spec: &Spec) -> Result<(), Refusal> {
-    if spec.user.is_some() || spec.keys.is_some() {
-        return Err(Refusal("parameter error - authentication is not available in this build".to_owned()));
-    }
     if spec.daemon {
         return Err(Refusal(
             "parameter error - -D is not supported: let a service manager start it".to_owned(),
@@ -178,6 +214,7 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
             },
             // Otherwise the original only starts again, which helps where it has got stuck.
             idle_ns: spec.idle_s.filter(|_| spec.one_off).map(|s| u64::from(s) * SECOND),
+            keeper: keeper(spec)?,
             silent: spec.interval_ns == 0,
             scribe: Some(scribe),
             ..Iperf3Server::default()
@@ -289,7 +326,7 @@ fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Ref
         version: plan::VERSION.to_owned(),
         iperf3: Iperf3Client {
             terms: Some(terms),
-            token: None,
+            credentials: credentials(spec)?,
             interval_ns: Some(spec.interval_ns),
             port: spec.local_port,
             silence_ns: Some(spec.silence_ns),

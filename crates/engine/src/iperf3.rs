@@ -9,7 +9,7 @@ use model::{BulkTerms, Event, Kind, Pattern, Phase, Scribe};
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
-use wire::iperf3::auth::Keeper;
+use wire::iperf3::auth::{self, Keeper, Users};
 use wire::iperf3::params::Parameters;
 use wire::iperf3::{Client, ClientPlan, Limits, Meter, ServerPlan};
 use wire::native::Fence;
@@ -75,13 +75,50 @@ pub(crate) fn server_plan(config: &ServerConfig, workers: u16, streams: Fence) -
     }
 }
 
+/// What proves to an iperf3 server who asks.
+#[derive(Clone)]
+pub struct Iperf3Credentials {
+    /// Name.
+    pub user: String,
+    /// Password.
+    pub password: String,
+    /// The server's RSA public key, PEM.
+    pub key: String,
+    /// Pad as servers up to 3.16 want it.
+    pub pkcs1: bool,
+}
+
+impl fmt::Debug for Iperf3Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iperf3Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// Who may have a test: `key` is the server's RSA private key, PEM; `pkcs1` takes the older padding as well.
+///
+/// # Errors
+/// When `key` is none.
+pub fn iperf3_keeper(key: &str, users: Users, skew_s: u32, pkcs1: bool) -> Result<Keeper, String> {
+    Keeper::new(key, users, skew_s, pkcs1, draw)
+}
+
+fn draw(bytes: &mut [u8]) -> bool {
+    io::clock::random(bytes).is_ok()
+}
+
+/// The token of who asks, made now.
+fn token(of: &Iperf3Credentials) -> Result<String, EngineError> {
+    let now = io::Clock::new().sample().wall(now());
+    auth::token((&of.user, &of.password), now, &of.key, of.pkcs1, draw).map_err(EngineError::Setting)
+}
+
 /// What an iperf3 client asks for that a phase does not say.
 #[derive(Clone, Debug, Default)]
 pub struct Iperf3Client {
     /// All that is asked for; `None` asks for what the phase says. A block of 0 bytes is what a packet holds.
     pub terms: Option<BulkTerms>,
-    /// The token that proves who asks.
-    pub token: Option<String>,
+    /// Who asks, where the server wants to know.
+    pub credentials: Option<Iperf3Credentials>,
     /// Length of the reports on each stream, ns; `None` is that of the phase, 0 tells none.
     pub interval_ns: Option<u64>,
     /// Local port of the first stream.
@@ -161,7 +198,7 @@ pub(crate) fn run(
         congestion: terms.congestion.clone().unwrap_or(congestion),
         meter: meter(),
         records: config.records,
-        parameters: Parameters { terms, token: asked.token.clone() },
+        parameters: Parameters { terms, token: asked.credentials.as_ref().map(token).transpose()? },
     };
     let setup = client::client_setup(config, phase, workers);
     Control::new(Box::new(Client::new(plan, now())), setup, interrupt, sink)?.run()

@@ -20,7 +20,8 @@ mod worker;
 
 pub use client::{ClientConfig, check, resolve_targets, run, run_id, stop_servers};
 pub use interrupt::{Interrupt, Keys};
-pub use iperf3::{Iperf3Client, Iperf3Server};
+pub use io::process::{read_hidden, to_background};
+pub use iperf3::{Iperf3Client, Iperf3Credentials, Iperf3Server, iperf3_keeper};
 pub use machine::snapshot;
 pub use ntttcp::send_ntttcp;
 pub use place::Placement;

@@ -154,8 +154,16 @@ pub fn entropy() -> u64 {
 /// When the system has no random generator; nothing weaker stands in.
 pub fn secret() -> io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|e| io::Error::other(format!("no randomness to be had: {e}")))?;
+    random(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Fills `bytes` with what nobody can guess.
+///
+/// # Errors
+/// When the system has no random generator; nothing weaker stands in.
+pub fn random(bytes: &mut [u8]) -> io::Result<()> {
+    getrandom::fill(bytes).map_err(|e| io::Error::other(format!("no randomness to be had: {e}")))
 }
 
 #[cfg(test)]

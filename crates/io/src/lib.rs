@@ -10,6 +10,7 @@ pub mod host;
 pub mod keys;
 #[cfg(target_os = "linux")]
 pub mod netns;
+pub mod process;
 pub mod reactor;
 pub mod resolve;
 #[cfg(target_os = "linux")]

@@ -32,7 +32,7 @@ Server specific:
   --rsa-private-key-path f  RSA private key that decrypts credentials
   --authorized-users-path f file with the users' names and hashed passwords
   --time-skew-threshold #   how far a client's clock may be off, seconds (default 10)
-  --use-pkcs1-padding       credentials of clients before 3.17
+  --use-pkcs1-padding       take credentials of clients before 3.17, too (as a client: for servers before 3.17)
 Client specific:
   -c, --client <host>       run in client mode, connecting to <host>
   -u, --udp                 use UDP rather than TCP

@@ -24,6 +24,28 @@ pub(crate) fn enter_network(fd: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
+/// Goes to the background: the caller ends and a child goes on in a session of its own, in `/`, with `/dev/null` in the place of
+/// its standard streams. Other threads would be lost: there may be none.
+pub(crate) fn daemon() -> io::Result<()> {
+    // SAFETY: takes numbers; the child has what its parent had, because nothing else was running.
+    check(unsafe { libc::daemon(0, 0) }).map(drop)
+}
+
+/// How the terminal behind a descriptor behaves; an error when there is none.
+pub(crate) fn terminal(fd: BorrowedFd<'_>) -> io::Result<libc::termios> {
+    let mut state = MaybeUninit::<libc::termios>::uninit();
+    // SAFETY: the pointer is to memory of that type, which is written to before the call succeeds.
+    check(unsafe { libc::tcgetattr(fd.as_raw_fd(), state.as_mut_ptr()) })?;
+    // SAFETY: the call has succeeded, so all of it is written.
+    Ok(unsafe { state.assume_init() })
+}
+
+/// Has a terminal behave like that, once what was written to it is out.
+pub(crate) fn set_terminal(fd: BorrowedFd<'_>, state: &libc::termios) -> io::Result<()> {
+    // SAFETY: the pointer is to a whole value, which is only read.
+    check(unsafe { libc::tcsetattr(fd.as_raw_fd(), libc::TCSADRAIN, state) }).map(drop)
+}
+
 /// Has the calling process killed when the thread that started it ends; an error when `parent` is gone already. Fit to
 /// be called between fork and exec.
 pub(crate) fn die_with(parent: u32) -> io::Result<()> {

@@ -283,6 +283,12 @@ impl Session<Run> for Client {
                 self.link = None;
                 let why = match fault {
                     Some(fault) => format!("the control connection broke ({fault})"),
+                    // That is how 3.17 and later answer a wrong password.
+                    None if self.step == Step::Asking => {
+                        "control socket has closed unexpectedly: the server does not want \
+                                                          the test, perhaps for want of the right credentials"
+                            .to_owned()
+                    }
                     None => "control socket has closed unexpectedly".to_owned(),
                 };
                 self.fail(cx, why);

@@ -2,7 +2,7 @@
 //! test.
 //!
 //! ```text
-//! cookie ─▶ parameters ─▶ (waits for its turn) ─▶ creating streams ─ all there ─▶ running ─ TEST_END ─▶ freezing
+//! cookie ─▶ parameters ─▶ (token is judged) ─▶ (waits for its turn) ─▶ creating streams ─ all there ─▶ running ─ TEST_END ─▶ freezing
 //!     ─ all streams have said how they stand ─▶ exchanging ─ results ─▶ parting ─ IPERF_DONE ─▶ closing ─▶ gone
 //! ```
 //!
@@ -11,11 +11,12 @@
 
 mod run;
 mod talk;
+mod time;
 
 pub(super) use talk::socket_settings;
 
 use super::auth::Keeper;
-use super::codec::{Cookie, Inbox, State, code, cookie_text};
+use super::codec::{Cookie, Inbox, State, cookie_text};
 use super::door::{Door, House, Visit};
 use super::ledger::Ledger;
 use super::lot::{Joined, Lot, Standing};
@@ -81,16 +82,6 @@ pub struct ServerPlan {
     pub meter: Meter,
 }
 
-/// How long parameters may take.
-const PATIENCE: u64 = 30 * SECOND;
-/// How long streams may take to come.
-const CREATING: u64 = 35 * SECOND;
-/// How long streams may take to say how they stand.
-const STANDING: u64 = 3 * SECOND;
-/// How long the client's results may take.
-const EXCHANGING: u64 = 60 * SECOND;
-/// How long its goodbye may take.
-const PARTING: u64 = 10 * SECOND;
 /// How much longer than agreed a test may take.
 const GRACE: u64 = 40 * SECOND;
 /// Most clients that have not sent their parameters.
@@ -102,6 +93,8 @@ const LONGEST_TALE: usize = 20_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Parameters,
+    /// Its token has been judged; what came of it is told when it is due.
+    Held,
     /// Another test of datagrams from its address is creating streams.
     Waiting,
     Creating,
@@ -124,6 +117,8 @@ struct Test {
     since: Mono,
     inbox: Inbox,
     parameters: Parameters,
+    /// What its token came to, where one is asked for.
+    admitted: bool,
     group: Option<Group>,
     lot: Option<Arc<Lot>>,
     joined: BTreeMap<u64, Path>,
@@ -225,6 +220,7 @@ impl Server {
             since: cx.now,
             inbox: Inbox::default(),
             parameters: Parameters::default(),
+            admitted: true,
             group: None,
             lot: None,
             joined: BTreeMap::new(),
@@ -382,42 +378,6 @@ impl Server {
             if self.remarks.len() < 100 && self.remarks.insert(text.clone()) {
                 self.notice(level, text);
             }
-        }
-    }
-
-    /// When a test is to be looked at next.
-    fn due(&self, test: &Test) -> Mono {
-        let patience = match test.step {
-            Step::Parameters => PATIENCE,
-            Step::Waiting => return Mono(u64::MAX),
-            Step::Creating => CREATING,
-            Step::Freezing => STANDING,
-            Step::Exchanging => EXCHANGING,
-            Step::Parting => PARTING,
-            Step::Running => return self.running_due(test),
-        };
-        test.since.plus(patience)
-    }
-
-    fn wake(&mut self, cx: &Cx<'_>) {
-        for link in self.tests.keys().copied().collect::<Vec<_>>() {
-            let Some(test) = self.tests.get(&link).filter(|test| self.due(test) <= cx.now) else { continue };
-            match test.step {
-                Step::Parameters => self.fail(cx, link, code::PARAMETERS, "no parameters came"),
-                Step::Creating => self.fail(cx, link, code::STREAM, "its streams did not come"),
-                Step::Running => self.run_on(cx, link),
-                Step::Freezing => self.settle(cx, link),
-                Step::Exchanging => self.fail(cx, link, code::RESULTS, "no results came"),
-                Step::Parting => self.leave(cx, link),
-                Step::Waiting => {}
-            }
-        }
-        self.early.truncate(STRANGERS);
-        let idle = self.plan.idle_ns.is_some_and(|ns| cx.now.since(self.quiet) >= ns);
-        if idle && self.tests.is_empty() && !self.stopping {
-            self.notice(Level::Info, "the server has been idle for long enough".to_owned());
-            self.stopping = true;
-            self.check_over(cx);
         }
     }
 }

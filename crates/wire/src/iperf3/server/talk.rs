@@ -69,23 +69,34 @@ impl Server {
             Ok(parameters) => parameters,
             Err(refused) => return self.fail(cx, link, refused.code, &refused.why),
         };
-        if let Some(number) = self.forbidden(cx, &parameters) {
+        if let Some(number) = self.forbidden(&parameters) {
             return self.fail(cx, link, number, error_text(number));
         }
+        let now = cx.clock.wall(cx.now);
+        let verdict = self.plan.keeper.as_ref().map(|keeper| keeper.admits(parameters.token.as_deref(), now));
         let Some(test) = self.tests.get_mut(&link) else { return };
         test.parameters = parameters;
+        if let Some(admitted) = verdict {
+            (test.admitted, test.step, test.since) = (admitted, Step::Held, cx.now);
+            return;
+        }
+        test.step = Step::Waiting;
+        self.create(cx, link);
+    }
+
+    /// It is time to tell what a token came to.
+    pub(super) fn judged(&mut self, cx: &Cx<'_>, link: Link) {
+        let Some(test) = self.tests.get_mut(&link) else { return };
+        if !test.admitted {
+            return self.fail(cx, link, code::AUTHORISATION, error_text(code::AUTHORISATION));
+        }
         test.step = Step::Waiting;
         self.create(cx, link);
     }
 
     /// Why a test may not be, if it may not.
-    fn forbidden(&self, cx: &Cx<'_>, parameters: &Parameters) -> Option<i32> {
+    fn forbidden(&self, parameters: &Parameters) -> Option<i32> {
         let (limits, terms) = (&self.plan.limits, &parameters.terms);
-        if let Some(keeper) = &self.plan.keeper
-            && !keeper.admits(parameters.token.as_deref(), cx.clock.wall(cx.now))
-        {
-            return Some(code::AUTHORISATION);
-        }
         let asked = terms.rate.saturating_mul(terms.all_streams().into());
         if limits.rate.is_some_and(|(most, _)| asked > most) {
             return Some(code::RATE);

@@ -1,0 +1,60 @@
+//! What a server waits for, and for how long.
+
+use super::{STRANGERS, Server, Step, Test};
+use crate::iperf3::codec::code;
+use metrics::{Mono, SECOND};
+use model::Level;
+use seam::Cx;
+
+/// How long parameters may take.
+const PATIENCE: u64 = 30 * SECOND;
+/// When the verdict on a token is told, ns after the token came. However long its decryption took, it is not seen from outside.
+const HELD: u64 = SECOND / 4;
+/// How long streams may take to come.
+const CREATING: u64 = 35 * SECOND;
+/// How long streams may take to say how they stand.
+const STANDING: u64 = 3 * SECOND;
+/// How long the client's results may take.
+const EXCHANGING: u64 = 60 * SECOND;
+/// How long its goodbye may take.
+const PARTING: u64 = 10 * SECOND;
+
+impl Server {
+    /// When a test is to be looked at next.
+    pub(super) fn due(&self, test: &Test) -> Mono {
+        let patience = match test.step {
+            Step::Parameters => PATIENCE,
+            Step::Held => HELD,
+            Step::Waiting => return Mono(u64::MAX),
+            Step::Creating => CREATING,
+            Step::Freezing => STANDING,
+            Step::Exchanging => EXCHANGING,
+            Step::Parting => PARTING,
+            Step::Running => return self.running_due(test),
+        };
+        test.since.plus(patience)
+    }
+
+    pub(super) fn wake(&mut self, cx: &Cx<'_>) {
+        for link in self.tests.keys().copied().collect::<Vec<_>>() {
+            let Some(test) = self.tests.get(&link).filter(|test| self.due(test) <= cx.now) else { continue };
+            match test.step {
+                Step::Parameters => self.fail(cx, link, code::PARAMETERS, "no parameters came"),
+                Step::Held => self.judged(cx, link),
+                Step::Creating => self.fail(cx, link, code::STREAM, "its streams did not come"),
+                Step::Running => self.run_on(cx, link),
+                Step::Freezing => self.settle(cx, link),
+                Step::Exchanging => self.fail(cx, link, code::RESULTS, "no results came"),
+                Step::Parting => self.leave(cx, link),
+                Step::Waiting => {}
+            }
+        }
+        self.early.truncate(STRANGERS);
+        let idle = self.plan.idle_ns.is_some_and(|ns| cx.now.since(self.quiet) >= ns);
+        if idle && self.tests.is_empty() && !self.stopping {
+            self.notice(Level::Info, "the server has been idle for long enough".to_owned());
+            self.stopping = true;
+            self.check_over(cx);
+        }
+    }
+}
