@@ -5,11 +5,13 @@
 //! it comes after all it was *late*, else it is *lost*. Over TCP nothing is lost: what does not come back is unsettled when the
 //! connection ends.
 
+mod came;
+
 use super::book::{Book, Slot, State};
 use super::codec::{self, HEAD, Head};
 use super::params::{Far, Params};
 use super::slots::Slots;
-use super::talk::{Said, Talk, Times};
+use super::talk::Talk;
 use metrics::{Ending, Mono, Packets, Row};
 use model::{Echo, PingRow, Schedule};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
@@ -260,63 +262,6 @@ impl Pinger {
         }
     }
 
-    /// The time of a message is up.
-    fn missing(&mut self, cx: &mut Cx<'_>, number: u64, slot: &Slot) {
-        self.book.enter(number, State::Missing);
-        if slot.counted {
-            self.count(cx, &Packets { lost: 1, ..Packets::default() });
-        }
-        self.tell(cx, number, slot, Echo::Missing, None);
-    }
-
-    /// The echo of a message is whole.
-    fn back(&mut self, cx: &mut Cx<'_>, number: u64, times: Times) {
-        let far_ns = times.far_ns;
-        let Some(slot) = self.book.slot(number).copied() else { return };
-        self.answered = true;
-        self.refused = 0;
-        let rtt = cx.now.since(slot.sent);
-        if self.params.datagrams() && slot.state == State::Waiting && rtt > self.params.ping.timeout_ns {
-            self.missing(cx, number, &slot);
-        }
-        let late = self.book.slot(number).is_some_and(|slot| slot.state == State::Missing);
-        self.book.enter(number, State::Settled);
-        if late {
-            if slot.counted {
-                self.count(cx, &Packets { received: 1, late: 1, lost: -1, ..Packets::default() });
-            }
-            return self.tell(cx, number, &slot, Echo::Late, far_ns);
-        }
-        if slot.counted {
-            self.count(cx, &Packets { received: 1, ..Packets::default() });
-            let tally = cx.rec.packet_tally(self.params.group);
-            tally.delay_ns.record(rtt);
-            if !self.closed_loop() {
-                tally.intended_ns.record(cx.now.since(slot.intended));
-            }
-            if let Some(far) = far_ns {
-                tally.far_ns.record(far);
-                tally.path_ns.record(times.path_ns.unwrap_or(rtt.saturating_sub(far)));
-            }
-        }
-        self.tell(cx, number, &slot, Echo::InTime, far_ns);
-    }
-
-    /// Something else came in the place of an echo.
-    fn bad(&mut self, cx: &mut Cx<'_>, number: u64, what: Violation) {
-        let Some(slot) = self.book.slot(number).copied() else { return };
-        if slot.state == State::Settled {
-            return;
-        }
-        let lost = -i64::from(slot.state == State::Missing);
-        self.book.enter(number, State::Settled);
-        if slot.counted {
-            self.count(cx, &Packets { corrupt: 1, lost, ..Packets::default() });
-        }
-        self.first_bad.get_or_insert(what);
-        self.tell(cx, number, &slot, Echo::Damaged, None);
-    }
-
     /// After everything that may have been the last: whether the connection is over, and how.
     fn settle(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
         let all_sent = self.book.next() >= self.most() && self.sending.is_none();
@@ -358,134 +303,6 @@ impl Pinger {
     fn fail(&mut self, violation: Violation) -> Result<(), Violation> {
         self.step = Step::Failed;
         Err(violation)
-    }
-
-    /// Messages whose time is up.
-    fn overdue(&mut self, cx: &mut Cx<'_>) {
-        while self.params.datagrams()
-            && let Some((number, slot)) = self.book.oldest()
-            && cx.now.since(slot.sent) >= self.params.ping.timeout_ns
-        {
-            self.missing(cx, number, &slot);
-        }
-    }
-
-    /// A stream's bytes belong to the oldest message that is waited for.
-    fn take_stream(&mut self, cx: &mut Cx<'_>, mut bytes: &[u8]) -> Result<(), Violation> {
-        let size = self.size();
-        let head = codec::head_of(size) as u64;
-        while !bytes.is_empty() {
-            let number = self.coming;
-            let Some(slot) = self.book.slot(number).filter(|s| s.state == State::Waiting).copied() else {
-                return self.fail(Violation::TooMany { want: self.bytes.0 });
-            };
-            let n = (bytes.len() as u64).min(size - self.got) as usize;
-            let part = &bytes[..n];
-            if self.got < head {
-                let n = part.len().min((head - self.got) as usize);
-                self.head[self.got as usize..self.got as usize + n].copy_from_slice(&part[..n]);
-            }
-            let bad = codec::check(size, self.got, part).err();
-            self.got += n as u64;
-            bytes = &bytes[n..];
-            let bad =
-                bad.or_else(|| if self.got >= head { self.check_head(number, slot.word) } else { None });
-            if let Some(bad) = bad
-                && !std::mem::replace(&mut self.damaged, true)
-            {
-                self.first_bad.get_or_insert(bad);
-            }
-            if self.got == size {
-                let damaged = std::mem::take(&mut self.damaged);
-                (self.got, self.coming) = (0, number + 1);
-                if damaged {
-                    let what = self.first_bad.clone().unwrap_or(Violation::BadFrame { offset: 0 });
-                    self.bad(cx, number, what);
-                } else {
-                    let far_ns = self.far(&self.head.clone());
-                    self.back(cx, number, Times { far_ns, path_ns: None });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// What is wrong with the head that has come, if anything is.
-    fn check_head(&self, number: u64, word: u64) -> Option<Violation> {
-        let (mut want, n) = codec::encode(Head { number, word }, self.size());
-        if self.params.far == Far::Spent && n == HEAD {
-            want[8..].copy_from_slice(&self.head[8..]);
-        }
-        (want[..n] != self.head[..n]).then(|| codec::bad_head(&want[..n], &self.head[..n]))
-    }
-
-    /// What the far end says it spent, if it says so.
-    fn far(&self, head: &[u8; HEAD]) -> Option<u64> {
-        let says = self.params.far == Far::Spent && codec::head_of(self.size()) == HEAD;
-        says.then(|| codec::decode(head, self.size(), 0).word)
-    }
-
-    /// A datagram is one unit of some message.
-    fn take_datagram(&mut self, cx: &mut Cx<'_>, bytes: &[u8]) {
-        let units = self.params.units();
-        let newest = (self.book.next() * units).saturating_sub(1);
-        // A short one is told by its number, if that has come.
-        let longest = self.params.unit(0);
-        let Head { number, word } = codec::decode(bytes, longest.min(self.size()), newest);
-        let (message, piece) = (number / units, number % units);
-        let size = self.params.unit(piece);
-        let Some(slot) = self.book.slot(message).copied() else {
-            return self.count(cx, &Packets { duplicated: 1, ..Packets::default() });
-        };
-        let bit = 1u64 << piece.min(63);
-        if slot.left & bit == 0 {
-            return self.count(cx, &Packets { duplicated: 1, ..Packets::default() });
-        }
-        if bytes.len() as u64 != size {
-            let (got, want) = (bytes.len() as u64, size);
-            let what = if got < want { Violation::TooFew { got, want } } else { Violation::TooMany { want } };
-            return self.bad(cx, message, what);
-        }
-        let (want, n) = codec::encode(Head { number, word: slot.word }, size);
-        let spent = self.params.far == Far::Spent && n == HEAD;
-        let compared = if spent { 8 } else { n };
-        let bad = match want[..compared] == bytes[..compared] {
-            true => codec::check(size, 0, bytes).err(),
-            false => Some(codec::bad_head(&want[..compared], &bytes[..compared])),
-        };
-        if let Some(bad) = bad {
-            return self.bad(cx, message, bad);
-        }
-        let left = slot.left & !bit;
-        if let Some(slot) = self.book.slot(message) {
-            slot.left = left;
-        }
-        if left == 0 {
-            self.back(cx, message, Times { far_ns: spent.then_some(word), path_ns: None });
-        }
-    }
-
-    /// A datagram is an answer, or noise.
-    fn take_answer(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, bytes: &[u8]) {
-        let next = self.book.next();
-        let Some(talk) = &mut self.talk else { return };
-        let Said::Answer { number, word } = talk.hear(bytes, next) else { return };
-        let slot = self.book.slot(number).copied();
-        let repeated = Packets { duplicated: 1, ..Packets::default() };
-        let Some(slot) = slot else { return self.count(cx, &repeated) };
-        if slot.word != word {
-            let (want, got) = (slot.word.to_be_bytes(), word.to_be_bytes());
-            return self.bad(cx, number, codec::bad_head(&want, &got));
-        }
-        let fresh = slot.left != 0;
-        let times = talk.answered(cx, got, slot.sent, fresh);
-        if !fresh {
-            return self.count(cx, &repeated);
-        }
-        if let Some(slot) = self.book.slot(number) {
-            slot.left = 0;
-        }
-        self.back(cx, number, times);
     }
 
     fn wake(&self) -> Option<Mono> {
