@@ -400,6 +400,9 @@ pub(crate) struct MessageArgs {
     /// kernel still takes 50 ms a second, unless kernel.sched_rt_runtime_us is -1.
     #[arg(long)]
     pub(crate) realtime: bool,
+    /// Do not find out first what the same messages read within this host (up to 0.25 s).
+    #[arg(long)]
+    pub(crate) no_empty_path: bool,
     /// Concurrent connections, each with messages of its own.
     #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = values::count32::<1_000_000>)]
     pub(crate) connections: u32,

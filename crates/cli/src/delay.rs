@@ -4,7 +4,6 @@
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
 use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
-use crate::ping::Histograms;
 use crate::values::{self, AnyRate};
 use crate::{Exit, Trouble, measure, plan};
 use clap::{Args, ValueEnum};
@@ -199,7 +198,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trou
     measure::check(&config, &method)?;
     let outputs =
         Outputs::open(&output, args.sweep.sweep_csv.as_ref())?.with_datagrams(args.samples.as_ref())?;
-    measure::run("delay", command, &config, method, outputs, Histograms::default())
+    measure::run("delay", command, &config, method, outputs)
 }
 
 /// The phase that `netcaliper delay` asks for.

@@ -9,6 +9,7 @@ mod ctstraffic;
 mod datagrams;
 mod delay;
 mod demo;
+mod empty;
 mod faces;
 mod iperf3;
 mod lab;

@@ -16,7 +16,7 @@ pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, Trouble>
     let config = plan::client(&args.target, &args.local, true)?;
     check(&config, &method)?;
     let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref())?;
-    run("tcp", command, &config, method, outputs, Histograms::default())
+    run("tcp", command, &config, method, outputs)
 }
 
 /// Connection establishment.
@@ -26,7 +26,7 @@ pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, 
     check(&config, &method)?;
     let outputs = Outputs::open(&args.output, None)?;
     config.records = outputs.wants_records();
-    run("connect", command, &config, method, outputs, Histograms::default())
+    run("connect", command, &config, method, outputs)
 }
 
 /// Whether all phases can be run from here, before anything is opened or printed.
@@ -38,23 +38,20 @@ pub(crate) fn check(config: &ClientConfig, method: &Method) -> Result<(), Troubl
     Ok(())
 }
 
-/// Runs all phases of a method, tells the outputs, and writes the distributions.
+/// Runs all phases of a method and tells the outputs, all of them.
 pub(crate) fn run(
     verb: &str,
     command: Vec<String>,
     config: &ClientConfig,
     method: Method,
     mut outputs: Outputs,
-    mut histograms: Histograms,
 ) -> Result<Exit, Trouble> {
     let interrupt = on_signals()?;
-    measure(verb, command, config, method, &interrupt, &mut outputs)?;
-    histograms.add(&outputs.outcome());
-    histograms.write()?;
+    measure(verb, command, config, method, &interrupt, &mut outputs, |_| None)?;
     Ok(outputs.finish())
 }
 
-/// Runs all phases of a method and tells the outputs.
+/// Runs all phases of a method and tells the outputs; `before` a phase it is asked for what is to be told first.
 pub(crate) fn measure(
     verb: &str,
     command: Vec<String>,
@@ -62,6 +59,7 @@ pub(crate) fn measure(
     mut method: Method,
     interrupt: &Interrupt,
     outputs: &mut Outputs,
+    before: impl Fn(&Phase) -> Option<Event>,
 ) -> Result<(), Trouble> {
     let mut begun = false;
     let (mut status, mut reason) = (Status::Complete, None);
@@ -71,6 +69,7 @@ pub(crate) fn measure(
             begun = true;
         }
         outputs.event(&Event::Phase { label, repeat, phase: phase.clone() });
+        before(&phase).iter().for_each(|event| outputs.event(event));
         (status, reason) = one(config, &phase, interrupt, &mut |event| outputs.event(&event))?;
         if status != Status::Complete {
             break;

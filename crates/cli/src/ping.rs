@@ -3,7 +3,7 @@
 use crate::args::{HistogramArgs, PingArgs};
 use crate::outputs::Outputs;
 use crate::stamp::USUAL_RATE;
-use crate::{Exit, Trouble, measure, plan};
+use crate::{Exit, Trouble, empty, measure, plan};
 use metrics::{SECOND, Spectrum};
 use model::{Kind, Method, Outcome, Phase, Ping, Range, Schedule, Transport, Verify};
 use std::fs::File;
@@ -16,10 +16,16 @@ pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, Troubl
     config.realtime = args.messages.realtime;
     let method = Method::new(&phase(args, config.psk.is_some())?, &[], 1).map_err(Trouble::usage)?;
     measure::check(&config, &method)?;
-    let files = Histograms::open(&args.histogram)?;
-    let outputs =
+    let mut files = Histograms::open(&args.histogram)?;
+    let mut outputs =
         Outputs::open(&args.output, None)?.with_pings(args.samples.as_ref(), args.histogram.linear)?;
-    measure::run("ping", command, &config, method, outputs, files)
+    let interrupt = measure::on_signals()?;
+    let before =
+        |phase: &Phase| (!args.messages.no_empty_path).then(|| empty::reading(&config, phase, &interrupt));
+    measure::measure("ping", command, &config, method, &interrupt, &mut outputs, before)?;
+    files.add(&outputs.outcome());
+    files.write()?;
+    Ok(outputs.finish())
 }
 
 /// The phase that the command line asks for; `keyed` says that a key is known.

@@ -29,6 +29,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
             duration_ns: args.max_time,
             rate: args.max_rate,
             busy: args.busy,
+            eager: false,
         },
         exclusive: args.exclusive,
         exit_after: args.exit_after,

@@ -3,7 +3,6 @@
 use crate::args::{LocalArgs, OutputArgs, TargetArgs, VerifyArg};
 use crate::datagrams::{self, WaitArg};
 use crate::outputs::Outputs;
-use crate::ping::Histograms;
 use crate::{Exit, Trouble, measure, plan, values};
 use clap::Args;
 use metrics::SECOND;
@@ -97,7 +96,7 @@ pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, Tr
     let outputs = Outputs::open(&args.output, None)?.with_frames(args.run.samples.as_ref())?;
     // Frames one by one are for files; the printout needs none.
     config.records = outputs.wants_records() || args.run.samples.is_some();
-    measure::run("stream", command, &config, method, outputs, Histograms::default())
+    measure::run("stream", command, &config, method, outputs)
 }
 
 fn phase(args: &StreamArgs, native: bool) -> Result<Phase, Trouble> {

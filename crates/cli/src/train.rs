@@ -3,7 +3,6 @@
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
 use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
-use crate::ping::Histograms;
 use crate::{Exit, Trouble, measure, plan, values};
 use clap::{Args, ValueEnum};
 use model::{Kind, Method, Outcome, Pattern, Phase, Probe, SocketSettings, Train, Verify};
@@ -184,10 +183,10 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, Trou
     series_folder(series)?;
     let mut outputs = Outputs::open(&args.output, None)?.with_trains(packets, rows)?;
     if args.preset.preset.is_none() && series.is_none() {
-        return measure::run("train", command, &config, method, outputs, Histograms::default());
+        return measure::run("train", command, &config, method, outputs);
     }
     let interrupt = measure::on_signals()?;
-    measure::measure("train", command, &config, method, &interrupt, &mut outputs)?;
+    measure::measure("train", command, &config, method, &interrupt, &mut outputs, |_| None)?;
     let machine = args.output.json || args.output.jsonl;
     write_series(series, args.preset.preset.is_some() && !machine, &outputs.outcome())?;
     Ok(outputs.finish())

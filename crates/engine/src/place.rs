@@ -49,6 +49,21 @@ impl Placement {
         cores.get(first % cores.len().max(1)).copied()
     }
 
+    /// Where another end on this host runs that is not to share a core with the workers of this one; `None` when there is no
+    /// other core.
+    #[must_use]
+    pub fn apart(&self) -> Option<Placement> {
+        let usable = thread::available();
+        match self {
+            // The server's workers are told which core is the client's.
+            Placement::Even | Placement::Spread => (usable.len() > 1).then_some(Placement::Even),
+            Placement::Cores(taken) => {
+                let others: Vec<usize> = usable.into_iter().filter(|core| !taken.contains(core)).collect();
+                (!others.is_empty()).then_some(Placement::Cores(others))
+            }
+        }
+    }
+
     /// How results name it.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -80,5 +95,9 @@ mod tests {
         assert_eq!(Placement::Even.cores(1, 0), [None]);
         let usable = thread::available();
         assert_eq!(Placement::Even.cores(usable.len().max(2), 0)[0], usable.first().copied());
+        assert_eq!(Placement::Cores(usable.clone()).apart(), None, "all cores are taken");
+        let several = usable.len() > 1;
+        assert_eq!(Placement::Even.apart(), several.then_some(Placement::Even));
+        assert_eq!(Placement::Cores(usable[..1].to_vec()).apart().is_some(), several);
     }
 }

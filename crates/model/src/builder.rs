@@ -75,6 +75,7 @@ impl Builder {
             | Event::Packets { .. }
             | Event::Bulk(_)
             | Event::Established { .. } => {}
+            Event::Empty(empty) => self.draft().point.empty = Some(empty.clone()),
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
             Event::Flows { rows } => self.draft().point.flows.clone_from(rows),
             Event::Notice { level, text } => self.notice(*level, text),

@@ -41,6 +41,7 @@ const CHECKS: &[Check] = &[
     ping::coordinated_omission,
     ping::missed_slots,
     ping::late_sends,
+    ping::mostly_this_host,
     ping::few_messages,
     stream::first_limit,
     packets::not_sent,

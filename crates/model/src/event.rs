@@ -1,7 +1,7 @@
 //! A run, told as it happens. The same events feed the live printout, the journal on disk and the outcome.
 
 use crate::{
-    Bulk, CpuUse, FlowRow, HostCounters, HostSnapshot, PacketReport, PacketRow, Phase, PingInterval, PingRow,
+    Bulk, CpuUse, EmptyPath, FlowRow, HostCounters, HostSnapshot, PacketReport, PacketRow, Phase, PingInterval, PingRow,
     RoundTrips, Status, Trains, UdpmonTest,
 };
 use metrics::{
@@ -67,6 +67,8 @@ pub enum Event {
         /// One row per datagram.
         rows: Vec<DatagramRow>,
     },
+    /// What messages of the phase to come, or of this one, read on an empty path.
+    Empty(Box<EmptyPath>),
     /// What was found of packet trains.
     Trains(Box<Trains>),
     /// The packets of trains, in the order of their schedule; told when asked for.

@@ -53,7 +53,7 @@ pub use phase::{
     Verify,
 };
 pub use ping::{
-    Echo, MOST_PIECES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule, StampSettings,
+    Echo, EmptyPath, MOST_PIECES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule, StampSettings,
     Transport, Ways,
 };
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};

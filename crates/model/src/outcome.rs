@@ -1,7 +1,8 @@
 //! What a run found: the document that reports print, files keep and `schema/outcome.v1.json` describes.
 
 use crate::{
-    Begin, ConnectionRecord, Doubt, FlowRow, Interval, PathMtu, Phase, SessionInfo, Slot, Totals, Trains,
+    Begin, ConnectionRecord, Doubt, EmptyPath, FlowRow, Interval, PathMtu, Phase, SessionInfo, Slot, Totals,
+    Trains,
 };
 use metrics::{Spread, Wall};
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,9 @@ pub struct Point {
     pub up: Option<Direction>,
     /// Server to client; `None` when nothing was to go that way.
     pub down: Option<Direction>,
+    /// What messages read on an empty path, where that was looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub empty: Option<Box<EmptyPath>>,
     /// What was found of packet trains, when they are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trains: Option<Box<Trains>>,

@@ -269,6 +269,17 @@ pub struct RoundTrips {
     pub ways: Option<Box<Ways>>,
 }
 
+/// What the same messages read on an empty path: within this host, over its loopback interface, just before the phase, less what
+/// the far end spent. A measurement's round trips hold as much of this host, and the rest is the path's and the far end's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EmptyPath {
+    /// From the actual send until the echo was whole, without what the far end spent, ns.
+    pub rtt_ns: Option<Spectrum>,
+    /// Whether the far end spun on a core of its own; else its waking up is in the figure, too.
+    pub apart: bool,
+}
+
 /// Round trips taken apart into their two ways.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

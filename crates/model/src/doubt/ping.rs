@@ -8,6 +8,8 @@ use metrics::format_duration;
 const BEYOND: f64 = 10.0;
 /// Share of a schedule that may be missed.
 const MISSED: f64 = 0.001;
+/// Share of a round trip that may be the measuring host's own.
+const OWN: f64 = 0.5;
 /// Sends later than this (99th percentile) distort an open loop, ns.
 const LATE: u64 = 100_000;
 /// Percentiles that reports show, with their names.
@@ -53,6 +55,23 @@ pub(super) fn missed_slots(case: &Case<'_>) -> Option<Doubt> {
             counts.missed
         );
         Doubt::new("missed-slots", text, "Ask for a lower rate, or more connections (-P), or --busy on an idle core.")
+    })
+}
+
+/// Within a host an empty path is what was measured, and that is said elsewhere.
+pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Doubt> {
+    let all = trips(case)?.rtt_ns.as_ref()?.quantile(0.5);
+    let own = case.point.empty.as_ref()?.rtt_ns.as_ref()?.quantile(0.5);
+    let share = own as f64 / all.max(1) as f64;
+    (share > OWN && super::host::loopback(case).is_none()).then(|| {
+        let text = format!(
+            "{} of the median round trip ({} of {}) is what this host reads on an empty path: differences of that size are \
+             its scheduling, not the path.",
+            percent(share.min(1.0)),
+            format_duration(own as f64),
+            format_duration(all as f64)
+        );
+        Doubt::new("own-share", text, "Use --busy with an idle core at both ends (serve --busy), or --realtime.")
     })
 }
 

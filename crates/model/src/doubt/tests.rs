@@ -500,6 +500,30 @@ fn a_server_knows_nothing_of_its_clients_plans() {
 }
 
 #[test]
+fn round_trips_that_are_mostly_this_hosts_own() {
+    let of = |ns: u64| {
+        let mut dist = metrics::Dist::default();
+        // As many as it takes for ten to lie beyond the highest percentile that is shown.
+        dist.record_n(ns, 2_000_000);
+        dist.spectrum()
+    };
+    let trips = |p: &mut Point, all_ns, own_ns| {
+        let schedule = Schedule::Fixed { gap_ns: 1_000_000 };
+        p.phase.kind = Kind::Ping;
+        p.phase.ping = Some(Ping { schedule, ..Ping::default() });
+        p.near.pings = Some(Box::new(RoundTrips { rtt_ns: of(all_ns), ..RoundTrips::default() }));
+        p.empty = Some(Box::new(EmptyPath { rtt_ns: of(own_ns), apart: true }));
+    };
+    let text = only("own-share", |p, _| trips(p, 100_000, 60_000));
+    assert!(text.starts_with("60"), "{text}");
+    silent(|p, _| trips(p, 100_000, 40_000));
+    only("loopback", |p, _| {
+        trips(p, 100_000, 100_000);
+        p.sessions[0].address = "127.0.0.1:1".parse().unwrap();
+    });
+}
+
+#[test]
 fn codes_are_kebab_case() {
     let all = doubts(|p, b| {
         p.near.cpu = cpu(1.0, 100.0, 50.0);

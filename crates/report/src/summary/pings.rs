@@ -4,7 +4,7 @@ use super::ways;
 use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::{Spectrum, format_duration};
-use model::{Phase, Point, RoundTrips, Schedule};
+use model::{EmptyPath, Phase, Point, RoundTrips, Schedule};
 use std::io;
 
 /// Rows of the histogram.
@@ -25,7 +25,7 @@ pub(super) fn write(point: &Point, linear_ns: Option<u64>, page: &mut Page<'_>) 
         return page.line(Tone::Bad, "No round trips are on record");
     };
     messages(trips, &point.phase, page)?;
-    times(trips, &point.phase, page)?;
+    times(trips, &point.phase, point.empty.as_deref(), page)?;
     if let Some(n) = point.near.counters.moved.get("process.preempted") {
         let text = format!("this end had to make way for other programs {}", words::count(*n, "time"));
         page.paragraph(Tone::Plain, "  ", &text)?;
@@ -66,7 +66,12 @@ fn messages(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Resul
     page.paragraph(Tone::Plain, "  ", &format!("{how}; {warm}"))
 }
 
-fn times(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Result<()> {
+fn times(
+    trips: &RoundTrips,
+    phase: &Phase,
+    empty: Option<&EmptyPath>,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
     let mut table = header("Round trips");
     let open = phase.ping.as_ref().is_some_and(|ping| ping.schedule != Schedule::Closed);
     let rtt = if open { "from the actual send" } else { "there and back" };
@@ -75,6 +80,7 @@ fn times(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Result<(
         ("from the intended send", &trips.intended_ns),
         ("without the far end", &trips.path_ns),
         ("spent by the far end", &trips.far_ns),
+        ("on an empty path here", &empty.and_then(|empty| empty.rtt_ns.clone())),
     ];
     for (name, spectrum) in rows {
         let Some(s) = spectrum else { continue };
@@ -84,7 +90,25 @@ fn times(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Result<(
         return Ok(());
     }
     page.gap()?;
-    page.table(&table)
+    page.table(&table)?;
+    match empty.zip(trips.rtt_ns.as_ref()) {
+        Some((empty, rtt)) => share_of_host(empty, rtt, page),
+        None => Ok(()),
+    }
+}
+
+/// How much of the round trips is this host's.
+fn share_of_host(empty: &EmptyPath, rtt: &Spectrum, page: &mut Page<'_>) -> io::Result<()> {
+    let Some(own) = &empty.rtt_ns else { return Ok(()) };
+    let (own, all) = (own.quantile(0.5), rtt.quantile(0.5).max(1));
+    let with = if empty.apart { "" } else { " and a far end on the same core" };
+    let text = format!(
+        "before the run an empty path read {} in the median: so much of each round trip, {:.0} % of their median, is this \
+         host's own system and scheduling{with}",
+        format_duration(own as f64),
+        (100.0 * own as f64 / all as f64).min(100.0)
+    );
+    page.paragraph(Tone::Plain, "  ", &text)
 }
 
 /// An empty table of distributions.

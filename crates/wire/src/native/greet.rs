@@ -35,6 +35,8 @@ pub struct Grant {
     pub(super) flows: super::udp::OpenFlows,
     /// What its messages are like, if they are sent back.
     pub(super) pings: Option<Arc<echo::Params>>,
+    /// They are sent back on another core than the other end's.
+    apart: bool,
     /// Flows of such datagrams that are open.
     pub(super) pinging: Arc<Mutex<HashSet<Uuid>>>,
     /// How many are open.
@@ -55,6 +57,7 @@ impl Grant {
             terms: None,
             flows: super::udp::OpenFlows::default(),
             pings: None,
+            apart: false,
             pinging: Arc::default(),
             open: AtomicU32::new(0),
             revoked: AtomicBool::new(false),
@@ -67,10 +70,10 @@ impl Grant {
         Grant { terms: terms.map(Arc::new), ..self }
     }
 
-    /// The same for messages that are sent back.
+    /// The same for messages that are sent back; `apart`, on another core than the other end's.
     #[must_use]
-    pub(super) fn reflecting(self, pings: Option<Arc<echo::Params>>) -> Self {
-        Grant { pings, ..self }
+    pub(super) fn reflecting(self, pings: Option<Arc<echo::Params>>, apart: bool) -> Self {
+        Grant { pings, apart, ..self }
     }
 
     /// The worker on which a slot's connection or flow belongs: on one host, with as many workers here as there, the one on
@@ -80,7 +83,8 @@ impl Grant {
     pub(super) fn worker(&self, slot: u32, workers: u16) -> u16 {
         let busy = self.pings.as_ref().is_some_and(|pings| pings.ping.busy);
         let few = self.terms.is_some() && self.limit.saturating_mul(2) <= u32::from(workers);
-        let turn = slot.wrapping_add(self.params.first_worker).wrapping_add(u32::from(busy || few));
+        let apart = u32::from(busy || few || self.apart);
+        let turn = slot.wrapping_add(self.params.first_worker).wrapping_add(apart);
         (turn % u32::from(workers.max(1))) as u16
     }
 

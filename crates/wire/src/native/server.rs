@@ -35,6 +35,8 @@ pub struct Limits {
     pub rate: Option<u64>,
     /// Whether workers may spin for a session that asks for it.
     pub busy: bool,
+    /// Whether they spin for round trips even where nobody asks, on other cores than a client of this host has.
+    pub eager: bool,
 }
 
 impl Default for Limits {
@@ -46,6 +48,7 @@ impl Default for Limits {
             duration_ns: None,
             rate: None,
             busy: false,
+            eager: false,
         }
     }
 }

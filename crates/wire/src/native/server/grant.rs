@@ -145,6 +145,7 @@ impl Server {
         // Datagrams flow from the instant that the client sets, which is this much later.
         let start = cx.now.plus(phase.probe.map_or(0, |probe| probe.lead_ns));
         let plan = GroupPlan {
+        let eager = self.plan.limits.eager && phase.kind == Kind::Ping;
             group: held.group,
             openers: Vec::new(),
             sockets: phase.sockets.clone(),
@@ -158,14 +159,17 @@ impl Server {
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
             packets: phase.probe.is_some(),
-            wait: wait(phase, phase.pattern.sends_down(), self.plan.limits.busy),
+            wait: match eager {
+                true => seam::Wait::Spin,
+                false => wait(phase, phase.pattern.sends_down(), self.plan.limits.busy),
+            },
             same_host: false,
         };
         let params = Arc::new(Params::of(phase, held.group));
         let even = matches!(phase.kind, Kind::Tcp | Kind::Ping);
         let grant = Grant::new(params, phase.connections, phase.transfer, even)
             .with(Terms::of(phase, held.group, held.token))
-            .reflecting(echo::Params::ours(phase, held.group));
+            .reflecting(echo::Params::ours(phase, held.group), eager);
         let text = format!(
             "session {} with {}: {} {}, {} connections",
             held.number,

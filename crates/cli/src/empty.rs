@@ -1,0 +1,116 @@
+//! What an empty path reads here: the same messages within this host, before the run.
+
+use crate::{Trouble, measure, plan};
+use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
+use metrics::SECOND;
+use model::{EmptyPath, Event, Level, Phase, Ping, Schedule, SocketSettings, Verify};
+use std::net::SocketAddr;
+use wire::Protocol;
+use wire::native::{Limits, Peer, Psk};
+
+/// Messages at most, and before them so many that do not count.
+const MESSAGES: u64 = 2_000;
+const WARMUP: u64 = 20;
+/// How long it may take, ns.
+const LENGTH: u64 = SECOND / 4;
+/// Longest distance between messages of an open loop, ns: else there would be none to speak of.
+const GAP: u64 = SECOND / 500;
+/// Shortest message whose echo says what the far end spent.
+const TOLD: u32 = 16;
+
+/// Measures it for `phase`, as an event; a notice where it cannot be measured.
+pub(crate) fn reading(config: &ClientConfig, phase: &Phase, interrupt: &Interrupt) -> Event {
+    let found = phase.ping.map(|ping| within(config, phase, ping, interrupt));
+    match found {
+        Some(Ok(empty)) => Event::Empty(Box::new(empty)),
+        Some(Err(trouble)) => unknown(&trouble.text),
+        None => unknown("it has no messages"),
+    }
+}
+
+fn unknown(why: &str) -> Event {
+    let text = format!("what an empty path reads on this host is not known: {why}");
+    Event::Notice { level: Level::Info, text }
+}
+
+/// The same against a far end in this process.
+fn within(
+    config: &ClientConfig,
+    phase: &Phase,
+    ping: Ping,
+    interrupt: &Interrupt,
+) -> Result<EmptyPath, Trouble> {
+    let key = Psk::new(engine::run_id().as_bytes()).map_err(Trouble::failed)?;
+    let elsewhere = config.placement.apart();
+    let apart = elsewhere.is_some();
+    let bound = Bound::new(ServerConfig {
+        listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+        psk: Some(key.clone()),
+        limits: Limits { busy: apart, eager: apart, ..Limits::default() },
+        placement: elsewhere.unwrap_or_else(|| config.placement.clone()),
+        version: plan::VERSION.to_owned(),
+        ..ServerConfig::default()
+    })?;
+    let address = bound.addresses().first().copied();
+    let address = address.ok_or_else(|| Trouble::failed("the far end within this host has no address"))?;
+    let client = ClientConfig {
+        protocol: Protocol::Native,
+        peers: vec![Peer { name: "loopback".to_owned(), address }],
+        psk: Some(key),
+        placement: config.placement.clone(),
+        workers: config.workers.map(|_| 1),
+        run: engine::run_id(),
+        version: plan::VERSION.to_owned(),
+        realtime: config.realtime,
+        ..ClientConfig::default()
+    };
+    let stop = Interrupt::new();
+    let asked = stop.clone();
+    let server = std::thread::spawn(move || bound.run(&asked, &mut |_| {}));
+    let mut empty = EmptyPath { rtt_ns: None, apart };
+    let ran = measure::one(&client, &likeness(phase, ping), interrupt, &mut |event| {
+        if let Event::Near(totals) = event {
+            empty.rtt_ns = totals.pings.and_then(|trips| trips.path_ns);
+        }
+    });
+    stop.ask();
+    // What it says of its end is of no interest to anybody.
+    let _ = server.join();
+    let (_, reason) = ran?;
+    match empty.rtt_ns {
+        Some(_) => Ok(empty),
+        None => Err(Trouble::failed(reason.unwrap_or_else(|| "no message came back in time".to_owned()))),
+    }
+}
+
+/// One connection with the messages of `phase`, for a moment.
+fn likeness(phase: &Phase, ping: Ping) -> Phase {
+    let gap = ping.schedule.gap_ns().map(|gap_ns| gap_ns.min(GAP));
+    let schedule = match (ping.schedule, gap) {
+        (Schedule::Poisson { .. }, Some(gap_ns)) => Schedule::Poisson { gap_ns },
+        (_, Some(gap_ns)) => Schedule::Fixed { gap_ns },
+        (_, None) => Schedule::Closed,
+    };
+    let ping = Ping {
+        size: ping.size.max(TOLD),
+        messages: Some(MESSAGES),
+        warmup: WARMUP,
+        schedule,
+        timeout_ns: LENGTH,
+        samples: false,
+        stamp: None,
+        ..ping
+    };
+    Phase {
+        kind: phase.kind,
+        ping: Some(ping),
+        buffer: phase.buffer,
+        iterations: Some(1),
+        duration_ns: Some(LENGTH),
+        interval_ns: LENGTH,
+        verify: Verify::Data,
+        sockets: SocketSettings { flow_label: None, ..phase.sockets.clone() },
+        connections: 1,
+        ..Phase::default()
+    }
+}
