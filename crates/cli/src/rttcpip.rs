@@ -2,14 +2,14 @@
 
 use crate::{measure, plan};
 use classic::rttcpip::{Asked, CLIENT, Client, Face, SERVER, Server, read_client, read_server};
-use engine::{Bound, ClientConfig, EngineError, ServerConfig};
+use engine::{Bound, ClientConfig, EngineError, Interrupt, ServerConfig};
 use model::{Event, Level, Status};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::process::ExitCode;
 use wire::Protocol;
-use wire::native::Peer;
+use wire::native::{Limits, Peer};
 
 /// Messages are missing or damaged, or nothing could be measured.
 const FAILED: u8 = 1;
@@ -82,7 +82,7 @@ fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
     hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
     engine::run(&config, &phase, &interrupt, &mut |event| hear(&event))?;
     if client.kill {
-        kill(&config);
+        kill(&config, client.kill_port);
     }
     match end {
         (Status::Interrupted, _) => Ok(130),
@@ -109,28 +109,67 @@ fn target(client: &Client) -> Result<SocketAddr, Refusal> {
     Ok(SocketAddrV6::new(address, client.port, 0, index).into())
 }
 
-/// Asks the server to end: ours can be asked on its own port, the original's kill message is not known.
-fn kill(config: &ClientConfig) {
-    let native = |peer: &Peer| Peer {
-        address: SocketAddr::new(peer.address.ip(), Protocol::Native.port()),
-        ..peer.clone()
+/// Asks the server to end: ours can be asked at a port of its own, the original's kill message is not known.
+fn kill(config: &ClientConfig, port: Option<u16>) {
+    let Some(server) = config.peers.first().map(|peer| peer.address) else { return };
+    let doors = doors(server, port);
+    if doors.iter().any(|door| ends(config, *door)) {
+        return;
+    }
+    let asked: Vec<String> = doors.iter().map(ToString::to_string).collect();
+    eprintln!(
+        "RtTcpipClient: k: no netcaliper server that answers this echo can be asked to end at {}, and the message by which \
+         the original's server is ended is proprietary: it keeps running",
+        asked.join(" or ")
+    );
+}
+
+/// Where a server of ours may be asked to end, the likeliest first: at the port that was named, or beside a server on this host,
+/// at the port after its own, or where `netcaliper serve` is.
+fn doors(server: SocketAddr, port: Option<u16>) -> Vec<SocketAddr> {
+    let here = engine::is_ours(server.ip());
+    let loopback: IpAddr =
+        if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+    let native = Protocol::Native.port();
+    let ports = match port {
+        Some(port) => vec![port],
+        None => beside(server.port()).filter(|_| here).into_iter().chain([native]).collect(),
     };
+    let mut doors = Vec::new();
+    for port in ports {
+        let mut door = server;
+        door.set_port(port);
+        doors.extend(Some(SocketAddr::new(loopback, port)).filter(|_| here));
+        doors.push(door);
+    }
+    doors.dedup();
+    doors
+}
+
+/// How a server's end of this echo is called.
+fn service(port: u16) -> String {
+    format!("{}:{port}", Protocol::Echo.name())
+}
+
+/// The port after `port`.
+fn beside(port: u16) -> Option<u16> {
+    port.checked_add(1)
+}
+
+/// Asks whoever listens there to end; false when that is nobody who does.
+fn ends(config: &ClientConfig, door: SocketAddr) -> bool {
     let config = ClientConfig {
         protocol: Protocol::Native,
-        peers: config.peers.iter().map(native).collect(),
+        peers: vec![Peer { name: door.to_string(), address: door }],
+        sources: Vec::new(),
+        stop_only: config.peers.first().map(|echo| service(echo.address.port())),
         ..config.clone()
     };
     let mut ended = false;
-    let asked = engine::stop_servers(&config, &engine::Interrupt::new(), &mut |event| {
+    let asked = engine::stop_servers(&config, &Interrupt::new(), &mut |event| {
         ended |= matches!(event, Event::PhaseEnd { status: Status::Complete, .. });
     });
-    if asked.is_err() || !ended {
-        eprintln!(
-            "RtTcpipClient: k: no netcaliper server answers at port {} of the server's host, and the message by which the \
-             original's server is ended is proprietary: it keeps running",
-            Protocol::Native.port()
-        );
-    }
+    asked.is_ok() && ended
 }
 
 /// Runs the server.
@@ -164,7 +203,54 @@ fn echo(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
     for address in bound.addresses() {
         println(&format!("*** RtTcpIpServer: echo on {address} ({what}) ***"));
     }
-    bound.run(&interrupt, &mut |event| match event {
+    let door = bound.addresses().first().and_then(|address| door(*address, server.kill_port));
+    let closed = Interrupt::new();
+    std::thread::scope(|scope| {
+        if let Some(door) = door {
+            let (interrupt, closed) = (interrupt.clone(), closed.clone());
+            scope.spawn(move || {
+                // Whoever is let in here may only ask for the end; and what ends otherwise ends the other, too.
+                let _ = door.run(&closed, &mut |_| {});
+                interrupt.ask();
+            });
+        }
+        let ran = bound.run(&interrupt, &mut |event| heard(&event));
+        closed.ask();
+        ran
+    })?;
+    Ok(0)
+}
+
+/// Where this server may be asked to end, from this host only; a warning where that port is taken.
+fn door(server: SocketAddr, port: Option<u16>) -> Option<Bound> {
+    let loopback: IpAddr =
+        if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+    let at = SocketAddr::new(loopback, port.or_else(|| beside(server.port()))?);
+    let config = ServerConfig {
+        listen: vec![at],
+        limits: Limits { connections: 0, ..Limits::default() },
+        workers: Some(1),
+        version: plan::VERSION.to_owned(),
+        besides: vec![service(server.port())],
+        ..ServerConfig::default()
+    };
+    match Bound::new(config) {
+        Ok(door) => {
+            for address in door.addresses() {
+                println(&format!("*** RtTcpIpServer: ended by k={} from this host ***", address.port()));
+            }
+            Some(door)
+        }
+        Err(error) => {
+            eprintln!("RtTcpipServer: warning: no k will end this server: {error}");
+            None
+        }
+    }
+}
+
+/// What a person should know of a server's life.
+fn heard(event: &Event) {
+    match event {
         Event::Notice { level: Level::Warning | Level::Error, text } => eprintln!("RtTcpipServer: {text}"),
         Event::Connection(record) => {
             if let Some(error) = &record.error {
@@ -176,8 +262,7 @@ fn echo(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
             totals.opened, totals.traffic.tx_bytes
         )),
         _ => {}
-    })?;
-    Ok(0)
+    }
 }
 
 /// A line of the result; where nobody reads on, the server still serves.

@@ -265,15 +265,43 @@ fn k_ends_a_server_of_ours_and_says_what_it_cannot() {
     let name = "k_ends_a_server_of_ours_and_says_what_it_cannot";
     let Some((_server, at)) = service(name, "tcp", "") else { return };
     let port = at.rsplit(':').next().unwrap();
-    // An address of this host that no server of ours listens on.
-    let done = netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=5 k").run();
-    assert!(done.err.contains("proprietary") || done.err.is_empty(), "{}", done.tell());
-    assert_eq!(done.code, Some(0), "{}", done.tell());
+    // Whoever listens at the ports that are asked does not answer this echo: it must not end, and is said to go on.
+    let done = netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=5 k").run().exits(0);
+    assert!(done.err.contains("proprietary"), "{}", done.tell());
+    let other = serve("");
+    let at = other.at();
+    let wrong = format!("k={}", at.rsplit(':').next().unwrap());
+    let done = netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=5").arg(wrong).run().exits(0);
+    assert!(done.err.contains("proprietary"), "{}", done.tell());
+    other.still_serves();
     for (words, why) in
         [("m=5", "i=192.0.2.1"), ("i=127.0.0.1 m=none", "whole number"), ("i=127.0.0.1 z", "no argument")]
     {
         netcaliper("rttcpip").args(words).run().exits(2).complains(&[why]);
     }
+}
+
+#[test]
+fn k_ends_a_server_that_is_only_an_echo() {
+    let proc = netcaliper("rttcpip").args("server i=127.0.0.1 p=0 k=0").spawn();
+    let number = |line: String, before: &str| {
+        line.split(before).nth(1).unwrap().split_whitespace().next().unwrap().to_owned()
+    };
+    let port = number(proc.hears("echo on "), "127.0.0.1:");
+    let door = number(proc.hears("ended by k="), "ended by k=");
+    // All that can be asked there is to end.
+    let refused = netcaliper("ping").arg(format!("127.0.0.1:{door}")).args("-n 5").run().exits(1);
+    assert!((refused.out.clone() + &refused.err).contains("nothing is measured at this port"), "{}", refused.tell());
+    let client = |words: &str| {
+        netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=5 b=1").args(words).run().exits(0)
+    };
+    let without = client("");
+    assert!(without.err.is_empty(), "{}", without.tell());
+    let with = client(&format!("k={door}"));
+    assert!(with.err.is_empty(), "{}", with.tell());
+    // 2 runs of 5 messages of 1024 bytes.
+    let done = proc.wait().exits(0);
+    assert!(done.out.contains("*** 2 connections, 10240 bytes echoed ***"), "{}", done.tell());
 }
 
 #[test]
@@ -293,10 +321,12 @@ fn a_server_answers_echo_beside_its_own_protocol() {
             outcome.done.tell()
         );
     }
-    netcaliper("stop").arg(format!("127.0.0.1:{own}")).run().exits(0);
+    let words = format!("i=127.0.0.1 p={port} k={own} m=10 s=64 b=1");
+    let client = netcaliper("rttcpip").args(&words).run().exits(0);
+    assert!(client.err.is_empty(), "{}", client.tell());
     let done = proc.wait().exits(0);
-    // 50 messages of 64 bytes over each transport.
-    assert!(done.out.contains("echo: 1 connections, 6400 bytes answered"), "{}", done.tell());
+    // 50 messages of 64 bytes over each transport, and 10.
+    assert!(done.out.contains("echo: 2 connections, 7040 bytes answered"), "{}", done.tell());
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub struct ClientConfig {
     pub marks: wire::bulk::Marks,
     /// What an iperf3 client asks for besides.
     pub iperf3: Iperf3Client,
+    /// Of servers that are asked to end, only those that answer this besides: a protocol and a port, `echo:9999`.
+    pub stop_only: Option<String>,
 }
 
 /// A fresh identifier for a run.
@@ -133,6 +135,13 @@ pub(crate) fn local_for(to: SocketAddr) -> Option<SocketAddr> {
     let socket = std::net::UdpSocket::bind(any).ok()?;
     socket.connect(to).ok()?;
     socket.local_addr().ok()
+}
+
+/// Whether `address` is one of this host's.
+#[must_use]
+pub fn is_ours(address: IpAddr) -> bool {
+    local_for(SocketAddr::new(address, 9)).is_some_and(|local| local.ip().to_canonical() == address.to_canonical())
+        || address.to_canonical().is_loopback()
 }
 
 /// Whether `phase` can be run from here at all: its values, cores, socket options, open files.
@@ -258,6 +267,7 @@ fn converse(
         secret: secret()?,
         records: config.records,
         stop_servers,
+        stop_only: config.stop_only.clone(),
         boot: io::host::boot_id(),
         same_host_sndbuf: same_host_sndbuf(phase),
     };

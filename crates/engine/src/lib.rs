@@ -18,7 +18,7 @@ mod server;
 mod texts;
 mod worker;
 
-pub use client::{ClientConfig, check, resolve_targets, run, run_id, stop_servers};
+pub use client::{ClientConfig, check, is_ours, resolve_targets, run, run_id, stop_servers};
 pub use interrupt::{Interrupt, Keys};
 pub use io::process::{read_hidden, to_background};
 pub use iperf3::{Iperf3Client, Iperf3Credentials, Iperf3Server, iperf3_keeper};

@@ -85,6 +85,8 @@ pub struct ServerConfig {
     pub ntttcp: Option<wire::ntttcp::Layout>,
     /// What an iperf3 server needs besides.
     pub iperf3: Iperf3Server,
+    /// What else ends with a native server, for those who want to end just that: protocols and ports, `echo:9999`.
+    pub besides: Vec<String>,
 }
 
 impl Default for ServerConfig {
@@ -110,6 +112,7 @@ impl Default for ServerConfig {
             also_datagrams: false,
             ntttcp: None,
             iperf3: Iperf3Server::default(),
+            besides: Vec::new(),
         }
     }
 }
@@ -245,6 +248,13 @@ impl Bound {
         Ok(Bound { config, listeners, datagrams, addresses, workers, settings, udp })
     }
 
+    /// The same with what else ends with it ([`ServerConfig::besides`]), where that was not known before.
+    #[must_use]
+    pub fn with(mut self, besides: Vec<String>) -> Self {
+        self.config.besides.extend(besides);
+        self
+    }
+
     /// Where it listens.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
@@ -326,6 +336,7 @@ impl Bound {
             secret: client::secret()?,
             records: config.records,
             boot: io::host::boot_id(),
+            besides: config.besides,
         };
         Control::new(Box::new(Server::new(plan, now())), setup, interrupt, sink)?.run()
     }

@@ -416,6 +416,25 @@ fn a_shutdown_needs_the_key_or_the_same_host() {
 }
 
 #[test]
+fn a_server_ends_only_for_those_who_mean_it() {
+    let local = ([127, 0, 0, 1], 7411).into();
+    for (only, meant) in [(Some("echo:9999"), true), (Some("echo:7"), false), (None, true)] {
+        let mut net = network(13);
+        let server_plan = ServerPlan { besides: vec!["echo:9999".into()], ..server_plan() };
+        let server = net.serve(local, 2, Box::new(wire::native::Server::new(server_plan, START)));
+        let mut plan = client_plan(&small());
+        plan.peers = vec![Peer { name: "localhost".into(), address: local }];
+        (plan.stop_servers, plan.stop_only) = (true, only.map(str::to_owned));
+        let it = net.join([127, 0, 0, 1].into(), 1, Box::new(wire::native::Client::new(plan, START)));
+        net.run();
+        assert_eq!(net.done(server).is_some(), meant, "{only:?}");
+        let it = told(&net, it);
+        assert_eq!(it.status() == Status::Complete, meant, "{it:#?}");
+        assert!(meant || it.reason().contains("does not answer \"echo:7\""), "{}", it.reason());
+    }
+}
+
+#[test]
 fn a_server_that_exits_after_n_connections_admits_exactly_n() {
     for n in [1, 7, 10] {
         let mut net = network(12);

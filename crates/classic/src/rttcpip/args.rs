@@ -32,6 +32,8 @@ pub struct Client {
     pub fine: bool,
     /// Whether the server is asked to end afterwards (`k`).
     pub kill: bool,
+    /// At which port (`k=`).
+    pub kill_port: Option<u16>,
     /// Messages of a connection (`m=`).
     pub messages: u64,
     /// Whether Nagle's algorithm is on (`n=`).
@@ -69,6 +71,8 @@ pub struct Server {
     pub udp: bool,
     /// One thread (`/s`).
     pub single: bool,
+    /// Port on this host at which it is asked to end (`k=`); the one after its own without.
+    pub kill_port: Option<u16>,
     /// Arguments that have no effect here, each with the reason.
     pub ignored: Vec<String>,
 }
@@ -124,6 +128,7 @@ impl Default for Client {
             loops: 1,
             fine: false,
             kill: false,
+            kill_port: None,
             messages: 10_000,
             nagle: false,
             every: 500,
@@ -156,6 +161,7 @@ pub fn read_client(arguments: &[String]) -> Result<Asked<Client>, String> {
             "c" => client.loops = word.number(1, 1 << 32)?,
             "g" => client.fine = !word.flag()?,
             "k" if word.value.is_empty() => client.kill = true,
+            "k" => (client.kill, client.kill_port) = (true, Some(word.number(1, 65_535)? as u16)),
             "m" => client.messages = word.number(1, 1 << 48)?,
             "n" => client.nagle = word.flag()?,
             "o" if !word.value.is_empty() => client.scope = Some(word.value.to_owned()),
@@ -223,6 +229,7 @@ pub fn read_server(arguments: &[String]) -> Result<Asked<Server>, String> {
             ("f", "v6" | "V6") => server.v6 = true,
             ("n", _) => server.nagle = word.flag()?,
             ("p", _) => server.port = word.number(0, 65_535)? as u16,
+            ("k", _) => server.kill_port = Some(word.number(0, 65_535)? as u16),
             ("udp", _) => server.udp = true,
             ("s", "") => server.single = true,
             ("l", _) if word.flag()? => {}
@@ -306,10 +313,12 @@ mod tests {
             (phase.sockets.sndbuf, phase.sockets.rcvbuf, phase.sockets.nodelay),
             (Some(65_536), Some(65_536), false)
         );
-        let Ok(Asked::Run(s)) = read_server(&words("i=0.0.0.0 f=v4 n=1 p=9 /udp /s l=0 /m")) else {
+        assert_eq!((client("i=::1 k=77").kill, client("i=::1 k=77").kill_port), (true, Some(77)));
+        let Ok(Asked::Run(s)) = read_server(&words("i=0.0.0.0 f=v4 n=1 p=9 k=8 /udp /s l=0 /m")) else {
             panic!()
         };
         assert_eq!((s.nagle, s.port, s.udp, s.single, s.ignored.len()), (true, 9, true, true, 2));
+        assert_eq!(s.kill_port, Some(8));
     }
 
     #[test]
@@ -320,7 +329,7 @@ mod tests {
             ("i=1.2.3.4 s=0", "from 1 to"),
             ("i=1.2.3.4 b=2", "0 or 1"),
             ("i=1.2.3.4 x=1", "'x=1' is no argument"),
-            ("i=1.2.3.4 k=1", "'k=1' is no argument"),
+            ("i=1.2.3.4 k=0", "from 1 to 65535"),
             ("i=1.2.3.4 /udp s=70000", "65507"),
             ("i=1.2.3.4 m=many", "whole number"),
         ] {

@@ -14,7 +14,8 @@ usage: RtTcpipClient i=<server> [arguments]
   c=<n>      connections, one after the other (default 1)
   e=<n>      most bytes handed to one send (default: the whole message)
   g=0|1      0: rates with three decimals (default 1)
-  k          ask the server to end afterwards; works with netcaliper's servers only
+  k, k=<n>   ask the server to end afterwards; works with netcaliper's servers only. They are asked at this port:
+             without, of a server on this host the one after p=, then 7411 (netcaliper serve)
   m=<n>      messages of each connection (default 10000)
   n=0|1      Nagle's algorithm off or on; must be equal on both ends (default 0)
   r=<n>      a progress line after so many messages (default 500)
@@ -39,6 +40,7 @@ usage: RtTcpipServer [arguments]
   f=v4|v6    family without i= (default v4)
   n=0|1      Nagle's algorithm off or on; must be equal on both ends (default 0)
   p=<n>      port (default 9999)
+  k=<n>      port, on this host only, at which it may be asked to end (default: the one after p=)
   /udp       UDP as well as TCP; only to this host and directly connected networks, unless NETCALIPER_ALLOW
              names others: a datagram proves no address
   /s         one thread

@@ -57,6 +57,8 @@ pub struct ClientPlan {
     pub records: bool,
     /// Not to run the phase, but to ask the servers to end.
     pub stop_servers: bool,
+    /// Only those that answer this besides: a protocol and a port, `echo:9999`.
+    pub stop_only: Option<String>,
     /// This host's boot identifier; empty when it is not known.
     pub boot: String,
     /// Send buffer to ask for when every server is on this host, bytes.

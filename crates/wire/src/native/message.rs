@@ -179,7 +179,11 @@ pub enum Message {
         reason: String,
     },
     /// End the server once its sessions are over.
-    Shutdown,
+    Shutdown {
+        /// Only if it answers this besides: a protocol and a port, `echo:9999`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        only: Option<String>,
+    },
     /// Nothing more will come.
     Bye,
     /// A message of a later version.

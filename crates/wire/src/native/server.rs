@@ -27,7 +27,7 @@ pub struct Limits {
     pub sessions: u32,
     /// Control connections at once from one address.
     pub per_address: u32,
-    /// Data connections at once in one session.
+    /// Data connections at once in one session; with 0 there are no sessions, and all that can be asked is to end.
     pub connections: u32,
     /// Longest run, ns.
     pub duration_ns: Option<u64>,
@@ -81,6 +81,8 @@ pub struct ServerPlan {
     pub records: bool,
     /// This host's boot identifier; empty when it is not known.
     pub boot: String,
+    /// What else ends with it: protocols and ports, `echo:9999`.
+    pub besides: Vec<String>,
 }
 
 /// Longest message a client may send.
@@ -353,10 +355,16 @@ impl Server {
         self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
     }
 
-    fn shut_down(&mut self, cx: &Cx<'_>, link: Link) {
+    fn shut_down(&mut self, cx: &Cx<'_>, link: Link, only: Option<&str>) {
         let Some(visitor) = self.visitors.get(&link) else { return };
         let peer = visitor.path.peer;
-        if self.plan.psk.is_none() && !peer.ip().to_canonical().is_loopback() {
+        if let Some(only) = only.filter(|only| !self.plan.besides.iter().any(|b| b == only)) {
+            let shown: String = only.chars().take(40).collect();
+            return self.refuse(cx, link, &format!("this server does not answer {shown:?}, which is to be ended"));
+        }
+        // From an address to the same: nobody but this host can do that.
+        let here = peer.ip().to_canonical().is_loopback() || peer.ip() == visitor.path.local.ip();
+        if self.plan.psk.is_none() && !here {
             return self.refuse(
                 cx,
                 link,

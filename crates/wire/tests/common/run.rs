@@ -34,6 +34,7 @@ pub(crate) fn server_plan() -> ServerPlan {
         secret: [1; 32],
         records: false,
         boot: String::new(),
+        besides: Vec::new(),
     }
 }
 
@@ -50,6 +51,7 @@ pub(crate) fn client_plan(phase: &Phase) -> ClientPlan {
         secret: [2; 32],
         records: false,
         stop_servers: false,
+        stop_only: None,
         boot: String::new(),
         same_host_sndbuf: None,
     }

@@ -194,7 +194,8 @@ impl Client {
             return self.ping(cx, at);
         }
         if self.plan.stop_servers {
-            self.say(at, &Message::Shutdown);
+            let only = self.plan.stop_only.clone();
+            self.say(at, &Message::Shutdown { only });
             return self.enter(at, Step::Stopping, cx.now);
         }
         self.enter(at, Step::Measured, cx.now);

@@ -78,7 +78,7 @@ impl Server {
             }
             (Step::Granted, Message::Start) => self.begin(cx, link),
             (Step::Running, Message::Stop) => self.wind_up(cx, link),
-            (_, Message::Shutdown) => self.shut_down(cx, link),
+            (_, Message::Shutdown { only }) => self.shut_down(cx, link, only.as_deref()),
             (_, Message::Bye) => self.close(cx, link),
             _ => {}
         }

@@ -43,6 +43,9 @@ impl Server {
         if let Err(why) = proposal.check().and_then(|()| Protocol::Native.carries(&proposal)) {
             return self.refuse(cx, link, &why);
         }
+        if self.plan.limits.connections == 0 {
+            return self.refuse(cx, link, "nothing is measured at this port: it is for ending another server");
+        }
         if let Some((ahead, reason)) = self.must_wait(link) {
             if let Some(visitor) = self.visitors.get_mut(&link)
                 && visitor.step != Step::Queued
@@ -142,10 +145,10 @@ impl Server {
         visitor.step = Step::Running;
         held.start = cx.now;
         let phase = &held.phase;
+        let eager = self.plan.limits.eager && phase.kind == Kind::Ping;
         // Datagrams flow from the instant that the client sets, which is this much later.
         let start = cx.now.plus(phase.probe.map_or(0, |probe| probe.lead_ns));
         let plan = GroupPlan {
-        let eager = self.plan.limits.eager && phase.kind == Kind::Ping;
             group: held.group,
             openers: Vec::new(),
             sockets: phase.sockets.clone(),
