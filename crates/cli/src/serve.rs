@@ -52,7 +52,8 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
         outputs.event(&Event::Notice { level: Level::Info, text });
     }
     let legacy = legacy(args)?;
-    let names = legacy.iter().flat_map(|(name, bound)| bound.addresses().iter().map(move |at| (name, at.port())));
+    let names =
+        legacy.iter().flat_map(|(name, bound)| bound.addresses().iter().map(move |at| (name, at.port())));
     let bound = bound.with(names.map(|(name, port)| format!("{name}:{port}")).collect());
     for (name, bound) in &legacy {
         for address in bound.addresses() {

@@ -271,7 +271,8 @@ fn k_ends_a_server_of_ours_and_says_what_it_cannot() {
     let other = serve("");
     let at = other.at();
     let wrong = format!("k={}", at.rsplit(':').next().unwrap());
-    let done = netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=5").arg(wrong).run().exits(0);
+    let done =
+        netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=5").arg(wrong).run().exits(0);
     assert!(done.err.contains("proprietary"), "{}", done.tell());
     other.still_serves();
     for (words, why) in
@@ -291,7 +292,11 @@ fn k_ends_a_server_that_is_only_an_echo() {
     let door = number(proc.hears("ended by k="), "ended by k=");
     // All that can be asked there is to end.
     let refused = netcaliper("ping").arg(format!("127.0.0.1:{door}")).args("-n 5").run().exits(1);
-    assert!((refused.out.clone() + &refused.err).contains("nothing is measured at this port"), "{}", refused.tell());
+    assert!(
+        (refused.out.clone() + &refused.err).contains("nothing is measured at this port"),
+        "{}",
+        refused.tell()
+    );
     let client = |words: &str| {
         netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=5 b=1").args(words).run().exits(0)
     };

@@ -140,7 +140,8 @@ pub(crate) fn local_for(to: SocketAddr) -> Option<SocketAddr> {
 /// Whether `address` is one of this host's.
 #[must_use]
 pub fn is_ours(address: IpAddr) -> bool {
-    local_for(SocketAddr::new(address, 9)).is_some_and(|local| local.ip().to_canonical() == address.to_canonical())
+    local_for(SocketAddr::new(address, 9))
+        .is_some_and(|local| local.ip().to_canonical() == address.to_canonical())
         || address.to_canonical().is_loopback()
 }
 

@@ -1,8 +1,8 @@
 //! A run, told as it happens. The same events feed the live printout, the journal on disk and the outcome.
 
 use crate::{
-    Bulk, CpuUse, EmptyPath, FlowRow, HostCounters, HostSnapshot, PacketReport, PacketRow, Phase, PingInterval, PingRow,
-    RoundTrips, Status, Trains, UdpmonTest,
+    Bulk, CpuUse, EmptyPath, FlowRow, HostCounters, HostSnapshot, PacketReport, PacketRow, Phase,
+    PingInterval, PingRow, RoundTrips, Status, Trains, UdpmonTest,
 };
 use metrics::{
     DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpInfo, TcpTotals, TrainPacket,

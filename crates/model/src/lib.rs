@@ -53,8 +53,8 @@ pub use phase::{
     Verify,
 };
 pub use ping::{
-    Echo, EmptyPath, MOST_PIECES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule, StampSettings,
-    Transport, Ways,
+    Echo, EmptyPath, MOST_PIECES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule,
+    StampSettings, Transport, Ways,
 };
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
 pub use search::{Highest, Search};

@@ -360,7 +360,11 @@ impl Server {
         let peer = visitor.path.peer;
         if let Some(only) = only.filter(|only| !self.plan.besides.iter().any(|b| b == only)) {
             let shown: String = only.chars().take(40).collect();
-            return self.refuse(cx, link, &format!("this server does not answer {shown:?}, which is to be ended"));
+            return self.refuse(
+                cx,
+                link,
+                &format!("this server does not answer {shown:?}, which is to be ended"),
+            );
         }
         // From an address to the same: nobody but this host can do that.
         let here = peer.ip().to_canonical().is_loopback() || peer.ip() == visitor.path.local.ip();

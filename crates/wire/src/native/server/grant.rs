@@ -44,7 +44,11 @@ impl Server {
             return self.refuse(cx, link, &why);
         }
         if self.plan.limits.connections == 0 {
-            return self.refuse(cx, link, "nothing is measured at this port: it is for ending another server");
+            return self.refuse(
+                cx,
+                link,
+                "nothing is measured at this port: it is for ending another server",
+            );
         }
         if let Some((ahead, reason)) = self.must_wait(link) {
             if let Some(visitor) = self.visitors.get_mut(&link)
