@@ -9,8 +9,8 @@ use common::{built, events, outcome};
 use jsonschema::Validator;
 use metrics::{ClockKind, Ending, TroubleKind};
 use model::{
-    Event, Kind, Media, MtuFound, PathMtu, Pattern, Payload, Phase, Ping, Probe, Schedule, Shutdown, Slot,
-    Spacing, Stairs, StampSettings, Stamping, Status, Trace, Transport, Verify, Waiting,
+    EmptyPath, Event, Kind, Media, MtuFound, PathMtu, Pattern, Payload, Phase, Ping, Probe, Schedule,
+    Shutdown, Slot, Spacing, Stairs, StampSettings, Stamping, Status, Trace, Transport, Verify, Waiting,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,6 +78,8 @@ fn full() -> Value {
     let mut outcome = built(&told);
     outcome.sweep[0].connects = outcome.sweep[0].up;
     outcome.points[0].near.pings.as_mut().unwrap().ways = Some(Box::new(common::ways()));
+    let empty = EmptyPath { rtt_ns: Some(common::spectrum()), apart: true };
+    outcome.points[0].empty = Some(Box::new(empty));
     let mtu = Some(MtuFound { mtu: 1_400, too_big: Some(1_401), told: true });
     outcome.path_mtu = Some(PathMtu { up: mtu, down: mtu });
     let some = outcome.sweep[0].up;
