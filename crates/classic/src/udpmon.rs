@@ -9,6 +9,7 @@ mod number;
 mod print;
 mod read;
 mod tables;
+mod tcp;
 
 pub use args::{Asked, Program, Spec, read};
 pub use help::usage;

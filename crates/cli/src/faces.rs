@@ -99,6 +99,18 @@ pub(crate) const FACES: &[Face] = &[
         run: udpmon::resp,
         print: classic::udpmon::print,
     },
+    Face {
+        name: "tcpmon_mon",
+        about: "Be tcpmon's tcpmon_mon: its messages over TCP",
+        run: udpmon::tcp_mon,
+        print: classic::udpmon::print,
+    },
+    Face {
+        name: "tcpmon_resp",
+        about: "Be tcpmon's tcpmon_resp: its responder, for any number at once",
+        run: udpmon::tcp_resp,
+        print: classic::udpmon::print,
+    },
 ];
 
 /// The face of this name.

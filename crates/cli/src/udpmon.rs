@@ -38,6 +38,16 @@ pub(crate) fn resp(arguments: &[String], command: Vec<String>) -> ExitCode {
     run(Program::Resp, arguments, command)
 }
 
+/// `tcpmon_mon`.
+pub(crate) fn tcp_mon(arguments: &[String], command: Vec<String>) -> ExitCode {
+    run(Program::TcpMon, arguments, command)
+}
+
+/// `tcpmon_resp`.
+pub(crate) fn tcp_resp(arguments: &[String], command: Vec<String>) -> ExitCode {
+    run(Program::TcpResp, arguments, command)
+}
+
 fn run(program: Program, arguments: &[String], command: Vec<String>) -> ExitCode {
     let how = match read(program, arguments) {
         Ok(Asked::Help) => {
@@ -45,7 +55,8 @@ fn run(program: Program, arguments: &[String], command: Vec<String>) -> ExitCode
             return ExitCode::SUCCESS;
         }
         Ok(Asked::Version) => {
-            let text = format!("  UDPmon Version 1.5.2  (netcaliper {}) \n", plan::VERSION);
+            let name = if program.tcp() { "TCPmon Version 2.2.1" } else { "UDPmon Version 1.5.2" };
+            let text = format!("  {name}  (netcaliper {}) \n", plan::VERSION);
             let _ = io::stdout().write_all(text.as_bytes());
             return ExitCode::SUCCESS;
         }
@@ -61,6 +72,10 @@ fn run(program: Program, arguments: &[String], command: Vec<String>) -> ExitCode
 
 fn in_words(error: EngineError) -> String {
     error.to_string()
+}
+
+fn protocol(spec: &Spec) -> Protocol {
+    if spec.program.tcp() { Protocol::Tcpmon } else { Protocol::Udpmon }
 }
 
 fn placement(spec: &Spec) -> Placement {
@@ -87,11 +102,12 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     peers.truncate(1);
     let remote = peers.first().map(|peer| peer.address.ip().to_string()).unwrap_or_default();
     let config = ClientConfig {
-        protocol: Protocol::Udpmon,
+        protocol: protocol(spec),
         peers,
         ports: spec.from.map(|port| (port, port)),
         placement: placement(spec),
         workers: Some(1),
+        records: true,
         run: engine::run_id(),
         version: plan::VERSION.to_owned(),
         ..ClientConfig::default()
@@ -131,7 +147,7 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
         placement: placement(spec),
         open_to: plan::open_to(&[]).map_err(|trouble| trouble.text)?,
         version: plan::VERSION.to_owned(),
-        ..ServerConfig::legacy(Protocol::Udpmon, spec.phase())
+        ..ServerConfig::legacy(protocol(spec), spec.phase())
     };
     let bound = Bound::new(config).map_err(in_words)?;
     let interrupt = measure::on_signals().map_err(|trouble| trouble.text)?;

@@ -431,7 +431,7 @@ impl Phase {
             match self.kind {
                 // Our own protocol's streams are made of probes, others have packets of their own.
                 Kind::Stream => true,
-                kind => kind.probes() == (self.probe.is_some() || self.udpmon.is_some()),
+                kind => self.udpmon.is_some() || kind.probes() == self.probe.is_some(),
             },
             "a measurement of delay needs its datagrams, and nothing else but a stream has them",
         )?;
@@ -447,7 +447,7 @@ impl Phase {
             )?;
         }
         must(
-            (self.kind == Kind::Train) == (self.train.is_some() || self.udpmon.is_some()),
+            self.udpmon.is_some() || (self.kind == Kind::Train) == self.train.is_some(),
             "a measurement of trains needs them, and nothing else has them",
         )?;
         if let Some(probe) = &self.probe {

@@ -172,6 +172,8 @@ pub struct UdpmonTest {
     pub near: UdpmonHost,
     /// The far host meanwhile.
     pub far: UdpmonHost,
+    /// With tcpmon: segments that the kernel sent again, as far as known.
+    pub retransmitted: Option<u64>,
     /// With `udpmon_req`: the round trips of one size.
     pub latency: Option<UdpmonLatency>,
     /// The test is over; else this is a snapshot.

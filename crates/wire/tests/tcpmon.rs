@@ -6,11 +6,13 @@ mod bench;
 
 use bench::{Bench, INPUTS, last_news, mutate};
 use metrics::SECOND;
+use model::{Event, Phase, Udpmon};
 use seam::{Flow, News, Path, Rng};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 use wire::host::Host;
 use wire::sim::{Link, Pair, Quirks};
+use wire::solo::Tell;
 use wire::tcpmon::codec::{Command, Counts, Head, PARAM, answer, decode, decode_counts, encode};
 use wire::tcpmon::{Plan, Requester, Responder};
 use wire::udpmon::blocks::decode_cpus;
@@ -69,7 +71,7 @@ fn heads_of_the_originals() {
 }
 
 fn pair(transfer: u64, message: u64) -> Pair {
-    let plan = Plan { message, transfer, rate: None, stall_ns: 15 * SECOND };
+    let plan = Plan { message, transfer, rate: None, stall_ns: 15 * SECOND, test: None };
     let client = Requester::new(plan, Uuid::from_u128(1), 0);
     let server = Responder::new(&Host::default(), Uuid::from_u128(2), 15 * SECOND, 64 * 1024);
     Pair::stream(Box::new(client), Box::new(server))
@@ -139,4 +141,23 @@ fn a_million_damaged_talks_do_no_harm() {
         assert!(found.length >= PARAM as u64);
         let _ = decode_counts(head(&bytes));
     }
+}
+
+#[test]
+fn a_test_asks_for_everything() {
+    let asked =
+        Udpmon { size: 1000, packets: 40, waits: vec![1000], bursts: 2, gap: 5_000, ..Udpmon::default() };
+    let phase = Phase { udpmon: Some(Box::new(asked)), ..Phase::default() };
+    assert_eq!(phase.check(), Ok(()));
+    let client = Requester::new(Plan::of(&phase, Host::default()), Uuid::from_u128(1), 0);
+    let server = Responder::new(&Host::default(), Uuid::from_u128(2), 15 * SECOND, 64 * 1024);
+    let mut run = Pair::stream(Box::new(client), Box::new(server)).both(Link::new().delay(1_000_000));
+    run.run();
+    assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
+    let mut told = run.ends[0].side.post.iter().filter_map(|note| note.downcast_ref::<Tell>());
+    let Some(Tell(Event::Udpmon(test))) = told.next() else { panic!() };
+    let counts = test.counts.unwrap();
+    assert_eq!((test.sent, counts.received, counts.bytes), (80, 80, 80_000));
+    // 80 messages 100 µs apart and a gap of 500 µs; the responder's clock begins with the end of the first.
+    assert!((84_000..84_100).contains(&counts.span), "{counts:?}");
 }

@@ -1,7 +1,7 @@
 //! The command lines: one letter for each option, as getopt takes them.
 
 use metrics::SECOND;
-use model::{Kind, Phase, SocketSettings, Udpmon, UdpmonRecords, UdpmonRole};
+use model::{Kind, Phase, Range, SocketSettings, Udpmon, UdpmonRecords, UdpmonRole, Verify};
 
 /// Which of the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,10 @@ pub enum Program {
     Recv,
     /// `udpmon_resp`.
     Resp,
+    /// `tcpmon_mon`.
+    TcpMon,
+    /// `tcpmon_resp`.
+    TcpResp,
 }
 
 impl Program {
@@ -28,6 +32,8 @@ impl Program {
             Program::Send => "udpmon_send",
             Program::Recv => "udpmon_recv",
             Program::Resp => "udpmon_resp",
+            Program::TcpMon => "tcpmon_mon",
+            Program::TcpResp => "tcpmon_resp",
         }
     }
 
@@ -39,13 +45,21 @@ impl Program {
             Program::Send => ("adegilnprtuwPQSTU", "hqvx6V"),
             Program::Recv => ("adtuBGILMQST", "hqv6DHNV"),
             Program::Resp => ("auIPQST", "hv6DV"),
+            Program::TcpMon => ("adgilnprtuwABFGMPQST", "hqv6CHNV"),
+            Program::TcpResp => ("actuiABFGIMPQST", "hqv6HV"),
         }
     }
 
     /// Whether it waits for others.
     #[must_use]
     pub fn serves(self) -> bool {
-        matches!(self, Program::Recv | Program::Resp)
+        matches!(self, Program::Recv | Program::Resp | Program::TcpResp)
+    }
+
+    /// Whether it speaks TCP.
+    #[must_use]
+    pub fn tcp(self) -> bool {
+        matches!(self, Program::TcpMon | Program::TcpResp)
     }
 }
 
@@ -87,6 +101,10 @@ pub struct Spec {
     pub tos: Option<u8>,
     /// Cores (`-a`).
     pub cores: Option<Vec<usize>>,
+    /// Largest segment of a TCP connection, bytes (`-F`).
+    pub mss: Option<u32>,
+    /// Interfaces in a table of their own (`-N` of tcpmon), and CPUs (`-C`).
+    pub apart: (bool, bool),
     /// How long a receiver runs (`-t`), ns.
     pub life_ns: Option<u64>,
     /// The originals' arithmetic.
@@ -195,11 +213,16 @@ pub fn read(program: Program, arguments: &[String]) -> Result<Asked, String> {
         buffer: None,
         tos: None,
         cores: None,
+        mss: None,
+        apart: (false, false),
         life_ns: None,
         as_original: arguments.iter().any(|word| word == "--as-original"),
         ignored: Vec::new(),
         command: format!("{} {}", program.name(), arguments.join(" ")),
     };
+    if program == Program::TcpMon {
+        (spec.udpmon.size, spec.extended) = (10_000, true);
+    }
     let mut sweep = Sweep { step: 8, bursts: 1, responses: (1472, 0, 0), ..Sweep::default() };
     for (letter, value) in &found {
         option(&mut spec, &mut sweep, *letter, value)?;
@@ -211,6 +234,9 @@ pub fn read(program: Program, arguments: &[String]) -> Result<Asked, String> {
 
 fn option(spec: &mut Spec, sweep: &mut Sweep, letter: char, value: &str) -> Result<(), String> {
     let program = spec.program;
+    if program.tcp() && tcp_option(spec, letter, value)? {
+        return Ok(());
+    }
     let udpmon = &mut spec.udpmon;
     match letter {
         'd' => spec.host = value.to_owned(),
@@ -260,6 +286,26 @@ fn option(spec: &mut Spec, sweep: &mut Sweep, letter: char, value: &str) -> Resu
     Ok(())
 }
 
+/// The letters that mean something else with tcpmon; whether this is one.
+fn tcp_option(spec: &mut Spec, letter: char, value: &str) -> Result<bool, String> {
+    match letter {
+        'A' => spec.cores = Some(vec![number(letter, value)?]),
+        'F' => spec.mss = Some(number(letter, value)?),
+        'S' => spec.buffer = Some(number::<u64>(letter, value)?).filter(|n| *n > 0),
+        'N' => spec.apart.0 = true,
+        'C' => spec.apart.1 = true,
+        'c' | 'i' | 'G' => spec
+            .ignored
+            .push(format!("-{letter} {value} (use --jsonl of netcaliper tcp for what TCP did meanwhile)")),
+        'H' | 'B' | 'M' => {
+            spec.ignored
+                .push(format!("-{letter} (a send is not waited for here: it has no time of its own)"));
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
 fn seconds(letter: char, value: &str) -> Result<Option<u64>, String> {
     Ok(Some(number::<u64>(letter, value)?.saturating_mul(SECOND)).filter(|ns| *ns > 0))
 }
@@ -284,6 +330,10 @@ fn settle(spec: &mut Spec, sweep: &Sweep) -> Result<(), String> {
     };
     // No request of the original is shorter.
     udpmon.size = if program == Program::Req { udpmon.size.max(64) } else { udpmon.size };
+    if program == Program::TcpMon {
+        // A head is the shortest message.
+        udpmon.size = udpmon.size.max(144);
+    }
     udpmon.cpu = program == Program::BwMon && spec.extended;
     udpmon.drift = spec.as_original;
     udpmon.responses = sweep.responses;
@@ -325,6 +375,21 @@ impl Spec {
             gso: false,
             ..SocketSettings::default()
         };
+        let sockets = SocketSettings { mss: self.mss, ..sockets };
+        if self.program.tcp() {
+            // What the user does not choose is the kernel's to choose.
+            let sockets = SocketSettings { rcvbuf: self.buffer, ..sockets };
+            return Phase {
+                udpmon: Some(Box::new(self.udpmon.clone())),
+                duration_ns: None,
+                connections: 1,
+                iterations: Some(1),
+                buffer: Range::just(1 << 20),
+                verify: Verify::Connection,
+                sockets,
+                ..Phase::default()
+            };
+        }
         Phase {
             kind: Kind::Train,
             udpmon: Some(Box::new(self.udpmon.clone())),
@@ -393,6 +458,16 @@ mod tests {
         // The steps of cmd_throughput: every 0.1 µs must be kept.
         let waits = spec(Program::BwMon, "-d h -w 0.3 -e 0.7 -i 0.1").udpmon.waits;
         assert_eq!(waits, [3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn tcpmon_has_letters_of_its_own() {
+        let s = spec(Program::TcpMon, "-d h -p 10 -l 40 -w 100 -S 0 -F 1000 -A 1 -N -C");
+        assert_eq!((s.udpmon.size, s.udpmon.packets, s.buffer, s.mss), (144, 40, None, Some(1000)));
+        assert_eq!((s.cores, s.apart), (Some(vec![1]), (true, true)));
+        assert_eq!(spec(Program::TcpMon, "-d h").udpmon.size, 10_000);
+        let phase = spec(Program::TcpResp, "-S 100000").phase();
+        assert_eq!((phase.check(), phase.kind, phase.sockets.rcvbuf), (Ok(()), Kind::Tcp, Some(100_000)));
     }
 
     #[test]

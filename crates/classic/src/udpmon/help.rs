@@ -11,6 +11,8 @@ pub fn usage(program: Program) -> String {
         Program::Send => SEND,
         Program::Recv => RECV,
         Program::Resp => RESP,
+        Program::TcpMon => TCP_MON,
+        Program::TcpResp => TCP_RESP,
     };
     format!("Usage: {} -option<parameter> [...]\noptions:\n{own}{COMMON}", program.name())
 }
@@ -57,4 +59,17 @@ const RECV: &str = "  -u  port [14233]                          -t  seconds it r
 
 const RESP: &str = "  -u  port [14233]
   -P  precedence bits, -T type of service bits, hexadecimal
+";
+
+const TCP_MON: &str = "  -d  the host that runs tcpmon_resp        -u  its port [14233]
+  -p  message, bytes [10000], at least 144  -l  messages [2]            -t  seconds, instead of a number of messages
+  -w  time from message to message, us      -r  rate of payload, Mbit/s, instead of -w
+  -g  pause after a burst of -l messages, us; -n bursts [1]
+  -F  largest segment, bytes                -A  core
+  -C  CPUs in a table                       -N  interfaces in a table
+  -P  precedence bits, -T type of service bits, hexadecimal
+";
+
+const TCP_RESP: &str = "  -u  port [14233]                          -F  largest segment, bytes
+  -A  core
 ";

@@ -36,6 +36,8 @@ pub struct Face {
     /// Of each peer at a receiver: what was told last, and lines.
     told: HashMap<String, UdpmonCounts>,
     lines: u64,
+    /// A test over TCP, until the kernel's word about its connection has come.
+    held: Option<Box<UdpmonTest>>,
 }
 
 impl Face {
@@ -50,6 +52,7 @@ impl Face {
             titled: false,
             told: HashMap::new(),
             lines: 0,
+            held: None,
         }
     }
 
@@ -64,7 +67,15 @@ impl Face {
                 self.started = begin.started;
                 self.banner(out)?;
             }
+            Event::Udpmon(test) if self.spec.program == Program::TcpMon => self.held = Some(test.clone()),
             Event::Udpmon(test) => self.test(test, out)?,
+            Event::Connection(_) | Event::PhaseEnd { .. } => {
+                let Some(mut test) = self.held.take() else { return Ok(()) };
+                if let Event::Connection(record) = event {
+                    test.retransmitted = record.tcp.as_ref().map(|tcp| tcp.retransmits.into());
+                }
+                self.test(&test, out)?;
+            }
             Event::Notice { level: Level::Info, text } if self.spec.verbose => writeln!(out, " {text}")?,
             _ => return Ok(()),
         }
@@ -75,6 +86,9 @@ impl Face {
         let spec = &self.spec;
         if spec.quiet {
             return Ok(());
+        }
+        if spec.program.tcp() {
+            return super::tcp::banner(spec, &date(self.started), &self.remote, out);
         }
         let cpus = if matches!(spec.program, Program::BwMon | Program::Send) { " CPUs" } else { " " };
         writeln!(
@@ -113,7 +127,8 @@ impl Face {
             Program::Req => self.req(test, out),
             Program::Send => self.send(test, out),
             Program::Recv => self.recv(test, out),
-            Program::Resp => self.resp(test, out),
+            Program::Resp | Program::TcpResp => self.resp(test, out),
+            Program::TcpMon => super::tcp::line(&self.spec, test, out),
         }
     }
 

@@ -46,6 +46,42 @@ pub(super) fn cpus(end: char, cpus: &[UdpmonCpu]) -> String {
     text
 }
 
+/// Titles of the columns of interfaces.
+pub(super) fn interface_titles(end: char) -> String {
+    format!(" {end} if; interface:; pktsin; bytesin; errin; dropin; pktsout; bytesout; errout; dropout;")
+}
+
+/// The columns of interfaces.
+pub(super) fn interfaces(end: char, host: &UdpmonHost) -> String {
+    let mut text = format!("{end} if;");
+    for interface in &host.interfaces {
+        let _ = write!(text, "{:>6}: ;", interface.name);
+        for n in interface.counts {
+            let _ = write!(text, " {n};");
+        }
+    }
+    text
+}
+
+/// Interfaces in a table of their own.
+pub(super) fn interface_table(end: char, host: &UdpmonHost, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", interface_titles(end))?;
+    for interface in &host.interfaces {
+        let counts: String = interface.counts.iter().map(|n| format!(" {n};")).collect();
+        writeln!(out, "{:>6}: ;{counts}", interface.name)?;
+    }
+    Ok(())
+}
+
+/// The columns of TCP's counters.
+pub(super) fn tcp(end: char, host: &UdpmonHost) -> String {
+    let ip = &host.ip;
+    format!(
+        "{end} TCP; {}; {}; {}; {}; {};",
+        ip.tcp_in, ip.tcp_in_errors, ip.tcp_out, ip.tcp_resets, ip.tcp_retransmitted
+    )
+}
+
 /// Titles of the columns of interfaces and counters.
 pub(super) fn net_titles(end: char, v6: bool) -> String {
     let snmp = if v6 { "snmp6" } else { "snmp" };
@@ -57,13 +93,7 @@ pub(super) fn net_titles(end: char, v6: bool) -> String {
 
 /// The columns of interfaces and counters.
 pub(super) fn net(end: char, host: &UdpmonHost, v6: bool) -> String {
-    let mut text = format!("{end} if;");
-    for interface in &host.interfaces {
-        let _ = write!(text, "{:>6}: ;", interface.name);
-        for n in interface.counts {
-            let _ = write!(text, " {n};");
-        }
-    }
+    let mut text = interfaces(end, host);
     let ip = &host.ip;
     text.push_str(&if v6 { format!(" {end} snmp6;") } else { format!("{end} snmp;") });
     for n in [

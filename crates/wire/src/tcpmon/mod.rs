@@ -15,5 +15,5 @@ mod request;
 mod respond;
 
 pub use codec::PORT;
-pub use request::{Plan, Requester, callers};
+pub use request::{Plan, Requester, Test, callers};
 pub use respond::{Door, Responder, answerers};

@@ -2,10 +2,13 @@
 
 use super::codec::{self, Command, Head, PARAM};
 use crate::call::Caller;
+use crate::host::{Host, Reading};
 use crate::payload::Source;
-use crate::solo::{Calls, GROUP};
+use crate::solo::{Calls, GROUP, Tell};
+use crate::udpmon::blocks;
+use crate::udpmon::proc::between;
 use metrics::{Ending, Mono, Row};
-use model::{Pace, Phase};
+use model::{Event, Pace, Phase, UdpmonCounts, UdpmonTest};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Opener, Read, Violation, Want, When, Wrote};
 use std::time::Duration;
 use uuid::Uuid;
@@ -17,19 +20,66 @@ const LONGEST: u64 = 1 << 30;
 /// A client's openers.
 #[must_use]
 pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
-    let plan = Plan {
-        message: phase.buffer.high.clamp(SHORTEST, LONGEST),
-        transfer: phase.transfer,
-        rate: phase.rate,
-        stall_ns: phase.stall_ns,
-    };
+    let plan = Plan::of(phase, calls.host.clone());
     Caller::for_all(phase, calls, false, &move |cx: &mut Cx<'_>, slot| -> Box<dyn Flow> {
-        Box::new(Requester::new(plan, cx.rng.uuid(), slot))
+        Box::new(Requester::new(plan.clone(), cx.rng.uuid(), slot))
     })
 }
 
+/// A test of `tcpmon_mon`: messages at their times, and all that the responder tells is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Test {
+    /// Time from the start of a message to the start of the next, ns.
+    pub wait_ns: u64,
+    /// Messages of a burst.
+    pub burst: u64,
+    /// Pause after a burst, ns.
+    pub gap_ns: u64,
+    /// Sends for so long, whatever the transfer.
+    pub time_ns: Option<u64>,
+    /// How long is waited behind the last message, so that the counters of both hosts have moved, ns.
+    pub settle_ns: u64,
+    /// Who reads this host's counters.
+    pub host: Host,
+}
+
+impl Plan {
+    /// The settings of `phase`.
+    #[must_use]
+    pub fn of(phase: &Phase, host: Host) -> Self {
+        let (rate, stall_ns) = (phase.rate, phase.stall_ns);
+        let Some(asked) = &phase.udpmon else {
+            let message = phase.buffer.high.clamp(SHORTEST, LONGEST);
+            return Plan { message, transfer: phase.transfer, rate, stall_ns, test: None };
+        };
+        let tenths = |n: u32| u64::from(n) * TENTH;
+        let message = u64::from(asked.size).max(SHORTEST);
+        let messages = u64::from(asked.packets) * u64::from(asked.bursts);
+        let test = Test {
+            wait_ns: asked.waits.first().copied().map_or(0, tenths),
+            burst: asked.packets.into(),
+            gap_ns: tenths(asked.gap),
+            time_ns: asked.time_ns,
+            settle_ns: asked.settle_ns,
+            host,
+        };
+        let transfer = if test.time_ns.is_some() { u64::MAX } else { messages.saturating_mul(message) };
+        Plan { message, transfer, rate, stall_ns, test: Some(test) }
+    }
+}
+
+/// A tenth of a microsecond, ns.
+const TENTH: u64 = 100;
+/// What is asked for behind the sums, and how long each answer is.
+const BLOCKS: [(Command, usize); 4] = [
+    (Command::Net, blocks::NET),
+    (Command::Card, blocks::CARD),
+    (Command::Card, blocks::CARD),
+    (Command::Cpu, blocks::CPU),
+];
+
 /// What each connection does.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// Length of a message, bytes.
     pub message: u64,
@@ -39,11 +89,18 @@ pub struct Plan {
     pub rate: Option<u64>,
     /// How long nothing may move, ns.
     pub stall_ns: u64,
+    /// With `tcpmon_mon`: what else is wanted.
+    pub test: Option<Test>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Data,
+    /// All has left: the counters of both hosts are given time.
+    Settle(Mono),
+    /// One of the blocks is asked for, then awaited.
+    AskFor(usize),
+    Fetch(usize),
     Ask,
     Answer,
     Over(Ending),
@@ -67,6 +124,10 @@ pub struct Requester {
     head: [u8; PARAM],
     have: usize,
     stopped: bool,
+    v6: bool,
+    block: Vec<u8>,
+    readings: [Option<Reading>; 2],
+    found: UdpmonTest,
 }
 
 impl Requester {
@@ -87,17 +148,90 @@ impl Requester {
             head: [0; PARAM],
             have: 0,
             stopped: false,
+            v6: false,
+            block: Vec::new(),
+            readings: [None, None],
+            found: UdpmonTest::default(),
         }
+    }
+
+    /// When message `frame` is due, where each has a time.
+    fn due(&self, frame: u64) -> Option<Mono> {
+        let test = self.plan.test.as_ref().filter(|test| test.wait_ns > 0 || test.gap_ns > 0)?;
+        let gaps = if test.time_ns.is_some() { 0 } else { frame / test.burst.max(1) };
+        Some(
+            self.since
+                .plus(frame.saturating_mul(test.wait_ns).saturating_add(gaps.saturating_mul(test.gap_ns))),
+        )
+    }
+
+    /// All messages have left.
+    fn all_sent(&mut self, now: Mono) {
+        let Some(test) = &self.plan.test else {
+            self.step = Step::Ask;
+            return;
+        };
+        self.found.sent = self.frame;
+        let wait = test.wait_ns;
+        let end = if wait > 0 { self.since.plus(self.frame.saturating_mul(wait)).max(now) } else { now };
+        self.found.send_ns = end.since(self.since);
+        self.readings[1] = Some(test.host.ask());
+        self.step = Step::Settle(now.plus(test.settle_ns));
+    }
+
+    /// Asks for a block, or tells all when there is no more.
+    fn ask_for(&mut self, cx: &mut Cx<'_>, n: usize) {
+        let Some((command, length)) = BLOCKS.get(n) else { return self.tell(cx) };
+        let head = Head { command: *command, frame: self.frame as i64, length: SHORTEST };
+        self.head = codec::encode(&head, 0, *length);
+        (self.at, self.step) = (0, Step::AskFor(n));
+    }
+
+    /// A block is there.
+    fn keep(&mut self, n: usize) {
+        let v6 = self.v6;
+        let bytes = std::mem::take(&mut self.block);
+        match n {
+            0 => {
+                if let Some((start, stop)) = blocks::decode_net(&bytes) {
+                    let host = between(&start, &stop, v6);
+                    (self.found.far.interfaces, self.found.far.ip) = (host.interfaces, host.ip);
+                }
+            }
+            1 => self.found.far.card = blocks::decode_card(&bytes),
+            2 => {}
+            _ => self.found.far.cpus = blocks::decode_cpus(&bytes),
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Cx<'_>) {
+        let read = |n: usize| {
+            self.readings[n].as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default()
+        };
+        self.found.near = between(&read(0), &read(1), self.v6);
+        self.found.over = true;
+        cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(std::mem::take(&mut self.found))))));
+        self.complete(cx);
+    }
+
+    fn complete(&mut self, cx: &mut Cx<'_>) {
+        if let Some(row) = self.row {
+            cx.rec.complete(row, cx.now);
+        }
+        self.step = Step::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
     }
 
     /// The head of the next message.
     fn next(&mut self, now: Mono) {
         let frame = self.frame as i64;
         let tenths = (now.since(self.since) / 100) as i64;
-        let done = self.stopped || self.frame.saturating_mul(self.plan.message) >= self.plan.transfer;
+        let time = self.plan.test.as_ref().and_then(|test| test.time_ns);
+        let done = self.stopped
+            || self.frame.saturating_mul(self.plan.message) >= self.plan.transfer
+            || time.is_some_and(|ns| now.since(self.since) >= ns);
         self.at = 0;
         if done {
-            self.step = Step::Ask;
+            self.all_sent(now);
             let head = Head { command: Command::Stats, frame, length: SHORTEST };
             self.head = codec::encode(&head, tenths, PARAM);
         } else {
@@ -114,10 +248,17 @@ impl Requester {
             self.step = Step::Failed;
             return Err(Violation::Disagree { sent, received });
         }
-        if let Some(row) = self.row {
-            cx.rec.complete(row, cx.now);
+        if self.plan.test.is_none() {
+            self.complete(cx);
+            return Ok(());
         }
-        self.step = Step::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
+        self.found.counts = Some(UdpmonCounts {
+            received: u64::try_from(counts.received).unwrap_or(0),
+            bytes: received,
+            span: counts.span_us.saturating_mul(10),
+            ..UdpmonCounts::default()
+        });
+        self.ask_for(cx, 0);
         Ok(())
     }
 }
@@ -126,16 +267,29 @@ impl Flow for Requester {
     fn want(&self) -> Want {
         let (send, read, end) = match self.step {
             Step::Data => {
-                let due = self.pace.filter(|_| self.at == 0).map_or(When::Now, |pace| When::At(pace.due()));
-                (due, Read::look(1), None)
+                let paced = self.pace.map(|pace| pace.due()).or_else(|| self.due(self.frame));
+                (paced.filter(|_| self.at == 0).map_or(When::Now, When::At), Read::look(1), None)
             }
-            Step::Ask => (When::Now, Read::Pause, None),
+            Step::Ask | Step::AskFor(_) => (When::Now, Read::Pause, None),
+            Step::Settle(_) => (When::Never, Read::Pause, None),
+            Step::Fetch(n) => {
+                let length = BLOCKS.get(n).map_or(0, |block| block.1);
+                (When::Never, Read::look((length - self.block.len().min(length)) as u64), None)
+            }
             Step::Answer => (When::Never, Read::look((PARAM - self.have) as u64), None),
             Step::Over(how) => (When::Never, Read::Pause, Some(End::Done { how, reset: false })),
             Step::Failed => (When::Never, Read::Pause, None),
         };
-        let waits = matches!(self.step, Step::Data | Step::Ask | Step::Answer);
-        Want { send, read, wake: waits.then(|| self.moved.plus(self.plan.stall_ns)), end }
+        let wake = match self.step {
+            Step::Settle(until) => Some(until),
+            Step::Over(_) | Step::Failed => None,
+            _ => Some(
+                self.moved
+                    .plus(self.plan.stall_ns)
+                    .max(self.due(self.frame).map_or(Mono(0), |due| due.plus(self.plan.stall_ns))),
+            ),
+        };
+        Want { send, read, wake, end }
     }
 
     fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
@@ -158,10 +312,11 @@ impl Flow for Requester {
         self.moved = cx.now;
         self.at += n.bytes as u64;
         let Some(row) = self.row else { return };
-        if self.step == Step::Ask {
+        if let Step::Ask | Step::AskFor(_) = self.step {
             cx.rec.framing_sent(row, n.bytes as u64);
             if self.at >= SHORTEST {
-                self.step = Step::Answer;
+                self.step =
+                    if let Step::AskFor(block) = self.step { Step::Fetch(block) } else { Step::Answer };
             }
             return;
         }
@@ -177,6 +332,17 @@ impl Flow for Requester {
 
     fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
         self.moved = cx.now;
+        if let Step::Fetch(n) = self.step {
+            self.block.extend_from_slice(got.bytes);
+            if let Some(row) = self.row {
+                cx.rec.framing_received(row, got.len as u64);
+            }
+            if BLOCKS.get(n).is_some_and(|(_, length)| self.block.len() >= *length) {
+                self.keep(n);
+                self.ask_for(cx, n + 1);
+            }
+            return Ok(());
+        }
         if self.step != Step::Answer {
             self.step = Step::Failed;
             return Err(Violation::Malformed("the responder spoke before it was asked"));
@@ -192,7 +358,15 @@ impl Flow for Requester {
 
     fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
         match news {
-            News::Up(_) => {
+            News::Up(path) => {
+                self.v6 = path.peer.ip().to_canonical().is_ipv6();
+                if let Some(test) = &self.plan.test {
+                    self.readings[0] = Some(test.host.ask());
+                    self.found.peer = path.peer.to_string();
+                    self.found.started = cx.clock.wall(cx.now);
+                    self.found.size = u32::try_from(self.plan.message).unwrap_or(u32::MAX);
+                    self.found.wait = u32::try_from(test.wait_ns / TENTH).unwrap_or(u32::MAX);
+                }
                 (self.since, self.moved) = (cx.now, cx.now);
                 self.pace = self.plan.rate.map(|rate| Pace::new(rate, self.plan.message, cx.now));
                 self.row = Some(cx.rec.open(GROUP, cx.now));
@@ -208,7 +382,13 @@ impl Flow for Requester {
                     self.next(cx.now);
                 }
             }
-            News::Wake if cx.now.since(self.moved) >= self.plan.stall_ns => {
+            News::Wake if matches!(self.step, Step::Settle(until) if cx.now >= until) => {
+                (self.step, self.moved) = (Step::Ask, cx.now);
+            }
+            News::Wake
+                if !matches!(self.step, Step::Settle(_))
+                    && cx.now.since(self.moved) >= self.plan.stall_ns =>
+            {
                 self.step = Step::Failed;
                 let why = "a tcpmon_resp serves one connection at a time: the others wait for it";
                 return Err(Violation::Stalled(Duration::from_nanos(self.plan.stall_ns)).likely(why));
