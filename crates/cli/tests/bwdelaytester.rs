@@ -11,20 +11,12 @@ use std::process::Command;
 use support::files::Scratch;
 use support::{Done, Proc, Server, eventually, netcaliper, skip};
 
-const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/bwdelaytester.py");
 const COLUMNS: &str = "# bytes_last_intv packets_last_intv drops_last_intv drops_consq_last_intv mindelayus_last_intv \
                        maxdelayus_last_intv avgdelayus_last_intv ";
 
 /// The peer in a role, or `None` (and a skip on record) where there is no Python.
 fn peer(test: &str, words: &str) -> Option<Proc> {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success());
-    if !there {
-        skip(test, "python3 is not there");
-        return None;
-    }
-    let mut command = Command::new("python3");
-    command.arg(PEER).args(words.split_whitespace());
-    Some(Proc::spawn(command))
+    support::peer::peer("bwdelaytester.py", test, words)
 }
 
 /// The personality as a server on a free port.

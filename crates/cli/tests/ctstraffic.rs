@@ -8,25 +8,16 @@ mod support;
 use engine::{Bound, Interrupt, ServerConfig};
 use model::{Burst, ConnectionRecord, Event, Failure, Pattern, Phase, Range, Status, Totals};
 use serde_json::Value;
-use std::process::Command;
 use std::thread::JoinHandle;
 use support::files::Scratch;
-use support::{Outcome, Proc, number, skip, tcp, text};
+use support::{Outcome, Proc, number, tcp, text};
 use wire::Protocol;
 
-const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/ctstraffic.py");
 const MS: u64 = 1_000_000;
 
 /// The peer in a role, or `None` (and a skip on record) where there is no Python.
 fn peer(test: &str, role: &str, address: &str, port: u16, settings: &str) -> Option<Proc> {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success());
-    if !there {
-        skip(test, "python3 is not there");
-        return None;
-    }
-    let mut command = Command::new("python3");
-    command.args([PEER, role, address, &port.to_string()]).args(settings.split_whitespace());
-    Some(Proc::spawn(command))
+    support::peer::peer("ctstraffic.py", test, &format!("{role} {address} {port} {settings}"))
 }
 
 /// A Python server and its port.

@@ -7,23 +7,13 @@
 mod support;
 
 use serde_json::Value;
-use std::process::Command;
 use support::files::{Csv, Scratch};
 use support::net::free_port;
-use support::{Line, Outcome, Proc, netcaliper, number, serve, skip, text};
-
-const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/echo.py");
+use support::{Line, Outcome, Proc, netcaliper, number, serve, text};
 
 /// The peer in a role, or `None` (and a skip on record) where there is no Python.
 fn peer(test: &str, words: &str) -> Option<Proc> {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success());
-    if !there {
-        skip(test, "python3 is not there");
-        return None;
-    }
-    let mut command = Command::new("python3");
-    command.arg(PEER).args(words.split_whitespace());
-    Some(Proc::spawn(command))
+    support::peer::peer("echo.py", test, words)
 }
 
 /// A Python echo service and its address.

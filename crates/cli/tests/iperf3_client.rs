@@ -166,17 +166,9 @@ fn the_native_report_about_an_iperf3_server() {
     assert!(outcome.near()["packets"]["delay_ns"].is_null(), "it is not known");
 }
 
-const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/iperf3.py");
-
 /// The independent peer in a role, or `None` (and a skip on record) where there is no Python.
 fn peer(test: &str, words: &str) -> Option<Proc> {
-    if !Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success()) {
-        skip(test, "python3 is not there");
-        return None;
-    }
-    let mut command = Command::new("python3");
-    command.arg(PEER).args(words.split_whitespace());
-    Some(Proc::spawn(command))
+    support::peer::peer("iperf3.py", test, words)
 }
 
 fn peer_server(test: &str, how: &str) -> Option<(Proc, String)> {

@@ -6,21 +6,11 @@
 mod support;
 
 use serde_json::{Value, json};
-use std::process::Command;
-use support::{Done, Proc, netcaliper, skip};
-
-const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/ntttcp.py");
+use support::{Done, Proc, netcaliper};
 
 /// The peer in a role, or `None` (and a skip on record) where there is no Python.
 fn peer(test: &str, words: &str) -> Option<Proc> {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success());
-    if !there {
-        skip(test, "python3 is not there");
-        return None;
-    }
-    let mut command = Command::new("python3");
-    command.arg(PEER).args(words.split_whitespace());
-    Some(Proc::spawn(command))
+    support::peer::peer("ntttcp.py", test, words)
 }
 
 fn deeds(peer: Proc) -> Value {

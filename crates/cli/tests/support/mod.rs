@@ -13,6 +13,7 @@ pub(crate) mod browser;
 pub(crate) mod files;
 pub(crate) mod net;
 pub(crate) mod outcome;
+pub(crate) mod peer;
 pub(crate) mod relay;
 
 #[allow(unused_imports, reason = "each test binary uses its own part")]
