@@ -106,3 +106,40 @@ impl Original {
         print_rates(self.rates.iter().map(|(&slot, rate)| (slot, mean(rate))), err)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The original's own lines of a sweep are put together to its own table, to the byte.
+    #[test]
+    fn a_sweeps_lines_give_the_originals_table() {
+        let text = include_str!("originals/sweep.txt");
+        let (lines, table) = text.split_once("## Printing sweep data:\n").unwrap();
+        let mut original = Original::new(false, 0, true);
+        let mut last = 0;
+        let lines = lines.lines().filter(|line| !line.starts_with('#'));
+        for line in lines.clone() {
+            let column = |n: usize| line.split(' ').nth(n).unwrap().parse::<i64>().unwrap();
+            let packets = column(1) as u64 / 10;
+            original.line = Line {
+                bytes: column(0) as u64 / 10,
+                packets,
+                drops: column(2) as u64,
+                gaps: column(3) as u64,
+                min: column(4),
+                max: column(5),
+                avg: column(6) * packets as i64,
+            };
+            last += 1;
+            let mut out = Vec::new();
+            original.print(0, 500, &mut out).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), format!("{line}\n"), "line {last}");
+        }
+        assert!(last > 1_900, "{last} lines");
+        let mut err = Vec::new();
+        original.finish(&mut err).unwrap();
+        let err = String::from_utf8(err).unwrap();
+        assert_eq!(err.split_once("## Printing sweep data:\n").unwrap().1, table);
+    }
+}
