@@ -4,14 +4,19 @@
 //! `--as-original` takes their arithmetic. Calibrations of clocks that this program does not need are not printed.
 
 mod args;
+mod date;
 mod help;
+mod line;
 mod number;
 mod print;
 mod read;
+mod recv;
+mod saved;
 mod tables;
 mod tcp;
 
 pub use args::{Asked, Program, Spec, read};
 pub use help::usage;
-pub use print::{Face, print};
+pub use print::Face;
 pub use read::{is_table, tell};
+pub use saved::print;

@@ -1,6 +1,7 @@
 //! The faces of other programs: under which names they are found, and what runs behind them.
 
 use crate::{bwdelaytester, ctstraffic, iperf3, ntttcp, rttcpip, ttcp, udpmon};
+use classic::udpmon::Program;
 use model::{Event, Outcome};
 use std::io::{self, Write};
 use std::path::Path;
@@ -73,43 +74,43 @@ pub(crate) const FACES: &[Face] = &[
         name: "udpmon_bw_mon",
         about: "Be UDPmon's udpmon_bw_mon: its stream of packets, and what the responder found",
         run: udpmon::bw_mon,
-        print: classic::udpmon::print,
+        print: |outcome, events, out| classic::udpmon::print(Program::BwMon, outcome, events, out),
     },
     Face {
         name: "udpmon_req",
         about: "Be UDPmon's udpmon_req: its requests and responses",
         run: udpmon::req,
-        print: classic::udpmon::print,
+        print: |outcome, events, out| classic::udpmon::print(Program::Req, outcome, events, out),
     },
     Face {
         name: "udpmon_send",
         about: "Be UDPmon's udpmon_send: its stream of packets without a word",
         run: udpmon::send,
-        print: classic::udpmon::print,
+        print: |outcome, events, out| classic::udpmon::print(Program::Send, outcome, events, out),
     },
     Face {
         name: "udpmon_recv",
         about: "Be UDPmon's udpmon_recv: its receiver",
         run: udpmon::recv,
-        print: classic::udpmon::print,
+        print: |outcome, events, out| classic::udpmon::print(Program::Recv, outcome, events, out),
     },
     Face {
         name: "udpmon_resp",
         about: "Be UDPmon's udpmon_resp: its responder, for any number at once",
         run: udpmon::resp,
-        print: classic::udpmon::print,
+        print: |outcome, events, out| classic::udpmon::print(Program::Resp, outcome, events, out),
     },
     Face {
         name: "tcpmon_mon",
         about: "Be tcpmon's tcpmon_mon: its messages over TCP",
         run: udpmon::tcp_mon,
-        print: classic::udpmon::print,
+        print: |outcome, events, out| classic::udpmon::print(Program::TcpMon, outcome, events, out),
     },
     Face {
         name: "tcpmon_resp",
         about: "Be tcpmon's tcpmon_resp: its responder, for any number at once",
         run: udpmon::tcp_resp,
-        print: classic::udpmon::print,
+        print: |outcome, events, out| classic::udpmon::print(Program::TcpResp, outcome, events, out),
     },
 ];
 

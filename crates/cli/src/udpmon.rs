@@ -4,7 +4,9 @@ use crate::{measure, plan};
 use classic::udpmon::{Asked, Face, Program, Spec, read, usage};
 use engine::{Bound, ClientConfig, EngineError, Placement, ServerConfig};
 use model::{Event, Level, Status};
+use report::Journal;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
@@ -116,8 +118,10 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     engine::check(&config, &phase).map_err(in_words)?;
     let interrupt = measure::on_signals().map_err(|trouble| trouble.text)?;
     let mut face = Face::new(spec.clone(), remote);
+    let mut kept = keep(spec)?;
     let mut end = (Status::Failed, None);
     let mut hear = |event: &Event| {
+        note(spec, &mut kept, event);
         match event {
             Event::PhaseEnd { status, reason } => end = (*status, reason.clone()),
             Event::Notice { level: Level::Warning | Level::Error, text } => {
@@ -131,6 +135,8 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     hear(&Event::Begin(Box::new(config.begin(spec.program.name(), command, &phase))));
     hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
     engine::run(&config, &phase, &interrupt, &mut |event| hear(&event)).map_err(in_words)?;
+    let (status, reason) = end.clone();
+    note(spec, &mut kept, &Event::End { status, reason });
     match end {
         (Status::Complete, _) => Ok(0),
         (Status::Interrupted, _) => Ok(130),
@@ -138,9 +144,57 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     }
 }
 
+/// The file in which the run is kept, if that was asked for.
+fn keep(spec: &Spec) -> Result<Option<Journal<File>>, String> {
+    let open = |path: &std::path::PathBuf| {
+        File::create(path).map(Journal::new).map_err(|e| format!("cannot write to {}: {e}", path.display()))
+    };
+    spec.save.as_ref().map(open).transpose()
+}
+
+/// Keeps an event; a file that fails is told of once, and the run goes on. Says what no table can.
+fn note(spec: &Spec, kept: &mut Option<Journal<File>>, event: &Event) {
+    if let Some(Err(e)) = kept.as_mut().map(|journal| journal.on_event(event)) {
+        eprintln!("{}: cannot write to the file of --save: {e}", spec.program.name());
+        *kept = None;
+    }
+    let Event::Udpmon(test) = event else { return };
+    if spec.udpmon.stamps && test.over && test.counts.is_some_and(|counts| counts.received > 0) {
+        let (own, far) =
+            ("this program reads the kernel's", "the responder's card, or its program, gave none");
+        let why = if spec.program.serves() { own } else { far };
+        if test.records.iter().all(|record| record.raw_ns == 0) {
+            eprintln!("{}: no stamps of the card (-N): {why}", spec.program.name());
+        }
+    }
+}
+
+/// An interface that is not there has no counters.
+#[cfg(target_os = "linux")]
+fn check_cards(spec: &Spec) -> Result<(), String> {
+    let dev = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
+    let there =
+        |name: &str| dev.lines().any(|line| line.split_once(':').is_some_and(|(n, _)| n.trim() == name));
+    spec.udpmon
+        .cards
+        .iter()
+        .find(|name| !there(name))
+        .map_or(Ok(()), |name| Err(format!("-I {name}: there is no such interface")))
+}
+
+/// Drivers cannot be asked here.
+#[cfg(not(target_os = "linux"))]
+fn check_cards(spec: &Spec) -> Result<(), String> {
+    spec.udpmon
+        .cards
+        .first()
+        .map_or(Ok(()), |name| Err(format!("-I {name}: drivers cannot be asked on this system")))
+}
+
 /// Runs a responder or a receiver.
 fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     warn(spec);
+    check_cards(spec)?;
     let any = if spec.v6 { IpAddr::from([0u16; 8]) } else { IpAddr::from([0u8; 4]) };
     let config = ServerConfig {
         listen: vec![SocketAddr::new(any, spec.port)],
@@ -156,8 +210,10 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
         spec.port = at.port();
     }
     let name = spec.program.name();
-    let mut face = Face::new(spec, String::new());
+    let mut kept = keep(&spec)?;
+    let mut face = Face::new(spec.clone(), String::new());
     let mut hear = |event: &Event| {
+        note(&spec, &mut kept, event);
         if let Event::Notice { level: Level::Warning | Level::Error, text } = event {
             eprintln!("{name}: {text}");
         }

@@ -6,23 +6,13 @@
 mod support;
 
 use serde_json::Value;
-use std::process::Command;
 use support::files::Scratch;
-use support::net::is_root;
+use support::net::{has_ipv6, is_root};
 use support::{BIN, Done, Proc, netcaliper, number, skip};
-
-const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/udpmon.py");
 
 /// The peer in a role, or `None` (and a skip on record) where there is no Python.
 fn peer(test: &str, words: &str) -> Option<Proc> {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success());
-    if !there {
-        skip(test, "python3 is not there");
-        return None;
-    }
-    let mut command = Command::new("python3");
-    command.arg(PEER).args(words.split_whitespace());
-    Some(Proc::spawn(command))
+    support::peer::peer("udpmon.py", test, words)
 }
 
 /// Our responder and its port.
@@ -233,6 +223,142 @@ fn a_responder_under_its_own_name_and_a_receiver_count() {
         "{}",
         done.tell()
     );
+}
+
+#[test]
+fn a_receiver_tells_each_senders_packets_and_what_its_host_did() {
+    const NAME: &str = "udpmon::a_receiver_tells_each_senders_packets_and_what_its_host_did";
+    let scratch = Scratch::new();
+    let file = scratch.file("run.jsonl");
+    let recv = netcaliper("udpmon_recv").args("-u 0 -L 10 -H -I lo --save").arg(&file).spawn();
+    let port = recv.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
+    // One sender loses 3 and 4 of seven packets, the other nothing of five; neither begins with a word.
+    for (frames, left) in [("0-2,5-8", 7), ("0-4", 5)] {
+        let Some(sender) = peer(NAME, &format!("send 127.0.0.1 {port} {frames} size=200")) else { return };
+        assert_eq!(number(&json(&sender.wait().exits(0))["sent"]), left);
+    }
+    // Both senders have ended, so all is in the sockets.
+    recv.signal("INT");
+    let done = recv.wait().exits(0);
+    let mut lines: Vec<Vec<&str>> = done
+        .out
+        .lines()
+        .filter(|line| line.ends_with("; ") && line.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+        .map(|line| line.split(';').map(str::trim).collect())
+        .collect();
+    lines.sort_by_key(|line| line[4].to_owned());
+    let told: Vec<[&str; 4]> = lines.iter().map(|line| [line[4], line[5], line[10], line[11]]).collect();
+    // Received, lost, bytes, bytes of each.
+    assert_eq!(told, [["5", "0", "1000", "200"], ["7", "2", "1400", "200"]], "{}", done.tell());
+    let words: Vec<&str> =
+        done.out.lines().find(|line| line.starts_with("num;")).unwrap().split(';').collect();
+    assert_eq!((words.len(), words[words.len() - 2].trim()), (lines[0].len(), "sender"), "{}", done.tell());
+    for title in [" <L CPU>", " L if", " L snmp", " L NIC"] {
+        assert!(!cfg!(target_os = "linux") || words.contains(&title), "{title}: {}", done.tell());
+    }
+    assert!(done.out.contains("Frames lost           : 2 \t delta: 2\n"), "{}", done.tell());
+    assert!(
+        done.out.contains("lost event;") && done.out.contains("; 3; ") && done.out.contains("; 4; "),
+        "{}",
+        done.tell()
+    );
+    let again = netcaliper("report").arg(&file).args("--as udpmon_recv").run().exits(0);
+    assert_eq!(again.out, done.out, "a saved run is printed again");
+}
+
+#[test]
+fn type_of_service_is_on_the_wire() {
+    const NAME: &str = "udpmon::type_of_service_is_on_the_wire";
+    if !cfg!(target_os = "linux") {
+        return skip(NAME, "the peer reads it as Linux tells it");
+    }
+    let mut hosts = vec!["127.0.0.1"];
+    if has_ipv6() {
+        hosts.push("::1");
+    }
+    for host in hosts {
+        // -P 5 -T 4 is 0xa8, as the original puts it together.
+        for (words, octet) in [("-Q b8", 0xb8), ("-P 5 -T 4", 0xa8), ("", 0)] {
+            let Some(server) = peer(NAME, &format!("respond {host} 0")) else { return };
+            let port = server.hears("port ").trim_start_matches("port ").to_owned();
+            let words = format!("-d {host} -u {port} -l 20 -w 50 {words}");
+            netcaliper("udpmon_bw_mon").args(&words).run().exits(0);
+            assert_eq!(numbers(&deeds(server)["tos"]), [octet], "{host} {words}");
+        }
+        let v6 = if host == "::1" { "-6" } else { "" };
+        let resp = netcaliper("udpmon_resp").args(&format!("-u 0 -Q 28 {v6}")).spawn();
+        let port = resp.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
+        let Some(asker) = peer(NAME, &format!("ask {host} {port} 0-3")) else { return };
+        // What knocks is answered from a socket of its own, which has it, too.
+        assert_eq!(numbers(&json(&asker.wait().exits(0))["tos"]), [0x28], "{host}");
+    }
+}
+
+#[test]
+fn a_drivers_counters_are_told() {
+    const NAME: &str = "udpmon::a_drivers_counters_are_told";
+    netcaliper("udpmon_resp")
+        .args("-u 0 -I no-such-card")
+        .run()
+        .exits(1)
+        .says_one_sentence()
+        .complains(&["no-such-card"]);
+    if !cfg!(target_os = "linux") {
+        return skip(NAME, "drivers are asked on Linux only");
+    }
+    let resp = netcaliper("udpmon_resp").args("-u 0 -I lo").spawn();
+    let port = resp.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
+    let Some(asker) = peer(NAME, &format!("ask 127.0.0.1 {port} 0-99")) else { return };
+    let told = json(&asker.wait().exits(0));
+    let counts = numbers(&told["card_counts"]);
+    // Loopback has no driver that counts: packets in and out are the kernel's, everything else is absent.
+    assert!(
+        counts.len() == 9 && counts[0] >= 100 && counts[1] >= 100 && counts[2..].iter().all(|n| *n == -1),
+        "{told}"
+    );
+    assert_eq!(told["card_name"], "lo");
+    let mon = format!("-d 127.0.0.1 -u {port} -l 100 -x");
+    let done = netcaliper("udpmon_bw_mon").args(&mon).run().exits(0);
+    assert!(
+        done.out.contains(" R NIC; lo; ") && done.out.contains("; - ; - ; - ; - ; - ; - ; - ;"),
+        "{}",
+        done.tell()
+    );
+}
+
+#[test]
+fn a_saved_run_is_printed_again() {
+    const NAME: &str = "udpmon::a_saved_run_is_printed_again";
+    let Some((_server, at)) = service(NAME, "drop=5 twice=7") else { return };
+    let port = at.rsplit(':').next().unwrap();
+    let scratch = Scratch::new();
+    for (face, words) in [
+        ("udpmon_bw_mon", "-p 300 -l 20 -w 100 -e 300 -i 200 -x -H -G 20"),
+        ("udpmon_bw_mon", "-p 300 -l 20 -w 100 -L 3 --as-original"),
+        ("udpmon_req", "-r 64 -e 264 -i 200 -l 5 -H"),
+        ("udpmon_send", "-l 30 -w 50 -p 200"),
+    ] {
+        let file = scratch.file("run.jsonl");
+        let words = format!("-d 127.0.0.1 -u {port} {words} --save");
+        let done = netcaliper(face).args(&words).arg(&file).run().exits(0);
+        let again = netcaliper("report").arg(&file).args(&format!("--as {face}")).run().exits(0);
+        assert_eq!(again.out, done.out, "{face} {words}");
+        let outcome = netcaliper("report").arg(&file).args("--json").run().exits(0);
+        let json = scratch.file("run.json");
+        std::fs::write(&json, &outcome.out).unwrap();
+        let again = netcaliper("report").arg(&json).args(&format!("--as {face}")).run().exits(0);
+        assert_eq!(again.out, done.out, "of its outcome: {face} {words}");
+    }
+    // Trains are UDPmon's tests: each has a line.
+    let outcome = netcaliper("train")
+        .args(&format!("{at} --protocol udpmon -n 20 -l 200 --wait 100us,300us --repeat 2 --every 200ms"))
+        .outcome();
+    let json = scratch.file("trains.json");
+    std::fs::write(&json, &outcome.done.out).unwrap();
+    let told = netcaliper("report").arg(&json).args("--as udpmon_bw_mon").run().exits(0);
+    let lines = told.out.lines().filter(|line| line.starts_with(" 200; 20; 0; ")).count();
+    assert_eq!(lines, 4, "{}", told.tell());
+    netcaliper("report").arg(&json).args("--as tcpmon_mon").run();
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn call(
         arrivals: config.arrivals,
         key: config.psk.clone(),
         marks: config.marks,
-        host: crate::texts::host(),
+        host: crate::texts::host(&[]),
     };
     let openers = (openers.call)(phase, &calls);
     let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: config.records };

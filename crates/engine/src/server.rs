@@ -311,7 +311,7 @@ impl Bound {
                 workers: self.workers,
                 arrivals: config.arrivals,
                 key: config.psk.clone(),
-                host: crate::texts::host(),
+                host: crate::texts::host(phase.udpmon.as_ref().map_or(&[], |asked| asked.cards.as_slice())),
             };
             let openers = (openers.answer)(phase, &answers);
             let plan = SoloPlan { phase: phase.clone(), openers, serving: true, records: config.records };

@@ -2,23 +2,29 @@
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use wire::host::{Host, HostReader, HostTexts, Reading};
+use wire::host::{Host, HostCard, HostReader, HostTexts, Reading};
 
-/// Somebody to ask. The thread begins with the first question, and ends with the last copy of this.
-pub(crate) fn host() -> Host {
-    Host::new(Arc::new(Reader::default()))
+/// Somebody to ask, also about the interfaces `cards`. The thread begins with the first question, and ends with the last copy of
+/// this.
+pub(crate) fn host(cards: &[String]) -> Host {
+    Host::new(Arc::new(Reader { cards: cards.to_vec(), asks: Mutex::default() }))
 }
 
-#[derive(Default)]
-struct Reader(Mutex<Option<Sender<Reading>>>);
+struct Reader {
+    cards: Vec<String>,
+    asks: Mutex<Option<Sender<Reading>>>,
+}
 
-fn start() -> Option<Sender<Reading>> {
+fn start(cards: Vec<String>) -> Option<Sender<Reading>> {
     let (asks, asked) = channel::<Reading>();
+    let card =
+        |name: &String| HostCard { name: name.clone(), counters: io::host::card(name).unwrap_or_default() };
     let answer = move || {
         for reading in asked {
             let io::host::Texts { dev, snmp, snmp6, stat } = io::host::texts();
             // Nobody else answers this one.
-            let _ = reading.set(HostTexts { dev, snmp, snmp6, stat });
+            let cards = cards.iter().map(card).collect();
+            let _ = reading.set(HostTexts { dev, snmp, snmp6, stat, cards });
         }
     };
     std::thread::Builder::new().name("texts".to_owned()).spawn(answer).ok().map(|_| asks)
@@ -27,9 +33,9 @@ fn start() -> Option<Sender<Reading>> {
 impl HostReader for Reader {
     fn ask(&self) -> Reading {
         let reading: Reading = Arc::new(OnceLock::new());
-        let mut asks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
         if asks.is_none() {
-            *asks = start();
+            *asks = start(self.cards.clone());
         }
         let sent = asks.as_ref().is_some_and(|asks| asks.send(Arc::clone(&reading)).is_ok());
         if !sent {
@@ -46,11 +52,12 @@ mod tests {
 
     #[test]
     fn every_question_is_answered() {
-        let host = host();
+        let host = host(&["lo".to_owned(), "no-such-card".to_owned()]);
         let readings: Vec<Reading> = (0..3).map(|_| host.ask()).collect();
         for reading in readings {
             let text = reading.wait();
             assert_eq!(text.dev.is_empty(), !cfg!(target_os = "linux"));
+            assert_eq!(text.cards.len(), 2);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! From events to an outcome, live or from a journal alike.
 
-use crate::{Event, Interval, Kind, Level, Outcome, Point, SCHEMA, Slot, Status, SweepRow, Totals};
+use crate::{
+    Event, Interval, Kind, Level, Outcome, Point, SCHEMA, Slot, Status, SweepRow, Totals, UdpmonTest,
+};
 use crate::{doubts_about, figures, knee, mtu};
 use metrics::Spread;
 use std::collections::BTreeMap;
@@ -11,6 +13,9 @@ const MAX_CONNECTIONS_KEPT: usize = 10_000;
 const MAX_NOTICES: usize = 200;
 /// Intervals kept per point (a day of seconds and more): a server that runs for months stays small.
 const MAX_INTERVALS: usize = 100_000;
+/// Tests of UDPmon kept per point, and records of all of them; all are in the journal.
+const MAX_TESTS_KEPT: usize = 2_000;
+const MAX_RECORDS_KEPT: usize = 200_000;
 /// TCP_INFO samples kept per point; further intervals are kept without theirs.
 const MAX_SAMPLES_KEPT: usize = 20_000;
 
@@ -37,6 +42,8 @@ struct Draft {
     near: Option<Totals>,
     /// TCP_INFO samples kept.
     samples: usize,
+    /// Records of tests kept.
+    records: usize,
     /// Intervals beyond [`MAX_INTERVALS`].
     dropped: u64,
 }
@@ -71,12 +78,12 @@ impl Builder {
             | Event::Datagrams { .. }
             | Event::TrainPackets { .. }
             | Event::Portion(_)
-            | Event::Udpmon(_)
             | Event::Packets { .. }
             | Event::Bulk(_)
             | Event::Established { .. } => {}
             Event::Empty(empty) => self.draft().point.empty = Some(empty.clone()),
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
+            Event::Udpmon(test) => self.draft().test(test),
             Event::Flows { rows } => self.draft().point.flows.clone_from(rows),
             Event::Notice { level, text } => self.notice(*level, text),
             Event::Near(totals) => self.draft().near = Some((**totals).clone()),
@@ -144,6 +151,24 @@ impl Builder {
 }
 
 impl Draft {
+    fn test(&mut self, test: &UdpmonTest) {
+        if self.point.udpmon.len() >= MAX_TESTS_KEPT {
+            return;
+        }
+        let mut test = test.clone();
+        let mut room = MAX_RECORDS_KEPT.saturating_sub(self.records);
+        let mut keep = |n: usize| {
+            let kept = n.min(room);
+            room -= kept;
+            kept
+        };
+        test.records.truncate(keep(test.records.len()));
+        test.lost.truncate(keep(test.lost.len()));
+        test.puts.truncate(keep(test.puts.len()));
+        self.records = MAX_RECORDS_KEPT - room;
+        self.point.udpmon.push(test);
+    }
+
     fn interval(&mut self, interval: &Interval) {
         let mut interval = interval.clone();
         if self.samples + interval.samples.len() > MAX_SAMPLES_KEPT {

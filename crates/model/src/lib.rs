@@ -62,5 +62,5 @@ pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};
 pub use udpmon::{
     Udpmon, UdpmonCard, UdpmonClock, UdpmonCounts, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp,
-    UdpmonLatency, UdpmonLost, UdpmonRecord, UdpmonRecords, UdpmonRole, UdpmonTest,
+    UdpmonLatency, UdpmonLost, UdpmonPut, UdpmonRecord, UdpmonRecords, UdpmonRole, UdpmonTest,
 };

@@ -2,7 +2,7 @@
 
 use crate::{
     Begin, ConnectionRecord, Doubt, EmptyPath, FlowRow, Interval, PathMtu, Phase, SessionInfo, Slot, Totals,
-    Trains,
+    Trains, UdpmonTest,
 };
 use metrics::{Spread, Wall};
 use serde::{Deserialize, Serialize};
@@ -102,6 +102,9 @@ pub struct Point {
     /// Flows of datagrams one by one, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowRow>,
+    /// Tests of UDPmon or tcpmon, the first 2,000 with the first 200,000 of their records; all of them are in the journal.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub udpmon: Vec<UdpmonTest>,
     /// Our totals.
     pub near: Totals,
     /// The servers' totals.

@@ -2,6 +2,7 @@
 
 use metrics::{Binned, Wall};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 /// What is asked for beside the trains themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +45,9 @@ pub struct Udpmon {
     pub responses: (u32, u32, u32),
     /// Period of a receiver's snapshots, ns.
     pub every_ns: Option<u64>,
+    /// Interfaces whose own counters a server is to read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cards: Vec<String>,
 }
 
 /// Which of UDPmon's programs.
@@ -103,6 +107,7 @@ impl Default for Udpmon {
             drift: false,
             responses: (1472, 0, 0),
             every_ns: None,
+            cards: Vec::new(),
         }
     }
 }
@@ -136,8 +141,14 @@ impl Udpmon {
 pub struct UdpmonTest {
     /// The far end's address.
     pub peer: String,
+    /// Our own address; empty where it is not told.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub local: String,
     /// When it began.
     pub started: Wall,
+    /// When a receiver told it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub told: Option<Wall>,
     /// UDP payload of a packet, bytes.
     pub size: u32,
     /// Time between the starts of two packets, tenths.
@@ -156,7 +167,7 @@ pub struct UdpmonTest {
     pub timeouts: u64,
     /// What the receiver counted.
     pub counts: Option<UdpmonCounts>,
-    /// Histogram of the times between packets, tenths.
+    /// Histogram of the times between packets, tenths; with tcpmon of the times that messages took to be sent, µs.
     pub gaps: Option<Binned>,
     /// The other histograms, in order: lost in a row, out of order, times between stamps (ns), twice.
     pub others: Vec<Binned>,
@@ -166,6 +177,12 @@ pub struct UdpmonTest {
     /// One per lost packet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<UdpmonLost>,
+    /// With tcpmon: the times that messages took to be sent, one by one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub puts: Vec<UdpmonPut>,
+    /// With tcpmon: the connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection: Option<Uuid>,
     /// The far clock: ours is `slope · far + offset`, µs since either's zero.
     pub clock: Option<UdpmonClock>,
     /// This host meanwhile.
@@ -220,6 +237,17 @@ pub struct UdpmonLost {
     pub number: i64,
 }
 
+/// How long a message of tcpmon took to be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UdpmonPut {
+    /// From its beginning until the kernel had taken all of it, ns.
+    pub took_ns: u64,
+    /// When it was begun, ns since the beginning of its burst.
+    pub at_ns: u64,
+    /// In how many sends.
+    pub sends: u32,
+}
+
 /// How two clocks relate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UdpmonClock {
@@ -269,9 +297,9 @@ pub struct UdpmonHost {
     pub interfaces: Vec<UdpmonInterface>,
     /// Counters of IP and UDP.
     pub ip: UdpmonIp,
-    /// The card's counters; none where it tells nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub card: Option<UdpmonCard>,
+    /// Counters of cards, of those that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cards: Vec<UdpmonCard>,
 }
 
 /// Shares of a CPU's time, whole percent, rounded down.

@@ -7,10 +7,12 @@ mod common;
 
 use common::{built, events, outcome};
 use jsonschema::Validator;
-use metrics::{ClockKind, Ending, TroubleKind};
+use metrics::{Binned, ClockKind, Ending, TroubleKind, Wall};
 use model::{
     EmptyPath, Event, Kind, Media, MtuFound, PathMtu, Pattern, Payload, Phase, Ping, Probe, Schedule,
-    Shutdown, Slot, Spacing, Stairs, StampSettings, Stamping, Status, Trace, Transport, Verify, Waiting,
+    Shutdown, Slot, Spacing, Stairs, StampSettings, Stamping, Status, Trace, Transport, Udpmon, UdpmonCard,
+    UdpmonClock, UdpmonCounts, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp, UdpmonLatency, UdpmonLost,
+    UdpmonPut, UdpmonRecord, UdpmonRecords, UdpmonRole, UdpmonTest, Verify, Waiting,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +76,7 @@ fn full() -> Value {
     told.push(Event::Phase { label: BTreeMap::new(), repeat: 6, phase: Box::new(phase) });
     told.push(Event::Trains(Box::new(common::echoed())));
     told.push(Event::Flows { rows: vec![common::flow()] });
+    told.extend(udpmon());
     told.push(end);
     let mut outcome = built(&told);
     outcome.sweep[0].connects = outcome.sweep[0].up;
@@ -94,6 +97,46 @@ fn full() -> Value {
     };
     (outcome.sweep[0].up_slot, outcome.sweep[0].down_slot) = (Some(slot), Some(slot));
     serde_json::to_value(outcome).unwrap()
+}
+
+/// Tests of UDPmon and tcpmon in which every field has a value.
+fn udpmon() -> Vec<Event> {
+    let some = |lost: bool| {
+        let (skip, n) = (1, 2);
+        let records = if lost { UdpmonRecords::Lost { skip, n } } else { UdpmonRecords::Packets { skip, n } };
+        let (time_ns, every_ns) = (Some(1), Some(2));
+        let asked =
+            Udpmon { records, time_ns, every_ns, cards: vec!["eth0".to_owned()], ..Udpmon::default() };
+        let phase = Phase { kind: Kind::Train, udpmon: Some(Box::new(asked)), ..common::phase() };
+        Event::Phase { label: BTreeMap::new(), repeat: 7 + u32::from(lost), phase: Box::new(phase) }
+    };
+    let hist = Binned { low: 0, width: 5, bins: vec![1, 2], under: 3, over: 4, sum: 12 };
+    let host = UdpmonHost {
+        cpus: vec![UdpmonCpu::default()],
+        interfaces: vec![UdpmonInterface { name: "lo".to_owned(), counts: [1; 8] }],
+        ip: UdpmonIp::default(),
+        cards: vec![UdpmonCard { name: "eth0".to_owned(), counts: vec![-1, 5] }],
+    };
+    let test = UdpmonTest {
+        peer: "10.0.0.1:14233".to_owned(),
+        local: "10.0.0.2".to_owned(),
+        told: Some(Wall(5)),
+        counts: Some(UdpmonCounts::default()),
+        gaps: Some(hist.clone()),
+        others: vec![hist.clone()],
+        records: vec![UdpmonRecord { received: 1, sent: 2, system_ns: 3, raw_ns: 4 }],
+        lost: vec![UdpmonLost { received: 1, sent: 2, number: 3 }],
+        puts: vec![UdpmonPut { took_ns: 1, at_ns: 2, sends: 3 }],
+        connection: Some(uuid::Uuid::from_u128(9)),
+        clock: Some(UdpmonClock::default()),
+        near: host.clone(),
+        far: host,
+        retransmitted: Some(1),
+        latency: Some(UdpmonLatency { histogram: hist, ..UdpmonLatency::default() }),
+        over: true,
+        ..UdpmonTest::default()
+    };
+    vec![some(false), Event::Udpmon(Box::new(test)), some(true)]
 }
 
 #[test]
@@ -279,6 +322,7 @@ fn enumerations_hold_the_same_words() {
     same_words("/$defs/ping/properties/transport", &all!(Transport: Tcp, Udp));
     same_words("/$defs/phase/properties/verify", &all!(Verify: Data, Connection, None));
     same_words("/$defs/phase/properties/payload", &all!(Payload: Pattern, Random, Zeros));
+    same_words("/$defs/udpmon/properties/role", &all!(UdpmonRole: Stream, Latency, Send));
     same_words("/$defs/phase/properties/shutdown", &all!(Shutdown: Graceful, Rude, Random));
     same_words("/$defs/probe/properties/spacing", &all!(Spacing: Fixed, Uniform, Poisson, Trace));
     same_words("/$defs/probe/properties/waiting", &all!(Waiting: Block, Hybrid, Spin));

@@ -17,6 +17,17 @@ pub struct HostTexts {
     pub snmp6: String,
     /// `/proc/stat`.
     pub stat: String,
+    /// What the drivers of the interfaces that were asked for count.
+    pub cards: Vec<HostCard>,
+}
+
+/// What the driver of an interface counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostCard {
+    /// The interface.
+    pub name: String,
+    /// Its counters by the driver's names.
+    pub counters: Vec<(String, u64)>,
 }
 
 /// An answer that comes.

@@ -6,7 +6,7 @@ mod bench;
 
 use bench::{Bench, INPUTS, last_news, mutate};
 use metrics::SECOND;
-use model::{Event, Phase, Udpmon};
+use model::{Event, Phase, Udpmon, UdpmonRecords};
 use seam::{Flow, News, Path, Rng};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -145,8 +145,17 @@ fn a_million_damaged_talks_do_no_harm() {
 
 #[test]
 fn a_test_asks_for_everything() {
-    let asked =
-        Udpmon { size: 1000, packets: 40, waits: vec![1000], bursts: 2, gap: 5_000, ..Udpmon::default() };
+    let records = UdpmonRecords::Packets { skip: 78, n: 5 };
+    let asked = Udpmon {
+        size: 1000,
+        packets: 40,
+        waits: vec![1000],
+        bursts: 2,
+        gap: 5_000,
+        histograms: true,
+        records,
+        ..Udpmon::default()
+    };
     let phase = Phase { udpmon: Some(Box::new(asked)), ..Phase::default() };
     assert_eq!(phase.check(), Ok(()));
     let client = Requester::new(Plan::of(&phase, Host::default()), Uuid::from_u128(1), 0);
@@ -158,6 +167,13 @@ fn a_test_asks_for_everything() {
     let Some(Tell(Event::Udpmon(test))) = told.next() else { panic!() };
     let counts = test.counts.unwrap();
     assert_eq!((test.sent, counts.received, counts.bytes), (80, 80, 80_000));
+    // Each took some time, of the last two of 80 it is told one by one: they were begun 3.8 and 3.9 ms behind their burst.
+    let taken = test.gaps.as_ref().unwrap();
+    assert_eq!(taken.count() + taken.over, 80);
+    let begun: Vec<u64> = test.puts.iter().map(|put| put.at_ns / 100_000).collect();
+    assert_eq!(begun, [38, 39], "{:?}", test.puts);
+    // The watch of the original starts with the second burst and stops when its last message is begun.
+    assert!((3_900_000..3_950_000).contains(&test.last_burst_ns), "{}", test.last_burst_ns);
     // 80 messages 100 µs apart and a gap of 500 µs; the responder's clock begins with the end of the first.
     assert!((84_000..84_100).contains(&counts.span), "{counts:?}");
 }

@@ -2,6 +2,7 @@
 
 use metrics::SECOND;
 use model::{Kind, Phase, Range, SocketSettings, Udpmon, UdpmonRecords, UdpmonRole, Verify};
+use std::path::PathBuf;
 
 /// Which of the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,12 +108,30 @@ pub struct Spec {
     pub apart: (bool, bool),
     /// How long a receiver runs (`-t`), ns.
     pub life_ns: Option<u64>,
+    /// Where the run is kept, for `netcaliper report` (`--save`).
+    pub save: Option<PathBuf>,
     /// The originals' arithmetic.
     pub as_original: bool,
     /// Options that have no effect here, each with the reason.
     pub ignored: Vec<String>,
     /// The command line as it was.
     pub command: String,
+}
+
+/// The file of `--save`, and the other arguments.
+fn saved(arguments: &[String]) -> Result<(Option<PathBuf>, Vec<String>), String> {
+    let (mut file, mut rest) = (None, Vec::new());
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match word.strip_prefix("--save") {
+            Some("") => {
+                file = Some(PathBuf::from(words.next().ok_or("--save takes the name of a file")?));
+            }
+            Some(name) if name.starts_with('=') => file = Some(PathBuf::from(&name[1..])),
+            _ => rest.push(word.clone()),
+        }
+    }
+    Ok((file, rest))
 }
 
 /// What getopt finds: letters with their values, in order.
@@ -193,33 +212,18 @@ struct Sweep {
 /// # Errors
 /// One sentence that names what cannot be, and what could.
 pub fn read(program: Program, arguments: &[String]) -> Result<Asked, String> {
-    let found = letters(program, arguments)?;
+    let (save, arguments) = saved(arguments)?;
+    let found = letters(program, &arguments)?;
     if found.iter().any(|(letter, _)| *letter == 'h') {
         return Ok(Asked::Help);
     }
     if found.iter().any(|(letter, _)| *letter == 'V') {
         return Ok(Asked::Version);
     }
-    let mut spec = Spec {
-        program,
-        host: String::new(),
-        port: 14_233,
-        from: None,
-        v6: false,
-        udpmon: Udpmon { packets: if program == Program::Req { 10 } else { 2 }, ..Udpmon::default() },
-        extended: program == Program::Send,
-        quiet: false,
-        verbose: false,
-        buffer: None,
-        tos: None,
-        cores: None,
-        mss: None,
-        apart: (false, false),
-        life_ns: None,
-        as_original: arguments.iter().any(|word| word == "--as-original"),
-        ignored: Vec::new(),
-        command: format!("{} {}", program.name(), arguments.join(" ")),
-    };
+    let mut spec = Spec::empty(program);
+    spec.as_original = arguments.iter().any(|word| word == "--as-original");
+    spec.command = format!("{} {}", program.name(), arguments.join(" "));
+    spec.save = save;
     if program == Program::TcpMon {
         (spec.udpmon.size, spec.extended) = (10_000, true);
     }
@@ -279,7 +283,7 @@ fn option(spec: &mut Spec, sweep: &mut Sweep, letter: char, value: &str) -> Resu
         'P' => sweep.precedence = Some(hexadecimal(letter, value)?),
         'T' => sweep.service = Some(hexadecimal(letter, value)?),
         'a' => spec.cores = cores(hexadecimal(letter, value.split(':').next().unwrap_or(value))?),
-        'I' => spec.ignored.push(format!("-I {value} (a card's own counters are not read)")),
+        'I' => spec.udpmon.cards.push(value.to_owned()),
         'D' => spec.ignored.push("-D (it stays in the foreground)".to_owned()),
         _ => {}
     }
@@ -288,18 +292,20 @@ fn option(spec: &mut Spec, sweep: &mut Sweep, letter: char, value: &str) -> Resu
 
 /// The letters that mean something else with tcpmon; whether this is one.
 fn tcp_option(spec: &mut Spec, letter: char, value: &str) -> Result<bool, String> {
+    let program = spec.program;
     match letter {
         'A' => spec.cores = Some(vec![number(letter, value)?]),
         'F' => spec.mss = Some(number(letter, value)?),
         'S' => spec.buffer = Some(number::<u64>(letter, value)?).filter(|n| *n > 0),
         'N' => spec.apart.0 = true,
         'C' => spec.apart.1 = true,
-        'c' | 'i' | 'G' => spec
-            .ignored
-            .push(format!("-{letter} {value} (use --jsonl of netcaliper tcp for what TCP did meanwhile)")),
-        'H' | 'B' | 'M' => {
-            spec.ignored
-                .push(format!("-{letter} (a send is not waited for here: it has no time of its own)"));
+        'i' if program == Program::TcpMon => spec.udpmon.every_ns = seconds(letter, value)?,
+        't' if program == Program::TcpResp => spec.life_ns = seconds(letter, value)?,
+        'c' => spec.ignored.push(format!("-c {value} (as much is read at a time as is there)")),
+        'i' | 'G' | 'H' | 'B' | 'M' if program == Program::TcpResp => {
+            spec.ignored.push(format!(
+                "-{letter} (netcaliper serve --legacy tcpmon tells what comes in each second)"
+            ));
         }
         _ => return Ok(false),
     }
@@ -355,6 +361,10 @@ fn settle(spec: &mut Spec, sweep: &Sweep) -> Result<(), String> {
     if let Some(gap) = sweep.gap {
         (udpmon.gap, udpmon.bursts) = (gap, sweep.bursts);
     }
+    if let Some(both) = spec.tos.map(|tos| tos & 3).filter(|bits| *bits > 0) {
+        spec.ignored
+            .push(format!("the lowest two bits of -Q ({both}: they are the kernel's, for congestion)"));
+    }
     if spec.tos.is_none() && (sweep.precedence.is_some() || sweep.service.is_some()) {
         let (p, t) = (sweep.precedence.unwrap_or(0), sweep.service.unwrap_or(0));
         spec.tos = Some(((p << 5) & 0xe0) as u8 | ((t << 1) & 0x1e) as u8);
@@ -363,6 +373,31 @@ fn settle(spec: &mut Spec, sweep: &Sweep) -> Result<(), String> {
 }
 
 impl Spec {
+    /// What a program does without a word.
+    pub(super) fn empty(program: Program) -> Spec {
+        Spec {
+            program,
+            host: String::new(),
+            port: 14_233,
+            from: None,
+            v6: false,
+            udpmon: Udpmon { packets: if program == Program::Req { 10 } else { 2 }, ..Udpmon::default() },
+            extended: program == Program::Send,
+            quiet: false,
+            verbose: false,
+            buffer: None,
+            tos: None,
+            cores: None,
+            mss: None,
+            apart: (false, false),
+            life_ns: None,
+            save: None,
+            as_original: false,
+            ignored: Vec::new(),
+            command: program.name().to_owned(),
+        }
+    }
+
     /// The test itself, or what a server of it is to be.
     #[must_use]
     pub fn phase(&self) -> Phase {
@@ -381,7 +416,8 @@ impl Spec {
             let sockets = SocketSettings { rcvbuf: self.buffer, ..sockets };
             return Phase {
                 udpmon: Some(Box::new(self.udpmon.clone())),
-                duration_ns: None,
+                duration_ns: self.life_ns,
+                interval_ns: self.udpmon.every_ns.unwrap_or(SECOND),
                 connections: 1,
                 iterations: Some(1),
                 buffer: Range::just(1 << 20),
@@ -405,88 +441,5 @@ impl Spec {
 const ROOM: u64 = 4 << 20;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(text: &str) -> Vec<String> {
-        text.split_whitespace().map(str::to_owned).collect()
-    }
-
-    fn spec(program: Program, text: &str) -> Spec {
-        match read(program, &words(text)) {
-            Ok(Asked::Run(spec)) => *spec,
-            other => panic!("{text}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn the_defaults_are_those_of_the_original() {
-        let s = spec(Program::BwMon, "-d 10.0.0.1");
-        assert_eq!((s.port, s.udpmon.size, s.udpmon.packets, s.udpmon.waits), (14_233, 64, 2, vec![0]));
-        assert_eq!(
-            (s.udpmon.bin_width, s.udpmon.low, s.udpmon.bursts, s.udpmon.histograms),
-            (1, 0, 1, false)
-        );
-        let s = spec(Program::Req, "-d h -p 20");
-        assert_eq!((s.udpmon.size, s.udpmon.packets, s.udpmon.responses), (64, 10, (1472, 0, 0)));
-        assert_eq!(s.phase().check(), Ok(()));
-    }
-
-    #[test]
-    fn every_option_is_understood() {
-        let s = spec(
-            Program::BwMon,
-            "-d ::1 -u77 -U 78 -p 1000 -l 60 -w 20 -e 40.5 -i 10 -H -x -B 5 -M 3 -G 5:20 -N -A 1 -q -S 1000000 -Qb8 -a 3",
-        );
-        assert_eq!((s.port, s.from, s.v6, s.extended, s.quiet), (77, Some(78), true, true, true));
-        assert_eq!(s.udpmon.waits, [200, 300, 400]);
-        assert_eq!(s.udpmon.records, UdpmonRecords::Packets { skip: 5, n: 20 });
-        assert!(s.udpmon.stamps && s.udpmon.acks && s.udpmon.histograms && s.udpmon.cpu);
-        assert_eq!((s.tos, s.cores.clone(), s.buffer), (Some(0xb8), Some(vec![0, 1]), Some(1_000_000)));
-        assert_eq!(s.phase().sockets.dscp, Some(46));
-        // Seen on the wire: -P 5 -T 4 is 0xa8.
-        assert_eq!(spec(Program::BwMon, "-d h -P 5 -T 4").tos, Some(0xa8));
-        // 1000 bytes at 100 Mbit/s: 80 µs.
-        assert_eq!(spec(Program::BwMon, "-d h -p 1000 -r 100").udpmon.waits, [800]);
-        let s = spec(Program::BwMon, "-d h -l 10 -g 500 -n 5 -t 3");
-        assert_eq!((s.udpmon.gap, s.udpmon.bursts, s.udpmon.time_ns), (5_000, 5, Some(3 * SECOND)));
-        let s = spec(Program::Req, "-d h -r 64 -i 128 -e 1500 -w 7 -b 2 -m 1 -H");
-        assert_eq!((s.udpmon.responses, s.udpmon.waits, s.udpmon.bin_width), ((64, 1500, 128), vec![70], 2));
-        let s = spec(Program::Recv, "-t 9 -T 2 -H -L 3 -B 10 -I eth0");
-        assert_eq!((s.life_ns, s.udpmon.every_ns, s.ignored.len()), (Some(9 * SECOND), Some(2 * SECOND), 1));
-        assert!(spec(Program::Send, "-d h --as-original").udpmon.drift);
-        // The steps of cmd_throughput: every 0.1 µs must be kept.
-        let waits = spec(Program::BwMon, "-d h -w 0.3 -e 0.7 -i 0.1").udpmon.waits;
-        assert_eq!(waits, [3, 4, 5, 6, 7]);
-    }
-
-    #[test]
-    fn tcpmon_has_letters_of_its_own() {
-        let s = spec(Program::TcpMon, "-d h -p 10 -l 40 -w 100 -S 0 -F 1000 -A 1 -N -C");
-        assert_eq!((s.udpmon.size, s.udpmon.packets, s.buffer, s.mss), (144, 40, None, Some(1000)));
-        assert_eq!((s.cores, s.apart), (Some(vec![1]), (true, true)));
-        assert_eq!(spec(Program::TcpMon, "-d h").udpmon.size, 10_000);
-        let phase = spec(Program::TcpResp, "-S 100000").phase();
-        assert_eq!((phase.check(), phase.kind, phase.sockets.rcvbuf), (Ok(()), Kind::Tcp, Some(100_000)));
-    }
-
-    #[test]
-    fn what_cannot_be_is_one_sentence() {
-        for (program, bad, why) in [
-            (Program::BwMon, "", "-d HOST"),
-            (Program::BwMon, "-d h -p many", "whole number"),
-            (Program::BwMon, "-d h -e 9 -i 0", "never"),
-            (Program::BwMon, "-d h -B 0", "bin"),
-            (Program::BwMon, "-d h -p 70000", "65507"),
-            (Program::BwMon, "-d", "takes a value"),
-            (Program::Req, "-d h -x", "'-x' is no option of udpmon_req"),
-            (Program::Resp, "host", "'host' is no option"),
-            (Program::Req, "-d h -r 64 -e 100", "step"),
-        ] {
-            let told = read(program, &words(bad)).unwrap_err();
-            assert!(told.contains(why), "{bad}: {told}");
-        }
-        assert_eq!(read(Program::Resp, &words("-h")), Ok(Asked::Help));
-        assert_eq!(read(Program::Resp, &words("-V")), Ok(Asked::Version));
-    }
-}
+#[path = "args_tests.rs"]
+mod tests;

@@ -22,6 +22,7 @@ const COMMON: &str = "  -6  IPv6
   -a  cores, a hexadecimal mask
   -Q  octet of type of service (DSCP and two bits), hexadecimal
   -v  tell more        -V  version        -h  this page
+  --save FILE  keep the run, for netcaliper report
   --as-original  the original's arithmetic where ours differs
 ";
 
@@ -54,10 +55,11 @@ const SEND: &str = "  -d  the host that runs udpmon_recv        -u  its port [14
 const RECV: &str = "  -u  port [14233]                          -t  seconds it runs [for ever]
   -T  seconds from one line to the next     -H  histograms; -B bin width [1], -M lower edge [0], 0.1 us
   -G  [skip:]n  records of n packets        -L  [skip:]n  records of n lost packets
-  -N  kernel's receive stamps
+  -N  kernel's receive stamps               -I  interface whose driver's counters are told
 ";
 
-const RESP: &str = "  -u  port [14233]
+const RESP: &str =
+    "  -u  port [14233]                          -I  interface whose driver's counters are told
   -P  precedence bits, -T type of service bits, hexadecimal
 ";
 
@@ -65,11 +67,15 @@ const TCP_MON: &str = "  -d  the host that runs tcpmon_resp        -u  its port 
   -p  message, bytes [10000], at least 144  -l  messages [2]            -t  seconds, instead of a number of messages
   -w  time from message to message, us      -r  rate of payload, Mbit/s, instead of -w
   -g  pause after a burst of -l messages, us; -n bursts [1]
+  -i  seconds from a line about what left to the next
+  -H  histogram of how long messages took to be sent; -B bin width [1], -M lower edge [0], us
+  -G  [skip:]n  the same of n messages, one by one
   -F  largest segment, bytes                -A  core
   -C  CPUs in a table                       -N  interfaces in a table
   -P  precedence bits, -T type of service bits, hexadecimal
 ";
 
-const TCP_RESP: &str = "  -u  port [14233]                          -F  largest segment, bytes
-  -A  core
+const TCP_RESP: &str = "  -u  port [14233]                          -t  seconds it runs [for ever]
+  -F  largest segment, bytes                -A  core
+  -I  interface whose driver's counters are told; two at most
 ";

@@ -6,6 +6,14 @@ use model::{UdpmonClock, UdpmonCpu, UdpmonHost, UdpmonLost, UdpmonRecord, Udpmon
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+/// Titles of the histograms, by number.
+pub(super) const TITLES: [&str; 5] = [
+    "Time between frames 0.1us",
+    "Lost-frame sequence",
+    "Out-of-order",
+    "hwsystem Time between frames ns",
+    "hwraw Time between frames ns",
+];
 /// Names of a Mellanox card's counters, which head the column whatever the card.
 const CARD: [&str; 9] = [
     "rx_packets",
@@ -117,8 +125,8 @@ pub(super) fn card_titles(end: char) -> String {
 }
 
 /// A card's columns.
-pub(super) fn card(end: char, host: &UdpmonHost) -> String {
-    let Some(card) = &host.card else { return format!(" {end} NIC; ;") };
+pub(super) fn card(end: char, host: &UdpmonHost, nth: usize) -> String {
+    let Some(card) = host.cards.get(nth) else { return format!(" {end} NIC; ;") };
     let count = |n: &i64| if *n >= 0 { format!(" {n};") } else { " - ;".to_owned() };
     format!(" {end} NIC; {};{}", card.name, card.counts.iter().map(count).collect::<String>())
 }

@@ -3,8 +3,11 @@
 use super::args::Spec;
 use super::number::g;
 use super::tables;
-use model::UdpmonTest;
+use model::{Interval, UdpmonPut, UdpmonRecords, UdpmonTest};
 use std::io::{self, Write};
+
+/// Title of the histogram of the times that messages take to be sent.
+const PUTS: &str = "network put time us";
 
 /// What stands before the results.
 pub(super) fn banner(spec: &Spec, date: &str, remote: &str, out: &mut dyn Write) -> io::Result<()> {
@@ -14,17 +17,44 @@ pub(super) fn banner(spec: &Spec, date: &str, remote: &str, out: &mut dyn Write)
     }
     writeln!(out, " The destination IP name: {} IP address: {remote}", spec.host)?;
     writeln!(out, " The destination TCP port is   {} {:x}", spec.port, spec.port)?;
-    writeln!(out, " {} bytes; ", spec.udpmon.size)
+    if spec.udpmon.every_ns.is_some() {
+        writeln!(
+            out,
+            "Time;\t Bytes sent;\t Rate Gbit/s;\t Retrans;\t Cwnd MBytes;\t TCPInSegs;\t TCPOutSegs "
+        )?;
+    }
+    Ok(())
 }
+
+/// A line of `-i`: what left since the line before. The segments of the whole host are not known here.
+pub(super) fn progress(interval: &Interval, out: &mut dyn Write) -> io::Result<()> {
+    let ns = interval.end_ns.saturating_sub(interval.start_ns).max(1);
+    let window: u64 =
+        interval.samples.iter().map(|s| u64::from(s.info.cwnd) * u64::from(s.info.snd_mss)).sum();
+    writeln!(
+        out,
+        "{}\t{}\t{:.2}\t\t{}\t\t{:.2}\t\t-\t\t-",
+        (interval.end_ns + ROUND) / metrics::SECOND,
+        interval.near.tx_bytes,
+        interval.near.tx_bytes as f64 * 8.0 / ns as f64,
+        interval.retransmits,
+        window as f64 / 1e6
+    )
+}
+
+/// What a clock may be behind of a whole second, ns.
+const ROUND: u64 = metrics::SECOND / 100;
 
 /// The titles and the line of a test.
 pub(super) fn line(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
     if !spec.quiet {
+        writeln!(out, " {} bytes; ", test.size)?;
         titles(spec, test, out)?;
     }
     let counts = test.counts.unwrap_or_default();
     let over = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
-    let us = test.send_ns as f64 / 1_000.0;
+    // The original's watch starts with each burst, and stops when the last message is begun.
+    let us = if spec.as_original { test.last_burst_ns } else { test.send_ns } as f64 / 1_000.0;
     let (sent, size) = (test.sent as f64, f64::from(test.size));
     let segments = test.near.ip.tcp_out;
     let again = test.retransmitted.map_or_else(|| " - ".to_owned(), |n| n.to_string());
@@ -58,7 +88,7 @@ pub(super) fn line(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::R
         let net = if interfaces_apart { String::new() } else { tables::interfaces(end, host) };
         write!(out, "{net}{}", tables::tcp(end, host))?;
     }
-    write!(out, "{}{}", tables::card('R', &test.far), tables::card('R', &test.far))?;
+    write!(out, "{}{}", tables::card('R', &test.far, 0), tables::card('R', &test.far, 1))?;
     if !cpus_apart {
         write!(out, "{}{}", tables::cpus('L', &test.near.cpus), tables::cpus('R', &test.far.cpus))?;
     }
@@ -71,10 +101,68 @@ pub(super) fn line(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::R
     if cpus_apart {
         for (end, host) in [('L', &test.near), ('R', &test.far)] {
             writeln!(out, "{}", tables::cpu_titles(end, host.cpus.get(..1).unwrap_or_default()))?;
-            tables::cpus(end, &host.cpus).split_inclusive(" ;").try_for_each(|row| writeln!(out, "{row}"))?;
+            let rows = tables::cpus(end, &host.cpus);
+            rows.split_inclusive("; ;").try_for_each(|row| writeln!(out, "{row}"))?;
         }
     }
+    if let Some(hist) = test.gaps.as_ref().filter(|_| spec.udpmon.histograms) {
+        // Twice, as the original does for the sake of its spreadsheets.
+        tables::histogram(0, PUTS, hist, out)?;
+        tables::histogram(0, PUTS, hist, out)?;
+    }
+    if spec.udpmon.records == UdpmonRecords::None { Ok(()) } else { puts(test, out) }
+}
+
+/// The times that messages took to be sent, one by one. The kernel's word on TCP at each message is not asked for here.
+fn puts(test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "InfoStore; network_time_us; write_blksize_bytes; send_loop; soc_fd; elapsed_time_us; recv_bufSize; send_bufSize; \
+         tcpi_snd_ssthresh; tcpi_snd_cwnd_octets; tcpi_rtt; tcpi_rttvar; tcpi_retrans  "
+    )?;
+    for (n, UdpmonPut { took_ns, at_ns, sends }) in test.puts.iter().enumerate() {
+        let (took, at) = (took_ns / 1_000, at_ns / 1_000);
+        writeln!(out, "{n} ; {took} ; {} ; {sends} ; - ; {at} ; - ; - ; - ; - ; - ; - ; - ; ", test.size)?;
+    }
     Ok(())
+}
+
+/// What a responder tells of a connection that has ended.
+pub(super) fn received(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+    let counts = test.counts.unwrap_or_default();
+    let (near, over) = (&test.far, |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 });
+    writeln!(
+        out,
+        " Recv soc_buf_size; num_recv; bytes_recv; Recv time/Frame; recv_time; recv_data_rate Mbit;{}{}L TCP; TCPInSegs; TCPInErrs; \
+         TCPOutSegs; TCPOutRsts; TCPRetransSegs;{}{}",
+        tables::cpu_titles('L', &near.cpus),
+        tables::interface_titles('L'),
+        tables::card_titles('L'),
+        tables::card_titles('L')
+    )?;
+    let (span, first) = (counts.span as f64 / 10.0, if spec.as_original { 0.0 } else { 1.0 });
+    let messages = (counts.received as f64 - first).max(0.0);
+    // All messages of a connection are of one size but for the last.
+    let bytes = counts.bytes as f64 * over(messages, counts.received as f64);
+    write!(
+        out,
+        " {};  {};  {}  {};  {};  {}; ",
+        spec.buffer.unwrap_or(0),
+        counts.received,
+        counts.bytes,
+        g(over(span, messages), 6),
+        span as u64,
+        g(over(bytes * 8.0, span), 6)
+    )?;
+    writeln!(
+        out,
+        "{}{}{}{}{}",
+        tables::cpus('L', &near.cpus),
+        tables::interfaces('L', near),
+        tables::tcp('L', near),
+        tables::card('L', near, 0),
+        tables::card('L', near, 1)
+    )
 }
 
 fn titles(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
@@ -98,55 +186,5 @@ fn titles(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::udpmon::{Asked, Program, read};
-    use model::{UdpmonCounts, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp};
-
-    #[test]
-    fn the_line_is_the_originals() {
-        let words: Vec<String> =
-            "-d 127.0.0.1 -p 1000 -w 100 -l 40 --as-original".split(' ').map(str::to_owned).collect();
-        let Ok(Asked::Run(spec)) = read(Program::TcpMon, &words) else { panic!() };
-        let cpu =
-            |user, system, idle, softirq| UdpmonCpu { user, system, idle, softirq, ..UdpmonCpu::default() };
-        let host = |n: i64, bytes: i64, cpus| UdpmonHost {
-            cpus,
-            interfaces: vec![
-                UdpmonInterface { name: "lo".into(), counts: [n, bytes, 0, 0, n, bytes, 0, 0] },
-                UdpmonInterface { name: "va".into(), counts: [0; 8] },
-            ],
-            ip: UdpmonIp { tcp_in: n, tcp_out: n, ..UdpmonIp::default() },
-            card: None,
-        };
-        let test = UdpmonTest {
-            size: 1000,
-            wait: 1000,
-            sent: 40,
-            send_ns: 12_736_700,
-            retransmitted: Some(0),
-            counts: Some(UdpmonCounts {
-                received: 40,
-                bytes: 40_000,
-                span: 120_110,
-                ..UdpmonCounts::default()
-            }),
-            near: host(80, 44_160, vec![cpu(25, 75, 0, 50), cpu(0, 100, 0, 100), cpu(50, 50, 0, 0)]),
-            far: host(82, 44_408, vec![cpu(60, 39, 0, 11), cpu(55, 44, 0, 19), cpu(65, 34, 0, 4)]),
-            ..UdpmonTest::default()
-        };
-        let mut out = Vec::new();
-        line(&spec, &test, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        let (titles, line) = text.split_once('\n').unwrap();
-        assert!(titles.starts_with(" pkt len; soc_buf_size; num_sent; wait_time; Time/frame us; Send_time; send_data_rate Mbit; TCPOutSegs; tcpi_total_retrans; tcp_retrans_rate%;  ; Recv"));
-        assert!(
-            titles.contains("recv_data_rate Mbit;  ; L if; interface:; pktsin;")
-                && titles.contains("dropout;L TCP; TCPInSegs;")
-        );
-        assert!(titles.contains("softirq cpu%;  ; <R CPU>;"));
-        // As tcpmon_mon 2.2.1 printed it on loopback.
-        let original = " 1000;  0;  40;   100;   318.418;   12736.7;   25.1242;   80;  0;   0;   ; 0;  40;  40000;   300.275;   12011;   26.6422;   ;L if;    lo: ; 80; 44160; 0; 0; 80; 44160; 0; 0;    va: ; 0; 0; 0; 0; 0; 0; 0; 0;L TCP; 80; 0; 80; 0; 0;R if;    lo: ; 82; 44408; 0; 0; 82; 44408; 0; 0;    va: ; 0; 0; 0; 0; 0; 0; 0; 0;R TCP; 82; 0; 82; 0; 0; R NIC; ; R NIC; ;L ; 25; 0; 75; 0; 0; 0; 50; ;L0 ; 0; 0; 100; 0; 0; 0; 100; ;L1 ; 50; 0; 50; 0; 0; 0; 0; ;R ; 60; 0; 39; 0; 0; 0; 11; ;R0 ; 55; 0; 44; 0; 0; 0; 19; ;R1 ; 65; 0; 34; 0; 0; 0; 4; ;  \n";
-        assert_eq!(line, original);
-    }
-}
+#[path = "tcp_tests.rs"]
+mod tests;

@@ -4,6 +4,8 @@
 udpmon.py ask ADDRESS PORT FRAMES [records=N] [lost=N] [skip=N] [bin=N] [size=N] [acks=1] [gap=US] [respond=BYTES] [start=1]
     Takes the responder for a test, sends packets with the numbers FRAMES (0-9,5,12: in this order), and prints as JSON what
     the responder says: counts, histograms, records, texts of its host, CPU shares, a response.
+udpmon.py send ADDRESS PORT FRAMES [size=N] [gap=US]
+    Sends packets with these numbers and nothing else, as udpmon_send does.
 udpmon.py respond ADDRESS PORT [drop=N,N] [late=N,N] [twice=N,N] [mute=COMMAND:TIMES] [busy=TIMES] [version=N]
     A responder for one requester at a time. Packets with chosen numbers are taken for lost, for come behind the next one, or
     for come twice. Requests of a command (hexadecimal) are not heard so many times; ZEROSTATS is answered with INUSE so many
@@ -48,10 +50,18 @@ class Asker:
         self.sock = socket.socket(family, socket.SOCK_DGRAM)
         self.sock.settimeout(20)
         self.sock.connect((address, port))
+        self.tos = set()
+        self.level, wants, self.tells = (41, 66, 67) if family == socket.AF_INET6 else (0, 13, 1)  # as in respond()
+        if sys.platform == "linux":
+            self.sock.setsockopt(self.level, wants, 1)
 
     def ask(self, message):
         self.sock.send(message)
-        return self.sock.recv(70000)
+        answer, marks, _, _ = self.sock.recvmsg(70000, 64)
+        for at, kind, data in marks:
+            if at == self.level and kind == self.tells:
+                self.tos.add(data[0] if len(data) == 1 else struct.unpack_from("<i", data)[0])
+        return answer
 
     def block(self, command, total, piece=1400, words=False, **at):
         got = b""
@@ -111,7 +121,10 @@ def ask(address, port, frames, how):
     told["family"] = struct.unpack_from("<i", net, NET - 4)[0]
     cpus = asker.block(0x44, CPUS)
     told["cpus"] = struct.unpack_from("<i", cpus, 88)[0]
-    told["card"] = len(asker.block(0x45, CARD))
+    card = asker.block(0x45, CARD)
+    told["card"] = len(card)
+    told["card_name"] = card[96:128].split(b"\0")[0].decode()
+    told["card_counts"] = struct.unpack_from("<%dq" % struct.unpack_from("<i", card, 128)[0], card)
     if wanted:
         told["records"] = rows(asker.block(0x40, wanted, 1408 if records else 1416, words=True), 4 if records else 3)
     if "respond" in how:
@@ -120,6 +133,7 @@ def ask(address, port, frames, how):
         told["response"] = [len(back), *struct.unpack_from("<iiq", back)]
     end = asker.ask(fields(0x22))
     told["end"] = struct.unpack_from("<ii", end)
+    told["tos"] = sorted(asker.tos)
     print(json.dumps(told))
 
 
@@ -128,7 +142,7 @@ def respond(sock, how):
     deaf, _, times = how.get("mute", "0:0").partition(":")
     deaf, times, busy = int(deaf, 16), int(times), int(how.get("busy", 0))
     version = int(how.get("version", 7))
-    did = {"tests": 0, "packets": 0, "asks": 0, "ends": 0, "setup": None, "order": [], "zero_version": None}
+    did = {"tests": 0, "packets": 0, "asks": 0, "ends": 0, "setup": None, "order": [], "zero_version": None, "tos": []}
     state = {}
 
     def reset(setup):
@@ -177,8 +191,14 @@ def respond(sock, how):
     state["zero"] = 0
     last_length = PARAM
     try:
+        v6 = sock.family == socket.AF_INET6
+        level, wants, tells = (41, 66, 67) if v6 else (0, 13, 1)  # IPV6_RECVTCLASS and IPV6_TCLASS, IP_RECVTOS and IP_TOS of Linux
+        if sys.platform == "linux":
+            sock.setsockopt(level, wants, 1)
         while True:
-            message, peer = sock.recvfrom(70000)
+            message, marks, _, peer = sock.recvmsg(70000, 64)
+            tos = [data for at, kind, data in marks if at == level and kind == tells]
+            did["tos"] = sorted({*did["tos"], *(data[0] if len(data) == 1 else struct.unpack_from("<i", data)[0] for data in tos)})
             now = time.monotonic_ns() // 100
             (command,) = struct.unpack_from("<i", message)
             if command == deaf and times > 0:
@@ -238,6 +258,14 @@ def main():
     if role == "ask":
         return ask(address, int(port), numbers(sys.argv[4]), settings(sys.argv[5:]))
     sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+    if role == "send":
+        how = settings(sys.argv[5:])
+        sent = 0
+        for frame in numbers(sys.argv[4]):
+            packet = struct.pack("<iiqq", 4, 0x07060504, frame, frame * 100).ljust(int(how.get("size", 100)), b"\x5a")
+            sent += sock.sendto(packet, (address, int(port))) > 0
+            time.sleep(int(how.get("gap", 0)) / 1e6)
+        return print(json.dumps({"sent": sent}))
     sock.bind((address, int(port)))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     print("port", sock.getsockname()[1], flush=True)

@@ -36,7 +36,7 @@ pub struct Texts {
 }
 
 pub use system::{
-    boot_id, clock_state, congestion_control, congestion_controls, connected_networks, raise_nofile,
+    boot_id, card, clock_state, congestion_control, congestion_controls, connected_networks, raise_nofile,
     rlimit_nofile, snapshot, texts,
 };
 

@@ -118,6 +118,20 @@ pub fn encode(head: &Head, sent: i64, answer: usize) -> [u8; PARAM] {
     bytes
 }
 
+/// A head that asks for a block, `answer` bytes long; the `index`-th of its kind.
+#[must_use]
+pub fn ask(head: &Head, answer: usize, index: i32) -> [u8; PARAM] {
+    let mut bytes = encode(head, 0, answer);
+    put(&mut bytes, 52, index.to_le_bytes());
+    bytes
+}
+
+/// Which of its kind a head asks for.
+#[must_use]
+pub fn index(bytes: &[u8; PARAM]) -> i32 {
+    i32_at(bytes, 52)
+}
+
 /// The answer to GETSTATS: the request with the sums in it.
 #[must_use]
 pub fn answer(request: &[u8; PARAM], counts: &Counts) -> [u8; PARAM] {

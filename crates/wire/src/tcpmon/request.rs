@@ -7,8 +7,9 @@ use crate::payload::Source;
 use crate::solo::{Calls, GROUP, Tell};
 use crate::udpmon::blocks;
 use crate::udpmon::proc::between;
-use metrics::{Ending, Mono, Row};
-use model::{Event, Pace, Phase, UdpmonCounts, UdpmonTest};
+use metrics::Binned;
+use metrics::{Ending, Mono, Row, SECOND};
+use model::{Event, Pace, Phase, UdpmonCounts, UdpmonPut, UdpmonRecords, UdpmonTest};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Opener, Read, Violation, Want, When, Wrote};
 use std::time::Duration;
 use uuid::Uuid;
@@ -39,6 +40,10 @@ pub struct Test {
     pub time_ns: Option<u64>,
     /// How long is waited behind the last message, so that the counters of both hosts have moved, ns.
     pub settle_ns: u64,
+    /// The times that messages take to be sent are wanted: as a histogram of this lower edge and width, µs.
+    pub puts: Option<(i32, u32)>,
+    /// And one by one: as many, behind so many.
+    pub records: Option<(u32, u32)>,
     /// Who reads this host's counters.
     pub host: Host,
 }
@@ -61,6 +66,11 @@ impl Plan {
             gap_ns: tenths(asked.gap),
             time_ns: asked.time_ns,
             settle_ns: asked.settle_ns,
+            puts: asked.histograms.then_some((asked.low, asked.bin_width)),
+            records: match asked.records {
+                UdpmonRecords::Packets { skip, n } => Some((skip, n)),
+                UdpmonRecords::None | UdpmonRecords::Lost { .. } => None,
+            },
             host,
         };
         let transfer = if test.time_ns.is_some() { u64::MAX } else { messages.saturating_mul(message) };
@@ -70,6 +80,11 @@ impl Plan {
 
 /// A tenth of a microsecond, ns.
 const TENTH: u64 = 100;
+/// Bins of the histogram of the times that messages take to be sent.
+const BINS: usize = 100;
+/// How often it is looked whether a reading of this host has come, and how long it is waited for, ns.
+const LOOK: u64 = SECOND / 1_000;
+const READING: u64 = SECOND;
 /// What is asked for behind the sums, and how long each answer is.
 const BLOCKS: [(Command, usize); 4] = [
     (Command::Net, blocks::NET),
@@ -95,7 +110,11 @@ pub struct Plan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
+    /// This host is read before the first message, since then; it is looked for the reading at the second instant.
+    Near(Mono, Mono),
     Data,
+    /// A message has left as a whole, and it is about to be seen how long that took.
+    Put,
     /// All has left: the counters of both hosts are given time.
     Settle(Mono),
     /// One of the blocks is asked for, then awaited.
@@ -127,6 +146,10 @@ pub struct Requester {
     v6: bool,
     block: Vec<u8>,
     readings: [Option<Reading>; 2],
+    /// When the message in work was begun, and how many sends it took so far.
+    put: (Mono, u32),
+    /// When the burst in work began.
+    burst: Mono,
     found: UdpmonTest,
 }
 
@@ -151,6 +174,8 @@ impl Requester {
             v6: false,
             block: Vec::new(),
             readings: [None, None],
+            put: (Mono(0), 0),
+            burst: Mono(0),
             found: UdpmonTest::default(),
         }
     }
@@ -167,14 +192,17 @@ impl Requester {
 
     /// All messages have left.
     fn all_sent(&mut self, now: Mono) {
+        self.found.sent = self.frame;
+        self.found.last_burst_ns = self.put.0.since(self.burst);
+        let wait = self.plan.test.as_ref().map_or(0, |test| test.wait_ns);
+        // Behind the last message there is a wait, and behind the last of a burst but the last one a gap.
+        let end =
+            if wait > 0 { self.due(self.frame.max(1) - 1).unwrap_or(now).plus(wait).max(now) } else { now };
+        self.found.send_ns = end.since(self.since);
         let Some(test) = &self.plan.test else {
             self.step = Step::Ask;
             return;
         };
-        self.found.sent = self.frame;
-        let wait = test.wait_ns;
-        let end = if wait > 0 { self.since.plus(self.frame.saturating_mul(wait)).max(now) } else { now };
-        self.found.send_ns = end.since(self.since);
         self.readings[1] = Some(test.host.ask());
         self.step = Step::Settle(now.plus(test.settle_ns));
     }
@@ -183,7 +211,8 @@ impl Requester {
     fn ask_for(&mut self, cx: &mut Cx<'_>, n: usize) {
         let Some((command, length)) = BLOCKS.get(n) else { return self.tell(cx) };
         let head = Head { command: *command, frame: self.frame as i64, length: SHORTEST };
-        self.head = codec::encode(&head, 0, *length);
+        // The second card is the second of two such questions.
+        self.head = codec::ask(&head, *length, i32::from(n == 2));
         (self.at, self.step) = (0, Step::AskFor(n));
     }
 
@@ -198,8 +227,7 @@ impl Requester {
                     (self.found.far.interfaces, self.found.far.ip) = (host.interfaces, host.ip);
                 }
             }
-            1 => self.found.far.card = blocks::decode_card(&bytes),
-            2 => {}
+            1 | 2 => self.found.far.cards.extend(blocks::decode_card(&bytes)),
             _ => self.found.far.cpus = blocks::decode_cpus(&bytes),
         }
     }
@@ -219,6 +247,42 @@ impl Requester {
             cx.rec.complete(row, cx.now);
         }
         self.step = Step::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
+    }
+
+    /// A message is about to leave.
+    fn depart(&mut self, now: Mono) {
+        let burst = self.plan.test.as_ref().map_or(0, |test| test.burst);
+        if burst > 0 && self.frame.is_multiple_of(burst) {
+            self.burst = now;
+        }
+        self.put = (now, 0);
+    }
+
+    /// The first message may leave.
+    fn begin(&mut self, cx: &Cx<'_>) {
+        let now = cx.now;
+        (self.since, self.moved, self.burst) = (now, now, now);
+        self.found.started = cx.clock.wall(now);
+        self.pace = self.plan.rate.map(|rate| Pace::new(rate, self.plan.message, now));
+        self.step = Step::Data;
+        self.next(now);
+    }
+
+    /// The message in work has left as a whole, and the worker has come back to it: what it took.
+    fn was_put(&mut self, now: Mono) {
+        let (begun, sends) = self.put;
+        let took_ns = now.since(begun);
+        if let Some(gaps) = &mut self.found.gaps {
+            gaps.fill((took_ns / 1_000) as i64);
+        }
+        if let Some((skip, n)) = self.plan.test.as_ref().and_then(|test| test.records)
+            && (u64::from(skip)..u64::from(skip) + u64::from(n)).contains(&self.frame)
+        {
+            self.found.puts.push(UdpmonPut { took_ns, at_ns: begun.since(self.burst), sends });
+        }
+        self.step = Step::Data;
+        self.frame += 1;
+        self.next(now);
     }
 
     /// The head of the next message.
@@ -248,17 +312,17 @@ impl Requester {
             self.step = Step::Failed;
             return Err(Violation::Disagree { sent, received });
         }
-        if self.plan.test.is_none() {
-            self.complete(cx);
-            return Ok(());
-        }
         self.found.counts = Some(UdpmonCounts {
             received: u64::try_from(counts.received).unwrap_or(0),
             bytes: received,
             span: counts.span_us.saturating_mul(10),
             ..UdpmonCounts::default()
         });
-        self.ask_for(cx, 0);
+        if self.plan.test.is_some() {
+            self.ask_for(cx, 0)
+        } else {
+            self.tell(cx)
+        }
         Ok(())
     }
 }
@@ -271,7 +335,7 @@ impl Flow for Requester {
                 (paced.filter(|_| self.at == 0).map_or(When::Now, When::At), Read::look(1), None)
             }
             Step::Ask | Step::AskFor(_) => (When::Now, Read::Pause, None),
-            Step::Settle(_) => (When::Never, Read::Pause, None),
+            Step::Near(..) | Step::Put | Step::Settle(_) => (When::Never, Read::Pause, None),
             Step::Fetch(n) => {
                 let length = BLOCKS.get(n).map_or(0, |block| block.1);
                 (When::Never, Read::look((length - self.block.len().min(length)) as u64), None)
@@ -281,7 +345,8 @@ impl Flow for Requester {
             Step::Failed => (When::Never, Read::Pause, None),
         };
         let wake = match self.step {
-            Step::Settle(until) => Some(until),
+            Step::Settle(until) | Step::Near(_, until) => Some(until),
+            Step::Put => Some(self.moved),
             Step::Over(_) | Step::Failed => None,
             _ => Some(
                 self.moved
@@ -292,8 +357,11 @@ impl Flow for Requester {
         Want { send, read, wake, end }
     }
 
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
         let at = self.at as usize;
+        if self.step == Step::Data && at == 0 {
+            self.depart(cx.now);
+        }
         if at < PARAM {
             let own = out.own(PARAM - at);
             let n = own.len();
@@ -324,10 +392,16 @@ impl Flow for Requester {
         if let Some(pace) = &mut self.pace {
             pace.sent(n.bytes as u64, cx.now);
         }
-        if self.at >= self.plan.message {
-            self.frame += 1;
-            self.next(cx.now);
+        self.put.1 += 1;
+        if self.at < self.plan.message {
+            return;
         }
+        if self.plan.test.as_ref().is_some_and(|test| test.puts.is_some() || test.records.is_some()) {
+            self.step = Step::Put;
+            return;
+        }
+        self.frame += 1;
+        self.next(cx.now);
     }
 
     fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
@@ -360,17 +434,19 @@ impl Flow for Requester {
         match news {
             News::Up(path) => {
                 self.v6 = path.peer.ip().to_canonical().is_ipv6();
-                if let Some(test) = &self.plan.test {
-                    self.readings[0] = Some(test.host.ask());
-                    self.found.peer = path.peer.to_string();
-                    self.found.started = cx.clock.wall(cx.now);
-                    self.found.size = u32::try_from(self.plan.message).unwrap_or(u32::MAX);
-                    self.found.wait = u32::try_from(test.wait_ns / TENTH).unwrap_or(u32::MAX);
-                }
-                (self.since, self.moved) = (cx.now, cx.now);
-                self.pace = self.plan.rate.map(|rate| Pace::new(rate, self.plan.message, cx.now));
+                self.moved = cx.now;
                 self.row = Some(cx.rec.open(GROUP, cx.now));
-                self.next(cx.now);
+                self.found.peer = path.peer.to_string();
+                self.found.connection = Some(self.id);
+                self.found.size = u32::try_from(self.plan.message).unwrap_or(u32::MAX);
+                let Some(test) = &self.plan.test else {
+                    self.begin(cx);
+                    return Ok(());
+                };
+                self.found.wait = u32::try_from(test.wait_ns / TENTH).unwrap_or(u32::MAX);
+                self.found.gaps = test.puts.map(|(low, width)| Binned::new(low.into(), width.into(), BINS));
+                self.readings[0] = Some(test.host.ask());
+                self.step = Step::Near(cx.now, cx.now);
             }
             News::Fin if !matches!(self.step, Step::Over(_)) => {
                 self.step = Step::Failed;
@@ -378,10 +454,22 @@ impl Flow for Requester {
             }
             News::Stop => {
                 self.stopped = true;
-                if self.step == Step::Data && self.at == 0 {
-                    self.next(cx.now);
+                match self.step {
+                    Step::Near(..) => self.begin(cx),
+                    Step::Data if self.at == 0 => self.next(cx.now),
+                    _ => {}
                 }
             }
+            News::Wake if matches!(self.step, Step::Near(..)) => {
+                let Step::Near(since, _) = self.step else { return Ok(()) };
+                let read = self.readings[0].as_ref().is_none_or(|reading| reading.get().is_some());
+                if read || cx.now.since(since) >= READING {
+                    self.begin(cx);
+                } else {
+                    self.step = Step::Near(since, cx.now.plus(LOOK));
+                }
+            }
+            News::Wake if self.step == Step::Put => self.was_put(cx.now),
             News::Wake if matches!(self.step, Step::Settle(until) if cx.now >= until) => {
                 (self.step, self.moved) = (Step::Ask, cx.now);
             }

@@ -4,11 +4,11 @@ use super::codec::{self, Command, Counts, Head, PARAM};
 use crate::ctstraffic::{Limit, LimitReached};
 use crate::host::{Host, HostTexts, Reading};
 use crate::native::Fence;
-use crate::solo::{Answers, GROUP};
+use crate::solo::{Answers, GROUP, Tell};
 use crate::udpmon::blocks;
 use crate::udpmon::proc::between;
 use metrics::{Ending, Mono, Row, SECOND};
-use model::Phase;
+use model::{Event, Phase, UdpmonCounts, UdpmonTest};
 use seam::{
     Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
 };
@@ -18,6 +18,8 @@ use uuid::Uuid;
 
 /// How often it is looked whether a reading of this host has come, ns.
 const LOOK: u64 = SECOND / 1_000;
+/// How long the first message is left alone until this host has been read, ns: with many connections at once there is a queue.
+const FIRST: u64 = SECOND / 20;
 
 /// A server's openers.
 #[must_use]
@@ -91,6 +93,8 @@ pub struct Responder {
     waits: Option<(Command, Mono, Mono)>,
     readings: [Option<Reading>; 2],
     moved: Mono,
+    /// Nothing is read before this host has been, until the first instant; it is looked for the reading at the second.
+    unread: Option<(Mono, Mono)>,
     over: Option<Ending>,
 }
 
@@ -116,8 +120,38 @@ impl Responder {
             sent: 0,
             waits: None,
             moved: Mono(0),
+            unread: None,
             over: None,
         }
+    }
+
+    /// Whether this host has been read.
+    fn was_read(&self) -> bool {
+        self.readings[0].as_ref().is_none_or(|reading| reading.get().is_some())
+    }
+
+    /// Tells what was counted.
+    fn tell(&self, cx: &mut Cx<'_>) {
+        if self.counts.received == 0 {
+            return;
+        }
+        let text = |n: usize| self.readings[n].as_ref().and_then(|r| r.get()).cloned().unwrap_or_default();
+        let v6 = self.peer.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        let test = UdpmonTest {
+            peer: self.peer.map(|path| path.peer.to_string()).unwrap_or_default(),
+            connection: Some(self.id),
+            started: cx.clock.wall(self.first.unwrap_or(cx.now)),
+            counts: Some(UdpmonCounts {
+                received: u64::try_from(self.counts.received).unwrap_or(0),
+                bytes: u64::try_from(self.counts.bytes).unwrap_or(0),
+                span: self.counts.span_us.saturating_mul(10),
+                ..UdpmonCounts::default()
+            }),
+            far: between(&text(0), &text(1), v6),
+            over: true,
+            ..UdpmonTest::default()
+        };
+        cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
     }
 
     /// A message is there, to its last byte.
@@ -133,8 +167,7 @@ impl Responder {
                 self.readings[1] = Some(self.host.ask());
                 self.owe(codec::answer(&self.head, &self.counts).to_vec());
             }
-            Command::Card => self.owe(blocks::encode_card(None)),
-            Command::Net | Command::Cpu => {
+            Command::Net | Command::Cpu | Command::Card => {
                 self.waits = Some((head.command, now, now));
                 self.look(now);
             }
@@ -165,6 +198,10 @@ impl Responder {
         let v6 = self.peer.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
         self.owe(match command {
             Command::Net => blocks::encode_net(&start, &stop, v6),
+            Command::Card => {
+                let card = usize::try_from(codec::index(&self.head)).unwrap_or(usize::MAX);
+                blocks::encode_card(between(&start, &stop, v6).cards.get(card))
+            }
             _ => blocks::encode_cpus(&between(&start, &stop, v6).cpus),
         });
     }
@@ -174,7 +211,7 @@ impl Responder {
     }
 
     fn reads(&self) -> Read {
-        if self.pending() > 0 || self.waits.is_some() || self.over.is_some() {
+        if self.pending() > 0 || self.waits.is_some() || self.over.is_some() || self.unread.is_some() {
             return Read::Pause;
         }
         match self.now {
@@ -191,7 +228,7 @@ impl Flow for Responder {
         Want {
             send: if self.pending() > 0 { When::Now } else { When::Never },
             read: self.reads(),
-            wake: stall.into_iter().chain(looks).min(),
+            wake: stall.into_iter().chain(looks).chain(self.unread.map(|(_, look)| look)).min(),
             end: self.over.map(|how| End::Done { how, reset: false }),
         }
     }
@@ -260,20 +297,32 @@ impl Flow for Responder {
         match news {
             News::Up(path) => {
                 (self.peer, self.moved) = (Some(path), cx.now);
+                self.unread = (!self.was_read()).then(|| (cx.now.plus(FIRST), cx.now.plus(LOOK)));
                 self.row = Some(cx.rec.open(GROUP, cx.now));
             }
             News::Fin => {
                 let inside = self.have > 0 || self.now.is_some();
                 self.over = Some(Ending::Completed);
+                self.tell(cx);
                 if inside {
                     return Err(Violation::Malformed("the connection ended inside a message"));
                 }
             }
-            News::Stop => self.over = Some(Ending::Stopped),
+            News::Stop => {
+                self.over = Some(Ending::Stopped);
+                self.tell(cx);
+            }
             News::Wake if self.pending() > 0 && cx.now.since(self.moved) >= self.stall_ns => {
                 return Err(Violation::Stalled(Duration::from_nanos(self.stall_ns)));
             }
-            News::Wake => self.look(cx.now),
+            News::Wake => {
+                let now = cx.now;
+                self.unread = self.unread.filter(|(until, _)| !self.was_read() && now < *until);
+                if let Some((_, look)) = &mut self.unread {
+                    *look = now.plus(LOOK);
+                }
+                self.look(now);
+            }
             _ => {}
         }
         Ok(())

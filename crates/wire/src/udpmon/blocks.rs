@@ -121,7 +121,7 @@ pub fn encode_net(start: &HostTexts, stop: &HostTexts, v6: bool) -> Vec<u8> {
 pub fn decode_net(bytes: &[u8]) -> Option<(HostTexts, HostTexts)> {
     let texts = |at: usize| {
         let one = |n: usize| Some(text(bytes.get(at + n * TEXT..at + (n + 1) * TEXT)?));
-        Some(HostTexts { dev: one(0)?, snmp: one(1)?, snmp6: one(2)?, stat: String::new() })
+        Some(HostTexts { dev: one(0)?, snmp: one(1)?, snmp6: one(2)?, ..HostTexts::default() })
     };
     Some((texts(0)?, texts(SECOND)?))
 }

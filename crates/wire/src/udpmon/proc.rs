@@ -1,7 +1,7 @@
 //! What the kernel's texts say: shares of CPU time, what went through interfaces, counters of IP, UDP and TCP.
 
-use crate::host::HostTexts;
-use model::{UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp};
+use crate::host::{HostCard, HostTexts};
+use model::{UdpmonCard, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp};
 
 /// Most interfaces that are told, as in the original.
 const MOST_INTERFACES: usize = 16;
@@ -17,7 +17,7 @@ pub fn between(start: &HostTexts, stop: &HostTexts, v6: bool) -> UdpmonHost {
         cpus: cpus(&start.stat, &stop.stat),
         interfaces: interfaces(&start.dev, &stop.dev),
         ip: if v6 { ip6(start, stop) } else { ip(&start.snmp, &stop.snmp) },
-        card: None,
+        cards: stop.cards.iter().map(|card| counted(start, stop, card)).collect(),
     }
 }
 
@@ -95,6 +95,41 @@ pub fn interfaces(start: &str, stop: &str) -> Vec<UdpmonInterface> {
     dev(start).filter_map(one).take(MOST_INTERFACES).collect()
 }
 
+/// The names of a card's counters in UDPmon's order: those of mlx5_core and bnxt_en, which it knows, then what other drivers call
+/// the same. Packets in and out are the kernel's where a driver has no number of its own.
+const CARD: [&[&str]; 9] = [
+    &["rx_ucast_frames", "rx_packets"],
+    &["tx_ucast_frames", "tx_packets"],
+    &["rx_packets_phy", "rx_total_frames"],
+    &["tx_packets_phy", "tx_total_frames"],
+    &["rx_pause_ctrl_phy", "rx_pause_frames", "rx_pause"],
+    &["tx_pause_ctrl_phy", "tx_pause_frames", "tx_pause"],
+    &["tx_global_pause_duration"],
+    &["rx_crc_errors_phy", "rx_stat_err", "rx_crc_errors"],
+    &["rx_out_of_buffer", "rx_stat_discard", "rx_missed_errors", "rx_no_buffer_count"],
+];
+
+/// What moved on a card; -1 for what it does not count.
+fn counted(start: &HostTexts, stop: &HostTexts, card: &HostCard) -> UdpmonCard {
+    let before = start.cards.iter().find(|other| other.name == card.name);
+    let of = |card: &HostCard, name: &str| {
+        card.counters
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, n)| i64::try_from(*n).unwrap_or(i64::MAX))
+    };
+    let kernel = |text: &str, column: usize| {
+        dev(text).find(|(name, _)| *name == card.name).map(|(_, row)| row[column])
+    };
+    let one = |(at, names): (usize, &&[&str])| {
+        let own = names.iter().find_map(|name| Some((of(before?, name)?, of(card, name)?)));
+        let column = [0, 4].get(at).copied();
+        let moved_on = own.or_else(|| column.and_then(|c| kernel(&start.dev, c).zip(kernel(&stop.dev, c))));
+        moved_on.map_or(-1, |(before, after)| moved(before, after))
+    };
+    UdpmonCard { name: card.name.clone(), counts: CARD.iter().enumerate().map(one).collect() }
+}
+
 /// A counter of /proc/net/snmp: the line that names it, then the line with its numbers.
 fn counter(text: &str, protocol: &str, name: &str) -> i64 {
     let mut lines =
@@ -167,6 +202,26 @@ mod tests {
         let found = ip(start, stop);
         assert_eq!((found.in_receives, found.in_discards, found.udp_in, found.udp_in_errors), (20, 2, 20, 3));
         assert_eq!(found.out_requests, 0, "what is not told has not moved");
+    }
+
+    #[test]
+    fn a_cards_counters_go_by_any_drivers_name() {
+        let card = |counters: &[(&str, u64)]| {
+            let counters = counters.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
+            vec![HostCard { name: "lo".to_owned(), counters }]
+        };
+        let texts = |n: u64, dev: &str| HostTexts {
+            dev: dev.to_owned(),
+            cards: card(&[("rx_packets_phy", 100 + n), ("rx_missed_errors", 7), ("rx_crc_errors", n)]),
+            ..HostTexts::default()
+        };
+        let later = DEV.replace(
+            "1000      10    0    0    0     0          0         0     1000      10",
+            "1000 14 0 0 0 0 0 0 1000 15",
+        );
+        let found = between(&texts(5, DEV), &texts(8, &later), false).cards;
+        // Packets in and out are those of /proc/net/dev: 10 to 14 and 10 to 15.
+        assert_eq!(found, [UdpmonCard { name: "lo".into(), counts: vec![4, 5, 3, -1, -1, -1, -1, 3, 0] }]);
     }
 
     #[test]

@@ -6,8 +6,7 @@
 //!   ─▶ Resync: 20 exchanges ─▶ Release: TESTEND ─▶ the next test, or Over
 //! ```
 
-use super::blocks;
-use super::codec::{self, Block, Message};
+use super::codec::{self, Message};
 use super::params::Params;
 use super::proc::between;
 use super::talk::Talk;
@@ -15,21 +14,20 @@ use super::train::Train;
 use crate::call::Caller;
 use crate::host::{HostTexts, Reading};
 use crate::solo::{Calls, GROUP, Remark, Tell};
-use metrics::{Arrival, Departure, Ending, Exchange, Mono, Offset, Row, SECOND, TrainReport, join};
-use model::{
-    Event, Level, Phase, Trains, UdpmonClock, UdpmonCounts, UdpmonRecord, UdpmonRecords, UdpmonRole,
-    UdpmonTest,
-};
+use metrics::{Arrival, Departure, Ending, Mono, Offset, Row, SECOND};
+use model::{Event, Level, Phase, UdpmonCounts, UdpmonRecords, UdpmonRole, UdpmonTest};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Opener, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Exchanges before a test, as in the original, and behind it.
-const EXCHANGES: u32 = 200;
-const EXCHANGES_BEHIND: u32 = 20;
-/// How long one is waited for, ns.
-const EXCHANGE: u64 = SECOND;
+mod clock;
+mod fetch;
+mod trains;
+
+use clock::EXCHANGE;
+use fetch::Wanted;
+
 /// How long is waited when somebody else has the responder, ns.
 const BUSY: u64 = 30 * SECOND;
 /// How often it is looked whether a reading of this host has come, ns.
@@ -71,14 +69,6 @@ enum Step {
     Resync(u32),
     Release,
     Over(Ending),
-}
-
-/// A block that is wanted.
-#[derive(Clone, Copy, Debug)]
-struct Wanted {
-    block: Block,
-    length: usize,
-    piece: usize,
 }
 
 /// One requester.
@@ -152,6 +142,7 @@ impl Requester {
         let wait = self.params.waits_ns.get(self.number).copied().unwrap_or(0) / super::ledger::TENTH;
         self.test = UdpmonTest {
             peer: self.path.map(|path| path.peer.to_string()).unwrap_or_default(),
+            local: self.path.map(|path| path.local.ip().to_string()).unwrap_or_default(),
             started: cx.clock.wall(cx.now),
             size: asked.size,
             wait: u32::try_from(wait).unwrap_or(u32::MAX),
@@ -175,11 +166,6 @@ impl Requester {
         }
         self.step = Step::Sync(0);
         self.exchange(1);
-    }
-
-    fn exchange(&mut self, number: u32) {
-        let ask = Message::Ask { frame: number.into(), length: codec::SYNC as i32 };
-        self.talk.ask_for(codec::encode(&ask, codec::SYNC), EXCHANGE);
     }
 
     /// This host is read, then the train may begin.
@@ -222,129 +208,6 @@ impl Requester {
         self.step = Step::Settle(now.plus(self.params.asked.settle_ns));
     }
 
-    /// What is wanted once the sums are known.
-    fn list(&mut self) {
-        let asked = &self.params.asked;
-        let mut wanted = vec![Block::Histogram(0)];
-        if self.params.train.is_none() {
-            wanted.extend([Block::Net, Block::Card]);
-        }
-        if asked.cpu {
-            wanted.push(Block::Cpu);
-        }
-        if asked.histograms {
-            wanted.extend((1..if asked.stamps { 5 } else { 3 }).map(Block::Histogram));
-        }
-        if asked.records != UdpmonRecords::None {
-            wanted.push(Block::Records);
-        }
-        let records = usize::try_from(self.params.setup().record_bytes).unwrap_or(0);
-        let records_piece = match asked.records {
-            UdpmonRecords::Lost { .. } => codec::LOST_PIECE,
-            _ => codec::RECORDS_PIECE,
-        };
-        let of = |block| match block {
-            Block::Histogram(_) => (blocks::HISTOGRAM, codec::PIECE),
-            Block::Records => (records, records_piece),
-            Block::Net => (blocks::NET, codec::PIECE),
-            Block::Cpu => (blocks::CPU, codec::PIECE),
-            Block::Card => (blocks::CARD, codec::PIECE),
-        };
-        let one = |block| {
-            let (length, piece) = of(block);
-            Wanted { block, length, piece }
-        };
-        self.wanted = wanted.into_iter().map(one).collect();
-    }
-
-    /// Asks for the next piece, or goes on behind the last.
-    fn fetch(&mut self, at: usize, have: usize) {
-        let Some(wanted) = self.wanted.get(at) else {
-            if self.params.asked.records == UdpmonRecords::None {
-                return self.release();
-            }
-            self.step = Step::Resync(0);
-            return self.exchange(EXCHANGES + 1);
-        };
-        let index = if wanted.block == Block::Records { have / 8 } else { have };
-        let length = wanted.piece.min(wanted.length - have);
-        let ask = Message::Fetch { block: wanted.block, index: index as i32, length: length as i32 };
-        self.step = Step::Fetch(at, have);
-        self.talk.ask(codec::encode(&ask, codec::PARAM));
-    }
-
-    /// A piece has come.
-    fn piece(&mut self, now: Mono, at: usize, have: usize, bytes: &[u8]) {
-        let Some(wanted) = self.wanted.get(at).copied() else { return };
-        let expected = wanted.piece.min(wanted.length - have);
-        if bytes.len() != expected {
-            return;
-        }
-        self.talk.answered(now);
-        self.block.extend_from_slice(bytes);
-        if have + expected < wanted.length {
-            return self.fetch(at, have + expected);
-        }
-        let block = std::mem::take(&mut self.block);
-        self.keep(wanted.block, &block);
-        self.fetch(at + 1, 0);
-    }
-
-    fn keep(&mut self, block: Block, bytes: &[u8]) {
-        let test = &mut self.test;
-        match block {
-            Block::Histogram(0) => test.gaps = blocks::decode_histogram(bytes),
-            Block::Histogram(_) => test.others.extend(blocks::decode_histogram(bytes)),
-            Block::Net => {
-                let v6 = self.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
-                if let Some((start, stop)) = blocks::decode_net(bytes) {
-                    let host = between(&start, &stop, v6);
-                    (test.far.interfaces, test.far.ip) = (host.interfaces, host.ip);
-                }
-            }
-            Block::Cpu => test.far.cpus = blocks::decode_cpus(bytes),
-            Block::Card => test.far.card = blocks::decode_card(bytes),
-            Block::Records => match self.params.asked.records {
-                UdpmonRecords::Lost { .. } => test.lost = blocks::decode_lost(bytes),
-                _ => test.records = blocks::decode_records(bytes),
-            },
-        }
-    }
-
-    /// A response to an exchange has come.
-    fn exchanged(&mut self, now: Mono, frame: i64, time: i64) {
-        let (count, first, most) = match self.step {
-            Step::Sync(n) => (n, 1, EXCHANGES),
-            Step::Resync(n) => (n, EXCHANGES + 1, EXCHANGES_BEHIND),
-            _ => return,
-        };
-        if frame != i64::from(first + count) {
-            return;
-        }
-        let (sent, came) = (self.talk.sent().since(self.zero), now.since(self.zero));
-        if !self.talk.repeated() {
-            // Whole microseconds: it came in the microsecond behind.
-            let t3 = time.saturating_mul(1_000);
-            self.offset.add(Exchange { t1: Mono(sent), t2: t3.saturating_add(1_000), t3, t4: Mono(came) });
-            if first == 1 {
-                let half = (came.saturating_sub(sent)) as f64 / 2_000.0;
-                self.points.push((time as f64, (sent / 1_000) as f64 + half));
-            }
-        }
-        self.talk.answered(now);
-        let next = count + 1;
-        if next < most {
-            self.step = if first == 1 { Step::Sync(next) } else { Step::Resync(next) };
-            return self.exchange(first + next);
-        }
-        if first == 1 {
-            self.step = Step::Start;
-            self.talk.ask(codec::encode(&Message::Start(self.params.setup()), codec::PARAM));
-        } else {
-            self.release();
-        }
-    }
-
     fn release(&mut self) {
         self.step = Step::Release;
         self.talk.ask(codec::encode(&Message::End, codec::PARAM));
@@ -361,10 +224,12 @@ impl Requester {
         self.test.over = true;
         self.test.clock = self.clock();
         self.remember(cx);
-        let test = std::mem::take(&mut self.test);
-        if self.params.train.is_none() {
-            cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+        let mut test = std::mem::take(&mut self.test);
+        if self.params.train.is_some() {
+            // What they tell is told by the trains.
+            test.records.clear();
         }
+        cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
         self.number += 1;
         if self.number < self.params.waits_ns.len() && !self.stopped {
             return self.begin(cx);
@@ -374,57 +239,6 @@ impl Requester {
             cx.rec.complete(row, cx.now);
         }
         self.step = Step::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
-    }
-
-    /// How the far clock relates to ours.
-    fn clock(&self) -> Option<UdpmonClock> {
-        let middle = self.train.as_ref().map_or(0, |train| train.end().since(self.zero));
-        let estimate = self.offset.at(Mono(middle))?;
-        Some(UdpmonClock {
-            slope: 1.0,
-            offset: -(estimate.offset_ns as f64) / 1_000.0,
-            bound: estimate.bound_ns as f64 / 1_000.0,
-            original: least_squares(&self.points),
-        })
-    }
-
-    /// Puts what left and what came of a train to the others.
-    fn remember(&mut self, cx: &Cx<'_>) {
-        let (Some(plan), Some(train)) = (&self.params.train, &mut self.train) else { return };
-        let first = self.number as u64 * u64::from(plan.packets);
-        let host = |at: Mono| cx.clock.host(at) as i64;
-        let estimate = self.offset.at(Mono(train.end().since(self.zero))).unwrap_or_default();
-        self.bound_ns = self.bound_ns.max(estimate.bound_ns);
-        for (frame, at) in train.log.take().unwrap_or_default() {
-            let place = u32::try_from(first + frame).unwrap_or(u32::MAX);
-            let row = self.test.records.get(frame as usize).filter(|row| **row != UdpmonRecord::default());
-            if let Some(row) = row {
-                let received_ns = host(self.zero).saturating_add(row.received.saturating_mul(100));
-                let sequence = self.sent.len() as u64;
-                self.got.push(Arrival {
-                    sequence,
-                    received_ns,
-                    offset_ns: estimate.offset_ns,
-                    kernel: false,
-                });
-            }
-            self.sent.push(Departure { place, sent_ns: host(at) });
-        }
-    }
-
-    fn tell_trains(&mut self, cx: &mut Cx<'_>) {
-        let (Some(plan), Some(begun)) = (&self.params.train, self.begun) else { return };
-        // The order in which packets came is told by when they did.
-        self.got.sort_by_key(|arrival| arrival.received_ns);
-        let (packets, strays) = join(plan.places(), cx.clock.host(begun) as i64, &self.sent, &self.got);
-        let v6 = self.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
-        let headers = if v6 { 48 } else { 28 };
-        let report = TrainReport::of(&packets, &plan.waits_ns, self.params.asked.size, headers);
-        let trains = Trains { headers, clock_bound_ns: self.bound_ns, strays, report, ..Trains::default() };
-        cx.post.push(Box::new(Tell(Event::Trains(Box::new(trains)))));
-        if plan.samples {
-            cx.post.push(Box::new(Tell(Event::TrainPackets { rows: packets })));
-        }
     }
 
     /// Something has come.
@@ -551,19 +365,6 @@ impl Requester {
         };
         [own, self.talk.wake(), self.ack].into_iter().flatten().min()
     }
-}
-
-/// Slope and offset of the line with the smallest sum of squares.
-fn least_squares(points: &[(f64, f64)]) -> (f64, f64) {
-    let n = points.len() as f64;
-    let sum = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
-    let (x, y, xx, xy) = (sum(|p| p.0), sum(|p| p.1), sum(|p| p.0 * p.0), sum(|p| p.0 * p.1));
-    let below = n * xx - x * x;
-    if below == 0.0 {
-        return (1.0, if n > 0.0 { (y - x) / n } else { 0.0 });
-    }
-    let slope = (n * xy - x * y) / below;
-    (slope, (y - slope * x) / n)
 }
 
 impl Flow for Requester {

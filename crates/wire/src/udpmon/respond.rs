@@ -17,27 +17,21 @@
 
 use super::blocks;
 use super::codec::{self, Block, Message, Setup};
-use super::ledger::{Ledger, Packet, wanted};
+use super::ledger::{Ledger, Packet};
 use super::proc::between;
-use crate::ctstraffic::{Limit, LimitReached};
-use crate::host::{Host, HostTexts, Reading};
-use crate::native::Fence;
-use crate::solo::{Answers, GROUP, Remark, Tell};
+use crate::host::{HostTexts, Reading};
+use crate::solo::{GROUP, Tell};
 use metrics::{Ending, Mono, Packets, Row, SECOND};
-use model::{Event, Level, Phase, UdpmonTest};
-use seam::{
-    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
-};
-use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use model::{Event, UdpmonTest};
+use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
 
-/// Requesters at once.
-const MOST_PEERS: usize = 1_000;
-/// Records that all tests together may keep.
-const MOST_RECORDS: usize = 4_000_000;
+mod door;
+
+use door::Place;
+pub use door::{Door, answerers};
+
 /// How long a test may be silent, ns; the longest pause between packets that can be asked for is 214 s.
 const SILENCE: u64 = 300 * SECOND;
 /// The same behind a test, ns. The next one of a sweep comes at once.
@@ -51,136 +45,6 @@ const READING: u64 = SECOND;
 const SETTLE: u64 = 1_000_000;
 /// Longest response, bytes.
 const LONGEST: usize = 65_507;
-
-/// What a responder's workers share.
-pub(super) struct House {
-    fence: Fence,
-    streams: Fence,
-    host: Host,
-    limit: Limit,
-    every_ns: Option<u64>,
-    setup: Setup,
-    /// Who has a flow, and what it counts.
-    peers: Mutex<HashMap<SocketAddr, Arc<Mutex<Ledger>>>>,
-    /// Records promised to tests.
-    promised: AtomicUsize,
-}
-
-/// A requester's place; given back when dropped, with its records.
-struct Place {
-    house: Arc<House>,
-    peer: SocketAddr,
-    records: usize,
-}
-
-impl Place {
-    /// Room for the records that `setup` asks for, in place of those before.
-    fn room(&mut self, setup: &Setup) -> usize {
-        let promised = &self.house.promised;
-        promised.fetch_sub(std::mem::take(&mut self.records), Ordering::Relaxed);
-        let wanted = wanted(setup);
-        let grant = |taken: usize| Some(taken + wanted.min(MOST_RECORDS.saturating_sub(taken)));
-        let before =
-            promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).unwrap_or(MOST_RECORDS);
-        self.records = wanted.min(MOST_RECORDS.saturating_sub(before));
-        self.records
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.house.promised.fetch_sub(self.records, Ordering::Relaxed);
-        self.house.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.peer);
-    }
-}
-
-/// A server's openers.
-#[must_use]
-pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
-    let asked = phase.udpmon.clone().unwrap_or_default();
-    let house = Arc::new(House {
-        fence: answers.fence.clone(),
-        streams: answers.streams.clone(),
-        host: answers.host.clone(),
-        limit: Limit::new(answers.exit_after),
-        every_ns: asked.every_ns,
-        setup: super::params::setup(&asked),
-        peers: Mutex::default(),
-        promised: AtomicUsize::new(0),
-    });
-    let one = |_| Box::new(Door { house: Arc::clone(&house) }) as Box<dyn Opener>;
-    (0..answers.workers.max(1)).map(one).collect()
-}
-
-/// Lets requesters in.
-pub struct Door {
-    house: Arc<House>,
-}
-
-impl Door {
-    /// Says, once for each address, that it is not answered.
-    fn refuse(cx: &mut Cx<'_>, peer: IpAddr) {
-        let text = format!(
-            "{peer} asked for a UDPmon test and gets none: a datagram proves no address, so answers go to this host and \
-             directly connected networks only, unless NETCALIPER_ALLOW names the network"
-        );
-        cx.post.push(Box::new(Remark { level: Level::Warning, text }));
-    }
-}
-
-impl Opener for Door {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
-        Open::Idle
-    }
-
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
-    }
-
-    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
-        let peer = got.from?.peer;
-        let house = &self.house;
-        let message = codec::decode(got.bytes)?;
-        if !matches!(message, Message::Zero(_) | Message::Start(_) | Message::Data { .. })
-            || !house.fence.admits(peer.ip())
-        {
-            return None;
-        }
-        if !house.streams.admits(peer.ip()) {
-            Door::refuse(cx, peer.ip().to_canonical());
-            return None;
-        }
-        let mut peers = house.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ledger) = peers.get(&peer) {
-            // It came before the requester's own socket was there.
-            if let Message::Data { frame, sent } = message {
-                let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
-                ledger.packet(&packet(cx, got, got.bytes.len(), frame, sent));
-            }
-            return None;
-        }
-        if peers.len() >= MOST_PEERS || !house.limit.enter() {
-            return None;
-        }
-        let mut place = Place { house: Arc::clone(house), peer, records: 0 };
-        let room = place.room(&house.setup);
-        let ledger = Arc::new(Mutex::new(Ledger::new(house.setup, arrival(got), room)));
-        peers.insert(peer, Arc::clone(&ledger));
-        drop(peers);
-        let mut flow = Responder::new(place, ledger, arrival(got));
-        flow.hears(cx, got, got.bytes, message);
-        flow.quiet = matches!(message, Message::Data { .. });
-        Some(Box::new(flow))
-    }
-
-    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        if self.house.limit.leave() {
-            cx.post.push(Box::new(LimitReached));
-        }
-    }
-
-    fn stop(&mut self) {}
-}
 
 /// When a datagram came: by the kernel's stamp, if there is one.
 fn arrival(got: &Batch<'_>) -> Mono {
@@ -209,6 +73,17 @@ impl Readings {
     }
 }
 
+/// What is to be told of a stream that began without a word, once this host has been read.
+#[derive(Debug)]
+struct Report {
+    reading: Reading,
+    since: Mono,
+    /// When it is looked for the reading again.
+    look: Mono,
+    /// It is the last, and the stream ends so.
+    last: Option<Ending>,
+}
+
 /// A request that waits for a reading of this host.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
@@ -232,13 +107,16 @@ pub struct Responder {
     /// A request that waits for a reading.
     waits: Option<Waiting>,
     readings: Readings,
+    report: Option<Report>,
     /// When it last said something.
     heard: Mono,
     /// A test is running.
     testing: bool,
     /// When the next snapshot is due.
     snapshot: Option<Mono>,
-    /// It began without a word: its socket is left alone until then.
+    /// It began without a word, and no test has begun since.
+    silent: bool,
+    /// Its socket is left alone until then.
     quiet: bool,
     up: Option<Mono>,
     over: Option<Ending>,
@@ -256,9 +134,11 @@ impl Responder {
             answer: Vec::new(),
             waits: None,
             readings: Readings::default(),
+            report: None,
             heard: now,
             testing: true,
             snapshot: every.map(|ns| now.plus(ns)),
+            silent: false,
             quiet: false,
             up: None,
             over: None,
@@ -319,14 +199,14 @@ impl Responder {
         self.with(|ledger| *ledger = Ledger::new(setup, zero, room));
         self.readings = Readings { start: Some(self.place.house.host.ask()), stop: None };
         self.waits = None;
-        self.testing = true;
+        (self.testing, self.silent, self.report) = (true, false, None);
         self.answer = codec::answer(request);
     }
 
     /// A piece of a block is asked for. Those made of readings wait for them.
     fn fetch(&mut self, now: Mono, block: Block, index: i32, length: i32) {
         self.waits = None;
-        let ready = !matches!(block, Block::Net | Block::Cpu) || self.readings.both().is_some();
+        let ready = !matches!(block, Block::Net | Block::Cpu | Block::Card) || self.readings.both().is_some();
         if ready {
             self.answer = self.piece(block, index, length);
         } else {
@@ -351,7 +231,7 @@ impl Responder {
             Block::Records => return self.records(index, length),
             Block::Net => Some(blocks::encode_net(start, stop, v6)),
             Block::Cpu => Some(blocks::encode_cpus(&between(start, stop, v6).cpus)),
-            Block::Card => Some(blocks::encode_card(None)),
+            Block::Card => Some(blocks::encode_card(between(start, stop, v6).cards.first())),
         };
         let bytes = bytes.unwrap_or_default();
         let from = index.min(bytes.len());
@@ -388,6 +268,7 @@ impl Responder {
         let test = self.with(|ledger| UdpmonTest {
             peer: path.peer.to_string(),
             started: cx.clock.wall(ledger.zero()),
+            told: Some(cx.clock.wall(cx.now)),
             counts: Some(ledger.counts()),
             gaps: Some(ledger.histograms()[0].clone()),
             others: ledger.histograms()[1..].to_vec(),
@@ -403,6 +284,29 @@ impl Responder {
         cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
     }
 
+    /// A stream that began without a word is told of when this host has been read.
+    fn report(&mut self, cx: &mut Cx<'_>, last: Option<Ending>) {
+        let (since, look) = (cx.now, cx.now);
+        // What is being told already is told with the end, if that has come.
+        let reading = self.report.take().map_or_else(|| self.place.house.host.ask(), |report| report.reading);
+        self.report = Some(Report { reading, since, look, last });
+        self.look(cx);
+    }
+
+    /// Looks whether this host has been read, and tells.
+    fn look(&mut self, cx: &mut Cx<'_>) {
+        let Some(report) = &mut self.report else { return };
+        if report.reading.get().is_none() && cx.now.since(report.since) < READING {
+            report.look = cx.now.plus(LOOK);
+            return;
+        }
+        let Some(Report { reading, last, .. }) = self.report.take() else { return };
+        self.readings.stop = Some(Arc::clone(&reading));
+        self.tell(cx, last.is_some());
+        self.readings = Readings { start: Some(reading), stop: None };
+        self.over = self.over.or(last);
+    }
+
     fn expires(&self) -> Mono {
         self.heard.plus(if self.testing { SILENCE } else { AFTER })
     }
@@ -411,8 +315,9 @@ impl Responder {
     fn wakes(&mut self, cx: &mut Cx<'_>) {
         if self.snapshot.is_some_and(|at| at <= cx.now) {
             self.snapshot = self.snapshot.zip(self.place.house.every_ns).map(|(at, ns)| at.plus(ns));
-            self.tell(cx, false);
+            if self.silent { self.report(cx, None) } else { self.tell(cx, false) }
         }
+        self.look(cx);
         if let Some(Waiting { block, index, length, since, .. }) = self.waits {
             if self.readings.both().is_some() || cx.now.since(since) >= READING {
                 self.waits = None;
@@ -427,12 +332,16 @@ impl Responder {
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>, how: Ending) {
-        if self.over.is_none() {
-            if self.testing {
-                self.tell(cx, true);
-            }
-            self.over = Some(how);
+        if self.over.is_some() || self.report.as_ref().is_some_and(|report| report.last.is_some()) {
+            return;
         }
+        if self.testing && self.silent {
+            return self.report(cx, Some(how));
+        }
+        if self.testing {
+            self.tell(cx, true);
+        }
+        self.over = Some(how);
     }
 }
 
@@ -440,7 +349,9 @@ impl Flow for Responder {
     fn want(&self) -> Want {
         let settled = self.up.map(|up| up.plus(SETTLE)).filter(|_| self.quiet);
         let looks = self.waits.map(|waits| waits.look);
-        let wake = [Some(self.expires()), self.snapshot, settled, looks].into_iter().flatten().min();
+        let reports = self.report.as_ref().map(|report| report.look);
+        let expires = Some(self.expires()).filter(|_| reports.is_none());
+        let wake = [expires, self.snapshot, settled, looks, reports].into_iter().flatten().min();
         Want {
             send: if self.answer.is_empty() { When::Never } else { When::Now },
             read: if self.quiet { Read::Pause } else { Read::look(LONGEST as u64) },

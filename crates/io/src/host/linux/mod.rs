@@ -14,6 +14,7 @@ use super::reading::{Counter, Machine, ProcessUse};
 use super::{Snapshot, Texts};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::os::unix::net::UnixDatagram;
 
 /// The settings a snapshot keeps. Those that the kernel, or this network namespace, does not have are left out.
 const SYSCTLS: &[&str] = &[
@@ -89,6 +90,15 @@ pub fn snapshot(local: Option<IpAddr>) -> Snapshot {
         sysctl: SYSCTLS.iter().filter_map(setting).collect(),
         nic: local.and_then(nic::nic),
     }
+}
+
+/// What the driver of an interface of the calling thread's network namespace counts, by the driver's own names, which are `ethtool
+/// -S`'s; `None` when there is no such interface.
+#[must_use]
+pub fn card(name: &str) -> Option<Vec<(String, u64)>> {
+    sys::index_of(name)?;
+    // Any socket answers questions about interfaces.
+    Some(UnixDatagram::unbound().map(|socket| sys::driver_counters(&socket, name)).unwrap_or_default())
 }
 
 /// The kernel's counters as it prints them.

@@ -213,6 +213,61 @@ pub(super) fn ethtool(socket: &UnixDatagram, name: &str, ask: Ethtool, masks: i8
     (result == 0).then_some(answer)
 }
 
+/// Most counters of a driver that are looked at: those of a card with a hundred queues are some thousands.
+const MOST_COUNTERS: u32 = 20_000;
+/// A name of a counter, bytes (`ETH_GSTRING_LEN`).
+const COUNTER_NAME: usize = 32;
+
+/// What the driver of an interface counts, by its own names; nothing where it has none.
+pub(super) fn driver_counters(socket: &UnixDatagram, name: &str) -> Vec<(String, u64)> {
+    // `n_stats` is the last but three of the words of `struct ethtool_drvinfo`: behind the command, five names of 32 bytes, 12
+    // bytes and the number of flags.
+    let Some(n) = ethtool(socket, name, Ethtool::DriverInfo, 0).map(|answer| answer[45]) else {
+        return Vec::new();
+    };
+    if !(1..=MOST_COUNTERS).contains(&n) {
+        return Vec::new();
+    }
+    // ETHTOOL_GSTRINGS: command, set (1: counters), number; then the names. ETHTOOL_GSTATS: command, number; then the values.
+    let (names, values) = ([0x1b, 1, n], [0x1d, n]);
+    let Some(names) = counter_block(socket, name, &names, n as usize * COUNTER_NAME) else {
+        return Vec::new();
+    };
+    let Some(values) = counter_block(socket, name, &values, n as usize * size_of::<u64>()) else {
+        return Vec::new();
+    };
+    let names = names[12..].chunks_exact(COUNTER_NAME).map(|name| {
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        String::from_utf8_lossy(&name[..end]).trim().to_owned()
+    });
+    let values =
+        values[8..].chunks_exact(size_of::<u64>()).map(|n| n.try_into().map_or(0, u64::from_ne_bytes));
+    names.zip(values).take(n as usize).collect()
+}
+
+/// Asks the driver of an interface for a block: what is asked, then `length` bytes of answer behind the same words.
+fn counter_block(socket: &UnixDatagram, name: &str, ask: &[u32], length: usize) -> Option<Vec<u8>> {
+    let head: Vec<u8> = ask.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    // The kernel writes as many as there are when it is asked, whatever the number in the question: queues may have been added.
+    let mut words = vec![0u64; (head.len() + 4 * length) / size_of::<u64>() + 4 * MOST_COUNTERS as usize];
+    let head_words: Vec<u64> = head
+        .chunks(size_of::<u64>())
+        .map(|part| {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            u64::from_ne_bytes(word)
+        })
+        .collect();
+    words[..head_words.len()].copy_from_slice(&head_words);
+    let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: words.as_mut_ptr().cast() };
+    let mut request = libc::ifreq { ifr_name: interface(name)?, ifr_ifru };
+    // SAFETY: SIOCETHTOOL reads the request and reads and writes `words` through its pointer. Both outlive the call, and `words`
+    // has room for four times the counters that the driver said to have, and 20,000 more.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).take(head.len() + length).collect();
+    (result == 0).then_some(bytes)
+}
+
 /// The MTU of an interface, bytes.
 pub(super) fn mtu(socket: &UnixDatagram, name: &str) -> Option<u32> {
     let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 };

@@ -1,0 +1,61 @@
+//! A saved run, printed as one of the programs would have printed it.
+
+use super::args::{Asked, Program, Spec, read};
+use super::print::Face;
+use model::{Event, Outcome, Udpmon, UdpmonRole};
+use std::io::{self, Write};
+
+/// Prints a saved run as `program` would have printed it. One of the programs' own runs brings its command line; of another the
+/// settings are those of its first phase, and all columns are printed.
+///
+/// # Errors
+/// When it has no test of UDPmon or tcpmon, or `out` cannot be written.
+pub fn print(program: Program, outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
+    let tests = || outcome.points.iter().flat_map(|point| &point.udpmon);
+    let Some(first) = tests().next() else {
+        return Err(io::Error::other(format!("this run has no tests that {} could print", program.name())));
+    };
+    let latency = program == Program::Req;
+    if tests().all(|test| test.latency.is_some() != latency) {
+        let kind = if latency { "no round trips" } else { "nothing but round trips" };
+        return Err(io::Error::other(format!(
+            "this run has {kind}: {} could not have printed it",
+            program.name()
+        )));
+    }
+    let remote = first.peer.rsplit_once(':').map_or(first.peer.as_str(), |(host, _)| host);
+    let remote = remote.trim_matches(['[', ']']).to_owned();
+    let spec = spec(program, outcome, &remote);
+    let mut face = Face::new(spec, remote);
+    events.iter().try_for_each(|event| face.hear(event, out))
+}
+
+/// The command line of the run, or one that asks for what it found.
+fn spec(program: Program, outcome: &Outcome, remote: &str) -> Spec {
+    let command = &outcome.begin.command;
+    let own = |word: &String| {
+        let name = word.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase();
+        name.strip_suffix(".exe").unwrap_or(&name) == program.name()
+    };
+    let words = command.iter().take(2).position(own).map(|at| &command[at + 1..]);
+    if let Some(Ok(Asked::Run(spec))) = words.map(|words| read(program, words)) {
+        return *spec;
+    }
+    let host = if program.serves() { Vec::new() } else { vec!["-d".to_owned(), remote.to_owned()] };
+    let mut spec = match read(program, &host) {
+        Ok(Asked::Run(spec)) => *spec,
+        // An address is a word that every program of these takes.
+        _ => Spec::empty(program),
+    };
+    let phase = outcome.points.first().map(|point| &point.phase);
+    spec.udpmon = phase.and_then(|phase| phase.udpmon.as_deref().cloned()).unwrap_or_else(|| Udpmon {
+        size: outcome.points.iter().flat_map(|p| &p.udpmon).next().map_or(64, |test| test.size),
+        ..Udpmon::default()
+    });
+    if program == Program::Req {
+        spec.udpmon.role = UdpmonRole::Latency;
+    }
+    spec.extended = true;
+    spec.command = command.join(" ");
+    spec
+}

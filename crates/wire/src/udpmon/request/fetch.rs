@@ -1,0 +1,108 @@
+//! Blocks that a requester fetches, piece by piece.
+
+use super::clock::EXCHANGES;
+use super::{Requester, Step};
+use crate::udpmon::blocks;
+use crate::udpmon::codec::{self, Block, Message};
+use crate::udpmon::proc::between;
+use metrics::Mono;
+use model::UdpmonRecords;
+
+/// A block that is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    block: Block,
+    length: usize,
+    piece: usize,
+}
+
+impl Requester {
+    /// What is wanted once the sums are known.
+    pub(super) fn list(&mut self) {
+        let asked = &self.params.asked;
+        let mut wanted = vec![Block::Histogram(0)];
+        if self.params.train.is_none() {
+            wanted.extend([Block::Net, Block::Card]);
+        }
+        if asked.cpu {
+            wanted.push(Block::Cpu);
+        }
+        if asked.histograms {
+            wanted.extend((1..if asked.stamps { 5 } else { 3 }).map(Block::Histogram));
+        }
+        if asked.records != UdpmonRecords::None {
+            wanted.push(Block::Records);
+        }
+        let records = usize::try_from(self.params.setup().record_bytes).unwrap_or(0);
+        let records_piece = match asked.records {
+            UdpmonRecords::Lost { .. } => codec::LOST_PIECE,
+            _ => codec::RECORDS_PIECE,
+        };
+        let of = |block| match block {
+            Block::Histogram(_) => (blocks::HISTOGRAM, codec::PIECE),
+            Block::Records => (records, records_piece),
+            Block::Net => (blocks::NET, codec::PIECE),
+            Block::Cpu => (blocks::CPU, codec::PIECE),
+            Block::Card => (blocks::CARD, codec::PIECE),
+        };
+        let one = |block| {
+            let (length, piece) = of(block);
+            Wanted { block, length, piece }
+        };
+        self.wanted = wanted.into_iter().map(one).collect();
+    }
+
+    /// Asks for the next piece, or goes on behind the last.
+    pub(super) fn fetch(&mut self, at: usize, have: usize) {
+        let Some(wanted) = self.wanted.get(at) else {
+            if self.params.asked.records == UdpmonRecords::None {
+                return self.release();
+            }
+            self.step = Step::Resync(0);
+            return self.exchange(EXCHANGES + 1);
+        };
+        let index = if wanted.block == Block::Records { have / 8 } else { have };
+        let length = wanted.piece.min(wanted.length - have);
+        let ask = Message::Fetch { block: wanted.block, index: index as i32, length: length as i32 };
+        self.step = Step::Fetch(at, have);
+        self.talk.ask(codec::encode(&ask, codec::PARAM));
+    }
+
+    /// A piece has come.
+    pub(super) fn piece(&mut self, now: Mono, at: usize, have: usize, bytes: &[u8]) {
+        let Some(wanted) = self.wanted.get(at).copied() else { return };
+        let expected = wanted.piece.min(wanted.length - have);
+        if bytes.len() != expected {
+            return;
+        }
+        self.talk.answered(now);
+        self.block.extend_from_slice(bytes);
+        if have + expected < wanted.length {
+            return self.fetch(at, have + expected);
+        }
+        let block = std::mem::take(&mut self.block);
+        self.keep(wanted.block, &block);
+        self.fetch(at + 1, 0);
+    }
+
+    pub(super) fn keep(&mut self, block: Block, bytes: &[u8]) {
+        let test = &mut self.test;
+        match block {
+            Block::Histogram(0) => test.gaps = blocks::decode_histogram(bytes),
+            Block::Histogram(_) => test.others.extend(blocks::decode_histogram(bytes)),
+            Block::Net => {
+                let v6 = self.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+                if let Some((start, stop)) = blocks::decode_net(bytes) {
+                    let host = between(&start, &stop, v6);
+                    (test.far.interfaces, test.far.ip) = (host.interfaces, host.ip);
+                }
+            }
+            Block::Cpu => test.far.cpus = blocks::decode_cpus(bytes),
+            Block::Card => test.far.cards.extend(blocks::decode_card(bytes)),
+            Block::Records => match self.params.asked.records {
+                UdpmonRecords::Lost { .. } => test.lost = blocks::decode_lost(bytes),
+                _ => test.records = blocks::decode_records(bytes),
+            },
+        }
+    }
+}

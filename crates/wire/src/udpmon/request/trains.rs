@@ -1,0 +1,48 @@
+//! What all of a requester's tests are as trains.
+
+use super::Requester;
+use crate::solo::Tell;
+use metrics::{Arrival, Departure, Mono, TrainReport, join};
+use model::{Event, Trains, UdpmonRecord};
+use seam::Cx;
+
+impl Requester {
+    /// Puts what left and what came of a train to the others.
+    pub(super) fn remember(&mut self, cx: &Cx<'_>) {
+        let (Some(plan), Some(train)) = (&self.params.train, &mut self.train) else { return };
+        let first = self.number as u64 * u64::from(plan.packets);
+        let host = |at: Mono| cx.clock.host(at) as i64;
+        let estimate = self.offset.at(Mono(train.end().since(self.zero))).unwrap_or_default();
+        self.bound_ns = self.bound_ns.max(estimate.bound_ns);
+        for (frame, at) in train.log.take().unwrap_or_default() {
+            let place = u32::try_from(first + frame).unwrap_or(u32::MAX);
+            let row = self.test.records.get(frame as usize).filter(|row| **row != UdpmonRecord::default());
+            if let Some(row) = row {
+                let received_ns = host(self.zero).saturating_add(row.received.saturating_mul(100));
+                let sequence = self.sent.len() as u64;
+                self.got.push(Arrival {
+                    sequence,
+                    received_ns,
+                    offset_ns: estimate.offset_ns,
+                    kernel: false,
+                });
+            }
+            self.sent.push(Departure { place, sent_ns: host(at) });
+        }
+    }
+
+    pub(super) fn tell_trains(&mut self, cx: &mut Cx<'_>) {
+        let (Some(plan), Some(begun)) = (&self.params.train, self.begun) else { return };
+        // The order in which packets came is told by when they did.
+        self.got.sort_by_key(|arrival| arrival.received_ns);
+        let (packets, strays) = join(plan.places(), cx.clock.host(begun) as i64, &self.sent, &self.got);
+        let v6 = self.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        let headers = if v6 { 48 } else { 28 };
+        let report = TrainReport::of(&packets, &plan.waits_ns, self.params.asked.size, headers);
+        let trains = Trains { headers, clock_bound_ns: self.bound_ns, strays, report, ..Trains::default() };
+        cx.post.push(Box::new(Tell(Event::Trains(Box::new(trains)))));
+        if plan.samples {
+            cx.post.push(Box::new(Tell(Event::TrainPackets { rows: packets })));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Who is let in by a responder, and what all its workers share.
+
+use super::{Responder, arrival, packet};
+use crate::ctstraffic::{Limit, LimitReached};
+use crate::host::Host;
+use crate::native::Fence;
+use crate::solo::{Answers, Remark};
+use crate::udpmon::codec::{self, Message, Setup};
+use crate::udpmon::ledger::{Ledger, wanted};
+use metrics::Ending;
+use model::{Level, Phase};
+use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Requesters at once.
+const MOST_PEERS: usize = 1_000;
+/// Records that all tests together may keep.
+const MOST_RECORDS: usize = 4_000_000;
+
+/// What a responder's workers share.
+pub(super) struct House {
+    fence: Fence,
+    streams: Fence,
+    pub(super) host: Host,
+    limit: Limit,
+    pub(super) every_ns: Option<u64>,
+    setup: Setup,
+    /// Who has a flow, and what it counts.
+    peers: Mutex<HashMap<SocketAddr, Arc<Mutex<Ledger>>>>,
+    /// Records promised to tests.
+    promised: AtomicUsize,
+}
+
+/// A requester's place; given back when dropped, with its records.
+pub(super) struct Place {
+    pub(super) house: Arc<House>,
+    peer: SocketAddr,
+    records: usize,
+}
+
+impl Place {
+    /// Room for the records that `setup` asks for, in place of those before.
+    pub(super) fn room(&mut self, setup: &Setup) -> usize {
+        let promised = &self.house.promised;
+        promised.fetch_sub(std::mem::take(&mut self.records), Ordering::Relaxed);
+        let wanted = wanted(setup);
+        let grant = |taken: usize| Some(taken + wanted.min(MOST_RECORDS.saturating_sub(taken)));
+        let before =
+            promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).unwrap_or(MOST_RECORDS);
+        self.records = wanted.min(MOST_RECORDS.saturating_sub(before));
+        self.records
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.house.promised.fetch_sub(self.records, Ordering::Relaxed);
+        self.house.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.peer);
+    }
+}
+
+/// A server's openers.
+#[must_use]
+pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
+    let asked = phase.udpmon.clone().unwrap_or_default();
+    let house = Arc::new(House {
+        fence: answers.fence.clone(),
+        streams: answers.streams.clone(),
+        host: answers.host.clone(),
+        limit: Limit::new(answers.exit_after),
+        every_ns: asked.every_ns,
+        setup: crate::udpmon::params::setup(&asked),
+        peers: Mutex::default(),
+        promised: AtomicUsize::new(0),
+    });
+    let one = |_| Box::new(Door { house: Arc::clone(&house) }) as Box<dyn Opener>;
+    (0..answers.workers.max(1)).map(one).collect()
+}
+
+/// Lets requesters in.
+pub struct Door {
+    house: Arc<House>,
+}
+
+impl Door {
+    /// Says, once for each address, that it is not answered.
+    fn refuse(cx: &mut Cx<'_>, peer: IpAddr) {
+        let text = format!(
+            "{peer} asked for a UDPmon test and gets none: a datagram proves no address, so answers go to this host and \
+             directly connected networks only, unless NETCALIPER_ALLOW names the network"
+        );
+        cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+    }
+}
+
+impl Opener for Door {
+    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        Open::Idle
+    }
+
+    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+        None
+    }
+
+    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        let peer = got.from?.peer;
+        let house = &self.house;
+        let message = codec::decode(got.bytes)?;
+        if !matches!(message, Message::Zero(_) | Message::Start(_) | Message::Data { .. })
+            || !house.fence.admits(peer.ip())
+        {
+            return None;
+        }
+        if !house.streams.admits(peer.ip()) {
+            Door::refuse(cx, peer.ip().to_canonical());
+            return None;
+        }
+        let mut peers = house.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ledger) = peers.get(&peer) {
+            // It came before the requester's own socket was there.
+            if let Message::Data { frame, sent } = message {
+                let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+                ledger.packet(&packet(cx, got, got.bytes.len(), frame, sent));
+            }
+            return None;
+        }
+        if peers.len() >= MOST_PEERS || !house.limit.enter() {
+            return None;
+        }
+        let mut place = Place { house: Arc::clone(house), peer, records: 0 };
+        let room = place.room(&house.setup);
+        let ledger = Arc::new(Mutex::new(Ledger::new(house.setup, arrival(got), room)));
+        peers.insert(peer, Arc::clone(&ledger));
+        drop(peers);
+        let mut flow = Responder::new(place, ledger, arrival(got));
+        flow.hears(cx, got, got.bytes, message);
+        if matches!(message, Message::Data { .. }) {
+            (flow.quiet, flow.silent) = (true, true);
+            flow.readings.start = Some(flow.place.house.host.ask());
+        }
+        Some(Box::new(flow))
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
+        if self.house.limit.leave() {
+            cx.post.push(Box::new(LimitReached));
+        }
+    }
+
+    fn stop(&mut self) {}
+}
