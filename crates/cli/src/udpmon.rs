@@ -3,7 +3,7 @@
 use crate::{measure, plan};
 use classic::udpmon::{Asked, Face, Program, Spec, read, usage};
 use engine::{Bound, ClientConfig, EngineError, Placement, ServerConfig};
-use model::{Event, Level, Status};
+use model::{Event, Level, Status, UdpmonTest};
 use report::Journal;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -120,10 +120,13 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     let mut face = Face::new(spec.clone(), remote);
     let mut kept = keep(spec)?;
     let mut end = (Status::Failed, None);
+    let mut failure = None;
     let mut hear = |event: &Event| {
         note(spec, &mut kept, event);
         match event {
             Event::PhaseEnd { status, reason } => end = (*status, reason.clone()),
+            // A test whose ends disagree has no result.
+            Event::Connection(record) => failure = failure.take().or_else(|| record.error.clone()),
             Event::Notice { level: Level::Warning | Level::Error, text } => {
                 eprintln!("{}: {text}", spec.program.name());
             }
@@ -138,7 +141,7 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     let (status, reason) = end.clone();
     note(spec, &mut kept, &Event::End { status, reason });
     match end {
-        (Status::Complete, _) => Ok(0),
+        (Status::Complete, _) => failure.map_or(Ok(0), Err),
         (Status::Interrupted, _) => Ok(130),
         (_, reason) => Err(reason.unwrap_or_else(|| "nothing was measured".to_owned())),
     }
@@ -159,14 +162,20 @@ fn note(spec: &Spec, kept: &mut Option<Journal<File>>, event: &Event) {
         *kept = None;
     }
     let Event::Udpmon(test) = event else { return };
-    if spec.udpmon.stamps && test.over && test.counts.is_some_and(|counts| counts.received > 0) {
+    if spec.udpmon.stamps && test.over && !of_the_card(test) {
         let (own, far) =
             ("this program reads the kernel's", "the responder's card, or its program, gave none");
         let why = if spec.program.serves() { own } else { far };
-        if test.records.iter().all(|record| record.raw_ns == 0) {
-            eprintln!("{}: no stamps of the card (-N): {why}", spec.program.name());
-        }
+        eprintln!("{}: no stamps of the card (-N): {why}", spec.program.name());
     }
+}
+
+/// Whether a card stamped packets, as far as records or the histogram of times between its stamps tell.
+fn of_the_card(test: &UdpmonTest) -> bool {
+    let told = test.records.iter().any(|record| record.raw_ns != 0);
+    let between = test.others.get(3);
+    let known = !test.records.is_empty() || between.is_some();
+    told || !known || between.is_some_and(|hist| hist.count() + hist.under + hist.over > 0)
 }
 
 /// An interface that is not there has no counters.

@@ -131,9 +131,7 @@ fn our_responder_counts_many_connections_at_once() {
 
 #[test]
 fn parallel_streams_have_their_windows() {
-    let server = netcaliper("serve").args("-B 127.0.0.1 --port 0 --legacy tcpmon:0 --rcvbuf 65536").spawn();
-    let line = server.hears("answering tcpmon on 127.0.0.1:");
-    let port = line.rsplit(':').next().unwrap().split(' ').next().unwrap().to_owned();
+    let (_server, port) = responder("-S 65536");
     let words =
         format!("127.0.0.1:{port} --protocol tcpmon --verify connection -P 12 --iterations 1 -l 20000");
     let outcome =

@@ -13,8 +13,8 @@ use std::io::{self, Write};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Receiver {
     titled: bool,
-    /// Of each sender: what was told last.
-    told: HashMap<String, UdpmonCounts>,
+    /// Of each sender: what was told last, and what this host had dropped by then.
+    told: HashMap<String, (UdpmonCounts, u64)>,
     lines: u64,
     /// When the first line was told, ns.
     first: Option<i64>,
@@ -25,13 +25,15 @@ pub(super) struct Receiver {
 /// What is computed of what came.
 struct Figures {
     counts: UdpmonCounts,
+    /// Packets lost that this host did not drop itself, and their share, percent.
+    network: (u64, f64),
     each: u64,
     share: f64,
     got: Got,
 }
 
 impl Figures {
-    fn of(spec: &Spec, counts: UdpmonCounts) -> Figures {
+    fn of(spec: &Spec, counts: UdpmonCounts, dropped: u64) -> Figures {
         let each = counts.bytes.checked_div(counts.received).unwrap_or(0);
         let ip = u64::from(spec.v6) * 20 + 20;
         // Of what was sent, as far as that is known here; the original takes what came.
@@ -40,7 +42,9 @@ impl Figures {
         if counts.received == 0 {
             got = Got { us: got.us, pace: 0.0, mbit: 0.0, wire: 0.0 };
         }
-        Figures { counts, each, share: percent(counts.lost, sent), got }
+        let network = counts.lost.saturating_sub(dropped);
+        let network = (network, percent(network, sent));
+        Figures { counts, network, each, share: percent(counts.lost, sent), got }
     }
 }
 
@@ -48,7 +52,10 @@ impl Receiver {
     /// Prints what came from a sender since the line before; at the end all that is known of it.
     pub(super) fn test(&mut self, spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
         let Some(now) = test.counts else { return Ok(()) };
-        let before = self.told.insert(test.peer.clone(), now).unwrap_or_default();
+        // What this host itself dropped was not lost by the network.
+        let here = u64::try_from(test.far.ip.udp_in_errors).unwrap_or(0);
+        let (before, dropped) = self.told.get(&test.peer).copied().unwrap_or_default();
+        self.told.insert(test.peer.clone(), (now, dropped + here));
         let delta = UdpmonCounts {
             received: now.received.saturating_sub(before.received),
             lost: now.lost.saturating_sub(before.lost),
@@ -56,10 +63,10 @@ impl Receiver {
             bytes: now.bytes.saturating_sub(before.bytes),
             span: now.span.saturating_sub(before.span),
         };
-        let delta = Figures::of(spec, delta);
+        let delta = Figures::of(spec, delta, here);
         // A receiver without a time ends by a signal, to which the original answers with this table.
         if test.over && spec.life_ns.is_none() && !spec.quiet {
-            table(&Figures::of(spec, now), &delta, out)?;
+            table(&Figures::of(spec, now, dropped + here), &delta, out)?;
         }
         if !spec.quiet && !std::mem::replace(&mut self.titled, true) {
             titles(spec, test, out)?;
@@ -93,15 +100,12 @@ impl Receiver {
         let told = test.told.unwrap_or(test.started).0;
         let hours = told.saturating_sub(*self.first.get_or_insert(told)) as f64 / (3_600.0 * SECOND as f64);
         let seconds = told as f64 / SECOND as f64;
-        let Figures { counts, each, share, got: Got { us, pace, mbit, wire } } = delta;
+        let Figures { counts, network, each, share, got: Got { us, pace, mbit, wire } } = delta;
         // Where nothing came the original tells the time of the period before.
         self.elapsed = if counts.received > 0 || !spec.as_original { *us } else { self.elapsed };
-        // What this host itself dropped was not lost by the network.
-        let dropped = u64::try_from(test.far.ip.udp_in_errors).unwrap_or(0);
-        let network = counts.lost.saturating_sub(dropped);
         write!(
             out,
-            " {}; {}; {:.6}; {}; {}; {}; {}; {}; {network}; {}; {}; {each}; {}; {}; {}; {};",
+            " {}; {}; {:.6}; {}; {}; {}; {}; {}; {}; {}; {}; {each}; {}; {}; {}; {};",
             self.lines,
             seconds as u64,
             seconds / 86_400.0 + 25_569.0,
@@ -110,7 +114,8 @@ impl Receiver {
             counts.lost,
             counts.bad_order,
             g(*share, 2),
-            g(if counts.lost > 0 { share * network as f64 / counts.lost as f64 } else { 0.0 }, 2),
+            network.0,
+            g(network.1, 2),
             counts.bytes,
             g(self.elapsed, 6),
             g(*pace, 6),
@@ -151,6 +156,8 @@ fn table(all: &Figures, delta: &Figures, out: &mut dyn Write) -> io::Result<()> 
     row("Frames lost", &|f| f.counts.lost.to_string())?;
     row("Frames out of order", &|f| f.counts.bad_order.to_string())?;
     row("% lost", &|f| g(f.share, 2))?;
+    row("Frames lost in net", &|f| f.network.0.to_string())?;
+    row("% lost in net", &|f| g(f.network.1, 2))?;
     row("Bytes received", &|f| f.counts.bytes.to_string())?;
     row("Bytes/Frame", &|f| f.each.to_string())?;
     row("Elapsed_time us", &|f| g(f.got.us, 6))?;

@@ -38,7 +38,10 @@ fn spec(program: Program, outcome: &Outcome, remote: &str) -> Spec {
         name.strip_suffix(".exe").unwrap_or(&name) == program.name()
     };
     let words = command.iter().take(2).position(own).map(|at| &command[at + 1..]);
-    if let Some(Ok(Asked::Run(spec))) = words.map(|words| read(program, words)) {
+    if let Some(Ok(Asked::Run(mut spec))) = words.map(|words| read(program, words)) {
+        // Port 0 was a free one.
+        let found = outcome.begin.targets.first().and_then(|at| at.rsplit(':').next()?.parse().ok());
+        spec.port = if spec.port == 0 { found.unwrap_or(0) } else { spec.port };
         return *spec;
     }
     let host = if program.serves() { Vec::new() } else { vec!["-d".to_owned(), remote.to_owned()] };
@@ -55,7 +58,7 @@ fn spec(program: Program, outcome: &Outcome, remote: &str) -> Spec {
     if program == Program::Req {
         spec.udpmon.role = UdpmonRole::Latency;
     }
-    spec.extended = true;
+    (spec.extended, spec.v6) = (true, remote.contains(':'));
     spec.command = command.join(" ");
     spec
 }

@@ -38,6 +38,9 @@ const SILENCE: u64 = 300 * SECOND;
 const AFTER: u64 = 30 * SECOND;
 /// How often it is looked whether a reading of this host has come, ns.
 const LOOK: u64 = SECOND / 1_000;
+/// How long a test waits for the first reading, ns: the host is read before packets come, not while they do, but a requester is not
+/// kept waiting for it when there is a queue.
+const FIRST: u64 = SECOND / 20;
 /// How long a reading is waited for, ns.
 const READING: u64 = SECOND;
 /// How long a stream that began without a word leaves its socket alone, so that what came before that socket was there is
@@ -95,6 +98,15 @@ struct Waiting {
     look: Mono,
 }
 
+/// An answer to ZEROSTATS or START that is held back.
+#[derive(Debug)]
+struct Taken {
+    answer: Vec<u8>,
+    since: Mono,
+    /// When it is looked again whether this host has been read.
+    look: Mono,
+}
+
 /// One requester.
 pub struct Responder {
     place: Place,
@@ -107,6 +119,8 @@ pub struct Responder {
     /// A request that waits for a reading.
     waits: Option<Waiting>,
     readings: Readings,
+    /// The test waits for the first of them.
+    taken: Option<Taken>,
     report: Option<Report>,
     /// When it last said something.
     heard: Mono,
@@ -134,6 +148,7 @@ impl Responder {
             answer: Vec::new(),
             waits: None,
             readings: Readings::default(),
+            taken: None,
             report: None,
             heard: now,
             testing: true,
@@ -168,8 +183,8 @@ impl Responder {
                 }
                 return;
             }
-            Message::Zero(setup) => self.begin(setup, Some(arrival(got)), bytes),
-            Message::Start(setup) => self.begin(setup, None, bytes),
+            Message::Zero(setup) => self.begin(cx.now, setup, Some(arrival(got)), bytes),
+            Message::Start(setup) => self.begin(cx.now, setup, None, bytes),
             Message::Ask { length, .. } => {
                 let length = usize::try_from(length).unwrap_or(0).min(LONGEST);
                 let time = self.with(|ledger| arrival(got).since(ledger.zero())) / 1_000;
@@ -193,14 +208,27 @@ impl Responder {
     }
 
     /// A test begins; with `zero` its times count from there.
-    fn begin(&mut self, setup: Setup, zero: Option<Mono>, request: &[u8]) {
+    fn begin(&mut self, now: Mono, setup: Setup, zero: Option<Mono>, request: &[u8]) {
         let room = self.place.room(&setup);
         let zero = zero.unwrap_or_else(|| self.with(|ledger| ledger.zero()));
         self.with(|ledger| *ledger = Ledger::new(setup, zero, room));
         self.readings = Readings { start: Some(self.place.house.host.ask()), stop: None };
         self.waits = None;
         (self.testing, self.silent, self.report) = (true, false, None);
-        self.answer = codec::answer(request);
+        self.taken = Some(Taken { answer: codec::answer(request), since: now, look: now });
+        self.take_over(now);
+    }
+
+    /// Says that the test may begin, once this host has been read.
+    fn take_over(&mut self, now: Mono) {
+        let Some(taken) = &mut self.taken else { return };
+        let read = self.readings.start.as_ref().is_none_or(|reading| reading.get().is_some());
+        if read || now.since(taken.since) >= FIRST {
+            self.answer = std::mem::take(&mut taken.answer);
+            self.taken = None;
+        } else {
+            taken.look = now.plus(LOOK);
+        }
     }
 
     /// A piece of a block is asked for. Those made of readings wait for them.
@@ -317,6 +345,7 @@ impl Responder {
             self.snapshot = self.snapshot.zip(self.place.house.every_ns).map(|(at, ns)| at.plus(ns));
             if self.silent { self.report(cx, None) } else { self.tell(cx, false) }
         }
+        self.take_over(cx.now);
         self.look(cx);
         if let Some(Waiting { block, index, length, since, .. }) = self.waits {
             if self.readings.both().is_some() || cx.now.since(since) >= READING {
@@ -351,7 +380,8 @@ impl Flow for Responder {
         let looks = self.waits.map(|waits| waits.look);
         let reports = self.report.as_ref().map(|report| report.look);
         let expires = Some(self.expires()).filter(|_| reports.is_none());
-        let wake = [expires, self.snapshot, settled, looks, reports].into_iter().flatten().min();
+        let takes = self.taken.as_ref().map(|taken| taken.look);
+        let wake = [expires, self.snapshot, settled, looks, reports, takes].into_iter().flatten().min();
         Want {
             send: if self.answer.is_empty() { When::Never } else { When::Now },
             read: if self.quiet { Read::Pause } else { Read::look(LONGEST as u64) },
