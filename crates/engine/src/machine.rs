@@ -64,7 +64,9 @@ pub(crate) fn settings(of: &SocketSettings, device: Option<&str>) -> io::Setting
         flow_label: of.flow_label,
         keepalive: of.keepalive_ns.map(Duration::from_nanos),
         device: device.map(str::to_owned),
-        user_timeout: None,
+        user_timeout: of.user_timeout_ns.map(Duration::from_nanos),
+        pacing: of.pacing,
+        multipath: of.multipath,
     }
 }
 
@@ -81,6 +83,7 @@ pub(crate) fn udp_settings(of: &SocketSettings, device: Option<&str>) -> io::Udp
         gso: of.gso,
         gro: of.gro,
         stamps: of.stamps,
+        pacing: of.pacing,
     }
 }
 
@@ -106,4 +109,10 @@ pub(crate) fn effective(of: io::Effective) -> Effective {
         tos: of.tos.unwrap_or_default(),
         ttl: of.ttl.unwrap_or_default(),
     }
+}
+
+/// Wall time, now.
+#[must_use]
+pub fn wall_now() -> metrics::Wall {
+    io::Clock::new().sample().wall(crate::control::now())
 }

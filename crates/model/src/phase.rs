@@ -216,6 +216,15 @@ pub struct SocketSettings {
     pub stamps: bool,
     /// UDP: set DF and leave path MTU discovery alone, or let every router fragment.
     pub dont_fragment: Option<bool>,
+    /// `SO_MAX_PACING_RATE`, bits/s of each socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<u64>,
+    /// Multipath TCP, where both kernels have it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub multipath: bool,
+    /// `TCP_USER_TIMEOUT`, ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_timeout_ns: Option<u64>,
 }
 
 impl Default for SocketSettings {
@@ -235,6 +244,9 @@ impl Default for SocketSettings {
             gro: false,
             stamps: true,
             dont_fragment: None,
+            pacing: None,
+            multipath: false,
+            user_timeout_ns: None,
         }
     }
 }

@@ -91,6 +91,34 @@ pub(crate) fn open_for(at: SocketAddr, kind: Type, protocol: Protocol) -> io::Re
     }
 }
 
+/// What a socket of multipath TCP is opened with: plain TCP where the kernel has none.
+pub(crate) fn stream_protocol() -> Protocol {
+    #[cfg(target_os = "linux")]
+    {
+        static KNOWN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+        let known = || open(Domain::IPV4, Type::STREAM, Protocol::MPTCP).is_ok();
+        if *KNOWN.get_or_init(known) {
+            return Protocol::MPTCP;
+        }
+    }
+    Protocol::TCP
+}
+
+/// Has the kernel send no more than this, bits/s.
+pub(crate) fn set_pacing(socket: &Socket, bits: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsFd as _;
+        let bytes = usize::try_from(bits / 8).unwrap_or(usize::MAX).to_ne_bytes();
+        linux::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (socket, bits);
+        Err(unsupported())
+    }
+}
+
 /// Lets several sockets share one port, the kernel spreading the load.
 pub(crate) fn share_port(socket: &Socket) -> io::Result<()> {
     #[cfg(target_os = "linux")]

@@ -4,7 +4,7 @@ use super::settings::apply_or_fault;
 use super::{Settings, Stream};
 use crate::sys::{fault, open_for, plain, share_port};
 use seam::{Deed, Fault, Path};
-use socket2::{Protocol, SockAddr, Socket, Type};
+use socket2::{SockAddr, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
@@ -26,7 +26,17 @@ impl Listener {
     /// # Errors
     /// When the address is taken or not ours, or an option is refused.
     pub fn bind(at: SocketAddr, share: bool, settings: &Settings) -> Result<Self, Fault> {
-        let (socket, at) = open_for(at, Type::STREAM, Protocol::TCP).map_err(fault(Deed::Open))?;
+        match Listener::bind_as(at, share, settings) {
+            // Older kernels have multipath TCP without some of the options.
+            Err(_) if settings.multipath => {
+                Listener::bind_as(at, share, &Settings { multipath: false, ..settings.clone() })
+            }
+            bound => bound,
+        }
+    }
+
+    fn bind_as(at: SocketAddr, share: bool, settings: &Settings) -> Result<Self, Fault> {
+        let (socket, at) = open_for(at, Type::STREAM, settings.protocol()).map_err(fault(Deed::Open))?;
         // On Windows the option means something else: taking over a port that is in use.
         if cfg!(unix) {
             socket.set_reuse_address(true).map_err(fault(Deed::Open))?;

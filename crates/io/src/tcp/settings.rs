@@ -33,6 +33,10 @@ pub struct Settings {
     pub device: Option<String>,
     /// How long data may stay unacknowledged before the connection is given up; milliseconds. Linux.
     pub user_timeout: Option<Duration>,
+    /// Most that the kernel sends (`SO_MAX_PACING_RATE`), bits/s. Linux.
+    pub pacing: Option<u64>,
+    /// A socket of multipath TCP, where the kernel has it; else a plain one. Linux.
+    pub multipath: bool,
 }
 
 impl Default for Settings {
@@ -49,6 +53,8 @@ impl Default for Settings {
             keepalive: None,
             device: None,
             user_timeout: None,
+            pacing: None,
+            multipath: false,
         }
     }
 }
@@ -94,10 +100,17 @@ impl Settings {
     /// # Errors
     /// The first option refused; `option` is `"socket"` when there is not even a socket to be had.
     pub fn check(&self, to: SocketAddr) -> Result<(), Refusal> {
-        let (socket, to) = sys::open_for(to, Type::STREAM, Protocol::TCP)
+        let (socket, to) = sys::open_for(to, Type::STREAM, self.protocol())
             .map_err(|e| Refusal { option: "socket", errno: sys::errno(&e) })?;
         let mut to = to;
         apply(&socket, self, Some(&mut to)).map_or(Ok(()), Err)
+    }
+}
+
+impl Settings {
+    /// What a socket with these settings is opened with.
+    pub(super) fn protocol(&self) -> Protocol {
+        if self.multipath { sys::stream_protocol() } else { Protocol::TCP }
     }
 }
 
@@ -132,6 +145,9 @@ pub(super) fn apply(socket: &Socket, want: &Settings, to: Option<&mut SocketAddr
     if let Some(time) = want.keepalive {
         let time = time.max(Duration::from_secs(1));
         note("keepalive", socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(time).with_interval(time)));
+    }
+    if let Some(bits) = want.pacing {
+        note("pacing", sys::set_pacing(socket, bits));
     }
     if let Some(time) = want.user_timeout {
         note("user_timeout", set_user_timeout(socket, time));

@@ -6,7 +6,7 @@ use crate::Clock;
 use crate::sys::{self, fault, in_progress, plain};
 use metrics::TcpInfo;
 use seam::{Deed, Fault, Path, Target};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
@@ -27,8 +27,8 @@ impl Stream {
     /// When an option is refused, our address cannot be had, or connecting fails at once.
     pub fn connect(to: &Target, settings: &Settings) -> Result<(Stream, bool), Fault> {
         let mut peer = to.to;
-        let socket =
-            sys::open(Domain::for_address(peer), Type::STREAM, Protocol::TCP).map_err(fault(Deed::Open))?;
+        let socket = sys::open(Domain::for_address(peer), Type::STREAM, settings.protocol())
+            .map_err(fault(Deed::Open))?;
         apply_or_fault(&socket, settings, Some(&mut peer))?;
         if let Some(from) = to.from {
             bind(&socket, from)?;

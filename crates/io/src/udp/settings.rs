@@ -29,6 +29,8 @@ pub struct UdpSettings {
     pub gro: bool,
     /// The kernel's receive stamps, where it gives them.
     pub stamps: bool,
+    /// Most that the kernel sends (`SO_MAX_PACING_RATE`), bits/s; kept by the queueing discipline `fq` only. Linux.
+    pub pacing: Option<u64>,
 }
 
 impl Default for UdpSettings {
@@ -43,6 +45,7 @@ impl Default for UdpSettings {
             gso: true,
             gro: false,
             stamps: true,
+            pacing: None,
         }
     }
 }
@@ -90,6 +93,9 @@ pub(super) fn apply(socket: &Socket, v6: bool, want: &UdpSettings) -> Option<Ref
     }
     if let Some(ttl) = want.ttl {
         note("ttl", set_ttl(socket, v6, ttl));
+    }
+    if let Some(bits) = want.pacing {
+        note("pacing", sys::set_pacing(socket, bits));
     }
     if let Some(df) = want.dont_fragment {
         note("dont_fragment", set_df(socket, v6, df));
