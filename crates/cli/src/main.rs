@@ -13,6 +13,7 @@ mod empty;
 mod faces;
 mod iperf3;
 mod lab;
+mod legacy;
 mod load;
 mod measure;
 mod ntttcp;

@@ -2,14 +2,9 @@
 
 use crate::args::{ServeArgs, StopArgs, listen_addresses};
 use crate::outputs::Outputs;
-use crate::values::Legacy;
-use crate::{Exit, Trouble, measure, plan};
-use engine::{Bound, Interrupt, Iperf3Server, ServerConfig};
-use metrics::{Packets, SECOND, format_duration};
-use model::{
-    Event, Kind, Level, Phase, Ping, Probe, Range, SocketSettings, StampSettings, Status, Totals, Traffic,
-    Transport, Verify,
-};
+use crate::{Exit, Trouble, legacy, measure, plan};
+use engine::{Bound, Interrupt, ServerConfig};
+use model::{Event, Level, Phase, Status};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use wire::Protocol;
@@ -51,30 +46,21 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
         let text = format!("listening on {address} (TCP and UDP)");
         outputs.event(&Event::Notice { level: Level::Info, text });
     }
-    let legacy = legacy(args)?;
-    let names =
-        legacy.iter().flat_map(|(name, bound)| bound.addresses().iter().map(move |at| (name, at.port())));
-    let bound = bound.with(names.map(|(name, port)| format!("{name}:{port}")).collect());
-    for (name, bound) in &legacy {
-        for address in bound.addresses() {
-            let how = match *name {
-                "tcpmon" => "TCP",
-                "bwdelaytester" | "stamp" | "udpmon" => "UDP",
-                _ => "TCP and UDP",
-            };
-            let text = format!("answering {name} on {address} ({how})");
-            outputs.event(&Event::Notice { level: Level::Info, text });
-        }
+    let also = legacy::bind(args)?;
+    let bound = bound.with(also.names());
+    for text in also.table(&bound) {
+        outputs.event(&Event::Notice { level: Level::Info, text });
     }
     let outputs_of_all = Mutex::new(outputs);
     let tell = |event: &Event| outputs_of_all.lock().unwrap_or_else(PoisonError::into_inner).event(event);
     std::thread::scope(|scope| {
-        let stops: Vec<Interrupt> = legacy
+        let stops: Vec<Interrupt> = also
+            .bound
             .into_iter()
             .map(|(name, bound)| {
                 let stop = Interrupt::new();
                 let (asked, tell) = (stop.clone(), &tell);
-                scope.spawn(move || answer(name, bound, &asked, tell));
+                scope.spawn(move || legacy::answer(name, bound, &asked, tell));
                 stop
             })
             .collect();
@@ -100,142 +86,6 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
         Exit::Interrupted => Exit::Good,
         other => other,
     })
-}
-
-/// The legacy protocols that are answered as well, with their ports taken.
-fn legacy(args: &ServeArgs) -> Result<Vec<(&'static str, Bound)>, Trouble> {
-    let stamp_key = match &args.legacy.stamp_psk_file {
-        Some(path) => plan::key_in(path).map(Some)?,
-        None => None,
-    };
-    let stamp = StampSettings {
-        authenticated: stamp_key.is_some(),
-        direct: args.legacy.stamp_direct,
-        ..StampSettings::default()
-    };
-    let one = |asked: Legacy| {
-        let phase = answered(asked.protocol, stamp);
-        let config = ServerConfig {
-            listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(Trouble::usage)?,
-            fence: Fence { allow: args.allow.clone(), deny: args.deny.clone() },
-            open_to: plan::open_to(&[])?,
-            psk: stamp_key.clone().filter(|_| asked.protocol == Protocol::Stamp),
-            device: args.cores.bind_dev.clone(),
-            placement: plan::placement(&args.cores),
-            workers: args.cores.workers,
-            version: plan::VERSION.to_owned(),
-            also_datagrams: asked.protocol == Protocol::Ttcp,
-            iperf3: Iperf3Server { scribe: Some(classic::iperf3::scribe), ..Iperf3Server::default() },
-            ..ServerConfig::legacy(asked.protocol, phase)
-        };
-        Ok((asked.protocol.name(), Bound::new(config)?))
-    };
-    args.legacy.all().into_iter().map(one).collect()
-}
-
-/// The settings with which a legacy protocol is answered.
-fn answered(protocol: Protocol, stamp: StampSettings) -> Phase {
-    let common = Phase { duration_ns: None, ..Phase::default() };
-    match protocol {
-        Protocol::Ttcp => Phase { verify: Verify::Connection, stall_ns: 300 * SECOND, ..common },
-        Protocol::Stamp => Phase {
-            kind: Kind::Ping,
-            ping: Some(Ping {
-                transport: Transport::Udp,
-                size: stamp.size(),
-                stamp: Some(stamp),
-                ..Ping::default()
-            }),
-            buffer: Range::just(1 << 16),
-            sockets: SocketSettings { ttl: Some(255), ..SocketSettings::default() },
-            ..common
-        },
-        // What a buffer of ours loses is not lost by a network.
-        Protocol::Udpmon => Phase {
-            kind: Kind::Train,
-            udpmon: Some(Box::default()),
-            buffer: Range::just(1 << 16),
-            sockets: SocketSettings { rcvbuf: Some(4 << 20), ..SocketSettings::default() },
-            ..common
-        },
-        // One connection is served at a time by the original, any number here.
-        Protocol::Tcpmon => Phase { verify: Verify::Connection, buffer: Range::just(1 << 20), ..common },
-        Protocol::Bwdelaytester => Phase {
-            kind: Kind::Delay,
-            probe: Some(Probe::default()),
-            buffer: Range::just(1 << 16),
-            sockets: SocketSettings { rcvbuf: Some(4 << 20), ..SocketSettings::default() },
-            ..common
-        },
-        _ => Phase {
-            kind: Kind::Ping,
-            ping: Some(Ping { transport: Transport::Udp, ..Ping::default() }),
-            buffer: Range::just(1 << 16),
-            ..common
-        },
-    }
-}
-
-/// The addresses of `listen` without their ports, which are those of our own protocol.
-fn hosts(listen: &[String]) -> Vec<String> {
-    let host = |text: &String| match text.parse::<std::net::SocketAddr>() {
-        Ok(address) => address.ip().to_string(),
-        Err(_) => text.clone(),
-    };
-    listen.iter().map(host).collect()
-}
-
-/// Answers a legacy protocol until it is told to end; says what a person should know.
-fn answer(name: &str, bound: Bound, stop: &Interrupt, tell: &dyn Fn(&Event)) {
-    let say = |level, text: &str| tell(&Event::Notice { level, text: format!("{name}: {text}") });
-    let ran = bound.run(stop, &mut |event| match event {
-        Event::Notice { level, text } => say(level, &text),
-        Event::Portion(portion) => {
-            let ns = portion.to_ns.saturating_sub(portion.from_ns);
-            let bytes = portion.rx_bytes;
-            let rate = Traffic { tx_bytes: 0, rx_bytes: bytes, ns }.rx_bps() / 1e6;
-            let seconds = ns as f64 / 1e9;
-            let from = portion.remote;
-            say(Level::Info, &format!("{bytes} bytes from {from} in {seconds:.6} s, {rate:.3} Mbit/s"));
-        }
-        Event::Near(totals) if name == "bwdelaytester" => say(Level::Info, &came(&totals)),
-        Event::Near(totals) if totals.traffic.rx_bytes > 0 => {
-            let (back, bytes) = (totals.traffic.tx_bytes, totals.traffic.rx_bytes);
-            let what =
-                if back > 0 { format!("{back} bytes answered") } else { format!("{bytes} bytes received") };
-            let text = format!("{} connections, {what}", totals.opened);
-            say(Level::Info, &text);
-        }
-        _ => {}
-    });
-    if let Err(error) = ran {
-        say(Level::Error, &error.to_string());
-    }
-}
-
-/// What came of a protocol that answers nothing.
-fn came(totals: &Totals) -> String {
-    let Some(report) = totals.packets.as_deref() else { return "nothing came".to_owned() };
-    let Packets { received, lost, duplicated, reordered, dropped, .. } = report.counts;
-    let mut text = format!(
-        "{received} datagrams from {} senders, {lost} lost ({dropped} of them here), {duplicated} repeated, {reordered} \
-         reordered",
-        totals.opened
-    );
-    if let Some(delay) = &report.delay_ns {
-        let told = |ns: u64| format_duration(ns as f64);
-        let bound = match report.clock_bound_ns {
-            Some(bound) => format!("if the clocks agree, within {}", told(bound)),
-            None => "relative to the fastest".to_owned(),
-        };
-        text += &format!(
-            "; delay p50 {}, p99 {}, max {} ({bound})",
-            told(delay.p50),
-            told(delay.p99),
-            told(delay.max)
-        );
-    }
-    text
 }
 
 /// Asks servers to end.

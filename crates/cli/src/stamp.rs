@@ -1,7 +1,7 @@
 //! The settings of STAMP packets, and where they are answered.
 
 use crate::Trouble;
-use crate::values::{self, Legacy};
+use crate::values::{self, Legacy, LegacyAsked};
 use clap::{Args, ValueEnum};
 use model::StampSettings;
 use wire::Protocol;
@@ -95,11 +95,12 @@ impl StampArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Other protocols")]
 pub(crate) struct LegacyArgs {
-    /// Answer another protocol as well, on its own port or on this one: echo, echo:9999, iperf3, stamp, ttcp, bwdelaytester, udpmon, tcpmon. Datagrams of
-    /// this host and of directly connected networks are heard and answered only, unless NETCALIPER_ALLOW names others, because
+    /// Answer other protocols as well, each on its own port or on this one: ctstraffic, echo, echo:9999, iperf3, stamp, ttcp,
+    /// bwdelaytester, udpmon, tcpmon, separated by commas; or all: whatever can be had, and a table says what cannot. Datagrams
+    /// of this host and of directly connected networks are heard and answered only, unless NETCALIPER_ALLOW names others, because
     /// they prove no address.
-    #[arg(long, value_name = "NAME[:PORT]", value_parser = values::legacy)]
-    legacy: Vec<Legacy>,
+    #[arg(long, value_name = "all|NAME[:PORT],…", value_delimiter = ',', value_parser = values::legacy)]
+    legacy: Vec<LegacyAsked>,
     /// Echo (RFC 862): the same as --legacy echo.
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "7", value_parser = values::port)]
     echo: Option<u16>,
@@ -116,12 +117,21 @@ pub(crate) struct LegacyArgs {
 }
 
 impl LegacyArgs {
-    /// All that are asked for.
-    pub(crate) fn all(&self) -> Vec<Legacy> {
+    /// All that are asked for by name.
+    pub(crate) fn named(&self) -> Vec<Legacy> {
         let one = |protocol| move |port| Legacy { protocol, port };
         let echo = self.echo.map(one(Protocol::Echo));
         let stamp = self.stamp.map(one(Protocol::Stamp));
-        self.legacy.iter().copied().chain(echo).chain(stamp).collect()
+        let named = self.legacy.iter().filter_map(|asked| match asked {
+            LegacyAsked::One(legacy) => Some(*legacy),
+            LegacyAsked::All => None,
+        });
+        named.chain(echo).chain(stamp).collect()
+    }
+
+    /// Whether whatever can be had is asked for.
+    pub(crate) fn every(&self) -> bool {
+        self.legacy.contains(&LegacyAsked::All)
     }
 }
 

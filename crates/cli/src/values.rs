@@ -174,18 +174,26 @@ pub(crate) struct Legacy {
     pub(crate) port: u16,
 }
 
-/// `echo`, `echo:9999`, `stamp`: of the protocols whose servers need no settings.
-pub(crate) fn legacy(text: &str) -> Result<Legacy, String> {
+/// What `--legacy` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LegacyAsked {
+    /// Whatever can be had.
+    All,
+    /// This one.
+    One(Legacy),
+}
+
+/// `all`, `echo`, `echo:9999`, `stamp`: of the protocols whose servers need no settings, or have usual ones.
+pub(crate) fn legacy(text: &str) -> Result<LegacyAsked, String> {
+    if text == "all" {
+        return Ok(LegacyAsked::All);
+    }
     let (name, at) = text.split_once(':').map_or((text, None), |(name, at)| (name, Some(at)));
     let protocol: wire::Protocol = name.parse()?;
-    use wire::Protocol::{Bwdelaytester, Echo, Iperf3, Stamp, Tcpmon, Ttcp, Udpmon};
-    if !matches!(protocol, Echo | Iperf3 | Stamp | Ttcp | Bwdelaytester | Udpmon | Tcpmon) {
-        return Err(format!(
-            "a server of the protocol {protocol} needs settings of its own: only echo, iperf3, stamp, ttcp, bwdelaytester, udpmon and \
-             tcpmon go along"
-        ));
+    if let Err(why) = crate::legacy::goes_along(protocol) {
+        return Err(format!("{protocol} does not go along: {why}"));
     }
-    Ok(Legacy { protocol, port: at.map_or(Ok(protocol.port()), port)? })
+    Ok(LegacyAsked::One(Legacy { protocol, port: at.map_or(Ok(protocol.port()), port)? }))
 }
 
 /// A number that may be written in hexadecimal.
@@ -235,10 +243,12 @@ mod tests {
 
     #[test]
     fn legacy_protocols_by_name_and_port() {
-        let echo = |port| Ok(Legacy { protocol: wire::Protocol::Echo, port });
+        let one = |protocol, port| Ok(LegacyAsked::One(Legacy { protocol, port }));
+        let echo = |port| one(wire::Protocol::Echo, port);
         assert_eq!((legacy("echo"), legacy("echo:9999")), (echo(7), echo(9999)));
-        assert_eq!(legacy("iperf3").unwrap().port, 5201);
-        assert!(legacy("ctstraffic").unwrap_err().contains("only echo"));
+        assert_eq!(legacy("iperf3"), one(wire::Protocol::Iperf3, 5201));
+        assert_eq!(legacy("all"), Ok(LegacyAsked::All));
+        assert!(legacy("ntttcp").unwrap_err().contains("netcaliper ntttcp"));
         assert!(legacy("echo:x").is_err() && legacy("quote").is_err());
     }
 

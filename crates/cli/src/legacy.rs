@@ -1,0 +1,276 @@
+//! Servers of other protocols beside our own (`serve --legacy`): which there are, and what is said of them.
+
+use crate::args::{ServeArgs, listen_addresses};
+use crate::values::Legacy;
+use crate::{Trouble, plan};
+use engine::{Bound, Interrupt, Iperf3Server, ServerConfig};
+use metrics::{Packets, SECOND, format_duration};
+use model::{
+    Event, Kind, Level, Phase, Ping, Probe, Range, SocketSettings, StampSettings, Totals, Traffic, Transport,
+    Verify,
+};
+use std::net::SocketAddr;
+use wire::Protocol;
+use wire::native::Fence;
+
+/// What is known of a protocol that may go along.
+struct Row {
+    protocol: Protocol,
+    /// What it listens to.
+    how: &'static str,
+    /// Who is served.
+    who: &'static str,
+}
+
+const NEAR: &str = "this host and connected networks, and NETCALIPER_ALLOW";
+const MIXED: &str = "TCP: everybody; UDP: this host and connected networks, and NETCALIPER_ALLOW";
+
+/// A row per protocol, in the order in which they take their ports.
+const TABLE: &[Row] = &[
+    Row { protocol: Protocol::Iperf3, how: "TCP and UDP", who: "everybody" },
+    Row { protocol: Protocol::CtsTraffic, how: "TCP", who: "everybody; push, 1 GiB a connection, as usual" },
+    Row { protocol: Protocol::Ttcp, how: "TCP and UDP", who: MIXED },
+    Row { protocol: Protocol::Tcpmon, how: "TCP", who: "everybody" },
+    Row { protocol: Protocol::Udpmon, how: "UDP", who: NEAR },
+    Row { protocol: Protocol::Bwdelaytester, how: "UDP", who: NEAR },
+    Row { protocol: Protocol::Echo, how: "TCP and UDP", who: MIXED },
+    Row { protocol: Protocol::Stamp, how: "UDP", who: NEAR },
+];
+
+/// Whether a server of this protocol can go along.
+///
+/// # Errors
+/// Why it cannot.
+pub(crate) fn goes_along(protocol: Protocol) -> Result<(), &'static str> {
+    match protocol {
+        Protocol::Ntttcp => Err(
+            "its receiver serves one layout of threads at a time, which both ends are told: netcaliper ntttcp -r",
+        ),
+        Protocol::Native => Err("it is what the server speaks anyway"),
+        known if TABLE.iter().any(|row| row.protocol == known) => Ok(()),
+        _ => Err("it has no server"),
+    }
+}
+
+/// The servers that go along.
+pub(crate) struct Beside {
+    /// By name, with their ports taken.
+    pub(crate) bound: Vec<(&'static str, Bound)>,
+    /// What could not be had, and why.
+    refused: Vec<(&'static str, String)>,
+    /// Whatever can be had was asked for.
+    every: bool,
+}
+
+/// Takes the ports of all that are asked for. One that is asked for by name must be had.
+pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, Trouble> {
+    let named = args.legacy.named();
+    let mut beside = Beside { bound: Vec::new(), refused: Vec::new(), every: args.legacy.every() };
+    for &asked in &named {
+        beside.bound.push((asked.protocol.name(), one(args, asked)?));
+    }
+    if !beside.every {
+        return Ok(beside);
+    }
+    for protocol in TABLE.iter().map(|row| row.protocol).chain([Protocol::Ntttcp]) {
+        if named.iter().any(|asked| asked.protocol == protocol) {
+            continue;
+        }
+        let had = goes_along(protocol).map_err(str::to_owned).and_then(|()| {
+            one(args, Legacy { protocol, port: protocol.port() }).map_err(|trouble| trouble.text)
+        });
+        match had {
+            Ok(bound) => beside.bound.push((protocol.name(), bound)),
+            Err(why) => beside.refused.push((protocol.name(), why)),
+        }
+    }
+    Ok(beside)
+}
+
+impl Beside {
+    /// What goes along, and at which ports.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let ports = |(name, bound): &(&'static str, Bound)| {
+            bound.addresses().iter().map(|at| format!("{name}:{}", at.port())).collect::<Vec<_>>()
+        };
+        self.bound.iter().flat_map(ports).collect()
+    }
+
+    /// What is answered where: a line each, or a table where there are several.
+    pub(crate) fn table(&self, own: &Bound) -> Vec<String> {
+        let row = |name: &str| TABLE.iter().find(|row| row.protocol.name() == name);
+        if !self.every && self.bound.len() < 2 {
+            let line = |(name, bound): &(&'static str, Bound)| {
+                let how = row(name).map_or("", |row| row.how);
+                bound
+                    .addresses()
+                    .iter()
+                    .map(|at| format!("answering {name} on {at} ({how})"))
+                    .collect::<Vec<_>>()
+            };
+            return self.bound.iter().flat_map(line).collect();
+        }
+        let mut rows = vec![["protocol", "listens at", "over", "serves"].map(str::to_owned)];
+        let mut listening = |name: &str, at: &[SocketAddr], how: &str, who: &str| {
+            rows.extend(
+                at.iter().map(|at| [name.to_owned(), at.to_string(), how.to_owned(), who.to_owned()]),
+            );
+        };
+        listening("native", own.addresses(), "TCP and UDP", "everybody");
+        for (name, bound) in &self.bound {
+            let (how, who) = row(name).map_or(("", ""), |row| (row.how, row.who));
+            listening(name, bound.addresses(), how, who);
+        }
+        for (name, why) in &self.refused {
+            rows.push([*name, "refused", "-", why].map(str::to_owned));
+        }
+        aligned(&rows)
+    }
+}
+
+/// A table's lines, with columns below each other.
+fn aligned(rows: &[[String; 4]]) -> Vec<String> {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths = [width(0), width(1), width(2)];
+    let line = |[name, at, how, who]: &[String; 4]| {
+        let [a, b, c] = widths;
+        format!("{name:a$}  {at:b$}  {how:c$}  {who}")
+    };
+    rows.iter().map(line).collect()
+}
+
+fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, Trouble> {
+    let stamp_key = match &args.legacy.stamp_psk_file {
+        Some(path) => plan::key_in(path).map(Some)?,
+        None => None,
+    };
+    let stamp = StampSettings {
+        authenticated: stamp_key.is_some(),
+        direct: args.legacy.stamp_direct,
+        ..StampSettings::default()
+    };
+    let phase = answered(asked.protocol, stamp);
+    let config = ServerConfig {
+        listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(Trouble::usage)?,
+        fence: Fence { allow: args.allow.clone(), deny: args.deny.clone() },
+        open_to: plan::open_to(&[])?,
+        psk: stamp_key.filter(|_| asked.protocol == Protocol::Stamp),
+        device: args.cores.bind_dev.clone(),
+        placement: plan::placement(&args.cores),
+        workers: args.cores.workers,
+        version: plan::VERSION.to_owned(),
+        iperf3: Iperf3Server { scribe: Some(classic::iperf3::scribe), ..Iperf3Server::default() },
+        ..ServerConfig::legacy(asked.protocol, phase)
+    };
+    Ok(Bound::new(config)?)
+}
+
+/// The settings with which a legacy protocol is answered.
+fn answered(protocol: Protocol, stamp: StampSettings) -> Phase {
+    let common = Phase { duration_ns: None, ..Phase::default() };
+    match protocol {
+        Protocol::Ttcp => Phase { verify: Verify::Connection, stall_ns: 300 * SECOND, ..common },
+        Protocol::Stamp => Phase {
+            kind: Kind::Ping,
+            ping: Some(Ping {
+                transport: Transport::Udp,
+                size: stamp.size(),
+                stamp: Some(stamp),
+                ..Ping::default()
+            }),
+            buffer: Range::just(1 << 16),
+            sockets: SocketSettings { ttl: Some(255), ..SocketSettings::default() },
+            ..common
+        },
+        // The original's usual settings: whoever wants others starts `netcaliper ctstraffic`.
+        Protocol::CtsTraffic => match classic::ctstraffic::read(&["-Listen:*".to_owned()]) {
+            Ok(classic::ctstraffic::Asked::Run(spec)) => Phase { duration_ns: None, ..spec.phase },
+            _ => common,
+        },
+        // What a buffer of ours loses is not lost by a network.
+        Protocol::Udpmon => Phase {
+            kind: Kind::Train,
+            udpmon: Some(Box::default()),
+            buffer: Range::just(1 << 16),
+            sockets: SocketSettings { rcvbuf: Some(4 << 20), ..SocketSettings::default() },
+            ..common
+        },
+        // One connection is served at a time by the original, any number here.
+        Protocol::Tcpmon => Phase { verify: Verify::Connection, buffer: Range::just(1 << 20), ..common },
+        Protocol::Bwdelaytester => Phase {
+            kind: Kind::Delay,
+            probe: Some(Probe::default()),
+            buffer: Range::just(1 << 16),
+            sockets: SocketSettings { rcvbuf: Some(4 << 20), ..SocketSettings::default() },
+            ..common
+        },
+        _ => Phase {
+            kind: Kind::Ping,
+            ping: Some(Ping { transport: Transport::Udp, ..Ping::default() }),
+            buffer: Range::just(1 << 16),
+            ..common
+        },
+    }
+}
+
+/// The addresses of `listen` without their ports, which are those of our own protocol.
+fn hosts(listen: &[String]) -> Vec<String> {
+    let host = |text: &String| match text.parse::<SocketAddr>() {
+        Ok(address) => address.ip().to_string(),
+        Err(_) => text.clone(),
+    };
+    listen.iter().map(host).collect()
+}
+
+/// Answers a legacy protocol until it is told to end; says what a person should know.
+pub(crate) fn answer(name: &str, bound: Bound, stop: &Interrupt, tell: &dyn Fn(&Event)) {
+    let say = |level, text: &str| tell(&Event::Notice { level, text: format!("{name}: {text}") });
+    let ran = bound.run(stop, &mut |event| match event {
+        Event::Notice { level, text } => say(level, &text),
+        Event::Portion(portion) => {
+            let ns = portion.to_ns.saturating_sub(portion.from_ns);
+            let bytes = portion.rx_bytes;
+            let rate = Traffic { tx_bytes: 0, rx_bytes: bytes, ns }.rx_bps() / 1e6;
+            let seconds = ns as f64 / 1e9;
+            let from = portion.remote;
+            say(Level::Info, &format!("{bytes} bytes from {from} in {seconds:.6} s, {rate:.3} Mbit/s"));
+        }
+        Event::Near(totals) if name == "bwdelaytester" => say(Level::Info, &came(&totals)),
+        Event::Near(totals) if totals.traffic.rx_bytes > 0 => {
+            let (back, bytes) = (totals.traffic.tx_bytes, totals.traffic.rx_bytes);
+            let what =
+                if back > 0 { format!("{back} bytes answered") } else { format!("{bytes} bytes received") };
+            let text = format!("{} connections, {what}", totals.opened);
+            say(Level::Info, &text);
+        }
+        _ => {}
+    });
+    if let Err(error) = ran {
+        say(Level::Error, &error.to_string());
+    }
+}
+
+/// What came of a protocol that answers nothing.
+fn came(totals: &Totals) -> String {
+    let Some(report) = totals.packets.as_deref() else { return "nothing came".to_owned() };
+    let Packets { received, lost, duplicated, reordered, dropped, .. } = report.counts;
+    let mut text = format!(
+        "{received} datagrams from {} senders, {lost} lost ({dropped} of them here), {duplicated} repeated, {reordered} \
+         reordered",
+        totals.opened
+    );
+    if let Some(delay) = &report.delay_ns {
+        let told = |ns: u64| format_duration(ns as f64);
+        let bound = match report.clock_bound_ns {
+            Some(bound) => format!("if the clocks agree, within {}", told(bound)),
+            None => "relative to the fastest".to_owned(),
+        };
+        text += &format!(
+            "; delay p50 {}, p99 {}, max {} ({bound})",
+            told(delay.p50),
+            told(delay.p99),
+            told(delay.max)
+        );
+    }
+    text
+}
