@@ -2,13 +2,20 @@
 
 mod args;
 mod desk;
+mod disk;
+mod ends;
 mod help;
 mod json;
+mod prefix;
+mod saved;
 mod text;
 mod units;
 
 pub use args::{Asked, Output, Role, Spec, read};
 pub use desk::Desk;
+pub use disk::DiskFile;
 pub use help::HELP;
 pub use json::{Facts, JsonReport};
+pub use prefix::Prefix;
+pub use saved::print;
 pub use text::{Report, Style, scribe};

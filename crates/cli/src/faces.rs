@@ -32,7 +32,7 @@ pub(crate) const FACES: &[Face] = &[
         name: "iperf3",
         about: "Be iperf3: its options, its report, its JSON (also when called by that name)",
         run: iperf3::run,
-        print: iperf3::print,
+        print: |outcome, _, out| classic::iperf3::print(outcome, out),
     },
     Face {
         name: "rttcpip",

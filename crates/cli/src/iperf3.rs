@@ -2,17 +2,18 @@
 
 use crate::{measure, plan};
 use classic::iperf3::{
-    Asked, Desk, Facts, HELP, JsonReport, Output, Report, Role, Spec, Style, read, scribe,
+    Asked, Desk, DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, Spec, Style, read, scribe,
 };
 use engine::{
     Bound, ClientConfig, EngineError, Iperf3Client, Iperf3Credentials, Iperf3Server, Placement, ServerConfig,
 };
 use metrics::SECOND;
-use model::{Begin, BulkNews, BulkTerms, Event, Level, Outcome, Phase, Range, Status, Verify};
+use model::{Begin, BulkNews, BulkTerms, Event, Level, Phase, Range, Status, Verify};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use wire::Protocol;
@@ -61,17 +62,6 @@ fn start(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
     }
 }
 
-/// Prints a saved run.
-pub(crate) fn print(_: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
-    let mut report = Report::new(Style { format: 'a', verbose: false, intervals: true });
-    for event in events {
-        if let Event::Bulk(bulk) = event {
-            out.write_all(report.hear(&bulk.news).as_bytes())?;
-        }
-    }
-    Ok(())
-}
-
 /// Where the report goes.
 fn output(spec: &Spec) -> Result<Box<dyn Write>, Refusal> {
     let Some(path) = &spec.logfile else { return Ok(Box::new(io::stdout())) };
@@ -102,6 +92,10 @@ fn facts(spec: &Spec, begin: &Begin, connecting_to: Option<(String, u16)>) -> Fa
         mss: mtu.saturating_sub(52).min(32_768),
         mtu,
         interval_s: spec.interval_ns as f64 / 1e9,
+        file: spec.file.as_ref().map(|name| DiskFile {
+            name: name.clone(),
+            size: std::fs::metadata(name).ok().map(|of| of.len()),
+        }),
     }
 }
 
@@ -115,7 +109,8 @@ struct Teller {
 impl Teller {
     fn new(spec: &Spec, facts: Facts) -> Self {
         let keeps = spec.output != Output::Stream;
-        Teller { output: spec.output, text: Report::new(style(spec)), json: JsonReport::new(facts, keeps) }
+        let text = Report::new(style(spec)).with_file(facts.file.clone());
+        Teller { output: spec.output, text, json: JsonReport::new(facts, keeps) }
     }
 
     /// What is printed now.
@@ -143,6 +138,18 @@ impl Teller {
             Output::Json | Output::StreamAndAll => format!("{:#}\n", self.json.document()),
         }
     }
+}
+
+/// What stands before every line: none of JSON's.
+fn prefix(spec: &Spec) -> Prefix {
+    match spec.output {
+        Output::Text => Prefix::new(spec.timestamps.clone(), spec.terms.title.clone()),
+        _ => Prefix::new(None, None),
+    }
+}
+
+fn placement(spec: &Spec) -> Placement {
+    spec.affinity.map_or(Placement::Even, |core| Placement::Cores(vec![core]))
 }
 
 fn style(spec: &Spec) -> Style {
@@ -184,18 +191,44 @@ fn credentials(spec: &Spec) -> Result<Option<Iperf3Credentials>, Refusal> {
     Ok(Some(Iperf3Credentials { user: user.clone(), password, key: pem, pkcs1: spec.pkcs1 }))
 }
 
-/// Something that was asked for and is not there.
-fn unavailable(spec: &Spec) -> Result<(), Refusal> {
-    if spec.daemon {
-        return Err(Refusal(
-            "parameter error - -D is not supported: let a service manager start it".to_owned(),
-        ));
+/// The file with this process's identifier, gone when it ends.
+struct PidFile(Option<PathBuf>);
+
+impl PidFile {
+    fn new(path: Option<PathBuf>) -> Result<PidFile, Refusal> {
+        let Some(path) = path else { return Ok(PidFile(None)) };
+        let at = path.display();
+        let before = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        if let Some(pid) = before.filter(|pid| Path::new("/proc").join(pid.to_string()).exists()) {
+            return Err(Refusal(format!("error - {at} is that of process {pid}, which is running")));
+        }
+        std::fs::write(&path, format!("{}\n", std::process::id()))
+            .map_err(|error| Refusal(format!("error - unable to write the pid file {at}: {error}")))?;
+        Ok(PidFile(Some(path)))
     }
-    Ok(())
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // Somebody may have taken it away already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Where a file is, also once we are in the background, in another folder.
+fn whole(path: Option<&String>) -> Option<PathBuf> {
+    path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()))
 }
 
 fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
-    unavailable(spec)?;
+    if spec.idle_s.is_some() && !spec.one_off {
+        eprintln!(
+            "iperf3: --idle-timeout without -1 changes nothing: this server never needs to start again"
+        );
+    }
+    let pidfile = whole(spec.pidfile.as_ref());
     let any = if spec.family.0 { IpAddr::from([0u8; 4]) } else { IpAddr::from(Ipv6Addr::UNSPECIFIED) };
     let config = ServerConfig {
         protocol: Protocol::Iperf3,
@@ -204,8 +237,11 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
         open_to: plan::open_to(&[]).map_err(|trouble| Refusal(trouble.text))?,
         interval_ns: spec.interval_ns,
         device: spec.device.clone(),
+        placement: placement(spec),
         version: plan::VERSION.to_owned(),
         iperf3: Iperf3Server {
+            file: whole(spec.file.as_ref()),
+            user_timeout_ns: spec.user_timeout_ns,
             limits: Limits {
                 rate: spec.rate_limit,
                 duration_s: spec.longest,
@@ -223,12 +259,19 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
     };
     let mut out = output(spec)?;
     let bound = Bound::new(config)?;
+    if spec.daemon {
+        engine::to_background()
+            .map_err(|error| Refusal(format!("error - unable to become a daemon: {error}")))?;
+    }
+    let _pidfile = PidFile::new(pidfile)?;
     let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text))?;
     let facts = facts(spec, &bound.begin(command), None);
     let port = bound.addresses().first().map_or(spec.port, SocketAddr::port);
-    let mut desk = Desk::new(style(spec), port);
+    let mut desk = Desk::new(style(spec), port).with_file(facts.file.clone());
     let mut tests: BTreeMap<u64, Teller> = BTreeMap::new();
+    let mut prefix = prefix(spec);
     let mut print = |text: &str| {
+        let text = prefix.mark(text, engine::wall_now());
         // Where nobody reads on, clients are still served.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     };
@@ -255,7 +298,7 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
 
 /// A client against a server.
 fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> {
-    unavailable(spec)?;
+    let _pidfile = PidFile::new(whole(spec.pidfile.as_ref()))?;
     let mut terms = spec.terms.clone();
     if !spec.length_given {
         // What a packet holds for UDP, 128 KiB for TCP.
@@ -271,7 +314,9 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
         ..Phase::default()
     };
     let mut out = output(spec)?;
+    let mut prefix = prefix(spec);
     let mut print = |text: &str| {
+        let text = prefix.mark(text, engine::wall_now());
         // Where nobody reads on, the exit code still tells.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     };
@@ -321,7 +366,7 @@ fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Ref
         peers: peers.into_iter().take(1).collect(),
         sources: spec.bind.into_iter().collect(),
         device: spec.device.clone(),
-        placement: spec.affinity.map_or(Placement::Even, |core| Placement::Cores(vec![core])),
+        placement: placement(spec),
         run: engine::run_id(),
         version: plan::VERSION.to_owned(),
         iperf3: Iperf3Client {
@@ -330,6 +375,9 @@ fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Ref
             interval_ns: Some(spec.interval_ns),
             port: spec.local_port,
             silence_ns: Some(spec.silence_ns),
+            user_timeout_ns: spec.user_timeout_ns,
+            keepalive_ns: spec.keepalive_ns,
+            file: whole(spec.file.as_ref()),
         },
         ..ClientConfig::default()
     })

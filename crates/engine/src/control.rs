@@ -342,7 +342,8 @@ impl<'a> Control<'a> {
     }
 
     fn connect(&mut self, key: u32, target: &Target) {
-        let settings = Settings { device: self.setup.inherited.device.clone(), ..Settings::default() };
+        let Settings { device, keepalive, .. } = self.setup.inherited.clone();
+        let settings = Settings { device, keepalive, ..Settings::default() };
         let stream = Stream::connect(target, &settings);
         match stream {
             Ok((stream, _)) => {

@@ -1,5 +1,7 @@
 //! What iperf3's conversation needs of this host.
 
+mod file;
+
 use crate::control::{Control, now};
 use crate::place::default_workers;
 use crate::server::ServerConfig;
@@ -8,6 +10,7 @@ use metrics::SECOND;
 use model::{BulkTerms, Event, Kind, Pattern, Phase, Scribe};
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 use wire::iperf3::auth::{self, Keeper, Users};
 use wire::iperf3::params::Parameters;
@@ -25,6 +28,10 @@ pub struct Iperf3Server {
     pub idle_ns: Option<u64>,
     /// Interval reports are not told.
     pub silent: bool,
+    /// File that payload comes from or goes to.
+    pub file: Option<PathBuf>,
+    /// How long sent data may go unacknowledged, ns.
+    pub user_timeout_ns: Option<u64>,
     /// What renders the printout that clients may ask for.
     pub scribe: Option<Scribe>,
 }
@@ -40,7 +47,8 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// Options of the listener, which accepted connections inherit.
 pub(crate) fn listener(device: Option<String>) -> io::Settings {
-    io::Settings { device, keepalive: Some(KEEPALIVE), ..io::Settings::default() }
+    // Plain TCP gets in as well.
+    io::Settings { device, keepalive: Some(KEEPALIVE), multipath: true, ..io::Settings::default() }
 }
 
 /// Reads what this process has used of the CPU.
@@ -62,6 +70,9 @@ pub(crate) fn server_plan(config: &ServerConfig, workers: u16, streams: Fence) -
     let own = &config.iperf3;
     ServerPlan {
         workers,
+        cores: config.placement.cores(workers.into(), 0),
+        file: own.file.as_deref().map(file::opening),
+        user_timeout_ns: own.user_timeout_ns,
         fence: config.fence.clone(),
         streams,
         limits: own.limits.clone(),
@@ -125,6 +136,12 @@ pub struct Iperf3Client {
     pub port: Option<u16>,
     /// How long a receiving test may get nothing, ns.
     pub silence_ns: Option<u64>,
+    /// How long sent data may go unacknowledged, ns.
+    pub user_timeout_ns: Option<u64>,
+    /// How long the control connection may be idle before the kernel asks whether its peer is there, ns; `None` is 10 s.
+    pub keepalive_ns: Option<u64>,
+    /// File that payload comes from or goes to; without another end of the test all of it is sent.
+    pub file: Option<PathBuf>,
 }
 
 /// What a phase asks for, in iperf3's words.
@@ -182,6 +199,17 @@ pub(crate) fn run(
     if terms.block == 0 {
         terms.block = if terms.udp { packet(peer.address) } else { 128 * 1024 };
     }
+    let file = asked.file.as_deref().map(file::opening);
+    let store = file.map(|open| open(!terms.reverse)).transpose().map_err(EngineError::Setting)?;
+    if let Some(store) = &store
+        && !terms.reverse
+        && (terms.time_s, terms.bytes, terms.blocks) == (0, 0, 0)
+    {
+        terms.bytes = store.size();
+        if terms.bytes == 0 {
+            return Err(EngineError::Setting("the file is empty: there is nothing to send".to_owned()));
+        }
+    }
     wire::iperf3::params::check(&terms).map_err(|refused| EngineError::Setting(refused.why))?;
     let streams = u16::try_from(terms.all_streams()).unwrap_or(u16::MAX);
     let workers = config.workers.unwrap_or_else(|| default_workers().min(streams)).max(1);
@@ -198,8 +226,11 @@ pub(crate) fn run(
         congestion: terms.congestion.clone().unwrap_or(congestion),
         meter: meter(),
         records: config.records,
+        store,
+        user_timeout_ns: asked.user_timeout_ns,
         parameters: Parameters { terms, token: asked.credentials.as_ref().map(token).transpose()? },
     };
-    let setup = client::client_setup(config, phase, workers);
+    let mut setup = client::client_setup(config, phase, workers);
+    setup.inherited.keepalive = Some(asked.keepalive_ns.map_or(KEEPALIVE, Duration::from_nanos));
     Control::new(Box::new(Client::new(plan, now())), setup, interrupt, sink)?.run()
 }

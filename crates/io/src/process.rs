@@ -17,17 +17,15 @@ pub fn read_hidden() -> io::Result<String> {
 
 /// While it lives, the terminal does not show what is typed.
 #[cfg(target_os = "linux")]
-struct Hidden(libc::termios);
+struct Hidden(crate::sys::terminal::Manners);
 
 #[cfg(target_os = "linux")]
 impl Hidden {
     /// `None` when standard input is no terminal.
     fn new() -> Option<Hidden> {
         use std::os::fd::AsFd;
-        let before = crate::sys::space::terminal(io::stdin().as_fd()).ok()?;
-        let mut state = before;
-        state.c_lflag &= !libc::ECHO;
-        crate::sys::space::set_terminal(io::stdin().as_fd(), &state).ok()?;
+        let before = crate::sys::terminal::manners(io::stdin().as_fd()).ok()?;
+        crate::sys::terminal::behave(io::stdin().as_fd(), &crate::sys::terminal::unseen(&before)).ok()?;
         Some(Hidden(before))
     }
 }
@@ -37,7 +35,7 @@ impl Drop for Hidden {
     fn drop(&mut self) {
         use std::os::fd::AsFd;
         // A terminal that has gone needs nothing back.
-        let _ = crate::sys::space::set_terminal(io::stdin().as_fd(), &self.0);
+        let _ = crate::sys::terminal::behave(io::stdin().as_fd(), &self.0);
     }
 }
 

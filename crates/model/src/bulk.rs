@@ -62,6 +62,8 @@ pub struct BulkTerms {
     pub dont_fragment: bool,
     /// Multipath TCP.
     pub mptcp: bool,
+    /// The core that the server's streams are to run on.
+    pub server_core: Option<u32>,
     /// Datagrams are cut apart by the kernel.
     pub gso: bool,
     /// Datagrams are merged by the kernel.
@@ -100,6 +102,7 @@ impl Default for BulkTerms {
             discard: false,
             dont_fragment: false,
             mptcp: false,
+            server_core: None,
             gso: false,
             gro: false,
             version: String::new(),

@@ -8,15 +8,19 @@ use metrics::SECOND;
 use model::{Bulk, BulkEnded, BulkNews, BulkTerms, Event, Kind, Phase, Status, Verify};
 use run::{MS, Told, address, client_ip, network, told};
 use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
 use wire::iperf3::codec::framed;
 use wire::iperf3::params::Parameters;
-use wire::iperf3::{Client, ClientPlan, Limits, Server, ServerPlan};
+use wire::iperf3::{Client, ClientPlan, Limits, Opening, Server, ServerPlan, Store};
 use wire::native::Fence;
 use wire::sim::{Host, Link, Network, Quirks, Say};
 
 fn server_plan() -> ServerPlan {
     ServerPlan {
         workers: 2,
+        cores: vec![Some(0), Some(1)],
+        file: None,
+        user_timeout_ns: None,
         fence: Fence::default(),
         streams: Fence::default(),
         limits: Limits::default(),
@@ -50,6 +54,8 @@ fn client_plan(terms: BulkTerms) -> ClientPlan {
         congestion: "cubic".into(),
         meter: Box::new(|| (0.0, 0.0)),
         records: false,
+        store: None,
+        user_timeout_ns: None,
     }
 }
 
@@ -324,5 +330,54 @@ fn what_is_said_in_any_pieces_is_understood_and_rubbish_ends_one_test() {
         assert_eq!(net.heard(raw).heard.first(), Some(&9));
         assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0), "{at}");
         assert!(ended(&net, server).is_empty());
+    }
+}
+
+/// A file in memory.
+#[derive(Debug, Default)]
+struct Memory(Mutex<Vec<u8>>);
+
+impl Store for Memory {
+    fn size(&self) -> u64 {
+        self.0.lock().unwrap().len() as u64
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), String> {
+        into.copy_from_slice(&self.0.lock().unwrap()[at as usize..][..into.len()]);
+        Ok(())
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<(), String> {
+        let mut file = self.0.lock().unwrap();
+        let end = at as usize + bytes.len();
+        if file.len() < end {
+            file.resize(end, 0);
+        }
+        file[at as usize..end].copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_file_arrives_as_it_was_in_either_direction() {
+    let content: Vec<u8> = (0..9_999_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    for reverse in [false, true] {
+        for seed in 0..5 {
+            let mut net = network(seed);
+            let full = Arc::new(Memory(Mutex::new(content.clone())));
+            let empty = Arc::new(Memory::default());
+            let (near, far): (Arc<dyn Store>, Arc<dyn Store>) =
+                if reverse { (empty.clone(), full) } else { (full, empty.clone()) };
+            let file: Opening = Arc::new(move |_| Ok(Arc::clone(&far)));
+            serve(&mut net, ServerPlan { file: Some(file), ..server_plan() });
+            let terms =
+                BulkTerms { time_s: 0, bytes: content.len() as u64, block: 1_000, reverse, ..terms() };
+            let plan = ClientPlan { store: Some(near), ..client_plan(terms) };
+            let now = net.now;
+            let client = net.join(client_ip(1), 2, Box::new(Client::new(plan, now)));
+            net.run();
+            complete(&net, client);
+            assert!(*empty.0.lock().unwrap() == content, "{reverse} {seed}: {} bytes", empty.size());
+        }
     }
 }

@@ -69,6 +69,12 @@ pub struct Spec {
     pub device: Option<String>,
     /// IPv4 only, IPv6 only.
     pub family: (bool, bool),
+    /// File that payload comes from or goes to.
+    pub file: Option<String>,
+    /// How long sent data may go unacknowledged, ns.
+    pub user_timeout_ns: Option<u64>,
+    /// How long the control connection may be idle before the kernel asks whether its peer is there, ns.
+    pub keepalive_ns: Option<u64>,
     /// Core of this process.
     pub affinity: Option<usize>,
     /// First local port of the streams.
@@ -147,6 +153,8 @@ const OPTIONS: &[Option3] = &[
     Option3('c', "client", Value::Needed),
     Option3('u', "udp", Value::None),
     Option3('\0', "sctp", Value::None),
+    Option3('X', "xbind", Value::Needed),
+    Option3('\0', "nstreams", Value::Needed),
     Option3('\0', "connect-timeout", Value::Needed),
     Option3('b', "bitrate", Value::Needed),
     Option3('b', "bandwidth", Value::Needed),
@@ -287,6 +295,19 @@ fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("'{text}' is no {what}"))
 }
 
+/// What `--cntl-ka[=idle/interval/count]` asks for. The kernel probes at this interval, too, and its count is the system's.
+fn keepalive(text: Option<&str>) -> Result<Option<u64>, String> {
+    let Some(text) = text else { return Ok(None) };
+    let wrong = || format!("'{text}' is no idle time in seconds, with an optional /interval/count behind it");
+    let mut parts = text.split('/').map(|part| if part.is_empty() { Ok(0) } else { part.parse::<u32>() });
+    let mut next = || parts.next().transpose().map_err(|_| wrong());
+    let (idle, interval, count) = (next()?.unwrap_or(0), next()?.unwrap_or(0), next()?.unwrap_or(0));
+    if idle > 0 && u64::from(interval) * u64::from(count) >= u64::from(idle) {
+        return Err("--cntl-ka: the idle time must be longer than interval times count".into());
+    }
+    Ok((idle > 0).then(|| u64::from(idle) * SECOND))
+}
+
 /// A number as C writes it: decimal, octal with a 0, hexadecimal with 0x.
 fn any_base(text: &str, what: &str) -> Result<u32, String> {
     let parsed = match (text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")), text.strip_prefix('0')) {
@@ -314,6 +335,9 @@ impl Draft {
             bind: None,
             device: None,
             family: (false, false),
+            file: None,
+            user_timeout_ns: None,
+            keepalive_ns: None,
             affinity: None,
             local_port: None,
             connect_timeout_ns: None,
@@ -368,9 +392,20 @@ impl Draft {
             }
             "pidfile" => spec.pidfile = Some(given),
             "affinity" => {
-                let own = text.split(',').next().unwrap_or_default();
+                let (own, theirs) = text.split_once([',', '/']).unwrap_or((text, ""));
                 spec.affinity = Some(number(own, "core number")?);
+                // Upstream's own scripts write n/m, and mean the first alone.
+                if text.contains(',') {
+                    spec.terms.server_core = Some(number(theirs, "core number")?);
+                }
             }
+            "file" => spec.file = Some(given),
+            "forceflush" => {}
+            "snd-timeout" => {
+                let ms: u64 = number(text, "number of milliseconds")?;
+                spec.user_timeout_ns = Some(ms.saturating_mul(1_000_000)).filter(|ns| *ns > 0);
+            }
+            "cntl-ka" => spec.keepalive_ns = keepalive(value.as_deref())?,
             "bind" => {
                 let (address, device) = match text.split_once('%') {
                     Some((address, device)) => (address, Some(device.to_owned())),
@@ -440,7 +475,10 @@ impl Draft {
         let terms = &mut spec.terms;
         match name {
             "udp" => terms.udp = true,
-            "sctp" => return Err("SCTP is not spoken here".into()),
+            "sctp" | "xbind" | "nstreams" => {
+                let others = "there is TCP, multipath TCP (-m) and UDP (-u)";
+                return Err(format!("--{name}: SCTP is not supported here; {others}"));
+            }
             "connect-timeout" => {
                 spec.connect_timeout_ns = Some(number::<u64>(text, "number of milliseconds")? * 1_000_000);
             }
@@ -497,7 +535,6 @@ impl Draft {
             "mptcp" => terms.mptcp = true,
             "username" => self.user = Some(text.to_owned()),
             "rsa-public-key-path" => self.public_key = Some(text.to_owned()),
-            "file" => return Err("-F is not supported: payload is not taken from files".into()),
             other => spec.ignored.push(format!("--{other}")),
         }
         Ok(())
@@ -505,7 +542,7 @@ impl Draft {
 
     fn finish(mut self) -> Result<Spec, String> {
         // Both may have them.
-        let both = ["version4", "version6", "debug", "mptcp", "forceflush", "snd-timeout", "cntl-ka"];
+        let both = ["version4", "version6", "debug", "mptcp"];
         self.clients.retain(|name| !both.contains(name));
         self.spec.role = match (self.server, self.client) {
             (true, Some(_)) => return Err("cannot be both server and client".into()),
@@ -532,6 +569,21 @@ impl Draft {
         }
         if terms.bytes > 0 || terms.blocks > 0 {
             terms.time_s = 0;
+        }
+        if self.spec.file.is_some() {
+            if terms.udp {
+                return Err("cannot transfer a file by UDP".into());
+            }
+            if terms.bidir {
+                return Err("a file goes one way: -F and --bidir exclude each other".into());
+            }
+            // All of it is sent, unless something else ends the test.
+            if !terms.reverse && !self.time_given {
+                terms.time_s = 0;
+            }
+        }
+        if self.server && terms.server_core.is_some() {
+            return Err("-A n,m is client only: a server's own core is -A n".into());
         }
         if terms.reverse && terms.bidir {
             return Err("cannot be both reverse and bidirectional".into());
@@ -585,6 +637,14 @@ mod tests {
         let spec = run("-c h -n 5M").unwrap();
         assert_eq!((spec.terms.rate, spec.terms.bytes, spec.terms.time_s), (0, 5 << 20, 0));
         assert_eq!(run("-c h -k 1K --dscp ef").unwrap().terms.tos, 184);
+        let spec = run("-c h -A 1,0 -F f --snd-timeout 200 --cntl-ka=30/5/3 --forceflush").unwrap();
+        assert_eq!(
+            (spec.affinity, spec.terms.server_core, spec.file.as_deref()),
+            (Some(1), Some(0), Some("f"))
+        );
+        assert_eq!((spec.user_timeout_ns, spec.keepalive_ns), (Some(SECOND / 5), Some(30 * SECOND)));
+        assert_eq!((spec.terms.time_s, spec.ignored.len()), (0, 0));
+        assert_eq!(run("-c h -A 2/2").unwrap().terms.server_core, None);
         assert_eq!(run("-c fe80::1%eth0").unwrap().role, Role::Client("fe80::1%eth0".into()));
         assert_eq!(run("-c 10.0.0.1%eth0").unwrap().device.as_deref(), Some("eth0"));
     }
@@ -607,6 +667,12 @@ mod tests {
             ("-c h --username u", "needed together"),
             ("-c h extra", "options only"),
             ("-c h -S 256", "0 to 255"),
+            ("-c h --sctp", "SCTP is not supported"),
+            ("-c h -u -F x", "by UDP"),
+            ("-c h --bidir -F x", "exclude each other"),
+            ("-s -A 1,2", "client only"),
+            ("-c h --cntl-ka=10/5/3", "longer than"),
+            ("-c h --cntl-ka=x", "idle time"),
         ] {
             let told = run(line).unwrap_err();
             assert!(told.contains(why), "{line}: {told}");

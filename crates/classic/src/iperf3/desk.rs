@@ -1,5 +1,6 @@
 //! A server's printout: the tests of many clients at once, told one after the other.
 
+use super::disk::DiskFile;
 use super::text::{Report, Style};
 use model::{Bulk, BulkNews};
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ pub struct Desk {
     port: u16,
     ended: u64,
     tests: BTreeMap<u64, Paper>,
+    file: Option<DiskFile>,
 }
 
 #[derive(Debug)]
@@ -28,7 +30,13 @@ impl Desk {
     /// A printout in this style of a server at this port.
     #[must_use]
     pub fn new(style: Style, port: u16) -> Self {
-        Desk { style, port, ended: 0, tests: BTreeMap::new() }
+        Desk { style, port, ended: 0, tests: BTreeMap::new(), file: None }
+    }
+
+    /// The same, of a server whose payload comes from a file or goes to one.
+    #[must_use]
+    pub fn with_file(self, file: Option<DiskFile>) -> Self {
+        Desk { file, ..self }
     }
 
     /// What is printed while nobody is there.
@@ -40,9 +48,9 @@ impl Desk {
 
     /// Takes in something about a test; what is to be printed now.
     pub fn hear(&mut self, bulk: &Bulk) -> String {
-        let style = &self.style;
+        let (style, file) = (&self.style, &self.file);
         let paper = self.tests.entry(bulk.test).or_insert_with(|| Paper {
-            report: Report::new(style.clone()),
+            report: Report::new(style.clone()).with_file(file.clone()),
             waiting: String::new(),
             over: false,
         });

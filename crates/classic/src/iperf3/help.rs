@@ -11,7 +11,9 @@ Server or Client:
   -p, --port      #         server port to listen on/connect to
   -f, --format   [kmgtKMGT] format to report: Kbits, Mbits, Gbits, Tbits
   -i, --interval  #         seconds between periodic throughput reports
-  -A, --affinity n          core that the process will use
+  -I, --pidfile file        write the process identifier to a file
+  -F, --file name           send a file, or put what comes into one (TCP)
+  -A, --affinity n[,m]      core that the process will use, and that the server's streams are to use
   -B, --bind <host>[%<dev>] address (and interface) to bind to
   --bind-dev <dev>          interface to bind to
   -V, --verbose             more detailed output
@@ -21,10 +23,15 @@ Server or Client:
   --logfile f               send output to a log file
   --timestamps[=format]     a time stamp at the start of each line (strftime)
   --rcv-timeout #           idle timeout for receiving data (default 120000 ms)
+  --snd-timeout #           how long sent data may go unacknowledged (ms)
+  --cntl-ka[=idle/intv/cnt] how long the control connection may be idle before it is probed (default 10 s; cnt is the system's)
+  --forceflush              accepted: every line is printed at once
+  -m, --mptcp               multipath TCP, where the kernel has it (servers always take it)
   -v, --version             show version information and quit
   -h, --help                show this message and quit
 Server specific:
   -s, --server              run in server mode: any number of clients at once
+  -D, --daemon              run in the background
   -1, --one-off             end after one test
   --server-bitrate-limit #[KMG][/#]  most bits/s of a test, and seconds over which it is averaged (default 5)
   --server-max-duration #   longest test, seconds
@@ -38,7 +45,7 @@ Client specific:
   -u, --udp                 use UDP rather than TCP
   --connect-timeout #       timeout for control connection setup (ms)
   -b, --bitrate #[KMG][/#]  bits/sec of each stream (0 for unlimited; default 1 Mbit/sec for UDP), and packets in a burst
-  --fq-rate #[KMG]          pacing rate in bits/sec
+  --fq-rate #[KMG]          most that the kernel lets out, bits/sec of each stream (SO_MAX_PACING_RATE)
   -t, --time      #         seconds to transmit for (default 10)
   -n, --bytes     #[KMG]    number of bytes to transmit (instead of -t)
   -k, --blockcount #[KMG]   number of blocks to transmit (instead of -t or -n)

@@ -1,11 +1,11 @@
 //! iperf3's JSON: one document in the end (`-J`), or one per event (`--json-stream`), with the keys of 3.21.
 
+use super::disk::DiskFile;
+use super::ends::{sides, sum_row, sums};
 use super::text::socket;
 use jiff::Timestamp;
 use metrics::TcpInfo;
-use model::{
-    BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, FarRow, ServerOutput, StreamRow,
-};
+use model::{BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, ServerOutput, StreamRow};
 use serde_json::{Map, Value, json};
 
 /// What the documents say besides what happened.
@@ -25,6 +25,8 @@ pub struct Facts {
     pub mtu: u32,
     /// Length of an interval, s.
     pub interval_s: f64,
+    /// File that payload comes from or goes to.
+    pub file: Option<DiskFile>,
 }
 
 /// The documents of one test, as it comes.
@@ -71,7 +73,7 @@ fn cwnd(info: &TcpInfo) -> u64 {
     u64::from(info.cwnd) * u64::from(info.snd_mss)
 }
 
-fn seconds(ns: u64) -> f64 {
+pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
@@ -80,7 +82,7 @@ fn rate(bytes: u64, seconds: f64) -> f64 {
 }
 
 /// Bytes, time and rate, which all objects have.
-fn moved(from: f64, to: f64, bytes: u64) -> Map<String, Value> {
+pub(super) fn moved(from: f64, to: f64, bytes: u64) -> Map<String, Value> {
     let mut map = Map::new();
     let length = to - from;
     for (key, value) in [
@@ -95,7 +97,7 @@ fn moved(from: f64, to: f64, bytes: u64) -> Map<String, Value> {
     map
 }
 
-fn with(mut map: Map<String, Value>, more: Value) -> Map<String, Value> {
+pub(super) fn with(mut map: Map<String, Value>, more: Value) -> Map<String, Value> {
     if let Value::Object(more) = more {
         map.extend(more);
     }
@@ -104,22 +106,22 @@ fn with(mut map: Map<String, Value>, more: Value) -> Map<String, Value> {
 
 /// One direction of datagrams, counted together.
 #[derive(Clone, Copy, Debug, Default)]
-struct Loss {
-    jitter_ns: f64,
-    lost: i64,
-    packets: i64,
-    streams: u32,
+pub(super) struct Loss {
+    pub(super) jitter_ns: f64,
+    pub(super) lost: i64,
+    pub(super) packets: i64,
+    pub(super) streams: u32,
 }
 
 impl Loss {
-    fn add(&mut self, jitter_ns: f64, lost: i64, packets: i64) {
+    pub(super) fn add(&mut self, jitter_ns: f64, lost: i64, packets: i64) {
         self.jitter_ns += jitter_ns;
         self.lost += lost;
         self.packets += packets;
         self.streams += 1;
     }
 
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         let share = if self.packets > 0 { 100.0 * self.lost as f64 / self.packets as f64 } else { 0.0 };
         json!({
             "jitter_ms": self.jitter_ns / f64::from(self.streams.max(1)) / 1e6,
@@ -130,7 +132,7 @@ impl Loss {
     }
 }
 
-fn clip(n: u64) -> i64 {
+pub(super) fn clip(n: u64) -> i64 {
     n.min(i64::MAX as u64) as i64
 }
 
@@ -416,108 +418,14 @@ impl JsonReport {
             );
         }
         let receiver = with(moved(0.0, got.seconds, got.bytes), common);
-        json!({ "sender": sender, "receiver": receiver })
+        let mut both = json!({ "sender": sender, "receiver": receiver });
+        if let Some(file) = &self.facts.file {
+            both["diskfile"] = file.json(sent.bytes, got.bytes, row.sender);
+        }
+        both
     }
 }
 
 fn event(name: &str, data: Value) -> Value {
     json!({ "event": name, "data": data })
-}
-
-/// What one end says of a stream.
-#[derive(Clone, Copy, Debug, Default)]
-struct End {
-    bytes: u64,
-    seconds: f64,
-    retransmits: Option<u64>,
-    jitter_ns: f64,
-    lost: i64,
-    packets: i64,
-}
-
-/// The sender's and the receiver's word on a stream; nothing where the peer said nothing.
-fn sides(ended: &BulkEnded, row: &StreamRow) -> (End, End) {
-    let length = seconds(row.end_ns.saturating_sub(row.start_ns));
-    let near = End {
-        bytes: row.bytes,
-        seconds: length,
-        retransmits: row.retransmits,
-        jitter_ns: row.jitter_ns,
-        lost: row.lost,
-        packets: clip(row.packets),
-    };
-    let told = |far: &FarRow| End {
-        bytes: far.bytes,
-        seconds: far.ns.map_or(length, seconds),
-        retransmits: far.retransmits,
-        jitter_ns: far.jitter_ns,
-        lost: far.lost,
-        packets: far.packets,
-    };
-    let silent = End { seconds: length, ..End::default() };
-    let far = ended.far.iter().find(|far| far.slot == row.slot).map_or(silent, told);
-    if row.sender { (near, far) } else { (far, near) }
-}
-
-fn sum_row(terms: &BulkTerms, omitted: bool, sender: bool, rows: &[&StreamRow]) -> Map<String, Value> {
-    let bytes = rows.iter().map(|row| row.bytes).sum();
-    let (from, to) = rows.first().map_or((0, 0), |row| (row.start_ns, row.end_ns));
-    let map = moved(seconds(from), seconds(to), bytes);
-    let map = with(map, json!({ "omitted": omitted, "sender": sender }));
-    let packets: u64 = rows.iter().map(|row| row.packets).sum();
-    match (terms.udp, sender) {
-        (true, true) => with(map, json!({ "packets": packets })),
-        (true, false) => {
-            let mut loss = Loss::default();
-            rows.iter().for_each(|row| loss.add(row.jitter_ns, row.lost, clip(row.packets)));
-            with(map, loss.json())
-        }
-        (false, true) => {
-            let again: u64 = rows.iter().filter_map(|row| row.retransmits).sum();
-            with(map, json!({ "retransmits": again }))
-        }
-        (false, false) => map,
-    }
-}
-
-/// The sums of one direction in the end.
-fn sums(
-    map: &mut Map<String, Value>,
-    terms: &BulkTerms,
-    ended: &BulkEnded,
-    suffix: &str,
-    sender: bool,
-    rows: &[&StreamRow],
-) {
-    let (mut sent, mut got) = (End::default(), End::default());
-    let (mut there, mut here) = (Loss::default(), Loss::default());
-    for row in rows {
-        let (s, g) = sides(ended, row);
-        for (sum, one) in [(&mut sent, s), (&mut got, g)] {
-            sum.bytes += one.bytes;
-            sum.seconds = sum.seconds.max(one.seconds);
-            sum.retransmits = match (sum.retransmits, one.retransmits) {
-                (Some(a), Some(b)) => Some(a + b),
-                (a, b) => a.or(b),
-            };
-        }
-        there.add(0.0, 0, s.packets);
-        here.add(g.jitter_ns, g.lost, g.packets);
-    }
-    let mut put = |key: &str, value: Map<String, Value>| {
-        map.insert(format!("{key}{suffix}"), Value::Object(value));
-    };
-    let who = json!({ "sender": sender });
-    let (from_sender, from_receiver) =
-        (moved(0.0, sent.seconds, sent.bytes), moved(0.0, got.seconds, got.bytes));
-    if terms.udp {
-        let mixed = Loss { packets: there.packets, ..here };
-        put("sum", with(with(from_sender.clone(), mixed.json()), who));
-        put("sum_sent", with(with(from_sender, there.json()), json!({ "sender": true })));
-        put("sum_received", with(with(from_receiver, here.json()), json!({ "sender": false })));
-        return;
-    }
-    let again = sent.retransmits.map_or(json!({}), |again| json!({ "retransmits": again }));
-    put("sum_sent", with(with(from_sender, again), who.clone()));
-    put("sum_received", with(from_receiver, who));
 }

@@ -1,5 +1,6 @@
 //! iperf3's printed report of one test, line by line.
 
+use super::disk::DiskFile;
 use super::units::{amount, percent};
 use model::{
     BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, FarRow, ServerOutput, StreamRow,
@@ -27,6 +28,7 @@ pub struct Report {
     begun: Option<BulkBegun>,
     /// Lines of intervals have been printed.
     intervals: u64,
+    file: Option<DiskFile>,
 }
 
 /// What is known of a stream, or of several together, at one end.
@@ -99,7 +101,13 @@ impl Report {
     /// A report that has said nothing.
     #[must_use]
     pub fn new(style: Style) -> Self {
-        Report { style, begun: None, intervals: 0 }
+        Report { style, begun: None, intervals: 0, file: None }
+    }
+
+    /// The same, of a test whose payload comes from a file or goes to one.
+    #[must_use]
+    pub fn with_file(self, file: Option<DiskFile>) -> Self {
+        Report { file, ..self }
     }
 
     /// The lines for what has become known.
@@ -289,6 +297,9 @@ impl Report {
             if let Some(sent) = sent {
                 self.result(out, terms, &id, &role, &sent, true)?;
                 sent_all.add(&sent);
+            }
+            if let Some(file) = &self.file {
+                out.push_str(&file.line(near.bytes, sender));
             }
             if let Some(got) = got {
                 self.result(out, terms, &id, &role, &got, false)?;

@@ -31,21 +31,6 @@ pub(crate) fn daemon() -> io::Result<()> {
     check(unsafe { libc::daemon(0, 0) }).map(drop)
 }
 
-/// How the terminal behind a descriptor behaves; an error when there is none.
-pub(crate) fn terminal(fd: BorrowedFd<'_>) -> io::Result<libc::termios> {
-    let mut state = MaybeUninit::<libc::termios>::uninit();
-    // SAFETY: the pointer is to memory of that type, which is written to before the call succeeds.
-    check(unsafe { libc::tcgetattr(fd.as_raw_fd(), state.as_mut_ptr()) })?;
-    // SAFETY: the call has succeeded, so all of it is written.
-    Ok(unsafe { state.assume_init() })
-}
-
-/// Has a terminal behave like that, once what was written to it is out.
-pub(crate) fn set_terminal(fd: BorrowedFd<'_>, state: &libc::termios) -> io::Result<()> {
-    // SAFETY: the pointer is to a whole value, which is only read.
-    check(unsafe { libc::tcsetattr(fd.as_raw_fd(), libc::TCSADRAIN, state) }).map(drop)
-}
-
 /// Has the calling process killed when the thread that started it ends; an error when `parent` is gone already. Fit to
 /// be called between fork and exec.
 pub(crate) fn die_with(parent: u32) -> io::Result<()> {

@@ -34,6 +34,13 @@ pub(crate) fn key_by_key(manners: &Manners) -> Manners {
     each
 }
 
+/// The same manners, but what is typed is not shown.
+pub(crate) fn unseen(manners: &Manners) -> Manners {
+    let mut unseen = *manners;
+    unseen.c_lflag &= !libc::ECHO;
+    unseen
+}
+
 /// Whether this process is in the foreground of the terminal `fd`: one in the background would be stopped for touching it.
 pub(crate) fn in_front(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: takes a number.

@@ -16,6 +16,7 @@ use super::lot::Lot;
 use super::params::Parameters;
 use super::results::Results;
 use super::server::Meter;
+use super::store::Store;
 use crate::Run;
 use crate::counted::Intervals;
 use metrics::{Ending, Group, Mono, SECOND};
@@ -51,6 +52,10 @@ pub struct ClientPlan {
     pub meter: Meter,
     /// Whether every ended connection is told.
     pub records: bool,
+    /// Payload from a file, or into one.
+    pub store: Option<Arc<dyn Store>>,
+    /// How long sent data may go unacknowledged, ns.
+    pub user_timeout_ns: Option<u64>,
 }
 
 const GROUP: Group = Group(1);

@@ -135,6 +135,8 @@ pub mod code {
     pub const OMIT: i32 = 12;
     /// A time, a number of bytes and one of blocks exclude each other; or a test is too long.
     pub const DURATION: i32 = 5;
+    /// The file cannot be had.
+    pub const FILE: i32 = 14;
     /// Something that this server does not know.
     pub const UNKNOWN: i32 = 13;
     /// Blocks are no datagrams.

@@ -160,7 +160,7 @@ impl Opener for Door {
         }
         let nth = joined?;
         cx.post.push(Box::new(Joined { group: lot.group, when, path }));
-        let to = (nth % u32::from(self.workers)) as u16;
+        let to = lot.worker(nth, self.workers);
         let flow = Box::new(UdpStream::server(lot, when));
         Some(Box::new(Guest {
             house: Arc::clone(&self.house),
@@ -218,7 +218,7 @@ impl Guest {
             return;
         };
         cx.post.push(Box::new(Joined { group: lot.group, when: self.when, path: self.path }));
-        let to = (nth % u32::from(self.place.1)) as u16;
+        let to = lot.worker(nth, self.place.1);
         let flow = Box::new(TcpStream::server(lot, self.when));
         self.step = if to == self.place.0 { Step::Stream(flow) } else { Step::Moving(to, flow) };
     }

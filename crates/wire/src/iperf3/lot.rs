@@ -1,13 +1,14 @@
 //! What the streams of one test have in common, and what they tell their session.
 
 use super::codec::Cookie;
+use super::store::Store;
 use metrics::{Group, Mono, TcpInfo};
 use model::BulkTerms;
 use seam::{Note, Path};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the streams of one test have in common, on all workers. The lists are looked at when a stream comes, never while it
 /// runs.
@@ -23,6 +24,10 @@ pub(super) struct Lot {
     pub(super) discard: bool,
     /// What names the test.
     pub(super) cookie: Cookie,
+    /// The worker that all streams belong on, where the client asked for its core.
+    worker: Option<u16>,
+    /// Where payload comes from or goes to, when that is a file.
+    pub(super) store: Option<Arc<dyn Store>>,
     /// By when they came: the peer of each. In this order they are numbered.
     joined: Mutex<BTreeMap<u64, SocketAddr>>,
     /// Blocks (datagrams) or bytes that may still be sent.
@@ -44,6 +49,8 @@ impl Lot {
             serving,
             discard,
             cookie,
+            worker: None,
+            store: None,
             joined: Mutex::default(),
             budget: AtomicU64::new(most),
             come: AtomicU64::new(0),
@@ -51,6 +58,23 @@ impl Lot {
             begun: AtomicBool::new(false),
             terms,
         }
+    }
+
+    /// All streams on this worker.
+    pub(super) fn on(mut self, worker: Option<u16>) -> Self {
+        self.worker = worker;
+        self
+    }
+
+    /// With payload from a file, or into one.
+    pub(super) fn with(mut self, store: Option<Arc<dyn Store>>) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// The worker of the stream that came as the `nth`, of so many.
+    pub(super) fn worker(&self, nth: u32, workers: u16) -> u16 {
+        self.worker.unwrap_or((nth % u32::from(workers.max(1))) as u16)
     }
 
     /// Whether we send on the stream at this place.
@@ -104,7 +128,12 @@ impl Lot {
     /// Takes a block of `n` bytes of what may still be sent; 0 when nothing is left. Blocks are whole: a peer that reads one
     /// waits for all of it.
     pub(super) fn block(&self, n: u64) -> u64 {
-        if self.spend(n) > 0 { n } else { 0 }
+        match (self.spend(n), &self.store) {
+            // A file is not sent beyond its end.
+            (some, Some(_)) => some,
+            (0, None) => 0,
+            (_, None) => n,
+        }
     }
 
     /// Takes up to `n` of what may still be sent.

@@ -15,8 +15,10 @@ mod packets;
 pub mod params;
 pub mod results;
 mod server;
+mod store;
 mod stream;
 
 pub use client::{Client, ClientPlan};
 pub use codec::PORT;
 pub use server::{Limits, Meter, Server, ServerPlan};
+pub use store::{Opening, Store};

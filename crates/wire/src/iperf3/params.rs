@@ -108,6 +108,7 @@ pub fn read(text: &str) -> Result<Parameters, Refused> {
         discard: fields.flag("skip_rx_copy")?,
         dont_fragment: fields.flag("dont_fragment")?,
         mptcp: fields.flag("mptcp")?,
+        server_core: fields.number("server_affinity")?.and_then(|core| u32::try_from(core).ok()),
         gso: fields.flag("gso")?,
         gro: fields.flag("gro")?,
         version: fields.text("client_version")?.unwrap_or_default(),
@@ -225,6 +226,9 @@ pub fn write(parameters: &Parameters) -> String {
             put(key, json!(n));
         }
     }
+    if let Some(core) = terms.server_core {
+        put("server_affinity", json!(core));
+    }
     if terms.gso || terms.gro {
         put("gso", json!(u8::from(terms.gso)));
         put("gro", json!(u8::from(terms.gro)));
@@ -282,6 +286,7 @@ mod tests {
             nodelay: true,
             tos: 0x28,
             flow_label: 0xfffff,
+            server_core: Some(0),
             congestion: Some("reno".into()),
             fq_rate: 9,
             title: Some("a \"b\"".into()),

@@ -22,6 +22,7 @@ use super::ledger::Ledger;
 use super::lot::{Joined, Lot, Standing};
 use super::params::Parameters;
 use super::results::Results;
+use super::store::Opening;
 use crate::Run;
 use crate::counted::Intervals;
 use crate::native::Fence;
@@ -60,6 +61,12 @@ impl Default for Limits {
 pub struct ServerPlan {
     /// Worker threads.
     pub workers: u16,
+    /// The core of each worker, where it has one of its own.
+    pub cores: Vec<Option<usize>>,
+    /// Opens the file that payload comes from or goes to.
+    pub file: Option<Opening>,
+    /// How long sent data may go unacknowledged, ns.
+    pub user_timeout_ns: Option<u64>,
     /// Who may connect.
     pub fence: Fence,
     /// Who may have datagrams without a test from the same address.

@@ -14,10 +14,11 @@
 //! that it has begun before it says that the test is over, and a server closes its streams at once, which ends such waiting, too.
 
 use super::codec::COOKIE;
-use super::lot::{Counts, Joined, Lot, Spent, Standing, last_words};
+use super::lot::{Counts, Gone, Joined, Lot, Spent, Standing, last_words};
 use crate::payload::Source;
+use crate::solo::Remark;
 use metrics::{Ending, Mono, Row};
-use model::Pace;
+use model::{Level, Pace};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -64,6 +65,8 @@ pub(super) struct TcpStream {
     step: Step,
     sender: bool,
     sent: u64,
+    /// Where the next received byte belongs in the file.
+    kept: u64,
     /// Left of the block that is being sent.
     block: u64,
     pace: Option<Pace>,
@@ -94,6 +97,7 @@ impl TcpStream {
             step: Step::Hold,
             sender: false,
             sent: 0,
+            kept: 0,
             block: 0,
             pace: None,
             counts: Counts::default(),
@@ -110,7 +114,8 @@ impl TcpStream {
         self.step = Step::Run;
         self.start = cx.now;
         let terms = &self.lot.terms;
-        let rate = if terms.rate > 0 { terms.rate } else { terms.fq_rate };
+        // The kernel paces by itself where that was asked for.
+        let rate = terms.rate;
         self.pace = (rate > 0 && self.sender).then(|| Pace::new(rate, terms.block.into(), cx.now));
         self.next_block(cx);
     }
@@ -178,6 +183,44 @@ impl TcpStream {
     }
 }
 
+impl TcpStream {
+    /// Offers up to `n` bytes of the file; at its end nothing more is sent.
+    fn fill_from_file(&mut self, cx: &mut Cx<'_>, n: u64, out: &mut Burst<'_>) {
+        let Some(store) = self.lot.store.clone() else { return };
+        let n = n.min(store.size().saturating_sub(self.sent));
+        let room = out.own(n as usize);
+        if let Err(why) = store.read(self.sent, room) {
+            room.fill(0);
+            self.complain(cx, why);
+        }
+        if n == 0 {
+            self.block = 0;
+            match self.step {
+                Step::Finish { tag } => self.freeze(cx, tag, cx.now),
+                _ => self.finish(cx),
+            }
+        }
+    }
+
+    /// Puts what has come into the file.
+    fn keep(&mut self, cx: &mut Cx<'_>, bytes: &[u8]) {
+        let Some(store) = self.lot.store.clone() else { return };
+        match store.write(self.kept, bytes) {
+            Ok(()) => self.kept += bytes.len() as u64,
+            Err(why) => self.complain(cx, why),
+        }
+    }
+
+    /// The file cannot be had any longer.
+    fn complain(&mut self, cx: &mut Cx<'_>, why: String) {
+        if self.lot.serving {
+            cx.post.push(Box::new(Remark { level: Level::Error, text: why }));
+        } else {
+            cx.post.push(Box::new(Gone { why }));
+        }
+    }
+}
+
 impl Flow for TcpStream {
     fn want(&self) -> Want {
         if self.step == Step::Over {
@@ -206,7 +249,7 @@ impl Flow for TcpStream {
         Want { send, read, wake, end: None }
     }
 
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
         match self.step {
             Step::Cookie(have) => {
                 let rest = &self.lot.cookie[usize::from(have)..];
@@ -215,6 +258,9 @@ impl Flow for TcpStream {
             }
             Step::Run | Step::Finish { .. } => {
                 let n = self.block.min(out.room() as u64);
+                if self.lot.store.is_some() {
+                    return self.fill_from_file(cx, n, out);
+                }
                 Source::Pattern.offer(self.sent, n as usize, out);
             }
             _ => {}
@@ -263,6 +309,7 @@ impl Flow for TcpStream {
             _ => return Ok(()),
         }
         let n = got.len as u64;
+        self.keep(cx, got.bytes);
         self.counts.bytes += n;
         if let Some(row) = self.row {
             cx.rec.received(row, n);

@@ -98,12 +98,21 @@ impl Client {
                 }
                 Step::Running => {
                     self.status = Status::Partial;
-                    self.error.get_or_insert(gone.why);
+                    let why = if self.turned_away() { TOO_OLD.to_owned() } else { gone.why };
+                    self.error.get_or_insert(why);
                     self.freeze(cx);
                 }
                 _ => {}
             }
         }
+    }
+
+    /// Nothing came on the streams that were to bring data but the byte that sends a stream away: the server knows one
+    /// direction only, and took these for somebody else's.
+    fn turned_away(&self) -> bool {
+        let rows = self.ledger.as_ref().map(Ledger::rows).unwrap_or_default();
+        let came: Vec<u64> = rows.iter().filter(|row| !row.sender).map(|row| row.bytes).collect();
+        self.plan.parameters.terms.bidir && came.contains(&1) && came.iter().all(|bytes| *bytes <= 1)
     }
 
     pub(super) fn standing(&mut self, cx: &Cx<'_>, standing: &Standing) {

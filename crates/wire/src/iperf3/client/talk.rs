@@ -9,7 +9,7 @@ use crate::iperf3::params;
 use crate::iperf3::results::{self, Results};
 use crate::iperf3::server::socket_settings;
 use metrics::SECOND;
-use model::Verify;
+use model::{SocketSettings, Verify};
 use seam::{Action, Cx, GroupPlan, WHEN_TOLD, Wait};
 use std::sync::Arc;
 
@@ -68,11 +68,14 @@ impl Client {
     /// The streams are wanted.
     pub(super) fn create(&mut self, cx: &Cx<'_>) {
         let terms = self.plan.parameters.terms.clone();
-        let discard = self.plan.phase.verify == Verify::None;
-        let lot = Arc::new(Lot::new(GROUP, terms.clone(), self.cookie, false, discard));
+        let store = self.plan.store.clone();
+        let discard = self.plan.phase.verify == Verify::None && store.is_none();
+        let lot = Lot::new(GROUP, terms.clone(), self.cookie, false, discard);
+        let lot = Arc::new(lot.with(store));
         let to = self.plan.target.1;
         let openers = Dialer::for_all(&lot, to, self.plan.from, self.plan.port, self.plan.workers);
-        let sockets = socket_settings(&terms, terms.congestion.clone());
+        let user_timeout_ns = self.plan.user_timeout_ns;
+        let sockets = SocketSettings { user_timeout_ns, ..socket_settings(&terms, terms.congestion.clone()) };
         let plan = GroupPlan {
             group: GROUP,
             openers,

@@ -126,10 +126,18 @@ impl Server {
         }
         self.groups[index] = true;
         let group = Group(index as u32);
-        let sockets = self.sockets(&terms);
+        let user_timeout_ns = self.plan.user_timeout_ns;
+        let sockets = SocketSettings { user_timeout_ns, ..self.sockets(&terms) };
+        let worker = self.worker_on(terms.server_core);
+        let file = self.plan.file.as_ref().filter(|_| !terms.udp && !terms.bidir);
+        let store = match file.map(|open| open(terms.reverse)).transpose() {
+            Ok(store) => store,
+            Err(why) => return self.fail(cx, link, code::FILE, &why),
+        };
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(cookie) = test.cookie else { return };
-        let lot = Arc::new(Lot::new(group, terms.clone(), cookie, true, true));
+        let lot = Lot::new(group, terms.clone(), cookie, true, store.is_none());
+        let lot = Arc::new(lot.on(worker).with(store));
         self.house.expect(&lot, address);
         (test.group, test.lot) = (Some(group), Some(lot));
         (test.step, test.since) = (Step::Creating, cx.now);
@@ -141,6 +149,20 @@ impl Server {
         };
         self.actions.push_back(Action::Group(Box::new(plan)));
         self.state(link, State::CreateStreams);
+    }
+
+    /// The worker that runs on the core that a client asks for.
+    fn worker_on(&mut self, core: Option<u32>) -> Option<u16> {
+        let core = core?;
+        let found =
+            self.plan.cores.iter().position(|own| own.is_some_and(|own| own as u64 == u64::from(core)));
+        if found.is_none() {
+            self.notice(
+                Level::Warning,
+                format!("a client asked for core {core}, where no worker of ours runs"),
+            );
+        }
+        found.and_then(|worker| u16::try_from(worker).ok())
     }
 
     /// Socket options of a test.
@@ -218,6 +240,8 @@ pub(crate) fn socket_settings(terms: &BulkTerms, congestion: Option<String>) -> 
         gro: terms.gro || fast,
         stamps: !(terms.gro || fast),
         dont_fragment: terms.dont_fragment.then_some(true),
+        pacing: (terms.fq_rate > 0).then_some(terms.fq_rate),
+        multipath: terms.mptcp,
         ..SocketSettings::default()
     }
 }

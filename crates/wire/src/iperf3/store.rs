@@ -1,0 +1,25 @@
+//! Payload from a file, or into one (`-F`).
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// A file that payload comes from or goes to. It is called on the workers, which wait for the disk: that is what is asked for.
+pub trait Store: Debug + Send + Sync {
+    /// How long the file is, bytes.
+    fn size(&self) -> u64;
+
+    /// Fills `into` with what stands at `at`.
+    ///
+    /// # Errors
+    /// When it cannot all be read: why, in words.
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), String>;
+
+    /// Puts `bytes` at `at`.
+    ///
+    /// # Errors
+    /// When they cannot all be written: why, in words.
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<(), String>;
+}
+
+/// Opens the file for one test: to be sent when asked with true, else to be filled anew.
+pub type Opening = Arc<dyn Fn(bool) -> Result<Arc<dyn Store>, String> + Send + Sync>;
