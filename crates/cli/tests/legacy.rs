@@ -35,7 +35,7 @@ fn several_protocols_and_a_table() {
     };
     run(&["iperf3", "-c", "127.0.0.1", "-p", &at("iperf3"), "-n", "64K"]);
     run(&["iperf3", "-c", "127.0.0.1", "-p", &at("iperf3"), "-u", "-k", "10", "-l", "500"]);
-    run(&["ping", "127.0.0.1", "--protocol", "echo", "-p", &at("echo"), "-n", "5", "--udp"]);
+    run(&["ping", "127.0.0.1", "--protocol", "echo", "-p", &at("echo"), "-n", "5", "-u"]);
     run(&["ping", "127.0.0.1", "--protocol", "stamp", "-p", &at("stamp"), "-n", "5"]);
     let port = format!("-Port:{}", at("ctstraffic"));
     let words =

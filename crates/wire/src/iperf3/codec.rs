@@ -331,6 +331,14 @@ impl Header {
     }
 }
 
+/// Whether a peer of this version compares stamps with its wall clock, from the first datagram on: those before 3.7 do, and
+/// report the difference of the two clocks as jitter when it is another one.
+#[must_use]
+pub fn reads_wall_time(version: &str) -> bool {
+    let minor = version.strip_prefix("3.").map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    minor.flatten().and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor < 7)
+}
+
 /// Length of a header, bytes.
 #[must_use]
 pub fn header_len(wide: bool) -> usize {
@@ -356,6 +364,21 @@ pub fn slot_of(id: u64) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_that_read_wall_time() {
+        for (version, old) in [
+            ("3.1.7", true),
+            ("3.6", true),
+            ("3.6+", true),
+            ("3.7", false),
+            ("3.21+", false),
+            ("", false),
+            ("3.x", false),
+        ] {
+            assert_eq!(reads_wall_time(version), old, "{version}");
+        }
+    }
 
     #[test]
     fn datagrams_as_captured() {

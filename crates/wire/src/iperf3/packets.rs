@@ -17,7 +17,7 @@
 //! 5. On the wire's terms a datagram with a number below the highest seen takes one loss back, even when it is a repeat; our own
 //!    counts tell repeats apart.
 
-use super::codec::{HELLO, Header, OLD_REPLIES, REPLY, header_len};
+use super::codec::{HELLO, Header, OLD_REPLIES, REPLY, header_len, reads_wall_time};
 use super::lot::{Counts, Joined, Lot, Spent, Standing};
 use crate::payload;
 use metrics::{Ending, Jitter, Mono, Packets, Row, SECOND, Seen, Sequence, TcpInfo};
@@ -71,6 +71,8 @@ pub(super) struct UdpStream {
     highest: u64,
     sequence: Sequence,
     jitter: Jitter,
+    /// What is sent is stamped by the wall clock.
+    wall: bool,
     /// When the omitted start is over: then jitter begins anew.
     omit: Option<Mono>,
     dropped: u32,
@@ -108,6 +110,7 @@ impl UdpStream {
             highest: 0,
             sequence: Sequence::new(WINDOW),
             jitter: Jitter::default(),
+            wall: false,
             omit: None,
             dropped: 0,
         }
@@ -126,6 +129,7 @@ impl UdpStream {
         let terms = &self.lot.terms;
         let rate = if terms.rate > 0 { terms.rate } else { terms.fq_rate };
         self.pace = (rate > 0 && self.sender).then(|| Pace::new(rate, self.size(), cx.now));
+        self.wall = self.lot.serving && reads_wall_time(&terms.version);
         let omit = u64::from(terms.omit_s) * SECOND;
         self.omit = (omit > 0).then(|| cx.now.plus(omit));
     }
@@ -209,7 +213,7 @@ impl UdpStream {
         let bytes = out.template(size as u64 | 1 << 62, size * n as usize, |arena| {
             arena.chunks_mut(size).for_each(payload::start);
         });
-        let sent_us = cx.clock.host(cx.now) / 1_000;
+        let sent_us = if self.wall { cx.clock.wall(cx.now).0 as u64 } else { cx.clock.host(cx.now) } / 1_000;
         for (i, datagram) in bytes.chunks_mut(size).enumerate() {
             Header { sent_us, number: self.counts.packets + 1 + i as u64 }.write(datagram, wide);
         }
