@@ -96,19 +96,24 @@ impl Beside {
         self.bound.iter().flat_map(ports).collect()
     }
 
-    /// What is answered where: a line each, or a table where there are several.
+    /// Whether a table is worth it.
+    fn several(&self) -> bool {
+        self.every || self.bound.len() > 1
+    }
+
+    /// What is answered where, a line each; nothing where there is a table.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let line = |(name, bound): &(&'static str, Bound)| {
+            let how = row(name).map_or("", |row| row.how);
+            bound.addresses().iter().map(|at| format!("answering {name} on {at} ({how})")).collect::<Vec<_>>()
+        };
+        if self.several() { Vec::new() } else { self.bound.iter().flat_map(line).collect() }
+    }
+
+    /// A table of what listens where, and of what could not be had; nothing where there is no more than one.
     pub(crate) fn table(&self, own: &Bound) -> Vec<String> {
-        let row = |name: &str| TABLE.iter().find(|row| row.protocol.name() == name);
-        if !self.every && self.bound.len() < 2 {
-            let line = |(name, bound): &(&'static str, Bound)| {
-                let how = row(name).map_or("", |row| row.how);
-                bound
-                    .addresses()
-                    .iter()
-                    .map(|at| format!("answering {name} on {at} ({how})"))
-                    .collect::<Vec<_>>()
-            };
-            return self.bound.iter().flat_map(line).collect();
+        if !self.several() {
+            return Vec::new();
         }
         let mut rows = vec![["protocol", "listens at", "over", "serves"].map(str::to_owned)];
         let mut listening = |name: &str, at: &[SocketAddr], how: &str, who: &str| {
@@ -126,6 +131,10 @@ impl Beside {
         }
         aligned(&rows)
     }
+}
+
+fn row(name: &str) -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.protocol.name() == name)
 }
 
 /// A table's lines, with columns below each other.

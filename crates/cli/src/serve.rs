@@ -48,9 +48,11 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     }
     let also = legacy::bind(args)?;
     let bound = bound.with(also.names());
-    for text in also.table(&bound) {
+    for text in also.lines() {
         outputs.event(&Event::Notice { level: Level::Info, text });
     }
+    // As it is: notices are wrapped.
+    also.table(&bound).iter().for_each(|line| eprintln!("{line}"));
     let outputs_of_all = Mutex::new(outputs);
     let tell = |event: &Event| outputs_of_all.lock().unwrap_or_else(PoisonError::into_inner).event(event);
     std::thread::scope(|scope| {
