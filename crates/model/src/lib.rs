@@ -5,9 +5,11 @@
 //! far the outcome can be believed.
 #![forbid(unsafe_code)]
 
+mod assertion;
 mod builder;
 mod bulk;
 pub mod churn;
+mod confidence;
 mod doubt;
 mod event;
 mod figures;
@@ -24,16 +26,19 @@ mod packets;
 mod phase;
 mod ping;
 mod probe;
+mod quantity;
 mod search;
 mod trace;
 mod train;
 mod udpmon;
 
+pub use assertion::Assertion;
 pub use builder::Builder;
 pub use bulk::{
     Bulk, BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, FarRow, Scribe, ServerOutput,
     StreamRow,
 };
+pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
 pub use doubt::{Doubt, doubts_about};
 pub use event::{
     Accepted, Begin, CauseCount, Change, ConnectionRecord, DatagramRow, Effective, Event, Failure, FrameRow,
@@ -57,6 +62,7 @@ pub use ping::{
     StampSettings, Transport, Ways,
 };
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
+pub use quantity::{Figure, Stat, Unit, Way};
 pub use search::{Highest, Search};
 pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};

@@ -1,6 +1,6 @@
 //! What to run next: one phase, a sweep over one or two settings, each measured several times, or a search.
 
-use crate::{Highest, MAX_BUFFER, MAX_CONNECTIONS, Outcome, Phase, Range, Search, mtu};
+use crate::{Highest, Level, MAX_BUFFER, MAX_CONNECTIONS, Outcome, Phase, Point, Range, Search, Until, mtu};
 use metrics::{SECOND, parse_bytes, parse_duration, parse_rate};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -206,6 +206,8 @@ pub enum Step {
 pub struct Method {
     settings: Vec<(BTreeMap<String, String>, Phase)>,
     repeat: u32,
+    /// Repeat no longer than that: a setting whose mean is known well enough is left out of further rounds.
+    until: Option<Until>,
     done: usize,
     /// The path's MTU is looked for instead of all that.
     mtu: Option<mtu::Search>,
@@ -244,7 +246,7 @@ impl Method {
         for (label, phase) in &settings {
             phase.check().map_err(|why| SweepError(format!("{}{why}", at(label))))?;
         }
-        Ok(Method { settings, repeat, done: 0, search: None, mtu: None })
+        Ok(Method { settings, repeat, until: None, done: 0, search: None, mtu: None })
     }
 
     /// A search for the highest rate of `base` at which no more than `limit` (a share) of the datagrams is lost.
@@ -254,6 +256,12 @@ impl Method {
     pub fn search(base: &Phase, limit: f64) -> Result<Method, SweepError> {
         let search = Some(Search::new(base.clone(), limit));
         Ok(Method { search, ..Method::new(base, &[], 1)? })
+    }
+
+    /// The same, with no more repetitions of a setting than it takes.
+    #[must_use]
+    pub fn until(self, until: Option<Until>) -> Method {
+        Method { until, ..self }
     }
 
     /// What a search found, when all is done; `None` for other methods. None inside is: more was lost at each rate.
@@ -270,7 +278,7 @@ impl Method {
         for (label, phase) in &settings {
             phase.check().map_err(|why| SweepError(format!("{}{why}", at(label))))?;
         }
-        Ok(Method { settings, repeat, done: 0, search: None, mtu: None })
+        Ok(Method { settings, repeat, until: None, done: 0, search: None, mtu: None })
     }
 
     /// A search for the largest packets, up to `limit` bytes, that come whole in the directions of `base`, a measurement of delay;
@@ -284,7 +292,7 @@ impl Method {
             return Err(SweepError("the largest packet to try must have 576 to 65535 bytes".to_owned()));
         }
         let mtu = Some(mtu::Search::new(base.clone(), headers, limit));
-        Ok(Method { settings: Vec::new(), repeat: 1, done: 0, search: None, mtu })
+        Ok(Method { settings: Vec::new(), repeat: 1, until: None, done: 0, search: None, mtu })
     }
 
     /// The next phase to run, or the end. `so_far` is what the earlier ones found; a sweep does not depend on it.
@@ -303,13 +311,37 @@ impl Method {
                 repeat: 1,
             });
         }
-        if self.done >= self.len() {
-            return Step::Done;
+        while self.done < self.len() {
+            let (round, setting) = (self.done / self.settings.len(), self.done % self.settings.len());
+            self.done += 1;
+            let (label, phase) = &self.settings[setting];
+            let same = || so_far.points.iter().filter(|point| point.label == *label).collect::<Vec<&Point>>();
+            if self.until.is_some_and(|until| until.reached(&same())) {
+                continue;
+            }
+            return Step::Run {
+                phase: Box::new(phase.clone()),
+                label: label.clone(),
+                repeat: round as u32 + 1,
+            };
         }
-        let (round, setting) = (self.done / self.settings.len(), self.done % self.settings.len());
-        self.done += 1;
-        let (label, phase) = &self.settings[setting];
-        Step::Run { phase: Box::new(phase.clone()), label: label.clone(), repeat: round as u32 + 1 }
+        Step::Done
+    }
+
+    /// What to say of the confidence that was asked for; `None` when none was.
+    #[must_use]
+    pub fn sure(&self, outcome: &Outcome) -> Option<(Level, String)> {
+        let until = self.until?;
+        let same = |label: &BTreeMap<String, String>| {
+            outcome.points.iter().filter(|point| point.label == *label).collect::<Vec<&Point>>()
+        };
+        let most = self.settings.iter().map(|(label, _)| same(label).len()).max().unwrap_or(0);
+        Some(match self.settings.iter().all(|(label, _)| until.reached(&same(label))) {
+            true => (Level::Info, format!("{most} repetitions were enough: {until}")),
+            false => {
+                (Level::Warning, format!("{most} repetitions were not enough: it is not so that {until}"))
+            }
+        })
     }
 
     /// How many phases there are in all; 0 when that depends on what they find.

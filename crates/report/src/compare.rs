@@ -4,7 +4,7 @@ use crate::plot::{Axis, Unit, show};
 use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::Contrast;
-use model::{Begin, Interval, Outcome, PacketReport, Point, Traffic};
+use model::{Begin, Figure, Outcome, Point};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -12,154 +12,11 @@ use std::io::{self, Write};
 /// Runs of one side from which on a run's figure is a reading, instead of an interval's.
 const RUNS: usize = 3;
 
-/// What is compared: its name, unit, whether more is better, and what an interval and a whole phase say of it.
-struct Kind {
-    name: &'static str,
-    unit: Unit,
-    more: bool,
-    interval: fn(&Interval) -> Option<f64>,
-    point: fn(&Point) -> Option<f64>,
-}
-
-fn far(of: fn(&Traffic) -> f64) -> impl Fn(&Interval) -> Option<f64> {
-    move |i: &Interval| i.far.as_ref().map(of).filter(|v| *v > 0.0)
-}
-
-fn delay(report: Option<&PacketReport>, of: fn(&metrics::DistSummary) -> u64) -> Option<f64> {
-    Some(of(report?.delay_ns.as_ref()?) as f64)
-}
-
-fn loss(report: Option<&PacketReport>) -> Option<f64> {
-    Some(report?.loss()? * 100.0)
-}
-
-fn far_total(point: &Point) -> Option<&PacketReport> {
-    point.far.iter().find_map(|totals| totals.packets.as_deref())
-}
-
-/// A round trip's quantile over a whole phase.
-fn trip(point: &Point, q: f64) -> Option<f64> {
-    Some(point.near.pings.as_ref()?.rtt_ns.as_ref()?.quantile(q) as f64)
-}
-
-static KINDS: [Kind; 14] = [
-    Kind {
-        name: "goodput to server",
-        unit: Unit::BitsPerSecond,
-        more: true,
-        interval: |i| far(Traffic::rx_bps)(i),
-        point: |p| p.up.map(|d| d.goodput_bps),
-    },
-    Kind {
-        name: "goodput from server",
-        unit: Unit::BitsPerSecond,
-        more: true,
-        interval: |i| Some(i.near.rx_bps()).filter(|v| *v > 0.0),
-        point: |p| p.down.map(|d| d.goodput_bps),
-    },
-    Kind {
-        name: "connections per second",
-        unit: Unit::PerSecond,
-        more: true,
-        interval: |i| (i.opened > 0 && i.ns() > 0).then(|| i.opened as f64 * 1e9 / i.ns() as f64),
-        point: |p| p.connects_per_second().filter(|_| p.phase.kind == model::Kind::Connect),
-    },
-    Kind {
-        name: "round trip, median",
-        unit: Unit::Ns,
-        more: false,
-        interval: |i| Some(i.pings.as_ref().filter(|p| p.count > 0)?.p50_ns as f64),
-        point: |p| trip(p, 0.5),
-    },
-    Kind {
-        name: "round trip, p99",
-        unit: Unit::Ns,
-        more: false,
-        interval: |i| Some(i.pings.as_ref().filter(|p| p.count > 0)?.p99_ns as f64),
-        point: |p| trip(p, 0.99),
-    },
-    Kind {
-        name: "round trip, p99.9",
-        unit: Unit::Ns,
-        more: false,
-        interval: |_| None,
-        point: |p| trip(p, 0.999),
-    },
-    Kind {
-        name: "messages lost",
-        unit: Unit::Percent,
-        more: false,
-        interval: |i| {
-            let counts = i.pings.as_ref()?.counts;
-            (counts.sent > 0).then(|| counts.lost.max(0) as f64 * 100.0 / counts.sent as f64)
-        },
-        point: |p| {
-            let counts = p.near.pings.as_ref()?.counts;
-            (counts.sent > 0).then(|| counts.lost.max(0) as f64 * 100.0 / counts.sent as f64)
-        },
-    },
-    Kind {
-        name: "delay to server, median",
-        unit: Unit::Ns,
-        more: false,
-        interval: |i| delay(i.far_packets.as_deref(), |d| d.p50),
-        point: |p| delay(far_total(p), |d| d.p50),
-    },
-    Kind {
-        name: "delay to server, p99",
-        unit: Unit::Ns,
-        more: false,
-        interval: |i| delay(i.far_packets.as_deref(), |d| d.p99),
-        point: |p| delay(far_total(p), |d| d.p99),
-    },
-    Kind {
-        name: "loss to server",
-        unit: Unit::Percent,
-        more: false,
-        interval: |i| loss(i.far_packets.as_deref()),
-        point: |p| loss(far_total(p)),
-    },
-    Kind {
-        name: "delay from server, median",
-        unit: Unit::Ns,
-        more: false,
-        interval: |i| delay(i.packets.as_deref(), |d| d.p50),
-        point: |p| delay(p.near.packets.as_deref(), |d| d.p50),
-    },
-    Kind {
-        name: "delay from server, p99",
-        unit: Unit::Ns,
-        more: false,
-        interval: |i| delay(i.packets.as_deref(), |d| d.p99),
-        point: |p| delay(p.near.packets.as_deref(), |d| d.p99),
-    },
-    Kind {
-        name: "loss from server",
-        unit: Unit::Percent,
-        more: false,
-        interval: |i| loss(i.packets.as_deref()),
-        point: |p| loss(p.near.packets.as_deref()),
-    },
-    Kind {
-        name: "frames not whole in time",
-        unit: Unit::Percent,
-        more: false,
-        interval: |i| frames(i.frames),
-        point: |p| frames(p.near.frames),
-    },
-];
-
-fn frames(frames: Option<metrics::Frames>) -> Option<f64> {
-    let f = frames?;
-    let all = f.completed + f.dropped + f.repeated;
-    (all > 0).then(|| (all - f.completed) as f64 * 100.0 / all as f64)
-}
-
 /// A figure of both sides.
 struct Row {
     /// Which setting of a sweep.
     setting: String,
-    kind: &'static Kind,
+    figure: Figure,
     /// Over all of each side.
     value: (Option<f64>, Option<f64>),
     /// The comparison of their readings; `None` with too few.
@@ -172,7 +29,7 @@ impl Row {
     /// By how much the second side is worse, as a share of the first; 0 or less when it is not.
     fn worse(&self) -> f64 {
         let relative = self.contrast.filter(Contrast::differs).and_then(|c| c.relative()).unwrap_or(0.0);
-        if self.kind.more { -relative } else { relative }
+        if self.figure.more_is_better() { -relative } else { relative }
     }
 }
 
@@ -194,7 +51,7 @@ impl Comparison {
         let rows: Vec<Row> = common
             .flat_map(|(label, a, b)| {
                 let setting = words::setting(label, 1);
-                KINDS.iter().filter_map(move |kind| row(setting.clone(), kind, a, b))
+                Figure::COMPARED.into_iter().filter_map(move |figure| row(setting.clone(), figure, a, b))
             })
             .collect();
         if rows.is_empty() {
@@ -262,9 +119,10 @@ impl Comparison {
         let row = |row: &Row| {
             json!({
                 "setting": row.setting,
-                "figure": row.kind.name,
-                "unit": row.kind.unit.words().2,
-                "more_is_better": row.kind.more,
+                "figure": row.figure.to_string(),
+                "key": row.figure.key(),
+                "unit": Unit::from(row.figure.unit()).words().2,
+                "more_is_better": row.figure.more_is_better(),
                 "before": row.value.0,
                 "after": row.value.1,
                 "readings": if row.runs { "runs" } else { "intervals" },
@@ -292,35 +150,36 @@ fn by_setting(runs: &[Outcome]) -> BTreeMap<BTreeMap<String, String>, Vec<&Point
     all
 }
 
-fn row(setting: String, kind: &'static Kind, a: &[&Point], b: &[&Point]) -> Option<Row> {
-    let values = |points: &[&Point]| points.iter().filter_map(|p| (kind.point)(p)).collect::<Vec<f64>>();
+fn row(setting: String, figure: Figure, a: &[&Point], b: &[&Point]) -> Option<Row> {
+    let values = |points: &[&Point]| points.iter().filter_map(|p| figure.of(p)).collect::<Vec<f64>>();
     let mean =
         |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
     let (whole_a, whole_b) = (values(a), values(b));
     let value = (mean(&whole_a), mean(&whole_b));
     // What neither side has, or what only stood still, is no figure of these runs.
-    if value.0.is_none() || value.1.is_none() || (kind.more && value == (Some(0.0), Some(0.0))) {
+    if value.0.is_none() || value.1.is_none() || (figure.more_is_better() && value == (Some(0.0), Some(0.0)))
+    {
         return None;
     }
     let readings = |points: &[&Point]| {
         let intervals = points.iter().flat_map(|p| p.readings());
-        intervals.filter_map(kind.interval).collect::<Vec<f64>>()
+        intervals.filter_map(|i| figure.of_interval(i)).collect::<Vec<f64>>()
     };
     let runs = whole_a.len() >= RUNS && whole_b.len() >= RUNS;
     let contrast = match runs {
         true => Contrast::of(&whole_a, &whole_b, false),
         false => Contrast::of(&readings(a), &readings(b), true),
     };
-    Some(Row { setting, kind, value, contrast, runs })
+    Some(Row { setting, figure, value, contrast, runs })
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let axis = Axis::new("", row.kind.unit);
+    let axis = Axis::new("", row.figure.unit().into());
     let value = |v: Option<f64>| v.map_or("-".to_owned(), |v| show(&axis, v));
     let percent = |share: f64| format!("{:+.1} %", share * 100.0);
     let name = match row.setting.as_str() {
-        "" => row.kind.name.to_owned(),
-        setting => format!("{setting}: {}", row.kind.name),
+        "" => row.figure.to_string(),
+        setting => format!("{setting}: {}", row.figure),
     };
     let mut cells = vec![name, value(row.value.0), value(row.value.1)];
     let Some(c) = &row.contrast else {

@@ -54,6 +54,19 @@ pub(crate) const UNITS: [(&str, Unit); 10] = [
     ("name", Unit::Name),
 ];
 
+impl From<model::Unit> for Unit {
+    fn from(unit: model::Unit) -> Self {
+        match unit {
+            model::Unit::BitsPerSecond => Unit::BitsPerSecond,
+            model::Unit::PerSecond => Unit::PerSecond,
+            model::Unit::Ns => Unit::Ns,
+            model::Unit::Percent => Unit::Percent,
+            model::Unit::Count => Unit::Count,
+            model::Unit::Share => Unit::Share,
+        }
+    }
+}
+
 impl Unit {
     /// The step between prefixes, the prefixes, and what stands behind them.
     pub(crate) fn words(self) -> (f64, &'static [&'static str], &'static str) {

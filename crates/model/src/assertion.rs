@@ -1,0 +1,267 @@
+//! What a run's figures have to be: `p99<5ms`, `goodput>900M`, `loss<=0.1%`.
+
+use crate::{Figure, Kind, Outcome, Point, Stat, Status, Unit, Way};
+use metrics::{parse_duration, parse_rate};
+use std::fmt;
+
+/// How a value is to stand to the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    Below,
+    AtMost,
+    Above,
+    AtLeast,
+    Equal,
+}
+
+/// The longer ones first, because the shorter ones begin them.
+const RELATIONS: [(&str, Relation); 6] = [
+    ("<=", Relation::AtMost),
+    (">=", Relation::AtLeast),
+    ("==", Relation::Equal),
+    ("<", Relation::Below),
+    (">", Relation::Above),
+    ("=", Relation::Equal),
+];
+
+impl Relation {
+    fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Relation::Below => value < limit,
+            Relation::AtMost => value <= limit,
+            Relation::Above => value > limit,
+            Relation::AtLeast => value >= limit,
+            Relation::Equal => (value - limit).abs() < 1e-9,
+        }
+    }
+}
+
+/// One condition on a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assertion {
+    /// As it was written.
+    text: String,
+    /// What it may be about: it must hold for each of them that was measured.
+    figures: Vec<Figure>,
+    /// A percentile without a name in front means times to connect only where they are what is measured.
+    bare: bool,
+    relation: Relation,
+    limit: f64,
+}
+
+impl Assertion {
+    /// The names that can be asserted, for the help.
+    pub const NAMES: &str = "goodput, connects, loss, jitter, messages-lost, frames, errors, retransmits, fairness, doubts; of \
+        times: min, mean, max or a percentile such as p99.9, alone or after rtt., delay. or connect.; .up or .down picks a direction";
+
+    /// Understands `NAME RELATION VALUE`.
+    ///
+    /// # Errors
+    /// One sentence: what was wrong and what was expected.
+    pub fn parse(text: &str) -> Result<Assertion, String> {
+        let (at, word, relation) = RELATIONS
+            .iter()
+            .filter_map(|(word, relation)| Some((text.find(word)?, *word, *relation)))
+            .min_by_key(|(at, word, _)| (*at, 3 - word.len()))
+            .ok_or_else(|| {
+                format!("'{text}' is no condition: a name, <, <=, >, >= or =, and a value, such as p99<5ms or goodput>900M")
+            })?;
+        let (name, value) = (text[..at].trim(), text[at + word.len()..].trim());
+        let figures = figures(name)
+            .ok_or_else(|| format!("'{name}' cannot be asserted; these can: {}", Assertion::NAMES))?;
+        let unit = figures.first().map_or(Unit::Count, |figure| figure.unit());
+        let bare = stat(name).is_some();
+        Ok(Assertion { text: text.trim().to_owned(), limit: limit(value, unit)?, figures, bare, relation })
+    }
+
+    /// What is wrong with `outcome`: one sentence for each phase and figure that does not keep to it, or one that says that
+    /// nothing was measured; nothing when all is well.
+    #[must_use]
+    pub fn broken(&self, outcome: &Outcome) -> Vec<String> {
+        let measured = outcome.points.iter().filter(|point| point.status != Status::Failed);
+        let values: Vec<(String, Figure, f64)> = measured.flat_map(|point| self.values(point)).collect();
+        if values.is_empty() {
+            return vec![format!("{}: nothing was measured that it is about", self.text)];
+        }
+        let broken = values.into_iter().filter(|(.., value)| !self.relation.holds(*value, self.limit));
+        broken
+            .map(|(setting, figure, value)| {
+                format!("{}: {figure} was {}{setting}", self.text, figure.unit().show(value))
+            })
+            .collect()
+    }
+
+    fn values<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = (String, Figure, f64)> + 'a {
+        let setting = setting(point);
+        self.figures.iter().filter_map(move |figure| {
+            if self.bare && matches!(figure, Figure::ConnectTime(_)) && point.phase.kind != Kind::Connect {
+                return None;
+            }
+            Some((setting.clone(), *figure, figure.of(point)?))
+        })
+    }
+}
+
+impl fmt::Display for Assertion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// ` (rate=1000000, repetition 2)` of a phase of several, else nothing.
+fn setting(point: &Point) -> String {
+    let mut words: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    words.extend((point.repeat > 1).then(|| format!("repetition {}", point.repeat)));
+    if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
+}
+
+fn stat(name: &str) -> Option<Stat> {
+    match name {
+        "min" => Some(Stat::Min),
+        "mean" | "avg" => Some(Stat::Mean),
+        "max" => Some(Stat::Max),
+        "median" => Some(Stat::MEDIAN),
+        _ => {
+            let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
+            (0.0..=100.0).contains(&percent).then(|| Stat::Quantile(percent / 100.0))
+        }
+    }
+}
+
+fn figures(name: &str) -> Option<Vec<Figure>> {
+    let (first, rest) = name.split_once('.').unwrap_or((name, ""));
+    let ways = |rest: &str| match rest {
+        "" => Some(Way::ALL.to_vec()),
+        "up" => Some(vec![Way::Up]),
+        "down" => Some(vec![Way::Down]),
+        _ => None,
+    };
+    let both = |make: fn(Way) -> Figure| Some(ways(rest)?.into_iter().map(make).collect());
+    let only = |figure: Figure| rest.is_empty().then(|| vec![figure]);
+    if let Some(stat) = stat(name) {
+        let delays = Way::ALL.map(|way| Figure::Delay(way, stat));
+        return Some([vec![Figure::RoundTrip(stat), Figure::ConnectTime(stat)], delays.to_vec()].concat());
+    }
+    match first {
+        "goodput" => both(Figure::Goodput),
+        "jitter" => both(Figure::Jitter),
+        "loss" if rest.is_empty() => {
+            Some(vec![Figure::Loss(Way::Up), Figure::Loss(Way::Down), Figure::MessagesLost])
+        }
+        "loss" => both(Figure::Loss),
+        "rtt" => Some(vec![Figure::RoundTrip(stat(rest)?)]),
+        "connect" => Some(vec![Figure::ConnectTime(stat(rest)?)]),
+        "delay" => {
+            let (way, of) = match rest.split_once('.') {
+                Some((way @ ("up" | "down"), of)) => (way, of),
+                _ => ("", rest),
+            };
+            let of = stat(of)?;
+            Some(ways(way)?.into_iter().map(|way| Figure::Delay(way, of)).collect())
+        }
+        "connects" => only(Figure::Connects),
+        "messages-lost" => only(Figure::MessagesLost),
+        "frames" => only(Figure::Frames),
+        "errors" => only(Figure::Errors),
+        "retransmits" => only(Figure::Retransmits),
+        "fairness" => only(Figure::Fairness),
+        "doubts" => only(Figure::Doubts),
+        _ => None,
+    }
+}
+
+/// The limit, in the figure's base unit.
+fn limit(text: &str, unit: Unit) -> Result<f64, String> {
+    let plain = |text: &str, what: &str| {
+        let number = text.parse::<f64>().ok().filter(|n| n.is_finite());
+        number.ok_or_else(|| format!("'{text}' is not {what}"))
+    };
+    match unit {
+        Unit::BitsPerSecond => parse_rate(text).map(|bps| bps as f64).map_err(|e| e.to_string()),
+        Unit::Ns => parse_duration(text).map(|ns| ns as f64).map_err(|e| e.to_string()),
+        Unit::Percent => plain(text.trim_end_matches('%').trim(), "a percentage such as 0.1%"),
+        Unit::PerSecond => {
+            let (number, factor) = match text.strip_suffix(['k', 'K']) {
+                Some(number) => (number, 1e3),
+                None => (text, 1.0),
+            };
+            plain(number, "a number per second such as 20k").map(|n| n * factor)
+        }
+        Unit::Count => plain(text, "a number such as 0"),
+        Unit::Share => plain(text, "a share such as 0.95"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Direction, RoundTrips};
+    use metrics::Dist;
+
+    /// A thousand round trips of 1 to 1000 µs and 900 Mbit/s up.
+    fn outcome() -> Outcome {
+        let mut trips = Dist::default();
+        (1..=1_000u64).for_each(|us| trips.record(us * 1_000));
+        let mut point = Point { status: Status::Complete, ..Point::default() };
+        point.near.pings = Some(Box::new(RoundTrips { rtt_ns: trips.spectrum(), ..RoundTrips::default() }));
+        point.up = Some(Direction { goodput_bps: 900e6, ..Direction::default() });
+        Outcome { points: vec![point], ..Outcome::default() }
+    }
+
+    fn broken(text: &str) -> Vec<String> {
+        Assertion::parse(text).unwrap().broken(&outcome())
+    }
+
+    #[test]
+    fn limits_are_kept_or_not() {
+        // The 99th percentile of 1..=1000 µs is 990 µs, to a thousandth.
+        for kept in [
+            "p99<1ms",
+            "rtt.p50 <= 501us",
+            "max>=1ms",
+            "goodput>899M",
+            "goodput.up<1G",
+            "errors=0",
+            "doubts==0",
+        ] {
+            assert_eq!(broken(kept), Vec::<String>::new(), "{kept}");
+        }
+        for not in ["p99<900us", "p99.9<1us", "min>2us", "goodput>901M", "errors>0"] {
+            assert_eq!(broken(not).len(), 1, "{not}");
+        }
+        assert_eq!(broken("p99<0.9ms"), ["p99<0.9ms: round trip, p99 was 990 µs"]);
+        assert_eq!(broken("goodput>1G"), ["goodput>1G: goodput to server was 900 Mbit/s"]);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_met() {
+        for text in ["loss.up<1%", "delay.p99<1s", "goodput.down>1", "connects>1"] {
+            assert_eq!(broken(text), [format!("{text}: nothing was measured that it is about")]);
+        }
+        assert_eq!(Assertion::parse("p99<1s").unwrap().broken(&Outcome::default()).len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let wrong = |text: &str| Assertion::parse(text).unwrap_err();
+        assert!(wrong("p99").contains("is no condition"));
+        assert!(wrong("speed>1").contains("'speed' cannot be asserted"));
+        assert!(wrong("p101<1ms").contains("cannot be asserted"));
+        assert!(wrong("p99<fast").contains("not a duration"));
+        assert!(wrong("goodput>much").contains("not a rate"));
+        assert!(wrong("loss<x%").contains("not a percentage"));
+    }
+
+    #[test]
+    fn each_phase_is_held_to_it() {
+        let mut outcome = outcome();
+        let mut second = outcome.points[0].clone();
+        second.up = Some(Direction { goodput_bps: 1e6, ..Direction::default() });
+        second.repeat = 2;
+        outcome.points.push(second);
+        assert_eq!(
+            Assertion::parse("goodput>500M").unwrap().broken(&outcome),
+            ["goodput>500M: goodput to server was 1.00 Mbit/s (repetition 2)"]
+        );
+    }
+}

@@ -1,0 +1,383 @@
+//! The figures that runs are judged by: how each is called, its unit, which way is better, and where it stands in a phase and
+//! in an interval. Comparisons, assertions, the store and what is exported all ask here.
+
+use crate::{Interval, Kind, PacketReport, PingCounts, Point, Traffic};
+use metrics::{DistSummary, Frames, Spectrum, format_bits_per_second, format_duration};
+use std::fmt;
+
+/// Units of figures; always base units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bits per second.
+    BitsPerSecond,
+    /// Things per second.
+    PerSecond,
+    /// Nanoseconds.
+    Ns,
+    /// Percent.
+    Percent,
+    /// A number of things.
+    Count,
+    /// A share of one.
+    Share,
+}
+
+impl Unit {
+    /// As files have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::BitsPerSecond => "bps",
+            Unit::PerSecond => "per_s",
+            Unit::Ns => "ns",
+            Unit::Percent => "percent",
+            Unit::Count => "count",
+            Unit::Share => "share",
+        }
+    }
+
+    /// A value as people read it.
+    #[must_use]
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Unit::BitsPerSecond => format_bits_per_second(value),
+            Unit::Ns => format_duration(value),
+            Unit::Percent => format!("{value:.4} %"),
+            Unit::PerSecond => format!("{value:.1}/s"),
+            Unit::Count => format!("{value:.0}"),
+            Unit::Share => format!("{value:.4}"),
+        }
+    }
+}
+
+/// A direction, as the client sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// To the server.
+    Up,
+    /// From the server.
+    Down,
+}
+
+impl Way {
+    /// Both.
+    pub const ALL: [Way; 2] = [Way::Up, Way::Down];
+
+    fn words(self) -> &'static str {
+        match self {
+            Way::Up => "to server",
+            Way::Down => "from server",
+        }
+    }
+
+    fn key(self) -> &'static str {
+        match self {
+            Way::Up => "up",
+            Way::Down => "down",
+        }
+    }
+
+    /// What the receiving end of this direction counted.
+    fn packets(self, point: &Point) -> Option<&PacketReport> {
+        match self {
+            Way::Up => point.far.iter().find_map(|totals| totals.packets.as_deref()),
+            Way::Down => point.near.packets.as_deref(),
+        }
+    }
+
+    fn packets_of(self, interval: &Interval) -> Option<&PacketReport> {
+        match self {
+            Way::Up => interval.far_packets.as_deref(),
+            Way::Down => interval.packets.as_deref(),
+        }
+    }
+}
+
+/// What is asked of a distribution.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Stat {
+    /// Smallest value.
+    Min,
+    /// Arithmetic mean.
+    Mean,
+    /// Largest value.
+    Max,
+    /// The value that this share (0..=1) does not exceed.
+    Quantile(f64),
+}
+
+impl Stat {
+    /// The median.
+    pub const MEDIAN: Stat = Stat::Quantile(0.5);
+
+    fn of_spectrum(self, all: &Spectrum) -> f64 {
+        match self {
+            Stat::Min => all.min as f64,
+            Stat::Mean => all.mean,
+            Stat::Max => all.max as f64,
+            Stat::Quantile(q) => all.quantile(q) as f64,
+        }
+    }
+
+    /// Of a summary, which knows four quantiles.
+    fn of_summary(self, all: &DistSummary) -> Option<f64> {
+        Some(match self {
+            Stat::Min => all.min as f64,
+            Stat::Mean => all.mean,
+            Stat::Max => all.max as f64,
+            Stat::Quantile(q) => {
+                let known = [(0.5, all.p50), (0.9, all.p90), (0.99, all.p99), (0.999, all.p999)];
+                known.iter().find(|(at, _)| (at - q).abs() < 1e-9)?.1 as f64
+            }
+        })
+    }
+
+    /// `p99.9`, `max`.
+    fn key(self) -> String {
+        match self {
+            Stat::Min => "min".to_owned(),
+            Stat::Mean => "mean".to_owned(),
+            Stat::Max => "max".to_owned(),
+            // Rounded as far as a percentile makes sense, so that 0.999 does not read 99.90000000000001.
+            Stat::Quantile(q) => format!("p{}", (q * 1e11).round() / 1e9),
+        }
+    }
+
+    fn words(self) -> String {
+        match self {
+            Stat::MEDIAN => "median".to_owned(),
+            other => other.key(),
+        }
+    }
+}
+
+/// A figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Figure {
+    /// Payload that arrived, by its receiver's count, bits/s.
+    Goodput(Way),
+    /// Connections established per second, where that was measured.
+    Connects,
+    /// Round trips of messages, ns.
+    RoundTrip(Stat),
+    /// Messages that never came back, percent.
+    MessagesLost,
+    /// Delays of datagrams one way, ns.
+    Delay(Way, Stat),
+    /// Datagrams lost, percent.
+    Loss(Way),
+    /// RFC 3550 jitter, ns.
+    Jitter(Way),
+    /// Frames that were not whole in time, percent.
+    Frames,
+    /// Times to connect, ns.
+    ConnectTime(Stat),
+    /// Connections that ended in an error.
+    Errors,
+    /// Segments sent again, by both ends as far as known.
+    Retransmits,
+    /// Jain's index over the connections.
+    Fairness,
+    /// Doubts about the figures.
+    Doubts,
+}
+
+impl Figure {
+    /// Those that a comparison shows, in its order.
+    pub const COMPARED: [Figure; 14] = [
+        Figure::Goodput(Way::Up),
+        Figure::Goodput(Way::Down),
+        Figure::Connects,
+        Figure::RoundTrip(Stat::MEDIAN),
+        Figure::RoundTrip(Stat::Quantile(0.99)),
+        Figure::RoundTrip(Stat::Quantile(0.999)),
+        Figure::MessagesLost,
+        Figure::Delay(Way::Up, Stat::MEDIAN),
+        Figure::Delay(Way::Up, Stat::Quantile(0.99)),
+        Figure::Loss(Way::Up),
+        Figure::Delay(Way::Down, Stat::MEDIAN),
+        Figure::Delay(Way::Down, Stat::Quantile(0.99)),
+        Figure::Loss(Way::Down),
+        Figure::Frames,
+    ];
+
+    /// Those that are kept of every run, beside [`Figure::COMPARED`].
+    pub const KEPT_BESIDE: [Figure; 8] = [
+        Figure::Jitter(Way::Up),
+        Figure::Jitter(Way::Down),
+        Figure::ConnectTime(Stat::MEDIAN),
+        Figure::ConnectTime(Stat::Quantile(0.99)),
+        Figure::Retransmits,
+        Figure::Fairness,
+        Figure::Errors,
+        Figure::Doubts,
+    ];
+
+    /// What a measurement of this kind is about: these decide how often it has to be repeated.
+    #[must_use]
+    pub fn leading(kind: Kind) -> &'static [Figure] {
+        match kind {
+            Kind::Tcp => &[Figure::Goodput(Way::Up), Figure::Goodput(Way::Down)],
+            Kind::Connect => &[Figure::Connects],
+            Kind::Ping => &[Figure::RoundTrip(Stat::Mean)],
+            Kind::Delay | Kind::Train => {
+                &[Figure::Delay(Way::Up, Stat::Mean), Figure::Delay(Way::Down, Stat::Mean)]
+            }
+            Kind::Stream => &[Figure::Goodput(Way::Up), Figure::Goodput(Way::Down), Figure::Frames],
+        }
+    }
+
+    /// Its unit.
+    #[must_use]
+    pub fn unit(self) -> Unit {
+        match self {
+            Figure::Goodput(_) => Unit::BitsPerSecond,
+            Figure::Connects => Unit::PerSecond,
+            Figure::RoundTrip(_) | Figure::Delay(..) | Figure::Jitter(_) | Figure::ConnectTime(_) => Unit::Ns,
+            Figure::MessagesLost | Figure::Loss(_) | Figure::Frames => Unit::Percent,
+            Figure::Errors | Figure::Retransmits | Figure::Doubts => Unit::Count,
+            Figure::Fairness => Unit::Share,
+        }
+    }
+
+    /// Whether more of it is better.
+    #[must_use]
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Figure::Goodput(_) | Figure::Connects | Figure::Fairness)
+    }
+
+    /// Its value over a phase; `None` when it was not measured.
+    #[must_use]
+    pub fn of(self, point: &Point) -> Option<f64> {
+        let times = |dist: &Option<DistSummary>, stat: Stat| stat.of_summary(dist.as_ref()?);
+        match self {
+            Figure::Goodput(Way::Up) => point.up.map(|d| d.goodput_bps),
+            Figure::Goodput(Way::Down) => point.down.map(|d| d.goodput_bps),
+            Figure::Connects => point.connects_per_second().filter(|_| point.phase.kind == Kind::Connect),
+            Figure::RoundTrip(stat) => Some(
+                stat.of_spectrum(point.near.pings.as_ref()?.rtt_ns.as_ref().filter(|all| all.count > 0)?),
+            ),
+            Figure::MessagesLost => lost(point.near.pings.as_ref()?.counts),
+            Figure::Delay(way, stat) => times(&way.packets(point)?.delay_ns, stat),
+            Figure::Loss(way) => Some(way.packets(point)?.loss()? * 100.0),
+            Figure::Jitter(way) => way.packets(point)?.jitter_ns,
+            Figure::Frames => frames(point.near.frames),
+            Figure::ConnectTime(stat) => times(&point.near.connect_ns, stat),
+            Figure::Errors => Some(point.errors() as f64),
+            Figure::Retransmits => {
+                let all = std::iter::once(&point.near).chain(&point.far);
+                let told: Vec<u64> =
+                    all.filter(|t| t.tcp.connections > 0).map(|t| t.tcp.retransmits).collect();
+                (!told.is_empty()).then(|| told.iter().sum::<u64>() as f64)
+            }
+            Figure::Fairness => point.fairness,
+            Figure::Doubts => Some(point.doubts.len() as f64),
+        }
+    }
+
+    /// Its value in an interval; `None` when an interval cannot tell.
+    #[must_use]
+    pub fn of_interval(self, interval: &Interval) -> Option<f64> {
+        let moved = |bps: f64| Some(bps).filter(|bps| *bps > 0.0);
+        match self {
+            Figure::Goodput(Way::Up) => moved(interval.far.as_ref().map(Traffic::rx_bps)?),
+            Figure::Goodput(Way::Down) => moved(interval.near.rx_bps()),
+            Figure::Connects => (interval.opened > 0 && interval.ns() > 0)
+                .then(|| interval.opened as f64 * 1e9 / interval.ns() as f64),
+            Figure::RoundTrip(stat) => {
+                let trips = interval.pings.as_ref().filter(|p| p.count > 0)?;
+                Some(match stat {
+                    Stat::Min => trips.min_ns as f64,
+                    Stat::Mean => trips.mean_ns,
+                    Stat::Max => trips.max_ns as f64,
+                    Stat::MEDIAN => trips.p50_ns as f64,
+                    Stat::Quantile(0.99) => trips.p99_ns as f64,
+                    Stat::Quantile(_) => return None,
+                })
+            }
+            Figure::MessagesLost => lost(interval.pings.as_ref()?.counts),
+            Figure::Delay(way, stat) => stat.of_summary(way.packets_of(interval)?.delay_ns.as_ref()?),
+            Figure::Loss(way) => Some(way.packets_of(interval)?.loss()? * 100.0),
+            Figure::Frames => frames(interval.frames),
+            _ => None,
+        }
+    }
+
+    /// As files and assertions name it: `goodput.up`, `rtt.p99`, `loss.down`.
+    #[must_use]
+    pub fn key(self) -> String {
+        match self {
+            Figure::Goodput(way) => format!("goodput.{}", way.key()),
+            Figure::Connects => "connects".to_owned(),
+            Figure::RoundTrip(stat) => format!("rtt.{}", stat.key()),
+            Figure::MessagesLost => "messages-lost".to_owned(),
+            Figure::Delay(way, stat) => format!("delay.{}.{}", way.key(), stat.key()),
+            Figure::Loss(way) => format!("loss.{}", way.key()),
+            Figure::Jitter(way) => format!("jitter.{}", way.key()),
+            Figure::Frames => "frames".to_owned(),
+            Figure::ConnectTime(stat) => format!("connect.{}", stat.key()),
+            Figure::Errors => "errors".to_owned(),
+            Figure::Retransmits => "retransmits".to_owned(),
+            Figure::Fairness => "fairness".to_owned(),
+            Figure::Doubts => "doubts".to_owned(),
+        }
+    }
+}
+
+/// As people read it.
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Figure::Goodput(way) => write!(f, "goodput {}", way.words()),
+            Figure::Connects => f.write_str("connections per second"),
+            Figure::RoundTrip(stat) => write!(f, "round trip, {}", stat.words()),
+            Figure::MessagesLost => f.write_str("messages lost"),
+            Figure::Delay(way, stat) => write!(f, "delay {}, {}", way.words(), stat.words()),
+            Figure::Loss(way) => write!(f, "loss {}", way.words()),
+            Figure::Jitter(way) => write!(f, "jitter {}", way.words()),
+            Figure::Frames => f.write_str("frames not whole in time"),
+            Figure::ConnectTime(stat) => write!(f, "time to connect, {}", stat.words()),
+            Figure::Errors => f.write_str("connections in error"),
+            Figure::Retransmits => f.write_str("retransmits"),
+            Figure::Fairness => f.write_str("fairness"),
+            Figure::Doubts => f.write_str("doubts"),
+        }
+    }
+}
+
+fn lost(counts: PingCounts) -> Option<f64> {
+    (counts.sent > 0).then(|| counts.lost.max(0) as f64 * 100.0 / counts.sent as f64)
+}
+
+fn frames(frames: Option<Frames>) -> Option<f64> {
+    let f = frames?;
+    let all = f.completed + f.dropped + f.repeated;
+    (all > 0).then(|| (all - f.completed) as f64 * 100.0 / all as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_named() {
+        let names: Vec<String> = Figure::COMPARED.iter().map(|f| f.key()).collect();
+        assert_eq!(names[..6], ["goodput.up", "goodput.down", "connects", "rtt.p50", "rtt.p99", "rtt.p99.9"]);
+        assert_eq!(Figure::RoundTrip(Stat::Quantile(0.999)).to_string(), "round trip, p99.9");
+        assert_eq!(Figure::Delay(Way::Up, Stat::MEDIAN).to_string(), "delay to server, median");
+        let mut sorted = names.clone();
+        sorted.sort();
+        sorted.dedup();
+        assert_eq!(sorted.len(), names.len(), "each name is one figure's");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_none() {
+        let point = Point::default();
+        for figure in Figure::COMPARED {
+            assert_eq!(figure.of(&point), None, "{figure}");
+            assert_eq!(figure.of_interval(&Interval::default()), None, "{figure}");
+        }
+        assert_eq!(Figure::Errors.of(&point), Some(0.0));
+    }
+}
