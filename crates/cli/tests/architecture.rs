@@ -17,7 +17,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("report", &["metrics", "model"]),
     ("classic", &["metrics", "model", "report"]),
     ("lab", &["io", "metrics", "seam"]),
-    ("cli", &["classic", "engine", "lab", "metrics", "model", "report", "seam", "wire"]),
+    ("store", &["metrics", "model"]),
+    ("cli", &["classic", "engine", "lab", "metrics", "model", "report", "seam", "store", "wire"]),
 ];
 
 /// The only crate with unsafe code.

@@ -1,0 +1,404 @@
+//! Keeps it: every run's outcome in one SQLite file, with its figures as rows that any SQL tool can ask.
+//!
+//! A run never depends on it: whoever keeps a run reports trouble in one sentence and goes on. The file is opened for the
+//! moment of a question, so any number of processes share it.
+#![forbid(unsafe_code)]
+
+mod retention;
+mod schema;
+
+pub use retention::{Retention, parse_age};
+
+use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
+use metrics::Wall;
+use model::{Figure, Outcome, Status};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long another process may hold the store before a question is given up.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// No outcome has as many bytes: what claims to is damaged.
+const LARGEST: u64 = 1 << 30;
+
+/// Why the store did not do what was asked: one sentence.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no such file.
+    #[error("there is no store at {0}: no run was kept yet")]
+    Missing(PathBuf),
+    /// There is no such run.
+    #[error("the store {path} holds no run {id}; `netcaliper history` lists those that it does")]
+    NoRun {
+        /// The store.
+        path: PathBuf,
+        /// What was asked for.
+        id: i64,
+    },
+    /// A later version of this program made the file.
+    #[error("the store {path} is of version {version}, this program knows {}", schema::VERSION)]
+    Later {
+        /// The store.
+        path: PathBuf,
+        /// Its version.
+        version: i64,
+    },
+    /// The file is not what it should be.
+    #[error("the store {path} is damaged ({why}): move it away, and a new one will be made")]
+    Damaged {
+        /// The store.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
+    /// The system or SQLite refused.
+    #[error("the store {path} cannot be {deed}: {why}")]
+    Refused {
+        /// The store.
+        path: PathBuf,
+        /// `read` or `written`.
+        deed: &'static str,
+        /// What the system said.
+        why: String,
+    },
+}
+
+/// A kept run, without what it found in detail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its number here; never given twice.
+    pub id: i64,
+    /// Its identifier on both ends.
+    pub run: Uuid,
+    /// When it began.
+    pub started: Wall,
+    /// The question.
+    pub verb: String,
+    /// What was spoken.
+    pub protocol: String,
+    /// Whom it was asked of, separated by spaces.
+    pub targets: String,
+    /// How it ended.
+    pub status: Status,
+    /// Where it was imported from; empty for a run of this program.
+    pub source: String,
+    /// Its figures.
+    pub figures: Vec<Kept>,
+}
+
+/// A figure of a kept run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// What a sweep varied, `rate=1000000`; empty without one.
+    pub setting: String,
+    /// Which repetition, from 1.
+    pub repeat: u32,
+    /// [`Figure::key`].
+    pub name: String,
+    /// Name of its [`model::Unit`].
+    pub unit: String,
+    /// The value in that unit.
+    pub value: f64,
+}
+
+/// Which runs are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// This question only.
+    pub verb: Option<String>,
+    /// Whose targets hold this text.
+    pub target: Option<String>,
+    /// Begun at that time or later.
+    pub since: Option<Wall>,
+    /// The latest so many.
+    pub most: Option<u32>,
+}
+
+/// An open store.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Store {
+    /// Opens the store, and makes it (and the folders above it) when it is not there.
+    ///
+    /// # Errors
+    /// When that cannot be done.
+    pub fn open(path: &Path) -> Result<Store, StoreError> {
+        let refused = |why: std::io::Error| StoreError::Refused {
+            path: path.to_owned(),
+            deed: "written",
+            why: why.to_string(),
+        };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(refused)?;
+        }
+        let connection = Connection::open(path).map_err(|e| told(path, "written", &e))?;
+        Store { connection, path: path.to_owned() }.prepared()
+    }
+
+    /// Opens a store that must be there.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`], or when it cannot be read.
+    pub fn existing(path: &Path) -> Result<Store, StoreError> {
+        if !path.exists() {
+            return Err(StoreError::Missing(path.to_owned()));
+        }
+        Store::open(path)
+    }
+
+    fn prepared(mut self) -> Result<Store, StoreError> {
+        let tell = |e: &rusqlite::Error| told(&self.path, "read", e);
+        self.connection.busy_timeout(PATIENCE).map_err(|e| tell(&e))?;
+        match schema::prepare(&mut self.connection) {
+            Ok(None) => Ok(self),
+            Ok(Some(version)) => Err(StoreError::Later { path: self.path, version }),
+            Err(error) => Err(told(&self.path, "read", &error)),
+        }
+    }
+
+    /// Keeps an outcome; `source` is the file that it was imported from, or empty. The number it got. Runs beyond the
+    /// retention go.
+    ///
+    /// # Errors
+    /// When it cannot be written: then nothing has changed.
+    pub fn keep(&mut self, outcome: &Outcome, source: &str) -> Result<i64, StoreError> {
+        let document = packed(outcome).map_err(|why| StoreError::Refused {
+            path: self.path.clone(),
+            deed: "written",
+            why,
+        })?;
+        let kept = insert(&mut self.connection, outcome, source, &document);
+        let id = kept.map_err(|e| told(&self.path, "written", &e))?;
+        // Best effort: the run is kept, and the next one tries again.
+        let _ = self.prune();
+        Ok(id)
+    }
+
+    /// The runs that are asked for, the latest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn list(&self, query: &Query) -> Result<Vec<Entry>, StoreError> {
+        self.try_list(query).map_err(|e| told(&self.path, "read", &e))
+    }
+
+    fn try_list(&self, query: &Query) -> rusqlite::Result<Vec<Entry>> {
+        let mut runs = self.connection.prepare(
+            "SELECT id, uuid, started_ns, verb, protocol, targets, status, source FROM run
+             WHERE (?1 IS NULL OR verb = ?1) AND (?2 IS NULL OR instr(targets, ?2) > 0)
+               AND (?3 IS NULL OR started_ns >= ?3) ORDER BY id DESC LIMIT ?4",
+        )?;
+        let most = query.most.map_or(-1, i64::from);
+        let asked = params![query.verb, query.target, query.since.map(|wall| wall.0), most];
+        let entries = runs.query_map(asked, entry)?.collect::<rusqlite::Result<Vec<Entry>>>()?;
+        let mut figures = self
+            .connection
+            .prepare("SELECT setting, repeat, name, unit, value FROM figure WHERE run = ?1 ORDER BY rowid")?;
+        let with_figures = entries.into_iter().map(|entry| {
+            let figures = figures.query_map([entry.id], kept)?.collect::<rusqlite::Result<Vec<Kept>>>()?;
+            Ok(Entry { figures, ..entry })
+        });
+        with_figures.collect()
+    }
+
+    /// The number of the latest run.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn latest(&self) -> Result<Option<i64>, StoreError> {
+        let asked = self.connection.query_row("SELECT max(id) FROM run", [], |row| row.get(0));
+        asked.map_err(|e| told(&self.path, "read", &e))
+    }
+
+    /// What a run found.
+    ///
+    /// # Errors
+    /// [`StoreError::NoRun`], or when the store cannot be read.
+    pub fn outcome(&self, id: i64) -> Result<Outcome, StoreError> {
+        let asked = "SELECT deflated FROM document WHERE run = ?1";
+        let found: Option<Vec<u8>> = self
+            .connection
+            .query_row(asked, [id], |row| row.get(0))
+            .optional()
+            .map_err(|e| told(&self.path, "read", &e))?;
+        let bytes = found.ok_or_else(|| StoreError::NoRun { path: self.path.clone(), id })?;
+        unpacked(&bytes)
+            .map_err(|why| StoreError::Damaged { path: self.path.clone(), why: format!("run {id}: {why}") })
+    }
+
+    /// Takes these runs out; how many there were.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub fn forget(&mut self, ids: &[i64]) -> Result<usize, StoreError> {
+        let mut gone = 0;
+        for id in ids {
+            let deleted = self.connection.execute("DELETE FROM run WHERE id = ?1", [id]);
+            gone += deleted.map_err(|e| told(&self.path, "written", &e))?;
+        }
+        self.connection
+            .execute_batch("PRAGMA incremental_vacuum")
+            .map_err(|e| told(&self.path, "written", &e))?;
+        Ok(gone)
+    }
+
+    /// What is kept.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn retention(&self) -> Result<Retention, StoreError> {
+        retention::read(&self.connection).map_err(|e| told(&self.path, "read", &e))
+    }
+
+    /// From now on keeps so much, and lets go of what is beyond; how many runs went.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub fn retain(&mut self, retention: &Retention) -> Result<usize, StoreError> {
+        let set = retention::write(&self.connection, retention).and_then(|()| self.prune());
+        set.map_err(|e| told(&self.path, "written", &e))
+    }
+
+    /// How many runs went.
+    fn prune(&mut self) -> rusqlite::Result<usize> {
+        let retention = retention::read(&self.connection)?;
+        let gone = retention::prune(&mut self.connection, &retention)?;
+        if gone > 0 {
+            self.connection.execute_batch("PRAGMA incremental_vacuum")?;
+        }
+        Ok(gone)
+    }
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+    let (run, status): (String, String) = (row.get(1)?, row.get(6)?);
+    Ok(Entry {
+        id: row.get(0)?,
+        run: Uuid::parse_str(&run).unwrap_or_default(),
+        started: Wall(row.get(2)?),
+        verb: row.get(3)?,
+        protocol: row.get(4)?,
+        targets: row.get(5)?,
+        status: serde_json::from_value(serde_json::Value::String(status)).unwrap_or_default(),
+        source: row.get(7)?,
+        figures: Vec::new(),
+    })
+}
+
+fn kept(row: &Row<'_>) -> rusqlite::Result<Kept> {
+    Ok(Kept {
+        setting: row.get(0)?,
+        repeat: row.get(1)?,
+        name: row.get(2)?,
+        unit: row.get(3)?,
+        value: row.get(4)?,
+    })
+}
+
+/// Writes a run, its figures and its document: all of it or nothing.
+fn insert(
+    connection: &mut Connection,
+    outcome: &Outcome,
+    source: &str,
+    document: &[u8],
+) -> rusqlite::Result<i64> {
+    // Whoever reads first and writes later may find that somebody else wrote in between.
+    let all = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let begin = &outcome.begin;
+    let status = serde_json::to_value(outcome.status).ok();
+    all.execute(
+        "INSERT INTO run (uuid, started_ns, verb, protocol, targets, command, host, status, version, source, bytes)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        params![
+            begin.run.to_string(),
+            begin.started.0,
+            begin.verb,
+            begin.protocol,
+            begin.targets.join(" "),
+            begin.command.join(" "),
+            begin.host.name,
+            status.as_ref().and_then(|s| s.as_str()).unwrap_or_default(),
+            begin.version,
+            source,
+            i64::try_from(document.len()).unwrap_or(i64::MAX),
+        ],
+    )?;
+    let id = all.last_insert_rowid();
+    all.execute("INSERT INTO document (run, deflated) VALUES (?1, ?2)", params![id, document])?;
+    {
+        let mut row = all.prepare(
+            "INSERT INTO figure (run, setting, repeat, name, unit, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        for figure in figures(outcome) {
+            row.execute(params![id, figure.setting, figure.repeat, figure.name, figure.unit, figure.value])?;
+        }
+    }
+    all.commit()?;
+    Ok(id)
+}
+
+/// Everything that was measured, phase after phase.
+#[must_use]
+pub fn figures(outcome: &Outcome) -> Vec<Kept> {
+    let all = outcome.points.iter().flat_map(|point| {
+        let words: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let setting = words.join(" ");
+        let known = Figure::COMPARED.into_iter().chain(Figure::KEPT_BESIDE);
+        known.filter_map(move |figure| {
+            let value = figure.of(point).filter(|value| value.is_finite())?;
+            Some(Kept {
+                setting: setting.clone(),
+                repeat: point.repeat,
+                name: figure.key(),
+                unit: figure.unit().name().to_owned(),
+                value,
+            })
+        })
+    });
+    all.collect()
+}
+
+fn packed(outcome: &Outcome) -> Result<Vec<u8>, String> {
+    let mut out = DeflateEncoder::new(Vec::new(), Compression::default());
+    serde_json::to_writer(&mut out, outcome).map_err(|e| e.to_string())?;
+    out.flush().and_then(|()| out.finish()).map_err(|e| e.to_string())
+}
+
+fn unpacked(bytes: &[u8]) -> Result<Outcome, String> {
+    let mut text = Vec::new();
+    let most = DeflateDecoder::new(bytes).take(LARGEST).read_to_end(&mut text);
+    most.map_err(|e| e.to_string())?;
+    serde_json::from_slice(&text).map_err(|e| e.to_string())
+}
+
+/// What SQLite said, as a sentence.
+fn told(path: &Path, deed: &'static str, error: &rusqlite::Error) -> StoreError {
+    let path = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            StoreError::Damaged { path, why: plain(error) }
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            let why = format!("another process has held it for {} s", PATIENCE.as_secs());
+            StoreError::Refused { path, deed, why }
+        }
+        Some(ErrorCode::DiskFull) => StoreError::Refused { path, deed, why: "the disk is full".to_owned() },
+        _ => StoreError::Refused { path, deed, why: plain(error) },
+    }
+}
+
+fn plain(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(text)) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

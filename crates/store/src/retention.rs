@@ -1,0 +1,145 @@
+//! How much is kept.
+
+use metrics::{format_bytes, format_duration, parse_bytes, parse_duration};
+use rusqlite::Connection;
+use std::fmt;
+
+/// What is let go: of everything beyond these limits the oldest runs first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Most runs.
+    pub runs: Option<u64>,
+    /// Most bytes of their documents.
+    pub bytes: Option<u64>,
+    /// How much older than the latest one a run may be, ns.
+    pub age_ns: Option<u64>,
+}
+
+impl Default for Retention {
+    /// Ten thousand runs in a gibibyte.
+    fn default() -> Self {
+        Retention { runs: Some(10_000), bytes: Some(1 << 30), age_ns: None }
+    }
+}
+
+impl Retention {
+    /// Understands `runs=1000,size=1Gi,age=90d`; what is not named is kept without limit, `all` keeps everything.
+    ///
+    /// # Errors
+    /// One sentence: what was wrong and what was expected.
+    pub fn parse(text: &str) -> Result<Retention, String> {
+        let mut retention = Retention { runs: None, bytes: None, age_ns: None };
+        if text.trim() == "all" {
+            return Ok(retention);
+        }
+        for word in text.split(',') {
+            let wrong = || format!("'{word}' is not runs=NUMBER, size=BYTES or age=TIME (90d, 12h), nor all");
+            let (name, value) = word.trim().split_once('=').ok_or_else(wrong)?;
+            match name {
+                "runs" => retention.runs = Some(value.parse().map_err(|_| wrong())?),
+                "size" => retention.bytes = Some(parse_bytes(value).map_err(|_| wrong())?),
+                "age" => retention.age_ns = Some(parse_age(value).ok_or_else(wrong)?),
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(retention)
+    }
+}
+
+/// A duration in which `d` means days, in ns.
+#[must_use]
+pub fn parse_age(text: &str) -> Option<u64> {
+    match text.strip_suffix('d') {
+        Some(days) => {
+            let days: f64 = days.parse().ok().filter(|days| (0.0..=100_000.0).contains(days))?;
+            Some((days * 86_400e9) as u64)
+        }
+        None => parse_duration(text).ok(),
+    }
+}
+
+impl fmt::Display for Retention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words: Vec<String> = Vec::new();
+        words.extend(self.runs.map(|n| format!("the latest {n} runs")));
+        words.extend(self.bytes.map(|n| format!("{} of outcomes", format_bytes(n))));
+        words.extend(self.age_ns.map(|ns| match ns / 86_400_000_000_000 {
+            0 => format!("runs of the last {}", format_duration(ns as f64)),
+            days => format!("runs of the last {days} days"),
+        }));
+        match &words[..] {
+            [] => f.write_str("everything is kept"),
+            words => write!(f, "at most {} are kept", words.join(", ")),
+        }
+    }
+}
+
+/// What the store was told; the default when it was told nothing.
+pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Retention> {
+    let mut asked = connection.prepare("SELECT name, value FROM keep")?;
+    let rows: Vec<(String, i64)> =
+        asked.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
+    if rows.is_empty() {
+        return Ok(Retention::default());
+    }
+    let value = |name: &str| {
+        let found = rows.iter().find(|(known, _)| known == name);
+        found.and_then(|(_, value)| u64::try_from(*value).ok())
+    };
+    Ok(Retention { runs: value("runs"), bytes: value("size"), age_ns: value("age_ns") })
+}
+
+/// No limit is a row, too, so that it is not taken for nothing having been said.
+pub(crate) fn write(connection: &Connection, retention: &Retention) -> rusqlite::Result<()> {
+    let Retention { runs, bytes, age_ns } = *retention;
+    for (name, value) in [("runs", runs), ("size", bytes), ("age_ns", age_ns)] {
+        let value = value.map_or(-1, |value| i64::try_from(value).unwrap_or(i64::MAX));
+        connection.execute("INSERT OR REPLACE INTO keep (name, value) VALUES (?1, ?2)", (name, value))?;
+    }
+    Ok(())
+}
+
+/// Lets go of what is beyond; how many runs went. The latest run always stays.
+pub(crate) fn prune(connection: &mut Connection, retention: &Retention) -> rusqlite::Result<usize> {
+    let limit = |value: Option<u64>| value.map_or(i64::MAX, |value| i64::try_from(value).unwrap_or(i64::MAX));
+    let all = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let mut gone = all.execute(
+        "DELETE FROM run WHERE id NOT IN (SELECT id FROM run ORDER BY id DESC LIMIT max(?1, 1))",
+        [limit(retention.runs)],
+    )?;
+    gone += all.execute(
+        "DELETE FROM run WHERE id IN (
+             SELECT id FROM (SELECT id, sum(bytes) OVER (ORDER BY id DESC) AS held FROM run) WHERE held > ?1)
+         AND id < (SELECT max(id) FROM run)",
+        [limit(retention.bytes)],
+    )?;
+    if let Some(age_ns) = retention.age_ns {
+        gone += all.execute(
+            "DELETE FROM run WHERE started_ns < (SELECT max(started_ns) FROM run) - ?1
+             AND id < (SELECT max(id) FROM run)",
+            [limit(Some(age_ns))],
+        )?;
+    }
+    all.commit()?;
+    Ok(gone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_said_in_words() {
+        let all = Retention::parse("runs=1000, size=1Gi,age=90d").unwrap();
+        assert_eq!((all.runs, all.bytes), (Some(1_000), Some(1 << 30)));
+        assert_eq!(all.age_ns, Some(90 * 86_400_000_000_000));
+        assert_eq!(
+            all.to_string(),
+            "at most the latest 1000 runs, 1.00 GiB of outcomes, runs of the last 90 days are kept"
+        );
+        assert_eq!(Retention::parse("all").unwrap().to_string(), "everything is kept");
+        for bad in ["", "1000", "runs=x", "age=old", "size=-1", "age=-1d"] {
+            assert!(Retention::parse(bad).unwrap_err().contains("is not runs="), "{bad}");
+        }
+    }
+}
