@@ -330,7 +330,7 @@ pub fn write_sweep_csv(rows: &[SweepRow], out: &mut dyn Write) -> io::Result<()>
 }
 
 /// A table whose header is written.
-fn begun<W: Write, S: AsRef<[u8]>>(out: W, header: &[S]) -> io::Result<Writer<W>> {
+pub(crate) fn begun<W: Write, S: AsRef<[u8]>>(out: W, header: &[S]) -> io::Result<Writer<W>> {
     let mut table = Writer::from_writer(out);
     table.write_record(header)?;
     table.flush()?;
@@ -357,6 +357,6 @@ fn or_empty(value: Option<impl Display>) -> String {
 }
 
 /// Text that no spreadsheet takes for a formula (CWE-1236).
-fn guarded(text: &str) -> String {
+pub(crate) fn guarded(text: &str) -> String {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() }
 }

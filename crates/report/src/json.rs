@@ -16,6 +16,15 @@ pub fn write_outcome(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
+/// Writes `outcome` as one line of JSON.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_outcome_line(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, outcome)?;
+    out.write_all(b"\n")
+}
+
 /// The journal: one event per line. Every event is written out at once, with all before it; only ended connections
 /// wait for the next event of another kind (an interval's at the latest), since tens of thousands may end in a second.
 pub struct Journal<W: Write> {

@@ -1,0 +1,202 @@
+//! Runs that were kept, a line each.
+
+use crate::csv::{begun, guarded};
+use crate::plot::{Axis, Unit, show};
+use crate::text::{Page, Table, Tone};
+use crate::words;
+use jiff::Timestamp;
+use metrics::{Spread, Wall};
+use model::Status;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use uuid::Uuid;
+
+/// A run that was kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Past {
+    /// Its number in the store.
+    pub id: i64,
+    /// Its identifier on both ends.
+    pub run: Uuid,
+    /// When it began.
+    pub started: Wall,
+    /// The question.
+    pub verb: String,
+    /// What was spoken.
+    pub protocol: String,
+    /// Whom it was asked of.
+    pub targets: String,
+    /// How it ended.
+    pub status: Status,
+    /// Where it was imported from; empty for a run of this program.
+    pub source: String,
+    /// Its figures.
+    pub figures: Vec<PastFigure>,
+}
+
+/// A figure of such a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastFigure {
+    /// What a sweep varied; empty without one.
+    pub setting: String,
+    /// Which repetition, from 1.
+    pub repeat: u32,
+    /// The figure's [key](model::Figure::key).
+    pub name: String,
+    /// Name of its [`model::Unit`].
+    pub unit: String,
+    /// The value in that unit.
+    pub value: f64,
+}
+
+/// What is shown of a run when nothing in particular was asked for, the first four that it has.
+const ABOUT: [&str; 12] = [
+    "goodput.up",
+    "goodput.down",
+    "connects",
+    "rtt.p50",
+    "rtt.p99",
+    "messages-lost",
+    "delay.up.p50",
+    "delay.up.p99",
+    "loss.up",
+    "delay.down.p50",
+    "loss.down",
+    "frames",
+];
+
+/// Writes a line for each run, with the figures called `names`, or with what each run is about.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_history(runs: &[Past], names: &[String], color: bool, out: &mut dyn Write) -> io::Result<()> {
+    let page = &mut Page::new(out, color);
+    if runs.is_empty() {
+        return page.line(Tone::Plain, "No such run was kept");
+    }
+    let mut table = Table::new(&["Run", "begun (UTC)", "question", "of", "ended", "found"]);
+    for run in runs {
+        let tone = match run.status {
+            Status::Complete => Tone::Plain,
+            _ => Tone::Bad,
+        };
+        let mut question = run.verb.clone();
+        if !["", "native"].contains(&run.protocol.as_str()) {
+            question += &format!(" ({})", run.protocol);
+        }
+        if !run.source.is_empty() {
+            question += ", imported";
+        }
+        let began = Timestamp::from_nanosecond(i128::from(run.started.0)).map_or_else(
+            |_| "-".to_owned(),
+            |at| format!("{at:.0}").replace('T', " ").trim_end_matches('Z').to_owned(),
+        );
+        let ended = words::status(run.status).to_owned();
+        let cells =
+            vec![run.id.to_string(), began, question, run.targets.clone(), ended, found(&run.figures, names)];
+        table.row(tone, cells);
+    }
+    page.table(&table)
+}
+
+/// `goodput.up 9.4 Gbit/s, goodput.down 9.1 Gbit/s`; of several phases the range.
+fn found(figures: &[PastFigure], names: &[String]) -> String {
+    let about: Vec<&str> = match names {
+        [] => ABOUT.to_vec(),
+        names => names.iter().map(String::as_str).collect(),
+    };
+    let most = if names.is_empty() { 4 } else { names.len() };
+    let one = |name: &str| {
+        let same: Vec<&PastFigure> = figures.iter().filter(|f| f.name == name).collect();
+        let spread = Spread::of(&same.iter().map(|f| f.value).collect::<Vec<f64>>())?;
+        let axis = Axis::new("", unit(&same.first()?.unit));
+        Some(match same.len() {
+            1 => format!("{name} {}", show(&axis, spread.mean)),
+            _ => format!("{name} {} to {}", show(&axis, spread.min), show(&axis, spread.max)),
+        })
+    };
+    let words: Vec<String> = about.into_iter().filter_map(one).take(most).collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(", ") }
+}
+
+fn unit(name: &str) -> Unit {
+    let all = [
+        model::Unit::BitsPerSecond,
+        model::Unit::PerSecond,
+        model::Unit::Ns,
+        model::Unit::Percent,
+        model::Unit::Share,
+    ];
+    all.into_iter().find(|unit| unit.name() == name).unwrap_or(model::Unit::Count).into()
+}
+
+/// Columns of [`write_figures_csv`].
+const COLUMNS: [&str; 12] = [
+    "id",
+    "started_utc",
+    "verb",
+    "protocol",
+    "targets",
+    "status",
+    "source",
+    "setting",
+    "repeat",
+    "figure",
+    "unit",
+    "value",
+];
+
+/// Writes a row per figure of each run.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_figures_csv(runs: &[Past], out: &mut dyn Write) -> io::Result<()> {
+    let mut table = begun(out, &COLUMNS)?;
+    for run in runs {
+        let began = Timestamp::from_nanosecond(i128::from(run.started.0))
+            .map_or_else(|_| String::new(), |at| format!("{at:.6}"));
+        for figure in &run.figures {
+            table.write_record([
+                run.id.to_string(),
+                began.clone(),
+                guarded(&run.verb),
+                guarded(&run.protocol),
+                guarded(&run.targets),
+                words::status(run.status).to_owned(),
+                guarded(&run.source),
+                guarded(&figure.setting),
+                figure.repeat.to_string(),
+                figure.name.clone(),
+                figure.unit.clone(),
+                figure.value.to_string(),
+            ])?;
+        }
+    }
+    table.flush()
+}
+
+/// Writes the runs as one JSON document.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_history_json(runs: &[Past], out: &mut dyn Write) -> io::Result<()> {
+    let figure = |f: &PastFigure| json!({ "setting": f.setting, "repeat": f.repeat, "figure": f.name, "unit": f.unit, "value": f.value });
+    let run = |run: &Past| {
+        json!({
+            "id": run.id,
+            "run": run.run,
+            "started": run.started,
+            "verb": run.verb,
+            "protocol": run.protocol,
+            "targets": run.targets,
+            "status": run.status,
+            "source": run.source,
+            "figures": run.figures.iter().map(figure).collect::<Vec<Value>>(),
+        })
+    };
+    let document = json!({
+        "schema": "netcaliper.history.v1",
+        "runs": runs.iter().map(run).collect::<Vec<Value>>(),
+    });
+    writeln!(out, "{document:#}")
+}

@@ -1,0 +1,417 @@
+//! Metrics for Prometheus, in its text format 0.0.4: what its textfile collector and every scraper read.
+//!
+//! Base units (seconds, bytes, ratios). Counters and histograms only grow while a [`RunMetrics`] or [`ServerMetrics`] lives, so
+//! that rates and quantiles over any time can be asked for.
+
+use metrics::{DistSummary, Spectrum};
+use model::{Event, Figure, Interval, Outcome, Point, Stat, Status, Totals, Way};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// The content type that belongs to the format.
+pub const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Upper bounds of histograms of times, s: 1, 2.5 and 5 in each decade from a microsecond to ten seconds.
+const BOUNDS: [f64; 22] = [
+    1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1,
+    0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
+
+/// Labels of a sample, in order.
+type Labels = Vec<(&'static str, String)>;
+
+/// A name, its type and help, and its samples, which have to stand together.
+struct Family {
+    kind: &'static str,
+    help: &'static str,
+    /// What follows the name (`_bucket`), labels, value.
+    samples: Vec<(&'static str, Labels, f64)>,
+}
+
+/// A page of metrics in the making.
+#[derive(Default)]
+struct Sheet(BTreeMap<&'static str, Family>);
+
+impl Sheet {
+    fn add(
+        &mut self,
+        name: &'static str,
+        kind: &'static str,
+        help: &'static str,
+        labels: &Labels,
+        value: f64,
+    ) {
+        self.family(name, kind, help).samples.push(("", labels.clone(), value));
+    }
+
+    fn gauge(&mut self, name: &'static str, help: &'static str, labels: &Labels, value: Option<f64>) {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            self.add(name, "gauge", help, labels, value);
+        }
+    }
+
+    fn histogram(&mut self, name: &'static str, help: &'static str, labels: &Labels, all: &Steps) {
+        let samples = &mut self.family(name, "histogram", help).samples;
+        let mut below = 0;
+        for (bound, n) in BOUNDS.iter().zip(&all.counts) {
+            below += n;
+            let mut labels = labels.clone();
+            labels.push(("le", bound.to_string()));
+            samples.push(("_bucket", labels, below as f64));
+        }
+        let mut last = labels.clone();
+        last.push(("le", "+Inf".to_owned()));
+        samples.push(("_bucket", last, all.count as f64));
+        samples.push(("_sum", labels.clone(), all.sum_s));
+        samples.push(("_count", labels.clone(), all.count as f64));
+    }
+
+    fn family(&mut self, name: &'static str, kind: &'static str, help: &'static str) -> &mut Family {
+        self.0.entry(name).or_insert_with(|| Family { kind, help, samples: Vec::new() })
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut text = String::new();
+        for (name, Family { kind, help, samples }) in &self.0 {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for (suffix, labels, value) in samples {
+                let _ = write!(text, "{name}{suffix}");
+                for (n, (label, value)) in labels.iter().enumerate() {
+                    let _ = write!(text, "{}{label}=\"{}\"", if n == 0 { '{' } else { ',' }, escape(value));
+                }
+                let _ = writeln!(text, "{} {value}", if labels.is_empty() { "" } else { "}" });
+            }
+        }
+        out.write_all(text.as_bytes())
+    }
+}
+
+/// The value of a label: what the format wants escaped, and nothing that would break a line or a terminal.
+fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' => safe.push_str("\\\\"),
+            '"' => safe.push_str("\\\""),
+            '\n' => safe.push_str("\\n"),
+            c if c.is_control() => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// A histogram in steps of [`BOUNDS`].
+#[derive(Clone, Debug, Default)]
+struct Steps {
+    counts: [u64; BOUNDS.len()],
+    count: u64,
+    sum_s: f64,
+}
+
+impl Steps {
+    /// So many values of at most so many ns; a bucket that lies across a bound counts above it.
+    fn add(&mut self, ns: u64, n: u64) {
+        self.count += n;
+        let s = ns as f64 / 1e9;
+        // Bounds are inclusive; ns are exact where a bound is a whole number of them.
+        if let Some(at) = BOUNDS.iter().position(|bound| s <= bound * (1.0 + 1e-12)) {
+            self.counts[at] += n;
+        }
+    }
+
+    fn add_buckets(&mut self, buckets: &[(u64, u64)], mean_ns: f64) {
+        let before = self.count;
+        buckets.iter().for_each(|&(ns, n)| self.add(ns, n));
+        self.sum_s += mean_ns / 1e9 * (self.count - before) as f64;
+    }
+
+    fn add_spectrum(&mut self, all: &Spectrum) {
+        self.add_buckets(&all.counts, all.mean);
+    }
+
+    fn add_summary(&mut self, all: &DistSummary) {
+        self.add_buckets(&all.buckets, all.mean);
+    }
+}
+
+/// What runs found: gauges of the latest, histograms and counters of all.
+#[derive(Default)]
+pub struct RunMetrics {
+    latest: Option<Outcome>,
+    /// By name, help and labels.
+    times: BTreeMap<(&'static str, &'static str, Labels), Steps>,
+    /// Runs by how they ended: `complete`, `interrupted`, `partial`, `failed`.
+    runs: BTreeMap<&'static str, u64>,
+    /// Each condition, and whether the latest run kept to it.
+    conditions: Vec<(String, bool)>,
+    /// Runs that did not keep to one.
+    broken: u64,
+}
+
+impl RunMetrics {
+    /// Adds a run, and which conditions it kept to.
+    pub fn add(&mut self, outcome: &Outcome, conditions: Vec<(String, bool)>) {
+        *self.runs.entry(crate::words::status(outcome.status)).or_default() += 1;
+        self.broken += u64::from(conditions.iter().any(|(_, met)| !met));
+        self.conditions = conditions;
+        for point in &outcome.points {
+            let base = labels(outcome, point);
+            let directed = |way: &str| [base.clone(), vec![("direction", way.to_owned())]].concat();
+            if let Some(trips) = point.near.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref()) {
+                self.steps(ROUND_TRIP, base.clone()).add_spectrum(trips);
+            }
+            for (way, totals) in [("up", point.far.first()), ("down", Some(&point.near))] {
+                let delays =
+                    totals.and_then(|t: &Totals| t.packets.as_ref()).and_then(|p| p.delay_ns.as_ref());
+                if let Some(delays) = delays {
+                    self.steps(DELAY, directed(way)).add_summary(delays);
+                }
+            }
+            if let Some(connects) = &point.near.connect_ns {
+                self.steps(CONNECT, base.clone()).add_summary(connects);
+            }
+        }
+        self.latest = Some(outcome.clone());
+    }
+
+    /// Adds a run of which there is no outcome.
+    pub fn add_failed(&mut self) {
+        *self.runs.entry(crate::words::status(Status::Failed)).or_default() += 1;
+    }
+
+    fn steps(&mut self, (name, help): (&'static str, &'static str), labels: Labels) -> &mut Steps {
+        self.times.entry((name, help, labels)).or_default()
+    }
+
+    /// Writes the page.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut sheet = Sheet::default();
+        for (status, n) in &self.runs {
+            let labels = vec![("status", (*status).to_owned())];
+            sheet.add("netcaliper_runs_total", "counter", "Runs by how they ended.", &labels, *n as f64);
+        }
+        let none = Labels::new();
+        let help = "Runs that did not keep to a condition.";
+        sheet.add("netcaliper_runs_broken_total", "counter", help, &none, self.broken as f64);
+        for (condition, met) in &self.conditions {
+            let labels = vec![("condition", condition.clone())];
+            let met = Some(f64::from(u8::from(*met)));
+            sheet.gauge("netcaliper_condition_met", "Whether the latest run kept to it.", &labels, met);
+        }
+        for ((name, help, labels), steps) in &self.times {
+            sheet.histogram(name, help, labels, steps);
+        }
+        if let Some(outcome) = &self.latest {
+            let info = vec![("version", outcome.begin.version.clone())];
+            sheet.gauge("netcaliper_build_info", "The version that measured.", &info, Some(1.0));
+            let began = outcome.begin.started.0 as f64 / 1e9;
+            let help = "When the latest run began, since the epoch.";
+            sheet.gauge("netcaliper_run_start_time_seconds", help, &none, Some(began));
+            let complete = f64::from(u8::from(outcome.status == Status::Complete));
+            sheet.gauge("netcaliper_run_complete", "Whether it ended as planned.", &none, Some(complete));
+            outcome.points.iter().for_each(|point| gauges(outcome, point, &mut sheet));
+        }
+        sheet.write(out)
+    }
+}
+
+const ROUND_TRIP: (&str, &str) = ("netcaliper_round_trip_seconds", "Round trips of messages.");
+const DELAY: (&str, &str) =
+    ("netcaliper_one_way_delay_seconds", "One-way delays of datagrams, as far as the clocks agree.");
+const CONNECT: (&str, &str) = ("netcaliper_connect_seconds", "Times to connect.");
+
+/// Which measurement a sample belongs to.
+fn labels(outcome: &Outcome, point: &Point) -> Labels {
+    let begin = &outcome.begin;
+    let mut labels = vec![
+        ("verb", begin.verb.clone()),
+        ("protocol", begin.protocol.clone()),
+        ("target", begin.targets.join(" ")),
+    ];
+    let setting: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    labels.push(("setting", setting.join(" ")));
+    labels.push(("repeat", point.repeat.max(1).to_string()));
+    labels
+}
+
+/// What the latest run found in this phase.
+fn gauges(outcome: &Outcome, point: &Point, sheet: &mut Sheet) {
+    let base = labels(outcome, point);
+    for (way, direction) in [(Way::Up, "up"), (Way::Down, "down")] {
+        let labels = [base.clone(), vec![("direction", direction.to_owned())]].concat();
+        let goodput = Figure::Goodput(way).of(point).map(|bps| bps / 8.0);
+        let help = "Payload that arrived, by the receiver's count.";
+        sheet.gauge("netcaliper_goodput_bytes_per_second", help, &labels, goodput);
+        let loss = Figure::Loss(way).of(point).map(|percent| percent / 100.0);
+        sheet.gauge("netcaliper_loss_ratio", "Datagrams lost, of those sent.", &labels, loss);
+        let jitter = Figure::Jitter(way).of(point).map(|ns| ns / 1e9);
+        sheet.gauge("netcaliper_jitter_seconds", "Interarrival jitter (RFC 3550).", &labels, jitter);
+    }
+    let quantiles = [0.5, 0.9, 0.99, 0.999].map(|q| (q, Figure::RoundTrip(Stat::Quantile(q))));
+    for (q, figure) in quantiles {
+        let labels = [base.clone(), vec![("quantile", q.to_string())]].concat();
+        let help = "Round trips of the latest run: this share took no longer.";
+        let value = figure.of(point).map(|ns| ns / 1e9);
+        sheet.gauge("netcaliper_round_trip_quantile_seconds", help, &labels, value);
+    }
+    let ratio = |figure: Figure| figure.of(point).map(|percent| percent / 100.0);
+    let lost = ratio(Figure::MessagesLost);
+    sheet.gauge("netcaliper_messages_lost_ratio", "Messages that never came back.", &base, lost);
+    let frames = ratio(Figure::Frames);
+    sheet.gauge("netcaliper_frames_unwell_ratio", "Frames that were not whole in time.", &base, frames);
+    let connects = Figure::Connects.of(point);
+    sheet.gauge("netcaliper_connects_per_second", "Connections established per second.", &base, connects);
+    let fairness = Figure::Fairness.of(point);
+    sheet.gauge("netcaliper_fairness_ratio", "Jain's index over the connections.", &base, fairness);
+    let errors = Figure::Errors.of(point);
+    sheet.gauge("netcaliper_connection_errors", "Connections that ended in an error.", &base, errors);
+    let again = Figure::Retransmits.of(point);
+    sheet.gauge("netcaliper_retransmits", "Segments sent again by either end.", &base, again);
+    let doubts = Figure::Doubts.of(point);
+    sheet.gauge("netcaliper_doubts", "Reasons not to take the figures at face value.", &base, doubts);
+}
+
+/// What a server sees of its clients.
+#[derive(Default)]
+pub struct ServerMetrics {
+    version: String,
+    started_s: f64,
+    traffic: (u64, u64),
+    opened: u64,
+    last: Interval,
+    ended: BTreeMap<&'static str, u64>,
+    lives: Steps,
+}
+
+impl ServerMetrics {
+    /// Takes in an event of the server.
+    pub fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Begin(begin) => {
+                self.version.clone_from(&begin.version);
+                self.started_s = begin.started.0 as f64 / 1e9;
+            }
+            Event::Interval(interval) => {
+                self.traffic.0 += interval.near.rx_bytes;
+                self.traffic.1 += interval.near.tx_bytes;
+                self.opened += interval.opened;
+                self.last = Interval { samples: Vec::new(), ..(**interval).clone() };
+            }
+            Event::Connection(record) => {
+                *self.ended.entry(crate::words::ending(record.result)).or_default() += 1;
+                self.lives.add(record.duration_ns, 1);
+                self.lives.sum_s += record.duration_ns as f64 / 1e9;
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes the page.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut sheet = Sheet::default();
+        let none = Labels::new();
+        let info = vec![("version", self.version.clone())];
+        sheet.gauge("netcaliper_build_info", "The version that serves.", &info, Some(1.0));
+        let help = "When the server began, since the epoch.";
+        sheet.gauge("netcaliper_server_start_time_seconds", help, &none, Some(self.started_s));
+        let help = "Data connections open at the end of the latest interval.";
+        sheet.gauge("netcaliper_server_connections", help, &none, Some(self.last.in_flight as f64));
+        let counters = [
+            ("netcaliper_server_received_bytes_total", "Payload received.", self.traffic.0),
+            ("netcaliper_server_sent_bytes_total", "Payload sent.", self.traffic.1),
+            ("netcaliper_server_connections_opened_total", "Data connections established.", self.opened),
+            (
+                "netcaliper_server_network_errors_total",
+                "Data connections that failed.",
+                self.last.network_errors,
+            ),
+            (
+                "netcaliper_server_data_errors_total",
+                "Data connections with wrong data.",
+                self.last.data_errors,
+            ),
+        ];
+        for (name, help, value) in counters {
+            sheet.add(name, "counter", help, &none, value as f64);
+        }
+        for (result, n) in &self.ended {
+            let labels = vec![("result", (*result).to_owned())];
+            let help = "Data connections that ended, by how.";
+            sheet.add("netcaliper_server_connections_ended_total", "counter", help, &labels, *n as f64);
+        }
+        let help = "Lives of data connections that have ended.";
+        sheet.histogram("netcaliper_server_connection_seconds", help, &none, &self.lives);
+        sheet.write(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::Dist;
+    use model::{Direction, RoundTrips};
+
+    fn outcome(target: &str) -> Outcome {
+        let mut trips = Dist::default();
+        [900, 1_000, 30_000, 2_000_000, 20_000_000_000].iter().for_each(|&ns| trips.record(ns));
+        let mut point = Point::default();
+        point.near.pings = Some(Box::new(RoundTrips { rtt_ns: trips.spectrum(), ..RoundTrips::default() }));
+        point.up = Some(Direction { goodput_bps: 8e9, ..Direction::default() });
+        let mut outcome = Outcome { points: vec![point], status: Status::Complete, ..Outcome::default() };
+        outcome.begin.verb = "ping".to_owned();
+        outcome.begin.targets = vec![target.to_owned()];
+        outcome
+    }
+
+    fn page(metrics: &RunMetrics) -> String {
+        let mut out = Vec::new();
+        metrics.write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn histograms_add_up_over_runs() {
+        let mut metrics = RunMetrics::default();
+        metrics.add(&outcome("a"), vec![("p99<1s".to_owned(), false)]);
+        metrics.add(&outcome("a"), vec![("p99<1s".to_owned(), true)]);
+        let page = page(&metrics);
+        let value = |start: &str, labels: &str| {
+            let line = page.lines().find(|l| l.starts_with(start) && l.contains(labels));
+            line.and_then(|l| l.rsplit(' ').next()?.parse::<f64>().ok())
+        };
+        let bucket = |le: &str| value("netcaliper_round_trip_seconds_bucket", &format!("le=\"{le}\""));
+        // Of each run 0.9 and 1 µs, 30 µs, 2 ms, and one beyond all bounds.
+        assert_eq!(bucket("0.000001"), Some(4.0));
+        assert_eq!((bucket("0.000025"), bucket("0.00005")), (Some(4.0), Some(6.0)));
+        assert_eq!((bucket("10"), bucket("+Inf")), (Some(8.0), Some(10.0)));
+        assert_eq!(value("netcaliper_round_trip_seconds_count", ""), Some(10.0));
+        let sum = value("netcaliper_round_trip_seconds_sum", "").unwrap();
+        assert!((sum - 2.0 * 20.002_031_9).abs() < 1e-6, "{sum}");
+        assert_eq!(value("netcaliper_goodput_bytes_per_second", "direction=\"up\""), Some(1e9));
+        assert_eq!(value("netcaliper_runs_total", "status=\"complete\""), Some(2.0));
+        assert_eq!(value("netcaliper_runs_broken_total", ""), Some(1.0));
+        assert_eq!(value("netcaliper_condition_met", "p99<1s"), Some(1.0));
+    }
+
+    #[test]
+    fn names_cannot_break_the_format() {
+        let mut metrics = RunMetrics::default();
+        metrics.add(&outcome("a\"} 1\nevil{x=\"\\\u{7}"), Vec::new());
+        let page = page(&metrics);
+        assert!(page.lines().all(|l| l.starts_with("# ") || l.starts_with("netcaliper_")), "{page}");
+        assert!(page.contains(r#"target="a\"} 1\nevil{x=\"\\"#), "{page}");
+        let families = page.lines().filter(|l| l.starts_with("# TYPE")).count();
+        let mut names: Vec<&str> = page.lines().filter_map(|l| l.strip_prefix("# TYPE ")).collect();
+        names.dedup();
+        assert_eq!(names.len(), families, "each family stands together");
+    }
+}
