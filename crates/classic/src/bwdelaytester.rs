@@ -5,6 +5,7 @@
 
 mod args;
 mod help;
+pub(crate) mod import;
 mod original;
 mod print;
 mod read;

@@ -11,6 +11,7 @@ mod face;
 mod files;
 mod grammar;
 mod help;
+pub(crate) mod import;
 mod jitter;
 mod line;
 mod options;

@@ -5,6 +5,7 @@ mod desk;
 mod disk;
 mod ends;
 mod help;
+pub(crate) mod import;
 mod json;
 mod prefix;
 mod saved;

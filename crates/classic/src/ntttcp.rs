@@ -4,6 +4,7 @@ mod args;
 mod files;
 mod help;
 mod host;
+pub(crate) mod import;
 mod print;
 
 pub use args::{Asked, Role, Spec, read};

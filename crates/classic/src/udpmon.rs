@@ -7,6 +7,7 @@ mod args;
 mod date;
 mod help;
 mod line;
+pub(crate) mod import;
 mod number;
 mod print;
 mod read;

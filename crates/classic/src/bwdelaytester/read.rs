@@ -19,10 +19,10 @@ pub fn is_output(bytes: &[u8]) -> bool {
 
 /// All that a file holds. Whatever is none of the program's lines is left out: users cut their files.
 #[derive(Debug, Default)]
-struct Found {
-    lines: Vec<[f64; 7]>,
-    histogram: Vec<(f64, u64)>,
-    rates: Vec<[f64; 6]>,
+pub(super) struct Found {
+    pub(super) lines: Vec<[f64; 7]>,
+    pub(super) histogram: Vec<(f64, u64)>,
+    pub(super) rates: Vec<[f64; 6]>,
     restarts: u64,
     /// Lines that are none of its.
     other: u64,
@@ -37,7 +37,7 @@ fn row<const N: usize>(line: &str) -> Option<[f64; N]> {
     words.next().is_none().then_some(row)
 }
 
-fn read(text: &str) -> Found {
+pub(super) fn read(text: &str) -> Found {
     let mut found = Found::default();
     let mut sweep = false;
     for line in text.lines().take(MOST) {

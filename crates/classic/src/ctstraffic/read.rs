@@ -5,7 +5,7 @@ mod show;
 mod table;
 
 use std::io::{self, Write};
-use table::Table;
+pub(super) use table::Table;
 
 /// A file, by its name.
 pub struct File {

@@ -42,12 +42,12 @@ pub fn is_table(bytes: &[u8]) -> bool {
 }
 
 /// One table: its titles, and its rows.
-struct Table<'a> {
-    titles: Vec<&'a str>,
-    rows: Vec<Vec<&'a str>>,
+pub(super) struct Table<'a> {
+    pub(super) titles: Vec<&'a str>,
+    pub(super) rows: Vec<Vec<&'a str>>,
 }
 
-fn tables(text: &str) -> Vec<Table<'_>> {
+pub(super) fn tables(text: &str) -> Vec<Table<'_>> {
     let mut found: Vec<Table<'_>> = Vec::new();
     for line in text.lines() {
         if heads(line) {

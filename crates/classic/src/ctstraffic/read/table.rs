@@ -43,14 +43,14 @@ impl Shape {
 
 /// A status row.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Slice {
-    pub(super) at_s: f64,
-    pub(super) numbers: [u64; 6],
+pub(crate) struct Slice {
+    pub(crate) at_s: f64,
+    pub(crate) numbers: [u64; 6],
 }
 
 /// An ended connection.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Ended {
+pub(crate) struct Ended {
     pub(super) at_s: f64,
     pub(super) local: String,
     pub(super) remote: String,
@@ -78,14 +78,14 @@ impl Ended {
 
 /// The rows of a connection table.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     pub(super) transport: Transport,
     pub(super) rows: Vec<Ended>,
 }
 
 /// A row of the jitter table.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Frame {
+pub(crate) struct Frame {
     pub(super) seq: i64,
     /// Sender's ticks and ticks per second, receiver's; all 0 for a dropped frame.
     pub(super) stamps: [i64; 4],
@@ -101,7 +101,7 @@ impl Frame {
 
 /// A row of the TCP-info table.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct TcpInfo {
+pub(crate) struct TcpInfo {
     pub(super) remote: String,
     /// From `BytesReordered` on; what was not told is `None`.
     pub(super) numbers: [Option<u64>; 11],
@@ -109,7 +109,7 @@ pub(super) struct TcpInfo {
 
 /// A table of ctsTraffic.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Table {
+pub(crate) enum Table {
     Status {
         transport: Transport,
         rows: Vec<Slice>,
@@ -131,7 +131,7 @@ pub(super) enum Table {
 
 impl Table {
     /// The table in `bytes`; `None` when there is none.
-    pub(super) fn read(bytes: &[u8]) -> Option<Table> {
+    pub(crate) fn read(bytes: &[u8]) -> Option<Table> {
         let text = decode(bytes);
         let mut lines = text.lines();
         let shape = Shape::of(lines.next()?)?;

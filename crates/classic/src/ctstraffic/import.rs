@@ -1,0 +1,116 @@
+//! ctsTraffic's status and connection tables as outcomes.
+
+use super::read::{Table, is_table};
+use super::spec::Transport;
+use crate::import::{Found, Part, ns};
+use metrics::Frames;
+use model::{Interval, Kind, Pattern};
+
+/// Reads a table; `None` when it is none.
+pub(crate) fn read(bytes: &[u8]) -> Option<Result<Found, String>> {
+    if !is_table(bytes) {
+        return None;
+    }
+    let part = match Table::read(bytes)? {
+        Table::Status { transport: Transport::Tcp, rows, first_is_void, .. } => {
+            let rows: Vec<(f64, [u64; 6])> = rows.into_iter().map(|r| (r.at_s, r.numbers)).collect();
+            status(&rows, first_is_void)
+        }
+        Table::Status { transport: Transport::Udp, rows, .. } => {
+            frames(&rows.into_iter().map(|r| (r.at_s, r.numbers)).collect::<Vec<_>>())
+        }
+        Table::Connections(_) | Table::Jitter { .. } | Table::TcpInfo { .. } => {
+            return Some(Err(
+                "the file is ctsTraffic's, but none of its status tables, which tell what the run moved; `netcaliper report` \
+                 reads it"
+                    .to_owned(),
+            ));
+        }
+    };
+    Some(Ok(Found {
+        program: "ctsTraffic".to_owned(),
+        protocol: "ctstraffic",
+        verb: if part.kind == Kind::Stream { "stream" } else { "tcp" },
+        parts: vec![part],
+        notices: vec!["a status table does not tell whom it was measured with, nor when".to_owned()],
+        ..Found::default()
+    }))
+}
+
+/// Slices as intervals: each reaches from the one before to its own time.
+fn intervals(rows: &[(f64, [u64; 6])], fill: impl Fn(&mut Interval, &[u64; 6])) -> Vec<Interval> {
+    let mut from = 0;
+    let one = |(n, (at, numbers)): (usize, &(f64, [u64; 6]))| {
+        // The original leaves the time out from a million seconds on.
+        let to = if at.is_finite() { ns(*at) } else { from };
+        let mut interval = Interval {
+            index: u32::try_from(n).unwrap_or(u32::MAX),
+            start_ns: std::mem::replace(&mut from, to).min(to),
+            end_ns: to,
+            ..Interval::default()
+        };
+        interval.near.ns = interval.end_ns - interval.start_ns;
+        fill(&mut interval, numbers);
+        interval
+    };
+    rows.iter().enumerate().map(one).collect()
+}
+
+fn status(rows: &[(f64, [u64; 6])], first_is_void: bool) -> Part {
+    let moved = |rate: u64, ns: u64| (rate as f64 * ns as f64 / 1e9) as u64;
+    let mut intervals = intervals(rows, |interval, &[sent, received, open, completed, network, data]| {
+        let ns = interval.near.ns;
+        interval.near.tx_bytes = moved(sent, ns);
+        interval.near.rx_bytes = moved(received, ns);
+        interval.in_flight = open;
+        interval.completed = completed;
+        interval.network_errors = network;
+        interval.data_errors = data;
+    });
+    if first_is_void && !intervals.is_empty() {
+        // The original divides its first by the time since the host was started.
+        intervals.remove(0);
+    }
+    let mut part = Part { kind: Kind::Tcp, ..Part::default() };
+    for interval in &intervals {
+        part.near.traffic.after(&interval.near);
+    }
+    if let Some([_, _, open, completed, network, data]) = rows.last().map(|(_, numbers)| *numbers) {
+        part.near.completed = completed;
+        part.near.network_errors = network;
+        part.near.data_errors = data;
+        part.near.opened = completed + network + data + open;
+    }
+    part.near.peak = intervals.iter().map(|i| i.in_flight).max().unwrap_or(0);
+    part.connections = u32::try_from(part.near.peak).unwrap_or(u32::MAX);
+    part.pattern = match (part.near.traffic.tx_bytes > 0, part.near.traffic.rx_bytes > 0) {
+        (true, true) => Pattern::Duplex,
+        (false, true) => Pattern::Pull,
+        _ => Pattern::Push,
+    };
+    part.intervals = intervals;
+    part
+}
+
+fn frames(rows: &[(f64, [u64; 6])]) -> Part {
+    let intervals = intervals(rows, |interval, &[bps, streams, completed, dropped, repeated, errors]| {
+        interval.near.rx_bytes = (bps as f64 / 8.0 * interval.near.ns as f64 / 1e9) as u64;
+        interval.in_flight = streams;
+        interval.frames = Some(Frames { completed, dropped, repeated, errors, ..Frames::default() });
+    });
+    let mut part = Part { kind: Kind::Stream, pattern: Pattern::Pull, ..Part::default() };
+    let mut all = Frames::default();
+    for interval in &intervals {
+        part.near.traffic.after(&interval.near);
+        let more = interval.frames.unwrap_or_default();
+        all.completed += more.completed;
+        all.dropped += more.dropped;
+        all.repeated += more.repeated;
+        all.errors += more.errors;
+    }
+    part.near.frames = Some(all);
+    part.near.peak = intervals.iter().map(|i| i.in_flight).max().unwrap_or(0);
+    part.connections = u32::try_from(part.near.peak).unwrap_or(u32::MAX);
+    part.intervals = intervals;
+    part
+}

@@ -1,0 +1,151 @@
+//! flent's data files (`.flent`, `.flent.gz`).
+//!
+//! What flent shows are its tools' readings, put on one grid of times (`STEP_SIZE`, 0.2 s): those are taken, because the raw ones
+//! are in each tool's own units.
+
+use crate::import::{Found, Part, json, ns, number, wall};
+use metrics::Dist;
+use model::{Interval, Kind, Pattern, PingCounts, PingInterval, RoundTrips, Totals};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Steps of one file that are read.
+const MOST: usize = 1_000_000;
+
+/// Reads a document; `None` when it is none of flent's.
+pub(crate) fn read(bytes: &[u8]) -> Option<Result<Found, String>> {
+    let document = json(bytes)?;
+    document.get("metadata")?.get("NAME")?;
+    document.get("x_values")?.as_array()?;
+    document.get("results")?.as_object()?;
+    Some(Ok(found(&document)))
+}
+
+fn found(document: &Value) -> Found {
+    let about = &document["metadata"];
+    let text = |name: &str| about[name].as_str().unwrap_or_default();
+    let times: Vec<f64> =
+        document["x_values"].as_array().into_iter().flatten().take(MOST).filter_map(number).collect();
+    let (mut parts, mut up, mut down, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (name, values) in document["results"].as_object().into_iter().flatten() {
+        let values: Vec<Option<f64>> =
+            values.as_array().into_iter().flatten().take(MOST).map(number).collect();
+        // Means and sums of the others.
+        let made = [" avg", " sum", " totals"].iter().any(|end| name.ends_with(end));
+        match name {
+            _ if made || name == "TCP totals" => {}
+            // What the kernel said of a stream, and no stream of its own.
+            _ if name.contains("::tcp_") => left.push(name.clone()),
+            _ if name.starts_with("TCP upload") => up.push(values),
+            _ if name.starts_with("TCP download") => down.push(values),
+            _ if name.starts_with("Ping (ms)") => parts.extend(pings(name, &times, &values)),
+            _ => left.push(name.clone()),
+        }
+    }
+    parts.extend(streams(&times, (&up, &down)));
+    let mut notices = vec![
+        "the readings are flent's, on its grid of times: percentiles are of those, not of single packets"
+            .to_owned(),
+    ];
+    if !left.is_empty() {
+        notices.push(format!("left out: {}", left.join(", ")));
+    }
+    Found {
+        program: format!("flent {}", text("FLENT_VERSION")).trim_end().to_owned(),
+        protocol: "flent",
+        verb: if parts.len() > 1 { "load" } else { "tcp" },
+        targets: Some(text("HOST").to_owned()).filter(|host| !host.is_empty()).into_iter().collect(),
+        host: text("LOCAL_HOST").to_owned(),
+        started: wall(text("TIME")),
+        parts,
+        notices,
+    }
+}
+
+fn named(name: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([("series".to_owned(), name.to_owned())])
+}
+
+/// One place of the grid: its step reaches to the next.
+fn step(times: &[f64], n: usize) -> Interval {
+    let width = if times.len() > 1 { times[1] - times[0] } else { 1.0 };
+    let start = times.get(n).copied().unwrap_or(0.0);
+    Interval {
+        index: u32::try_from(n).unwrap_or(u32::MAX),
+        start_ns: ns(start),
+        end_ns: ns(start + width),
+        ..Interval::default()
+    }
+}
+
+/// A series of round trips.
+fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<Part> {
+    let mut all = Dist::default();
+    let mut intervals = Vec::new();
+    for (n, value) in values.iter().enumerate().take(times.len()) {
+        let Some(ns) = value.filter(|ms| *ms > 0.0).map(|ms| (ms * 1e6) as u64) else { continue };
+        all.record(ns);
+        let counts = PingCounts { sent: 1, received: 1, ..PingCounts::default() };
+        let pings = PingInterval {
+            counts,
+            count: 1,
+            min_ns: ns,
+            mean_ns: ns as f64,
+            p50_ns: ns,
+            p99_ns: ns,
+            max_ns: ns,
+        };
+        intervals.push(Interval { pings: Some(pings), ..step(times, n) });
+    }
+    let mut part = Part {
+        label: named(name),
+        kind: Kind::Ping,
+        pattern: Pattern::Duplex,
+        connections: 1,
+        intervals,
+        ..Part::default()
+    };
+    // How many were lost is not told.
+    let trips = RoundTrips { rtt_ns: all.spectrum(), ..RoundTrips::default() };
+    part.near.pings = Some(Box::new(trips));
+    (all.count() > 0).then_some(part)
+}
+
+/// All streams of each direction together.
+fn streams(times: &[f64], (up, down): (&[Vec<Option<f64>>], &[Vec<Option<f64>>])) -> Option<Part> {
+    if up.is_empty() && down.is_empty() {
+        return None;
+    }
+    // Mbit/s over one step.
+    let bytes = |series: &[Vec<Option<f64>>], n: usize, ns: u64| {
+        let mbit: f64 = series.iter().filter_map(|values| values.get(n).copied().flatten()).sum();
+        (mbit.max(0.0) * 1e6 / 8.0 * ns as f64 / 1e9) as u64
+    };
+    let mut near = Totals::default();
+    let interval = |n: usize| {
+        let mut interval = step(times, n);
+        let span = interval.end_ns - interval.start_ns;
+        interval.near.ns = span;
+        interval.near.tx_bytes = bytes(up, n, span);
+        interval.near.rx_bytes = bytes(down, n, span);
+        near.traffic.after(&interval.near);
+        interval
+    };
+    let intervals: Vec<Interval> = (0..times.len()).map(interval).collect();
+    // Before and after the load flent only pings: those steps are no part of the rate.
+    let busy = |i: &Interval| i.near.tx_bytes + i.near.rx_bytes > 0;
+    near.traffic.ns = intervals.iter().filter(|i| busy(i)).map(|i| i.near.ns).sum();
+    Some(Part {
+        label: named("TCP"),
+        kind: Kind::Tcp,
+        pattern: match (up.is_empty(), down.is_empty()) {
+            (false, false) => Pattern::Duplex,
+            (true, _) => Pattern::Pull,
+            _ => Pattern::Push,
+        },
+        connections: u32::try_from(up.len().max(down.len())).unwrap_or(u32::MAX),
+        intervals,
+        near,
+        ..Part::default()
+    })
+}

@@ -1,0 +1,176 @@
+//! What other programs wrote, as outcomes: from there on they are kept, shown and compared like runs of this program.
+//!
+//! Nothing is invented: what a file does not tell is absent, and a rate that only its sender counted is marked so.
+
+use flate2::read::MultiGzDecoder;
+use jiff::Timestamp;
+use metrics::{Packets, Wall};
+use model::{
+    Begin, Builder, Event, Interval, Kind, Level, Outcome, PacketReport, Pattern, Phase, Status, Totals,
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::Read;
+
+/// Largest file, unpacked.
+const LARGEST: u64 = 1 << 29;
+
+/// What a reader makes of a file: nothing when it is none of its own.
+type Reader = fn(&[u8]) -> Option<Result<Found, String>>;
+
+/// A row per program: its name, and its reader.
+const READERS: [(&str, Reader); 7] = [
+    ("iperf3 -J", crate::iperf3::import::read),
+    ("irtt -o", crate::irtt::read),
+    ("flent", crate::flent::read),
+    ("ntttcp -x, -j", crate::ntttcp::import::read),
+    ("ctsTraffic's tables", crate::ctstraffic::import::read),
+    ("bwdelaytester", crate::bwdelaytester::import::read),
+    ("udpmon_bw_mon", crate::udpmon::import::read),
+];
+
+/// The outcome that a file of another program tells; `None` when it is of none that is known.
+///
+/// # Errors
+/// One sentence when such a file holds nothing that can be used.
+pub fn import(bytes: &[u8]) -> Option<Result<Outcome, String>> {
+    let unpacked = match unpacked(bytes) {
+        Ok(unpacked) => unpacked,
+        Err(error) => return Some(Err(error)),
+    };
+    let bytes = unpacked.as_deref().unwrap_or(bytes);
+    READERS.iter().find_map(|(_, read)| read(bytes)).map(|found| found.and_then(Found::outcome))
+}
+
+/// The programs whose files are known, for messages.
+#[must_use]
+pub fn importable() -> String {
+    READERS.map(|(name, _)| name).join(", ")
+}
+
+fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    if bytes.starts_with(b"BZh") {
+        return Err("the file is packed with bzip2: unpack it first".to_owned());
+    }
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Ok(None);
+    }
+    let mut all = Vec::new();
+    let read = MultiGzDecoder::new(bytes).take(LARGEST + 1).read_to_end(&mut all);
+    match read {
+        Ok(n) if n as u64 > LARGEST => {
+            Err("the file is too large once unpacked: more than 512 MiB".to_owned())
+        }
+        Ok(_) => Ok(Some(all)),
+        Err(error) => Err(format!("the file cannot be unpacked: {error}")),
+    }
+}
+
+/// What a file tells.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The program and its version.
+    pub(crate) program: String,
+    /// What it spoke.
+    pub(crate) protocol: &'static str,
+    pub(crate) verb: &'static str,
+    pub(crate) targets: Vec<String>,
+    pub(crate) host: String,
+    pub(crate) started: Wall,
+    pub(crate) parts: Vec<Part>,
+    /// What has to be known to read the figures right.
+    pub(crate) notices: Vec<String>,
+}
+
+/// A phase of it.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) label: BTreeMap<String, String>,
+    pub(crate) kind: Kind,
+    pub(crate) pattern: Pattern,
+    pub(crate) connections: u32,
+    pub(crate) duration_ns: Option<u64>,
+    pub(crate) intervals: Vec<Interval>,
+    pub(crate) near: Totals,
+    pub(crate) far: Option<Totals>,
+}
+
+impl Found {
+    fn outcome(self) -> Result<Outcome, String> {
+        if self.parts.is_empty() {
+            return Err(format!("the file is of {}, but holds no result", self.program));
+        }
+        let mut builder = Builder::default();
+        let mut begin = Begin {
+            version: self.program,
+            verb: self.verb.to_owned(),
+            protocol: self.protocol.to_owned(),
+            targets: self.targets,
+            started: self.started,
+            ..Begin::default()
+        };
+        begin.host.name = self.host;
+        builder.absorb(&Event::Begin(Box::new(begin)));
+        for text in self.notices {
+            builder.absorb(&Event::Notice { level: Level::Info, text });
+        }
+        for part in self.parts {
+            let Part { label, kind, pattern, connections, duration_ns, intervals, near, far } = part;
+            let phase =
+                Phase { kind, pattern, connections: connections.max(1), duration_ns, ..Phase::default() };
+            builder.absorb(&Event::Phase { label, repeat: 1, phase: Box::new(phase) });
+            if self.started.0 > 0 {
+                builder.absorb(&Event::Start { at: self.started });
+            }
+            for interval in intervals {
+                builder.absorb(&Event::Interval(Box::new(interval)));
+            }
+            builder.absorb(&Event::Near(Box::new(near)));
+            far.into_iter().for_each(|far| builder.absorb(&Event::Far(Box::new(far))));
+            builder.absorb(&Event::PhaseEnd { status: Status::Complete, reason: None });
+        }
+        builder.absorb(&Event::End { status: Status::Complete, reason: None });
+        Ok(builder.outcome())
+    }
+}
+
+/// A JSON document, if this is one; large files of other kinds are told by their first byte.
+pub(crate) fn json(bytes: &[u8]) -> Option<Value> {
+    let first = bytes.iter().find(|b| !b.is_ascii_whitespace())?;
+    (*first == b'{').then(|| serde_json::from_slice(bytes).ok()).flatten()
+}
+
+/// A number, which some programs write as text.
+pub(crate) fn number(value: &Value) -> Option<f64> {
+    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
+    number.filter(|n| n.is_finite())
+}
+
+/// A count; what is below 0 is none.
+pub(crate) fn count(value: &Value) -> u64 {
+    number(value).unwrap_or(0.0).max(0.0) as u64
+}
+
+/// Seconds as ns.
+pub(crate) fn ns(seconds: f64) -> u64 {
+    (seconds.max(0.0) * 1e9).round() as u64
+}
+
+/// A time as RFC 3339 has it; without a zone it is taken for UTC.
+pub(crate) fn wall(text: &str) -> Wall {
+    let zoned = text.parse::<Timestamp>().or_else(|_| format!("{text}Z").parse::<Timestamp>());
+    let ns = zoned.map_or(0, |at| at.as_nanosecond());
+    Wall(i64::try_from(ns).unwrap_or(0))
+}
+
+/// What a receiver counted of datagrams.
+pub(crate) fn received(received: u64, lost: u64, reordered: u64) -> PacketReport {
+    let lost = i64::try_from(lost).unwrap_or(i64::MAX);
+    PacketReport {
+        counts: Packets { received, lost, reordered, ..Packets::default() },
+        ..PacketReport::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+use super::*;
+use flate2::{Compression, write::GzEncoder};
+use model::{Figure, Point, Stat, Way};
+use std::io::Write as _;
+
+/// The file after its first line, which says where it comes from.
+fn sample(text: &'static str) -> &'static [u8] {
+    text.split_once('\n').map_or("", |(_, rest)| rest).as_bytes()
+}
+
+#[track_caller]
+fn read(bytes: &[u8]) -> Outcome {
+    import(bytes).expect("a file that is known").expect("a good file")
+}
+
+#[track_caller]
+fn only(outcome: &Outcome) -> &Point {
+    assert_eq!(outcome.points.len(), 1, "{:?}", outcome.notices);
+    &outcome.points[0]
+}
+
+#[track_caller]
+fn near(got: Option<f64>, want: f64) {
+    let got = got.expect("a figure");
+    assert!((got - want).abs() <= want.abs() * 2e-3 + 1e-9, "{got} against {want}");
+}
+
+#[test]
+fn iperf3_over_tcp() {
+    let outcome = read(sample(include_str!("iperf3-tcp.json.txt")));
+    let begin = &outcome.begin;
+    assert_eq!(
+        (begin.version.as_str(), begin.verb.as_str(), begin.protocol.as_str()),
+        ("iperf 3.12", "tcp", "iperf3")
+    );
+    assert_eq!((begin.targets[0].as_str(), begin.host.name.as_str()), ("127.0.0.1", "vm"));
+    let point = only(&outcome);
+    // end.sum_received.bits_per_second of the file; its intervals are the sender's.
+    near(Figure::Goodput(Way::Up).of(point), 200_211_745.912_103_1);
+    assert_eq!((point.intervals.len(), point.up.unwrap().confirmed), (2, true));
+    assert_eq!(point.up.unwrap().sent_bytes, 50_069_504);
+    assert_eq!(Figure::Goodput(Way::Down).of(point), None);
+    assert_eq!(Figure::Retransmits.of(point), Some(0.0));
+}
+
+#[test]
+fn iperf3_both_ways_and_udp() {
+    let outcome = read(sample(include_str!("iperf3-bidir.json.txt")));
+    let point = only(&outcome);
+    near(Figure::Goodput(Way::Up).of(point), 100_128_594.626_158_86);
+    near(Figure::Goodput(Way::Down).of(point), 100_128_594.626_158_86);
+    let first = &point.intervals[0];
+    assert_eq!((first.near.tx_bytes, first.near.rx_bytes), (12_582_912, 12_582_912));
+
+    let outcome = read(sample(include_str!("iperf3-udp.json.txt")));
+    let point = only(&outcome);
+    assert_eq!((outcome.begin.verb.as_str(), Figure::Loss(Way::Up).of(point)), ("delay", Some(0.0)));
+    near(Figure::Jitter(Way::Up).of(point), 392_618.042);
+    assert_eq!(point.far[0].packets.as_ref().unwrap().counts.received, 39);
+}
+
+#[test]
+fn irtt_with_its_round_trips() {
+    let outcome = read(sample(include_str!("irtt.json.txt")));
+    let point = only(&outcome);
+    // stats.rtt of the file: min 112458, max 358024, 10 of 10 came back.
+    near(Figure::RoundTrip(Stat::Min).of(point), 112458.0);
+    near(Figure::RoundTrip(Stat::Max).of(point), 358024.0);
+    assert_eq!(Figure::MessagesLost.of(point), Some(0.0));
+    assert_eq!((outcome.begin.version.as_str(), outcome.begin.protocol.as_str()), ("irtt 0.9.0", "irtt"));
+    assert!(outcome.begin.started.0 > 1_700_000_000_000_000_000);
+}
+
+#[test]
+fn flent_packed_or_not() {
+    let text = sample(include_str!("flent.json.txt"));
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(text).unwrap();
+    let outcome = read(&packed.finish().unwrap());
+    assert_eq!(outcome, read(text));
+    let series: Vec<&str> = outcome.points.iter().map(|p| p.label["series"].as_str()).collect();
+    assert_eq!(series, ["Ping (ms) ICMP", "Ping (ms) UDP"]);
+    // The largest of either series in the file, ms.
+    near(Figure::RoundTrip(Stat::Max).of(&outcome.points[0]), 0.052_988_327e6);
+    near(Figure::RoundTrip(Stat::Max).of(&outcome.points[1]), 0.802_843_934e6);
+    assert_eq!((outcome.points[0].intervals.len(), outcome.begin.version.as_str()), (9, "flent 2.1.1"));
+}
+
+#[test]
+fn flents_streams_add_up() {
+    // In the layout of flent's rrul: two streams up and one down of 4 steps, sums beside them, one step without a value.
+    let text = r#"{"metadata":{"NAME":"rrul_be","HOST":"far","STEP_SIZE":0.5},"version":4,"x_values":[0.0,0.5,1.0,1.5],
+        "results":{"TCP upload BE":[null,10,20,30],"TCP upload BE2":[null,1,2,3],"TCP upload BE::tcp_rtt":[9,9,9,9],
+        "TCP upload sum":[null,11,22,33],"TCP download BE":[null,8,null,8],"Ping (ms) avg":[1,1,1,1],"VoIP::loss":[0,0,0,0]}}"#;
+    let outcome = read(text.as_bytes());
+    let point = only(&outcome);
+    // (11 + 22 + 33) / 3 Mbit/s over the steps in which something moved, and (8 + 0 + 8) / 3 back.
+    near(point.up.map(|d| d.sent_bps), 22e6);
+    near(Figure::Goodput(Way::Down).of(point), 16e6 / 3.0);
+    assert!(!point.up.unwrap().confirmed, "only the sender's readings are known");
+    assert!(
+        outcome.notices.iter().any(|n| n == "left out: TCP upload BE::tcp_rtt, VoIP::loss"),
+        "{:?}",
+        outcome.notices
+    );
+}
+
+#[test]
+fn ntttcp_of_either_kind() {
+    for text in [include_str!("../ntttcp/sample.json.txt"), include_str!("../ntttcp/sample.xml.txt")] {
+        let outcome = read(sample(text));
+        let point = only(&outcome);
+        // 9824.894976 MB in 3.000702 s: the file's own 26193.589 Mbit/s.
+        near(point.up.map(|d| d.sent_bps), 26_193.589e6);
+        assert_eq!(point.up.unwrap().sent_bytes, 9_824_894_976);
+        assert_eq!(
+            (outcome.begin.version.as_str(), outcome.begin.host.name.as_str()),
+            ("ntttcp 5.33-linux", "vm")
+        );
+    }
+}
+
+#[test]
+fn ctstraffics_status_tables() {
+    // Lines of ctsTraffic.Status.csv as its guide shows them (rates in bytes/s), as the original writes them.
+    let text = "TimeSlice,SendBps,RecvBps,In-Flight,Completed,NetError,DataError\r\n\
+        5.001,1000,500,8,0,0,0\r\n10.001,2000,500,8,3,1,0\r\n";
+    let point = only(&read(text.as_bytes())).clone();
+    assert_eq!((point.near.completed, point.near.network_errors, point.near.opened), (3, 1, 12));
+    assert_eq!(point.intervals[1].near.tx_bytes, 10_000);
+    let mut utf16 = vec![0xff, 0xfe];
+    utf16.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
+    // The original's first slice has no true time: it is left out.
+    assert_eq!(only(&read(&utf16)).intervals.len(), 1);
+    let frames = "TimeSlice,Bits/Sec,Streams,Completed,Dropped,Repeated,Errors\r\n1.000,8000,1,59,1,0,0\r\n";
+    near(Figure::Frames.of(only(&read(frames.as_bytes()))), 100.0 / 60.0);
+    let connections = "TimeSlice,LocalAddress,RemoteAddress,SendBytes,SendBps,RecvBytes,RecvBps,TimeMs,Result,ConnectionId\r\n";
+    assert!(import(connections.as_bytes()).unwrap().unwrap_err().contains("none of its status tables"));
+}
+
+#[test]
+fn bwdelaytesters_lines() {
+    // From the output of the original (arnoutdekimo/bwdelaytester, 2022-11), `-p 1000 -b 10`: 1, 125 and 127 packets.
+    let text = "# bytes_last_intv packets_last_intv drops_last_intv drops_consq_last_intv mindelayus_last_intv maxdelayus_last_intv avgdelayus_last_intv \n\
+        10000 10 0 0 0 243 243\n1250000 1250 0 0 6 1403 175\n1270000 1270 0 0 6 4002 102\n\
+        ## Printing latency histogram:\n0 2194 88\n200 16 88\n400 290 100\n";
+    let outcome = read(text.as_bytes());
+    let point = only(&outcome);
+    near(Figure::Goodput(Way::Up).of(point), 253_000.0 * 8.0 / 0.3);
+    assert_eq!(Figure::Loss(Way::Up).of(point), Some(0.0));
+    near(Figure::Delay(Way::Up, Stat::MEDIAN).of(point), 200e3);
+}
+
+#[test]
+fn udpmons_tests() {
+    // Lines of UDPmon 1.5.2 on loopback.
+    let text = "  pkt len; num_sent; inter-pkt_time us; send_user_data_rate Mbit; num_recv; num_lost; num_badorder; %lost; \
+        num_lost_innet; %lost_innet; recv_user_data_rate Mbit; recv_wire_rate Mbit;\n \
+        600; 40;  0;  1288.59; 40; 0; 0; 0; 0; 0;  934.761;  1037.59;  \n 600; 40;  30;  156.991; 30; 10; 0; 0; 0; 0;  161.331;  179.077;  \n";
+    let outcome = read(text.as_bytes());
+    assert_eq!(outcome.points.len(), 2);
+    // 934.761 · 39 / 40.
+    near(Figure::Goodput(Way::Up).of(&outcome.points[0]), 911.391_975e6);
+    assert_eq!(Figure::Loss(Way::Up).of(&outcome.points[1]), Some(25.0));
+    assert_eq!(outcome.points[1].label["spacing"], "30000");
+}
+
+#[test]
+fn other_files_are_none_of_these_and_damage_does_no_harm() {
+    for text in ["", "{", "{}", "[1]", "<xml/>", "size,wait\n", "{\"schema\":\"netcaliper.outcome.v1\"}"] {
+        assert!(import(text.as_bytes()).is_none(), "{text}");
+    }
+    let all = [
+        sample(include_str!("iperf3-tcp.json.txt")),
+        sample(include_str!("irtt.json.txt")),
+        sample(include_str!("flent.json.txt")),
+        sample(include_str!("../ntttcp/sample.xml.txt")),
+    ];
+    for whole in all {
+        for cut in (0..whole.len()).step_by(whole.len() / 97 + 1) {
+            let _ = import(&whole[..cut]);
+        }
+    }
+    // Numbers where texts are expected, nonsense where numbers are.
+    let odd = r#"{"start":{"version":"iperf 3.9","test_start":{"num_streams":-1,"duration":1e300}},"intervals":[7,{}],"end":{"sum_sent":{"bytes":-5,"seconds":"x"}}}"#;
+    let _ = read(odd.as_bytes());
+    let failed =
+        r#"{"start":{"version":"iperf 3.9"},"intervals":[],"end":{},"error":"error - unable to connect"}"#;
+    assert!(import(failed.as_bytes()).unwrap().unwrap_err().contains("unable to connect"));
+    assert!(import(b"\x1f\x8bnonsense").unwrap().unwrap_err().contains("cannot be unpacked"));
+}
