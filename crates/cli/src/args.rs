@@ -2,9 +2,11 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::faces::{FACES, Face};
+use crate::kept::StoreArgs;
+use crate::repeat::RepeatArgs;
 use crate::values::{self, Affinity, SocketBuffer};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use model::Range;
+use model::{Assertion, Range};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -24,7 +26,8 @@ impl Cli {
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
-    fn whole() -> clap::Command {
+    /// All of the command line, the faces' names included.
+    pub(crate) fn whole() -> clap::Command {
         let face = |face: &Face| clap::Command::new(face.name).about(face.about);
         Cli::command().subcommands(FACES.iter().map(face))
     }
@@ -54,12 +57,26 @@ pub(crate) enum Command {
     /// Measure this host against itself over loopback; nothing to set up.
     Demo(DemoArgs),
     /// Print a saved run again, in any format.
-    Report(ReportArgs),
+    Report(crate::saved::ReportArgs),
+    /// Which runs were kept? Every run is, in a file of its own kind.
+    History(crate::kept::HistoryArgs),
+    /// Print a kept run.
+    Show(crate::kept::ShowArgs),
+    /// Keep what other programs measured: files of iperf3, irtt, flent, ntttcp, ctsTraffic, bwdelaytester, UDPmon.
+    Import(crate::exchange::ImportArgs),
+    /// Write kept runs as tables or documents for other programs.
+    Export(crate::exchange::ExportArgs),
     /// Which differences between saved runs are real, and what was set differently?
     Compare(crate::compare::CompareArgs),
+    /// Measure every so often, into the store and into metrics, and call when something breaks.
+    Monitor(Box<crate::monitor::MonitorArgs>),
     /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root, or the right to make
     /// network namespaces.
     Lab(Box<crate::lab::LabArgs>),
+    /// Print what completes this program's arguments in a shell.
+    Completions(crate::pages::CompletionsArgs),
+    /// Write the manual pages.
+    Man(crate::pages::ManArgs),
 }
 
 /// Which server, and how to reach it.
@@ -203,7 +220,7 @@ pub(crate) struct RunArgs {
 }
 
 /// Where results go. Every file is opened before the run starts; `-` is stdout.
-#[derive(Args, Debug, Clone)]
+#[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
     /// Print the outcome as one JSON document (schema/outcome.v1.json).
@@ -227,6 +244,19 @@ pub(crate) struct OutputArgs {
     /// Write every plot as an SVG file into this directory, which is made if need be.
     #[arg(long, value_name = "DIR")]
     pub(crate) svg: Option<PathBuf>,
+    /// Leave metrics in this file for Prometheus' textfile collector: name it something.prom.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics_file: Option<PathBuf>,
+    /// What the run must find, or it ends with 3 (repeatable): p99<5ms, goodput>900M, loss.up<=0.1%, errors=0, …. Names: goodput,
+    /// connects, loss, jitter, messages-lost, frames, errors, retransmits, fairness, doubts; of times min, mean, max or a
+    /// percentile, alone or after rtt., delay. or connect.; .up or .down picks a direction.
+    #[arg(long = "assert", value_name = "CONDITION", value_parser = Assertion::parse)]
+    pub(crate) asserts: Vec<Assertion>,
+    /// Do not keep this run.
+    #[arg(long, help_heading = "Store")]
+    pub(crate) no_store: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
     /// Print the summary only, no interval lines.
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -245,6 +275,8 @@ pub(crate) struct TcpArgs {
     pub(crate) data: DataArgs,
     #[command(flatten)]
     pub(crate) sweep: SweepArgs,
+    #[command(flatten)]
+    pub(crate) repeat: RepeatArgs,
     #[command(flatten)]
     pub(crate) sockets: SocketArgs,
     #[command(flatten)]
@@ -308,9 +340,6 @@ pub(crate) struct SweepArgs {
     /// Give it twice to cross two.
     #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) sweep: Vec<String>,
-    /// Repetitions of every point, round robin.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count32::<1000>)]
-    pub(crate) repeat: u32,
     /// One CSV row per point.
     #[arg(long, value_name = "FILE", requires = "sweep")]
     pub(crate) sweep_csv: Option<PathBuf>,
@@ -329,6 +358,8 @@ pub(crate) struct ConnectArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(flatten)]
+    pub(crate) repeat: RepeatArgs,
+    #[command(flatten)]
     pub(crate) sockets: SocketArgs,
     #[command(flatten)]
     pub(crate) local: LocalArgs,
@@ -344,6 +375,8 @@ pub(crate) struct PingArgs {
     pub(crate) messages: MessageArgs,
     #[command(flatten)]
     pub(crate) stamp: crate::stamp::StampArgs,
+    #[command(flatten)]
+    pub(crate) repeat: RepeatArgs,
     #[command(flatten)]
     pub(crate) sockets: SocketArgs,
     #[command(flatten)]
@@ -480,6 +513,9 @@ pub(crate) struct ServeArgs {
     /// End after so many data connections.
     #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>, help_heading = "Limits")]
     pub(crate) exit_after: Option<u64>,
+    /// Let Prometheus scrape /metrics at this address; a port alone is one of the loopback address.
+    #[arg(long, value_name = "ADDR", value_parser = crate::scrape::address, help_heading = "Output")]
+    pub(crate) metrics: Option<SocketAddr>,
     /// Length of an interval of the status line.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     pub(crate) interval: u64,
@@ -504,28 +540,6 @@ pub(crate) struct DemoArgs {
     pub(crate) time: u64,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct ReportArgs {
-    /// Files written by --save or --json, ctsTraffic's tables (those of several hosts together are joined), or what
-    /// bwdelaytester wrote to stdout and stderr; `-` is stdin.
-    #[arg(required = true, value_name = "FILE")]
-    pub(crate) files: Vec<PathBuf>,
-    /// Print it as another program would have: ctstraffic, rttcpip, bwdelaytester.
-    #[arg(long = "as", value_name = "NAME", value_parser = values::face, conflicts_with_all = ["json", "jsonl"])]
-    pub(crate) face: Option<&'static Face>,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-    /// One CSV row per point of a sweep.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) sweep_csv: Option<PathBuf>,
-    /// Write the data series of trains (of `train --preset slac`, all of them) as CSV files into this folder.
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) series: Option<PathBuf>,
-    /// Of several files, the round trips of all together: their counts are added.
-    #[command(flatten)]
-    pub(crate) histogram: HistogramArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

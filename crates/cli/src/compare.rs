@@ -1,20 +1,22 @@
 //! `netcaliper compare`: which differences between runs are real.
 
-use crate::{Exit, Trouble};
+use crate::kept::StoreArgs;
+use crate::{Exit, Trouble, kept, saved};
 use clap::Args;
 use model::Outcome;
 use report::Comparison;
-use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 
 /// What is compared.
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// Saved runs (--save or --json): two, the one before and the one after; or, with --with, any number from before.
-    #[arg(required = true, value_name = "FILE")]
+    /// Saved runs (--save or --json) or numbers of kept ones: two, the one before and the one after; or, with --with, any
+    /// number from before.
+    #[arg(required = true, value_name = "FILE|ID")]
     before: Vec<PathBuf>,
     /// Any number of runs from after. With three and more on either side each run is one reading, else each interval.
-    #[arg(long = "with", value_name = "FILE", num_args = 1..)]
+    #[arg(long = "with", value_name = "FILE|ID", num_args = 1..)]
     after: Vec<PathBuf>,
     /// Exit with 3 when a figure is worse for certain, by more than so many percent of what it was before.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
@@ -22,6 +24,8 @@ pub(crate) struct CompareArgs {
     /// Print one JSON document.
     #[arg(short = 'J', long)]
     json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -42,25 +46,17 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, Trouble> {
         }
         (before, after) => (before, after),
     };
-    let (before, after) = (read(before)?, read(after)?);
+    let read = |names: &[PathBuf]| names.iter().map(|name| saved::outcome(name, &args.store)).collect();
+    let (before, after): (Result<Vec<Outcome>, Trouble>, Result<Vec<Outcome>, Trouble>) =
+        (read(before), read(after));
+    let (before, after) = (before?, after?);
     let comparison = Comparison::of(&before, &after).map_err(Trouble::failed)?;
     let mut out = io::stdout().lock();
-    let color = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let written = match args.json {
         true => writeln!(out, "{:#}", comparison.json()),
-        false => comparison.write(color, &mut out),
+        false => comparison.write(kept::color(), &mut out),
     };
     written.map_err(|e| Trouble::failed(format!("cannot write to stdout: {e}")))?;
     let broken = args.threshold.is_some_and(|percent| comparison.worse_by(percent / 100.0));
     Ok(if broken { Exit::Threshold } else { Exit::Good })
-}
-
-fn read(paths: &[PathBuf]) -> Result<Vec<Outcome>, Trouble> {
-    paths.iter().map(|path| outcome(path)).collect()
-}
-
-fn outcome(path: &Path) -> Result<Outcome, Trouble> {
-    let named = |e: &dyn std::fmt::Display| Trouble::failed(format!("{}: {e}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|e| named(&e))?;
-    report::read_run(&text).map_err(|e| named(&e))
 }

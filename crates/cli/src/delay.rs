@@ -4,6 +4,7 @@
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
 use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
+use crate::repeat::RepeatArgs;
 use crate::values::{self, AnyRate};
 use crate::{Exit, Trouble, measure, plan};
 use clap::{Args, ValueEnum};
@@ -25,6 +26,8 @@ pub(crate) struct DelayArgs {
     sockets: DatagramArgs,
     #[command(flatten)]
     local: LocalArgs,
+    #[command(flatten)]
+    repeat: RepeatArgs,
     #[command(flatten)]
     output: OutputArgs,
     /// Write one row per datagram: flow, direction, number, intended, sent and received times, delay, who stamped it, verdict.
@@ -145,9 +148,6 @@ struct SlotArgs {
     /// Largest IP packet to try.
     #[arg(long, value_name = "BYTES", default_value_t = 9000, requires = "path_mtu", value_parser = values::count32::<65535>)]
     mtu_limit: u32,
-    /// Repetitions of every slot, round robin.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "sweep", value_parser = values::count32::<1000>)]
-    repeat: u32,
     /// One CSV row per slot.
     #[arg(long, value_name = "FILE", requires = "sweep")]
     sweep_csv: Option<PathBuf>,
@@ -191,10 +191,15 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trou
     } else {
         match args.probe.search {
             Some(limit) => Method::search(&base, limit),
-            None => Method::new(&base, &axes, args.sweep.repeat),
+            None => args.repeat.of(&base, &axes),
         }
     };
     let method = method.map_err(Trouble::usage)?;
+    if args.repeat.given() && (args.sweep.path_mtu || args.probe.search.is_some()) {
+        return Err(Trouble::usage(
+            "a search repeats what it needs to: leave out --repeat and --until-confidence",
+        ));
+    }
     measure::check(&config, &method)?;
     let outputs =
         Outputs::open(&output, args.sweep.sweep_csv.as_ref())?.with_datagrams(args.samples.as_ref())?;

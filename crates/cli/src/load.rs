@@ -3,13 +3,15 @@
 
 use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::outputs::Outputs;
+use crate::repeat::RepeatArgs;
 use crate::values;
 use crate::{Exit, Trouble, measure, plan};
 use clap::Args;
 use engine::{ClientConfig, Interrupt};
 use metrics::SECOND;
 use model::load::{Load, Part, Stage};
-use model::{Event, Phase, Status};
+use model::{Event, Outcome, Phase, Point, Status, Until};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[derive(Args, Debug)]
@@ -32,6 +34,8 @@ pub(crate) struct LoadArgs {
     sockets: SocketArgs,
     #[command(flatten)]
     local: LocalArgs,
+    #[command(flatten)]
+    repeat: RepeatArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -64,20 +68,32 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, Troubl
     let interrupt = measure::on_signals()?;
     outputs.begin(config.begin("load", command, &load.filler));
     let (mut status, mut reason) = (Status::Complete, None);
-    for stage in Stage::ALL {
-        (status, reason) = run(&load, stage, &config, &interrupt, &mut outputs)?;
-        if status != Status::Complete {
+    'all: for repeat in 1..=args.repeat.most() {
+        if args.repeat.until().is_some_and(|until| enough(until, &outputs.outcome())) {
             break;
+        }
+        for stage in Stage::ALL {
+            (status, reason) = run(&load, (stage, repeat), &config, &interrupt, &mut outputs)?;
+            if status != Status::Complete {
+                break 'all;
+            }
         }
     }
     outputs.event(&Event::End { status, reason });
     Ok(outputs.finish())
 }
 
+/// Whether all parts of all stages have been repeated often enough.
+fn enough(until: Until, outcome: &Outcome) -> bool {
+    let mut parts: BTreeMap<_, Vec<&Point>> = BTreeMap::new();
+    outcome.points.iter().for_each(|point| parts.entry(&point.label).or_default().push(point));
+    !parts.is_empty() && parts.values().all(|same| until.reached(same))
+}
+
 /// Runs all parts of a stage beside each other, and tells them one after the other.
 fn run(
     load: &Load,
-    stage: Stage,
+    (stage, repeat): (Stage, u32),
     config: &ClientConfig,
     interrupt: &Interrupt,
     outputs: &mut Outputs,
@@ -103,7 +119,7 @@ fn run(
     let (mut worst, mut why) = (Status::Complete, None);
     for ((label, phase), told) in probes.into_iter().chain(filler).zip(told) {
         let (status, reason, events) = told?;
-        outputs.event(&Event::Phase { label, repeat: 1, phase: Box::new(phase) });
+        outputs.event(&Event::Phase { label, repeat, phase: Box::new(phase) });
         events.iter().for_each(|event| outputs.event(event));
         if status != Status::Complete && worst == Status::Complete {
             (worst, why) = (status, reason);

@@ -10,17 +10,24 @@ mod datagrams;
 mod delay;
 mod demo;
 mod empty;
+mod exchange;
 mod faces;
 mod iperf3;
+mod kept;
 mod lab;
 mod legacy;
 mod load;
 mod measure;
+mod monitor;
 mod ntttcp;
 mod outputs;
+mod pages;
 mod ping;
 mod plan;
+mod repeat;
 mod rttcpip;
+mod saved;
+mod scrape;
 mod serve;
 mod stamp;
 mod stream;
@@ -81,9 +88,16 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::serve(&args, command),
         Command::Stop(args) => serve::stop(&args),
         Command::Demo(args) => demo::demo(&args, command),
-        Command::Report(args) => measure::report(&args),
+        Command::Report(args) => saved::report(&args),
+        Command::History(args) => kept::history(&args),
+        Command::Show(args) => kept::show(&args),
+        Command::Import(args) => exchange::import(&args),
+        Command::Export(args) => exchange::export(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::Monitor(args) => monitor::monitor(&args),
         Command::Lab(args) => lab::lab(&args),
+        Command::Completions(args) => pages::completions(&args),
+        Command::Man(args) => pages::man(&args),
     };
     match done {
         Ok(exit) => exit.into(),

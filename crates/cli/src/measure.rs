@@ -1,17 +1,16 @@
-//! `netcaliper tcp`, `connect` and `report`.
+//! `netcaliper tcp` and `connect`, and how a method is run.
 
-use crate::args::{ConnectArgs, ReportArgs, TcpArgs};
+use crate::args::{ConnectArgs, TcpArgs};
 use crate::outputs::Outputs;
 use crate::ping::Histograms;
-use crate::{Exit, Trouble, plan, train};
+use crate::{Exit, Trouble, plan};
 use engine::{ClientConfig, Interrupt};
 use model::{Event, Level, Method, Outcome, Phase, Status, Step};
-use std::io::Read;
 
 /// Goodput, integrity and reliability.
 pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, Trouble> {
     let phase = plan::suited(args.target.protocol, plan::tcp(args));
-    let method = Method::new(&phase, &plan::axes(args)?, args.sweep.repeat).map_err(Trouble::usage)?;
+    let method = args.repeat.method(&phase, &plan::axes(args)?)?;
     // A transfer is long enough for its record to cost nothing.
     let config = plan::client(&args.target, &args.local, true)?;
     check(&config, &method)?;
@@ -21,7 +20,7 @@ pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, Trouble>
 
 /// Connection establishment.
 pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, Trouble> {
-    let method = Method::new(&plan::connect(args), &[], 1).map_err(Trouble::usage)?;
+    let method = args.repeat.method(&plan::connect(args), &[])?;
     let mut config = plan::client(&args.target, &args.local, false)?;
     check(&config, &method)?;
     let outputs = Outputs::open(&args.output, None)?;
@@ -89,6 +88,9 @@ pub(crate) fn measure(
         );
         outputs.event(&Event::Notice { level: Level::Info, text });
     }
+    if let Some((level, text)) = method.sure(&outputs.outcome()) {
+        outputs.event(&Event::Notice { level, text });
+    }
     outputs.event(&Event::End { status, reason });
     Ok(())
 }
@@ -122,68 +124,4 @@ pub(crate) fn on_signals() -> Result<Interrupt, Trouble> {
     })
     .map_err(|e| Trouble::failed(format!("cannot handle signals: {e}")))?;
     Ok(interrupt)
-}
-
-/// Prints saved runs again.
-pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
-    if args.files.len() > 1 && (args.output.html.is_some() || args.output.svg.is_some()) {
-        return Err(Trouble::usage("--html and --svg show one run: give one file"));
-    }
-    let mut worst = Exit::Good;
-    let mut histograms = Histograms::open(&args.histogram)?;
-    let mut tables = Vec::new();
-    for path in &args.files {
-        let named = |e: &dyn std::fmt::Display| Trouble::failed(format!("{}: {e}", path.display()));
-        let mut bytes = Vec::new();
-        if path.as_os_str() == "-" {
-            std::io::stdin().read_to_end(&mut bytes).map_err(|e| named(&e))?;
-        } else {
-            bytes = std::fs::read(path).map_err(|e| named(&e))?;
-        }
-        if classic::ctstraffic::is_table(&bytes) {
-            tables.push(classic::ctstraffic::File { name: path.display().to_string(), bytes });
-            continue;
-        }
-        if classic::bwdelaytester::is_output(&bytes) {
-            let name = path.display().to_string();
-            let told = classic::bwdelaytester::tell(&name, &bytes, &mut std::io::stdout().lock());
-            told.map_err(|e| named(&e))?;
-            continue;
-        }
-        if classic::udpmon::is_table(&bytes) {
-            let name = path.display().to_string();
-            classic::udpmon::tell(&name, &bytes, &mut std::io::stdout().lock()).map_err(|e| named(&e))?;
-            continue;
-        }
-        let text = String::from_utf8(bytes).map_err(|_| named(&"the file is not UTF-8 text"))?;
-        let outcome = report::read_run(&text).map_err(|e| named(&e))?;
-        if let Some(face) = args.face {
-            let events = report::replay(&outcome);
-            (face.print)(&outcome, &events, &mut std::io::stdout().lock()).map_err(|e| named(&e))?;
-            continue;
-        }
-        histograms.add(&outcome);
-        let mut outputs =
-            Outputs::open(&args.output, args.sweep_csv.as_ref())?.with_pings(None, args.histogram.linear)?;
-        for event in report::replay(&outcome) {
-            outputs.event(&event);
-        }
-        if args.series.is_some() {
-            train::series_folder(args.series.as_ref())?;
-            train::write_series(args.series.as_ref(), false, &outcome)?;
-        }
-        let exit = outputs.finish();
-        worst = if worst == Exit::Good { exit } else { worst };
-    }
-    histograms.write()?;
-    if tables.is_empty() {
-        return Ok(worst);
-    }
-    let out = &args.output;
-    if out.json || out.jsonl || args.face.is_some() {
-        return Err(Trouble::usage("ctsTraffic's tables are reported as text only"));
-    }
-    let told = classic::ctstraffic::tell(&tables, &mut std::io::stdout().lock());
-    told.map_err(|e| Trouble::failed(format!("cannot report on the tables: {e}")))?;
-    Ok(worst)
 }

@@ -2,14 +2,14 @@
 //! it goes, and a file that fails is reported once while the run goes on.
 
 use crate::args::OutputArgs;
-use crate::{Exit, Trouble};
-use model::{Begin, Builder, Event, Level, Outcome, Status};
+use crate::{Exit, Trouble, kept, scrape};
+use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{
-    ConnectionCsv, Console, DatagramsCsv, FramesCsv, Journal, PacketsCsv, SamplesCsv, StatusCsv, Style,
-    TrainsCsv,
+    ConnectionCsv, Console, DatagramsCsv, FramesCsv, Journal, PacketsCsv, RunMetrics, SamplesCsv, StatusCsv,
+    Style, TrainsCsv,
 };
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 type Sink = Box<dyn Write + Send>;
@@ -39,6 +39,10 @@ pub(crate) struct Outputs {
     svg: Option<PathBuf>,
     builder: Builder,
     failures: u32,
+    /// What was asked for; the store and the conditions are looked at in the end.
+    args: OutputArgs,
+    /// Whether this is a measurement, and no report of one.
+    live: bool,
 }
 
 fn open(path: &Path) -> Result<Sink, Trouble> {
@@ -96,7 +100,6 @@ impl Outputs {
             ));
         }
         let machine = users > 0;
-        let color = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
         let mut journals = Vec::new();
         if let Some(path) = &args.save {
             journals.extend(opened(Some(path), |sink| Ok(Journal::new(sink)))?);
@@ -105,8 +108,9 @@ impl Outputs {
             journals.extend(opened(Some(&PathBuf::from("-")), |sink| Ok(Journal::new(sink)))?);
         }
         Ok(Outputs {
-            console: (!machine)
-                .then(|| Console::new(Style { color, verbose: args.verbose, linear_ns: None })),
+            console: (!machine).then(|| {
+                Console::new(Style { color: kept::color(), verbose: args.verbose, linear_ns: None })
+            }),
             json: args.json,
             quiet: args.quiet,
             status: opened(args.status_csv.as_ref(), StatusCsv::new)?,
@@ -122,6 +126,8 @@ impl Outputs {
             svg: args.svg.as_ref().map(directory).transpose()?,
             builder: Builder::default(),
             failures: 0,
+            args: args.clone(),
+            live: false,
         })
     }
 
@@ -220,7 +226,10 @@ impl Outputs {
         }
     }
 
+    /// A measurement begins.
     pub(crate) fn begin(&mut self, begin: Begin) {
+        // A server's life is no run: those of its clients are kept where they were asked for.
+        self.live = begin.verb != "serve";
         self.event(&Event::Begin(Box::new(begin)));
     }
 
@@ -243,6 +252,11 @@ impl Outputs {
         if let Some(directory) = &self.svg {
             failed.extend(draw(&outcome, directory).err());
         }
+        let broken = broken(&self.args.asserts, &outcome);
+        // A server leaves its own, all the time.
+        if let Some(path) = self.args.metrics_file.as_ref().filter(|_| outcome.begin.verb != "serve") {
+            failed.extend(leave_metrics(path, &self.args.asserts, &outcome).err());
+        }
         let mut out = io::stdout().lock();
         let printed = if self.json {
             report::write_outcome(&outcome, &mut out)
@@ -254,10 +268,19 @@ impl Outputs {
         if let Err(error) = printed.and_then(|()| out.flush()) {
             failed.push(format!("cannot write to stdout: {error}"));
         }
+        drop(out);
         for text in &failed {
             eprintln!("netcaliper: {text}");
         }
-        if self.failures > 0 || !failed.is_empty() { Exit::Failed } else { judge(&outcome) }
+        broken.iter().for_each(|text| eprintln!("netcaliper: not met: {text}"));
+        if self.live {
+            kept::keep(&self.args, &outcome);
+        }
+        match judge(&outcome) {
+            _ if self.failures > 0 || !failed.is_empty() => Exit::Failed,
+            Exit::Good if !broken.is_empty() => Exit::Threshold,
+            exit => exit,
+        }
     }
 }
 
@@ -271,6 +294,18 @@ impl<T> Target<T> {
             failed.push(format!("writing to {} failed: {error}", self.path.display()));
         }
     }
+}
+
+/// Which conditions an outcome does not keep to, a sentence each.
+pub(crate) fn broken(asserts: &[Assertion], outcome: &Outcome) -> Vec<String> {
+    asserts.iter().flat_map(|assert| assert.broken(outcome)).collect()
+}
+
+/// Leaves the metrics of a run.
+fn leave_metrics(path: &Path, asserts: &[Assertion], outcome: &Outcome) -> Result<(), String> {
+    let mut metrics = RunMetrics::default();
+    metrics.add(outcome, asserts.iter().map(|a| (a.to_string(), a.broken(outcome).is_empty())).collect());
+    scrape::leave(path, &metrics)
 }
 
 /// The exit code that an outcome deserves.

@@ -5,7 +5,7 @@ use crate::outputs::Outputs;
 use crate::stamp::USUAL_RATE;
 use crate::{Exit, Trouble, empty, measure, plan};
 use metrics::{SECOND, Spectrum};
-use model::{Kind, Method, Outcome, Phase, Ping, Range, Schedule, Transport, Verify};
+use model::{Kind, Outcome, Phase, Ping, Range, Schedule, Transport, Verify};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -14,7 +14,7 @@ use std::path::Path;
 pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, Trouble> {
     let mut config = plan::client(&args.target, &args.local, true)?;
     config.realtime = args.messages.realtime;
-    let method = Method::new(&phase(args, config.psk.is_some())?, &[], 1).map_err(Trouble::usage)?;
+    let method = args.repeat.method(&phase(args, config.psk.is_some())?, &[])?;
     measure::check(&config, &method)?;
     let mut files = Histograms::open(&args.histogram)?;
     let mut outputs =

@@ -1,12 +1,13 @@
 //! `netcaliper serve` and `stop`.
 
-use crate::args::{ServeArgs, StopArgs, listen_addresses};
+use crate::args::{OutputArgs, ServeArgs, StopArgs, listen_addresses};
 use crate::outputs::Outputs;
-use crate::{Exit, Trouble, legacy, measure, plan};
+use crate::{Exit, Trouble, legacy, measure, plan, scrape};
 use engine::{Bound, Interrupt, ServerConfig};
 use model::{Event, Level, Phase, Status};
+use report::ServerMetrics;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use wire::Protocol;
 use wire::native::{Fence, Limits};
 
@@ -33,17 +34,25 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
         placement: plan::placement(&args.cores),
         workers: args.cores.workers,
         version: plan::VERSION.to_owned(),
-        records: outputs.wants_records(),
+        records: outputs.wants_records() || args.metrics.is_some() || args.output.metrics_file.is_some(),
         ..ServerConfig::default()
     };
     let interval_ns = config.interval_ns;
     let bound = Bound::new(config)?;
     let interrupt = measure::on_signals()?;
-    outputs.begin(bound.begin(command));
+    let begin = bound.begin(command);
+    let metrics = Arc::new(Mutex::new(ServerMetrics::default()));
+    count(&metrics, &args.output, &Event::Begin(Box::new(begin.clone())));
+    outputs.begin(begin);
     let phase = Box::new(Phase { duration_ns: None, interval_ns, ..Phase::default() });
     outputs.event(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase });
     for address in bound.addresses() {
         let text = format!("listening on {address} (TCP and UDP)");
+        outputs.event(&Event::Notice { level: Level::Info, text });
+    }
+    if let Some(address) = args.metrics {
+        let at = scrape::serve(address, Arc::clone(&metrics))?;
+        let text = format!("metrics at http://{at}/metrics");
         outputs.event(&Event::Notice { level: Level::Info, text });
     }
     let also = legacy::bind(args)?;
@@ -68,6 +77,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
             .collect();
         let mut quiet = false;
         let ran = bound.run(&interrupt, &mut |event| {
+            count(&metrics, &args.output, &event);
             // An idle server says so once, not every second.
             if let Event::Interval(interval) = &event {
                 let idle = interval.in_flight == 0 && interval.near.tx_bytes + interval.near.rx_bytes == 0;
@@ -88,6 +98,17 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
         Exit::Interrupted => Exit::Good,
         other => other,
     })
+}
+
+/// Takes an event into the metrics, and leaves them where they were asked for with each interval.
+fn count(metrics: &Mutex<ServerMetrics>, output: &OutputArgs, event: &Event) {
+    let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
+    metrics.hear(event);
+    if let (Some(path), Event::Interval(_) | Event::Begin(_)) = (&output.metrics_file, event)
+        && let Err(text) = scrape::leave(path, &*metrics)
+    {
+        eprintln!("netcaliper: warning: {text}");
+    }
 }
 
 /// Asks servers to end.

@@ -3,10 +3,11 @@
 use crate::args::{LocalArgs, OutputArgs, TargetArgs, VerifyArg};
 use crate::datagrams::{self, WaitArg};
 use crate::outputs::Outputs;
+use crate::repeat::RepeatArgs;
 use crate::{Exit, Trouble, measure, plan, values};
 use clap::Args;
 use metrics::SECOND;
-use model::{Kind, Media, Method, Pattern, Phase, Probe, Range, SocketSettings};
+use model::{Kind, Media, Pattern, Phase, Probe, Range, SocketSettings};
 use std::path::PathBuf;
 
 /// A media stream: frames of datagrams at a fixed rate.
@@ -20,6 +21,8 @@ pub(crate) struct StreamArgs {
     run: StreamRunArgs,
     #[command(flatten)]
     local: LocalArgs,
+    #[command(flatten)]
+    repeat: RepeatArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -90,7 +93,7 @@ struct StreamRunArgs {
 /// Does a media stream survive the way?
 pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, Trouble> {
     let native = args.target.protocol == wire::Protocol::Native;
-    let method = Method::new(&phase(args, native)?, &[], 1).map_err(Trouble::usage)?;
+    let method = args.repeat.method(&phase(args, native)?, &[])?;
     let mut config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
     let outputs = Outputs::open(&args.output, None)?.with_frames(args.run.samples.as_ref())?;

@@ -28,6 +28,8 @@ pub(crate) struct TrainArgs {
     #[command(flatten)]
     local: LocalArgs,
     #[command(flatten)]
+    repeat: crate::repeat::RunsArgs,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -168,11 +170,14 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, Trou
             "the protocol {protocol} carries no trains; native and udpmon do"
         )));
     }
+    let repeat = args.repeat.plain();
     let method = match args.preset.preset {
-        Some(Preset::Slac) => Method::list(slac(args), 1),
+        Some(Preset::Slac) => {
+            Method::list(slac(args), repeat.most()).map(|method| method.until(repeat.until()))
+        }
         None => {
             let size = u32::try_from(args.trains.length).unwrap_or(u32::MAX);
-            Method::new(&phase(args, train_of(&args.trains), size), &[], 1)
+            repeat.of(&phase(args, train_of(&args.trains), size), &[])
         }
     };
     let method = method.map_err(Trouble::usage)?;

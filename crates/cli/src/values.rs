@@ -36,6 +36,11 @@ pub(crate) fn pause(text: &str) -> Result<u64, String> {
     parse_duration(text).map_err(|e| e.to_string())
 }
 
+/// A duration that may be days: `7d`, `12h`, in ns.
+pub(crate) fn days(text: &str) -> Result<u64, String> {
+    store::parse_age(text).ok_or_else(|| format!("'{text}' is not a duration such as 7d, 12h or 30m"))
+}
+
 /// The length of an interval, in ns.
 pub(crate) fn interval(text: &str) -> Result<u64, String> {
     duration(text).and_then(|ns| match ns {

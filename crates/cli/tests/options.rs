@@ -219,7 +219,8 @@ fn bad_options_say_nothing_on_stdout() {
 #[test]
 fn more_connections_than_open_files_name_the_remedy() {
     let limited = |limit: &str, words: &str| {
-        let script = format!("ulimit -n {limit}; exec {} tcp {NOBODY} -n 1M {words}", support::BIN);
+        let script =
+            format!("ulimit -n {limit}; exec {} tcp --no-store {NOBODY} -n 1M {words}", support::BIN);
         let mut command = std::process::Command::new("sh");
         command.args(["-c", &script]);
         support::Proc::spawn(command).wait()

@@ -1,0 +1,119 @@
+//! `netcaliper import` and `export`: runs from other programs' files, and runs for other programs.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
+
+use crate::kept::{self, RunsArgs, StoreArgs};
+use crate::{Exit, Trouble, saved};
+use clap::{Args, ValueEnum};
+use model::Outcome;
+use report::Past;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// What is read.
+#[derive(Args, Debug)]
+pub(crate) struct ImportArgs {
+    /// Files: iperf3 -J, irtt -o, flent, ntttcp -x or -j, ctsTraffic's status tables, what bwdelaytester or udpmon_bw_mon
+    /// printed, and runs of this program (--save, --json). gzip is undone; `-` is stdin.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Puts files into the store, a run each. One that cannot be read keeps none of the others away.
+pub(crate) fn import(args: &ImportArgs) -> Result<Exit, Trouble> {
+    let mut store = args.store.make()?;
+    let mut worst = Exit::Good;
+    for path in &args.files {
+        match outcome(path) {
+            Ok(outcome) => {
+                let source = path.display().to_string();
+                let id = store.keep(&outcome, &source).map_err(Trouble::failed)?;
+                let what = &outcome.begin;
+                let text = format!("{source}: kept as run {id}: {} of {}", what.verb, what.version);
+                // Nobody reads on: it is kept all the same.
+                let _ = writeln!(io::stdout().lock(), "{text}");
+            }
+            Err(trouble) => {
+                eprintln!("netcaliper: {}", trouble.text);
+                worst = Exit::Failed;
+            }
+        }
+    }
+    Ok(worst)
+}
+
+fn outcome(path: &Path) -> Result<Outcome, Trouble> {
+    saved::parse(path, saved::bytes(path)?)
+}
+
+/// In which form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A row per figure.
+    Csv,
+    /// A run per line, as JSON.
+    Jsonl,
+    /// The table of csv, in Parquet.
+    #[cfg(feature = "parquet")]
+    Parquet,
+}
+
+/// What is written.
+#[derive(Args, Debug)]
+pub(crate) struct ExportArgs {
+    /// Numbers of kept runs, or `last` [default: all that the options below leave].
+    #[arg(value_name = "ID")]
+    ids: Vec<PathBuf>,
+    /// In which form.
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    format: Format,
+    /// Write to this file instead of stdout.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    runs: RunsArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Writes kept runs.
+pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Trouble> {
+    let store = args.store.open()?;
+    let latest = store.latest().map_err(Trouble::failed)?.unwrap_or(0);
+    let mut ids = Vec::new();
+    for name in &args.ids {
+        let id = name.to_str().and_then(|text| if text == "last" { Some(latest) } else { text.parse().ok() });
+        ids.push(id.ok_or_else(|| Trouble::usage(format!("'{}' is no run's number", name.display())))?);
+    }
+    let mut runs: Vec<Past> =
+        store.list(&args.runs.query(None)).map_err(Trouble::failed)?.into_iter().map(kept::past).collect();
+    if !ids.is_empty() {
+        if let Some(missing) = ids.iter().find(|id| runs.iter().all(|run| run.id != **id)) {
+            return Err(Trouble::failed(format!("there is no run {missing} among those asked for")));
+        }
+        runs.retain(|run| ids.contains(&run.id));
+    }
+    // The oldest first: files grow at their end.
+    runs.reverse();
+    let path = args.output.as_deref().unwrap_or(Path::new("-"));
+    let cannot = |e: io::Error| saved::named(path, &e);
+    let mut out: Box<dyn Write + Send> = match &args.output {
+        Some(path) => Box::new(BufWriter::new(File::create(path).map_err(cannot)?)),
+        None => Box::new(BufWriter::new(io::stdout())),
+    };
+    match args.format {
+        Format::Csv => report::write_figures_csv(&runs, &mut out).map_err(cannot)?,
+        Format::Jsonl => {
+            for run in &runs {
+                let outcome = store.outcome(run.id).map_err(Trouble::failed)?;
+                report::write_outcome_line(&outcome, &mut out).map_err(cannot)?;
+            }
+        }
+        #[cfg(feature = "parquet")]
+        Format::Parquet => report::write_figures_parquet(&runs, &mut out).map_err(cannot)?,
+    }
+    out.flush().map_err(cannot)?;
+    Ok(Exit::Good)
+}

@@ -1,0 +1,219 @@
+//! The store of runs: where it is, how a run gets there, `netcaliper history` and `show`.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
+
+use crate::args::OutputArgs;
+use crate::{Exit, Trouble, saved, values};
+use clap::Args;
+use model::Outcome;
+use report::Past;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+use store::{Entry, Query, Retention, Store};
+
+/// Which store.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct StoreArgs {
+    /// The file that runs are kept in, an SQLite database; `off` keeps none [default: netcaliper/runs.sqlite in
+    /// $XDG_DATA_HOME or ~/.local/share].
+    #[arg(long, value_name = "PATH", env = "NETCALIPER_STORE", help_heading = "Store")]
+    store: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    /// The file; `None` when none is wanted.
+    ///
+    /// # Errors
+    /// One sentence when there is no place for it.
+    pub(crate) fn path(&self) -> Result<Option<PathBuf>, Trouble> {
+        match &self.store {
+            Some(path) if path.as_os_str() == "off" => Ok(None),
+            Some(path) => Ok(Some(path.clone())),
+            None => usual().map(Some).ok_or_else(|| {
+                Trouble::failed(
+                    "there is no home directory to keep runs in: --store names a file, --no-store keeps none",
+                )
+            }),
+        }
+    }
+
+    /// The store, which must be there.
+    pub(crate) fn open(&self) -> Result<Store, Trouble> {
+        let path = self.wanted()?;
+        Store::existing(&path).map_err(Trouble::failed)
+    }
+
+    /// The store, made when it is not there.
+    pub(crate) fn make(&self) -> Result<Store, Trouble> {
+        let path = self.wanted()?;
+        Store::open(&path).map_err(Trouble::failed)
+    }
+
+    fn wanted(&self) -> Result<PathBuf, Trouble> {
+        self.path()?
+            .ok_or_else(|| Trouble::usage("the store is off: --store or NETCALIPER_STORE must name its file"))
+    }
+}
+
+/// Where data of programs lives on this system.
+fn usual() -> Option<PathBuf> {
+    let variable = |name: &str| {
+        let value = std::env::var_os(name).map(PathBuf::from);
+        // The specification of base directories: what is not absolute does not count.
+        value.filter(|path| path.is_absolute())
+    };
+    let data = variable("XDG_DATA_HOME")
+        .or_else(|| variable("HOME").map(|home| home.join(".local").join("share")))
+        .or_else(|| variable("LOCALAPPDATA"))?;
+    Some(data.join("netcaliper").join("runs.sqlite"))
+}
+
+/// Keeps a run, unless that is not wanted. Whatever goes wrong is one sentence: the run's result does not depend on it.
+pub(crate) fn keep(output: &OutputArgs, outcome: &Outcome) {
+    if output.no_store {
+        return;
+    }
+    let kept = output.store.path().and_then(|path| {
+        let Some(path) = path else { return Ok(None) };
+        let kept = Store::open(&path).and_then(|mut store| store.keep(outcome, ""));
+        kept.map(Some).map_err(Trouble::failed)
+    });
+    match kept {
+        Ok(Some(id)) if io::stderr().is_terminal() => {
+            eprintln!("kept as run {id}: netcaliper show {id}");
+        }
+        Ok(_) => {}
+        Err(trouble) => eprintln!("netcaliper: warning: this run was not kept: {}", trouble.text),
+    }
+}
+
+/// Which runs.
+#[derive(Args, Debug)]
+pub(crate) struct RunsArgs {
+    /// Runs of this question only: tcp, ping, ….
+    #[arg(long, value_name = "NAME")]
+    verb: Option<String>,
+    /// Runs whose targets hold this text only.
+    #[arg(long, value_name = "TEXT")]
+    host: Option<String>,
+    /// Runs of the last so long only: 12h, 7d.
+    #[arg(long, value_name = "TIME", value_parser = values::days)]
+    since: Option<u64>,
+}
+
+impl RunsArgs {
+    /// As the store is asked, for the latest `most`.
+    pub(crate) fn query(&self, most: Option<u32>) -> Query {
+        let ago = |ns: u64| now().saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX));
+        Query {
+            verb: self.verb.clone(),
+            target: self.host.clone(),
+            since: self.since.map(|ns| metrics::Wall(ago(ns))),
+            most,
+        }
+    }
+}
+
+/// What is listed.
+#[derive(Args, Debug)]
+pub(crate) struct HistoryArgs {
+    /// The latest so many.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = values::count32::<1_000_000_000>)]
+    number: u32,
+    #[command(flatten)]
+    runs: RunsArgs,
+    /// Show this figure (repeatable): goodput.up, rtt.p99, delay.up.p50, loss.down, … [default: what a run is about].
+    #[arg(long, value_name = "NAME")]
+    figure: Vec<String>,
+    /// Print one JSON document.
+    #[arg(short = 'J', long)]
+    json: bool,
+    /// From now on keep no more than that: runs=1000,size=1Gi,age=90d, or all. What is beyond goes, the oldest first.
+    #[arg(long, value_name = "LIMITS", value_parser = Retention::parse)]
+    retain: Option<Retention>,
+    /// Take these runs out of the store.
+    #[arg(long, value_name = "ID", num_args = 1.., conflicts_with = "retain")]
+    forget: Vec<i64>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Lists kept runs, or says which are kept.
+pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, Trouble> {
+    let say = |text: &str| {
+        let _ = writeln!(io::stdout().lock(), "{text}");
+        Ok(Exit::Good)
+    };
+    if let Some(retention) = &args.retain {
+        let gone = args.store.make()?.retain(retention).map_err(Trouble::failed)?;
+        return say(&format!("{retention}; {gone} runs went"));
+    }
+    let mut store = args.store.open()?;
+    if !args.forget.is_empty() {
+        let gone = store.forget(&args.forget).map_err(Trouble::failed)?;
+        return say(&format!("{gone} runs went"));
+    }
+    let runs: Vec<Past> = store
+        .list(&args.runs.query(Some(args.number)))
+        .map_err(Trouble::failed)?
+        .into_iter()
+        .map(past)
+        .collect();
+    let mut out = io::stdout().lock();
+    let written = if args.json {
+        report::write_history_json(&runs, &mut out)
+    } else {
+        let retention = store.retention().map_err(Trouble::failed)?;
+        report::write_history(&runs, &args.figure, color(), &mut out)
+            .and_then(|()| writeln!(out, "{retention} (netcaliper history --retain changes that)"))
+    };
+    written.map_err(|e| Trouble::failed(format!("cannot write to stdout: {e}")))?;
+    Ok(Exit::Good)
+}
+
+/// An entry as reports have it.
+pub(crate) fn past(entry: Entry) -> Past {
+    let Entry { id, run, started, verb, protocol, targets, status, source, figures } = entry;
+    let figures = figures.into_iter().map(|f| report::PastFigure {
+        setting: f.setting,
+        repeat: f.repeat,
+        name: f.name,
+        unit: f.unit,
+        value: f.value,
+    });
+    Past { id, run, started, verb, protocol, targets, status, source, figures: figures.collect() }
+}
+
+/// Whether stdout is looked at by a person who likes colours.
+pub(crate) fn color() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// The wall clock, ns since the epoch. Which runs are of the last week is no measurement.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    i64::try_from(since).unwrap_or(i64::MAX)
+}
+
+/// Which runs are shown.
+#[derive(Args, Debug)]
+pub(crate) struct ShowArgs {
+    /// Numbers of kept runs, as `history` lists them, or `last`.
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Prints kept runs.
+pub(crate) fn show(args: &ShowArgs) -> Result<Exit, Trouble> {
+    for id in &args.ids {
+        if saved::number(id).is_none() {
+            return Err(Trouble::usage(format!(
+                "'{}' is no run's number; `netcaliper report` prints files",
+                id.display()
+            )));
+        }
+    }
+    saved::report(&saved::ReportArgs::of(args.ids.clone(), args.output.clone()))
+}

@@ -1,0 +1,236 @@
+//! `netcaliper monitor`: a measurement every so often, into the store and into metrics, and a word when something breaks.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
+
+use crate::args::{Cli, Command as Verb};
+use crate::kept::StoreArgs;
+use crate::{Exit, Trouble, measure, outputs, scrape, values};
+use clap::{Args, Parser as _};
+use engine::Interrupt;
+use model::{Assertion, Figure, Outcome};
+use report::RunMetrics;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether the user wants to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What is measured, how often, and what for.
+#[derive(Args, Debug)]
+pub(crate) struct MonitorArgs {
+    /// Time from the start of a measurement to the start of the next. One that takes longer costs those that fall into it.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]
+    every: u64,
+    /// End after so many measurements.
+    #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
+    count: Option<u64>,
+    /// What each measurement must find (repeatable), as on the questions themselves: p99<5ms, goodput>900M, ….
+    #[arg(long = "assert", value_name = "CONDITION", value_parser = Assertion::parse)]
+    asserts: Vec<Assertion>,
+    /// Shell command to run when a measurement fails or breaks a condition, after one that did not. It finds the sentences in
+    /// NETCALIPER_BROKEN, and the measurement in NETCALIPER_RUN, NETCALIPER_VERB, NETCALIPER_TARGET.
+    #[arg(long, value_name = "COMMAND")]
+    on_break: Option<String>,
+    /// Shell command to run when all is well again.
+    #[arg(long, value_name = "COMMAND")]
+    on_mend: Option<String>,
+    /// Leave metrics in this file after each measurement, for a textfile collector: name it something.prom.
+    #[arg(long, value_name = "FILE")]
+    metrics_file: Option<PathBuf>,
+    /// Let Prometheus scrape /metrics at this address; a port alone is one of the loopback address.
+    #[arg(long, value_name = "ADDR", value_parser = scrape::address)]
+    metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The measurement, as on the command line: tcp lab2 -t 5s.
+    #[arg(last = true, required = true, value_name = "QUESTION")]
+    question: Vec<String>,
+}
+
+/// What came of a measurement.
+struct Came {
+    outcome: Option<Outcome>,
+    /// What is wrong with it.
+    broken: Vec<String>,
+}
+
+/// Measures for ever, or as often as was asked for.
+pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, Trouble> {
+    check(&args.question)?;
+    let program = std::env::current_exe()
+        .map_err(|e| Trouble::failed(format!("cannot find this program to start it again: {e}")))?;
+    let metrics = Arc::new(Mutex::new(RunMetrics::default()));
+    let interrupt = measure::on_signals()?;
+    if let Some(address) = args.metrics {
+        let at = scrape::serve(address, Arc::clone(&metrics))?;
+        eprintln!("netcaliper: metrics at http://{at}/metrics");
+    }
+    let every = Duration::from_nanos(args.every);
+    let began = Instant::now();
+    let (mut measured, mut well, mut broke) = (0, true, false);
+    let mut slot = 0u32;
+    while args.count.is_none_or(|count| measured < count) {
+        if !wait(began + every * slot, &interrupt) {
+            break;
+        }
+        let Some(came) = measure_once(args, &program, &interrupt)? else { break };
+        measured += 1;
+        tell(args, &came, &mut metrics.lock().unwrap_or_else(PoisonError::into_inner));
+        let is_well = came.broken.is_empty();
+        broke |= !is_well;
+        if is_well != well {
+            let command = if is_well { &args.on_mend } else { &args.on_break };
+            command.iter().for_each(|command| call(command, &came));
+        }
+        well = is_well;
+        // The slots that have passed meanwhile are gone.
+        let passed = began.elapsed().as_nanos() / every.as_nanos().max(1);
+        slot = u32::try_from(passed).unwrap_or(u32::MAX).max(slot).saturating_add(1);
+    }
+    Ok(if broke { Exit::Threshold } else { Exit::Good })
+}
+
+/// Whether this can be measured again and again.
+fn check(question: &[String]) -> Result<(), Trouble> {
+    let words = std::iter::once("netcaliper").chain(question.iter().map(String::as_str));
+    let cli = Cli::try_parse_from(words).map_err(|e| {
+        let text = e.to_string();
+        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        Trouble::usage(format!("'{}': {first}", question.join(" ")))
+    })?;
+    match cli.command {
+        Verb::Tcp(_)
+        | Verb::Connect(_)
+        | Verb::Ping(_)
+        | Verb::Stream(_)
+        | Verb::Delay(_)
+        | Verb::Train(_)
+        | Verb::Load(_) => {}
+        _ => {
+            return Err(Trouble::usage(
+                "tcp, connect, ping, stream, delay, train and load can be monitored, nothing else",
+            ));
+        }
+    }
+    if question.iter().any(|word| ["--json", "-J", "--jsonl"].contains(&word.as_str())) {
+        return Err(Trouble::usage("leave out --json and --jsonl: the monitor reads what is printed"));
+    }
+    Ok(())
+}
+
+/// Waits for that instant; false when the user wants to end before.
+fn wait(until: Instant, interrupt: &Interrupt) -> bool {
+    loop {
+        if interrupt.asked() {
+            return false;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(LOOK));
+    }
+}
+
+/// Measures in a process of its own, so that nothing that befalls it ends the monitor. `None` when the user wants to end.
+fn measure_once(
+    args: &MonitorArgs,
+    program: &PathBuf,
+    interrupt: &Interrupt,
+) -> Result<Option<Came>, Trouble> {
+    let mut command = Command::new(program);
+    command.args(&args.question).arg("--json").stdin(Stdio::null()).stdout(Stdio::piped());
+    match args.store.path()? {
+        Some(path) => command.env("NETCALIPER_STORE", path),
+        None => command.env("NETCALIPER_STORE", "off"),
+    };
+    let cannot = |e: io::Error| Trouble::failed(format!("cannot start a measurement: {e}"));
+    let mut child = command.spawn().map_err(cannot)?;
+    let mut pipe = child.stdout.take();
+    let reader = thread::spawn(move || {
+        let mut text = String::new();
+        let read = pipe.as_mut().map_or(Ok(0), |pipe| pipe.read_to_string(&mut text));
+        read.map(|_| text)
+    });
+    let mut asked = false;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(cannot)? {
+            break status;
+        }
+        if interrupt.asked() && !std::mem::replace(&mut asked, true) {
+            end(&mut child);
+        }
+        thread::sleep(LOOK);
+    };
+    let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
+    if asked {
+        return Ok(None);
+    }
+    let outcome = report::read_run(&text).ok();
+    let mut broken = outcome.as_ref().map_or_else(Vec::new, |o| outputs::broken(&args.asserts, o));
+    match status.code() {
+        Some(0) => {}
+        // Its own conditions, which it has told itself.
+        Some(3) => broken.push("a condition of the measurement itself was not met".to_owned()),
+        Some(code) => broken.push(format!("the measurement ended with {code}")),
+        None => broken.push("the measurement was killed".to_owned()),
+    }
+    Ok(Some(Came { outcome, broken }))
+}
+
+/// Asks a measurement to end in good order, so that what it has found is kept.
+fn end(child: &mut Child) {
+    let asked = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status();
+    if !asked.is_ok_and(|status| status.success()) {
+        // It may have ended already.
+        let _ = child.kill();
+    }
+}
+
+/// A line for people, the metrics for Prometheus.
+fn tell(args: &MonitorArgs, came: &Came, metrics: &mut RunMetrics) {
+    let found = match &came.outcome {
+        Some(outcome) => {
+            let held = |a: &Assertion| (a.to_string(), a.broken(outcome).is_empty());
+            metrics.add(outcome, args.asserts.iter().map(held).collect());
+            let first = outcome.points.first();
+            let figures = Figure::COMPARED.iter().filter_map(|f| Some((f, f.of(first?)?)));
+            let shown: Vec<String> = figures
+                .map(|(figure, value)| format!("{} {}", figure.key(), figure.unit().show(value)))
+                .collect();
+            shown.join(", ")
+        }
+        None => {
+            metrics.add_failed();
+            String::new()
+        }
+    };
+    let verdict = if came.broken.is_empty() { "well".to_owned() } else { came.broken.join("; ") };
+    // Nobody reads on: the store and the metrics go on.
+    let _ = writeln!(io::stdout().lock(), "{}{}{verdict}", found, if found.is_empty() { "" } else { ": " });
+    if let Some(path) = &args.metrics_file
+        && let Err(text) = scrape::leave(path, metrics)
+    {
+        eprintln!("netcaliper: warning: {text}");
+    }
+}
+
+/// Runs the user's command, and does not wait for it.
+fn call(command: &str, came: &Came) {
+    let begin = came.outcome.as_ref().map(|outcome| &outcome.begin);
+    let mut shell = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
+    shell.arg(if cfg!(windows) { "/C" } else { "-c" }).arg(command);
+    shell.env("NETCALIPER_BROKEN", came.broken.join("\n"));
+    shell.env("NETCALIPER_RUN", begin.map_or(String::new(), |b| b.run.to_string()));
+    shell.env("NETCALIPER_VERB", begin.map_or("", |b| b.verb.as_str()));
+    shell.env("NETCALIPER_TARGET", begin.map_or(String::new(), |b| b.targets.join(" ")));
+    match shell.stdin(Stdio::null()).spawn() {
+        // Whoever waits for it keeps it from becoming a zombie.
+        Ok(mut child) => drop(thread::spawn(move || child.wait())),
+        Err(error) => eprintln!("netcaliper: warning: cannot run '{command}': {error}"),
+    }
+}

@@ -1,0 +1,70 @@
+//! How often a measurement is made.
+
+use crate::{Trouble, values};
+use clap::Args;
+use model::{Axis, LEAST_REPEATS, MOST_REPEATS, Method, Phase, SweepError, Until};
+
+/// A fixed number of times, or until its mean can be believed.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Repetitions")]
+pub(crate) struct RepeatArgs {
+    /// Measure so many times; the settings of a sweep take turns [default: 1; with --until-confidence at most 30].
+    #[arg(long, value_name = "N", value_parser = values::count32::<1000>)]
+    repeat: Option<u32>,
+    /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; 95 or 99). At least 3
+    /// times.
+    #[arg(long, value_name = "LEVEL,WIDTH", value_parser = Until::parse)]
+    until_confidence: Option<Until>,
+}
+
+/// The same where --repeat means something else.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Repetitions")]
+pub(crate) struct RunsArgs {
+    /// Measure so many times; each time has --repeat trains of every setting [default: 1; with --until-confidence at most 30].
+    #[arg(long, value_name = "N", value_parser = values::count32::<1000>)]
+    runs: Option<u32>,
+    /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; 95 or 99). At least 3
+    /// times.
+    #[arg(long, value_name = "LEVEL,WIDTH", value_parser = Until::parse)]
+    until_confidence: Option<Until>,
+}
+
+impl RepeatArgs {
+    /// Whether more than one measurement was asked for.
+    pub(crate) fn given(&self) -> bool {
+        self.repeat.is_some_and(|n| n > 1) || self.until_confidence.is_some()
+    }
+
+    /// Most measurements.
+    pub(crate) fn most(&self) -> u32 {
+        match (self.repeat, self.until_confidence) {
+            (Some(n), None) => n,
+            (Some(n), Some(_)) => n.max(LEAST_REPEATS),
+            (None, Some(_)) => MOST_REPEATS,
+            (None, None) => 1,
+        }
+    }
+
+    /// When fewer are enough.
+    pub(crate) fn until(&self) -> Option<Until> {
+        self.until_confidence
+    }
+
+    /// All measurements of `base` with the values of `axes`.
+    pub(crate) fn of(&self, base: &Phase, axes: &[Axis]) -> Result<Method, SweepError> {
+        Ok(Method::new(base, axes, self.most())?.until(self.until_confidence))
+    }
+
+    /// The same, for those who say what cannot be.
+    pub(crate) fn method(&self, base: &Phase, axes: &[Axis]) -> Result<Method, Trouble> {
+        self.of(base, axes).map_err(Trouble::usage)
+    }
+}
+
+impl RunsArgs {
+    /// The same as everywhere else.
+    pub(crate) fn plain(&self) -> RepeatArgs {
+        RepeatArgs { repeat: self.runs, until_confidence: self.until_confidence }
+    }
+}

@@ -1,0 +1,176 @@
+//! Runs that are over: `netcaliper report`, and how a file or a kept run is named wherever runs are asked for.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
+
+use crate::args::{HistogramArgs, OutputArgs};
+use crate::faces::Face;
+use crate::kept::StoreArgs;
+use crate::outputs::Outputs;
+use crate::ping::Histograms;
+use crate::{Exit, Trouble, train, values};
+use clap::Args;
+use model::Outcome;
+use std::fmt::Display;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug, Default)]
+pub(crate) struct ReportArgs {
+    /// Files written by --save or --json, numbers of kept runs (`netcaliper history`) or `last`, ctsTraffic's tables (those of
+    /// several hosts together are joined), what bwdelaytester wrote to stdout and stderr, or what `netcaliper import` reads; `-`
+    /// is stdin.
+    #[arg(required = true, value_name = "FILE|ID")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Print it as another program would have: ctstraffic, rttcpip, bwdelaytester.
+    #[arg(long = "as", value_name = "NAME", value_parser = values::face, conflicts_with_all = ["json", "jsonl"])]
+    face: Option<&'static Face>,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// One CSV row per point of a sweep.
+    #[arg(long, value_name = "FILE")]
+    sweep_csv: Option<PathBuf>,
+    /// Write the data series of trains (of `train --preset slac`, all of them) as CSV files into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    series: Option<PathBuf>,
+    /// Of several files, the round trips of all together: their counts are added.
+    #[command(flatten)]
+    histogram: HistogramArgs,
+}
+
+impl ReportArgs {
+    /// A plain report of these.
+    pub(crate) fn of(files: Vec<PathBuf>, output: OutputArgs) -> Self {
+        ReportArgs { files, output, ..ReportArgs::default() }
+    }
+}
+
+/// Which kept run is meant: its number, or 0 for the last one. A file of that name comes first.
+pub(crate) fn number(name: &Path) -> Option<i64> {
+    if name.exists() {
+        return None;
+    }
+    match name.to_str()? {
+        "last" => Some(0),
+        text => text.parse().ok().filter(|id| *id > 0),
+    }
+}
+
+/// A run from a file or from the store.
+pub(crate) fn outcome(name: &Path, store: &StoreArgs) -> Result<Outcome, Trouble> {
+    if let Some(id) = number(name) {
+        return kept(id, store);
+    }
+    parse(name, bytes(name)?)
+}
+
+/// A run of this program or of another.
+pub(crate) fn parse(name: &Path, bytes: Vec<u8>) -> Result<Outcome, Trouble> {
+    if let Some(imported) = classic::import(&bytes) {
+        return imported.map_err(|e| named(name, &e));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| named(name, &"the file is not UTF-8 text"))?;
+    report::read_run(&text).map_err(|e| named(name, &e))
+}
+
+fn kept(id: i64, store: &StoreArgs) -> Result<Outcome, Trouble> {
+    let store = store.open()?;
+    let id = match id {
+        0 => store.latest().map_err(Trouble::failed)?.unwrap_or(0),
+        id => id,
+    };
+    store.outcome(id).map_err(Trouble::failed)
+}
+
+/// All of a file; `-` is stdin.
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Trouble> {
+    let mut bytes = Vec::new();
+    if path.as_os_str() == "-" {
+        io::stdin().read_to_end(&mut bytes).map_err(|e| named(path, &e))?;
+    } else {
+        bytes = std::fs::read(path).map_err(|e| named(path, &e))?;
+    }
+    Ok(bytes)
+}
+
+pub(crate) fn named(path: &Path, error: &dyn Display) -> Trouble {
+    Trouble::failed(format!("{}: {error}", path.display()))
+}
+
+/// Prints saved runs again.
+pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
+    if args.files.len() > 1 && (args.output.html.is_some() || args.output.svg.is_some()) {
+        return Err(Trouble::usage("--html and --svg show one run: give one file"));
+    }
+    let mut worst = Exit::Good;
+    let mut histograms = Histograms::open(&args.histogram)?;
+    let mut tables = Vec::new();
+    for path in &args.files {
+        let outcome = match number(path) {
+            Some(id) => kept(id, &args.output.store)?,
+            None => {
+                let bytes = bytes(path)?;
+                // As a page or a document they are what import makes of them.
+                let told = !(args.output.html.is_some() || args.output.svg.is_some() || args.output.json);
+                if told && classic::ctstraffic::is_table(&bytes) {
+                    tables.push(classic::ctstraffic::File { name: path.display().to_string(), bytes });
+                    continue;
+                }
+                if told && foreign(path, &bytes)? {
+                    continue;
+                }
+                parse(path, bytes)?
+            }
+        };
+        let exit = one(args, path, &outcome, &mut histograms)?;
+        worst = if worst == Exit::Good { exit } else { worst };
+    }
+    histograms.write()?;
+    if tables.is_empty() {
+        return Ok(worst);
+    }
+    let out = &args.output;
+    if out.json || out.jsonl || args.face.is_some() {
+        return Err(Trouble::usage("ctsTraffic's tables are reported as text only"));
+    }
+    let told = classic::ctstraffic::tell(&tables, &mut io::stdout().lock());
+    told.map_err(|e| Trouble::failed(format!("cannot report on the tables: {e}")))?;
+    Ok(worst)
+}
+
+/// Tells what another program printed, if this is such a file.
+fn foreign(path: &Path, bytes: &[u8]) -> Result<bool, Trouble> {
+    let (name, mut out) = (path.display().to_string(), io::stdout().lock());
+    if classic::bwdelaytester::is_output(bytes) {
+        classic::bwdelaytester::tell(&name, bytes, &mut out).map_err(|e| named(path, &e))?;
+        return Ok(true);
+    }
+    if classic::udpmon::is_table(bytes) {
+        classic::udpmon::tell(&name, bytes, &mut out).map_err(|e| named(path, &e))?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// Tells one run.
+fn one(
+    args: &ReportArgs,
+    path: &Path,
+    outcome: &Outcome,
+    histograms: &mut Histograms,
+) -> Result<Exit, Trouble> {
+    if let Some(face) = args.face {
+        let events = report::replay(outcome);
+        (face.print)(outcome, &events, &mut io::stdout().lock()).map_err(|e| named(path, &e))?;
+        return Ok(Exit::Good);
+    }
+    histograms.add(outcome);
+    let mut outputs =
+        Outputs::open(&args.output, args.sweep_csv.as_ref())?.with_pings(None, args.histogram.linear)?;
+    for event in report::replay(outcome) {
+        outputs.event(&event);
+    }
+    if args.series.is_some() {
+        train::series_folder(args.series.as_ref())?;
+        train::write_series(args.series.as_ref(), false, outcome)?;
+    }
+    Ok(outputs.finish())
+}

@@ -1,0 +1,123 @@
+//! Runs are kept, found again, compared; and a store in trouble costs no run.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
+
+mod support;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use support::files::Scratch;
+use support::{BIN, Done, Line, Proc, netcaliper, number, serve, tcp, text};
+
+fn at(line: Line, store: &Path) -> Line {
+    line.env("NETCALIPER_STORE", store)
+}
+
+#[test]
+fn every_run_is_kept_and_found_again() {
+    let scratch = Scratch::new();
+    let store = scratch.file("deep/runs.sqlite");
+    let server = serve("");
+    let run = |words: &str| at(tcp(server.at()), &store).args("-t 300ms -i 100ms -b 20M").args(words).run();
+    at(netcaliper("history"), &store).run().exits(1).says_one_sentence().complains(&["no run was kept yet"]);
+    run("-P 1").exits(0);
+    run("-P 2").exits(0);
+    run("-P 3 --no-store").exits(0);
+    at(netcaliper("ping").arg(server.at()), &store).args("-n 50").run().exits(0);
+
+    let told = at(netcaliper("history"), &store).arg("--json").run().exits(0);
+    let told: Value = serde_json::from_str(&told.out).unwrap();
+    let runs = told["runs"].as_array().unwrap();
+    assert_eq!(runs.iter().map(|r| number(&r["id"])).collect::<Vec<_>>(), [3, 2, 1]);
+    assert_eq!(runs.iter().map(|r| text(&r["verb"])).collect::<Vec<_>>(), ["ping", "tcp", "tcp"]);
+    let has =
+        |run: &Value, name: &str| run["figures"].as_array().unwrap().iter().any(|f| f["figure"] == name);
+    assert!(has(&runs[0], "rtt.p99") && has(&runs[1], "goodput.up"), "{told}");
+
+    at(netcaliper("history"), &store).args("--verb tcp -n 1").run().exits(0).prints(&[
+        "tcp",
+        "goodput.up",
+        "runs",
+    ]);
+    at(netcaliper("show"), &store).arg("1").run().exits(0).prints(&["1 connection "]);
+    at(netcaliper("show"), &store).arg("last").run().exits(0).prints(&["ping"]);
+    at(netcaliper("compare"), &store)
+        .args("1 2")
+        .run()
+        .exits(0)
+        .prints(&["goodput to server", "phase.connections"]);
+    let page = scratch.file("page.html");
+    at(netcaliper("report"), &store).arg("2").arg("--html").arg(&page).run().exits(0);
+    assert!(std::fs::read_to_string(page).unwrap().contains("<!DOCTYPE html>"));
+    // What is kept is the outcome itself.
+    let json = at(netcaliper("report"), &store).args("2 --json").run().exits(0);
+    assert_eq!(serde_json::from_str::<Value>(&json.out).unwrap()["begin"]["run"], runs[1]["run"]);
+    // To print a run is no run.
+    at(netcaliper("history"), &store).args("--retain runs=1").run().exits(0).prints(&["2 runs went"]);
+    at(netcaliper("show"), &store).arg("1").run().exits(1).says_one_sentence().complains(&["holds no run 1"]);
+    at(netcaliper("show"), &store).arg("one").run().exits(2).says_one_sentence();
+}
+
+/// A run against a store in trouble: its result is complete, and one sentence warns.
+#[track_caller]
+fn warned(done: Done, word: &str) {
+    let done = done.exits(0).prints(&["goodput"]).says_one_sentence();
+    done.complains(&["netcaliper: warning: this run was not kept: ", word]);
+}
+
+#[test]
+fn a_store_in_trouble_costs_no_run() {
+    let scratch = Scratch::new();
+    let server = serve("");
+    let run = |store: &Path| at(tcp(server.at()), store).args("-t 200ms -i 100ms -b 20M -P 1").run();
+    let damaged = scratch.with("damaged.sqlite", &"this is no database. ".repeat(100));
+    warned(run(&damaged), "is damaged");
+    let file = scratch.with("file", "");
+    warned(run(&file.join("runs.sqlite")), "cannot be written");
+    warned(run(scratch.path()), "cannot be");
+
+    // Somebody else writes, and does not end.
+    let locked = scratch.file("locked.sqlite");
+    at(tcp(server.at()), &locked).args("-t 200ms -i 100ms -b 20M -P 1").run().exits(0);
+    let holder = rusqlite::Connection::open(&locked).unwrap();
+    holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    warned(run(&locked), "another process");
+    drop(holder);
+    warned_or_kept(run(&locked));
+}
+
+#[track_caller]
+fn warned_or_kept(done: Done) {
+    assert!(!done.exits(0).err.contains("warning: this run"), "the lock is gone");
+}
+
+#[test]
+fn a_full_disk_costs_no_run() {
+    let scratch = Scratch::new();
+    let server = serve("");
+    let store = scratch.file("runs.sqlite");
+    // No file of this process may grow beyond 4 KiB: SQLite is refused as it would be on a full disk.
+    let script =
+        format!("trap '' XFSZ; ulimit -f 8; exec {BIN} tcp {} -t 200ms -i 100ms -b 20M -P 1", server.at());
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(script).env("NETCALIPER_STORE", &store);
+    warned(Proc::spawn(command).wait(), "cannot be");
+}
+
+#[test]
+fn a_store_may_be_nowhere() {
+    let server = serve("");
+    let mut line = tcp(server.at()).args("-t 200ms -i 100ms -b 20M -P 1");
+    for name in ["NETCALIPER_STORE", "HOME", "XDG_DATA_HOME", "LOCALAPPDATA"] {
+        line.0.env_remove(name);
+    }
+    warned(line.run(), "no home directory");
+    let scratch = Scratch::new();
+    let mut line =
+        tcp(server.at()).args("-t 200ms -i 100ms -b 20M -P 1").env("XDG_DATA_HOME", scratch.path());
+    line.0.env_remove("NETCALIPER_STORE");
+    line.run().exits(0);
+    assert!(scratch.file("netcaliper/runs.sqlite").is_file());
+}
