@@ -55,9 +55,6 @@ enum Format {
     Csv,
     /// A run per line, as JSON.
     Jsonl,
-    /// The table of csv, in Parquet.
-    #[cfg(feature = "parquet")]
-    Parquet,
 }
 
 /// What is written.
@@ -111,8 +108,6 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Trouble> {
                 report::write_outcome_line(&outcome, &mut out).map_err(cannot)?;
             }
         }
-        #[cfg(feature = "parquet")]
-        Format::Parquet => report::write_figures_parquet(&runs, &mut out).map_err(cannot)?,
     }
     out.flush().map_err(cannot)?;
     Ok(Exit::Good)

@@ -2,7 +2,6 @@
 
 use crate::args::{ConnectArgs, TcpArgs};
 use crate::outputs::Outputs;
-use crate::ping::Histograms;
 use crate::{Exit, Trouble, plan};
 use engine::{ClientConfig, Interrupt};
 use model::{Event, Level, Method, Outcome, Phase, Status, Step};
