@@ -246,3 +246,17 @@ fn a_reader_can_zoom_toggle_and_read_values() {
     assert!(told(&dom, "value").unwrap().ends_with("bit/s"));
     assert!(told(&dom, "rows").unwrap().parse::<u32>().unwrap() >= 5);
 }
+
+#[test]
+fn a_page_of_many_phases_stays_small() {
+    let scratch = Scratch::new();
+    let server = serve("");
+    let page = scratch.file("sweep.html");
+    let line = tcp(server.at()).args("--sweep rate=1M..21M/1M -t 200ms -i 100ms -P 2 -q").arg("--html").arg(&page);
+    line.run().exits(0);
+    let page = fs::read_to_string(page).unwrap();
+    let data = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
+    assert!(page.matches("<figure").count() > 100, "each phase has its plots");
+    let rest = page.len() - data.len();
+    assert!(rest < 500_000, "{rest} bytes without the data");
+}

@@ -174,27 +174,31 @@ class Chart {
     }
     const across = ticks(plot.x, units, this.x), up = ticks(plot.y, units, this.y);
     const most = Math.max(6, Math.floor(wide / 7 / Math.max(1, across.all.length)));
+    let grid = "";
+    const below = make("g", { "text-anchor": "middle", transform: `translate(0 ${high + 16})` });
+    const beside = make("g", { "text-anchor": "end", transform: "translate(-6 4)" });
     for (const [v, text] of across.all) {
       const x = this.px(v);
       if (x === null || x < -0.5 || x > wide + 0.5) continue;
-      if (plot.x.unit !== "name") parts.push(make("path", { class: "grid", d: `M${two(x)} 0V${high}` }));
-      parts.push(make("text", { class: "tick", x: two(x), y: high + 16, "text-anchor": "middle" }, short(text, most)));
+      if (plot.x.unit !== "name") grid += `M${two(x)} 0V${high}`;
+      below.append(make("text", { x: two(x) }, short(text, most)));
     }
     for (const [v, text] of up.all) {
       const y = this.py(v);
       if (y === null || y < -0.5 || y > high + 0.5) continue;
-      parts.push(make("path", { class: "grid", d: `M0 ${two(y)}H${wide}` }));
-      parts.push(make("text", { class: "tick", x: -6, y: two(y + 4), "text-anchor": "end" }, text));
+      grid += `M0 ${two(y)}H${wide}`;
+      beside.append(make("text", { y: two(y) }, text));
     }
     const label = (axis, unit) => (unit ? `${axis.label}, ${unit}` : axis.label);
-    parts.push(make("text", { class: "label", x: two(wide / 2), y: high + 36, "text-anchor": "middle" }, label(plot.x, across.unit)));
-    parts.push(make("text", { class: "label", x: two(8 - this.left), y: -7 }, label(plot.y, up.unit)));
+    below.append(make("text", { x: two(wide / 2), y: 20 }, label(plot.x, across.unit)));
+    parts.push(make("path", { class: "grid", d: grid }), below, beside);
+    parts.push(make("text", { x: two(8 - this.left), y: -7 }, label(plot.y, up.unit)));
     for (const [v, text] of plot.marks) {
       const x = this.px(v);
       if (x === null || x < 0 || x > wide) continue;
       const end = x > wide * 0.75;
       parts.push(make("path", { class: "mark", d: `M${two(x)} 0V${high}` }));
-      parts.push(make("text", { class: "tick", x: two(end ? x - 4 : x + 4), y: 12, "text-anchor": end ? "end" : "start" }, text));
+      parts.push(make("text", { x: two(end ? x - 4 : x + 4), y: 12, "text-anchor": end ? "end" : "start" }, text));
     }
     this.axes.replaceChildren(...parts);
   }

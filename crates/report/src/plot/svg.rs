@@ -164,6 +164,8 @@ fn axes(view: &View<'_>, out: &mut String) {
             two(to - from)
         );
     }
+    // One path and two groups, which say once what all their ticks have in common: a sweep's page has thousands.
+    let (mut grid, mut below, mut beside) = (String::new(), String::new(), String::new());
     let (across, x_unit) = ticks(&view.plot.x, view.x);
     // A character is about seven wide.
     let most = ((wide / 7.0 / across.len().max(1) as f64) as usize).max(6);
@@ -171,26 +173,16 @@ fn axes(view: &View<'_>, out: &mut String) {
         let Some(x) = view.px(at).filter(|x| (-0.5..=wide + 0.5).contains(x)) else { continue };
         let x = two(x);
         if view.plot.x.unit != Unit::Name {
-            let _ = writeln!(out, "<path class=\"grid\" d=\"M{x} 0V{high}\"/>");
+            let _ = write!(grid, "M{x} 0V{high}");
         }
-        let _ = writeln!(
-            out,
-            "<text class=\"tick\" x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            high + 16.0,
-            escape(&shortened(&text, most))
-        );
+        let _ = write!(below, "<text x=\"{x}\">{}</text>", escape(&shortened(&text, most)));
     }
     let (up, y_unit) = ticks(&view.plot.y, view.y);
     for (at, text) in up {
         let Some(y) = view.py(at).filter(|y| (-0.5..=high + 0.5).contains(y)) else { continue };
-        let _ = writeln!(
-            out,
-            "<path class=\"grid\" d=\"M0 {}H{wide}\"/><text class=\"tick\" x=\"-6\" y=\"{}\" \
-             text-anchor=\"end\">{}</text>",
-            two(y),
-            two(y + 4.0),
-            escape(&text)
-        );
+        let y = two(y);
+        let _ = write!(grid, "M0 {y}H{wide}");
+        let _ = write!(beside, "<text y=\"{y}\">{}</text>", escape(&text));
     }
     let label = |label: &str, unit: &str| match unit {
         "" => escape(label).into_owned(),
@@ -198,10 +190,12 @@ fn axes(view: &View<'_>, out: &mut String) {
     };
     let _ = writeln!(
         out,
-        "<text class=\"label\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n\
-         <text class=\"label\" x=\"{}\" y=\"-7\">{}</text>",
+        "<path class=\"grid\" d=\"{grid}\"/>\n\
+         <g text-anchor=\"middle\" transform=\"translate(0 {})\">{below}<text x=\"{}\" y=\"20\">{}</text></g>\n\
+         <g text-anchor=\"end\" transform=\"translate(-6 4)\">{beside}</g>\n\
+         <text x=\"{}\" y=\"-7\">{}</text>",
+        two(high + 16.0),
         two(wide / 2.0),
-        two(high + 36.0),
         label(&view.plot.x.label, &x_unit),
         two(8.0 - LEFT),
         label(&view.plot.y.label, &y_unit)
@@ -211,7 +205,7 @@ fn axes(view: &View<'_>, out: &mut String) {
         let (anchor, by) = if x > wide * 0.75 { ("end", -4.0) } else { ("start", 4.0) };
         let _ = writeln!(
             out,
-            "<path class=\"mark\" d=\"M{0} 0V{high}\"/><text class=\"tick\" x=\"{1}\" y=\"12\" \
+            "<path class=\"mark\" d=\"M{0} 0V{high}\"/><text x=\"{1}\" y=\"12\" \
              text-anchor=\"{anchor}\">{2}</text>",
             two(x),
             two(x + by),
