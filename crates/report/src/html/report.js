@@ -479,6 +479,8 @@ class Chart {
     const charts = [...document.querySelectorAll("figure[data-plot]")].map(figure => new Chart(figure, plots[Number(figure.dataset.plot)], units));
     document.body.dataset.plots = String(charts.length);
   }
-  // On paper everything is open.
-  addEventListener("beforeprint", () => document.querySelectorAll("details:not(.table)").forEach(d => (d.open = true)));
+  // On paper everything is open; of a long sweep only what the reader has opened, or it would be a hundred sheets.
+  const folded = [...document.querySelectorAll("details:not(.table)")];
+  const few = document.querySelectorAll("figure[data-plot]").length <= 40;
+  addEventListener("beforeprint", () => folded.forEach(d => (d.open ||= few || !d.querySelector("figure"))));
 }
