@@ -90,6 +90,8 @@ pub(crate) struct Part {
     pub(crate) pattern: Pattern,
     pub(crate) connections: u32,
     pub(crate) duration_ns: Option<u64>,
+    /// What is known of its messages.
+    pub(crate) ping: Option<Ping>,
     pub(crate) intervals: Vec<Interval>,
     pub(crate) near: Totals,
     pub(crate) far: Option<Totals>,
@@ -101,6 +103,7 @@ impl Found {
             return Err(format!("the file is of {}, but holds no result", self.program));
         }
         let mut builder = Builder::default();
+        let receive = format!("as {} does", self.program);
         let mut begin = Begin {
             version: self.program,
             verb: self.verb.to_owned(),
@@ -115,9 +118,22 @@ impl Found {
             builder.absorb(&Event::Notice { level: Level::Info, text });
         }
         for part in self.parts {
-            let Part { label, kind, pattern, connections, duration_ns, intervals, near, far } = part;
-            let phase =
-                Phase { kind, pattern, connections: connections.max(1), duration_ns, ..Phase::default() };
+            let Part { label, kind, pattern, connections, duration_ns, ping, intervals, mut near, mut far } =
+                part;
+            // Whatever they did with what they read, it was not what receivers of this program do.
+            near.receive.clone_from(&receive);
+            far.iter_mut().for_each(|far| far.receive.clone_from(&receive));
+            // What is not known is not said: neither transfers, nor buffers.
+            let phase = Phase {
+                kind,
+                pattern,
+                connections: connections.max(1),
+                duration_ns,
+                ping,
+                transfer: 0,
+                buffer: Range::just(0),
+                ..Phase::default()
+            };
             builder.absorb(&Event::Phase { label, repeat: 1, phase: Box::new(phase) });
             if self.started.0 > 0 {
                 builder.absorb(&Event::Start { at: self.started });

@@ -2,7 +2,7 @@
 
 use crate::import::{Found, Part, count, json, number, wall};
 use metrics::Dist;
-use model::{Interval, Kind, Pattern, PingCounts, PingInterval, RoundTrips};
+use model::{Interval, Kind, Pattern, Ping, PingCounts, PingInterval, RoundTrips, Schedule, Transport};
 use serde_json::Value;
 
 /// Round trips of one file that are read.
@@ -25,6 +25,15 @@ fn found(document: &Value, version: &str) -> Result<Found, String> {
         pattern: Pattern::Duplex,
         connections: 1,
         duration_ns: Some(count(&config["params"]["duration"])).filter(|ns| *ns > 0),
+        ping: Some(Ping {
+            transport: Transport::Udp,
+            size: u32::try_from(count(&config["params"]["length"])).unwrap_or(u32::MAX),
+            schedule: match count(&config["params"]["interval"]) {
+                0 => Schedule::Closed,
+                gap_ns => Schedule::Fixed { gap_ns },
+            },
+            ..Ping::default()
+        }),
         ..Part::default()
     };
     let (mut trips, mut far) = (Dist::default(), Dist::default());

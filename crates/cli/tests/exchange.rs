@@ -43,7 +43,7 @@ fn other_programs_runs_are_kept_compared_and_exported() {
     ]);
     at(netcaliper("history")).run().exits(0).prints(&["ping (irtt), imported", "tcp (iperf3), imported"]);
     at(netcaliper("compare")).args("1 2").run().exits(0).prints(&["goodput to server"]);
-    at(netcaliper("show")).arg("3").run().exits(0).prints(&["irtt"]);
+    at(netcaliper("show")).arg("3").run().exits(0).prints(&["messages of 60 B", "10 a second", "358 µs"]);
     // Files are compared without being kept, and shown as a page.
     let page = scratch.file("page.html");
     netcaliper("compare").arg(&files[0]).arg(&files[1]).run().exits(0).prints(&["goodput to server"]);

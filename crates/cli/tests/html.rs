@@ -252,7 +252,8 @@ fn a_page_of_many_phases_stays_small() {
     let scratch = Scratch::new();
     let server = serve("");
     let page = scratch.file("sweep.html");
-    let line = tcp(server.at()).args("--sweep rate=1M..21M/1M -t 200ms -i 100ms -P 2 -q").arg("--html").arg(&page);
+    let line =
+        tcp(server.at()).args("--sweep rate=1M..21M/1M -t 200ms -i 100ms -P 2 -q").arg("--html").arg(&page);
     line.run().exits(0);
     let page = fs::read_to_string(page).unwrap();
     let data = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();

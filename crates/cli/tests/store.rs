@@ -63,7 +63,7 @@ fn every_run_is_kept_and_found_again() {
 /// A run against a store in trouble: its result is complete, and one sentence warns.
 #[track_caller]
 fn warned(done: Done, word: &str) {
-    let done = done.exits(0).prints(&["goodput"]).says_one_sentence();
+    let done = done.exits(0).prints(&["By remote address"]).says_one_sentence();
     done.complains(&["netcaliper: warning: this run was not kept: ", word]);
 }
 

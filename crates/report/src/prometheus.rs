@@ -255,10 +255,10 @@ fn gauges(outcome: &Outcome, point: &Point, sheet: &mut Sheet) {
     }
     let quantiles = [0.5, 0.9, 0.99, 0.999].map(|q| (q, Figure::RoundTrip(Stat::Quantile(q))));
     for (q, figure) in quantiles {
-        let labels = [base.clone(), vec![("quantile", q.to_string())]].concat();
+        let labels = [base.clone(), vec![("percentile", ((q * 1e5).round() / 1e3).to_string())]].concat();
         let help = "Round trips of the latest run: this share took no longer.";
         let value = figure.of(point).map(|ns| ns / 1e9);
-        sheet.gauge("netcaliper_round_trip_quantile_seconds", help, &labels, value);
+        sheet.gauge("netcaliper_round_trip_percentile_seconds", help, &labels, value);
     }
     let ratio = |figure: Figure| figure.of(point).map(|percent| percent / 100.0);
     let lost = ratio(Figure::MessagesLost);

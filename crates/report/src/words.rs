@@ -94,7 +94,11 @@ pub(crate) fn phase(phase: &Phase) -> String {
         words.extend(stream(media, phase.connections));
     } else {
         let connections = count(u64::from(phase.connections), "connection");
-        words.push(format!("{connections} of {}", format_bytes(phase.transfer)));
+        // A run of another program may not say how much each was to move.
+        words.push(match phase.transfer {
+            0 => connections,
+            bytes => format!("{connections} of {}", format_bytes(bytes)),
+        });
     }
     if let Some(n) = phase.iterations.filter(|&n| n > 1 || !matches!(phase.kind, Kind::Ping | Kind::Stream)) {
         words.push(format!("{n} each in turn"));
@@ -104,7 +108,7 @@ pub(crate) fn phase(phase: &Phase) -> String {
     if phase.omit_ns > 0 {
         words.push(format!("the first {} omitted", format_duration(phase.omit_ns as f64)));
     }
-    if phase.kind == Kind::Tcp {
+    if phase.kind == Kind::Tcp && phase.buffer.high > 0 {
         let (low, high) = (format_bytes(phase.buffer.low), format_bytes(phase.buffer.high));
         words.push(if low == high { format!("{low} buffers") } else { format!("{low} to {high} buffers") });
         words.push(verify(phase.verify).to_owned());

@@ -35,10 +35,10 @@ fn found(document: &Value, start: &Value, version: &str) -> Result<Found, String
     if let Some(error) = document.get("error").and_then(Value::as_str) {
         return Err(format!("the test of {version} failed: {error}"));
     }
-    let test = &start["test_start"];
+    let (test, end) = (&start["test_start"], &document["end"]);
     let server = start.get("accepted_connection").is_some();
     let udp = test["protocol"].as_str().is_some_and(|p| p.eq_ignore_ascii_case("udp"));
-    let (reverse, bidir) = (count(&test["reverse"]) > 0, count(&test["bidir"]) > 0);
+    let (reverse, bidir) = (count(&test["reverse"]) > 0, end.get(BACKWARD.sent).is_some());
     let pattern = match (reverse, bidir) {
         (_, true) => Pattern::Duplex,
         (true, _) => Pattern::Pull,
@@ -51,7 +51,6 @@ fn found(document: &Value, start: &Value, version: &str) -> Result<Found, String
         duration_ns: number(&test["duration"]).filter(|s| *s > 0.0).map(ns),
         ..Part::default()
     };
-    let end = &document["end"];
     let mut far = Totals::default();
     // The first sum is of the direction that was asked for; the other one goes back.
     let ways = if bidir { vec![(FORWARD, true), (BACKWARD, false)] } else { vec![(FORWARD, !reverse)] };
