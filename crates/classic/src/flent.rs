@@ -53,7 +53,7 @@ fn found(document: &Value) -> Found {
     Found {
         program: format!("flent {}", text("FLENT_VERSION")).trim_end().to_owned(),
         protocol: "flent",
-        verb: if parts.len() > 1 { "load" } else { "tcp" },
+        verb: if up.is_empty() && down.is_empty() { "ping" } else { "tcp" },
         targets: Some(text("HOST").to_owned()).filter(|host| !host.is_empty()).into_iter().collect(),
         host: text("LOCAL_HOST").to_owned(),
         started: wall(text("TIME")),

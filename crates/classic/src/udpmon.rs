@@ -6,8 +6,8 @@
 mod args;
 mod date;
 mod help;
-mod line;
 pub(crate) mod import;
+mod line;
 mod number;
 mod print;
 mod read;

@@ -87,8 +87,8 @@ pub fn write_history(runs: &[Past], names: &[String], color: bool, out: &mut dyn
         if !run.source.is_empty() {
             question += ", imported";
         }
-        let began = Timestamp::from_nanosecond(i128::from(run.started.0)).map_or_else(
-            |_| "-".to_owned(),
+        let began = began(run).map_or_else(
+            || "not known".to_owned(),
             |at| format!("{at:.0}").replace('T', " ").trim_end_matches('Z').to_owned(),
         );
         let ended = words::status(run.status).to_owned();
@@ -97,6 +97,12 @@ pub fn write_history(runs: &[Past], names: &[String], color: bool, out: &mut dyn
         table.row(tone, cells);
     }
     page.table(&table)
+}
+
+/// When it began; other programs' files do not always tell.
+fn began(run: &Past) -> Option<Timestamp> {
+    let known = Some(run.started.0).filter(|ns| *ns > 0)?;
+    Timestamp::from_nanosecond(i128::from(known)).ok()
 }
 
 /// `goodput.up 9.4 Gbit/s, goodput.down 9.1 Gbit/s`; of several phases the range.
@@ -153,8 +159,7 @@ const COLUMNS: [&str; 12] = [
 pub fn write_figures_csv(runs: &[Past], out: &mut dyn Write) -> io::Result<()> {
     let mut table = begun(out, &COLUMNS)?;
     for run in runs {
-        let began = Timestamp::from_nanosecond(i128::from(run.started.0))
-            .map_or_else(|_| String::new(), |at| format!("{at:.6}"));
+        let began = began(run).map_or_else(String::new, |at| format!("{at:.6}"));
         for figure in &run.figures {
             table.write_record([
                 run.id.to_string(),
