@@ -6,7 +6,8 @@ use flate2::read::MultiGzDecoder;
 use jiff::Timestamp;
 use metrics::{Packets, Wall};
 use model::{
-    Begin, Builder, Event, Interval, Kind, Level, Outcome, PacketReport, Pattern, Phase, Status, Totals,
+    Begin, Builder, Event, Interval, Kind, Level, Outcome, PacketReport, Pattern, Phase, Ping, Range, Status,
+    Totals,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
