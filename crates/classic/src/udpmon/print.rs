@@ -76,8 +76,11 @@ impl Face {
 
     /// Whether a line is to tell of this interval: it is a whole one, and the test's own end is told by its result.
     fn progresses(&self, interval: &Interval) -> bool {
-        let every = self.spec.udpmon.every_ns.filter(|_| self.spec.program == Program::TcpMon);
-        every.is_some_and(|ns| interval.end_ns.saturating_sub(interval.start_ns) >= ns - ns / 10)
+        let asked = &self.spec.udpmon;
+        let every = asked.every_ns.filter(|_| self.spec.program == Program::TcpMon);
+        let before_the_end = asked.time_ns.is_none_or(|ns| interval.end_ns < ns - ns / 100);
+        before_the_end
+            && every.is_some_and(|ns| interval.end_ns.saturating_sub(interval.start_ns) >= ns - ns / 10)
     }
 
     fn banner(&self, out: &mut dyn Write) -> io::Result<()> {
