@@ -3,9 +3,13 @@
 use crate::{measure, plan};
 use classic::bwdelaytester::{Asked, Client, Face, Server, USAGE, read};
 use engine::{Bound, ClientConfig, EngineError, ServerConfig};
-use model::{Event, Level, Waiting};
+use model::{Event, Level, Status, Waiting};
+use report::Journal;
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use wire::Protocol;
 
@@ -28,10 +32,10 @@ impl From<crate::Trouble> for Refusal {
 }
 
 /// Runs it.
-pub(crate) fn run(arguments: &[String], _: Vec<String>) -> ExitCode {
+pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let ran = match read(arguments) {
-        Ok(Asked::Client(client)) => send(&client),
-        Ok(Asked::Server(server)) => receive(&server),
+        Ok(Asked::Client(client)) => send(&client, command),
+        Ok(Asked::Server(server)) => receive(&server, command),
         Err(text) => {
             eprintln!("bwdelaytester: {text}");
             // Nobody reads on: then nobody needs the rest either.
@@ -45,7 +49,7 @@ pub(crate) fn run(arguments: &[String], _: Vec<String>) -> ExitCode {
     }))
 }
 
-fn send(client: &Client) -> Result<u8, Refusal> {
+fn send(client: &Client, command: Vec<String>) -> Result<u8, Refusal> {
     let port = client.both.port.unwrap_or_else(|| Protocol::Bwdelaytester.port());
     let mut peers = engine::resolve_targets(std::slice::from_ref(&client.host), port, false, false)?;
     peers.truncate(1);
@@ -64,19 +68,19 @@ fn send(client: &Client) -> Result<u8, Refusal> {
     }
     engine::check(&config, &phase)?;
     let interrupt = measure::on_signals()?;
-    let mut show = Show(Face::client(client));
+    let mut show = Show::new(Face::client(client), client.both.save.as_ref())?;
+    show.hear(&Event::Begin(Box::new(config.begin("bwdelaytester", command, &phase))));
+    show.hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
     engine::run(&config, &phase, &interrupt, &mut |event| show.hear(&event))?;
     Ok(show.finish())
 }
 
-fn receive(server: &Server) -> Result<u8, Refusal> {
+fn receive(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
     let port = server.both.port.unwrap_or_else(|| Protocol::Bwdelaytester.port());
     let config = ServerConfig {
         listen: vec![SocketAddr::from(([0, 0, 0, 0], port))],
         open_to: plan::open_to(&[])?,
         device: server.both.device.clone(),
-        // One socket keeps the order of what comes.
-        workers: Some(1),
         version: plan::VERSION.to_owned(),
         arrivals: true,
         ..ServerConfig::legacy(Protocol::Bwdelaytester, server.phase())
@@ -88,24 +92,48 @@ fn receive(server: &Server) -> Result<u8, Refusal> {
             eprintln!("listening on {address}");
         }
     }
-    let mut show = Show(Face::server(server));
+    let mut show = Show::new(Face::server(server), server.both.save.as_ref())?;
+    show.hear(&Event::Begin(Box::new(bound.begin(command))));
+    show.hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(server.phase()) });
     bound.run(&interrupt, &mut |event| show.hear(&event))?;
     Ok(show.finish())
 }
 
-/// The face, on this program's stdout and stderr.
-struct Show(Face);
+/// The face, on this program's stdout and stderr, and the file in which the run is kept.
+struct Show {
+    face: Face,
+    kept: Option<Journal<File>>,
+}
 
 impl Show {
+    fn new(face: Face, save: Option<&PathBuf>) -> Result<Show, Refusal> {
+        let open = |path: &PathBuf| {
+            let file = File::create(path);
+            file.map(Journal::new).map_err(|e| Refusal(format!("cannot write to {}: {e}", path.display())))
+        };
+        Ok(Show { face, kept: save.map(open).transpose()? })
+    }
+
+    /// Keeps an event, but for every single datagram; a file that fails is told of once, and the run goes on.
+    fn keep(&mut self, event: &Event) {
+        let told = self.kept.as_mut().filter(|_| !matches!(event, Event::Datagrams { .. }));
+        if let Some(Err(e)) = told.map(|journal| journal.on_event(event)) {
+            eprintln!("# cannot write to the file of --save: {e}");
+            self.kept = None;
+        }
+    }
+
     fn hear(&mut self, event: &Event) {
+        self.keep(event);
         if let Event::Notice { level: Level::Warning | Level::Error, text } = event {
             eprintln!("# {text}");
         }
         // Where nobody reads on, the tables on stderr are still wanted.
-        let _ = self.0.hear(event, &mut io::stdout().lock(), &mut io::stderr().lock());
+        let _ = self.face.hear(event, &mut io::stdout().lock(), &mut io::stderr().lock());
     }
 
     fn finish(mut self) -> u8 {
-        self.0.finish(&mut io::stdout().lock(), &mut io::stderr().lock()).unwrap_or(FAILED)
+        self.keep(&Event::End { status: Status::Interrupted, reason: None });
+        self.face.finish(&mut io::stdout().lock(), &mut io::stderr().lock()).unwrap_or(FAILED)
     }
 }

@@ -157,7 +157,28 @@ fn ours_to_ours_under_serve_and_delay() {
         .exits(0)
         .prints(&["sent"]);
     let done = server.end();
-    assert!(done.out.contains("bwdelaytester: "), "{}", done.tell());
+    // Two sockets on one port would share a sender's datagrams between them.
+    assert!(done.out.contains("datagrams from 1 sender"), "{}", done.tell());
+}
+
+#[test]
+fn a_saved_run_is_printed_again() {
+    let test = "a_saved_run_is_printed_again";
+    let folder = Scratch::new();
+    let file = folder.file("run.jsonl");
+    let words = format!("--save {}", file.display());
+    let Some(_done) = heard(test, &words, "400 100 500 drop=50,51") else { return };
+    for as_json in [false, true] {
+        if as_json {
+            let outcome = netcaliper("report").arg(&file).args("--json").run().exits(0);
+            std::fs::write(&file, outcome.out).unwrap();
+        }
+        let again = netcaliper("report").arg(&file).args("--as bwdelaytester").run().exits(0);
+        let lines = lines(&again.out);
+        // Rates are by the true length of each tenth of a second: the sum is near that of all packets.
+        assert!(!lines.is_empty() && lines.iter().all(|line| line[1] > 0), "{}", again.tell());
+        assert_eq!(sum(&lines, 2), 2, "{}", again.tell());
+    }
 }
 
 #[test]

@@ -186,7 +186,12 @@ impl Bound {
     pub fn new(config: ServerConfig) -> Result<Self, EngineError> {
         config.placement.check().map_err(EngineError::Setting)?;
         client::check_descriptors(0)?;
-        let workers = config.workers.unwrap_or_else(default_workers).max(1);
+        let workers = match config.protocol {
+            // No sender gets a socket of its own, and of several bound to one port the kernel prefers that of the core on which a
+            // datagram came: one stream would be counted in two places.
+            Protocol::Bwdelaytester => 1,
+            _ => config.workers.unwrap_or_else(default_workers).max(1),
+        };
         let legacy = config.settled()?.map(|(phase, _)| phase);
         let settings = match legacy {
             // Set before the first segment, where they count most.

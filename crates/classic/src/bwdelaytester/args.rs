@@ -2,6 +2,7 @@
 
 use metrics::SECOND;
 use model::{Kind, Phase, Probe, Range, SocketSettings, Stairs, Stamping};
+use std::path::PathBuf;
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +26,8 @@ pub struct Both {
     pub sweep: bool,
     /// The original's arithmetic.
     pub as_original: bool,
+    /// Where the run is kept, for `netcaliper report`.
+    pub save: Option<PathBuf>,
 }
 
 /// A client's command line, understood.
@@ -139,6 +142,11 @@ impl Given {
         };
         match name {
             "as-original" if value.is_none() => self.both.as_original = true,
+            "save" => {
+                let name =
+                    value.or_else(|| words.next().cloned()).ok_or("--save takes the name of a file")?;
+                self.both.save = Some(PathBuf::from(name));
+            }
             "port" => {
                 let value = value.or_else(|| words.next().cloned()).unwrap_or_default();
                 let port = value.parse().map_err(|_| format!("'{value}' is no port (0 to 65535)"))?;

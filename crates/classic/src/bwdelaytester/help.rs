@@ -19,6 +19,7 @@ server: bwdelaytester [-s] [-a] [-l <ms>] [-i <interface>]
   -i <name>  network interface to bind to
 
   --port <n>     another port than 8888; a server takes a free one for 0, and says which
+  --save <file>  keep the run, for netcaliper report
   --as-original  the original's arithmetic, mistakes and all
 
 A server prints a line every 0.1 s: bytes/s, datagrams/s, datagrams lost, runs of lost ones, and the least, largest and mean
