@@ -11,6 +11,7 @@ KINDS = {
     "TCP": [],
     "TCP, reverse": ["-R"],
     "TCP, 4 streams": ["-P", "4"],
+    "UDP, 1 Gbit/s": ["-u", "-b", "1G", "-l", "1400"],
     "UDP, unlimited": ["-u", "-b", "0", "-l", "1400"],
     "UDP, reverse, unlimited": ["-u", "-b", "0", "-l", "1400", "-R"],
 }

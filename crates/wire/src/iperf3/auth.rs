@@ -206,3 +206,42 @@ pub fn token(
     };
     sealed.map(|bytes| Base64::encode_string(&bytes)).map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_a_token_in_any_state() {
+        // The layout that 3.21 and 3.12 encrypt.
+        let plain = b"user: mario\npwd:  luigi\nts:   1700000000".to_vec();
+        let whole = Claim::read(&plain).unwrap();
+        assert_eq!((whole.user, whole.password, whole.at_s), ("mario", "luigi", 1_700_000_000));
+        let ended = [&plain[..], &[0, 0]].concat();
+        assert!(Claim::read(&ended).is_some(), "some send the NUL along");
+        // Cut anywhere, and with any byte in any place: read or refused, and never by a panic.
+        for end in 0..plain.len() {
+            let short = Claim::read(&plain[..end]);
+            assert!(short.is_none_or(|claim| claim.at_s < 1_700_000_000), "{end}");
+        }
+        for at in 0..plain.len() {
+            for byte in 0..=255 {
+                let mut other = plain.clone();
+                other[at] = byte;
+                let _ = Claim::read(&other);
+            }
+        }
+        for none in ["", "user: \npwd:  x\nts:   1", "user: a\npwd:  b\nts:   x", "user: a\npwd:  b"] {
+            assert!(Claim::read(none.as_bytes()).is_none(), "{none}");
+        }
+    }
+
+    #[test]
+    fn lines_of_the_users_file() {
+        assert_eq!(entry(" mario , AB "), Some(("mario", "AB")));
+        for none in ["", "# mario,ab", "mario"] {
+            assert_eq!(entry(none), None, "{none}");
+        }
+        assert!(same("ABcd", "abcd") && !same("abcd", "abce") && !same("abcd", "abc") && !same("", "a"));
+    }
+}
