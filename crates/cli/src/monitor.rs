@@ -167,7 +167,8 @@ fn measure_once(
         thread::sleep(LOOK);
     };
     let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
-    if asked {
+    // Ctrl-C goes to both, and the measurement may have ended by itself.
+    if asked || interrupt.asked() {
         return Ok(None);
     }
     let outcome = report::read_run(&text).ok();
