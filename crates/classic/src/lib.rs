@@ -3,7 +3,7 @@
 //! One folder per original, each with `args.rs` (argv to a phase), `print.rs` and `files.rs` (events and outcome to the
 //! original's bytes) and `help.rs`. A face knows no socket and no protocol: it turns words into the same phases that the
 //! native command line makes, and the same events into other bytes. The binary's table of faces says under which name
-//! each is found. What the originals and others wrote is read back by [`import`], as outcomes.
+//! each is found. What the originals and others wrote is read back by [`import()`], as outcomes.
 #![forbid(unsafe_code)]
 
 pub mod bwdelaytester;

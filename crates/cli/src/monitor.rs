@@ -10,7 +10,7 @@ use model::{Assertion, Figure, Outcome};
 use report::RunMetrics;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -137,11 +137,7 @@ fn wait(until: Instant, interrupt: &Interrupt) -> bool {
 }
 
 /// Measures in a process of its own, so that nothing that befalls it ends the monitor. `None` when the user wants to end.
-fn measure_once(
-    args: &MonitorArgs,
-    program: &PathBuf,
-    interrupt: &Interrupt,
-) -> Result<Option<Came>, Trouble> {
+fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Result<Option<Came>, Trouble> {
     let mut command = Command::new(program);
     command.args(&args.question).arg("--json").stdin(Stdio::null()).stdout(Stdio::piped());
     match args.store.path()? {

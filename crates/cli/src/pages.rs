@@ -1,4 +1,5 @@
 //! Completions and manual pages, from the definitions that read the command line.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::Cli;
 use crate::{Exit, Trouble, saved};

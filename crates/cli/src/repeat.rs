@@ -1,4 +1,5 @@
 //! How often a measurement is made.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::{Trouble, values};
 use clap::Args;

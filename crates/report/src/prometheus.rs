@@ -171,7 +171,7 @@ impl RunMetrics {
                 }
             }
             if let Some(connects) = &point.near.connect_ns {
-                self.steps(CONNECT, base.clone()).add_summary(connects);
+                self.steps(CONNECT, base).add_summary(connects);
             }
         }
         self.latest = Some(outcome.clone());
