@@ -81,6 +81,7 @@ fn layout(spec: &Spec) -> Layout {
         cooldown_s: spec.cooldown_s,
         sync: spec.sync,
         multi: spec.multi,
+        udp: spec.udp,
     }
 }
 
@@ -111,6 +112,7 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Sh
     let listen = (first..=spec.port + (spec.ports - 1)).map(|port| SocketAddr::new(ip, port)).collect();
     let config = ServerConfig {
         listen,
+        open_to: plan::open_to(&[]).map_err(|trouble| Refusal(trouble.text, USAGE))?,
         version: plan::VERSION.to_owned(),
         records: true,
         arrivals: true,

@@ -208,8 +208,11 @@ impl Bound {
         let (mut listeners, mut addresses, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
         listeners.resize_with(usize::from(workers), Vec::new);
         datagrams.resize_with(usize::from(workers), Vec::new);
-        let connects = legacy.is_none_or(connects);
+        let any_connects = legacy.is_none_or(connects);
         for &at in &config.listen {
+            // A conversation beside datagrams has the port below them.
+            let talks = config.ntttcp.is_some_and(|layout| layout.udp && at.port() < layout.port);
+            let connects = any_connects || talks;
             let trouble = |fault| EngineError::Socket { at, fault };
             // A port that others share would split connections between them and us, so it must be free before we share
             // it among our own workers.
@@ -236,7 +239,7 @@ impl Bound {
                 list.push(listener);
             }
             // A legacy server that knows no datagrams, or nothing else, leaves the other port to others.
-            if config.also_datagrams || legacy.is_none_or(knows_datagrams) {
+            if config.also_datagrams || (!talks && legacy.is_none_or(knows_datagrams)) {
                 drop(Udp::bind(at, false, &udp).map_err(trouble)?);
                 let sharing = if Udp::CAN_SHARE { datagrams.len() } else { 1 };
                 let door = UdpSettings { rcvbuf: udp.rcvbuf.max(Some(CROWD)), ..udp.clone() };
@@ -305,7 +308,8 @@ impl Bound {
             setup.buffer = (phase.buffer.high as usize).max(client::SMALLEST_BUFFER);
             if let Some(layout) = config.ntttcp {
                 let (phase, fence) = (phase.clone(), config.fence.clone());
-                let plan = wire::ntttcp::ReceiverPlan { layout, phase, fence, workers: self.workers };
+                let (streams, workers) = (unproven(&config.open_to), self.workers);
+                let plan = wire::ntttcp::ReceiverPlan { layout, phase, fence, streams, workers };
                 let session = wire::ntttcp::Receiver::new(plan, now());
                 return Control::new(Box::new(session), setup, interrupt, sink)?.run();
             }

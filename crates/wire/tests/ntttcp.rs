@@ -5,9 +5,10 @@
 mod run;
 
 use metrics::SECOND;
-use model::{Phase, Range, Status, Verify};
+use model::{Kind, Phase, Probe, Range, Status, Verify};
 use run::{MS, client_ip, told};
 use std::net::SocketAddr;
+use wire::native::Fence;
 use wire::ntttcp::{Layout, Receiver, ReceiverPlan, Sender, SenderPlan};
 use wire::sim::{Host, HungUp, Link, Network, Quirks, Say};
 
@@ -39,8 +40,23 @@ fn phase() -> Phase {
     }
 }
 
+/// The same over datagrams, where the layout says so.
+fn phase_of(layout: &Layout) -> Phase {
+    if !layout.udp {
+        return phase();
+    }
+    Phase {
+        kind: Kind::Delay,
+        transfer: 1 << 50,
+        probe: Some(Probe { size: 1_000, ..Probe::default() }),
+        rate: Some(80_000),
+        ..phase()
+    }
+}
+
 fn receive(net: &mut Network, layout: Layout) -> Host {
-    let plan = ReceiverPlan { layout, phase: phase(), fence: wire::native::Fence::default(), workers: 2 };
+    let (fence, streams) = (Fence::default(), Fence::default());
+    let plan = ReceiverPlan { layout, phase: phase_of(&layout), fence, streams, workers: 2 };
     let now = net.now;
     let host = net.serve(TALK, 2, Box::new(Receiver::new(plan, now)));
     net.ports(host, 1 + layout.ports);
@@ -49,7 +65,7 @@ fn receive(net: &mut Network, layout: Layout) -> Host {
 
 fn send(net: &mut Network, n: u32, layout: Layout) -> Host {
     let to = SocketAddr::new(TALK.ip(), layout.port);
-    let plan = SenderPlan { layout, phase: phase(), to, from: None, workers: 2 };
+    let plan = SenderPlan { layout, phase: phase_of(&layout), to, from: None, workers: 2 };
     let now = net.now;
     net.join(client_ip(n), 2, Box::new(Sender::new(plan, now)))
 }
@@ -93,6 +109,33 @@ fn both_ends_measure_what_was_agreed_on() {
         // Eight paths of 1 Mbit/s for three seconds, and what the send buffers held.
         assert!((2_400_000..=3_010_000).contains(&rx.rx_bytes), "{seed}: {rx:?}");
         assert!(tx.tx_bytes >= rx.rx_bytes, "{seed}: {tx:?} {rx:?}");
+    }
+}
+
+#[test]
+fn datagrams_are_measured_for_as_long_as_was_agreed_on() {
+    for (seed, sync, warmup_s) in [(21, true, 0), (22, false, 0), (23, true, 1)] {
+        let mut net = network(seed);
+        net.datagram_links(Link::new().delay(MS), Link::new().delay(MS));
+        let layout = Layout { sync, udp: true, warmup_s, ..layout() };
+        let receiver = receive(&mut net, layout);
+        let sender = send(&mut net, 1, layout);
+        finish(&mut net);
+        let (here, there) = (told(&net, sender), told(&net, receiver));
+        for told in [&here, &there] {
+            assert_eq!(
+                (told.status(), told.reason(), told.near().opened),
+                (Status::Complete, "", 8),
+                "{seed}"
+            );
+        }
+        let (tx, rx) = (here.near().traffic, there.near().traffic);
+        assert_eq!(tx.ns, 3 * SECOND);
+        // Without a conversation the receiver rates until the last that came, or its own clock.
+        assert!(rx.ns <= 3 * SECOND && rx.ns > 3 * SECOND - SECOND / 5, "{seed}: {rx:?}");
+        // Eight senders, ten datagrams of 1,000 bytes a second each.
+        assert!((230_000..=248_000).contains(&rx.rx_bytes), "{seed}: {rx:?}");
+        assert!(tx.tx_bytes.abs_diff(rx.rx_bytes) <= 16_000, "{seed}: {tx:?} {rx:?}");
     }
 }
 

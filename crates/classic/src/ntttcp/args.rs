@@ -1,7 +1,7 @@
 //! The command line: getopt's letters, of which some take a value only when it is glued to them or does not begin with '-'.
 
 use metrics::SECOND;
-use model::{Kind, Pattern, Phase, Range, SocketSettings, Verify};
+use model::{Kind, Pattern, Phase, Probe, Range, SocketSettings, Verify, Waiting};
 use std::net::IpAddr;
 
 /// What a command line asks for.
@@ -58,6 +58,8 @@ pub struct Spec {
     pub local_port: Option<u16>,
     /// Local address (`-a`).
     pub local: Option<IpAddr>,
+    /// UDP (`-u`).
+    pub udp: bool,
     /// `--no-delay`.
     pub nodelay: bool,
     /// No real-time lines (`-Q`).
@@ -99,6 +101,7 @@ impl Default for Spec {
             limit: None,
             local_port: None,
             local: None,
+            udp: false,
             nodelay: false,
             quiet: false,
             verbose: false,
@@ -112,6 +115,9 @@ impl Default for Spec {
         }
     }
 }
+
+/// Most bytes of a datagram over IPv4: 65535 less both headers.
+const LARGEST_DATAGRAM: u64 = 65_507;
 
 /// How a letter takes its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -213,7 +219,7 @@ fn apply(spec: &mut Spec, role: &mut Option<Role>, name: &str, value: Option<Str
         "R" | "show-tcp-retrans" => spec.retransmits = true,
         "K" | "show-nic-packets" => spec.nic = value,
         "I" | "show-dev-interrupts" => spec.interrupts = value,
-        "u" => return Err("-u: UDP is not spoken here yet; TCP is".to_owned()),
+        "u" => spec.udp = true,
         "O" => spec.log = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.log".to_owned())),
         "x" => spec.xml = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.xml".to_owned())),
         "j" => spec.json = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.json".to_owned())),
@@ -249,6 +255,7 @@ fn finish(spec: &mut Spec, role: Option<Role>) -> Result<(), String> {
         Role::Sender if spec.address.is_none() => {
             Err("a sender needs the receiver's address: ntttcp -s192.0.2.1".to_owned())
         }
+        _ if spec.udp && spec.nodelay => Err("--no-delay is for TCP, and -u is UDP".to_owned()),
         Role::Sender if spec.hold => Err("-H is for receivers".to_owned()),
         _ => Ok(()),
     }
@@ -284,16 +291,27 @@ impl Spec {
     #[must_use]
     pub fn phase(&self) -> Phase {
         let usual = if self.role == Role::Sender { 128 << 10 } else { 64 << 10 };
+        let mut buffer = self.buffer.unwrap_or(usual);
+        if self.udp && self.role == Role::Sender {
+            // What fits into a datagram, as in the original.
+            buffer = buffer.min(LARGEST_DATAGRAM);
+        }
         let connections = if self.role == Role::Sender { self.all() } else { 1 };
         Phase {
-            kind: Kind::Tcp,
+            kind: if self.udp { Kind::Delay } else { Kind::Tcp },
             pattern: Pattern::Push,
             connections,
             transfer: 1 << 50,
             iterations: Some(1),
             duration_ns: None,
             interval_ns: SECOND / 2,
-            buffer: Range::just(self.buffer.unwrap_or(usual)),
+            buffer: Range::just(buffer),
+            // No probe is so small or so large; what is sent is a buffer.
+            probe: self.udp.then(|| Probe {
+                size: (buffer.min(LARGEST_DATAGRAM) as u32).max(16),
+                waiting: Waiting::Block,
+                ..Probe::default()
+            }),
             rate: self
                 .limit
                 .map(|bits| (bits / u64::from(connections.max(1))).max(8))

@@ -49,7 +49,7 @@ fn parameters(spec: &Spec) -> Vec<(&'static str, &'static str, String)> {
         ("verbose", "verbose", flag(spec.verbose)),
         ("wsa", "wsa", flag(false)),
         ("use_ipv6", "useIpv6", flag(v6)),
-        ("udp", "udp", flag(false)),
+        ("udp", "udp", flag(spec.udp)),
         ("verify_data", "verifyData", flag(false)),
         ("wait_all", "waitAll", flag(false)),
         ("run_time", "runTime", spec.seconds.to_string()),

@@ -2,7 +2,7 @@
 
 /// The usage.
 pub const PAGE: &str = "\
-ntttcp for Linux, spoken by netcaliper: TCP streams over many ports, with or without synchronisation
+ntttcp for Linux, spoken by netcaliper: TCP or UDP over many ports, with or without synchronisation
 
 usage: ntttcp -r[address] [options]     receive
        ntttcp -s<address> [options]     send
@@ -21,6 +21,7 @@ usage: ntttcp -r[address] [options]     receive
   -B <n[KMG]>   sender: limit of all connections together, bits/s
   -f [port]     sender: fixed local ports from this one on (25001)
   -a <address>  sender: local address
+  -u            UDP: a buffer is a datagram (65507 bytes at most)
   --no-delay    TCP_NODELAY
   -H            receiver: one test after the other
   -Q            no real-time throughput;  -V  more detail

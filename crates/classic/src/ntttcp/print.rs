@@ -107,7 +107,7 @@ impl Face {
         }
         let v6 = spec.address.as_deref().is_some_and(|address| address.contains(':'));
         writeln!(out, "domain:\t\t\t\t {}", if v6 { "IPv6" } else { "IPv4" })?;
-        writeln!(out, "protocol:\t\t\t TCP")?;
+        writeln!(out, "protocol:\t\t\t {}", if spec.udp { "UDP" } else { "TCP" })?;
         writeln!(out, "server port starting at:\t {}", spec.port)?;
         let who = if self.sends() { "sender" } else { "receiver" };
         writeln!(out, "{who} socket buffer (bytes):\t {}", spec.phase().buffer.high)?;
@@ -249,7 +249,9 @@ impl Face {
         writeln!(out, "{day} INFO: total bytes\t:{bytes}")?;
         writeln!(out, "{day} INFO: \t throughput\t:{}", throughput(bytes, ns))?;
         let host = self.after.since(&self.before);
-        writeln!(out, "{day} INFO: \t retrans segs\t:{}", host.retransmits[0])?;
+        if !self.spec.udp {
+            writeln!(out, "{day} INFO: \t retrans segs\t:{}", host.retransmits[0])?;
+        }
         self.counters(day, &host, seconds, out)?;
         self.cpu(day, &host, seconds, bytes, &totals, out)?;
         let rtt_us = self.rtt_us.0.checked_div(self.rtt_us.1).filter(|_| self.sends() && self.spec.verbose);

@@ -4,6 +4,7 @@
 //! below, agrees on a length and on when to begin. `docs/protocols/ntttcp.md` has it.
 //!
 //! - [`codec`]: the words.
+//! - `udp`: what listens where data comes in datagrams.
 //! - [`Receiver`], [`Sender`]: the sessions of the two ends.
 
 pub mod codec;
@@ -11,6 +12,7 @@ mod open;
 mod receive;
 mod send;
 mod tally;
+mod udp;
 
 pub use open::{answerers, callers};
 pub use receive::{Receiver, ReceiverPlan};
@@ -42,6 +44,8 @@ pub struct Layout {
     pub sync: bool,
     /// Several senders, one receiver: the receiver's `-M`, the last sender's `-L`.
     pub multi: bool,
+    /// Data in datagrams (`-u`).
+    pub udp: bool,
 }
 
 impl Layout {
@@ -93,6 +97,7 @@ impl Default for Layout {
             cooldown_s: 0,
             sync: true,
             multi: false,
+            udp: false,
         }
     }
 }

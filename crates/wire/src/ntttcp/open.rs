@@ -1,24 +1,28 @@
 //! What opens the data connections, and what answers them.
 
 use super::Layout;
-use crate::bulk::{Filler, Params, Receiver, Sender};
+use super::udp::Books;
+use crate::bulk::{Filler, Marks, Params, Pourer, Receiver, Sender};
 use crate::native::Fence;
 use crate::solo::{Answers, Calls};
 use metrics::{Ending, Mono};
-use model::Phase;
+use model::{Kind, Phase};
 use seam::{
     Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Target, Violation, Want, When,
     Wrote,
 };
-use std::collections::VecDeque;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::collections::{HashSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// A client's openers without a conversation, for plain streams to one port.
 #[must_use]
 pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
-    crate::bulk::callers(phase, calls, Filler::LetterA)
+    if phase.kind == Kind::Tcp {
+        return crate::bulk::callers(phase, calls, Filler::LetterA);
+    }
+    crate::bulk::pourers(phase, calls, Filler::LetterB, Marks::None)
 }
 
 /// A server's openers without a conversation.
@@ -31,7 +35,10 @@ pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
 pub(super) struct Lost(pub(super) String);
 
 /// Posted when no data connection is left.
-pub(super) struct Empty;
+pub(super) struct Empty {
+    /// When the last that counts came, where the connections do not tell it themselves.
+    pub(super) last: Mono,
+}
 
 /// Makes a sender's connections, each once.
 pub(super) struct Dialer {
@@ -69,7 +76,12 @@ impl Opener for Dialer {
             (0, _) | (_, Err(_)) => SocketAddr::new(from.ip(), 0),
             (first, Ok(slot)) => SocketAddr::new(from.ip(), first.saturating_add(slot)),
         });
-        Open::Flow(Box::new(Sender::new(Arc::clone(&self.params), slot)), Target { to, from })
+        let (params, target) = (Arc::clone(&self.params), Target { to, from });
+        if self.layout.udp {
+            Open::Datagram(Box::new(Pourer::new(params, Marks::None, slot)), target)
+        } else {
+            Open::Flow(Box::new(Sender::new(params, slot)), target)
+        }
     }
 
     fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
@@ -92,13 +104,17 @@ pub(super) struct House {
     pub(super) params: Arc<Params>,
     pub(super) layout: Layout,
     pub(super) fence: Fence,
-    /// Data connections that are open.
+    /// Whose datagrams are believed without proof.
+    pub(super) streams: Fence,
+    /// Whose are, because they talk to us.
+    pub(super) proven: Mutex<HashSet<IpAddr>>,
+    /// Data connections that are open; with datagrams, workers to which some come.
     pub(super) open: AtomicU64,
 }
 
 impl House {
     /// Without a conversation, the first connection begins the test.
-    fn begin(&self, now: Mono) {
+    pub(super) fn begin(&self, now: Mono) {
         let table = &self.params.table;
         if !self.layout.sync && table.from().is_none() {
             let (from, to, quiet) = self.layout.times(now, self.layout.cycle_s());
@@ -107,9 +123,16 @@ impl House {
     }
 }
 
-/// Answers a receiver's connections on one worker.
+/// Answers a receiver's connections on one worker, and hears its datagrams.
 pub(super) struct Answerer {
-    pub(super) house: Arc<House>,
+    house: Arc<House>,
+    books: Books,
+}
+
+impl Answerer {
+    pub(super) fn new(house: &Arc<House>) -> Self {
+        Answerer { house: Arc::clone(house), books: Books::new(Arc::clone(house)) }
+    }
 }
 
 impl Opener for Answerer {
@@ -129,13 +152,26 @@ impl Opener for Answerer {
         Some(Box::new(Receiver::new(Arc::clone(&self.house.params))))
     }
 
+    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+        if self.house.layout.udp {
+            self.books.enter(cx, got);
+        }
+        None
+    }
+
+    fn tend(&mut self, cx: &mut Cx<'_>) -> Option<Mono> {
+        self.books.tend(cx)
+    }
+
     fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         if flow.card().row.is_some() && self.house.open.fetch_sub(1, Ordering::Relaxed) == 1 {
-            cx.post.push(Box::new(Empty));
+            cx.post.push(Box::new(Empty { last: Mono(0) }));
         }
     }
 
-    fn stop(&mut self) {}
+    fn stop(&mut self) {
+        self.books.close();
+    }
 }
 
 /// A connection of the conversation, on its way to the session.

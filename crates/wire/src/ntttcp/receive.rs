@@ -15,6 +15,7 @@ use super::Layout;
 use super::codec::{END, FINISHED, LAST, NOT_STARTED, QUERY, RUN, RUNNING, WAIT, Words, agreed, encode};
 use super::open::{Answerer, Empty, House};
 use super::tally::Telling;
+use super::udp::Back;
 use crate::Run;
 use crate::bulk::{Filler, Params, Timetable};
 use crate::native::Fence;
@@ -23,8 +24,8 @@ use metrics::{Ending, Group, Mono, SECOND};
 use model::{Event, Phase, Status, Totals};
 use seam::{Action, Cx, End, Input, Link, Note, Opener, Order, Session};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a receiver needs to know.
 pub struct ReceiverPlan {
@@ -34,6 +35,8 @@ pub struct ReceiverPlan {
     pub phase: Phase,
     /// Who may connect.
     pub fence: Fence,
+    /// Whose datagrams are believed without proof.
+    pub streams: Fence,
     /// Worker threads.
     pub workers: u16,
 }
@@ -44,6 +47,8 @@ const ALONE: u64 = SECOND;
 const GRACE: u64 = 2 * SECOND;
 /// Conversations at once.
 const MOST_TALKS: usize = 64;
+/// Addresses that have talked and are remembered.
+const MOST_PROVEN: usize = 1_024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -87,14 +92,16 @@ impl Receiver {
     /// A session that starts as soon as it is polled.
     #[must_use]
     pub fn new(plan: ReceiverPlan, _: Mono) -> Self {
-        let ReceiverPlan { layout, phase, fence, workers } = plan;
+        let ReceiverPlan { layout, phase, fence, streams, workers } = plan;
         let table = Arc::new(Timetable::unknown());
         let params = Params {
             arrivals: true,
             table: Arc::clone(&table),
             ..Params::of(&phase, GROUP, Filler::LetterA)
         };
-        let house = House { params: Arc::new(params), layout, fence, open: AtomicU64::new(0) };
+        let params = Arc::new(params);
+        let house =
+            House { params, layout, fence, streams, proven: Mutex::default(), open: AtomicU64::new(0) };
         Receiver {
             layout,
             house: Arc::new(house),
@@ -113,7 +120,7 @@ impl Receiver {
     }
 
     fn open(&mut self, now: Mono) {
-        let one = |_| Box::new(Answerer { house: Arc::clone(&self.house) }) as Box<dyn Opener>;
+        let one = |_| Box::new(Answerer::new(&self.house)) as Box<dyn Opener>;
         let openers = (0..self.workers).map(one).collect();
         let counting = self.telling.group(Vec::new(), GROUP, now);
         let accepting = self.telling.group(openers, Group::ALL, now);
@@ -231,6 +238,13 @@ impl Receiver {
         }
     }
 
+    /// Somebody is there again.
+    fn again(&mut self) {
+        if self.stage == Stage::Running {
+            self.wake = Some(self.table.to()).filter(|at| at.0 < u64::MAX);
+        }
+    }
+
     fn note(&mut self, cx: &mut Cx<'_>, note: Note) {
         let note = match note.downcast::<Portion>() {
             Ok(portion) => {
@@ -243,10 +257,7 @@ impl Receiver {
         let note = match note.downcast::<Arrived>() {
             Ok(arrived) => {
                 self.start(cx);
-                // Somebody is there again.
-                if self.stage == Stage::Running {
-                    self.wake = Some(self.table.to()).filter(|at| at.0 < u64::MAX);
-                }
+                self.again();
                 let Arrived { path, at } = *arrived;
                 let at_ns = at.since(self.telling.from.unwrap_or(at));
                 return self.telling.emit(Event::Established { local: path.local, remote: path.peer, at_ns });
@@ -260,7 +271,12 @@ impl Receiver {
             }
             Err(note) => note,
         };
-        if note.is::<Empty>() && self.house.open.load(Ordering::Relaxed) == 0 {
+        if note.is::<Back>() {
+            return self.again();
+        }
+        let Ok(empty) = note.downcast::<Empty>() else { return };
+        self.telling.last = self.telling.last.max(empty.last);
+        if self.house.open.load(Ordering::Relaxed) == 0 {
             match self.stage {
                 // Those that talk will say when it is over; those that do not have nothing else to say it by.
                 Stage::Running if !self.layout.sync || self.talks.is_empty() => {
@@ -312,7 +328,12 @@ fn gone() -> End {
 impl Session<Run> for Receiver {
     fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
         match input {
-            Input::Up(link, ..) => {
+            Input::Up(link, path, _) => {
+                let mut proven = self.house.proven.lock().unwrap_or_else(PoisonError::into_inner);
+                if proven.len() < MOST_PROVEN {
+                    proven.insert(path.peer.ip().to_canonical());
+                }
+                drop(proven);
                 if self.talks.len() < MOST_TALKS {
                     self.talks.insert(link, Talk::default());
                 } else {

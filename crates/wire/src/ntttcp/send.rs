@@ -97,7 +97,7 @@ impl Sender {
             transfer: None,
             hold_ns: HOLD,
             table: Arc::clone(&table),
-            ..Params::of(&phase, GROUP, Filler::LetterA)
+            ..Params::of(&phase, GROUP, if layout.udp { Filler::LetterB } else { Filler::LetterA })
         };
         Sender {
             layout,

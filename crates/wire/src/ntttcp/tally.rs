@@ -113,9 +113,9 @@ impl Telling {
             omit: 0,
             records: true,
             same_host: false,
-            info: true,
+            info: !self.phase.kind.probes(),
             frames: false,
-            packets: false,
+            packets: self.phase.kind.probes(),
             wait: seam::Wait::Block,
         }))
     }

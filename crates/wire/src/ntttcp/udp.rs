@@ -1,0 +1,136 @@
+//! What listens where data comes in datagrams: no header, no number, no end. Each sender's datagrams to each port are counted.
+//!
+//! 1. Nothing is answered, and nobody gets a socket of its own.
+//! 2. What comes while nothing counts is dropped.
+//! 3. Senders end by falling silent: a worker to which nothing comes for a second is left by everybody.
+
+use super::open::{Empty, House};
+use crate::solo::{Arrived, GROUP, Portion};
+use crate::strangers::Strangers;
+use metrics::{Ending, Mono, Packets, Row, SECOND};
+use seam::{Batch, Cx, Path};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+/// Senders' sockets that are told apart, times ports; as many as a sender may have threads.
+const MOST: usize = 25_600;
+/// How long nothing may come to a worker that is not left yet, ns.
+const SILENCE: u64 = SECOND;
+
+/// Posted when something comes again.
+pub(super) struct Back;
+
+/// What one sender's socket has sent to one port.
+struct Account {
+    path: Path,
+    bytes: u64,
+    datagrams: u64,
+    since: Mono,
+    last: Mono,
+}
+
+/// What has come to one worker.
+pub(super) struct Books {
+    house: Arc<House>,
+    accounts: HashMap<(SocketAddr, u16), Account>,
+    strangers: Strangers,
+    row: Option<Row>,
+    dropped: u32,
+    last: Mono,
+    /// When the last that counts came.
+    counted: Mono,
+    /// Counted among the workers to which something comes.
+    open: bool,
+    closed: bool,
+}
+
+impl Books {
+    pub(super) fn new(house: Arc<House>) -> Self {
+        Books {
+            house,
+            accounts: HashMap::new(),
+            strangers: Strangers::default(),
+            row: None,
+            dropped: 0,
+            last: Mono(0),
+            counted: Mono(0),
+            open: false,
+            closed: false,
+        }
+    }
+
+    /// Whether this sender is heard: who talks to us has proven its address.
+    fn admits(&mut self, cx: &mut Cx<'_>, path: &Path) -> bool {
+        let who = path.peer.ip();
+        let house = &*self.house;
+        let proven =
+            house.proven.lock().unwrap_or_else(PoisonError::into_inner).contains(&who.to_canonical());
+        let streams = if proven { &house.fence } else { &house.streams };
+        self.accounts.len() < MOST && self.strangers.admits(cx, &house.fence, streams, who)
+    }
+
+    /// Counts a datagram.
+    pub(super) fn enter(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>) {
+        let Some(path) = got.from else { return };
+        let key = (path.peer, path.local.port());
+        let at = got.stamp.map_or(got.at, |stamp| stamp.at);
+        if !self.accounts.contains_key(&key) {
+            if !self.admits(cx, &path) {
+                return;
+            }
+            self.house.begin(at);
+            cx.rec.tally(GROUP).opened += 1;
+            cx.post.push(Box::new(Arrived { path, at }));
+            let account = Account { path, bytes: 0, datagrams: 0, since: at, last: at };
+            self.accounts.insert(key, account);
+        }
+        self.last = self.last.max(cx.now);
+        if !std::mem::replace(&mut self.open, true) {
+            self.house.open.fetch_add(1, Ordering::Relaxed);
+            cx.post.push(Box::new(Back));
+        }
+        let dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
+        self.dropped = got.dropped;
+        let Some(account) = self.accounts.get_mut(&key).filter(|_| self.house.params.table.counts(at)) else {
+            return;
+        };
+        account.bytes += got.len as u64;
+        account.datagrams += 1;
+        account.last = at;
+        self.counted = self.counted.max(at);
+        let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
+        cx.rec.received(row, got.len as u64);
+        cx.rec.packets(row, &Packets { received: 1, dropped, ..Packets::default() });
+    }
+
+    /// Notices silence; tells what has come when all is over.
+    pub(super) fn tend(&mut self, cx: &mut Cx<'_>) -> Option<Mono> {
+        if self.open && (self.closed || cx.now.since(self.last) >= SILENCE) {
+            self.open = false;
+            if self.house.open.fetch_sub(1, Ordering::Relaxed) == 1 {
+                cx.post.push(Box::new(Empty { last: self.counted }));
+            }
+        }
+        if self.closed {
+            let tally = cx.rec.tally(GROUP);
+            (0..self.accounts.len()).for_each(|_| tally.ended(Ending::Completed));
+            for account in std::mem::take(&mut self.accounts).into_values() {
+                cx.post.push(Box::new(Portion {
+                    rx_bytes: account.bytes,
+                    from: account.since,
+                    to: account.last,
+                    calls: account.datagrams,
+                    ..Portion::new(0, account.path)
+                }));
+            }
+        }
+        self.open.then(|| self.last.plus(SILENCE))
+    }
+
+    /// All is over.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+}
