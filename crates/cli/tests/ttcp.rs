@@ -8,6 +8,8 @@ use serde_json::Value;
 use std::process::Command;
 use support::{Done, Proc, netcaliper, serve, skip};
 
+const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/terminal.py");
+
 /// The peer in a role, or `None` (and a skip on record) where there is no Python.
 fn peer(test: &str, words: &str) -> Option<Proc> {
     support::peer::peer("ttcp.py", test, words)
@@ -195,6 +197,59 @@ fn a_timed_test_over_datagrams_ends_with_its_markers() {
     assert!(done.err.contains("refused"), "{}", done.tell());
 }
 
+/// What the program shows on a terminal where these words are waited for and answered, and what is left of the terminal.
+fn on_terminal(test: &str, script: &[&str], words: &str) -> Option<(String, Value)> {
+    if Command::new("python3").arg("--version").output().is_err() {
+        skip(test, "python3 is not there");
+        return None;
+    }
+    let mut command = Command::new("python3");
+    command.arg(TERMINAL).args(script).args(["--", support::BIN, "ttcp"]).args(words.split_whitespace());
+    let done = Proc::spawn(command).wait().exits(0);
+    let (shown, last) = done.out.trim_end().rsplit_once('\n').unwrap();
+    Some((shown.to_owned(), serde_json::from_str(last).unwrap()))
+}
+
+#[test]
+fn any_key_aborts_and_the_terminal_is_as_it_was() {
+    for key in ["x", "^C"] {
+        let script = ["# tcp receiver #", key];
+        let Some((shown, left)) = on_terminal("any_key_aborts", &script, "rx port 0") else { return };
+        assert!(shown.contains("--- TTCP finished ---"), "{shown}");
+        assert_eq!((&left["code"], &left["restored"]), (&Value::from(130), &Value::from(true)), "{shown}");
+    }
+}
+
+#[test]
+fn a_bare_command_asks_for_what_is_missing() {
+    let Some(far) = peer("ttcp", "receive tcp 0 1000") else { return };
+    let port = format!("{}\\n", port_of(&far));
+    let script = [
+        ["(tx, rx)", "tx\\n"],
+        ["Address", "127.0.0.1\\n"],
+        ["Number of source", "20\\n"],
+        ["Length", "1000\\n"],
+        ["Port number", &port],
+        ["Time without", "\\n"],
+        ["More statistics", "\\n"],
+        ["Print a #", "yes\\n"],
+        ["Socket buffer", "\\n"],
+        ["burst", "\\n"],
+        ["Random", "\\n"],
+        ["Unit", "\\n"],
+        ["Rate limit", "\\n"],
+        ["progress", "\\n"],
+        ["Maximum segment", "\\n"],
+        ["Time to send", "\\n"],
+    ];
+    let Some((shown, left)) = on_terminal("a_bare_command_asks", &script.concat(), "") else { return };
+    assert_eq!(left["code"], 0, "{shown}");
+    assert!(shown.contains("ttcp-tx: 20000 bytes in ") && shown.contains(&"#".repeat(20)), "{shown}");
+    assert_eq!(deeds(far)["bytes"], 20_000);
+    // Nobody to ask: the usage.
+    assert!(netcaliper("ttcp").run().exits(2).out.contains("ask for the options"));
+}
+
 #[test]
 fn bad_words_are_named() {
     for (words, why) in [
@@ -223,6 +278,13 @@ fn the_native_verb_and_the_server_speak_it_too() {
     assert_eq!(json["points"][0]["near"]["traffic"]["tx_bytes"], 8 << 20);
     let heard = deeds(far);
     assert_eq!((heard["bytes"].as_u64(), heard["same"].as_bool()), (Some(8 << 20), Some(true)));
+    let Some(far) = peer("ttcp", "receive udp 0") else { return };
+    let words = format!("--protocol ttcp -p {} -t 1s -b 1M -l 500", port_of(&far));
+    let told = netcaliper("delay").arg("127.0.0.1").args(&words).run().exits(0);
+    // A megabit a second for a second.
+    let got = deeds(far)["bytes"].as_u64().unwrap();
+    assert!(got > 0 && got <= 126_000, "{got}");
+    assert!(told.out.contains("unconfirmed:") && !told.out.contains("one by one"), "{}", told.tell());
     let server = serve("--legacy ttcp:0");
     let line = server.proc.hears("answering ttcp on ");
     let port = line.trim_end_matches(" (TCP and UDP)").rsplit_once(':').unwrap().1.to_owned();

@@ -26,12 +26,16 @@ pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Doubt> {
         "Look for the reason at the server (crashed, killed, unreachable) and repeat the run.";
     let unheard = point.up.filter(|up| !up.confirmed && up.sent_bytes > 0);
     if let (Some(up), Some(protocol)) = (unheard, case.legacy()) {
+        let how = if point.phase.kind.probes() {
+            "which includes what was lost on the way".to_owned()
+        } else {
+            let (completed, opened) = (point.near.completed, point.near.opened);
+            format!("confirmed one by one for the {completed} of {opened} connections that completed")
+        };
         let text = format!(
             "A server of the protocol {protocol} does not tell what it received: the {} to the server are the \
-             sender's own count, confirmed one by one for the {} of {} connections that completed.",
-            format_bytes(up.sent_bytes),
-            point.near.completed,
-            point.near.opened
+             sender's own count, {how}.",
+            format_bytes(up.sent_bytes)
         );
         return Some(Doubt::new("unconfirmed", text, "Compare with what the server itself prints."));
     }

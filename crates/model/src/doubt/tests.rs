@@ -293,6 +293,7 @@ fn unconfirmed() {
         p.far.clear();
     });
     assert!(text.starts_with("A server of the protocol ctstraffic does not tell what it received"), "{text}");
+    assert!(text.contains("confirmed one by one"), "{text}");
     let text = only("unconfirmed", |p, _| {
         p.far.clear();
         p.intervals[4].far = None;
