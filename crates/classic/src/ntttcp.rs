@@ -1,4 +1,4 @@
-//! ntttcp for Linux: its command line and its console report.
+//! ntttcp for Linux: its command line, its console report and its files; and those of Windows NTttcp.
 
 mod args;
 mod files;
@@ -6,9 +6,13 @@ mod help;
 mod host;
 pub(crate) mod import;
 mod print;
+mod read;
+mod tables;
+mod windows;
 
 pub use args::{Asked, Role, Spec, read};
-pub use files::{Found, json, xml};
+pub use files::{Found, Thread, json, xml};
 pub use help::PAGE;
 pub use host::{Reading, Texts};
 pub use print::{Face, Now, print, time_of_day};
+pub use read::{is_output, tell};

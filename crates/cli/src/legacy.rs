@@ -12,6 +12,7 @@ use model::{
 use std::net::SocketAddr;
 use wire::Protocol;
 use wire::native::Fence;
+use wire::ntttcp::Layout;
 
 /// What is known of a protocol that may go along.
 struct Row {
@@ -30,6 +31,8 @@ const TABLE: &[Row] = &[
     Row { protocol: Protocol::Iperf3, how: "TCP and UDP", who: "everybody" },
     Row { protocol: Protocol::CtsTraffic, how: "TCP", who: "everybody; push, 1 GiB a connection, as usual" },
     Row { protocol: Protocol::Ttcp, how: "TCP and UDP", who: MIXED },
+    // Behind ttcp, which has one of its ports: of the two only one can go along at their usual ports.
+    Row { protocol: Protocol::Ntttcp, how: "TCP, and the 16 above", who: "everybody, one test at a time" },
     Row { protocol: Protocol::Tcpmon, how: "TCP", who: "everybody" },
     Row { protocol: Protocol::Udpmon, how: "UDP", who: NEAR },
     Row { protocol: Protocol::Bwdelaytester, how: "UDP", who: NEAR },
@@ -43,9 +46,6 @@ const TABLE: &[Row] = &[
 /// Why it cannot.
 pub(crate) fn goes_along(protocol: Protocol) -> Result<(), &'static str> {
     match protocol {
-        Protocol::Ntttcp => Err(
-            "its receiver serves one layout of threads at a time, which both ends are told: netcaliper ntttcp -r",
-        ),
         Protocol::Native => Err("it is what the server speaks anyway"),
         known if TABLE.iter().any(|row| row.protocol == known) => Ok(()),
         _ => Err("it has no server"),
@@ -72,7 +72,7 @@ pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, Trouble> {
     if !beside.every {
         return Ok(beside);
     }
-    for protocol in TABLE.iter().map(|row| row.protocol).chain([Protocol::Ntttcp]) {
+    for protocol in TABLE.iter().map(|row| row.protocol) {
         if named.iter().any(|asked| asked.protocol == protocol) {
             continue;
         }
@@ -91,7 +91,7 @@ impl Beside {
     /// What goes along, and at which ports.
     pub(crate) fn names(&self) -> Vec<String> {
         let ports = |(name, bound): &(&'static str, Bound)| {
-            bound.addresses().iter().map(|at| format!("{name}:{}", at.port())).collect::<Vec<_>>()
+            shown(name, bound).iter().map(|at| format!("{name}:{}", at.port())).collect::<Vec<_>>()
         };
         self.bound.iter().flat_map(ports).collect()
     }
@@ -105,7 +105,10 @@ impl Beside {
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |(name, bound): &(&'static str, Bound)| {
             let how = row(name).map_or("", |row| row.how);
-            bound.addresses().iter().map(|at| format!("answering {name} on {at} ({how})")).collect::<Vec<_>>()
+            shown(name, bound)
+                .iter()
+                .map(|at| format!("answering {name} on {at} ({how})"))
+                .collect::<Vec<_>>()
         };
         if self.several() { Vec::new() } else { self.bound.iter().flat_map(line).collect() }
     }
@@ -124,13 +127,19 @@ impl Beside {
         listening("native", own.addresses(), "TCP and UDP", "everybody");
         for (name, bound) in &self.bound {
             let (how, who) = row(name).map_or(("", ""), |row| (row.how, row.who));
-            listening(name, bound.addresses(), how, who);
+            listening(name, &shown(name, bound), how, who);
         }
         for (name, why) in &self.refused {
             rows.push([*name, "refused", "-", why].map(str::to_owned));
         }
         aligned(&rows)
     }
+}
+
+/// The addresses that are worth telling: of a row of ports the first, which is that of the conversation.
+fn shown(name: &str, bound: &Bound) -> Vec<SocketAddr> {
+    let each = if name == Protocol::Ntttcp.name() { usize::from(Layout::default().ports) + 1 } else { 1 };
+    bound.addresses().iter().step_by(each).copied().collect()
 }
 
 fn row(name: &str) -> Option<&'static Row> {
@@ -168,16 +177,41 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, Trouble> {
         placement: plan::placement(&args.cores),
         workers: args.cores.workers,
         version: plan::VERSION.to_owned(),
+        also_datagrams: asked.protocol == Protocol::Ttcp,
         iperf3: Iperf3Server { scribe: Some(classic::iperf3::scribe), ..Iperf3Server::default() },
         ..ServerConfig::legacy(asked.protocol, phase)
     };
+    let config = if asked.protocol == Protocol::Ntttcp { row_of_ports(config)? } else { config };
     Ok(Bound::new(config)?)
+}
+
+/// A receiver of ntttcp listens to a conversation and, on the ports above it, to data.
+fn row_of_ports(config: ServerConfig) -> Result<ServerConfig, Trouble> {
+    // As long as senders propose: the longer of both is agreed on.
+    let layout = Layout { seconds: 1, ..Layout::default() };
+    let port = config.listen.first().map_or(layout.port, SocketAddr::port);
+    let last = u32::from(port) + u32::from(layout.ports) - 1;
+    if port < 2 || last > 65_535 {
+        return Err(Trouble::usage(format!("ntttcp needs the port below {port} and those up to {last}")));
+    }
+    let row = |at: &SocketAddr| {
+        let ip = at.ip();
+        (port - 1..=port + (layout.ports - 1)).map(move |port| SocketAddr::new(ip, port))
+    };
+    let listen = config.listen.iter().flat_map(row).collect();
+    Ok(ServerConfig { listen, ntttcp: Some(Layout { port, ..layout }), ..config })
 }
 
 /// The settings with which a legacy protocol is answered.
 fn answered(protocol: Protocol, stamp: StampSettings) -> Phase {
     let common = Phase { duration_ns: None, ..Phase::default() };
     match protocol {
+        Protocol::Ntttcp => Phase {
+            verify: Verify::Connection,
+            buffer: Range::just(64 << 10),
+            stall_ns: 24 * 3600 * SECOND,
+            ..common
+        },
         Protocol::Ttcp => Phase { verify: Verify::Connection, stall_ns: 300 * SECOND, ..common },
         Protocol::Stamp => Phase {
             kind: Kind::Ping,
@@ -233,9 +267,26 @@ fn hosts(listen: &[String]) -> Vec<String> {
 
 /// Answers a legacy protocol until it is told to end; says what a person should know.
 pub(crate) fn answer(name: &str, bound: Bound, stop: &Interrupt, tell: &dyn Fn(&Event)) {
+    // A receiver of ntttcp is one for one test.
+    let again = (name == Protocol::Ntttcp.name()).then(|| bound.config().clone());
+    answer_once(name, bound, stop, tell);
+    while let Some(config) = again.clone().filter(|_| !stop.asked()) {
+        match Bound::new(config) {
+            Ok(bound) => answer_once(name, bound, stop, tell),
+            Err(error) => {
+                let text = format!("{name}: cannot listen again: {error}");
+                return tell(&Event::Notice { level: Level::Error, text });
+            }
+        }
+    }
+}
+
+/// Answers until it is told to end, or its only test is over.
+fn answer_once(name: &str, bound: Bound, stop: &Interrupt, tell: &dyn Fn(&Event)) {
     let say = |level, text: &str| tell(&Event::Notice { level, text: format!("{name}: {text}") });
     let ran = bound.run(stop, &mut |event| match event {
         Event::Notice { level, text } => say(level, &text),
+        Event::Portion(_) if name == "ntttcp" => {}
         Event::Portion(portion) => {
             let ns = portion.to_ns.saturating_sub(portion.from_ns);
             let bytes = portion.rx_bytes;
@@ -245,6 +296,12 @@ pub(crate) fn answer(name: &str, bound: Bound, stop: &Interrupt, tell: &dyn Fn(&
             say(Level::Info, &format!("{bytes} bytes from {from} in {seconds:.6} s, {rate:.3} Mbit/s"));
         }
         Event::Near(totals) if name == "bwdelaytester" => say(Level::Info, &came(&totals)),
+        Event::Near(totals) if name == "ntttcp" => {
+            let traffic = totals.traffic;
+            let (n, bytes, seconds) = (totals.opened, traffic.rx_bytes, traffic.ns as f64 / 1e9);
+            let rate = traffic.rx_bps() / 1e6;
+            say(Level::Info, &format!("{n} connections, {bytes} bytes in {seconds:.3} s, {rate:.3} Mbit/s"));
+        }
         Event::Near(totals) if totals.traffic.rx_bytes > 0 => {
             let (back, bytes) = (totals.traffic.tx_bytes, totals.traffic.rx_bytes);
             let what =

@@ -12,7 +12,8 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use wire::Protocol;
-use wire::ntttcp::Layout;
+use wire::native::Peer;
+use wire::ntttcp::{ASIDE, Layout};
 
 /// -1001 of the original: the command line cannot be.
 const USAGE: u8 = 23;
@@ -82,14 +83,14 @@ fn layout(spec: &Spec) -> Layout {
         sync: spec.sync,
         multi: spec.multi,
         udp: spec.udp,
+        token: spec.token,
     }
 }
 
 fn send(spec: &Spec, interrupt: &Interrupt, show: &mut Show) -> Result<(), Refusal> {
-    let host = spec.address.clone().unwrap_or_default();
     let config = ClientConfig {
         protocol: Protocol::Ntttcp,
-        peers: engine::resolve_targets(&[host], spec.port, false, false)?.into_iter().take(1).collect(),
+        peers: peers(spec)?,
         sources: spec.local.into_iter().collect(),
         ports: spec.local_port.map(|first| (first, first)),
         run: engine::run_id(),
@@ -104,14 +105,47 @@ fn send(spec: &Spec, interrupt: &Interrupt, show: &mut Show) -> Result<(), Refus
     Ok(())
 }
 
+/// The receiver, or those of Windows' ports in their order.
+fn peers(spec: &Spec) -> Result<Vec<Peer>, Refusal> {
+    let hosts = match &spec.address {
+        Some(host) if spec.hosts.is_empty() => std::slice::from_ref(host),
+        _ => &spec.hosts,
+    };
+    let mut peers: Vec<Peer> = Vec::new();
+    for host in hosts {
+        // A name is looked up once.
+        let known = peers.iter().find(|peer| peer.name == *host).cloned();
+        let host = std::slice::from_ref(host);
+        let found = match known {
+            Some(peer) => Some(peer),
+            None => engine::resolve_targets(host, spec.port, false, spec.v6)?.into_iter().next(),
+        };
+        peers.extend(found);
+    }
+    Ok(peers)
+}
+
+/// Where a receiver listens.
+fn listen(spec: &Spec) -> Result<Vec<SocketAddr>, Refusal> {
+    let any = if spec.v6 { "::" } else { "0.0.0.0" };
+    if !spec.windows {
+        let host = spec.address.clone().unwrap_or_else(|| any.to_owned());
+        let address = engine::resolve_targets(&[host], spec.port, false, spec.v6)?;
+        let ip = address.first().map_or_else(|| [0, 0, 0, 0].into(), |peer| peer.address.ip());
+        let first = if spec.sync { spec.port - 1 } else { spec.port };
+        return Ok((first..=spec.port + (spec.ports - 1)).map(|port| SocketAddr::new(ip, port)).collect());
+    }
+    let hosts = spec.hosts.iter().map(|host| if host == "*" { any } else { host }.to_owned()).collect();
+    let peers = peers(&Spec { hosts, address: None, ..spec.clone() })?;
+    let data: Vec<SocketAddr> =
+        (spec.port..).zip(peers).map(|(port, peer)| SocketAddr::new(peer.address.ip(), port)).collect();
+    let aside = data.iter().map(|at| SocketAddr::new(at.ip(), at.port() + ASIDE)).filter(|_| spec.token);
+    Ok(data.iter().copied().chain(aside).collect())
+}
+
 fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Show) -> Result<(), Refusal> {
-    let host = spec.address.clone().unwrap_or_else(|| "0.0.0.0".to_owned());
-    let address = engine::resolve_targets(&[host], spec.port, false, false)?;
-    let ip = address.first().map_or_else(|| [0, 0, 0, 0].into(), |peer| peer.address.ip());
-    let first = if spec.sync { spec.port - 1 } else { spec.port };
-    let listen = (first..=spec.port + (spec.ports - 1)).map(|port| SocketAddr::new(ip, port)).collect();
     let config = ServerConfig {
-        listen,
+        listen: listen(spec)?,
         open_to: plan::open_to(&[]).map_err(|trouble| Refusal(trouble.text, USAGE))?,
         version: plan::VERSION.to_owned(),
         records: true,
@@ -221,6 +255,9 @@ impl Show {
     }
 
     fn info(&mut self, text: &str) {
+        if self.spec.windows {
+            return;
+        }
         let day = self.now().day;
         let mut out = Tee(io::stdout().lock(), self.log.as_mut());
         let _ = writeln!(out, "{day} INFO: {text}");
@@ -257,6 +294,7 @@ impl Show {
             netstat: text("/proc/net/netstat"),
             interrupts: if self.spec.interrupts.is_some() { text("/proc/interrupts") } else { String::new() },
             cpuinfo: text("/proc/cpuinfo"),
+            softirqs: if self.spec.windows { text("/proc/softirqs") } else { String::new() },
             packets: nic.map_or((0, 0), |nic| (packets(nic, "tx"), packets(nic, "rx"))),
         };
         Reading::of(&texts, self.spec.interrupts.as_deref())

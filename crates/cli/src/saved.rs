@@ -143,6 +143,10 @@ fn foreign(path: &Path, bytes: &[u8]) -> Result<bool, Trouble> {
         classic::bwdelaytester::tell(&name, bytes, &mut out).map_err(|e| named(path, &e))?;
         return Ok(true);
     }
+    if classic::ntttcp::is_output(bytes) {
+        classic::ntttcp::tell(&name, bytes, &mut out).map_err(|e| named(path, &e))?;
+        return Ok(true);
+    }
     if classic::udpmon::is_table(bytes) {
         classic::udpmon::tell(&name, bytes, &mut out).map_err(|e| named(path, &e))?;
         return Ok(true);

@@ -253,7 +253,8 @@ mod tests {
         assert_eq!((legacy("echo"), legacy("echo:9999")), (echo(7), echo(9999)));
         assert_eq!(legacy("iperf3"), one(wire::Protocol::Iperf3, 5201));
         assert_eq!(legacy("all"), Ok(LegacyAsked::All));
-        assert!(legacy("ntttcp").unwrap_err().contains("netcaliper ntttcp"));
+        assert_eq!(legacy("ntttcp:6001"), one(wire::Protocol::Ntttcp, 6001));
+        assert!(legacy("native").unwrap_err().contains("speaks anyway"));
         assert!(legacy("echo:x").is_err() && legacy("quote").is_err());
     }
 

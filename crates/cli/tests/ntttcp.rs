@@ -121,6 +121,139 @@ fn without_a_conversation_it_ends_when_all_have_gone() {
 }
 
 #[test]
+fn datagrams_go_to_a_receiver_that_only_goes_when_something_comes() {
+    let Some(far) = peer("ntttcp", "receiveudp 2 1") else { return };
+    let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+    let words = format!("-s127.0.0.1 -u -p {port} -P 2 -n 2 -l 2 -b 1000 -B 8M -t 1");
+    let done = netcaliper("ntttcp").args(&words).run().exits(0);
+    let heard = deeds(far);
+    assert_eq!((&heard["filler"], &heard["heard"]), (&json!(true), &json!([0x58, 1, 0x52])), "{heard}");
+    let sent: u64 = told(&done, "total bytes").parse().unwrap();
+    let got = heard["bytes"].as_u64().unwrap();
+    // A megabyte a second for a second; each of eight may send one datagram more. What came behind its timer counts nowhere.
+    assert!(sent <= 1_008_000 && got > 0, "{sent} {got}");
+    assert!(
+        !done.out.contains("retrans segs") && done.out.contains("8 connections tested"),
+        "{}",
+        done.tell()
+    );
+}
+
+#[test]
+fn datagrams_are_counted_with_and_without_a_conversation() {
+    for (how, words) in [("udp", "-P 2 -t 1 -u"), ("udp nosync", "-P 2 -t 60 -u -N")] {
+        let (ours, port) = receiver(words);
+        let Some(far) = peer("ntttcp", &format!("send {port} 2 2 0.5 1 {how}")) else { return };
+        let sent = deeds(far)["bytes"].as_u64().unwrap();
+        let done = ours.wait().exits(0);
+        let got: u64 = told(&done, "total bytes").parse().unwrap();
+        // Some may be dropped on a busy host; none is counted twice.
+        assert!(got <= sent && got > 0, "{how}: {sent} {got} {}", done.tell());
+    }
+}
+
+#[test]
+fn windows_ends_are_ready_when_all_have_said_so() {
+    for how in ["", "token"] {
+        let Some(far) = peer("ntttcp", &format!("winreceive 3 {how}")) else { return };
+        let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+        let no = if how.is_empty() { "-ns" } else { "-v" };
+        let words = format!("-s -m 2,*,127.0.0.1 1,*,127.0.0.1 {no} -l 4k -n 100 -p {port}");
+        let done = netcaliper("ntttcp").args(&words).run().exits(0);
+        let heard = deeds(far);
+        assert_eq!((&heard["filler"], &heard["bytes"]), (&json!(true), &json!([409_600, 409_600, 409_600])));
+        assert_eq!(heard["tokens"].as_array().unwrap().len(), if how.is_empty() { 0 } else { 3 }, "{heard}");
+        assert!(heard["tokens"].as_array().unwrap().iter().all(|token| *token == json!(true)), "{heard}");
+        windows_table(&done, 3, 3 * 409_600, 4_096);
+    }
+}
+
+#[test]
+fn a_sender_of_windows_is_read_to_its_end() {
+    for how in ["", "token"] {
+        let no = if how.is_empty() { "-ns" } else { "-v" };
+        let (ours, port) = windows_receiver(&format!("-r -m 2,*,127.0.0.1 {no} -l 4k -n 100"));
+        let Some(far) = peer("ntttcp", &format!("winsend {port} 2 100 4096 {how}")) else { return };
+        let sent = deeds(far);
+        assert_eq!(sent["bytes"], json!(2 * 409_600));
+        windows_table(&ours.wait().exits(0), 2, 2 * 409_600, 4_096);
+    }
+}
+
+/// Our receiver in Windows' spelling, on ports of which nobody has one, nor those a thousand above.
+fn windows_receiver(words: &str) -> (Proc, u16) {
+    for _ in 0..50 {
+        let port = support::net::free_port();
+        if port > 60_000 {
+            continue;
+        }
+        let proc = netcaliper("ntttcp").args(words).args(&format!("-p {port}")).spawn();
+        let listens = || proc.out().contains("Copyright Version");
+        support::eventually("it listens, or cannot", || listens() || proc.err().contains("in use"));
+        if listens() {
+            return (proc, port);
+        }
+    }
+    panic!("there are no free ports")
+}
+
+/// What Windows' tables must say of so many threads and bytes.
+fn windows_table(done: &Done, threads: usize, bytes: u64, length: u64) {
+    let lines: Vec<&str> = done.out.lines().collect();
+    let below = |title: &str| {
+        let at = lines.iter().position(|line| line.contains(title));
+        let at = at.unwrap_or_else(|| panic!("{title}: {}", done.tell()));
+        lines[at + 2].split_whitespace().collect::<Vec<_>>()
+    };
+    let at = lines.iter().position(|line| line.starts_with("Thread  Time(s)")).unwrap();
+    assert_eq!(
+        lines[at + 2..].iter().take_while(|line| !line.is_empty()).count(),
+        threads,
+        "{}",
+        done.tell()
+    );
+    let totals = below("Bytes(MEG)");
+    assert_eq!(totals[0], format!("{:.6}", bytes as f64 / 1_048_576.0), "{}", done.tell());
+    let (seconds, rate): (f64, f64) = (totals[1].parse().unwrap(), totals[3].parse().unwrap());
+    // Both are rounded to three digits.
+    let want = bytes as f64 / 1_048_576.0 / seconds.max(1e-9);
+    assert!(seconds < 0.01 || (rate - want).abs() <= want * 0.0006 / seconds + 0.001, "{rate} {want}");
+    assert_eq!(below("Throughput(Buffers/s)")[2], format!("{:.3}", bytes as f64 / length as f64));
+    assert_eq!(below("Pkts(num/DPC)").len(), 4);
+    assert_eq!(below("Packets Received")[3], "0", "{}", done.tell());
+}
+
+#[test]
+fn a_server_takes_one_test_after_the_other() {
+    for _ in 0..50 {
+        let port = support::net::free_port();
+        if port > 60_000 {
+            continue;
+        }
+        let server = netcaliper("serve").args(&format!("--port 0 --legacy ntttcp:{port}")).spawn();
+        let said = || server.out() + &server.err();
+        let listens = || said().contains("answering ntttcp on ");
+        support::eventually("it listens, or cannot", || listens() || server.err().contains("in use"));
+        if !listens() {
+            continue;
+        }
+        for n in 1..=2 {
+            // Behind a test there is an instant in which nobody listens.
+            let words = format!("-s127.0.0.1 -p {port} -P 16 -n 1 -t 1 -B 100M");
+            support::eventually("a test comes about", || {
+                netcaliper("ntttcp").args(&words).run().code == Some(0)
+            });
+            let told = || said().lines().filter(|line| line.contains("ntttcp: 16 connections, ")).count();
+            support::eventually("it is told", || told() >= n);
+        }
+        server.signal("INT");
+        server.wait().exits(0);
+        return;
+    }
+    panic!("there are no free ports")
+}
+
+#[test]
 fn both_ends_of_ours_agree() {
     let (ours, port) = receiver("-P 2 -t 1 -V --show-tcp-retrans");
     let words = format!("-s127.0.0.1 -p {port} -P 2 -n 1 -t 1 -B 100M -V");
@@ -154,6 +287,11 @@ fn the_result_files_are_written() {
     assert_eq!(json["ntttcps"]["totalBytes"]["value"], format!("{:.6}", bytes / 1e6));
     let xml = std::fs::read_to_string(&x).unwrap();
     assert!(xml.contains(&format!("<total_bytes metric=\"MB\">{:.6}</total_bytes>", bytes / 1e6)), "{xml}");
+    for file in [&x, &j] {
+        let told = netcaliper("report").arg(file).run().exits(0);
+        assert!(told.out.contains("ntttcp for Linux 5.33-linux, sender on "), "{}", told.tell());
+        assert!(told.out.contains(&format!("total bytes           {bytes}\n")), "{}", told.tell());
+    }
     let log = std::fs::read_to_string(&log).unwrap();
     assert!(log.contains("INFO: total bytes") && !log.contains("Real-time"), "{log}");
     assert!(done.out.contains("tcpi rtt"), "{}", done.tell());

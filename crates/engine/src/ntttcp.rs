@@ -7,7 +7,7 @@ use model::{Event, Phase};
 use std::net::{IpAddr, SocketAddr};
 use wire::ntttcp::{Layout, Sender, SenderPlan};
 
-/// Sends one test to an ntttcp receiver; everything that happens goes to `sink`.
+/// Sends one test to an ntttcp receiver, or to several (the peers are those of the ports, in order); everything that happens goes to `sink`.
 ///
 /// # Errors
 /// When it cannot even begin. A test that fails later says so in its events.
@@ -27,7 +27,8 @@ pub fn send_ntttcp(
     let chosen = config.sources.first().copied();
     let from = (chosen.is_some() || port > 0).then(|| SocketAddr::new(chosen.unwrap_or(any), port));
     let workers = config.workers_for(phase);
-    let plan = SenderPlan { layout, phase: phase.clone(), to: peer.address, from, workers };
+    let to = config.peers.iter().map(|peer| peer.address.ip()).collect();
+    let plan = SenderPlan { layout, phase: phase.clone(), to, from, workers };
     let setup = client_setup(config, phase, workers);
     Control::new(Box::new(Sender::new(plan, now())), setup, interrupt, sink)?.run()
 }

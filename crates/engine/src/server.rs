@@ -211,7 +211,7 @@ impl Bound {
         let any_connects = legacy.is_none_or(connects);
         for &at in &config.listen {
             // A conversation beside datagrams has the port below them.
-            let talks = config.ntttcp.is_some_and(|layout| layout.udp && at.port() < layout.port);
+            let talks = config.ntttcp.is_some_and(|layout| layout.udp && layout.talks(at.port()));
             let connects = any_connects || talks;
             let trouble = |fault| EngineError::Socket { at, fault };
             // A port that others share would split connections between them and us, so it must be free before we share
@@ -261,6 +261,12 @@ impl Bound {
     pub fn with(mut self, besides: Vec<String>) -> Self {
         self.config.besides.extend(besides);
         self
+    }
+
+    /// With what it was made.
+    #[must_use]
+    pub fn config(&self) -> &ServerConfig {
+        &self.config
     }
 
     /// Where it listens.

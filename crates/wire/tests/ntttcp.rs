@@ -31,6 +31,7 @@ fn phase() -> Phase {
     Phase {
         connections: 8,
         iterations: Some(1),
+        transfer: 1 << 50,
         duration_ns: None,
         buffer: Range::just(4 * 1024),
         verify: Verify::Connection,
@@ -47,7 +48,6 @@ fn phase_of(layout: &Layout) -> Phase {
     }
     Phase {
         kind: Kind::Delay,
-        transfer: 1 << 50,
         probe: Some(Probe { size: 1_000, ..Probe::default() }),
         rate: Some(80_000),
         ..phase()
@@ -59,12 +59,12 @@ fn receive(net: &mut Network, layout: Layout) -> Host {
     let plan = ReceiverPlan { layout, phase: phase_of(&layout), fence, streams, workers: 2 };
     let now = net.now;
     let host = net.serve(TALK, 2, Box::new(Receiver::new(plan, now)));
-    net.ports(host, 1 + layout.ports);
+    net.ports(host, 1 + layout.ports + if layout.token { 1_000 } else { 0 });
     host
 }
 
 fn send(net: &mut Network, n: u32, layout: Layout) -> Host {
-    let to = SocketAddr::new(TALK.ip(), layout.port);
+    let to = vec![TALK.ip()];
     let plan = SenderPlan { layout, phase: phase_of(&layout), to, from: None, workers: 2 };
     let now = net.now;
     net.join(client_ip(n), 2, Box::new(Sender::new(plan, now)))
@@ -109,6 +109,51 @@ fn both_ends_measure_what_was_agreed_on() {
         // Eight paths of 1 Mbit/s for three seconds, and what the send buffers held.
         assert!((2_400_000..=3_010_000).contains(&rx.rx_bytes), "{seed}: {rx:?}");
         assert!(tx.tx_bytes >= rx.rx_bytes, "{seed}: {tx:?} {rx:?}");
+    }
+}
+
+#[test]
+fn windows_ends_begin_when_each_port_has_its_token() {
+    for (seed, token, buffers, udp) in [
+        (31, true, None, false),
+        (32, true, Some(20), false),
+        (33, false, Some(20), false),
+        (34, true, None, true),
+    ] {
+        let mut net = network(seed);
+        net.datagram_links(Link::new().delay(MS), Link::new().delay(MS));
+        let seconds = if buffers.is_some() { 0 } else { 2 };
+        let layout = Layout { sync: false, token, udp, threads: 1, connections: 1, seconds, ..layout() };
+        let receiver = receive(&mut net, layout);
+        let to = vec![TALK.ip(), TALK.ip()];
+        let transfer = buffers.map_or(1 << 50, |n| n * 4_096);
+        let plan =
+            SenderPlan { layout, phase: Phase { transfer, ..phase_of(&layout) }, to, from: None, workers: 2 };
+        let now = net.now;
+        let sender = net.join(client_ip(1), 2, Box::new(Sender::new(plan, now)));
+        finish(&mut net);
+        let (here, there) = (told(&net, sender), told(&net, receiver));
+        for told in [&here, &there] {
+            assert_eq!(
+                (told.status(), told.reason(), told.near().opened),
+                (Status::Complete, "", 2),
+                "{seed}"
+            );
+        }
+        let (tx, rx) = (here.near().traffic, there.near().traffic);
+        match buffers {
+            // Two connections of twenty buffers; 81,920 bytes at 1 Mbit/s take 655 ms.
+            Some(n) => {
+                assert_eq!((tx.tx_bytes, rx.rx_bytes), (2 * n * 4_096, 2 * n * 4_096), "{seed}");
+                assert!((600 * MS..900 * MS).contains(&rx.ns), "{seed}: {rx:?}");
+            }
+            // Two senders, ten datagrams of 1,000 bytes a second each.
+            None if udp => assert!((36_000..=42_000).contains(&rx.rx_bytes), "{seed}: {rx:?}"),
+            None => {
+                assert!((1_900 * MS..=2_000 * MS).contains(&rx.ns) && tx.ns == 2 * SECOND, "{seed}: {rx:?}");
+                assert!((400_000..=510_000).contains(&rx.rx_bytes), "{seed}: {rx:?}");
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The command line: getopt's letters, of which some take a value only when it is glued to them or does not begin with '-'.
 
+use super::windows;
 use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Probe, Range, SocketSettings, Verify, Waiting};
 use std::net::IpAddr;
@@ -54,6 +55,8 @@ pub struct Spec {
     pub buffer: Option<u64>,
     /// Limit of all connections together, bits/s (`-B`).
     pub limit: Option<u64>,
+    /// The same, to be kept by the kernel (`--fq-rate-limit`); `-B` wins.
+    pub fq_limit: Option<u64>,
     /// First local port (`-f`).
     pub local_port: Option<u16>,
     /// Local address (`-a`).
@@ -72,6 +75,24 @@ pub struct Spec {
     pub nic: Option<String>,
     /// Interrupts of lines that hold this (`--show-dev-interrupts`).
     pub interrupts: Option<String>,
+    /// Windows NTttcp's command line and report.
+    pub windows: bool,
+    /// Windows' synchronisation (without `-ns`).
+    pub token: bool,
+    /// Windows: bytes of a thread, where no time is given (`-n` times `-l`).
+    pub transfer: Option<u64>,
+    /// Windows: the address of each port, from the mapping.
+    pub hosts: Vec<String>,
+    /// Windows: `SO_SNDBUF` (`-sb`).
+    pub sndbuf: Option<u64>,
+    /// Windows: `SO_RCVBUF` (`-rb`).
+    pub rcvbuf: Option<u64>,
+    /// Windows: how long nothing may move, ms (`-to`).
+    pub patience_ms: Option<u64>,
+    /// Windows: limit of a thread, bits/s (`-thr`).
+    pub thread_limit: Option<u64>,
+    /// IPv6 only (`-6`).
+    pub v6: bool,
     /// Where the console's lines are copied to (`-O`).
     pub log: Option<String>,
     /// Where the XML file goes (`-x`).
@@ -99,6 +120,7 @@ impl Default for Spec {
             hold: false,
             buffer: None,
             limit: None,
+            fq_limit: None,
             local_port: None,
             local: None,
             udp: false,
@@ -108,6 +130,15 @@ impl Default for Spec {
             retransmits: false,
             nic: None,
             interrupts: None,
+            windows: false,
+            token: false,
+            transfer: None,
+            hosts: Vec::new(),
+            sndbuf: None,
+            rcvbuf: None,
+            patience_ms: None,
+            thread_limit: None,
+            v6: false,
             log: None,
             xml: None,
             json: None,
@@ -145,16 +176,24 @@ fn takes(name: &str) -> Option<Takes> {
 /// # Errors
 /// One sentence that names what cannot be, and what could.
 pub fn read(arguments: &[String]) -> Result<Asked, String> {
+    if windows::is_meant(arguments) {
+        return windows::read(arguments);
+    }
     let mut spec = Spec::default();
     let mut role = None;
     let mut words = arguments.iter().peekable();
-    while let Some(word) = words.next() {
-        let (name, glued) = split(word)?;
+    // Letters without a value may stand in one word, as getopt has it.
+    let mut rest: Option<String> = None;
+    while let Some(word) = rest.take().or_else(|| words.next().cloned()) {
+        let (name, glued) = split(&word)?;
         if name == "h" || name == "help" {
             return Ok(Asked::Help);
         }
         let how = takes(name).ok_or_else(|| format!("'{word}' is no option of ntttcp: see ntttcp -h"))?;
         let mut value = glued.map(str::to_owned);
+        if how == Takes::Nothing && !word.starts_with("--") {
+            rest = value.take().map(|letters| format!("-{letters}"));
+        }
         let next = words.peek().filter(|next| how == Takes::Value || !next.starts_with('-'));
         if how != Takes::Nothing && value.is_none() && next.is_some() {
             value = words.next().cloned();
@@ -223,6 +262,10 @@ fn apply(spec: &mut Spec, role: &mut Option<Role>, name: &str, value: Option<Str
         "O" => spec.log = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.log".to_owned())),
         "x" => spec.xml = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.xml".to_owned())),
         "j" => spec.json = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.json".to_owned())),
+        "6" => spec.v6 = true,
+        "fq-rate-limit" => spec.fq_limit = Some(scaled(name, &text, 1000)?.max(8)),
+        "e" => spec.ignored.push("-e (connections are always waited for by epoll)".to_owned()),
+        "D" => spec.ignored.push("-D (it stays in the foreground)".to_owned()),
         other => spec.ignored.push(format!("-{other} (has no effect here)")),
     }
     Ok(())
@@ -261,12 +304,12 @@ fn finish(spec: &mut Spec, role: Option<Role>) -> Result<(), String> {
     }
 }
 
-fn number(name: &str, text: &str, low: u64, high: u64) -> Result<u64, String> {
+pub(super) fn number(name: &str, text: &str, low: u64, high: u64) -> Result<u64, String> {
     let n = text.parse().ok().filter(|n| (low..=high).contains(n));
     n.ok_or_else(|| format!("'{text}': -{name} takes a whole number from {low} to {high}"))
 }
 
-fn scaled(name: &str, text: &str, base: u64) -> Result<u64, String> {
+pub(super) fn scaled(name: &str, text: &str, base: u64) -> Result<u64, String> {
     let power = match text.bytes().last() {
         Some(b'k' | b'K') => 1,
         Some(b'm' | b'M') => 2,
@@ -301,7 +344,7 @@ impl Spec {
             kind: if self.udp { Kind::Delay } else { Kind::Tcp },
             pattern: Pattern::Push,
             connections,
-            transfer: 1 << 50,
+            transfer: self.transfer.unwrap_or(1 << 50),
             iterations: Some(1),
             duration_ns: None,
             interval_ns: SECOND / 2,
@@ -314,12 +357,16 @@ impl Spec {
             }),
             rate: self
                 .limit
+                .or(self.fq_limit)
                 .map(|bits| (bits / u64::from(connections.max(1))).max(8))
+                .or(self.thread_limit)
                 .filter(|_| self.role == Role::Sender),
             verify: Verify::Connection,
             // Nothing may be sent for the whole length of a test, and the conversation knows when it is over.
-            stall_ns: 24 * 3600 * SECOND,
+            stall_ns: self.patience_ms.map_or(24 * 3600 * SECOND, |ms| ms * (SECOND / 1_000)),
             sockets: SocketSettings {
+                sndbuf: self.sndbuf.filter(|_| self.role == Role::Sender),
+                rcvbuf: self.rcvbuf.filter(|_| self.role == Role::Receiver),
                 nodelay: self.nodelay,
                 same_host_sndbuf: false,
                 ..SocketSettings::default()
@@ -360,6 +407,12 @@ mod tests {
         assert!(spec.multi && spec.hold && spec.retransmits && spec.interrupts.as_deref() == Some("LOC"));
         assert_eq!(asked("-s 10.0.0.1").unwrap().address.as_deref(), Some("10.0.0.1"));
         assert_eq!(asked("-r").unwrap(), Spec::default());
+        // As getopt reads them: letters without a value in one word, the last one with one.
+        let spec = asked("-rNVQ -6 -HP4").unwrap();
+        assert!(!spec.verbose && spec.address.as_deref() == Some("NVQ") && spec.v6 && spec.hold);
+        let spec = asked("-r -NVQP4 --fq-rate-limit=1G").unwrap();
+        assert!(!spec.sync && spec.verbose && spec.quiet && spec.ports == 4);
+        assert_eq!((spec.fq_limit, spec.limit), (Some(1_000_000_000), None));
     }
 
     #[test]

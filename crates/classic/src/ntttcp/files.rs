@@ -1,11 +1,22 @@
 //! The result files of ntttcp for Linux: XML (`-x`) and JSON (`-j`), with the elements of Windows NTttcp 5.33.
 //!
-//! All units are decimal. Where the original has invalid or odd spellings, parsers may depend on them: they are kept.
+//! All units of Linux' are decimal, those of Windows' binary, under the same names. Where the original has invalid or odd spellings, parsers may depend on them: they are kept.
 
 use super::args::{Role, Spec};
 use super::host::Reading;
 use super::print::{cycles_per_byte, per_second};
 use std::fmt::Write as _;
+
+/// What one thread of the original would have moved: that of a port (receiver), or one of a port's (sender).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Thread {
+    /// Bytes that count.
+    pub bytes: u64,
+    /// Calls in which they moved.
+    pub calls: u64,
+    /// From its first connection to its last byte, s.
+    pub seconds: f64,
+}
 
 /// What a test found, as the files have it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,8 +29,10 @@ pub struct Found {
     pub bytes: u64,
     /// What was measured, s.
     pub seconds: f64,
-    /// Bytes of each thread.
-    pub threads: Vec<u64>,
+    /// Each thread.
+    pub threads: Vec<Thread>,
+    /// Connections that failed.
+    pub errors: u64,
     /// Connections of a sender.
     pub connections: u64,
     /// What the host did meanwhile.
@@ -42,7 +55,7 @@ fn parameters(spec: &Spec) -> Vec<(&'static str, &'static str, String)> {
         ("send_socket_buff", "sendSocketBuff", buffer(Role::Sender, 131_072)),
         ("recv_socket_buff", "recvSocketBuff", buffer(Role::Receiver, 65_536)),
         ("port", "port", spec.port.to_string()),
-        ("sync_port", "syncPort", (spec.port - 1).to_string()),
+        ("sync_port", "syncPort", spec.port.saturating_sub(1).to_string()),
         ("no_sync", "noSync", flag(!spec.sync)),
         ("wait_timeout_milliseconds", "waitTimeoutMilliseconds", zero()),
         ("async", "async", flag(false)),
@@ -74,9 +87,20 @@ fn parameters(spec: &Spec) -> Vec<(&'static str, &'static str, String)> {
 }
 
 /// KB/s, MB/s, mbps and B/s.
-fn rates(bytes: u64, seconds: f64) -> [f64; 4] {
-    let per_second = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
-    [per_second / 1e3, per_second / 1e6, per_second * 8.0 / 1e6, per_second]
+fn rates(spec: &Spec, bytes: u64, seconds: f64) -> [f64; 4] {
+    let per_second = ratio(bytes as f64, seconds);
+    let kilo = if spec.windows { 1024.0 } else { 1e3 };
+    [per_second / kilo, per_second / kilo / kilo, per_second * 8.0 / 1e6, per_second]
+}
+
+/// What the files call MB.
+fn megabytes(spec: &Spec, bytes: u64) -> f64 {
+    bytes as f64 / if spec.windows { 1_048_576.0 } else { 1e6 }
+}
+
+/// `a / b`, or 0 where there is no `b`.
+fn ratio(a: f64, b: f64) -> f64 {
+    if b > 0.0 { a / b } else { 0.0 }
 }
 
 /// Names of the retransmission counters, as the files have them.
@@ -133,20 +157,23 @@ impl Xml {
 pub fn xml(spec: &Spec, found: &Found) -> String {
     let root = if spec.role == Role::Sender { "ntttcps" } else { "ntttcpr" };
     let mut xml = Xml(String::new());
-    xml.tag(0, &format!("<{root} computername=\"{}\" version=\"5.33-linux\">", escaped(&found.computer)));
+    let version = if spec.windows { "5.33" } else { "5.33-linux" };
+    xml.tag(0, &format!("<{root} computername=\"{}\" version=\"{version}\">", escaped(&found.computer)));
     xml.tag(1, "<parameters>");
     for (name, _, value) in parameters(spec) {
         xml.plain(2, name, &value);
     }
     xml.tag(1, "</parameters>");
-    for (index, bytes) in found.threads.iter().enumerate().filter(|_| spec.verbose) {
-        let [kilo, mega, mbps, _] = rates(*bytes, found.seconds);
+    for (index, thread) in found.threads.iter().enumerate().filter(|_| spec.verbose || spec.windows) {
+        let seconds = if spec.windows { thread.seconds } else { found.seconds };
+        let [kilo, mega, mbps, _] = rates(spec, thread.bytes, seconds);
         xml.tag(1, &format!("<thread index=\"{index}\">"));
-        xml.metric(2, "realtime", "s", &format!("{:.3}", found.seconds));
+        xml.metric(2, "realtime", "s", &format!("{seconds:.3}"));
         xml.metric(2, "throughput", "KB/s", &format!("{kilo:.3}"));
         xml.metric(2, "throughput", "MB/s", &format!("{mega:.3}"));
         xml.metric(2, "throughput", "mbps", &format!("{mbps:.3}"));
-        xml.metric(2, "avg_bytes_per_compl", "B", "0.000");
+        let each = if spec.windows { ratio(thread.bytes as f64, thread.calls as f64) } else { 0.0 };
+        xml.metric(2, "avg_bytes_per_compl", "B", &format!("{each:.3}"));
         xml.tag(1, "</thread>");
     }
     moved(&mut xml, spec, found);
@@ -161,33 +188,74 @@ fn moved(xml: &mut Xml, spec: &Spec, found: &Found) {
     if spec.role == Role::Sender {
         xml.plain(1, "conns_tested", &found.connections.to_string());
     }
-    let [_, mega, mbps, plain] = rates(found.bytes, found.seconds);
-    xml.metric(1, "total_bytes", "MB", &format!("{:.6}", found.bytes as f64 / 1e6));
+    let [_, mega, mbps, plain] = rates(spec, found.bytes, found.seconds);
+    xml.metric(1, "total_bytes", "MB", &format!("{:.6}", megabytes(spec, found.bytes)));
     xml.metric(1, "realtime", "s", &format!("{:.6}", found.seconds));
-    for name in ["avg_bytes_per_compl", "threads_avg_bytes_per_compl", "avg_frame_size"] {
-        xml.metric(1, name, "B", "0.000");
+    let windows = spec.windows.then(|| Windows::of(spec, found)).unwrap_or_default();
+    for (name, value) in [
+        ("avg_bytes_per_compl", windows.completion),
+        ("threads_avg_bytes_per_compl", windows.completion),
+        ("avg_frame_size", windows.frame),
+    ] {
+        xml.metric(1, name, "B", &format!("{value:.3}"));
     }
     xml.metric(1, "throughput", "MB/s", &format!("{mega:.3}"));
     xml.metric(1, "throughput", "mbps", &format!("{mbps:.3}"));
     xml.metric(1, "throughput", "Bps", &format!("{plain:.3}"));
-    xml.plain(1, "total_buffers", "0.000");
-    xml.metric(1, "throughput", "buffers/s", "0.000");
+    xml.plain(1, "total_buffers", &format!("{:.3}", windows.buffers));
+    xml.metric(1, "throughput", "buffers/s", &format!("{:.3}", ratio(windows.buffers, found.seconds)));
+}
+
+/// What only Windows' measures; 0 in Linux' files.
+#[derive(Default)]
+struct Windows {
+    completion: f64,
+    frame: f64,
+    buffers: f64,
+    deferred: u64,
+    packets: (u64, u64),
+    interrupts: u64,
+}
+
+impl Windows {
+    fn of(spec: &Spec, found: &Found) -> Windows {
+        let host = &found.host;
+        let packets = if spec.udp { host.datagrams } else { host.segments };
+        let own = if spec.role == Role::Sender { packets.0 } else { packets.1 };
+        let calls: u64 = found.threads.iter().map(|thread| thread.calls).sum();
+        let bytes = found.bytes as f64;
+        Windows {
+            completion: ratio(bytes, calls as f64),
+            frame: ratio(bytes, own as f64),
+            buffers: ratio(bytes, spec.phase().buffer.high as f64),
+            deferred: host.deferred,
+            packets,
+            interrupts: host.all_interrupts,
+        }
+    }
 }
 
 /// What the host did.
 fn counters(xml: &mut Xml, spec: &Spec, found: &Found) {
     let host = &found.host;
-    let each = found.packets_per_interrupt();
+    let windows = spec.windows.then(|| Windows::of(spec, found)).unwrap_or_default();
+    let received = windows.packets.1 as f64;
+    let (each, all, packets) = if spec.windows {
+        (ratio(received, windows.interrupts as f64), windows.interrupts, windows.packets)
+    } else {
+        (found.packets_per_interrupt(), host.interrupts, host.packets)
+    };
     xml.metric(1, "avg_packets_per_interrupt", "packets/interrupt", &format!("{each:.3}"));
-    let interrupts = per_second(host.interrupts, found.seconds);
-    xml.metric(1, "interrupts", "count/sec", &format!("{interrupts:.3}"));
-    xml.metric(1, "total_interrupts", "count", &host.interrupts.to_string());
-    xml.metric(1, "dpcs", "count/sec", "0.000");
-    xml.metric(1, "avg_packets_per_dpc", "packets/dpc", "0.000");
-    xml.plain(1, "packets_sent", &host.packets.0.to_string());
-    xml.plain(1, "packets_received", &host.packets.1.to_string());
+    xml.metric(1, "interrupts", "count/sec", &format!("{:.3}", per_second(all, found.seconds)));
+    xml.metric(1, "total_interrupts", "count", &all.to_string());
+    xml.metric(1, "dpcs", "count/sec", &format!("{:.3}", per_second(windows.deferred, found.seconds)));
+    let each = ratio(received, windows.deferred as f64);
+    xml.metric(1, "avg_packets_per_dpc", "packets/dpc", &format!("{each:.3}"));
+    xml.plain(1, "packets_sent", &packets.0.to_string());
+    xml.plain(1, "packets_received", &packets.1.to_string());
     xml.plain(1, "packets_retransmitted", &host.retransmits[0].to_string());
-    for name in ["errors", "bufferCount", "bufferLen"] {
+    xml.plain(1, "errors", &found.errors.to_string());
+    for name in ["bufferCount", "bufferLen"] {
         xml.plain(1, name, "0");
     }
     if spec.retransmits {
@@ -269,8 +337,8 @@ pub fn json(spec: &Spec, found: &Found) -> String {
     json.close("},");
     if spec.verbose {
         json.open("\"threads\" : [");
-        for (index, bytes) in found.threads.iter().enumerate() {
-            thread(&mut json, index, *bytes, found.seconds, index + 1 == found.threads.len());
+        for (index, one) in found.threads.iter().enumerate() {
+            thread(&mut json, index, one.bytes, found.seconds, index + 1 == found.threads.len());
         }
         json.close("],");
     }
@@ -281,7 +349,8 @@ pub fn json(spec: &Spec, found: &Found) -> String {
 }
 
 fn thread(json: &mut Json, index: usize, bytes: u64, seconds: f64, last: bool) {
-    let [kilo, mega, mbps, _] = rates(bytes, seconds);
+    // Windows' has no JSON file.
+    let [kilo, mega, mbps, _] = rates(&Spec::default(), bytes, seconds);
     json.open("{");
     json.pair("index", &index.to_string(), false);
     json.metric("realTime", "s", &format!("{seconds:.3}"), false);
@@ -295,8 +364,8 @@ fn thread(json: &mut Json, index: usize, bytes: u64, seconds: f64, last: bool) {
 
 fn results(json: &mut Json, spec: &Spec, found: &Found) {
     let host = &found.host;
-    let [_, mega, mbps, plain] = rates(found.bytes, found.seconds);
-    json.metric("totalBytes", "MB", &format!("{:.6}", found.bytes as f64 / 1e6), false);
+    let [_, mega, mbps, plain] = rates(spec, found.bytes, found.seconds);
+    json.metric("totalBytes", "MB", &format!("{:.6}", megabytes(spec, found.bytes)), false);
     json.metric("realTime", "s", &format!("{:.6}", found.seconds), false);
     for name in ["avgBytesPerCompl", "threadsAvgBytesPerCompl", "avgFrameSize"] {
         json.metric(name, "B", "0.000", false);
@@ -339,6 +408,7 @@ fn results(json: &mut Json, spec: &Spec, found: &Found) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::host::sampled;
     use super::*;
 
     /// Files of the original; their first lines say which.
@@ -363,16 +433,10 @@ mod tests {
             bytes: 9_824_894_976,
             // 9824894976 B at 3274198673.751 B/s.
             seconds: 9_824_894_976.0 / 3_274_198_673.751,
-            threads: vec![9_824_894_976],
+            threads: vec![Thread { bytes: 9_824_894_976, ..Thread::default() }],
             connections: 1,
-            host: Reading {
-                cpu: [4110, 33, 2762, 17, 0, 0, 3078, 0],
-                cores: 2,
-                mhz: 2596.124,
-                retransmits: [2, 0, 0, 2, 0, 0, 0],
-                interrupts: 84_773,
-                packets: (242_478, 242_478),
-            },
+            errors: 0,
+            host: sampled(),
             cpu_s: 0.315_01 * 3.000_702,
             rtt_us: Some(196),
         };

@@ -30,5 +30,13 @@ usage: ntttcp -r[address] [options]     receive
              (ntttcp-for-linux-log.log, .xml, .json)
   -e -D         taken, without an effect here
 
+Windows NTttcp, by its own spelling (any of its words, such as -ns, or --windows):
+       ntttcp -s|-r -m <threads,cpu,address>… [-ns] [options]
+  one connection per thread, each to a port of its own; several mappings: several receivers
+  -ns           no synchronisation (without it: that of Windows, on the ports a thousand above)
+  -l -n -t -p   bytes of a buffer (64K; UDP 128), buffers of a thread (20480) or seconds, first port (5001)
+  -wu -cd -u -ndl -rb -sb -to -thr -nic -6 -xml [file]; the other words are taken and said to have no effect,
+  or refused with the reason
+
 Exit code: 0 good, 23 (-1001) bad arguments, 24 (-1000) refused, busy or unreachable.
 ";

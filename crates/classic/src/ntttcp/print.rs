@@ -1,8 +1,9 @@
 //! The console report of ntttcp for Linux 1.4.3.
 
 use super::args::{Role, Spec};
-use super::files::Found;
+use super::files::{Found, Thread};
 use super::host::Reading;
+use super::tables;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use model::{Event, Outcome, Status, Totals};
@@ -17,8 +18,9 @@ pub struct Face {
     before: Reading,
     after: Reading,
     arrived: u32,
-    /// Bytes and time of each port (receiver) or thread (sender).
-    threads: Vec<u64>,
+    /// Each port (receiver) or thread (sender).
+    threads: Vec<Thread>,
+    errors: u64,
     totals: Option<Box<Totals>>,
     /// Smoothed round-trip times of connections that have ended, µs: their sum and number.
     rtt_us: (u64, u64),
@@ -49,7 +51,8 @@ impl Face {
             before: Reading::default(),
             after: Reading::default(),
             arrived: 0,
-            threads: vec![0; threads],
+            threads: vec![Thread::default(); threads],
+            errors: 0,
             totals: None,
             rtt_us: (0, 0),
             found: None,
@@ -63,6 +66,10 @@ impl Face {
     /// # Errors
     /// When `out` cannot be written.
     pub fn banner(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.spec.windows {
+            writeln!(out, "Copyright Version 5.33")?;
+            return out.flush();
+        }
         writeln!(out, "NTTTCP for Linux 1.4.3")?;
         writeln!(out, "{RULE}")?;
         if self.spec.verbose {
@@ -145,6 +152,9 @@ impl Face {
         match event {
             Event::Established { local, remote, .. } => {
                 self.arrived += 1;
+                if self.spec.windows {
+                    return Ok(());
+                }
                 if self.spec.verbose && self.sends() {
                     writeln!(out, "{} DBG : New connection: local:{} --> {remote}", now.day, local.port())?;
                 } else if self.spec.verbose {
@@ -162,7 +172,9 @@ impl Face {
             }
             Event::Start { .. } => {
                 (self.before, self.after) = (host.clone(), host.clone());
-                if self.sends() {
+                if self.spec.windows {
+                    writeln!(out, "Network activity progressing...")?;
+                } else if self.sends() {
                     writeln!(out, "{} INFO: Network activity progressing...", now.day)?;
                 }
                 out.flush()
@@ -176,7 +188,7 @@ impl Face {
                 if (moved && !rest) || self.after == self.before {
                     self.after = host.clone();
                 }
-                if self.spec.quiet || rest {
+                if self.spec.quiet || self.spec.windows || rest {
                     return Ok(());
                 }
                 let rate = throughput(near.tx_bytes + near.rx_bytes, near.ns);
@@ -193,12 +205,16 @@ impl Face {
                     Role::Sender => (portion.slot / each) as usize,
                     Role::Receiver => usize::from(portion.local.port().saturating_sub(self.spec.port)),
                 };
-                if let Some(bytes) = self.threads.get_mut(at) {
-                    *bytes += portion.tx_bytes + portion.rx_bytes;
+                if let Some(thread) = self.threads.get_mut(at) {
+                    thread.bytes += portion.tx_bytes + portion.rx_bytes;
+                    thread.calls += portion.calls;
+                    let seconds = portion.to_ns.saturating_sub(portion.from_ns) as f64 / 1e9;
+                    thread.seconds = thread.seconds.max(seconds);
                 }
                 Ok(())
             }
             Event::Connection(record) => {
+                self.errors += u64::from(record.error.is_some());
                 if let Some(info) = record.tcp.filter(|info| info.rtt_us > 0) {
                     self.rtt_us.0 += u64::from(info.rtt_us);
                     self.rtt_us.1 += 1;
@@ -224,9 +240,15 @@ impl Face {
         let day = &now.day;
         self.failed = status == Status::Failed;
         if let Some(reason) = reason.filter(|_| status == Status::Failed) {
-            writeln!(out, "{day} ERR : {reason}")?;
+            let stamp = if self.spec.windows { "ERROR:".to_owned() } else { format!("{day} ERR :") };
+            writeln!(out, "{stamp} {reason}")?;
         }
         let Some(totals) = self.totals.take() else { return out.flush() };
+        if self.spec.windows {
+            self.found = Some(self.summed(&totals));
+            let found = self.found.iter().try_for_each(|found| tables::write(&self.spec, found, out));
+            return found.and_then(|()| out.flush());
+        }
         if self.tty && !self.spec.quiet {
             writeln!(out)?;
         }
@@ -258,26 +280,31 @@ impl Face {
         if let Some(rtt) = rtt_us {
             writeln!(out, "{day} INFO: tcpi rtt\t\t:{rtt} us")?;
         }
-        self.found = Some(Found {
-            bytes,
-            seconds,
-            threads: self.threads.clone(),
-            connections: totals.opened,
-            host,
-            cpu_s: totals.cpu.map_or(0.0, |cpu| cpu.process_s()),
-            rtt_us,
-            ..Found::default()
-        });
+        self.found = Some(Found { rtt_us, ..self.summed(&totals) });
         writeln!(out, "{RULE}")?;
         out.flush()
+    }
+
+    /// What was found, without names and round-trip times.
+    fn summed(&self, totals: &Totals) -> Found {
+        Found {
+            bytes: totals.traffic.tx_bytes + totals.traffic.rx_bytes,
+            seconds: totals.traffic.ns as f64 / 1e9,
+            threads: self.threads.clone(),
+            errors: self.errors,
+            connections: totals.opened,
+            host: self.after.since(&self.before),
+            cpu_s: totals.cpu.map_or(0.0, |cpu| cpu.process_s()),
+            ..Found::default()
+        }
     }
 
     fn table(&self, day: &str, ns: u64, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{day} INFO: \tThread\tTime(s)\tThroughput")?;
         writeln!(out, "{day} INFO: \t======\t=======\t==========")?;
-        for (index, bytes) in self.threads.iter().enumerate() {
+        for (index, thread) in self.threads.iter().enumerate() {
             let seconds = ns as f64 / 1e9;
-            writeln!(out, "{day} INFO: \t{index}\t {seconds:.2}\t {}", throughput(*bytes, ns))?;
+            writeln!(out, "{day} INFO: \t{index}\t {seconds:.2}\t {}", throughput(thread.bytes, ns))?;
         }
         Ok(())
     }

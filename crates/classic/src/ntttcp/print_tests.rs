@@ -1,3 +1,4 @@
+use super::super::host::sampled;
 use super::*;
 use metrics::{Ending, TcpInfo, Wall};
 use model::{ConnectionRecord, CpuUse, Portion, Traffic};
@@ -97,14 +98,7 @@ fn the_report_is_that_of_the_original() {
     };
     // What the original printed, taken back to counts: 84773 interrupts at 28251.055 a second are 3.000702 s.
     let ns = 3000702098;
-    let after = Reading {
-        cpu: [4110, 33, 2762, 17, 0, 0, 3078, 0],
-        cores: 2,
-        mhz: 2596.124,
-        retransmits: [2, 0, 0, 2, 0, 0, 0],
-        interrupts: 84_773,
-        packets: (242_478, 242_478),
-    };
+    let after = sampled();
     let before = Reading { cores: 2, mhz: 2596.124, ..Reading::default() };
     let local = ([127, 0, 0, 1], 50_817).into();
     let remote = ([127, 0, 0, 1], 5001).into();

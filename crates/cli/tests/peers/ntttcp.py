@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""An ntttcp peer (Linux, TCP), written from the description of its conversation, with the standard library only.
+"""An ntttcp peer (Linux, and Windows'), written from the description of its conversation, with the standard library only.
 
-send PORT PORTS CONNECTIONS SECONDS CYCLE [nosync]   PORT is the first data port; the conversation is on the one below
+send PORT PORTS CONNECTIONS SECONDS CYCLE [nosync] [udp]  PORT is the first data port; the conversation is on the one below
 receive PORTS SECONDS [busy|refuse|late]             says `port N` first
+receiveudp PORTS SECONDS                             the same over UDP; goes as the original does
+winsend PORT PORTS BUFFERS LENGTH [token]            as Windows NTttcp: one connection per port, perhaps its tokens
+winreceive PORTS [token]                             says `port N` first; reads each port's connection to its end
 Each prints one line of JSON: the words of the conversation, the bytes that were moved.
 """
 import json
@@ -27,7 +30,7 @@ def say(link, n):
     link.sendall(struct.pack(">I", n))
 
 
-def send(port, ports, connections, seconds, cycle, sync):
+def send(port, ports, connections, seconds, cycle, sync, udp=False):
     heard, data = [], []
     if sync:
         link = socket.create_connection(("127.0.0.1", port - 1))
@@ -37,11 +40,16 @@ def send(port, ports, connections, seconds, cycle, sync):
 
     for p in range(ports):
         for _ in range(connections):
-            data.append(socket.create_connection(("127.0.0.1", port + p)))
+            if udp:
+                one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                one.connect(("127.0.0.1", port + p))
+                data.append(one)
+            else:
+                data.append(socket.create_connection(("127.0.0.1", port + p)))
     if sync:
         say(link, ord("R"))
         heard.append(word(link))
-    until, sent, buffer = time.monotonic() + seconds, 0, b"A" * 16384
+    until, sent, buffer = time.monotonic() + seconds, 0, b"B" * 1000 if udp else b"A" * 16384
     while time.monotonic() < until:
         for connection in data:
             connection.sendall(buffer)
@@ -132,11 +140,131 @@ def receive(ports, seconds, how):
                         return {"heard": heard, "bytes": counted, "filler": filler, "ended": ended is not None}
 
 
+def receive_udp(ports, seconds):
+    """As the original: a thread looks whether its time is up only when something has come."""
+    first, sockets = listeners(ports)
+    doors = []
+    for p in range(ports):
+        door = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        door.bind(("127.0.0.1", first + p))
+        doors.append(door)
+    for one in sockets[1:]:
+        one.close()
+    print("port", first, flush=True)
+    talk, link, heard, until, ended, counted, filler = sockets[0], None, [], None, False, 0, True
+    waiting = list(doors)
+    while waiting:
+        ready, _, _ = select.select([s for s in [talk, link, *waiting] if s], [], [], 30)
+        if not ready:
+            return {"error": "nothing happened for 30 s", "heard": heard}
+        ended = ended or (until is not None and time.monotonic() >= until)
+        for one in ready:
+            if one is talk:
+                link, _ = talk.accept()
+            elif one is link:
+                n = word(link)
+                if n is None:
+                    link = None
+                    continue
+                heard.append(n)
+                if len(heard) == 1:
+                    say(link, 11)
+                elif len(heard) == 2:
+                    seconds = max(n, seconds)
+                    say(link, seconds)
+                elif len(heard) == 3:
+                    say(link, ord("R"))
+                    until = time.monotonic() + seconds
+                else:
+                    ended = True
+                    say(link, 13)
+            else:
+                got = one.recv(65536)
+                filler = filler and not got.strip(b"B")
+                if ended:
+                    waiting.remove(one)
+                elif until:
+                    counted += len(got)
+    return {"heard": heard, "bytes": counted, "filler": filler}
+
+
+def token_of(one):
+    """Each end says a byte, then reads one."""
+    one.sendall(b"X")
+    return one.recv(1) == b"X"
+
+
+def winsend(port, ports, buffers, length, token):
+    data = [socket.create_connection(("127.0.0.1", port + p)) for p in range(ports)]
+    tokens = []
+    for p in range(ports if token else 0):
+        for _ in range(100):
+            try:
+                one = socket.create_connection(("127.0.0.1", port + p + 1000))
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.1)
+        tokens.append(token_of(one))
+        one.close()
+    for _ in range(buffers):
+        for one in data:
+            one.sendall(b"A" * length)
+    for one in data:
+        one.close()
+    return {"bytes": ports * buffers * length, "tokens": tokens}
+
+
+def winreceive(ports, token):
+    first, sockets = listeners(ports)
+    sockets[0].close()
+    aside = []
+    for p in range(ports if token else 0):
+        one = socket.socket()
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("127.0.0.1", first + p + 1000))
+        aside.append(one)
+    print("port", first, flush=True)
+    # Once per port.
+    data = [door.accept()[0] for door in sockets[1:]]
+    for door in sockets[1:]:
+        door.close()
+    # It listens for tokens when its data connections are up: the sender has to try again.
+    time.sleep(0.2)
+    tokens = []
+    for one in aside:
+        one.listen(1)
+    for one in aside:
+        link, _ = one.accept()
+        tokens.append(token_of(link))
+        link.close()
+    got, filler = [0] * ports, True
+    while any(data):
+        ready, _, _ = select.select([one for one in data if one], [], [], 30)
+        if not ready:
+            return {"error": "nothing came for 30 s"}
+        for one in ready:
+            piece = one.recv(65536)
+            at = data.index(one)
+            got[at] += len(piece)
+            filler = filler and not piece.strip(b"A")
+            if not piece:
+                one.close()
+                data[at] = None
+    return {"bytes": got, "filler": filler, "tokens": tokens}
+
+
 def main():
     role, words = sys.argv[1], sys.argv[2:]
     if role == "send":
         port, ports, connections, seconds, cycle = int(words[0]), int(words[1]), int(words[2]), float(words[3]), int(words[4])
-        done = send(port, ports, connections, seconds, cycle, "nosync" not in words)
+        done = send(port, ports, connections, seconds, cycle, "nosync" not in words, "udp" in words)
+    elif role == "receiveudp":
+        done = receive_udp(int(words[0]), int(words[1]))
+    elif role == "winsend":
+        done = winsend(*map(int, words[:4]), "token" in words)
+    elif role == "winreceive":
+        done = winreceive(int(words[0]), "token" in words)
     else:
         done = receive(int(words[0]), int(words[1]), words[2] if len(words) > 2 else "")
     print(json.dumps(done), flush=True)

@@ -5,6 +5,7 @@
 //!
 //! - [`codec`]: the words.
 //! - `udp`: what listens where data comes in datagrams.
+//! - `token`: how the ends of Windows NTttcp say that they are ready.
 //! - [`Receiver`], [`Sender`]: the sessions of the two ends.
 
 pub mod codec;
@@ -12,6 +13,7 @@ mod open;
 mod receive;
 mod send;
 mod tally;
+mod token;
 mod udp;
 
 pub use open::{answerers, callers};
@@ -19,9 +21,13 @@ pub use receive::{Receiver, ReceiverPlan};
 pub use send::{Sender, SenderPlan};
 
 use metrics::{Mono, SECOND};
+use std::net::{IpAddr, SocketAddr};
 
 /// The default port of the first data connections; the conversation is on the one below.
 pub const PORT: u16 = 5001;
+
+/// How far above a data port the one is on which Windows' ends say that they are ready.
+pub const ASIDE: u16 = 1_000;
 
 /// How a test is laid out and timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +52,9 @@ pub struct Layout {
     pub multi: bool,
     /// Data in datagrams (`-u`).
     pub udp: bool,
+    /// Whether the ends say that they are ready as those of Windows do: for each data port a connection to the port
+    /// [`ASIDE`] above it.
+    pub token: bool,
 }
 
 impl Layout {
@@ -55,11 +64,24 @@ impl Layout {
         u32::from(self.ports).saturating_mul(self.threads).saturating_mul(self.connections)
     }
 
+    /// Whether the ends talk on this port of the receiver, instead of sending data there.
+    #[must_use]
+    pub fn talks(&self, port: u16) -> bool {
+        port < self.port || (self.token && port >= self.port.saturating_add(ASIDE))
+    }
+
     /// The port of a connection, counted from 0.
     #[must_use]
     pub fn port_of(&self, slot: u32) -> u16 {
         let each = self.threads.saturating_mul(self.connections).max(1);
         self.port.saturating_add(u16::try_from(slot / each).unwrap_or(u16::MAX))
+    }
+
+    /// Where a data port is: each has a receiver of its own, or all that are left have the last one.
+    #[must_use]
+    pub fn address(&self, hosts: &[IpAddr], port: u16) -> Option<SocketAddr> {
+        let at = usize::from(port.saturating_sub(self.port));
+        hosts.get(at).or(hosts.last()).map(|host| SocketAddr::new(*host, port))
     }
 
     /// Warm-up, test and cool-down, s; 0 is without end.
@@ -98,6 +120,7 @@ impl Default for Layout {
             sync: true,
             multi: false,
             udp: false,
+            token: false,
         }
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct Empty {
 pub(super) struct Dialer {
     params: Arc<Params>,
     slots: VecDeque<u32>,
-    to: SocketAddr,
+    to: Arc<Vec<IpAddr>>,
     from: Option<SocketAddr>,
     layout: Layout,
 }
@@ -54,14 +54,14 @@ impl Dialer {
     pub(super) fn for_all(
         params: &Arc<Params>,
         layout: Layout,
-        to: SocketAddr,
+        to: &Arc<Vec<IpAddr>>,
         from: Option<SocketAddr>,
         workers: u16,
     ) -> Vec<Box<dyn Opener>> {
         let workers = workers.max(1);
         let one = |worker: u16| {
             let slots = (u32::from(worker)..layout.all()).step_by(usize::from(workers)).collect();
-            let params = Arc::clone(params);
+            let (params, to) = (Arc::clone(params), Arc::clone(to));
             Box::new(Dialer { params, slots, to, from, layout }) as Box<dyn Opener>
         };
         (0..workers).map(one).collect()
@@ -71,7 +71,7 @@ impl Dialer {
 impl Opener for Dialer {
     fn open(&mut self, _: &mut Cx<'_>) -> Open {
         let Some(slot) = self.slots.pop_front() else { return Open::Done };
-        let to = SocketAddr::new(self.to.ip(), self.layout.port_of(slot));
+        let Some(to) = self.layout.address(&self.to, self.layout.port_of(slot)) else { return Open::Done };
         let from = self.from.map(|from| match (from.port(), u16::try_from(slot)) {
             (0, _) | (_, Err(_)) => SocketAddr::new(from.ip(), 0),
             (first, Ok(slot)) => SocketAddr::new(from.ip(), first.saturating_add(slot)),
@@ -116,7 +116,7 @@ impl House {
     /// Without a conversation, the first connection begins the test.
     pub(super) fn begin(&self, now: Mono) {
         let table = &self.params.table;
-        if !self.layout.sync && table.from().is_none() {
+        if !self.layout.sync && !self.layout.token && table.from().is_none() {
             let (from, to, quiet) = self.layout.times(now, self.layout.cycle_s());
             table.set(from, to, quiet);
         }
@@ -144,7 +144,7 @@ impl Opener for Answerer {
         if !self.house.fence.admits(path.peer.ip()) {
             return None;
         }
-        if path.local.port() < self.house.layout.port {
+        if self.house.layout.talks(path.local.port()) {
             return Some(Box::new(Lifted));
         }
         self.house.begin(cx.now);

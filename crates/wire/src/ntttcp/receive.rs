@@ -15,6 +15,7 @@ use super::Layout;
 use super::codec::{END, FINISHED, LAST, NOT_STARTED, QUERY, RUN, RUNNING, WAIT, Words, agreed, encode};
 use super::open::{Answerer, Empty, House};
 use super::tally::Telling;
+use super::token::TOKEN;
 use super::udp::Back;
 use crate::Run;
 use crate::bulk::{Filler, Params, Timetable};
@@ -84,6 +85,8 @@ pub struct Receiver {
     wake: Option<Mono>,
     kill: Option<Mono>,
     left: u8,
+    /// Ports whose senders have said that they are ready, as Windows' do.
+    ready: u16,
     workers: u16,
     near: Option<Box<Totals>>,
 }
@@ -114,6 +117,7 @@ impl Receiver {
             wake: None,
             kill: None,
             left: 2,
+            ready: 0,
             workers: workers.max(1),
             near: None,
         }
@@ -202,6 +206,21 @@ impl Receiver {
                 self.talks.remove(&link);
                 self.telling.actions.push_back(Action::Close(link, gone()));
             }
+        }
+    }
+
+    /// A sender of Windows' is ready for one port, or somebody else is there.
+    fn token(&mut self, cx: &mut Cx<'_>, link: Link, bytes: &[u8]) {
+        // It has said all that it has to say.
+        if self.talks.remove(&link).is_none() {
+            return;
+        }
+        self.telling.actions.push_back(Action::Close(link, gone()));
+        self.ready += u16::from(bytes.first() == Some(&TOKEN));
+        if self.stage == Stage::Waiting && self.ready == self.layout.ports {
+            let (from, to, quiet) = self.layout.times(cx.now, self.layout.cycle_s());
+            self.table.set(from, to, quiet);
+            self.start(cx);
         }
     }
 
@@ -334,12 +353,17 @@ impl Session<Run> for Receiver {
                     proven.insert(path.peer.ip().to_canonical());
                 }
                 drop(proven);
-                if self.talks.len() < MOST_TALKS {
+                let most = if self.layout.token { usize::from(self.layout.ports) } else { MOST_TALKS };
+                if self.talks.len() < most {
                     self.talks.insert(link, Talk::default());
+                    if self.layout.token {
+                        self.telling.actions.push_back(Action::Send(link, vec![TOKEN]));
+                    }
                 } else {
                     self.telling.actions.push_back(Action::Close(link, gone()));
                 }
             }
+            Input::Bytes(link, bytes) if self.layout.token => self.token(cx, link, bytes),
             Input::Bytes(link, bytes) => self.heard(cx, link, bytes),
             Input::Down(link, _) => {
                 self.talks.remove(&link);

@@ -10,17 +10,18 @@
 //! 2. 'E' is said where we measured less than was agreed on, and before data connections are closed.
 //! 3. Whatever the receiver does not answer is waited for a bounded time.
 
-use super::Layout;
 use super::codec::{END, LAST, QUERY, RUN, RUNNING, WAIT, Words, encode, proposable};
 use super::open::{Dialer, Lost};
 use super::tally::Telling;
+use super::token::{TOKEN, Tokens};
+use super::{ASIDE, Layout};
 use crate::Run;
 use crate::bulk::{CLOSE, Filler, Params, Timetable};
 use crate::solo::{Arrived, GROUP, Portion};
 use metrics::{Ending, Mono, SECOND};
 use model::{Event, Phase, Status, Totals};
 use seam::{Action, Cx, End, Input, Link, Note, Order, Session, Target};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// What a sender needs to know.
@@ -29,8 +30,8 @@ pub struct SenderPlan {
     pub layout: Layout,
     /// Settings of its connections.
     pub phase: Phase,
-    /// The receiver; its port is that of the layout.
-    pub to: SocketAddr,
+    /// The receiver, or one for each port; the ports are those of the layout.
+    pub to: Vec<IpAddr>,
     /// Our address, and the first of our ports or 0.
     pub from: Option<SocketAddr>,
     /// Worker threads.
@@ -54,6 +55,8 @@ enum Stage {
     Asking,
     Proposing,
     Connecting,
+    /// As Windows' ends say that they are ready.
+    Readying,
     Starting,
     /// Other senders are waited for.
     Waiting,
@@ -66,7 +69,7 @@ enum Stage {
 /// The sender's session.
 pub struct Sender {
     layout: Layout,
-    to: SocketAddr,
+    to: Arc<Vec<IpAddr>>,
     from: Option<SocketAddr>,
     workers: u16,
     params: Arc<Params>,
@@ -80,6 +83,9 @@ pub struct Sender {
     group: bool,
     /// No data connection is left.
     idle: bool,
+    tokens: Tokens,
+    /// Data connections that have failed.
+    lost: u32,
     /// The answer to 'E' is to come.
     awaits: bool,
     telling: Telling,
@@ -94,16 +100,17 @@ impl Sender {
         let table = Arc::new(Timetable::unknown());
         let params = Params {
             arrivals: true,
-            transfer: None,
             hold_ns: HOLD,
             table: Arc::clone(&table),
             ..Params::of(&phase, GROUP, if layout.udp { Filler::LetterB } else { Filler::LetterA })
         };
         Sender {
             layout,
-            to,
+            to: Arc::new(to),
             from,
             workers: workers.max(1),
+            tokens: Tokens::default(),
+            lost: 0,
             params: Arc::new(params),
             table,
             stage: Stage::Dialing,
@@ -131,7 +138,7 @@ impl Sender {
         self.stage = Stage::Connecting;
         self.group = true;
         self.wake = Some(now.plus(ARRIVAL));
-        let openers = Dialer::for_all(&self.params, self.layout, self.to, self.from, self.workers);
+        let openers = Dialer::for_all(&self.params, self.layout, &self.to, self.from, self.workers);
         let group = self.telling.group(openers, GROUP, now);
         self.telling.actions.push_back(group);
     }
@@ -176,10 +183,37 @@ impl Sender {
 
     /// All have been connected.
     fn ready(&mut self, cx: &mut Cx<'_>) {
-        if self.layout.sync {
+        if self.layout.token {
+            self.stage = Stage::Readying;
+            self.tokens = Tokens::new(self.layout.ports, cx.now);
+            self.call_tokens(cx.now);
+        } else if self.layout.sync {
             self.stage = Stage::Starting;
             self.say(if self.layout.multi { LAST } else { RUN }, cx.now);
         } else {
+            self.start(cx);
+        }
+    }
+
+    /// Makes the connections that say that both ends are ready, those that are due.
+    fn call_tokens(&mut self, now: Mono) {
+        while let Some(index) = self.tokens.due(now) {
+            let port = self.layout.port.saturating_add(index);
+            let Some(at) = self.layout.address(&self.to, port) else { continue };
+            let to = SocketAddr::new(at.ip(), port.saturating_add(ASIDE));
+            let from = self.from.map(|from| SocketAddr::new(from.ip(), 0));
+            self.telling.actions.push_back(Action::Connect(index.into(), Target { to, from }));
+        }
+        self.wake = Some(self.tokens.wake());
+    }
+
+    /// A byte has come on one of them.
+    fn token(&mut self, cx: &mut Cx<'_>, link: Link) {
+        if self.tokens.came(link) {
+            let how = End::Done { how: Ending::Completed, reset: false };
+            self.telling.actions.push_back(Action::Close(link, how));
+        }
+        if self.stage == Stage::Readying && self.tokens.all_came() {
             self.start(cx);
         }
     }
@@ -190,7 +224,10 @@ impl Sender {
             return;
         }
         self.stage = Stage::Ending;
-        if !self.nearly(now) {
+        if self.params.transfer.is_some() && !early {
+            // What was to be sent has been sent, and what follows is the goodbye.
+            self.table.cut(self.telling.last);
+        } else if !self.nearly(now) {
             self.table.cut(now);
         }
         let measured = self.table.to().since(self.table.from().unwrap_or(now)) / SECOND;
@@ -269,9 +306,9 @@ impl Sender {
             }
             Err(note) => note,
         };
-        if let Ok(lost) = note.downcast::<Lost>()
-            && matches!(self.stage, Stage::Connecting | Stage::Starting | Stage::Waiting)
-        {
+        let Ok(lost) = note.downcast::<Lost>() else { return };
+        self.lost += 1;
+        if matches!(self.stage, Stage::Connecting | Stage::Readying | Stage::Starting | Stage::Waiting) {
             self.give_up(&format!("not all data connections came to be: {}", lost.0), cx.now);
         }
     }
@@ -283,6 +320,7 @@ impl Sender {
         self.wake = None;
         match self.stage {
             Stage::Running => self.end(now, false),
+            Stage::Readying if self.tokens.patient() => self.call_tokens(now),
             Stage::Ending => self.close_group(now),
             Stage::Dropping => self.drop_group(now),
             Stage::Connecting => self.give_up("not all data connections came to be in time", now),
@@ -294,6 +332,19 @@ impl Sender {
 impl Session<Run> for Sender {
     fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
         match input {
+            Input::Up(link, ..) if self.stage == Stage::Readying => {
+                self.tokens.up(link);
+                self.telling.actions.push_back(Action::Send(link, vec![TOKEN]));
+            }
+            Input::Refused(key, _) if self.stage == Stage::Readying && self.tokens.again(key, cx.now) => {
+                self.wake = Some(self.tokens.wake());
+            }
+            Input::Bytes(link, _) if self.layout.token => self.token(cx, link),
+            Input::Down(link, _) if self.layout.token => {
+                if self.tokens.came(link) {
+                    self.give_up("the receiver has ended the synchronisation", cx.now);
+                }
+            }
             Input::Up(link, ..) => {
                 self.link = Some(link);
                 self.stage = Stage::Asking;
@@ -327,6 +378,9 @@ impl Session<Run> for Sender {
                 self.idle = true;
                 match self.stage {
                     Stage::Running if self.nearly(cx.now) => self.end(cx.now, false),
+                    Stage::Running if self.params.transfer.is_some() && self.lost < self.layout.all() => {
+                        self.end(cx.now, false);
+                    }
                     Stage::Running => {
                         self.telling.fail("all data connections have failed");
                         self.end(cx.now, true);
@@ -350,7 +404,8 @@ impl Session<Run> for Sender {
     fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<Run>> {
         if !std::mem::replace(&mut self.begun, true) {
             if self.layout.sync {
-                let to = SocketAddr::new(self.to.ip(), self.layout.port.saturating_sub(1));
+                let host = self.to.first().copied().unwrap_or(IpAddr::from([0; 4]));
+                let to = SocketAddr::new(host, self.layout.port.saturating_sub(1));
                 let from = self.from.map(|from| SocketAddr::new(from.ip(), 0));
                 self.telling.actions.push_back(Action::Connect(0, Target { to, from }));
                 self.wake = Some(cx.now.plus(ANSWER));

@@ -82,7 +82,7 @@ impl Network {
 
     /// Whether somebody at the other end of a UDP socket listens to whoever knocks; one worker, as the kernel spreads them.
     pub(super) fn door(&mut self, path: Path) -> Owner {
-        let at = |m: &super::host::Machine| m.ip == path.local.ip() && m.port == Some(path.local.port());
+        let at = |m: &super::host::Machine| m.ip == path.local.ip() && m.listens(path.local.port());
         match self.machines.iter().position(at) {
             Some(m) => {
                 Owner::Door(m, self.rng.between(0, self.machines[m].workers.len() as u64 - 1) as usize)
