@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use wire::Protocol;
 use wire::native::Peer;
-use wire::ntttcp::{ASIDE, Layout};
+use wire::ntttcp::ASIDE;
 
 /// -1001 of the original: the command line cannot be.
 const USAGE: u8 = 23;
@@ -71,22 +71,6 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     Ok(show.code())
 }
 
-fn layout(spec: &Spec) -> Layout {
-    Layout {
-        port: spec.port,
-        ports: spec.ports,
-        threads: spec.threads,
-        connections: spec.connections,
-        warmup_s: spec.warmup_s,
-        seconds: spec.seconds,
-        cooldown_s: spec.cooldown_s,
-        sync: spec.sync,
-        multi: spec.multi,
-        udp: spec.udp,
-        token: spec.token,
-    }
-}
-
 fn send(spec: &Spec, interrupt: &Interrupt, show: &mut Show) -> Result<(), Refusal> {
     let config = ClientConfig {
         protocol: Protocol::Ntttcp,
@@ -99,9 +83,9 @@ fn send(spec: &Spec, interrupt: &Interrupt, show: &mut Show) -> Result<(), Refus
         arrivals: true,
         ..ClientConfig::default()
     };
-    let threads = u32::from(spec.ports) * spec.threads;
+    let threads = u32::from(spec.layout.ports) * spec.layout.threads;
     show.info(&format!("{threads} threads created"));
-    engine::send_ntttcp(&config, &spec.phase(), layout(spec), interrupt, &mut |event| show.hear(&event))?;
+    engine::send_ntttcp(&config, &spec.phase(), spec.layout, interrupt, &mut |event| show.hear(&event))?;
     Ok(())
 }
 
@@ -118,7 +102,7 @@ fn peers(spec: &Spec) -> Result<Vec<Peer>, Refusal> {
         let host = std::slice::from_ref(host);
         let found = match known {
             Some(peer) => Some(peer),
-            None => engine::resolve_targets(host, spec.port, false, spec.v6)?.into_iter().next(),
+            None => engine::resolve_targets(host, spec.layout.port, false, spec.v6)?.into_iter().next(),
         };
         peers.extend(found);
     }
@@ -130,16 +114,21 @@ fn listen(spec: &Spec) -> Result<Vec<SocketAddr>, Refusal> {
     let any = if spec.v6 { "::" } else { "0.0.0.0" };
     if !spec.windows {
         let host = spec.address.clone().unwrap_or_else(|| any.to_owned());
-        let address = engine::resolve_targets(&[host], spec.port, false, spec.v6)?;
+        let address = engine::resolve_targets(&[host], spec.layout.port, false, spec.v6)?;
         let ip = address.first().map_or_else(|| [0, 0, 0, 0].into(), |peer| peer.address.ip());
-        let first = if spec.sync { spec.port - 1 } else { spec.port };
-        return Ok((first..=spec.port + (spec.ports - 1)).map(|port| SocketAddr::new(ip, port)).collect());
+        let first = if spec.layout.sync { spec.layout.port - 1 } else { spec.layout.port };
+        return Ok((first..=spec.layout.port + (spec.layout.ports - 1))
+            .map(|port| SocketAddr::new(ip, port))
+            .collect());
     }
     let hosts = spec.hosts.iter().map(|host| if host == "*" { any } else { host }.to_owned()).collect();
     let peers = peers(&Spec { hosts, address: None, ..spec.clone() })?;
-    let data: Vec<SocketAddr> =
-        (spec.port..).zip(peers).map(|(port, peer)| SocketAddr::new(peer.address.ip(), port)).collect();
-    let aside = data.iter().map(|at| SocketAddr::new(at.ip(), at.port() + ASIDE)).filter(|_| spec.token);
+    let data: Vec<SocketAddr> = (spec.layout.port..)
+        .zip(peers)
+        .map(|(port, peer)| SocketAddr::new(peer.address.ip(), port))
+        .collect();
+    let aside =
+        data.iter().map(|at| SocketAddr::new(at.ip(), at.port() + ASIDE)).filter(|_| spec.layout.token);
     Ok(data.iter().copied().chain(aside).collect())
 }
 
@@ -150,12 +139,12 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Sh
         version: plan::VERSION.to_owned(),
         records: true,
         arrivals: true,
-        ntttcp: Some(layout(spec)),
+        ntttcp: Some(spec.layout),
         ..ServerConfig::legacy(Protocol::Ntttcp, spec.phase())
     };
     let bound = Bound::new(config)?;
     let _ = bound.begin(command.to_vec());
-    show.info(&format!("{} threads created", u32::from(spec.ports) + u32::from(spec.sync)));
+    show.info(&format!("{} threads created", u32::from(spec.layout.ports) + u32::from(spec.layout.sync)));
     bound.run(interrupt, &mut |event| show.hear(&event))?;
     Ok(())
 }

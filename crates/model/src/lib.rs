@@ -16,6 +16,7 @@ mod figures;
 mod flows;
 mod host;
 mod knee;
+mod layout;
 pub mod load;
 mod media;
 mod method;
@@ -47,6 +48,7 @@ pub use event::{
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
 pub use knee::Slot;
+pub use layout::{ASIDE, Layout};
 pub use media::{LARGEST_DATAGRAM, Media, SMALLEST_DATAGRAM};
 pub use method::{Axis, AxisName, Method, Step, SweepError};
 pub use mtu::{MtuFound, PathMtu};

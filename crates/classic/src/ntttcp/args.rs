@@ -2,7 +2,7 @@
 
 use super::windows;
 use metrics::SECOND;
-use model::{Kind, Pattern, Phase, Probe, Range, SocketSettings, Verify, Waiting};
+use model::{Kind, Layout, Pattern, Phase, Probe, Range, SocketSettings, Verify, Waiting};
 use std::net::IpAddr;
 
 /// What a command line asks for.
@@ -31,24 +31,8 @@ pub struct Spec {
     pub role: Role,
     /// Whom to send to, or where to listen.
     pub address: Option<String>,
-    /// First data port (`-p`).
-    pub port: u16,
-    /// Data ports (`-P`).
-    pub ports: u16,
-    /// Sender's threads per port (`-n`).
-    pub threads: u32,
-    /// Connections per thread (`-l`).
-    pub connections: u32,
-    /// Warm-up, s (`-W`).
-    pub warmup_s: u32,
-    /// Length, s (`-t`); 0 is without end.
-    pub seconds: u32,
-    /// Cool-down, s (`-C`).
-    pub cooldown_s: u32,
-    /// Whether the ends talk (without `-N`).
-    pub sync: bool,
-    /// The receiver's `-M`, the sender's `-L`.
-    pub multi: bool,
+    /// How the test is laid out and timed.
+    pub layout: Layout,
     /// One test after the other (`-H`).
     pub hold: bool,
     /// Bytes of a write or read (`-b`).
@@ -61,8 +45,6 @@ pub struct Spec {
     pub local_port: Option<u16>,
     /// Local address (`-a`).
     pub local: Option<IpAddr>,
-    /// UDP (`-u`).
-    pub udp: bool,
     /// `--no-delay`.
     pub nodelay: bool,
     /// No real-time lines (`-Q`).
@@ -77,8 +59,6 @@ pub struct Spec {
     pub interrupts: Option<String>,
     /// Windows NTttcp's command line and report.
     pub windows: bool,
-    /// Windows' synchronisation (without `-ns`).
-    pub token: bool,
     /// Windows: bytes of a thread, where no time is given (`-n` times `-l`).
     pub transfer: Option<u64>,
     /// Windows: the address of each port, from the mapping.
@@ -108,22 +88,13 @@ impl Default for Spec {
         Spec {
             role: Role::Receiver,
             address: None,
-            port: 5001,
-            ports: 16,
-            threads: 4,
-            connections: 1,
-            warmup_s: 0,
-            seconds: 60,
-            cooldown_s: 0,
-            sync: true,
-            multi: false,
+            layout: Layout::default(),
             hold: false,
             buffer: None,
             limit: None,
             fq_limit: None,
             local_port: None,
             local: None,
-            udp: false,
             nodelay: false,
             quiet: false,
             verbose: false,
@@ -131,7 +102,6 @@ impl Default for Spec {
             nic: None,
             interrupts: None,
             windows: false,
-            token: false,
             transfer: None,
             hosts: Vec::new(),
             sndbuf: None,
@@ -231,10 +201,10 @@ fn apply(spec: &mut Spec, role: &mut Option<Role>, name: &str, value: Option<Str
             spec.address = value.or(spec.address.take());
         }
         "m" => mapping(spec, &text)?,
-        "P" => spec.ports = number(1, 512)? as u16,
-        "n" => spec.threads = number(1, 25_600)? as u32,
-        "l" => spec.connections = number(1, 1_000)? as u32,
-        "p" => spec.port = number(2, 65_535)? as u16,
+        "P" => spec.layout.ports = number(1, 512)? as u16,
+        "n" => spec.layout.threads = number(1, 25_600)? as u32,
+        "l" => spec.layout.connections = number(1, 1_000)? as u32,
+        "p" => spec.layout.port = number(2, 65_535)? as u16,
         "f" => {
             let first = if value.is_some() { number(1, 65_535)? as u16 } else { 25_001 };
             spec.local_port = Some(if first <= 1024 { 25_001 } else { first });
@@ -246,11 +216,11 @@ fn apply(spec: &mut Spec, role: &mut Option<Role>, name: &str, value: Option<Str
         }
         "b" => spec.buffer = Some(scaled(name, &text, 1024)?.clamp(1, 16 << 20)),
         "B" => spec.limit = Some(scaled(name, &text, 1000)?.max(8)),
-        "W" => spec.warmup_s = number(0, 86_400)? as u32,
-        "t" => spec.seconds = number(0, 31_536_000)? as u32,
-        "C" => spec.cooldown_s = number(0, 86_400)? as u32,
-        "N" => spec.sync = false,
-        "M" | "L" => spec.multi = true,
+        "W" => spec.layout.warmup_s = number(0, 86_400)? as u32,
+        "t" => spec.layout.seconds = number(0, 31_536_000)? as u32,
+        "C" => spec.layout.cooldown_s = number(0, 86_400)? as u32,
+        "N" => spec.layout.sync = false,
+        "M" | "L" => spec.layout.multi = true,
         "H" => spec.hold = true,
         "Q" => spec.quiet = true,
         "V" => spec.verbose = true,
@@ -258,7 +228,7 @@ fn apply(spec: &mut Spec, role: &mut Option<Role>, name: &str, value: Option<Str
         "R" | "show-tcp-retrans" => spec.retransmits = true,
         "K" | "show-nic-packets" => spec.nic = value,
         "I" | "show-dev-interrupts" => spec.interrupts = value,
-        "u" => spec.udp = true,
+        "u" => spec.layout.udp = true,
         "O" => spec.log = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.log".to_owned())),
         "x" => spec.xml = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.xml".to_owned())),
         "j" => spec.json = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.json".to_owned())),
@@ -277,8 +247,8 @@ fn mapping(spec: &mut Spec, text: &str) -> Result<(), String> {
     let [threads, cpu, address] = parts[..] else {
         return Err(format!("'{text}': -m takes threads,cpu,address such as 4,*,192.0.2.1"));
     };
-    spec.ports = number("m", threads, 1, 512)? as u16;
-    spec.threads = 1;
+    spec.layout.ports = number("m", threads, 1, 512)? as u16;
+    spec.layout.threads = 1;
     if cpu != "*" {
         spec.ignored.push(format!("CPU {cpu} of -m (threads are placed one per core)"));
     }
@@ -290,15 +260,18 @@ fn mapping(spec: &mut Spec, text: &str) -> Result<(), String> {
 
 fn finish(spec: &mut Spec, role: Option<Role>) -> Result<(), String> {
     spec.role = role.unwrap_or_default();
-    let last = u32::from(spec.port) + u32::from(spec.ports) - 1;
+    let last = u32::from(spec.layout.port) + u32::from(spec.layout.ports) - 1;
     if last > 65_535 {
-        return Err(format!("{} ports from {} on would end at {last}, beyond 65535", spec.ports, spec.port));
+        return Err(format!(
+            "{} ports from {} on would end at {last}, beyond 65535",
+            spec.layout.ports, spec.layout.port
+        ));
     }
     match spec.role {
         Role::Sender if spec.address.is_none() => {
             Err("a sender needs the receiver's address: ntttcp -s192.0.2.1".to_owned())
         }
-        _ if spec.udp && spec.nodelay => Err("--no-delay is for TCP, and -u is UDP".to_owned()),
+        _ if spec.layout.udp && spec.nodelay => Err("--no-delay is for TCP, and -u is UDP".to_owned()),
         Role::Sender if spec.hold => Err("-H is for receivers".to_owned()),
         _ => Ok(()),
     }
@@ -324,24 +297,18 @@ pub(super) fn scaled(name: &str, text: &str, base: u64) -> Result<u64, String> {
 }
 
 impl Spec {
-    /// Connections of the sender.
-    #[must_use]
-    pub fn all(&self) -> u32 {
-        u32::from(self.ports).saturating_mul(self.threads).saturating_mul(self.connections)
-    }
-
     /// The settings of its connections.
     #[must_use]
     pub fn phase(&self) -> Phase {
         let usual = if self.role == Role::Sender { 128 << 10 } else { 64 << 10 };
         let mut buffer = self.buffer.unwrap_or(usual);
-        if self.udp && self.role == Role::Sender {
+        if self.layout.udp && self.role == Role::Sender {
             // What fits into a datagram, as in the original.
             buffer = buffer.min(LARGEST_DATAGRAM);
         }
-        let connections = if self.role == Role::Sender { self.all() } else { 1 };
+        let connections = if self.role == Role::Sender { self.layout.all() } else { 1 };
         Phase {
-            kind: if self.udp { Kind::Delay } else { Kind::Tcp },
+            kind: if self.layout.udp { Kind::Delay } else { Kind::Tcp },
             pattern: Pattern::Push,
             connections,
             transfer: self.transfer.unwrap_or(1 << 50),
@@ -350,7 +317,7 @@ impl Spec {
             interval_ns: SECOND / 2,
             buffer: Range::just(buffer),
             // No probe is so small or so large; what is sent is a buffer.
-            probe: self.udp.then(|| Probe {
+            probe: self.layout.udp.then(|| Probe {
                 size: (buffer.min(LARGEST_DATAGRAM) as u32).max(16),
                 waiting: Waiting::Block,
                 ..Probe::default()
@@ -394,24 +361,32 @@ mod tests {
             asked("-s10.0.0.1 -P 2 -n3 -l 4 -p5201 -t 7 -W 1 -C 2 -b 64K -B 1G -f -N -Q -V --no-delay")
                 .unwrap();
         assert_eq!((spec.role, spec.address.as_deref()), (Role::Sender, Some("10.0.0.1")));
-        assert_eq!((spec.ports, spec.threads, spec.connections, spec.all()), (2, 3, 4, 24));
-        assert_eq!((spec.port, spec.seconds, spec.warmup_s, spec.cooldown_s), (5201, 7, 1, 2));
+        assert_eq!(
+            (spec.layout.ports, spec.layout.threads, spec.layout.connections, spec.layout.all()),
+            (2, 3, 4, 24)
+        );
+        assert_eq!(
+            (spec.layout.port, spec.layout.seconds, spec.layout.warmup_s, spec.layout.cooldown_s),
+            (5201, 7, 1, 2)
+        );
         assert_eq!(
             (spec.buffer, spec.limit, spec.local_port),
             (Some(65_536), Some(1_000_000_000), Some(25_001))
         );
-        assert!(!spec.sync && spec.quiet && spec.verbose && spec.nodelay);
+        assert!(!spec.layout.sync && spec.quiet && spec.verbose && spec.nodelay);
         let spec = asked("-r -m 4,*,192.0.2.9 -M -H -R -K eth0 --show-dev-interrupts LOC").unwrap();
-        assert_eq!((spec.role, spec.ports, spec.threads), (Role::Receiver, 4, 1));
+        assert_eq!((spec.role, spec.layout.ports, spec.layout.threads), (Role::Receiver, 4, 1));
         assert_eq!((spec.address.as_deref(), spec.nic.as_deref()), (Some("192.0.2.9"), Some("eth0")));
-        assert!(spec.multi && spec.hold && spec.retransmits && spec.interrupts.as_deref() == Some("LOC"));
+        assert!(
+            spec.layout.multi && spec.hold && spec.retransmits && spec.interrupts.as_deref() == Some("LOC")
+        );
         assert_eq!(asked("-s 10.0.0.1").unwrap().address.as_deref(), Some("10.0.0.1"));
         assert_eq!(asked("-r").unwrap(), Spec::default());
         // As getopt reads them: letters without a value in one word, the last one with one.
         let spec = asked("-rNVQ -6 -HP4").unwrap();
         assert!(!spec.verbose && spec.address.as_deref() == Some("NVQ") && spec.v6 && spec.hold);
         let spec = asked("-r -NVQP4 --fq-rate-limit=1G").unwrap();
-        assert!(!spec.sync && spec.verbose && spec.quiet && spec.ports == 4);
+        assert!(!spec.layout.sync && spec.verbose && spec.quiet && spec.layout.ports == 4);
         assert_eq!((spec.fq_limit, spec.limit), (Some(1_000_000_000), None));
     }
 

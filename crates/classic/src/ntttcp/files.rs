@@ -54,20 +54,20 @@ fn parameters(spec: &Spec) -> Vec<(&'static str, &'static str, String)> {
     vec![
         ("send_socket_buff", "sendSocketBuff", buffer(Role::Sender, 131_072)),
         ("recv_socket_buff", "recvSocketBuff", buffer(Role::Receiver, 65_536)),
-        ("port", "port", spec.port.to_string()),
-        ("sync_port", "syncPort", spec.port.saturating_sub(1).to_string()),
-        ("no_sync", "noSync", flag(!spec.sync)),
+        ("port", "port", spec.layout.port.to_string()),
+        ("sync_port", "syncPort", spec.layout.port.saturating_sub(1).to_string()),
+        ("no_sync", "noSync", flag(!spec.layout.sync)),
         ("wait_timeout_milliseconds", "waitTimeoutMilliseconds", zero()),
         ("async", "async", flag(false)),
         ("verbose", "verbose", flag(spec.verbose)),
         ("wsa", "wsa", flag(false)),
         ("use_ipv6", "useIpv6", flag(v6)),
-        ("udp", "udp", flag(spec.udp)),
+        ("udp", "udp", flag(spec.layout.udp)),
         ("verify_data", "verifyData", flag(false)),
         ("wait_all", "waitAll", flag(false)),
-        ("run_time", "runTime", spec.seconds.to_string()),
-        ("warmup_time", "warmupTime", spec.warmup_s.to_string()),
-        ("cooldown_time", "cooldownTime", spec.cooldown_s.to_string()),
+        ("run_time", "runTime", spec.layout.seconds.to_string()),
+        ("warmup_time", "warmupTime", spec.layout.warmup_s.to_string()),
+        ("cooldown_time", "cooldownTime", spec.layout.cooldown_s.to_string()),
         ("dash_n_timeout", "dashNTimeout", zero()),
         ("bind_sender", "bindSender", flag(false)),
         ("sender_name", "senderName", not()),
@@ -220,7 +220,7 @@ struct Windows {
 impl Windows {
     fn of(spec: &Spec, found: &Found) -> Windows {
         let host = &found.host;
-        let packets = if spec.udp { host.datagrams } else { host.segments };
+        let packets = if spec.layout.udp { host.datagrams } else { host.segments };
         let own = if spec.role == Role::Sender { packets.0 } else { packets.1 };
         let calls: u64 = found.threads.iter().map(|thread| thread.calls).sum();
         let bytes = found.bytes as f64;
@@ -410,6 +410,7 @@ fn results(json: &mut Json, spec: &Spec, found: &Found) {
 mod tests {
     use super::super::host::sampled;
     use super::*;
+    use model::Layout;
 
     /// Files of the original; their first lines say which.
     const XML: &str = include_str!("sample.xml.txt");
@@ -420,9 +421,7 @@ mod tests {
         let spec = Spec {
             role: Role::Sender,
             address: Some("127.0.0.1".to_owned()),
-            ports: 1,
-            threads: 1,
-            seconds: 3,
+            layout: Layout { ports: 1, threads: 1, seconds: 3, ..Layout::default() },
             verbose: true,
             retransmits: true,
             ..Spec::default()

@@ -6,7 +6,7 @@ use super::host::Reading;
 use super::tables;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use model::{Event, Outcome, Status, Totals};
+use model::{Event, Layout, Outcome, Status, Totals};
 use std::io::{self, Write};
 
 const RULE: &str = "---------------------------------------------------------";
@@ -43,8 +43,8 @@ impl Face {
     #[must_use]
     pub fn new(spec: Spec, tty: bool) -> Face {
         let threads = match spec.role {
-            Role::Receiver => usize::from(spec.ports),
-            Role::Sender => usize::from(spec.ports) * spec.threads as usize,
+            Role::Receiver => usize::from(spec.layout.ports),
+            Role::Sender => usize::from(spec.layout.ports) * spec.layout.threads as usize,
         };
         Face {
             spec,
@@ -98,13 +98,17 @@ impl Face {
         let spec = &self.spec;
         let or_no = |s: u32| if s == 0 { "no".to_owned() } else { s.to_string() };
         writeln!(out, "*** {} role", if self.sends() { "sender" } else { "receiver" })?;
-        if !spec.sync {
+        if !spec.layout.sync {
             writeln!(out, "*** no sender/receiver synch")?;
         }
         if self.sends() {
-            writeln!(out, "connections:\t\t\t {} X {} X {}", spec.ports, spec.threads, spec.connections)?;
+            writeln!(
+                out,
+                "connections:\t\t\t {} X {} X {}",
+                spec.layout.ports, spec.layout.threads, spec.layout.connections
+            )?;
         } else {
-            writeln!(out, "ports:\t\t\t\t {}", spec.ports)?;
+            writeln!(out, "ports:\t\t\t\t {}", spec.layout.ports)?;
         }
         writeln!(out, "cpu affinity:\t\t\t *")?;
         writeln!(out, "server address:\t\t\t {}", spec.address.as_deref().unwrap_or("0.0.0.0"))?;
@@ -114,15 +118,16 @@ impl Face {
         }
         let v6 = spec.address.as_deref().is_some_and(|address| address.contains(':'));
         writeln!(out, "domain:\t\t\t\t {}", if v6 { "IPv6" } else { "IPv4" })?;
-        writeln!(out, "protocol:\t\t\t {}", if spec.udp { "UDP" } else { "TCP" })?;
-        writeln!(out, "server port starting at:\t {}", spec.port)?;
+        writeln!(out, "protocol:\t\t\t {}", if spec.layout.udp { "UDP" } else { "TCP" })?;
+        writeln!(out, "server port starting at:\t {}", spec.layout.port)?;
         let who = if self.sends() { "sender" } else { "receiver" };
         writeln!(out, "{who} socket buffer (bytes):\t {}", spec.phase().buffer.high)?;
         writeln!(out, "tcp nodelay:\t {}", if spec.nodelay { "yes" } else { "no" })?;
-        writeln!(out, "test warm-up (sec):\t\t {}", or_no(spec.warmup_s))?;
-        let seconds = if spec.seconds == 0 { "continuous".to_owned() } else { spec.seconds.to_string() };
+        writeln!(out, "test warm-up (sec):\t\t {}", or_no(spec.layout.warmup_s))?;
+        let seconds =
+            if spec.layout.seconds == 0 { "continuous".to_owned() } else { spec.layout.seconds.to_string() };
         writeln!(out, "test duration (sec):\t\t {seconds}")?;
-        writeln!(out, "test cool-down (sec):\t\t {}", or_no(spec.cooldown_s))?;
+        writeln!(out, "test cool-down (sec):\t\t {}", or_no(spec.layout.cooldown_s))?;
         writeln!(out, "show system tcp retransmit:\t {}", if spec.retransmits { "yes" } else { "no" })?;
         if let Some(nic) = &spec.nic {
             writeln!(out, "show packets for:\t\t {nic}")?;
@@ -160,7 +165,7 @@ impl Face {
                 } else if self.spec.verbose {
                     writeln!(out, "{} DBG : New connection: {remote} --> local:{}", now.day, local.port())?;
                 }
-                if self.sends() && self.arrived == self.spec.all() {
+                if self.sends() && self.arrived == self.spec.layout.all() {
                     let us = now.ns / 1_000;
                     writeln!(
                         out,
@@ -200,10 +205,10 @@ impl Face {
                 out.flush()
             }
             Event::Portion(portion) => {
-                let each = self.spec.connections.max(1);
+                let each = self.spec.layout.connections.max(1);
                 let at = match self.spec.role {
                     Role::Sender => (portion.slot / each) as usize,
-                    Role::Receiver => usize::from(portion.local.port().saturating_sub(self.spec.port)),
+                    Role::Receiver => usize::from(portion.local.port().saturating_sub(self.spec.layout.port)),
                 };
                 if let Some(thread) = self.threads.get_mut(at) {
                     thread.bytes += portion.tx_bytes + portion.rx_bytes;
@@ -271,7 +276,7 @@ impl Face {
         writeln!(out, "{day} INFO: total bytes\t:{bytes}")?;
         writeln!(out, "{day} INFO: \t throughput\t:{}", throughput(bytes, ns))?;
         let host = self.after.since(&self.before);
-        if !self.spec.udp {
+        if !self.spec.layout.udp {
             writeln!(out, "{day} INFO: \t retrans segs\t:{}", host.retransmits[0])?;
         }
         self.counters(day, &host, seconds, out)?;
@@ -404,7 +409,8 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
     let Some(point) = outcome.points.first() else { return Ok(()) };
     let role = if outcome.begin.verb == "serve" { Role::Receiver } else { Role::Sender };
     let started = point.started.unwrap_or(outcome.begin.started).0;
-    let spec = Spec { role, ports: 1, quiet: true, ..Spec::default() };
+    let spec =
+        Spec { role, layout: Layout { ports: 1, ..Layout::default() }, quiet: true, ..Spec::default() };
     let mut face = Face::new(spec, false);
     face.banner(out)?;
     let elapsed = i64::try_from(point.near.traffic.ns).unwrap_or(0);

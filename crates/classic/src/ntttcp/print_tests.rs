@@ -87,9 +87,7 @@ fn the_report_is_that_of_the_original() {
     let spec = Spec {
         role: Role::Sender,
         address: Some("127.0.0.1".to_owned()),
-        ports: 1,
-        threads: 1,
-        seconds: 3,
+        layout: Layout { ports: 1, threads: 1, seconds: 3, ..Layout::default() },
         verbose: true,
         retransmits: true,
         nic: Some("lo".to_owned()),

@@ -21,7 +21,7 @@ pub(super) fn write(spec: &Spec, found: &Found, out: &mut dyn Write) -> io::Resu
     threads(spec, found, out)?;
     let Found { bytes, seconds, host, .. } = found;
     let (total, length) = (*bytes as f64, spec.phase().buffer.high.max(1) as f64);
-    let (sent, received) = if spec.udp { host.datagrams } else { host.segments };
+    let (sent, received) = if spec.layout.udp { host.datagrams } else { host.segments };
     let own = if spec.role == Role::Sender { sent } else { received };
     writeln!(out, "\n\n#####  Totals:  #####\n\n")?;
     writeln!(out, "   Bytes(MEG)    realtime(s) Avg Frame Size Throughput(MB/s)")?;
@@ -49,7 +49,7 @@ pub(super) fn write(spec: &Spec, found: &Found, out: &mut dyn Write) -> io::Resu
     )?;
     writeln!(out, "\n\nPackets Sent Packets Received Retransmits Errors Avg. CPU %")?;
     writeln!(out, "============ ================ =========== ====== ==========")?;
-    let again = if spec.udp { "n/a".to_owned() } else { host.retransmits[0].to_string() };
+    let again = if spec.layout.udp { "n/a".to_owned() } else { host.retransmits[0].to_string() };
     let busy = (1.0 - host.share(3)) * 100.0;
     writeln!(out, "{sent:12} {received:16} {again:>11} {:6} {busy:10.3}", found.errors)
 }
@@ -70,6 +70,7 @@ mod tests {
     use super::super::files::Thread;
     use super::super::host::Reading;
     use super::*;
+    use model::Layout;
 
     fn printed(spec: &Spec, found: &Found) -> Vec<String> {
         let mut out = Vec::new();
@@ -112,8 +113,13 @@ Packets Sent Packets Received Retransmits Errors Avg. CPU %
 
     #[test]
     fn the_documented_tables_come_out_of_their_own_figures() {
-        let spec =
-            Spec { role: Role::Sender, windows: true, ports: 4, buffer: Some(65_536), ..Spec::default() };
+        let spec = Spec {
+            role: Role::Sender,
+            windows: true,
+            layout: Layout { ports: 4, ..Layout::default() },
+            buffer: Some(65_536),
+            ..Spec::default()
+        };
         let bytes = 34_243 << 20;
         // 547888 buffers at 1826.262 a second, 1265645 DPCs at 4218.744 and 1816762 interrupts at 6055.769: the time that was
         // printed as 300.005 has lost its digits.
@@ -157,8 +163,13 @@ Packets Sent Packets Received Retransmits Errors Avg. CPU %
     fn the_seed_of_the_manual_comes_out_too() {
         // Teldat's manual on ttcp, Windows as the sender: 118358016 bytes, 81305 packets sent, 79529 received, 30489 DPCs,
         // 1806 buffers of 65536 in 10 s; a thread of 115584 KB in 9.999 s.
-        let spec =
-            Spec { role: Role::Sender, windows: true, ports: 1, buffer: Some(65_536), ..Spec::default() };
+        let spec = Spec {
+            role: Role::Sender,
+            windows: true,
+            layout: Layout { ports: 1, ..Layout::default() },
+            buffer: Some(65_536),
+            ..Spec::default()
+        };
         let thread = Thread { bytes: 115_584 * 1024, calls: 1_806, seconds: 9.999 };
         let host = Reading { segments: (81_305, 79_529), deferred: 30_489, ..Reading::default() };
         let found =
@@ -174,7 +185,10 @@ Packets Sent Packets Received Retransmits Errors Avg. CPU %
     #[test]
     fn what_is_not_known_is_not_zero() {
         let found = Found { bytes: 0, seconds: 0.0, threads: vec![Thread::default()], ..Found::default() };
-        let lines = printed(&Spec { windows: true, udp: true, ..Spec::default() }, &found);
+        let lines = printed(
+            &Spec { windows: true, layout: Layout { udp: true, ..Layout::default() }, ..Spec::default() },
+            &found,
+        );
         assert!(lines.iter().filter(|line| line.contains("n/a")).count() >= 4, "{lines:#?}");
     }
 }

@@ -1,6 +1,7 @@
 //! The command line of Windows NTttcp: words of several letters behind one dash, and a mapping of threads to receivers.
 
 use super::args::{Asked, Role, Spec, scaled};
+use model::{ASIDE, Layout};
 
 /// Words that no command line of ntttcp for Linux has: whoever uses one of them means Windows'.
 const WINDOWS: [&str; 33] = [
@@ -55,8 +56,11 @@ fn refused(name: &str) -> Option<&'static str> {
 
 /// Reads the command line of Windows NTttcp.
 pub(super) fn read(arguments: &[String]) -> Result<Asked, String> {
-    let mut spec =
-        Spec { windows: true, sync: false, token: true, ports: 0, threads: 1, seconds: 0, ..Spec::default() };
+    let mut spec = Spec {
+        windows: true,
+        layout: Layout { sync: false, token: true, ports: 0, threads: 1, seconds: 0, ..Layout::default() },
+        ..Spec::default()
+    };
     let (mut role, mut buffers, mut v6) = (None, None, false);
     let mut words = arguments.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
@@ -91,18 +95,18 @@ pub(super) fn read(arguments: &[String]) -> Result<Asked, String> {
                     return Err("-r and -s exclude each other".to_owned());
                 }
             }
-            "ns" => spec.token = false,
+            "ns" => spec.layout.token = false,
             "ndl" => spec.nodelay = true,
-            "u" => spec.udp = true,
+            "u" => spec.layout.udp = true,
             "v" => spec.verbose = true,
             "6" => v6 = true,
             "windows" => {}
             "l" => spec.buffer = Some(scaled(name, text()?, 1024)?.clamp(1, 16 << 20)),
             "n" => buffers = Some(number(1, 1 << 32)?),
-            "p" => spec.port = number(1, 65_535)? as u16,
-            "t" => spec.seconds = number(1, 31_536_000)? as u32,
-            "wu" => spec.warmup_s = number(0, 86_400)? as u32,
-            "cd" => spec.cooldown_s = number(0, 86_400)? as u32,
+            "p" => spec.layout.port = number(1, 65_535)? as u16,
+            "t" => spec.layout.seconds = number(1, 31_536_000)? as u32,
+            "wu" => spec.layout.warmup_s = number(0, 86_400)? as u32,
+            "cd" => spec.layout.cooldown_s = number(0, 86_400)? as u32,
             "rb" | "sb" => {
                 // -1 and 0 leave it to the system.
                 let size = text()?;
@@ -158,26 +162,30 @@ fn finish(spec: &mut Spec, role: Option<Role>, buffers: Option<u64>, v6: bool) -
     if v6 && spec.address.as_deref().is_some_and(|host| host.parse::<std::net::Ipv4Addr>().is_ok()) {
         return Err("-6 needs IPv6 addresses in the mapping".to_owned());
     }
-    spec.ports = spec.hosts.len() as u16;
+    spec.layout.ports = spec.hosts.len() as u16;
     // A thread's token has a port a thousand above its own.
-    let last = u32::from(spec.port) + u32::from(spec.ports) - 1 + if spec.token { 1_000 } else { 0 };
+    let last = u32::from(spec.layout.port) + u32::from(spec.layout.ports) - 1
+        + if spec.layout.token { u32::from(ASIDE) } else { 0 };
     if last > 65_535 {
-        return Err(format!("{} ports from {} on would end at {last}, beyond 65535", spec.ports, spec.port));
+        return Err(format!(
+            "{} ports from {} on would end at {last}, beyond 65535",
+            spec.layout.ports, spec.layout.port
+        ));
     }
-    let length = spec.buffer.unwrap_or(if spec.udp { 128 } else { 65_536 });
+    let length = spec.buffer.unwrap_or(if spec.layout.udp { 128 } else { 65_536 });
     spec.buffer = Some(length);
-    if spec.udp && length > 65_507 {
+    if spec.layout.udp && length > 65_507 {
         return Err(format!("a UDP datagram holds at most 65507 bytes, and -l is {length}"));
     }
-    if spec.seconds == 0 {
-        if spec.warmup_s + spec.cooldown_s > 0 {
+    if spec.layout.seconds == 0 {
+        if spec.layout.warmup_s + spec.layout.cooldown_s > 0 {
             return Err("-wu and -cd need a length: -t 10".to_owned());
         }
         spec.transfer = Some(buffers.unwrap_or(BUFFERS).saturating_mul(length).min((1 << 50) - 1));
     } else if buffers.is_some() {
         spec.ignored.push("-n (-t decides)".to_owned());
     }
-    if spec.udp && spec.nodelay {
+    if spec.layout.udp && spec.nodelay {
         return Err("-ndl is for TCP, and -u is UDP".to_owned());
     }
     Ok(())
@@ -203,20 +211,29 @@ mod tests {
     #[test]
     fn the_spelling_of_the_manual_is_windows_s() {
         let spec = asked("-s -m 1,*,192.168.212.18 -ns").unwrap();
-        assert!(spec.windows && !spec.sync && !spec.token && spec.role == Role::Sender);
-        assert_eq!((spec.address.as_deref(), spec.ports, spec.threads), (Some("192.168.212.18"), 1, 1));
+        assert!(spec.windows && !spec.layout.sync && !spec.layout.token && spec.role == Role::Sender);
+        assert_eq!(
+            (spec.address.as_deref(), spec.layout.ports, spec.layout.threads),
+            (Some("192.168.212.18"), 1, 1)
+        );
         // 20480 buffers of 64 KiB.
         assert_eq!(spec.transfer, Some(20_480 << 16));
         let spec =
             asked("-r -m 2,*,10.0.0.1 3,0,10.0.0.2 -l 128k -t 60 -wu 2 -cd 2 -rb 2M -a 16 -p 6000").unwrap();
-        assert!(spec.windows && spec.token && spec.role == Role::Receiver);
-        assert_eq!((spec.ports, spec.all(), spec.port, spec.buffer), (5, 5, 6_000, Some(131_072)));
+        assert!(spec.windows && spec.layout.token && spec.role == Role::Receiver);
+        assert_eq!(
+            (spec.layout.ports, spec.layout.all(), spec.layout.port, spec.buffer),
+            (5, 5, 6_000, Some(131_072))
+        );
         assert_eq!(spec.hosts[1..4], ["10.0.0.1", "10.0.0.2", "10.0.0.2"]);
-        assert_eq!((spec.seconds, spec.warmup_s, spec.cooldown_s, spec.transfer), (60, 2, 2, None));
+        assert_eq!(
+            (spec.layout.seconds, spec.layout.warmup_s, spec.layout.cooldown_s, spec.transfer),
+            (60, 2, 2, None)
+        );
         assert_eq!((spec.sndbuf, spec.rcvbuf), (None, Some(2 << 20)));
         assert_eq!(spec.ignored.len(), 2, "{:?}", spec.ignored);
         let spec = asked("-s -m 1,*,10.0.0.1 -u -ns -thr 100 -t 5").unwrap();
-        assert_eq!((spec.buffer, spec.udp, spec.thread_limit), (Some(128), true, Some(819_200)));
+        assert_eq!((spec.buffer, spec.layout.udp, spec.thread_limit), (Some(128), true, Some(819_200)));
     }
 
     #[test]
@@ -230,7 +247,7 @@ mod tests {
         ] {
             assert!(!asked(words).unwrap().windows, "{words}");
         }
-        assert!(asked("-s -m 1,*,10.0.0.1 --windows -t 1").unwrap().token);
+        assert!(asked("-s -m 1,*,10.0.0.1 --windows -t 1").unwrap().layout.token);
     }
 
     #[test]
