@@ -56,7 +56,6 @@ def receive_udp(port, patience=20):
             got += len(datagram)
             whole += datagram[:8]
     # What comes behind the first end marker.
-    door.settimeout(1)
     behind = []
     try:
         while len(behind) < 4:
