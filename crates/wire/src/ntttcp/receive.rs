@@ -215,13 +215,18 @@ impl Receiver {
         if self.talks.remove(&link).is_none() {
             return;
         }
-        self.telling.actions.push_back(Action::Close(link, gone()));
-        self.ready += u16::from(bytes.first() == Some(&TOKEN));
+        let ready = bytes.first() == Some(&TOKEN);
+        self.ready += u16::from(ready);
         if self.stage == Stage::Waiting && self.ready == self.layout.ports {
             let (from, to, quiet) = self.layout.times(cx.now, self.layout.cycle_s());
             self.table.set(from, to, quiet);
             self.start(cx);
         }
+        // Said last, so that whatever is sent because of it counts.
+        if ready {
+            self.telling.actions.push_back(Action::Send(link, vec![TOKEN]));
+        }
+        self.telling.actions.push_back(Action::Close(link, gone()));
     }
 
     /// The timetable is set: the test runs.
@@ -356,9 +361,6 @@ impl Session<Run> for Receiver {
                 let most = if self.layout.token { usize::from(self.layout.ports) } else { MOST_TALKS };
                 if self.talks.len() < most {
                     self.talks.insert(link, Talk::default());
-                    if self.layout.token {
-                        self.telling.actions.push_back(Action::Send(link, vec![TOKEN]));
-                    }
                 } else {
                     self.telling.actions.push_back(Action::Close(link, gone()));
                 }

@@ -9,6 +9,7 @@
 //!   FIN                                        both begin when all have done so
 //! ```
 //!
+//! Our receiver says its byte when it has read the sender's, and the last one when it counts: a sender begins when it has read them.
 //! The sender tries each of them again after 100 ms, a hundred times: a receiver listens for it once its data connection is up.
 
 use metrics::{Mono, SECOND};
