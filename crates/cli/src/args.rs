@@ -433,6 +433,10 @@ pub(crate) struct MessageArgs {
     /// kernel still takes 50 ms a second, unless kernel.sched_rt_runtime_us is -1.
     #[arg(long)]
     pub(crate) realtime: bool,
+    /// Let the kernel say, too, when messages leave and echoes come (UDP): round trips without this program and its waking
+    /// up.
+    #[arg(long)]
+    pub(crate) kernel_stamps: bool,
     /// Do not find out first what the same messages read within this host (up to 0.25 s).
     #[arg(long)]
     pub(crate) no_empty_path: bool,

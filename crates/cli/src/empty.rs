@@ -98,6 +98,7 @@ fn likeness(phase: &Phase, ping: Ping) -> Phase {
         schedule,
         timeout_ns: LENGTH,
         samples: false,
+        kernel_stamps: false,
         stamp: None,
         ..ping
     };

@@ -54,6 +54,7 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, Trouble> {
         },
         timeout_ns: m.timeout,
         busy: m.busy,
+        kernel_stamps: m.kernel_stamps,
         samples: args.samples.is_some() || args.output.save.is_some() || args.output.jsonl,
         stamp,
     };

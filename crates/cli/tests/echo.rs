@@ -325,6 +325,27 @@ fn a_server_answers_echo_beside_its_own_protocol() {
 }
 
 #[test]
+fn the_kernels_stamps_leave_this_program_out() {
+    let server = serve("");
+    for words in ["-u -n 100 --kernel-stamps", "-u -n 100 --kernel-stamps --rate 500 -P 2"] {
+        let outcome = netcaliper("ping").arg(server.at()).args(words).outcome();
+        assert_eq!(outcome.done.code, Some(0), "{words}: {}", outcome.done.tell());
+        let trips = &outcome.near()["pings"];
+        if trips["kernel_ns"].is_null() {
+            return skip("the_kernels_stamps_leave_this_program_out", "the kernel stamps no datagrams here");
+        }
+        // A message leaves after the program's stamp, and its echo comes before it is read.
+        let (all, of_kernel) = (&trips["rtt_ns"], &trips["kernel_ns"]);
+        assert!(number(&of_kernel["count"]) <= number(&all["count"]) && number(&of_kernel["count"]) > 0);
+        for of in ["min", "max"] {
+            assert!(number(&of_kernel[of]) <= number(&all[of]), "{words} {of}: {}", outcome.done.tell());
+        }
+    }
+    let over_tcp = netcaliper("ping").arg(server.at()).args("-n 10 --kernel-stamps").run().exits(2);
+    over_tcp.complains(&["datagrams", "-u"]);
+}
+
+#[test]
 fn our_own_protocol_takes_off_what_the_far_end_spends() {
     let server = serve("--busy");
     for words in

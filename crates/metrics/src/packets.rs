@@ -66,6 +66,8 @@ pub struct PacketTally {
     pub far_ns: Dist,
     /// Round trips without that, ns: what the path and the two hosts' kernels took.
     pub path_ns: Dist,
+    /// Round trips from the kernel's stamp when a message left until its stamp when the echo came, ns; of those that it stamped.
+    pub kernel_ns: Dist,
     /// Messages of a warm-up, which are counted nowhere else.
     pub omitted: u64,
     /// Datagrams that seem to have arrived before they were sent, and by how much at most, ns: a clock was wrong. Their delay
@@ -150,6 +152,7 @@ impl PacketTally {
             (take(&mut self.delay_ns), take(&mut self.intended_ns), take(&mut self.ipdv_ns));
         let (far_ns, path_ns, stack_ns) =
             (take(&mut self.far_ns), take(&mut self.path_ns), take(&mut self.stack_ns));
+        let kernel_ns = take(&mut self.kernel_ns);
         *self = PacketTally {
             delay_ns,
             intended_ns,
@@ -157,6 +160,7 @@ impl PacketTally {
             stack_ns,
             far_ns,
             path_ns,
+            kernel_ns,
             ..PacketTally::default()
         };
         self.delay_ns.clear();
@@ -165,6 +169,7 @@ impl PacketTally {
         self.stack_ns.clear();
         self.far_ns.clear();
         self.path_ns.clear();
+        self.kernel_ns.clear();
     }
 
     /// Adds all that `other` holds.
@@ -176,6 +181,7 @@ impl PacketTally {
         self.stack_ns.merge(&other.stack_ns);
         self.far_ns.merge(&other.far_ns);
         self.path_ns.merge(&other.path_ns);
+        self.kernel_ns.merge(&other.kernel_ns);
         self.omitted += other.omitted;
         self.before_sent.0 += other.before_sent.0;
         self.before_sent.1 = self.before_sent.1.max(other.before_sent.1);

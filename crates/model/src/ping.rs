@@ -72,6 +72,9 @@ pub struct Ping {
     pub timeout_ns: u64,
     /// Spin instead of sleeping, at both ends if the far end is ours and allows it.
     pub busy: bool,
+    /// Whether the kernel is to stamp messages as they leave and echoes as they come; datagrams only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub kernel_stamps: bool,
     /// Whether every single message is told.
     pub samples: bool,
     /// What STAMP packets are like, when messages are such.
@@ -138,6 +141,7 @@ impl Default for Ping {
             schedule: Schedule::Closed,
             timeout_ns: SECOND,
             busy: false,
+            kernel_stamps: false,
             samples: false,
             stamp: None,
         }
@@ -172,6 +176,10 @@ impl Ping {
         must(
             self.schedule.gap_ns().is_none_or(|gap| (100..=3600 * SECOND).contains(&gap)),
             "the rate of an open loop must be one message an hour to ten million a second and connection",
+        )?;
+        must(
+            !self.kernel_stamps || (self.transport == Transport::Udp && self.pieces() == 1),
+            "the kernel stamps messages that are datagrams, and whole (-u)",
         )?;
         if self.transport == Transport::Udp {
             let datagram = self.chunk.map_or(self.size, |chunk| chunk.min(self.size));
@@ -264,6 +272,9 @@ pub struct RoundTrips {
     pub path_ns: Option<Spectrum>,
     /// What the far end says it spent between receiving and sending, ns.
     pub far_ns: Option<Spectrum>,
+    /// From when the kernel says that a message left until when it says that the echo came, ns; where it was asked to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_ns: Option<Spectrum>,
     /// Each way by itself, where the far end tells when messages came and answers left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ways: Option<Box<Ways>>,
@@ -315,6 +326,7 @@ impl RoundTrips {
             intended_ns: tally.intended_ns.spectrum(),
             path_ns: tally.path_ns.spectrum(),
             far_ns: tally.far_ns.spectrum(),
+            kernel_ns: tally.kernel_ns.spectrum(),
             ways: tally.ways.as_deref().map(Ways::of),
         }
     }
@@ -406,6 +418,8 @@ mod tests {
             (Ping { timeout_ns: 0, ..udp }, "timeout"),
             (Ping { schedule: Schedule::Fixed { gap_ns: 1 }, ..udp }, "ten million"),
             (Ping { size: 65_508, ..udp }, "65507"),
+            (Ping { kernel_stamps: true, ..Ping::default() }, "datagrams"),
+            (Ping { kernel_stamps: true, chunk: Some(10), ..udp }, "whole"),
             (Ping { size: 65, chunk: Some(1), ..udp }, "64 datagrams"),
         ] {
             let told = bad.check().unwrap_err();

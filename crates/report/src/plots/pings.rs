@@ -25,11 +25,12 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
         ]),
     ];
     if let Some(trips) = &point.near.pings {
-        let kinds: [(&str, &Option<Spectrum>); 4] = [
+        let kinds: [(&str, &Option<Spectrum>); 5] = [
             ("from the actual send", &trips.rtt_ns),
             ("from the intended send", &trips.intended_ns),
             ("without the far end's time", &trips.path_ns),
             ("in the far end", &trips.far_ns),
+            ("by the kernel's stamps", &trips.kernel_ns),
         ];
         let known = || kinds.iter().filter_map(|(name, times)| Some((*name, times.as_ref()?)));
         plots.push(
@@ -37,7 +38,8 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
                 .note("The whole distribution; the last point is the largest value.")
                 .with(known().map(|(name, times)| curve(name, times))),
         );
-        for ((name, times), slug) in known().zip(["histogram", "histogram-2", "histogram-3", "histogram-4"]) {
+        let slugs = ["histogram", "histogram-2", "histogram-3", "histogram-4", "histogram-5"];
+        for ((name, times), slug) in known().zip(slugs) {
             let (series, log) = histogram(name, times);
             let (x, y) = times_axis(log);
             plots.push(Plot::new(slug, &format!("Round-trip times {name}"), x, y).with([series]));

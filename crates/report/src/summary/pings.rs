@@ -80,6 +80,7 @@ fn times(
         ("from the intended send", &trips.intended_ns),
         ("without the far end", &trips.path_ns),
         ("spent by the far end", &trips.far_ns),
+        ("by the kernel's stamps", &trips.kernel_ns),
         ("on an empty path here", &empty.and_then(|empty| empty.rtt_ns.clone())),
     ];
     for (name, spectrum) in rows {

@@ -351,6 +351,7 @@ pub(crate) fn round_trips() -> RoundTrips {
         intended_ns: all.clone(),
         path_ns: all.clone(),
         far_ns: all,
+        kernel_ns: None,
         ways: None,
     }
 }

@@ -19,6 +19,8 @@ pub(super) enum State {
 pub(super) struct Slot {
     pub(super) intended: Mono,
     pub(super) sent: Mono,
+    /// When it left, by the kernel's stamp, once that is known.
+    pub(super) left_at: Option<Mono>,
     /// The second word of its units.
     pub(super) word: u64,
     /// Units that have not come back, a bit each.
@@ -109,7 +111,8 @@ mod tests {
     use super::*;
 
     fn slot(at: u64) -> Slot {
-        Slot { intended: Mono(at), sent: Mono(at), word: 0, left: 1, state: State::Waiting, counted: true }
+        let at = Mono(at);
+        Slot { intended: at, sent: at, left_at: None, word: 0, left: 1, state: State::Waiting, counted: true }
     }
 
     #[test]

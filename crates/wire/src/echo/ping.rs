@@ -85,6 +85,8 @@ pub struct Pinger {
     first_bad: Option<Violation>,
     rows: Vec<PingRow>,
     told: Mono,
+    /// When what is being read came, by the kernel's stamp.
+    came: Option<Mono>,
     /// What is said, if it is not merely bytes that come back.
     talk: Option<Box<dyn Talk>>,
 }
@@ -117,6 +119,7 @@ impl Pinger {
             first_bad: None,
             rows: Vec::new(),
             told: Mono(0),
+            came: None,
             talk: None,
         }
     }
@@ -179,7 +182,8 @@ impl Pinger {
             self.due = self.due.plus(gap);
         }
         let left = if self.params.units() >= 64 { u64::MAX } else { (1 << self.params.units()) - 1 };
-        let slot = Slot { intended, sent: cx.now, word, left, state: State::Waiting, counted: !warm };
+        let slot =
+            Slot { intended, sent: cx.now, left_at: None, word, left, state: State::Waiting, counted: !warm };
         self.book.push(slot, self.params.remembered());
         self.sending = Some(Sending { number, word, off: 0 });
         if let Some(talk) = &mut self.talk {
@@ -222,6 +226,7 @@ impl Pinger {
             let slot = Slot {
                 intended: cx.now,
                 sent: cx.now,
+                left_at: None,
                 word: 0,
                 left: 0,
                 state: State::Settled,
@@ -370,6 +375,9 @@ impl Flow for Pinger {
         }
         let Sending { number, word, off } = self.next_send(cx);
         let whole = self.params.ping.size as usize;
+        if self.params.ping.kernel_stamps {
+            out.tag = Some(number as u32);
+        }
         if let Some(talk) = &mut self.talk {
             return talk.offer(cx, number, whole, out);
         }
@@ -410,6 +418,7 @@ impl Flow for Pinger {
 
     fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
         self.moved = cx.now;
+        self.came = got.stamp.map(|stamp| stamp.at);
         self.bytes.1 += got.len as u64;
         if let Some(row) = self.row {
             cx.rec.received(row, got.len as u64);
@@ -459,7 +468,11 @@ impl Flow for Pinger {
                 self.tell_all(cx);
                 Ok(())
             }
-            News::Stamped { .. } | News::Start | News::Ask { .. } | News::Freeze { .. } => Ok(()),
+            News::Stamped { tag, stamp } => {
+                self.left_at(tag, stamp.at);
+                Ok(())
+            }
+            News::Start | News::Ask { .. } | News::Freeze { .. } => Ok(()),
         }
     }
 

@@ -5,11 +5,20 @@ use crate::echo::book::{Slot, State};
 use crate::echo::codec::{self, HEAD, Head};
 use crate::echo::params::Far;
 use crate::echo::talk::{Said, Times};
-use metrics::Packets;
+use metrics::{Mono, Packets};
 use model::Echo;
 use seam::{Batch, Cx, Violation};
 
 impl Pinger {
+    /// The kernel says when a message left; `tag` is the low end of its number.
+    pub(super) fn left_at(&mut self, tag: u32, at: Mono) {
+        let newest = self.book.next();
+        let back = (newest as u32).wrapping_sub(tag);
+        if let Some(slot) = newest.checked_sub(u64::from(back)).and_then(|number| self.book.slot(number)) {
+            slot.left_at = Some(at);
+        }
+    }
+
     /// The time of a message is up.
     fn missing(&mut self, cx: &mut Cx<'_>, number: u64, slot: &Slot) {
         self.book.enter(number, State::Missing);
@@ -43,6 +52,9 @@ impl Pinger {
             tally.delay_ns.record(rtt);
             if !self.closed_loop() {
                 tally.intended_ns.record(cx.now.since(slot.intended));
+            }
+            if let Some((left, came)) = slot.left_at.zip(self.came) {
+                tally.kernel_ns.record(came.since(left));
             }
             if let Some(far) = far_ns {
                 tally.far_ns.record(far);
