@@ -81,9 +81,11 @@ impl Load {
     pub fn filler(&self, stage: Stage) -> Option<Part> {
         let pattern = stage.pattern()?;
         let duration_ns = self.filler.duration_ns.map(|ns| ns.saturating_add(2 * self.ramp_ns));
+        let gap_ns = 1e9 / self.rate * f64::from(self.filler.connections);
+        let inside_gap_ns = Some((gap_ns.round() as u64).max(metrics::SECOND / 1000));
         Some((
             label(stage, "load"),
-            Phase { pattern, duration_ns, omit_ns: self.ramp_ns, ..self.filler.clone() },
+            Phase { pattern, duration_ns, omit_ns: self.ramp_ns, inside_gap_ns, ..self.filler.clone() },
         ))
     }
 
@@ -159,7 +161,7 @@ pub struct Found {
     pub added_ns: Option<i64>,
     /// Responsiveness of a flow beside the load, round trips a minute.
     pub beside_rpm: Option<f64>,
-    /// Responsiveness inside the loading connections, by their kernels' round-trip times.
+    /// Responsiveness inside the loading connections: of exchanges between their payload.
     pub inside_rpm: Option<f64>,
     /// Mean of the two (the draft's figure), under load.
     pub rpm: Option<f64>,
@@ -209,7 +211,8 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
     let kernel = senders.iter().max_by_key(|t| t.traffic.tx_bytes).and_then(|t| t.tcp.mean_rtt_us());
     let per_minute = |ns: f64| 60e9 / ns.max(1.0);
     let beside = rtt.and_then(trimmed_mean).map(per_minute);
-    let inside = kernel.map(|us| per_minute(us * 1e3));
+    let within = load.and_then(|p| p.near.pings.as_ref()?.rtt_ns.as_ref());
+    let inside = within.and_then(trimmed_mean).map(per_minute);
     let one_way = |packets: Option<&PacketReport>, goodput: Option<f64>, idle: Option<OneWay>| {
         let packets = packets?;
         let delay = packets.delay_ns.as_ref()?;
@@ -297,7 +300,9 @@ mod tests {
         if stage != Stage::Idle {
             let tcp =
                 TcpTotals { rtt_sum_us: 2.0 * rtt_ms as f64 * 1e3, rtt_samples: 1, ..TcpTotals::default() };
-            let mut load = near(Totals { tcp, ..Totals::default() }, "load");
+            let within = RoundTrips { rtt_ns: Some(spectrum(&[2 * rtt_ms; 20])), ..RoundTrips::default() };
+            let totals = Totals { tcp, pings: Some(Box::new(within)), ..Totals::default() };
+            let mut load = near(totals, "load");
             load.down = Some(Direction { goodput_bps: 19e6, ..Direction::default() });
             all.push(load);
         }

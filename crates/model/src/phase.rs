@@ -315,6 +315,9 @@ pub struct Phase {
     pub connect_rate: Option<f64>,
     /// Connections that may be connecting at once.
     pub throttle: u32,
+    /// Between two exchanges that each connection makes inside its payload, ns; `None` makes none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inside_gap_ns: Option<u64>,
     /// How long a connect may take.
     pub connect_timeout_ns: u64,
     /// How long a connection may move nothing while it should.
@@ -367,6 +370,7 @@ impl Default for Phase {
 
 /// Longest buffer a phase may ask for; it is the size of a worker's receive buffer.
 pub const MAX_BUFFER: u64 = 16 << 20;
+            inside_gap_ns: None,
 /// Most connections a phase may ask for.
 pub const MAX_CONNECTIONS: u32 = 1_000_000;
 
@@ -396,6 +400,10 @@ impl Phase {
             "a range of transfers must rise, to 1 PiB at most",
         )?;
         must(
+        must(
+            self.inside_gap_ns.is_none_or(|gap| (SECOND / 1000..=3600 * SECOND).contains(&gap)),
+            "exchanges inside the payload must be 1 ms to 1 h apart",
+        )?;
             self.rate_high.is_none_or(|high| self.rate.is_some_and(|low| low <= high)),
             "a range of rates must rise",
         )?;

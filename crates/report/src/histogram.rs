@@ -2,7 +2,7 @@
 
 use csv::Writer;
 use metrics::Spectrum;
-use model::{Echo, Event, Outcome, PingRow};
+use model::{Echo, Event, Kind, Outcome, PingRow};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -17,7 +17,9 @@ const MAX_MISSING: usize = 1 << 20;
 /// none.
 #[must_use]
 pub fn round_trips(outcome: &Outcome) -> Option<Spectrum> {
-    let all = outcome.points.iter().filter_map(|point| point.near.pings.as_ref()?.rtt_ns.as_ref());
+    // Exchanges inside a load are another matter.
+    let points = outcome.points.iter().filter(|point| point.phase.kind == Kind::Ping);
+    let all = points.filter_map(|point| point.near.pings.as_ref()?.rtt_ns.as_ref());
     let mut sum = Spectrum::default();
     all.for_each(|rtt| sum.merge(rtt));
     (sum.count > 0).then_some(sum)

@@ -49,11 +49,16 @@ fn full() -> Value {
     let schedule = Schedule::Poisson { gap_ns: 1_000_000 };
     let ping = Ping { messages: Some(1000), warmup: 50, chunk: Some(32), schedule, ..Ping::default() };
     let stamp = StampSettings { cos: Some(46), ..StampSettings::default() };
-    let ping = Ping { stamp: Some(stamp), ..ping };
+    let ping = Ping { stamp: Some(stamp), kernel_stamps: true, ..ping };
     told.push(Event::Phase {
         label: BTreeMap::new(),
         repeat: 4,
-        phase: Box::new(Phase { kind: Kind::Ping, ping: Some(ping), ..common::phase() }),
+        phase: Box::new(Phase {
+            kind: Kind::Ping,
+            ping: Some(ping),
+            inside_gap_ns: Some(1),
+            ..common::phase()
+        }),
     });
     told.push(Event::Phase {
         label: BTreeMap::new(),
@@ -83,6 +88,7 @@ fn full() -> Value {
     outcome.points[0].near.pings.as_mut().unwrap().ways = Some(Box::new(common::ways()));
     let empty = EmptyPath { rtt_ns: Some(common::spectrum()), apart: true };
     outcome.points[0].empty = Some(Box::new(empty));
+    outcome.points[0].near.pings.as_mut().unwrap().kernel_ns = Some(common::spectrum());
     let mtu = Some(MtuFound { mtu: 1_400, too_big: Some(1_401), told: true });
     outcome.path_mtu = Some(PathMtu { up: mtu, down: mtu });
     let some = outcome.sweep[0].up;

@@ -11,6 +11,8 @@ pub(crate) struct Intervals {
     omit: u64,
     frames: bool,
     pings: bool,
+    /// What is counted as messages is inside the payload.
+    within: bool,
     ended: [u64; 5],
 }
 
@@ -18,7 +20,8 @@ impl Intervals {
     /// The intervals of a group that starts at `start` and whose first `omit` ns do not count.
     pub(crate) fn new(start: Mono, omit: u64, phase: &Phase) -> Self {
         let (frames, pings) = (phase.kind == Kind::Stream, phase.kind == Kind::Ping);
-        Intervals { start, omit, frames, pings, ended: [0; 5] }
+        let within = phase.inside_gap_ns.is_some();
+        Intervals { start, omit, frames, pings, within, ended: [0; 5] }
     }
 
     /// What was counted in the next interval; what the far ends counted is added by whoever knows it.
@@ -50,7 +53,7 @@ impl Intervals {
             retransmits: tally.retransmits,
             frames: self.frames.then_some(tally.frames),
             pings: self.pings.then(|| tally.packets.as_deref().map(PingInterval::of).unwrap_or_default()),
-            packets: if self.pings { None } else { PacketReport::of_interval(tally) },
+            packets: if self.pings || self.within { None } else { PacketReport::of_interval(tally) },
             far_packets: None,
             samples: tally.samples.iter().map(sample).collect(),
         }

@@ -6,7 +6,7 @@
 mod run;
 
 use metrics::SECOND;
-use model::{Kind, Phase, Ping, Range, Schedule, Status, Transport};
+use model::{Kind, Pattern, Phase, Ping, Range, Schedule, Status, Transport};
 use run::{MS, client_plan, join, serve, server_plan, told};
 use wire::native::{Limits, ServerPlan};
 use wire::sim::{Link, Network, START};
@@ -115,4 +115,47 @@ fn what_a_server_cannot_hold_is_refused() {
     let told = told(&net, client);
     assert_eq!(told.status(), Status::Failed);
     assert!(told.reason().contains("at most 64Ki"), "{}", told.reason());
+}
+
+#[test]
+fn exchanges_inside_the_payload_wait_for_what_was_sent_before() {
+    // 20 Mbit/s, 3 ms each way, and a socket that holds 64 KiB: 26 ms at that rate.
+    const HELD: u64 = 64 * 1024 * 8 * SECOND / 20_000_000;
+    let link = Link::new().delay(3 * MS).rate(20_000_000).window(64 * 1024);
+    let patterns =
+        [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 50_000, pull: 50_000 }];
+    for pattern in patterns {
+        for loaded in [false, true] {
+            let mut net = network(6, &link);
+            serve(&mut net, server_plan());
+            let phase = Phase {
+                pattern,
+                connections: 2,
+                duration_ns: Some(4 * SECOND),
+                rate: (!loaded).then_some(100_000),
+                inside_gap_ns: Some(SECOND / 10),
+                buffer: Range::just(16 * 1024),
+                ..Phase::default()
+            };
+            let client = join(&mut net, 0, client_plan(&phase));
+            net.run_until(START.plus(60 * SECOND));
+            let told = told(&net, client);
+            let what = format!("{pattern} {loaded}");
+            assert_eq!(
+                (told.status(), told.near().errors()),
+                (Status::Complete, 0),
+                "{what}: {}",
+                told.reason()
+            );
+            let trips = told.near().pings.as_ref().expect("exchanges inside").rtt_ns.as_ref().unwrap();
+            // 2 connections, 4 s, one each 100 ms; at the end some are not asked any more.
+            assert!((40..=82).contains(&trips.count), "{what}: {}", trips.count);
+            assert!(trips.min >= 6 * MS, "{what}: {}", trips.min);
+            let filled = loaded && !matches!(pattern, Pattern::PushPull { .. });
+            // No more than both directions' sockets and spans of 64 KiB of each of two connections.
+            assert!(!filled || trips.quantile(0.5) > 6 * MS + HELD / 2, "{what}: {}", trips.quantile(0.5));
+            assert!(trips.max < 6 * MS + 10 * HELD, "{what}: {}", trips.max);
+            assert!(told.far[0].pings.is_none() && told.near().packets.is_none(), "{what}");
+        }
+    }
 }

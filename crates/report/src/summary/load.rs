@@ -26,7 +26,8 @@ pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     }
     let text = format!(
         "RPM, round trips a minute, after {RESPONSIVENESS}: beside the load by datagrams of a flow of their own (its trimmed mean), \
-         inside by the round-trip times that the loading connections' kernels see (a mean), and the mean of the two; its TLS and \
+         inside by exchanges between the payload of the loading connections, from when they were to be sent (the same mean), and \
+         the mean of the two; buffer delay by what the connections' kernels see; the draft's TLS and \
          HTTP exchanges are not made"
     );
     page.paragraph(Tone::Plain, "  ", &text)?;

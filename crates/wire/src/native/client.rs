@@ -516,6 +516,8 @@ impl Session<Run> for Client {
                 }
                 self.near = Some(totals);
                 self.advance(cx.now);
+                    // Exchanges inside the payload are round trips, too.
+                    _ if self.plan.phase.inside_gap_ns.is_some() => totals.packets = None,
             }
             Input::Wake => self.wake(cx.now),
             Input::Stop if matches!(self.stage, Stage::Agreeing | Stage::Running) => {

@@ -20,8 +20,10 @@
 //! 4. The server speaks last. The client has everything confirmed before it closes, so that its abort loses nothing, and
 //!    the server takes FIN and RST alike from then on.
 //! 5. Nothing moving for the stall time, while something should, is a network error.
-//! 6. A span is as long as about 50 ms take; with bursts, it is one send.
+//! 6. A span is as long as about 50 ms take; with bursts, it is one send; with probes between them (`inside.rs`), 10 ms and 64 KiB
+//!    at most.
 
+use super::inside::Inside;
 use super::mark::{Kind, MARK, Mark};
 use super::preamble::{PREAMBLE, Preamble, Purpose};
 use crate::payload::Source;
@@ -64,6 +66,8 @@ pub struct Params {
     pub stall_ns: u64,
     /// The server's worker that has slot 0; the next slots have the others in turn.
     pub first_worker: u32,
+    /// Between two probes that the client puts between its payload, ns; `None` without.
+    pub inside_gap_ns: Option<u64>,
 }
 
 impl Params {
@@ -84,6 +88,7 @@ impl Params {
             shutdown: phase.shutdown,
             stall_ns: phase.stall_ns.max(gap.max(pause).saturating_mul(4)),
             first_worker: phase.first_worker,
+            inside_gap_ns: phase.inside_gap_ns,
         }
     }
 }
@@ -94,6 +99,10 @@ const LONGEST_SPAN: u64 = 64 << 20;
 const SHORT_SPAN: u64 = SECOND / 40;
 /// A span that took more is followed by one half as long.
 const LONG_SPAN: u64 = SECOND / 10;
+/// With probes between them, spans are doubled up to so many bytes while they take less than this, ns, and are as short as can be
+/// once they take longer: a probe waits for the end of one.
+const LONGEST_BETWEEN: u64 = 64 * 1024;
+const LONG_BETWEEN: u64 = SECOND / 100;
 
 /// The sending half.
 #[derive(Debug)]
@@ -174,6 +183,7 @@ pub struct Data {
     out: Outbox,
     tx: Sending,
     rx: Receiving,
+    inside: Inside,
     rude: bool,
     stopping: bool,
     stop_sent: bool,
@@ -247,6 +257,7 @@ impl Data {
                 verdict_sent: false,
                 bad: None,
             },
+            inside: Inside::new(params.inside_gap_ns),
             rude: false,
             stopping: false,
             stop_sent: false,
@@ -277,6 +288,9 @@ impl Data {
         let (tx, rx) = (&self.tx, &self.rx);
         if rx.bad.is_some() {
             return (!rx.verdict_sent).then_some(Kind::Verdict);
+        }
+        if self.inside.owes() {
+            return Some(Kind::Answer);
         }
         if rx.ended && !rx.verdict_sent {
             return Some(Kind::Verdict);
@@ -323,8 +337,38 @@ impl Data {
         }
     }
 
+    /// When the next probe is due, if there may be one: before its answer could come too late.
+    fn probe_due(&self) -> Option<Mono> {
+        let (tx, rx) = (&self.tx, &self.rx);
+        let over =
+            self.stopping || (tx.want > 0 && tx.sent == tx.want) || (rx.want > 0 && rx.ended) || tx.ended;
+        let asks = self.role == Role::Client && self.row.is_some() && !over && rx.bad.is_none();
+        self.inside.due().filter(|_| asks)
+    }
+
+    /// When something is to be sent between two spans, given when anything else is.
+    fn with_probes(&self, send: When) -> When {
+        match (send, self.probe_due().filter(|_| self.tx.span == 0)) {
+            (When::At(at), Some(due)) => When::At(at.min(due)),
+            (When::Never, Some(due)) => When::At(due),
+            (send, _) => send,
+        }
+    }
+
+    /// Puts a probe into the outbox when it is due.
+    fn ask(&mut self, now: Mono) {
+        if self.probe_due().is_some_and(|due| due <= now)
+            && let Some(number) = self.inside.ask(now)
+        {
+            self.out.put(&Mark::new(Kind::Probe, number).encode(self.id));
+        }
+    }
+
     /// Puts the marks that may be sent now into the outbox.
     fn prepare(&mut self, now: Mono) {
+        if self.tx.span == 0 && self.out.has_room() {
+            self.ask(now);
+        }
         while self.tx.span == 0
             && self.out.has_room()
             && let Some(kind) = self.next_mark()
@@ -359,6 +403,7 @@ impl Data {
                 self.stop_sent = true;
                 Mark::new(kind, 0)
             }
+            Kind::Answer | Kind::Probe => Mark::new(Kind::Answer, self.inside.answer().unwrap_or(0)),
             Kind::Done | Kind::Refused => {
                 self.done = true;
                 Mark::new(Kind::Done, 0)
@@ -370,10 +415,12 @@ impl Data {
         let took = now.since(self.tx.span_since);
         let longest = self.params.rate.map_or(LONGEST_SPAN, |rate| (rate / 8 / 20).clamp(1, LONGEST_SPAN));
         let length = match took {
+            LONG_BETWEEN.. if self.inside.wanted() => FIRST_SPAN,
             0..SHORT_SPAN => self.tx.span_length * 2,
             SHORT_SPAN..LONG_SPAN => self.tx.span_length,
             _ => self.tx.span_length / 2,
         };
+        let longest = if self.inside.wanted() { longest.min(LONGEST_BETWEEN) } else { longest };
         self.tx.span_length = length.max(FIRST_SPAN).min(longest);
         self.tx.hold = Mono(0);
         if let Some(burst) = self.params.burst {
@@ -429,7 +476,7 @@ impl Data {
         Violation::BadFrame { offset: got }
     }
 
-    fn marked(&mut self, bytes: &[u8; MARK]) -> Result<(), Violation> {
+    fn marked(&mut self, cx: &mut Cx<'_>, bytes: &[u8; MARK]) -> Result<(), Violation> {
         let (got, want) = (self.rx.got, self.rx.want);
         let Some(mark) = Mark::decode(bytes, self.id) else {
             let what = self.no_mark(bytes);
@@ -479,7 +526,18 @@ impl Data {
                 "the server refused it: it ends after a number of connections that is reached",
             )),
             Kind::Refused => Err(Violation::Malformed("the server does not know the session (any more)")),
-            Kind::Stop | Kind::Done => Err(Violation::Malformed("a mark from the wrong end")),
+            Kind::Probe if self.role == Role::Server => self.inside.owe(mark.value),
+            Kind::Answer if self.role == Role::Client => {
+                let ns = self.inside.answered(mark.value, cx.now)?;
+                let tally = cx.rec.packet_tally(self.params.group);
+                (tally.counts.sent, tally.counts.received) =
+                    (tally.counts.sent + 1, tally.counts.received + 1);
+                tally.delay_ns.record(ns);
+                Ok(())
+            }
+            Kind::Stop | Kind::Done | Kind::Probe | Kind::Answer => {
+                Err(Violation::Malformed("a mark from the wrong end"))
+            }
         }
     }
 
@@ -522,6 +580,7 @@ impl Flow for Data {
                 Some(_) => When::Now,
             }
         };
+        let send = self.with_probes(send);
         Want { send, read: self.read(), wake: Some(self.moved.plus(self.params.stall_ns)), end: None }
     }
 
@@ -597,7 +656,7 @@ impl Flow for Data {
                 if usize::from(self.rx.mark_len) == MARK {
                     self.rx.mark_len = 0;
                     let mark = self.rx.mark;
-                    self.marked(&mark)?;
+                    self.marked(cx, &mark)?;
                 }
             }
         }
@@ -611,6 +670,7 @@ impl Flow for Data {
             News::Up(_) => {
                 self.moved = cx.now;
                 self.row = Some(cx.rec.open(self.params.group, cx.now));
+                self.inside.up(cx.now, (cx.rng.next() >> 11) as f64 / (1u64 << 53) as f64);
                 self.tx.pace = self.params.rate.map(|rate| Pace::new(rate, self.params.buffer.high, cx.now));
                 self.tx.span_length =
                     self.params.rate.map_or(FIRST_SPAN, |rate| (rate / 8 / 20).clamp(1, FIRST_SPAN));

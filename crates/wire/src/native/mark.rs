@@ -22,6 +22,8 @@
 //! | `a3` VERDICT | payload bytes received | receiver | flag 0: intact; flag 2: damaged, the value is the first bad offset |
 //! | `a4` STOP | 0 | client | the run ends: send END after the current span |
 //! | `a5` DONE | 0 | server | both directions are settled |
+//! | `a7` PROBE | its number | client | answer as soon as this has been read (`inside.rs`) |
+//! | `a8` ANSWER | its number | server | it has been read |
 //! | `a6` REFUSED | reason | server | this connection is not wanted: 1 unknown session, 2 too many connections, 3 the server's last connection was another |
 //!
 //! A span is as long as the sender expects to need about 50 ms for, so that a run can end in band at any rate and the
@@ -49,6 +51,10 @@ pub enum Kind {
     Done,
     /// The connection is not wanted.
     Refused,
+    /// To be answered.
+    Probe,
+    /// The answer.
+    Answer,
 }
 
 /// A decoded mark.
@@ -80,6 +86,8 @@ impl Mark {
             Kind::Stop => (0xa4, 0),
             Kind::Done => (0xa5, 0),
             Kind::Refused => (0xa6, 0),
+            Kind::Probe => (0xa7, 0),
+            Kind::Answer => (0xa8, 0),
         };
         out[8..].copy_from_slice(&self.value.to_be_bytes());
         let check = check(&out, id);
@@ -100,6 +108,8 @@ impl Mark {
             (0xa4, 0) => (Kind::Stop, false),
             (0xa5, 0) => (Kind::Done, false),
             (0xa6, 0) => (Kind::Refused, false),
+            (0xa7, 0) => (Kind::Probe, false),
+            (0xa8, 0) => (Kind::Answer, false),
             _ => return None,
         };
         Some(Mark { kind, flagged, value: u64::from_be_bytes(*bytes[8..].first_chunk()?) })
@@ -122,7 +132,8 @@ mod tests {
 
     #[test]
     fn every_mark_survives_and_lies_as_drawn() {
-        for kind in [Kind::Span, Kind::End, Kind::Verdict, Kind::Stop, Kind::Done, Kind::Refused] {
+        let plain = [Kind::Span, Kind::Stop, Kind::Done, Kind::Refused, Kind::Probe, Kind::Answer];
+        for kind in plain.into_iter().chain([Kind::End, Kind::Verdict]) {
             for flagged in [false, true] {
                 let mark = Mark {
                     kind,

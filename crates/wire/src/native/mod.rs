@@ -9,6 +9,7 @@ mod data;
 mod dial;
 mod greet;
 mod hello;
+mod inside;
 mod mark;
 mod message;
 mod ping;
