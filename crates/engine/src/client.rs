@@ -186,8 +186,12 @@ pub fn run(
     sink: &mut dyn FnMut(Event),
 ) -> Result<(), EngineError> {
     check(config, phase)?;
-    // Any number will do, as long as runs differ in it.
-    let first_worker = (config.run.as_u128() % u128::from(default_workers())) as u32;
+    let first_worker = match &config.placement {
+        // So that a server on this host knows which core is ours.
+        Placement::Cores(cores) => cores.first().map_or(0, |core| *core as u32),
+        // Any number will do, as long as runs differ in it.
+        _ => (config.run.as_u128() % u128::from(default_workers())) as u32,
+    };
     let phase = &Phase { first_worker, ..phase.clone() };
     match config.protocol.openers() {
         None if config.protocol == Protocol::Iperf3 => iperf3::run(config, phase, interrupt, sink),

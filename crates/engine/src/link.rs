@@ -61,6 +61,14 @@ impl Socket {
         }
     }
 
+    /// Lets its receive calls sleep; whether they can.
+    pub(crate) fn let_sleep(&self) -> bool {
+        match self {
+            Socket::Stream(stream) => stream.let_sleep().is_ok(),
+            Socket::Datagram(udp) => udp.let_sleep().is_ok(),
+        }
+    }
+
     /// Transmit stamps are waited for, which a flow is told of although it may not read.
     pub(crate) fn awaits_stamps(&self) -> bool {
         matches!(self, Socket::Datagram(udp) if udp.awaits_stamps())
@@ -86,6 +94,8 @@ pub(crate) struct Link {
     /// The peer has hung up: there is an end to be read, whatever was read last.
     pub(crate) hung_up: bool,
     pub(crate) half_closed: bool,
+    /// Its receive calls may sleep; `None` when that was not tried.
+    pub(crate) sleepy: Option<bool>,
     /// Earliest timer in the heap.
     pub(crate) armed: Option<Mono>,
     /// Who opened or accepted it.
@@ -156,6 +166,15 @@ impl Links {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// The key of the only one, if there is one only.
+    pub(crate) fn only(&self) -> Option<Key> {
+        if self.len() != 1 {
+            return None;
+        }
+        let at = self.slots.iter().position(|(_, slot)| slot.is_some())?;
+        Some(Key(u64::from(self.slots[at].0) << 32 | at as u64))
     }
 
     /// The keys of all links.

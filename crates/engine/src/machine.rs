@@ -84,6 +84,7 @@ pub(crate) fn udp_settings(of: &SocketSettings, device: Option<&str>) -> io::Udp
         gro: of.gro,
         stamps: of.stamps,
         pacing: of.pacing,
+        marks: of.marks,
     }
 }
 

@@ -108,6 +108,8 @@ const AT_ONCE: usize = 64;
 /// reads them while they are in its cache: with 38 datagrams of 1400 bytes a call, two cores moved 9.6 million a second so,
 /// every byte compared, and 6.3 million when the scheduler decided (every 4 ms, by when megabytes had gathered).
 const POUR: usize = 512 << 10;
+/// What a turn moves at most of a stream that carries messages rather than bulk, bytes.
+const SHORT: usize = 16 << 10;
 /// The reactor is asked at least this often, ns.
 const LOOK_AFTER: u64 = 100_000;
 pub(crate) struct Worker {
@@ -136,7 +138,7 @@ pub(crate) struct Worker {
     looked: Mono,
     /// Bytes of datagrams sent since the core was last offered, or idle.
     poured: usize,
-    /// Datagrams have been sent or received since the last rest.
+    /// Datagrams or short messages have been sent or received since the last rest.
     active: bool,
     rest: Rest,
     listening: bool,
@@ -239,11 +241,9 @@ impl Worker {
                 link.queued = false;
                 self.turn(key);
             }
-            if self.poured >= POUR {
-                self.poured = 0;
-                io::thread::offer();
-            }
+            self.offer_if_poured();
         }
+        self.offer_if_poured();
         self.flush(false);
         let now = self.clock.now();
         let busy = !self.ready.is_empty() || self.wants_links();
@@ -261,7 +261,7 @@ impl Worker {
         }
         let until = if busy { Some(now) } else { self.next_instant() };
         let Some(until) = self.until(now, until, busy) else { return };
-        let until = self.linger(now, until);
+        let Some(until) = self.linger(now, until) else { return };
         if let Err(error) = self.reactor.wait(until, &self.clock, events) {
             self.report(Report::Trouble(format!("waiting for sockets failed: {error}")));
             self.quit = true;
@@ -272,6 +272,13 @@ impl Worker {
         self.commands();
         for event in events.drain(..) {
             self.event(event);
+        }
+    }
+
+    fn offer_if_poured(&mut self) {
+        if self.poured >= POUR {
+            self.poured = 0;
+            io::thread::offer();
         }
     }
 

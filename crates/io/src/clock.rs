@@ -8,6 +8,41 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The instant that is `Mono(0)` for the whole process.
 static ORIGIN: OnceLock<Instant> = OnceLock::new();
 
+/// For how long the two clocks are taken to go alike, ns: at 500 ppm they part by half a nanosecond meanwhile.
+#[cfg(target_os = "linux")]
+const ALIKE: u64 = metrics::SECOND / 1000;
+
+/// How the two clocks relate, found anew every millisecond: for those who read many stamps. For as long after the wall clock has
+/// been set, stamps are taken for as much older.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Default)]
+pub(crate) struct Relation {
+    ahead: i64,
+    until: Mono,
+}
+
+#[cfg(target_os = "linux")]
+impl Relation {
+    /// The same as [`Clock::from_wall`].
+    pub(crate) fn stamped(&mut self, clock: &Clock, wall: i64) -> (Option<Mono>, Mono) {
+        let mut now = clock.now();
+        if now >= self.until {
+            (self.ahead, now) = clock.relate();
+            self.until = now.plus(ALIKE);
+        }
+        (taken(wall, self.ahead, now), now)
+    }
+}
+
+/// When a stamp was taken, a moment before `now`.
+fn taken(wall: i64, ahead: i64, now: Mono) -> Option<Mono> {
+    let at = wall.saturating_sub(ahead);
+    let age = i64::try_from(now.0).unwrap_or(i64::MAX).saturating_sub(at);
+    // A stamp taken between two readings may look a little younger than they are.
+    let known = (-1_000..=10 * metrics::SECOND as i64).contains(&age);
+    known.then(|| Mono(u64::try_from(at).unwrap_or(0).min(now.0)))
+}
+
 /// The error claimed for a wall clock of which nothing is known: what Linux says of one that nothing disciplines.
 const UNKNOWN_ERROR_NS: u64 = 16 * metrics::SECOND;
 
@@ -51,6 +86,12 @@ impl Clock {
     /// three times in a row.
     #[must_use]
     pub fn from_wall(&self, wall: i64) -> (Option<Mono>, Mono) {
+        let (ahead, now) = self.relate();
+        (taken(wall, ahead, now), now)
+    }
+
+    /// How far the wall clock is ahead of this one, ns, and the current instant.
+    fn relate(&self) -> (i64, Mono) {
         let mut before = self.now();
         let (mut reading, mut after) = (SystemTime::now(), self.now());
         for _ in 0..2 {
@@ -60,15 +101,8 @@ impl Clock {
             before = after;
             (reading, after) = (SystemTime::now(), self.now());
         }
-        let age = nanoseconds(reading).saturating_sub(wall);
         let middle = before.plus(after.since(before) / 2);
-        // A stamp taken within the bracket may look a little younger than it.
-        let at = match u64::try_from(age) {
-            Ok(age) if age <= 10 * metrics::SECOND => Some(Mono(middle.0.saturating_sub(age))),
-            Err(_) if age >= -1_000 => Some(middle),
-            _ => None,
-        };
-        (at, after)
+        (nanoseconds(reading).saturating_sub(i64::try_from(middle.0).unwrap_or(i64::MAX)), after)
     }
 
     /// What the host's monotonic clock says at `Mono(0)`, found once for the process: the tightest of a few readings.

@@ -214,6 +214,9 @@ pub struct SocketSettings {
     pub gro: bool,
     /// UDP: receive stamps of the kernel, where it gives them.
     pub stamps: bool,
+    /// UDP: time to live, traffic class and overflows of what is received. Each end knows for itself whether it needs them.
+    #[serde(skip, default = "told")]
+    pub marks: bool,
     /// UDP: set DF and leave path MTU discovery alone, or let every router fragment.
     pub dont_fragment: Option<bool>,
     /// `SO_MAX_PACING_RATE`, bits/s of each socket.
@@ -243,11 +246,25 @@ impl Default for SocketSettings {
             gso: true,
             gro: false,
             stamps: true,
+            marks: true,
             dont_fragment: None,
             pacing: None,
             multipath: false,
             user_timeout_ns: None,
         }
+    }
+}
+
+fn told() -> bool {
+    true
+}
+
+impl SocketSettings {
+    /// The same for messages that come back: what is received is not told apart, `stamps` says whether it is stamped, and each
+    /// is read by itself.
+    #[must_use]
+    pub fn of_messages(&self, stamps: bool) -> Self {
+        SocketSettings { stamps: self.stamps && stamps, marks: false, gro: false, ..self.clone() }
     }
 }
 
@@ -298,6 +315,9 @@ pub struct Phase {
     pub media: Option<Media>,
     /// What is sent there and back, when round trips are measured.
     pub ping: Option<Ping>,
+    /// Between two exchanges that each connection makes inside its payload, ns; `None` makes none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inside_gap_ns: Option<u64>,
     /// What is sent, when the delay of datagrams is measured.
     pub probe: Option<Probe>,
     /// When they are sent, when somebody recorded that.
@@ -315,9 +335,6 @@ pub struct Phase {
     pub connect_rate: Option<f64>,
     /// Connections that may be connecting at once.
     pub throttle: u32,
-    /// Between two exchanges that each connection makes inside its payload, ns; `None` makes none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inside_gap_ns: Option<u64>,
     /// How long a connect may take.
     pub connect_timeout_ns: u64,
     /// How long a connection may move nothing while it should.
@@ -353,6 +370,7 @@ impl Default for Phase {
             shutdown: Shutdown::Graceful,
             media: None,
             ping: None,
+            inside_gap_ns: None,
             probe: None,
             trace: None,
             train: None,
@@ -370,7 +388,6 @@ impl Default for Phase {
 
 /// Longest buffer a phase may ask for; it is the size of a worker's receive buffer.
 pub const MAX_BUFFER: u64 = 16 << 20;
-            inside_gap_ns: None,
 /// Most connections a phase may ask for.
 pub const MAX_CONNECTIONS: u32 = 1_000_000;
 
@@ -383,6 +400,10 @@ impl Phase {
         let must = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
         must((1..=MAX_CONNECTIONS).contains(&self.connections), "connections must be 1 to 1000000")?;
         must((1..=1 << 50).contains(&self.transfer), "the transfer must be 1 byte to 1 PiB")?;
+        must(
+            self.inside_gap_ns.is_none_or(|gap| (SECOND / 1000..=3600 * SECOND).contains(&gap)),
+            "exchanges inside the payload must be 1 ms to 1 h apart",
+        )?;
         must(self.iterations != Some(0), "iterations must be at least 1")?;
         must(self.total_bytes != Some(0), "the total number of bytes must be at least 1")?;
         must(self.duration_ns != Some(0), "the duration must be longer than 0")?;
@@ -400,10 +421,6 @@ impl Phase {
             "a range of transfers must rise, to 1 PiB at most",
         )?;
         must(
-        must(
-            self.inside_gap_ns.is_none_or(|gap| (SECOND / 1000..=3600 * SECOND).contains(&gap)),
-            "exchanges inside the payload must be 1 ms to 1 h apart",
-        )?;
             self.rate_high.is_none_or(|high| self.rate.is_some_and(|low| low <= high)),
             "a range of rates must rise",
         )?;

@@ -26,6 +26,9 @@ pub enum Wait {
     /// Sleep in the reactor: costs nothing, and a send leaves some tens of microseconds late.
     #[default]
     Block,
+    /// Sleep in the receive call of the only link, as long as nothing else is due soon: one call less for each message, and
+    /// whoever else comes is seen some milliseconds later.
+    Receive,
     /// Sleep until shortly before a due time, by a margin that is learned, and spin from there.
     Hybrid,
     /// Never sleep: a core for a worker, and arrivals are found within a microsecond.

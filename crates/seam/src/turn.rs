@@ -28,6 +28,8 @@ pub trait Net {
     fn recv(&mut self, how: Read) -> Got<'_>;
     /// The current instant.
     fn now(&mut self) -> Mono;
+    /// There is more to send, now or at some time: the next receive call must not sleep, where it otherwise may.
+    fn hurry(&mut self) {}
 }
 
 /// Which calls are worth trying: a socket that was full or empty is not tried again before the kernel says so.
@@ -108,6 +110,9 @@ pub fn turn<N: Net>(
     }
     if !(can.read || broken.is_some()) || want.read == Read::Pause {
         return broken.map_or(Ok(done), |fault| hang_up(flow, cx, fault, done));
+    }
+    if want.send != When::Never {
+        net.hurry();
     }
     let budget = match want.read {
         Read::Look(n) | Read::Skip(n) => n.get() as usize,

@@ -221,7 +221,11 @@ impl Solo {
             let accepting = GroupPlan { end: None, ..group(Group::ALL, openers, SocketSettings::default()) };
             vec![group(GROUP, Vec::new(), phase.sockets.clone()), accepting]
         } else {
-            vec![group(GROUP, openers, phase.sockets.clone())]
+            let sockets = match &phase.ping {
+                Some(ping) if ping.stamp.is_none() => phase.sockets.of_messages(ping.kernel_stamps),
+                _ => phase.sockets.clone(),
+            };
+            vec![group(GROUP, openers, sockets)]
         };
         Solo {
             left: plans.len() as u8,
@@ -360,6 +364,8 @@ fn waits(phase: &Phase, serving: bool) -> seam::Wait {
     match &phase.udpmon {
         // The original spins all the time.
         Some(_) if !serving => seam::Wait::Hybrid,
+        // Strangers' messages are answered, too, and timed by them.
+        _ if serving && phase.ping.is_some_and(|ping| !ping.busy) => seam::Wait::Block,
         _ => wait(phase, !serving, !serving),
     }
 }

@@ -257,6 +257,7 @@ fn link(socket: Socket, flow: Box<dyn Flow>, target: std::net::SocketAddr, born:
         queued: false,
         hung_up: false,
         half_closed: false,
+        sleepy: None,
         armed: None,
         owner: Group::ALL,
         counted: None,

@@ -31,7 +31,7 @@ impl Packets {
         udp: &mut Udp,
         flow: &mut dyn Flow,
         cx: &mut Cx<'_>,
-        clock: &Clock,
+        (clock, sleeps): (&Clock, bool),
         can: Can,
     ) -> Result<Turn, Cause> {
         let (desk, memory) = self.memory();
@@ -42,7 +42,7 @@ impl Packets {
             }
         }
         desk.segments = udp.segments();
-        seam::turn(&mut udp.net(memory, clock), flow, cx, desk, can)
+        seam::turn(&mut udp.net(memory, clock).sleeping(sleeps), flow, cx, desk, can)
     }
 }
 

@@ -1,7 +1,8 @@
 //! What a worker does while nothing is ready: sleep, sleep and then spin, or spin.
 
-use super::{LOOK_AFTER, Worker};
-use crate::link::Key;
+use super::turns::Took;
+use super::{LOOK_AFTER, POUR, Worker};
+use crate::link::{Key, Phase};
 use metrics::Mono;
 use seam::{Read, Wait};
 
@@ -15,6 +16,10 @@ const FAR: u64 = 10_000;
 const FIRST_MARGIN: u64 = 120_000;
 const LEAST_MARGIN: u64 = 20_000;
 const MOST_MARGIN: u64 = 400_000;
+/// A receive call does not sleep when something is due within so many ns: its patience is less.
+pub(super) const SOON: u64 = 25_000_000;
+/// While receive calls sleep, others are looked for this often, ns.
+const LOOK_BESIDE: u64 = 1_000_000;
 /// Links whose sockets a spinning worker tries one by one; with more it asks the reactor.
 const FEW: usize = 8;
 
@@ -56,8 +61,13 @@ impl Worker {
     /// Until when the reactor is to be waited for, given when something is due next (which is at once for a `busy` worker).
     /// `None`: not at all, the round is over.
     pub(super) fn until(&mut self, now: Mono, next: Option<Mono>, busy: bool) -> Option<Option<Mono>> {
-        if self.rest.wait == Wait::Block {
-            return Some(next);
+        // A worker without links has nothing to spin for, and others may want its core.
+        let idle = self.links.len() == 0 && !busy;
+        match self.rest.wait {
+            Wait::Receive if !idle && !busy => return self.receive(now, next),
+            Wait::Block | Wait::Receive => return Some(next),
+            Wait::Spin if idle => return Some(next),
+            Wait::Hybrid | Wait::Spin => {}
         }
         // The next due instant is met by the clock alone, unless the reactor has not been looked at for very long.
         let due = if busy { self.next_instant() } else { next };
@@ -69,7 +79,9 @@ impl Worker {
             return Some(Some(now));
         }
         if self.rest.wait == Wait::Spin {
-            if now.since(self.looked) < LOOK_AFTER && self.try_all() {
+            let look = self.looked.plus(LOOK_AFTER);
+            if now < look && self.spin_on(due.map_or(look, |due| look.min(Mono(due.0.saturating_sub(NEAR)))))
+            {
                 return None;
             }
             return Some(Some(now));
@@ -86,15 +98,70 @@ impl Worker {
         Some(until)
     }
 
-    /// Before a sleep that follows on datagrams, whoever waits for this core has a turn, and the sockets are looked at once
-    /// more: on a core that both ends share, the other one has sent in the meantime, and nobody had to be put to sleep and
-    /// woken for it, which takes longer than a dozen datagrams.
-    pub(super) fn linger(&mut self, now: Mono, until: Option<Mono>) -> Option<Mono> {
+    /// Before a sleep that follows on datagrams, or on short messages, whoever waits for this core has a turn, and the sockets
+    /// are looked at once more: on a core that both ends share, the other one has sent in the meantime, and nobody had to be put
+    /// to sleep and woken for it, which takes longer than a dozen datagrams. `None`: they are tried at once.
+    pub(super) fn linger(&mut self, now: Mono, until: Option<Mono>) -> Option<Option<Mono>> {
         if until.is_some_and(|until| until <= now) || !std::mem::take(&mut self.active) {
-            return until;
+            return Some(until);
         }
         io::thread::offer();
-        Some(now)
+        if self.try_all() { None } else { Some(Some(now)) }
+    }
+
+    /// Tries the links that want to read, `until` then at most where there is one only: its turns follow each other with nothing
+    /// between them but a look at whoever may have woken this worker. False when they are too many for that.
+    fn spin_on(&mut self, until: Mono) -> bool {
+        match self.links.only() {
+            Some(key) => self.turns(key, until, false),
+            None => self.try_all(),
+        }
+    }
+
+    /// Sleeps in the receive call of the only link, as long as nothing else is due before long. The reactor is looked at every
+    /// millisecond in which something comes, and as often as a receive call's patience ends.
+    fn receive(&mut self, now: Mono, next: Option<Mono>) -> Option<Option<Mono>> {
+        let soon = next.is_some_and(|due| due.since(now) < SOON);
+        let Some(key) = self.links.only().filter(|_| !soon) else { return Some(next) };
+        let Some(link) = self.links.get(key) else { return Some(next) };
+        // A link of another group may have much to send while it reads.
+        let group = link.counted.and_then(|group| self.watches.get(&group));
+        let meant = group.is_some_and(|watch| watch.wait == Wait::Receive);
+        let can = link.phase == Phase::Open && meant && link.can.send;
+        if !can || !*link.sleepy.get_or_insert_with(|| link.socket.let_sleep()) {
+            return Some(next);
+        }
+        let look = self.looked.plus(LOOK_BESIDE);
+        if now >= look {
+            return Some(Some(now));
+        }
+        self.active = false;
+        self.turns(key, look, true);
+        // What came of it is dealt with, and then this is tried again; where nothing came, the reactor is slept in.
+        let rests = self.ready.is_empty() && self.shy.is_empty() && self.links.only().is_some();
+        if rests && !self.active { Some(next) } else { None }
+    }
+
+    fn turns(&mut self, key: Key, until: Mono, sleeps: bool) -> bool {
+        loop {
+            match self.try_turn(key, sleeps) {
+                Took::Gone => return true,
+                Took::Enough(now) => {
+                    self.settle(key, now);
+                    return true;
+                }
+                Took::Turn(now)
+                    if now >= until
+                        || self.poured >= POUR
+                        || !self.post.is_empty()
+                        || self.reactor.rung() =>
+                {
+                    self.settle(key, now);
+                    return true;
+                }
+                Took::Turn(_) => {}
+            }
+        }
     }
 
     /// Lets the links that want to read try, ready or not; false when they are too many for that.

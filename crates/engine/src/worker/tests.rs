@@ -326,8 +326,7 @@ impl Opener for Guests {
 }
 
 /// Lets some guests in under a wait policy.
-fn party(wait: Wait) {
-    const GUESTS: u32 = 5;
+fn party(wait: Wait, guests: u32) {
     const TALK: u32 = 20;
     let sockets = bound(1);
     let to = sockets[0].local().unwrap();
@@ -335,12 +334,12 @@ fn party(wait: Wait) {
     server.group(Group(7), Box::new(Porter::default()), wait, true);
     server.group(Group::ALL, Box::new(Porter::default()), Wait::Block, false);
     let client = Thread::start(Vec::new());
-    client.group(Group(1), Box::new(Guests { left: GUESTS, to, talk: TALK }), wait, false);
+    client.group(Group(1), Box::new(Guests { left: guests, to, talk: TALK }), wait, false);
     let mut seen = Vec::new();
     client.until(|report| match report {
         Report::Note(note) => {
             seen.push(*note.downcast::<Seen>().unwrap());
-            (seen.len() == GUESTS as usize).then_some(())
+            (seen.len() == guests as usize).then_some(())
         }
         _ => None,
     });
@@ -351,28 +350,35 @@ fn party(wait: Wait) {
         assert!(!io::udp::ability().transmit_stamps || one.stamps + 3 >= TALK, "{one:?}");
     }
     let (tally, records) = client.end(Group(1));
-    assert_eq!((tally.opened, tally.count(Ending::Completed)), (GUESTS.into(), GUESTS.into()));
+    assert_eq!((tally.opened, tally.count(Ending::Completed)), (guests.into(), guests.into()));
     assert!(tally.connect_ns.count() == 0, "nothing was connected");
     assert!(records.iter().all(|r| r.remote == to && r.local.is_some_and(|l| l.port() != 0)));
     let (tally, _) = server.end(Group(7));
-    assert_eq!((tally.opened, tally.count(Ending::Completed)), (GUESTS.into(), GUESTS.into()));
+    assert_eq!((tally.opened, tally.count(Ending::Completed)), (guests.into(), guests.into()));
     let heard = tally.packets.unwrap().counts.received;
-    assert!(heard >= u64::from(GUESTS * (TALK + 1)), "{heard}");
+    assert!(heard >= u64::from(guests * (TALK + 1)), "{heard}");
 }
 
 #[test]
 fn guests_knock_enter_and_are_echoed() {
-    party(Wait::Block);
+    party(Wait::Block, 5);
+}
+
+#[test]
+fn one_guest_is_slept_for_in_the_receive_call_and_several_in_the_reactor() {
+    party(Wait::Receive, 1);
+    party(Wait::Receive, 3);
 }
 
 #[test]
 fn the_same_with_workers_that_sleep_and_spin() {
-    party(Wait::Hybrid);
+    party(Wait::Hybrid, 5);
 }
 
 #[test]
 fn the_same_with_workers_that_never_sleep() {
-    party(Wait::Spin);
+    party(Wait::Spin, 5);
+    party(Wait::Spin, 1);
 }
 
 #[test]

@@ -1,9 +1,20 @@
 //! What links do: turns, tidings, and moving on.
 
-use super::{Command, Report, Worker};
+use super::rest::SOON;
+use super::{Command, Report, SHORT, Worker};
 use crate::link::{Key, Link, Phase, Socket};
 use metrics::{Ending, Group, Mono};
 use seam::{Can, Cause, Cx, Deed, End, Fault, News, Read, Want, When};
+
+/// What came of a link's turn.
+pub(super) enum Took {
+    /// It may have another one at once; the time.
+    Turn(Mono),
+    /// Something is to be done about it first; the time.
+    Enough(Mono),
+    /// It is closed.
+    Gone,
+}
 
 impl Worker {
     pub(super) fn queue(&mut self, key: Key) {
@@ -56,25 +67,56 @@ impl Worker {
         if link.phase == Phase::Connecting {
             return self.connected(key);
         }
+        if let Some(now) = self.take_turn(key, false) {
+            self.settle(key, now);
+        }
+    }
+
+    /// A turn of a link that reads whether it is known to be ready or not, unless it does not want to.
+    pub(super) fn try_turn(&mut self, key: Key, sleeps: bool) -> Took {
+        let Some(link) = self.links.get(key) else { return Took::Gone };
+        if link.phase == Phase::Connecting || link.counted.is_none() {
+            // Not up yet, or not known to count: the usual way.
+            link.can.read |= link.phase == Phase::Open;
+            self.turn(key);
+            return Took::Gone;
+        }
+        link.can.read = true;
+        let Some(now) = self.take_turn(key, sleeps) else { return Took::Gone };
+        let Some(link) = self.links.get(key) else { return Took::Gone };
+        let want = link.flow.want();
+        // What is due later is met by the clock, not between two calls.
+        let later = matches!(want.send, When::At(_))
+            || (sleeps && want.wake.is_some_and(|wake| wake.since(now) < SOON));
+        let goes_on = want.end.is_none() && want.read != Read::Pause && link.can.send && !later;
+        if goes_on { Took::Turn(now) } else { Took::Enough(now) }
+    }
+
+    /// A turn; `None` when it was the last.
+    fn take_turn(&mut self, key: Key, sleeps: bool) -> Option<Mono> {
+        let link = self.links.get(key)?;
         let can = Can { send: link.can.send, read: link.can.read || link.hung_up };
         let now = Mono(0);
         let mut cx =
             Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
         let result = match &mut link.socket {
             Socket::Stream(stream) => {
-                let mut net = stream.net(&mut self.buffer, &self.clock);
+                let mut net = stream.net(&mut self.buffer, &self.clock).sleeping(sleeps);
                 seam::turn(&mut net, &mut *link.flow, &mut cx, &mut self.desk, can)
             }
-            Socket::Datagram(udp) => self.packets.turn(udp, &mut *link.flow, &mut cx, &self.clock, can),
+            Socket::Datagram(udp) => {
+                self.packets.turn(udp, &mut *link.flow, &mut cx, (&self.clock, sleeps), can)
+            }
         };
         let now = cx.now;
         match result {
             Ok(done) => {
                 link.fresh &= done.sent + done.got == 0;
-                if matches!(link.socket, Socket::Datagram(_)) {
+                let (moved, datagrams) = (done.sent + done.got, matches!(link.socket, Socket::Datagram(_)));
+                if datagrams {
                     self.poured += done.sent;
-                    self.active |= done.sent + done.got > 0;
                 }
+                self.active |= moved > 0 && (datagrams || moved <= SHORT);
                 link.can.send &= !done.full;
                 // A buffer that was filled hides what is left.
                 link.can.read &= !done.empty || done.got >= self.buffer.len();
@@ -84,9 +126,12 @@ impl Worker {
                     self.rec.tally(group).last = now;
                     self.rec.tally(Group::ALL).last = now;
                 }
-                self.settle(key, now);
+                Some(now)
             }
-            Err(cause) => self.close(key, Err(cause), true),
+            Err(cause) => {
+                self.close(key, Err(cause), true);
+                None
+            }
         }
     }
 

@@ -121,6 +121,13 @@ impl Reactor {
         rung.load(Ordering::Relaxed) && rung.swap(false, Ordering::AcqRel)
     }
 
+    /// The same, which is still to be asked about.
+    #[inline]
+    #[must_use]
+    pub fn rung(&self) -> bool {
+        self.waker.0.rung.load(Ordering::Relaxed)
+    }
+
     /// A handle with which any thread can make [`Reactor::wait`] return.
     #[must_use]
     pub fn waker(&self) -> Waker {

@@ -114,7 +114,7 @@ fn epoll_pwait2(epoll: &OwnedFd, events: &mut [libc::epoll_event], ns: u64) -> i
 pub(crate) fn recv_drop(fd: BorrowedFd<'_>, n: usize) -> io::Result<usize> {
     // SAFETY: with MSG_TRUNC a TCP socket copies nothing, so that no buffer is needed (tcp(7)); a kernel that did copy
     // would fail with EFAULT on the null pointer.
-    check_len(unsafe { libc::recv(fd.as_raw_fd(), null_mut(), n, libc::MSG_TRUNC) })
+    check_len(unsafe { libc::recv(fd.as_raw_fd(), null_mut(), n, libc::MSG_TRUNC | libc::MSG_DONTWAIT) })
 }
 
 /// Sets a socket option.

@@ -100,7 +100,23 @@ pub(crate) fn send(
     }
     // SAFETY: all that `message` points to outlives the call and is only read: the address with its own length, `pieces`
     // (an `IoSlice` has the layout of an `iovec`) with their number, and as many control bytes as are given.
-    let n = unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+    let n =
+        unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+/// Sends one datagram to the peer of a connected socket: nothing but its bytes.
+pub(crate) fn send_plain(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    // SAFETY: the kernel reads as many bytes as `bytes` has.
+    let n = unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+/// Receives into `buffer` what a stream has, or one datagram: nothing but its bytes, and its rest is lost if it is longer.
+pub(crate) fn recv_plain(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
+    // SAFETY: the kernel writes at most as many bytes as `buffer` has, which is borrowed by nobody else.
+    let n = unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 

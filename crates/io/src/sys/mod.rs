@@ -1,6 +1,6 @@
 //! What differs between systems, under one set of names.
 
-use seam::{Deed, Fault};
+use seam::{Burst, Deed, Fault};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -41,6 +41,32 @@ pub(crate) const CONNECTION_REFUSED: i32 = if cfg!(windows) {
 } else {
     61
 };
+
+/// How long a receive call sleeps at most, where it may sleep at all.
+#[cfg(target_os = "linux")]
+pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_millis(10);
+
+/// Readies a socket for receive calls that sleep until something comes, [`PATIENCE`] at most: all others are told not to.
+#[cfg(target_os = "linux")]
+pub(crate) fn let_sleep(socket: &Socket) -> io::Result<()> {
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_nonblocking(false)
+}
+
+/// A burst of no more than so many bytes is sent in one piece: copying it costs less than telling the kernel of pieces.
+pub(crate) const SHORT: usize = 256;
+
+/// Copies a burst of at most [`SHORT`] bytes together; its length.
+pub(crate) fn gather(burst: &Burst<'_>, whole: &mut [u8; SHORT]) -> usize {
+    let mut n = 0;
+    for slice in burst.slices() {
+        if let Some(room) = whole.get_mut(n..n + slice.len()) {
+            room.copy_from_slice(slice);
+            n += slice.len();
+        }
+    }
+    n
+}
 
 /// Turns an I/O error into the seam's fault.
 pub(crate) fn fault(deed: Deed) -> impl Fn(io::Error) -> Fault {

@@ -1,18 +1,18 @@
 //! The seam's `Net` over a TCP socket: no allocation, no lock, one system call a send or receive.
 
 use crate::Clock;
-use crate::sys::errno;
+use crate::sys::{SHORT, errno, gather};
 use metrics::Mono;
 use seam::{Batch, Burst, Deed, Fault, Got, Net, Read, Wrote};
 use socket2::Socket;
-use std::io::{self, ErrorKind, IoSlice, Read as _};
+use std::io::{self, ErrorKind, IoSlice};
 
 /// Pieces gathered into one system call.
 const PIECES: usize = 64;
 
 /// A closed connection is an error here, not a signal.
 #[cfg(target_os = "linux")]
-const SEND_FLAGS: i32 = libc::MSG_NOSIGNAL;
+const SEND_FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 #[cfg(not(target_os = "linux"))]
 const SEND_FLAGS: i32 = 0;
 
@@ -22,11 +22,34 @@ pub struct TcpNet<'a> {
     socket: &'a Socket,
     buffer: &'a mut [u8],
     clock: &'a Clock,
+    /// Receive calls sleep until something comes.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux can do both on one socket"))]
+    sleeps: bool,
 }
 
 impl<'a> TcpNet<'a> {
     pub(super) fn new(socket: &'a Socket, buffer: &'a mut [u8], clock: &'a Clock) -> Self {
-        TcpNet { socket, buffer, clock }
+        TcpNet { socket, buffer, clock, sleeps: false }
+    }
+
+    /// The same on a socket that was let sleep: its receive calls do so, if `sleeps`.
+    #[must_use]
+    pub fn sleeping(self, sleeps: bool) -> Self {
+        TcpNet { sleeps, ..self }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read(&mut self, n: usize) -> io::Result<usize> {
+        use std::os::fd::AsFd as _;
+        let flags = if self.sleeps { 0 } else { libc::MSG_DONTWAIT };
+        crate::sys::message::recv_plain(self.socket.as_fd(), &mut self.buffer[..n], flags)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn read(&mut self, n: usize) -> io::Result<usize> {
+        use io::Read as _;
+        let mut socket = self.socket;
+        socket.read(&mut self.buffer[..n])
     }
 
     fn look(&mut self, n: usize) -> Got<'_> {
@@ -34,9 +57,8 @@ impl<'a> TcpNet<'a> {
         if n == 0 {
             return Got::Nothing;
         }
-        let mut socket = self.socket;
         loop {
-            match socket.read(&mut self.buffer[..n]) {
+            match self.read(n) {
                 Ok(0) => return Got::Fin,
                 Ok(len) => return Got::Batch(Batch::stream(&self.buffer[..len], self.clock.now())),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -85,6 +107,15 @@ impl Net for TcpNet<'_> {
     /// All pieces are offered to the kernel, 64 a call: fewer bytes accepted than offered means that the socket is full
     /// (or has failed, and says so), never that there were many pieces.
     fn send(&mut self, burst: &Burst<'_>) -> Wrote {
+        if (1..=SHORT).contains(&burst.len()) {
+            let mut whole = [0; SHORT];
+            let n = gather(burst, &mut whole);
+            return match push(self.socket, &[IoSlice::new(&whole[..n])]) {
+                Ok(n) => Wrote { bytes: n, fault: None },
+                Err(e) if e.kind() == ErrorKind::WouldBlock => Wrote::default(),
+                Err(e) => Wrote { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno: errno(&e) }) },
+            };
+        }
         let mut slices = burst.slices().filter(|slice| !slice.is_empty());
         let mut wrote = Wrote::default();
         loop {
@@ -124,6 +155,11 @@ impl Net for TcpNet<'_> {
 
     fn now(&mut self) -> Mono {
         self.clock.now()
+    }
+
+    #[inline]
+    fn hurry(&mut self) {
+        self.sleeps = false;
     }
 }
 

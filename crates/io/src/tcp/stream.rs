@@ -99,6 +99,21 @@ impl Stream {
         self.0.local_addr().and_then(address).map_err(fault(Deed::Connect))
     }
 
+    /// Readies it for receive calls that sleep until something comes, some milliseconds at most ([`TcpNet::sleeping`]).
+    ///
+    /// # Errors
+    /// When the system cannot do that beside calls that do not sleep (it is Linux only).
+    pub fn let_sleep(&self) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            sys::let_sleep(&self.0)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
     /// Ends our direction (FIN after what is queued); reading goes on.
     pub fn half_close(&self) {
         // Fails only when there is no connection any more, which reading will tell.

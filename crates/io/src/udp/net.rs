@@ -17,6 +17,9 @@ pub struct UdpMemory {
     buffer: Vec<u8>,
     /// A burst in one piece, where it has to be.
     whole: Vec<u8>,
+    /// How the clocks relate.
+    #[cfg(target_os = "linux")]
+    relation: crate::clock::Relation,
     #[cfg(target_os = "linux")]
     pub(super) control: crate::sys::message::Control,
 }
@@ -29,6 +32,8 @@ impl UdpMemory {
             // A run that was merged may be longer than what IPv4 lets one send hold.
             buffer: vec![0; 1 << 16],
             whole: Vec::new(),
+            #[cfg(target_os = "linux")]
+            relation: crate::clock::Relation::default(),
             #[cfg(target_os = "linux")]
             control: crate::sys::message::Control::new(),
         }
@@ -46,11 +51,25 @@ pub struct UdpNet<'a> {
     udp: &'a mut Udp,
     memory: &'a mut UdpMemory,
     clock: &'a Clock,
+    /// Receive calls sleep until something comes.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux can do both on one socket"))]
+    sleeps: bool,
 }
 
 impl<'a> UdpNet<'a> {
     pub(super) fn new(udp: &'a mut Udp, memory: &'a mut UdpMemory, clock: &'a Clock) -> Self {
-        UdpNet { udp, memory, clock }
+        UdpNet { udp, memory, clock, sleeps: false }
+    }
+
+    /// The same on a socket that was let sleep: its receive calls do so, if `sleeps`.
+    #[must_use]
+    pub fn sleeping(self, sleeps: bool) -> Self {
+        UdpNet { sleeps, ..self }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn patience(&self) -> i32 {
+        if self.sleeps { 0 } else { libc::MSG_DONTWAIT }
     }
 
     /// Datagram after datagram, where the kernel does not cut.
@@ -137,6 +156,11 @@ impl Net for UdpNet<'_> {
     fn now(&mut self) -> Mono {
         self.clock.now()
     }
+
+    #[inline]
+    fn hurry(&mut self) {
+        self.sleeps = false;
+    }
 }
 
 /// "Message too long".
@@ -150,8 +174,8 @@ fn uncuttable(error: &io::Error) -> bool {
 #[cfg(target_os = "linux")]
 mod linux {
     use super::super::wire::{Marks, describe, local_address};
-    use super::{Batch, Burst, Deed, ErrorKind, Fault, Got, PIECES, Path, UdpNet, errno, io};
-    use crate::sys::{self, message};
+    use super::{Batch, Burst, Deed, ErrorKind, Fault, Got, LONGEST, PIECES, Path, UdpNet, errno, io};
+    use crate::sys::{self, SHORT, gather, message};
     use metrics::{Stamp, StampKind};
     use std::io::IoSlice;
     use std::os::fd::AsFd as _;
@@ -159,6 +183,12 @@ mod linux {
     impl UdpNet<'_> {
         /// A burst in one call.
         pub(super) fn at_once(&mut self, burst: &Burst<'_>, segmented: bool) -> io::Result<usize> {
+            let plain = burst.to.is_none() && burst.tos.is_none() && burst.tag.is_none() && !segmented;
+            if plain && burst.len() <= SHORT {
+                let mut whole = [0; SHORT];
+                let n = gather(burst, &mut whole);
+                return self.push_plain(&whole[..n]);
+            }
             let mut slices = burst.slices().filter(|slice| !slice.is_empty());
             let mut pieces = [IoSlice::new(&[]); PIECES];
             let mut count = 0;
@@ -181,6 +211,33 @@ mod linux {
             self.call(burst, &[IoSlice::new(datagram)], false)
         }
 
+        /// Without control messages and pieces, a call costs less than what a short datagram is copied for.
+        fn push_plain(&self, datagram: &[u8]) -> io::Result<usize> {
+            loop {
+                match message::send_plain(self.udp.socket.as_fd(), datagram) {
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    result => return result,
+                }
+            }
+        }
+
+        fn pull_plain(&mut self, room: usize) -> Got<'_> {
+            let flags = self.patience();
+            let UdpNet { udp, memory, clock, .. } = self;
+            let buffer = &mut memory.buffer[..room];
+            loop {
+                match message::recv_plain(udp.socket.as_fd(), buffer, flags) {
+                    Ok(len) => {
+                        let batch = Batch::stream(&memory.buffer[..len], clock.now());
+                        return Got::Batch(Batch { from: udp.path, dropped: udp.state.dropped, ..batch });
+                    }
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => return Got::Nothing,
+                    Err(e) => return Got::Fault(Fault { deed: Deed::Receive, errno: errno(&e) }),
+                }
+            }
+        }
+
         fn call(&mut self, burst: &Burst<'_>, pieces: &[IoSlice<'_>], segmented: bool) -> io::Result<usize> {
             let to = self.destination(burst).map(socket2::SockAddr::from);
             let control = &mut self.memory.control;
@@ -198,14 +255,19 @@ mod linux {
         }
 
         pub(super) fn pull(&mut self, most: usize, skip: bool) -> Got<'_> {
-            let UdpNet { udp, memory, clock } = self;
+            // Where datagrams may be cut, somebody wants to know.
+            if self.udp.state.plain && !self.udp.state.strangers && !skip && most >= LONGEST {
+                return self.pull_plain(most.min(self.memory.buffer.len()));
+            }
+            let patience = self.patience();
+            let UdpNet { udp, memory, clock, .. } = self;
             let room = match (skip, udp.state.gro) {
                 (true, _) => 0,
                 // A run must not be cut, whatever one datagram of it may have.
                 (false, true) => memory.buffer.len(),
                 (false, false) => most.min(memory.buffer.len()),
             };
-            let flags = if skip { libc::MSG_TRUNC } else { 0 };
+            let flags = patience | if skip { libc::MSG_TRUNC } else { 0 };
             let received = loop {
                 let named = udp.path.is_none() || udp.state.strangers;
                 let buffer = &mut memory.buffer[..room];
@@ -232,7 +294,7 @@ mod linux {
             udp.state.dropped = marks.dropped.unwrap_or(udp.state.dropped);
             // Another socket's wish makes the kernel stamp for all that report stamps at all, as those of what leaves are.
             let (stamp, at) = match marks.stamp.filter(|_| udp.state.stamps) {
-                Some(wall) => clock.from_wall(wall),
+                Some(wall) => memory.relation.stamped(clock, wall),
                 None => (None, clock.now()),
             };
             let from = udp.path.or_else(|| {
@@ -284,7 +346,7 @@ mod elsewhere {
 
         /// Marks, stamps, the local address and cut datagrams are not told here.
         pub(super) fn pull(&mut self, most: usize, skip: bool) -> Got<'_> {
-            let UdpNet { udp, memory, clock } = self;
+            let UdpNet { udp, memory, clock, .. } = self;
             let room = if skip { memory.buffer.len() } else { most.min(memory.buffer.len()) };
             let (len, from) = loop {
                 let buffer = &mut memory.buffer[..room];

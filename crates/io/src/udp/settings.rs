@@ -31,6 +31,8 @@ pub struct UdpSettings {
     pub stamps: bool,
     /// Most that the kernel sends (`SO_MAX_PACING_RATE`), bits/s; kept by the queueing discipline `fq` only. Linux.
     pub pacing: Option<u64>,
+    /// Time to live, traffic class and overflows of what is received, where the kernel tells.
+    pub marks: bool,
 }
 
 impl Default for UdpSettings {
@@ -46,6 +48,7 @@ impl Default for UdpSettings {
             gro: false,
             stamps: true,
             pacing: None,
+            marks: true,
         }
     }
 }

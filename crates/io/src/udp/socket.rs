@@ -32,6 +32,9 @@ pub(super) struct State {
     pub(super) segments: usize,
     pub(super) gro: bool,
     pub(super) stamps: bool,
+    /// Nothing is told of what is received but its bytes.
+    #[cfg(target_os = "linux")]
+    pub(super) plain: bool,
     /// The overflow counter, as last told: the kernel leaves it out of messages for as long as it is 0.
     #[cfg(target_os = "linux")]
     pub(super) dropped: u32,
@@ -138,7 +141,7 @@ impl Udp {
             state: State::default(),
         };
         #[cfg(target_os = "linux")]
-        super::wire::report(&udp.socket, v6, path.is_some());
+        super::wire::report(&udp.socket, v6, path.is_none());
         udp.abilities(settings);
         Ok(udp)
     }
@@ -151,6 +154,8 @@ impl Udp {
         {
             self.state.gro = super::wire::set_gro(&self.socket, settings.gro && able.gro);
             let stamps = settings.stamps && able.receive_stamps;
+            super::wire::tell_marks(&self.socket, self.v6, settings.marks);
+            self.state.plain = !settings.marks && !stamps && !self.state.gro && self.path.is_some();
             self.state.numbers = super::wire::set_stamps(&self.socket, stamps);
             self.state.stamps = self.state.numbers && stamps;
         }
@@ -200,6 +205,21 @@ impl Udp {
     #[inline]
     pub fn net<'a>(&'a mut self, memory: &'a mut UdpMemory, clock: &'a Clock) -> UdpNet<'a> {
         UdpNet::new(self, memory, clock)
+    }
+
+    /// Readies it for receive calls that sleep until something comes, some milliseconds at most ([`UdpNet::sleeping`]).
+    ///
+    /// # Errors
+    /// When the system cannot do that beside calls that do not sleep (it is Linux only).
+    pub fn let_sleep(&self) -> std::io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            sys::let_sleep(&self.socket)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            Err(std::io::ErrorKind::Unsupported.into())
+        }
     }
 
     /// Whether transmit stamps are waited for: only then is it worth asking [`Udp::stamped`], which is a system call.

@@ -5,7 +5,6 @@ use crate::sys::message::Control;
 use crate::sys::plain;
 use seam::Burst;
 use socket2::Socket;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsFd as _;
 
@@ -18,26 +17,28 @@ const OPT_TSONLY: u32 = 1 << 11;
 /// `SO_EE_ORIGIN_TIMESTAMPING` of linux/errqueue.h.
 const ORIGIN_TIMESTAMPING: u8 = 4;
 
-fn on(socket: &Socket, level: i32, name: i32) -> io::Result<()> {
-    set_option(socket.as_fd(), level, name, &1_i32.to_ne_bytes())
+fn set(socket: &Socket, level: i32, name: i32, on: bool) {
+    // What is refused is not reported.
+    let _ = set_option(socket.as_fd(), level, name, &i32::from(on).to_ne_bytes());
 }
 
-/// Asks for what costs nothing to speak of: overflow counter, TTL, TOS, and on unconnected sockets the local address. What
-/// is refused is not reported.
-pub(super) fn report(socket: &Socket, v6: bool, connected: bool) {
-    let _ = on(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL);
-    let _ = on(socket, libc::SOL_IP, libc::IP_RECVTTL);
-    let _ = on(socket, libc::SOL_IP, libc::IP_RECVTOS);
-    if v6 {
-        let _ = on(socket, libc::SOL_IPV6, libc::IPV6_RECVHOPLIMIT);
-        let _ = on(socket, libc::SOL_IPV6, libc::IPV6_RECVTCLASS);
+/// Asks for the local address of what is received, on an unconnected socket.
+pub(super) fn report(socket: &Socket, v6: bool, unconnected: bool) {
+    match (unconnected, v6) {
+        (false, _) => {}
+        (true, true) => set(socket, libc::SOL_IPV6, libc::IPV6_RECVPKTINFO, true),
+        (true, false) => set(socket, libc::SOL_IP, libc::IP_PKTINFO, true),
     }
-    if !connected {
-        let _ = if v6 {
-            on(socket, libc::SOL_IPV6, libc::IPV6_RECVPKTINFO)
-        } else {
-            on(socket, libc::SOL_IP, libc::IP_PKTINFO)
-        };
+}
+
+/// Asks for the overflow counter, TTL and TOS, or no longer: each costs some ten nanoseconds a datagram.
+pub(super) fn tell_marks(socket: &Socket, v6: bool, on: bool) {
+    set(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, on);
+    set(socket, libc::SOL_IP, libc::IP_RECVTTL, on);
+    set(socket, libc::SOL_IP, libc::IP_RECVTOS, on);
+    if v6 {
+        set(socket, libc::SOL_IPV6, libc::IPV6_RECVHOPLIMIT, on);
+        set(socket, libc::SOL_IPV6, libc::IPV6_RECVTCLASS, on);
     }
 }
 

@@ -383,7 +383,11 @@ impl Client {
         self.actions.push_back(Action::Group(Box::new(GroupPlan {
             group: GROUP,
             openers,
-            sockets: phase.sockets.clone(),
+            // Where messages come back only their bytes tell anything, unless the kernel's stamps were asked for.
+            sockets: match &phase.ping {
+                Some(ping) => phase.sockets.of_messages(ping.kernel_stamps),
+                None => phase.sockets.clone(),
+            },
             throttle: phase.throttle.div_ceil(workers.into()),
             connect_timeout: phase.connect_timeout_ns,
             start,
@@ -512,12 +516,12 @@ impl Session<Run> for Client {
                 // The same datagrams are counted for either: messages come back, others go one way.
                 match self.plan.phase.kind {
                     Kind::Ping => totals.packets = None,
+                    // Exchanges inside the payload are round trips, too.
+                    _ if self.plan.phase.inside_gap_ns.is_some() => totals.packets = None,
                     _ => totals.pings = None,
                 }
                 self.near = Some(totals);
                 self.advance(cx.now);
-                    // Exchanges inside the payload are round trips, too.
-                    _ if self.plan.phase.inside_gap_ns.is_some() => totals.packets = None,
             }
             Input::Wake => self.wake(cx.now),
             Input::Stop if matches!(self.stage, Stage::Agreeing | Stage::Running) => {

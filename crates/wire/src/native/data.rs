@@ -670,7 +670,9 @@ impl Flow for Data {
             News::Up(_) => {
                 self.moved = cx.now;
                 self.row = Some(cx.rec.open(self.params.group, cx.now));
-                self.inside.up(cx.now, (cx.rng.next() >> 11) as f64 / (1u64 << 53) as f64);
+                if self.inside.wanted() {
+                    self.inside.up(cx.now, (cx.rng.next() >> 11) as f64 / (1u64 << 53) as f64);
+                }
                 self.tx.pace = self.params.rate.map(|rate| Pace::new(rate, self.params.buffer.high, cx.now));
                 self.tx.span_length =
                     self.params.rate.map_or(FIRST_SPAN, |rate| (rate / 8 / 20).clamp(1, FIRST_SPAN));

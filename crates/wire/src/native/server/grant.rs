@@ -155,7 +155,11 @@ impl Server {
         let plan = GroupPlan {
             group: held.group,
             openers: Vec::new(),
-            sockets: phase.sockets.clone(),
+            sockets: match &phase.ping {
+                // How long a message waited here is part of what this end spent.
+                Some(_) => phase.sockets.of_messages(true),
+                None => phase.sockets.clone(),
+            },
             throttle: 0,
             connect_timeout: 0,
             start,

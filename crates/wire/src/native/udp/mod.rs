@@ -41,8 +41,14 @@ pub(super) use track::{Track, Tracks};
 /// How the workers of an end wait that sends datagrams, or does not. Where it `may`, a receiver spins along with its sender, whom
 /// it would cost some microseconds to wake it for each datagram.
 pub(crate) fn wait(phase: &model::Phase, sends: bool, may: bool) -> seam::Wait {
-    if phase.ping.as_ref().is_some_and(|ping| ping.busy) {
-        return seam::Wait::Spin;
+    if let Some(ping) = &phase.ping {
+        let closed = ping.schedule == model::Schedule::Closed;
+        return match ping.busy {
+            true => seam::Wait::Spin,
+            // What is sent by the clock must not wait for what is received.
+            false if closed || !sends => seam::Wait::Receive,
+            false => seam::Wait::Block,
+        };
     }
     match phase.probe.map(|probe| probe.waiting) {
         Some(model::Waiting::Spin) if sends || may => seam::Wait::Spin,
