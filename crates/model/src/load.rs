@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 pub const RESPONSIVENESS: &str = "draft-ietf-ippm-responsiveness of July 2026 (a9c9536)";
 /// Share of the worst round trips that its trimmed mean leaves out.
 const TRIMMED: f64 = 0.05;
-/// Bytes of a datagram that measures delay one way.
-const PROBE: u32 = 128;
+/// Bytes of a datagram that measures delay one way: more than the words that are exchanged about it, so that a trace of the path
+/// tells them apart.
+const PROBE: u32 = 160;
 
 /// What the path is filled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
