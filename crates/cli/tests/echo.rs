@@ -332,7 +332,10 @@ fn the_kernels_stamps_leave_this_program_out() {
         assert_eq!(outcome.done.code, Some(0), "{words}: {}", outcome.done.tell());
         let trips = &outcome.near()["pings"];
         if trips["kernel_ns"].is_null() {
-            return skip("the_kernels_stamps_leave_this_program_out", "the kernel stamps no datagrams here");
+            return support::skip(
+                "the_kernels_stamps_leave_this_program_out",
+                "the kernel stamps no datagrams here",
+            );
         }
         // A message leaves after the program's stamp, and its echo comes before it is read.
         let (all, of_kernel) = (&trips["rtt_ns"], &trips["kernel_ns"]);
