@@ -111,8 +111,11 @@ fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<Part> {
     (all.count() > 0).then_some(part)
 }
 
+/// What a series has at each time; none where nothing came.
+type Values = Vec<Option<f64>>;
+
 /// All streams of each direction together.
-fn streams(times: &[f64], (up, down): (&[Vec<Option<f64>>], &[Vec<Option<f64>>])) -> Option<Part> {
+fn streams(times: &[f64], (up, down): (&[Values], &[Values])) -> Option<Part> {
     if up.is_empty() && down.is_empty() {
         return None;
     }

@@ -253,7 +253,6 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
             keeper: keeper(spec)?,
             silent: spec.interval_ns == 0,
             scribe: Some(scribe),
-            ..Iperf3Server::default()
         },
         ..ServerConfig::default()
     };

@@ -1,4 +1,5 @@
 //! Conversations of real iperf3 programs, as captured, in the words of our codec.
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use wire::iperf3::codec::{COOKIE, Inbox, LONGEST_PARAMETERS, LONGEST_RESULTS, State, code, error_text};
@@ -56,9 +57,9 @@ impl Reader {
         let rest = if from_server { 0 } else { piece.len().min(COOKIE - self.cookie) };
         self.cookie += rest;
         if from_server {
-            self.server.push(piece)
+            self.server.push(piece);
         } else {
-            self.client.push(&piece[rest..])
+            self.client.push(&piece[rest..]);
         }
         while self.step() {}
     }

@@ -157,7 +157,8 @@ fn what_epi_lost_is_what_the_path_lost() {
 #[test]
 fn whatever_marker_is_lost_a_test_ends() {
     // Of a start, ten buffers and five ends: which are lost, and what is found.
-    let cases: [(&str, fn(usize) -> bool, u64); 3] = [
+    type Case = (&'static str, fn(usize) -> bool, u64);
+    let cases: [Case; 3] = [
         ("the start", |n| n == 0, 10),
         ("all ends but the last", |n| (11..15).contains(&n), 10),
         ("the start and all data but one", |n| n < 10, 1),

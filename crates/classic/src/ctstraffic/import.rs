@@ -96,7 +96,7 @@ fn frames(rows: &[(f64, [u64; 6])]) -> Part {
     let intervals = intervals(rows, |interval, &[bps, streams, completed, dropped, repeated, errors]| {
         interval.near.rx_bytes = (bps as f64 / 8.0 * interval.near.ns as f64 / 1e9) as u64;
         interval.in_flight = streams;
-        interval.frames = Some(Frames { completed, dropped, repeated, errors, ..Frames::default() });
+        interval.frames = Some(Frames { completed, dropped, repeated, errors });
     });
     let mut part = Part { kind: Kind::Stream, pattern: Pattern::Pull, ..Part::default() };
     let mut all = Frames::default();

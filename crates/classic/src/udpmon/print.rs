@@ -23,7 +23,7 @@ pub struct Face {
     /// What a receiver has told.
     receiver: Receiver,
     /// Tests over TCP, until the kernel's word about their connections has come.
-    held: Vec<Box<UdpmonTest>>,
+    held: Vec<UdpmonTest>,
 }
 
 impl Face {
@@ -52,7 +52,9 @@ impl Face {
                 self.started = begin.started;
                 self.banner(out)?;
             }
-            Event::Udpmon(test) if self.spec.program == Program::TcpMon => self.held.push(test.clone()),
+            Event::Udpmon(test) if self.spec.program == Program::TcpMon => {
+                self.held.push(UdpmonTest::clone(test));
+            }
             Event::Udpmon(test) => self.test(test, out)?,
             Event::Connection(record) => {
                 let Some(at) = self.held.iter().position(|test| test.connection == Some(record.id)) else {

@@ -319,9 +319,9 @@ impl Requester {
             ..UdpmonCounts::default()
         });
         if self.plan.test.is_some() {
-            self.ask_for(cx, 0)
+            self.ask_for(cx, 0);
         } else {
-            self.tell(cx)
+            self.tell(cx);
         }
         Ok(())
     }
