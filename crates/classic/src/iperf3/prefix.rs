@@ -1,6 +1,7 @@
 //! What stands before every line: the time (`--timestamps`), and a client's title (`-T`).
 
 use jiff::Timestamp;
+use jiff::fmt::strtime::{BrokenDownTime, Config, PosixCustom};
 use jiff::tz::TimeZone;
 use metrics::Wall;
 
@@ -42,7 +43,9 @@ impl Prefix {
         if let (Some(format), Ok(at)) = (&self.format, Timestamp::from_nanosecond(now.0.into())) {
             let at = at.to_zoned(self.zone.clone());
             // What a format asks for that cannot be told is left as it was written.
-            before = jiff::fmt::strtime::format(format, &at).unwrap_or_else(|_| format.clone());
+            let posix = Config::new().custom(PosixCustom::new());
+            let told = BrokenDownTime::from(&at).to_string_with_config(&posix, format);
+            before = told.unwrap_or_else(|_| format.clone());
         }
         if let Some(title) = &self.title {
             before.push_str(title);

@@ -191,7 +191,7 @@ fn moved(xml: &mut Xml, spec: &Spec, found: &Found) {
     let [_, mega, mbps, plain] = rates(spec, found.bytes, found.seconds);
     xml.metric(1, "total_bytes", "MB", &format!("{:.6}", megabytes(spec, found.bytes)));
     xml.metric(1, "realtime", "s", &format!("{:.6}", found.seconds));
-    let windows = spec.windows.then(|| Windows::of(spec, found)).unwrap_or_default();
+    let windows = if spec.windows { Windows::of(spec, found) } else { Windows::default() };
     for (name, value) in [
         ("avg_bytes_per_compl", windows.completion),
         ("threads_avg_bytes_per_compl", windows.completion),
@@ -238,7 +238,7 @@ impl Windows {
 /// What the host did.
 fn counters(xml: &mut Xml, spec: &Spec, found: &Found) {
     let host = &found.host;
-    let windows = spec.windows.then(|| Windows::of(spec, found)).unwrap_or_default();
+    let windows = if spec.windows { Windows::of(spec, found) } else { Windows::default() };
     let received = windows.packets.1 as f64;
     let (each, all, packets) = if spec.windows {
         (ratio(received, windows.interrupts as f64), windows.interrupts, windows.packets)

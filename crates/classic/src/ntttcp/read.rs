@@ -221,7 +221,7 @@ fn figures(report: &Report, row: &mut dyn FnMut(&str, String) -> io::Result<()>)
         // Packets and interrupts are 0, too, where nobody asked for them.
         let unasked =
             value == 0.0 && matches!(digits, 0 | 3) && name != "errors" && name != "packetsretransmitted";
-        if !(constant && !report.windows()) && !(unasked && !report.windows()) {
+        if report.windows() || !(constant || unasked) {
             row(what, format!("{value:.digits$}"))?;
         }
     }

@@ -340,11 +340,10 @@ impl Session<Run> for Sender {
                 self.wake = Some(self.tokens.wake());
             }
             Input::Bytes(link, _) if self.layout.token => self.token(cx, link),
-            Input::Down(link, _) if self.layout.token => {
-                if self.tokens.came(link) {
-                    self.give_up("the receiver has ended the synchronisation", cx.now);
-                }
+            Input::Down(link, _) if self.layout.token && self.tokens.came(link) => {
+                self.give_up("the receiver has ended the synchronisation", cx.now);
             }
+            Input::Down(..) if self.layout.token => {}
             Input::Up(link, ..) => {
                 self.link = Some(link);
                 self.stage = Stage::Asking;
