@@ -340,8 +340,10 @@ fn the_kernels_stamps_leave_this_program_out() {
         // A message leaves after the program's stamp, and its echo comes before it is read.
         let (all, of_kernel) = (&trips["rtt_ns"], &trips["kernel_ns"]);
         assert!(number(&of_kernel["count"]) <= number(&all["count"]) && number(&of_kernel["count"]) > 0);
-        for of in ["min", "max"] {
-            assert!(number(&of_kernel[of]) <= number(&all[of]), "{words} {of}: {}", outcome.done.tell());
+        assert!(number(&of_kernel["max"]) <= number(&all["max"]), "{words}: {}", outcome.done.tell());
+        // The shortest may be one whose stamp of departure came too late to be joined with its echo.
+        if of_kernel["count"] == all["count"] {
+            assert!(number(&of_kernel["min"]) <= number(&all["min"]), "{words}: {}", outcome.done.tell());
         }
     }
     let over_tcp = netcaliper("ping").arg(server.at()).args("-n 10 --kernel-stamps").run().exits(2);
