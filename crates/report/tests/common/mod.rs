@@ -129,6 +129,9 @@ pub(crate) fn phase() -> Phase {
             flow_label: Some(9),
             keepalive_ns: Some(SECOND),
             dont_fragment: Some(true),
+            pacing: Some(1_000_000_000),
+            multipath: true,
+            user_timeout_ns: Some(30 * SECOND),
             ..SocketSettings::default()
         },
         ..Phase::default()
