@@ -20,6 +20,15 @@ const MOST_MARGIN: u64 = 400_000;
 pub(super) const SOON: u64 = 25_000_000;
 /// While receive calls sleep, others are looked for this often, ns.
 const LOOK_BESIDE: u64 = 1_000_000;
+/// A worker that is flooded sleeps so long at least, ns: to be woken for each burst costs as much as the burst, and takes the
+/// core from the other end where they share one.
+const HOLD_RECEIVER: u64 = 100_000;
+/// The same for a sender, whose datagrams leave that late.
+const HOLD_SENDER: u64 = 50_000;
+/// It is flooded when it only receives, or only sends, so many bytes between two sleeps,
+const FLOOD: usize = 32 << 10;
+/// and these are less than so far apart, ns.
+const FLOODED: u64 = 1_000_000;
 /// Links whose sockets a spinning worker tries one by one; with more it asks the reactor.
 const FEW: usize = 8;
 
@@ -30,15 +39,42 @@ pub(super) struct Rest {
     margin: u64,
     /// The instant that was slept for.
     slept_for: Option<Mono>,
+    /// Bytes that datagrams brought since the last sleep, and that they took.
+    got: usize,
+    sent: usize,
+    /// When the last sleep ended.
+    woke: Mono,
 }
 
 impl Default for Rest {
     fn default() -> Self {
-        Rest { wait: Wait::Block, margin: FIRST_MARGIN, slept_for: None }
+        Rest { wait: Wait::Block, margin: FIRST_MARGIN, slept_for: None, got: 0, sent: 0, woke: Mono(0) }
     }
 }
 
 impl Rest {
+    /// Datagrams have come or gone.
+    pub(super) fn came(&mut self, got: usize, sent: usize) {
+        self.got += got;
+        self.sent += sent;
+    }
+
+    /// Until when to sleep whatever comes, if at all: whoever answers what comes is never kept from it.
+    fn hold(&mut self, now: Mono, until: Option<Mono>) -> Option<Mono> {
+        let (got, sent) = (std::mem::take(&mut self.got), std::mem::take(&mut self.sent));
+        let flooded = now.since(std::mem::replace(&mut self.woke, now)) < FLOODED;
+        match (got, sent) {
+            _ if !flooded || self.wait != Wait::Block => None,
+            (FLOOD.., 0) => {
+                Some(now.plus(HOLD_RECEIVER)).filter(|held| until.is_none_or(|until| until > *held))
+            }
+            (0, FLOOD..) => {
+                Some(now.plus(HOLD_SENDER)).filter(|held| until.is_some_and(|until| until < *held))
+            }
+            _ => None,
+        }
+    }
+
     /// A sleep has ended. When it was nothing but the time that ended it, how late it was is what to expect of the next.
     pub(super) fn slept(&mut self, until: Option<Mono>, now: Mono, in_vain: bool) {
         if let (Some(asked), true) = (self.slept_for.take(), in_vain)
@@ -102,11 +138,18 @@ impl Worker {
     /// are looked at once more: on a core that both ends share, the other one has sent in the meantime, and nobody had to be put
     /// to sleep and woken for it, which takes longer than a dozen datagrams. `None`: they are tried at once.
     pub(super) fn linger(&mut self, now: Mono, until: Option<Mono>) -> Option<Option<Mono>> {
-        if until.is_some_and(|until| until <= now) || !std::mem::take(&mut self.active) {
+        if until.is_some_and(|until| until <= now) {
             return Some(until);
         }
-        io::thread::offer();
-        if self.try_all() { None } else { Some(Some(now)) }
+        if std::mem::take(&mut self.active) {
+            io::thread::offer();
+            return if self.try_all() { None } else { Some(Some(now)) };
+        }
+        if let Some(held) = self.rest.hold(now, until) {
+            std::thread::sleep(std::time::Duration::from_nanos(held.since(now)));
+            return Some(Some(now));
+        }
+        Some(until)
     }
 
     /// Tries the links that want to read, `until` then at most where there is one only: its turns follow each other with nothing

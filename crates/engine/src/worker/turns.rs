@@ -115,6 +115,7 @@ impl Worker {
                 let (moved, datagrams) = (done.sent + done.got, matches!(link.socket, Socket::Datagram(_)));
                 if datagrams {
                     self.poured += done.sent;
+                    self.rest.came(done.got, done.sent);
                 }
                 self.active |= moved > 0 && (datagrams || moved <= SHORT);
                 link.can.send &= !done.full;
