@@ -82,30 +82,38 @@ fn loaded(test: &str, queue: &str) -> Option<(Outcome, Csv, String)> {
 #[test]
 fn a_queue_of_half_a_second_is_recognised_each_way() {
     let test = "a_queue_of_half_a_second_is_recognised_each_way";
-    let Some((outcome, trace, grade)) = loaded(test, "500ms") else { return };
-    let ways = ["up", "down"];
-    let truth = ways.map(|way| applied(&trace, way));
-    assert!(truth.iter().all(|way| way.len() == STAGES.len()), "a flow in each stage: {truth:?}");
-    let added: [[f64; 2]; 4] = std::array::from_fn(|s| [0, 1].map(|w| truth[w][s] - truth[w][0]));
-    for (s, stage) in STAGES.into_iter().enumerate().skip(1) {
-        // Of what the full queue adds. The way that is not loaded has the busy host's own delays and next to none of the path's.
-        let allowed = 0.05 * added[s][0].max(added[s][1]);
-        for (w, way) in ways.into_iter().enumerate() {
-            let found = measured(&outcome, stage, way) - measured(&outcome, STAGES[0], way);
-            assert!(
-                (found - added[s][w]).abs() <= allowed,
-                "{stage}, {way}: {:.3} ms were added, {:.3} ms found: {}",
-                added[s][w] / MS,
-                found / MS,
-                outcome.tell()
-            );
+    // Of a host that is too busy to fill the path nothing can be asked but to try again.
+    for _ in 0..4 {
+        let Some((outcome, trace, grade)) = loaded(test, "500ms") else { return };
+        let ways = ["up", "down"];
+        let truth = ways.map(|way| applied(&trace, way));
+        assert!(truth.iter().all(|way| way.len() == STAGES.len()), "a flow in each stage: {truth:?}");
+        let added: [[f64; 2]; 4] = std::array::from_fn(|s| [0, 1].map(|w| truth[w][s] - truth[w][0]));
+        let [_, down, up, both] = added;
+        if down[1].min(up[0]).min(both[0].max(both[1])) < 100.0 * MS {
+            continue;
         }
+        for (s, stage) in STAGES.into_iter().enumerate().skip(1) {
+            // Of what the full queue adds. The way that is not loaded has the busy host's own delays and next to none of the
+            // path's.
+            let allowed = 0.05 * added[s][0].max(added[s][1]);
+            for (w, way) in ways.into_iter().enumerate() {
+                let found = measured(&outcome, stage, way) - measured(&outcome, STAGES[0], way);
+                assert!(
+                    (found - added[s][w]).abs() <= allowed,
+                    "{stage}, {way}: {:.3} ms were added, {:.3} ms found: {}",
+                    added[s][w] / MS,
+                    found / MS,
+                    outcome.tell()
+                );
+            }
+        }
+        // The way that is loaded fills, the other does not: acknowledgements are 2 % of it.
+        assert!(down[0] < 20.0 * MS && up[1] < 20.0 * MS, "down: {down:?} ns, up: {up:?} ns");
+        assert!(["Grade C", "Grade D", "Grade F"].iter().any(|bad| grade.starts_with(bad)), "{grade}");
+        return;
     }
-    // The way that is loaded fills, the other does not: acknowledgements are 2 % of it.
-    let [_, down, up, _] = added.map(|ways| ways.map(|ns| ns / MS));
-    assert!(down[1] > 100.0 && down[0] < 20.0, "down: {down:?} ms");
-    assert!(up[0] > 100.0 && up[1] < 20.0, "up: {up:?} ms");
-    assert!(["Grade C", "Grade D", "Grade F"].iter().any(|bad| grade.starts_with(bad)), "{grade}");
+    panic!("this host never filled the path");
 }
 
 #[test]

@@ -31,10 +31,7 @@ fn told(done: &Done, name: &str) -> String {
 /// Our receiver on ports in a row of which nobody has one, and the first of them.
 fn receiver(words: &str) -> (Proc, u16) {
     for _ in 0..50 {
-        let port = support::net::free_port();
-        if port > 60_000 {
-            continue;
-        }
+        let port = support::net::free_row(16, 0);
         let proc = netcaliper("ntttcp").args(&format!("-r127.0.0.1 -p {port} {words}")).spawn();
         // Either the ports are had, or one of them is taken and it ends.
         let listens = || proc.out().contains("threads created");
@@ -183,10 +180,7 @@ fn a_sender_of_windows_is_read_to_its_end() {
 /// Our receiver in Windows' spelling, on ports of which nobody has one, nor those a thousand above.
 fn windows_receiver(words: &str) -> (Proc, u16) {
     for _ in 0..50 {
-        let port = support::net::free_port();
-        if port > 60_000 {
-            continue;
-        }
+        let port = support::net::free_row(16, 1_000);
         let proc = netcaliper("ntttcp").args(words).args(&format!("-p {port}")).spawn();
         let listens = || proc.out().contains("Copyright Version");
         support::eventually("it listens, or cannot", || listens() || proc.err().contains("in use"));
@@ -226,10 +220,7 @@ fn windows_table(done: &Done, threads: usize, bytes: u64, length: u64) {
 #[test]
 fn a_server_takes_one_test_after_the_other() {
     for _ in 0..50 {
-        let port = support::net::free_port();
-        if port > 60_000 {
-            continue;
-        }
+        let port = support::net::free_row(16, 0);
         let server = netcaliper("serve").args(&format!("--port 0 --legacy ntttcp:{port}")).spawn();
         let said = || server.out() + &server.err();
         let listens = || said().contains("answering ntttcp on ");

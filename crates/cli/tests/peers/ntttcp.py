@@ -9,6 +9,7 @@ winreceive PORTS [token]                             says `port N` first; reads 
 Each prints one line of JSON: the words of the conversation, the bytes that were moved.
 """
 import json
+import random
 import select
 import socket
 import struct
@@ -66,12 +67,9 @@ def send(port, ports, connections, seconds, cycle, sync, udp=False):
 
 
 def listeners(ports):
-    """So many ports in a row, and the one below them."""
+    """So many ports in a row, and the one below them: not of those that the system gives to connections."""
     for _ in range(100):
-        probe = socket.socket()
-        probe.bind(("127.0.0.1", 0))
-        base = probe.getsockname()[1]
-        probe.close()
+        base = random.randrange(12_000, 30_000)
         made = []
         try:
             for p in range(base, base + ports + 1):
@@ -195,16 +193,21 @@ def token_of(one):
     return one.recv(1) == b"X"
 
 
+def connection(port):
+    """As soon as somebody listens there."""
+    for _ in range(200):
+        try:
+            return socket.create_connection(("127.0.0.1", port))
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+    sys.exit("nobody listens on %d" % port)
+
+
 def winsend(port, ports, buffers, length, token):
-    data = [socket.create_connection(("127.0.0.1", port + p)) for p in range(ports)]
+    data = [connection(port + p) for p in range(ports)]
     tokens = []
     for p in range(ports if token else 0):
-        for _ in range(100):
-            try:
-                one = socket.create_connection(("127.0.0.1", port + p + 1000))
-                break
-            except ConnectionRefusedError:
-                time.sleep(0.1)
+        one = connection(port + p + 1000)
         tokens.append(token_of(one))
         one.close()
     for _ in range(buffers):

@@ -30,6 +30,19 @@ pub(crate) fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+/// The first of `n` ports in a row, with the one below them, that were free a moment ago, and as many `aside` above. They are not
+/// of those that the system gives to connections, of which other tests make many.
+pub(crate) fn free_row(n: u16, aside: u16) -> u16 {
+    let any = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), n) as u16;
+    let free = |port: u16| {
+        std::net::TcpListener::bind(("0.0.0.0", port)).is_ok()
+            && std::net::UdpSocket::bind(("0.0.0.0", port)).is_ok()
+    };
+    let mut firsts = (0..500_u16).map(|at| 12_000 + any.wrapping_add(at.wrapping_mul(37)) % 18_000);
+    let all = |first: u16| (first - 1..first + n).chain(first + aside..first + aside + n);
+    firsts.find(|first| all(*first).all(free)).expect("so many free ports in a row")
+}
+
 pub(crate) fn is_root() -> bool {
     let me = std::fs::metadata("/proc/self").map(|m| std::os::unix::fs::MetadataExt::uid(&m));
     matches!(me, Ok(0))
