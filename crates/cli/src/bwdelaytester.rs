@@ -1,5 +1,6 @@
 //! `netcaliper bwdelaytester`: either end.
 
+use crate::keeping::Keeping;
 use crate::{measure, plan};
 use classic::bwdelaytester::{Asked, Client, Face, Server, USAGE, read};
 use engine::{Bound, ClientConfig, EngineError, ServerConfig};
@@ -103,6 +104,7 @@ fn receive(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
 struct Show {
     face: Face,
     kept: Option<Journal<File>>,
+    keeping: Keeping,
 }
 
 impl Show {
@@ -111,11 +113,12 @@ impl Show {
             let file = File::create(path);
             file.map(Journal::new).map_err(|e| Refusal(format!("cannot write to {}: {e}", path.display())))
         };
-        Ok(Show { face, kept: save.map(open).transpose()? })
+        Ok(Show { face, kept: save.map(open).transpose()?, keeping: Keeping::new() })
     }
 
     /// Keeps an event, but for every single datagram; a file that fails is told of once, and the run goes on.
     fn keep(&mut self, event: &Event) {
+        self.keeping.hear(event);
         let told = self.kept.as_mut().filter(|_| !matches!(event, Event::Datagrams { .. }));
         if let Some(Err(e)) = told.map(|journal| journal.on_event(event)) {
             eprintln!("# cannot write to the file of --save: {e}");
@@ -134,6 +137,8 @@ impl Show {
 
     fn finish(mut self) -> u8 {
         self.keep(&Event::End { status: Status::Interrupted, reason: None });
-        self.face.finish(&mut io::stdout().lock(), &mut io::stderr().lock()).unwrap_or(FAILED)
+        let code = self.face.finish(&mut io::stdout().lock(), &mut io::stderr().lock()).unwrap_or(FAILED);
+        self.keeping.finish();
+        code
     }
 }

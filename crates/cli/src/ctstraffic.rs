@@ -3,6 +3,7 @@
 mod place;
 mod resolve;
 
+use crate::keeping::Keeping;
 use crate::{measure, plan};
 use classic::ctstraffic::{Asked, Cores, Face, Resolved, Role, Spec, page, read};
 use engine::{Bound, ClientConfig, EngineError, Interrupt, Placement, ServerConfig};
@@ -179,6 +180,7 @@ struct Show {
     pause: Duration,
     break_on_error: bool,
     end: (Status, Option<String>),
+    keeping: Keeping,
 }
 
 impl Show {
@@ -189,7 +191,7 @@ impl Show {
         let mut open = |path: &Path| Ok(Box::new(File::create(path)?) as Box<dyn Write + Send>);
         let face = Face::new(spec, resolved, &mut open).map_err(Refusal::arguments)?;
         let end = (Status::Failed, None);
-        Ok(Show { face, interrupt, interrupted: false, pause, break_on_error, end })
+        Ok(Show { face, interrupt, interrupted: false, pause, break_on_error, end, keeping: Keeping::new() })
     }
 
     fn begin(&mut self, begin: Begin, phase: &Phase) {
@@ -198,6 +200,7 @@ impl Show {
     }
 
     fn hear(&mut self, event: &Event) {
+        self.keeping.hear(event);
         if let Event::PhaseEnd { status, reason } = event {
             self.end = (*status, reason.clone());
         }
@@ -222,6 +225,7 @@ impl Show {
         }
         let (status, reason) = self.end.clone();
         self.hear(&Event::End { status, reason });
+        self.keeping.finish();
         match (self.face.exit_code(), status) {
             (0, Status::Failed) => NOT_STARTED,
             (code, _) => code,

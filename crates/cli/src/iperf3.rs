@@ -1,5 +1,6 @@
 //! `netcaliper iperf3`: from its understood command line to a run.
 
+use crate::keeping::Keeping;
 use crate::{measure, plan};
 use classic::iperf3::{
     Asked, Desk, DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, Spec, Style, read, scribe,
@@ -264,7 +265,10 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
     }
     let _pidfile = PidFile::new(pidfile)?;
     let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text))?;
-    let facts = facts(spec, &bound.begin(command), None);
+    let begin = bound.begin(command);
+    let facts = facts(spec, &begin, None);
+    let phase = Phase { duration_ns: None, interval_ns: spec.interval_ns, ..Phase::default() };
+    let mut keeping = Keeping::begun(begin, &phase);
     let port = bound.addresses().first().map_or(spec.port, SocketAddr::port);
     let mut desk = Desk::new(style(spec), port).with_file(facts.file.clone());
     let mut tests: BTreeMap<u64, Teller> = BTreeMap::new();
@@ -279,19 +283,23 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
     } else {
         eprintln!("iperf3: Server listening on {port}");
     }
-    bound.run(&interrupt, &mut |event| match event {
-        Event::Notice { level: Level::Warning | Level::Error, text } => eprintln!("iperf3: {text}"),
-        Event::Bulk(bulk) if spec.output == Output::Text => print(&desk.hear(&bulk)),
-        Event::Bulk(bulk) => {
-            let teller = tests.entry(bulk.test).or_insert_with(|| Teller::new(spec, facts.clone()));
-            print(&teller.hear(&bulk.news));
-            if matches!(bulk.news, BulkNews::Ended(_) | BulkNews::Failed { .. }) {
-                print(&teller.finish(None));
-                tests.remove(&bulk.test);
+    bound.run(&interrupt, &mut |event| {
+        keeping.hear(&event);
+        match event {
+            Event::Notice { level: Level::Warning | Level::Error, text } => eprintln!("iperf3: {text}"),
+            Event::Bulk(bulk) if spec.output == Output::Text => print(&desk.hear(&bulk)),
+            Event::Bulk(bulk) => {
+                let teller = tests.entry(bulk.test).or_insert_with(|| Teller::new(spec, facts.clone()));
+                print(&teller.hear(&bulk.news));
+                if matches!(bulk.news, BulkNews::Ended(_) | BulkNews::Failed { .. }) {
+                    print(&teller.finish(None));
+                    tests.remove(&bulk.test);
+                }
             }
+            _ => {}
         }
-        _ => {}
     })?;
+    keeping.finish();
     Ok(0)
 }
 
@@ -330,13 +338,18 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
     let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text))?;
     let begin = config.begin("iperf3", command, &phase);
     let mut teller = Teller::new(spec, facts(spec, &begin, Some((host.to_owned(), spec.port))));
+    let mut keeping = Keeping::begun(begin, &phase);
     let mut end = (Status::Failed, None);
-    engine::run(&config, &phase, &interrupt, &mut |event| match event {
-        // The text has said so already.
-        Event::Bulk(bulk) if spec.output == Output::Text && matches!(bulk.news, BulkNews::Met { .. }) => {}
-        Event::Bulk(bulk) => print(&teller.hear(&bulk.news)),
-        Event::PhaseEnd { status, reason } => end = (status, reason),
-        _ => {}
+    engine::run(&config, &phase, &interrupt, &mut |event| {
+        keeping.hear(&event);
+        match event {
+            // The text has said so already.
+            Event::Bulk(bulk) if spec.output == Output::Text && matches!(bulk.news, BulkNews::Met { .. }) => {
+            }
+            Event::Bulk(bulk) => print(&teller.hear(&bulk.news)),
+            Event::PhaseEnd { status, reason } => end = (status, reason),
+            _ => {}
+        }
     })?;
     let why = match end {
         (Status::Complete | Status::Interrupted, None) => None,
@@ -344,11 +357,11 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
         (_, reason) => Some(format!("error - {}", reason.unwrap_or_default())),
     };
     print(&teller.finish(why.as_deref()));
+    if why.is_none() && spec.output == Output::Text {
+        print("\niperf Done.\n");
+    }
+    keeping.finish();
     match (why, spec.output) {
-        (None, Output::Text) => {
-            print("\niperf Done.\n");
-            Ok(0)
-        }
         (None, _) => Ok(0),
         // It is in the document.
         (Some(_), Output::Json | Output::Stream | Output::StreamAndAll) => Ok(FAILED),

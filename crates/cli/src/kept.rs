@@ -21,6 +21,11 @@ pub(crate) struct StoreArgs {
 }
 
 impl StoreArgs {
+    /// As the environment has it, for command lines that are not ours.
+    pub(crate) fn of_environment() -> StoreArgs {
+        StoreArgs { store: std::env::var_os("NETCALIPER_STORE").filter(|v| !v.is_empty()).map(PathBuf::from) }
+    }
+
     /// The file; `None` when none is wanted.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ mod empty;
 mod exchange;
 mod faces;
 mod iperf3;
+mod keeping;
 mod kept;
 mod lab;
 mod legacy;

@@ -1,5 +1,6 @@
 //! `netcaliper ntttcp`: ntttcp for Linux, either end.
 
+use crate::keeping::Keeping;
 use crate::{measure, plan};
 use classic::ntttcp::{
     Asked, Face, Found, Now, PAGE, Reading, Role, Spec, Texts, json, read, time_of_day, xml,
@@ -56,7 +57,7 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     show.banner();
     match spec.role {
         Role::Sender => {
-            send(spec, &interrupt, &mut show)?;
+            send(spec, &interrupt, command, &mut show)?;
             show.save()?;
         }
         Role::Receiver => loop {
@@ -71,7 +72,7 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     Ok(show.code())
 }
 
-fn send(spec: &Spec, interrupt: &Interrupt, show: &mut Show) -> Result<(), Refusal> {
+fn send(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Show) -> Result<(), Refusal> {
     let config = ClientConfig {
         protocol: Protocol::Ntttcp,
         peers: peers(spec)?,
@@ -83,9 +84,11 @@ fn send(spec: &Spec, interrupt: &Interrupt, show: &mut Show) -> Result<(), Refus
         arrivals: true,
         ..ClientConfig::default()
     };
+    let phase = spec.phase();
+    show.keeping = Keeping::begun(config.begin("ntttcp", command.to_vec(), &phase), &phase);
     let threads = u32::from(spec.layout.ports) * spec.layout.threads;
     show.info(&format!("{threads} threads created"));
-    engine::send_ntttcp(&config, &spec.phase(), spec.layout, interrupt, &mut |event| show.hear(&event))?;
+    engine::send_ntttcp(&config, &phase, spec.layout, interrupt, &mut |event| show.hear(&event))?;
     Ok(())
 }
 
@@ -143,7 +146,7 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Sh
         ..ServerConfig::legacy(Protocol::Ntttcp, spec.phase())
     };
     let bound = Bound::new(config)?;
-    let _ = bound.begin(command.to_vec());
+    show.keeping = Keeping::begun(bound.begin(command.to_vec()), &spec.phase());
     show.info(&format!("{} threads created", u32::from(spec.layout.ports) + u32::from(spec.layout.sync)));
     bound.run(interrupt, &mut |event| show.hear(&event))?;
     Ok(())
@@ -159,6 +162,7 @@ struct Show {
     log: Option<File>,
     xml: Option<File>,
     json: Option<File>,
+    keeping: Keeping,
 }
 
 /// What the console gets, and the copy of its lines.
@@ -196,11 +200,13 @@ impl Show {
             log: open(&spec.log)?,
             xml: open(&spec.xml)?,
             json: open(&spec.json)?,
+            keeping: Keeping::default(),
         })
     }
 
     /// Writes the files of a test that has a result.
     fn save(&mut self) -> Result<(), Refusal> {
+        std::mem::take(&mut self.keeping).finish();
         let Some(found) = self.face.found() else { return Ok(()) };
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let kernel = |name: &str| text(&format!("/proc/sys/kernel/{name}"));
@@ -254,6 +260,7 @@ impl Show {
     }
 
     fn hear(&mut self, event: &Event) {
+        self.keeping.hear(event);
         match event {
             Event::PhaseEnd { status, .. } => self.status = *status,
             Event::Notice { level: Level::Warning | Level::Error, text } => eprintln!("ntttcp: {text}"),

@@ -2,7 +2,7 @@
 //! it goes, and a file that fails is reported once while the run goes on.
 
 use crate::args::OutputArgs;
-use crate::{Exit, Trouble, kept, scrape};
+use crate::{Exit, Trouble, keeping, kept, scrape};
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{
     ConnectionCsv, Console, DatagramsCsv, FramesCsv, Journal, PacketsCsv, RunMetrics, SamplesCsv, StatusCsv,
@@ -228,8 +228,7 @@ impl Outputs {
 
     /// A measurement begins.
     pub(crate) fn begin(&mut self, begin: Begin) {
-        // A server's life is no run: those of its clients are kept where they were asked for.
-        self.live = begin.verb != "serve";
+        self.live = true;
         self.event(&Event::Begin(Box::new(begin)));
     }
 
@@ -273,7 +272,8 @@ impl Outputs {
             eprintln!("netcaliper: {text}");
         }
         broken.iter().for_each(|text| eprintln!("netcaliper: not met: {text}"));
-        if self.live {
+        // Of a server's life there is nothing to keep when nobody came.
+        if self.live && !(outcome.begin.verb == "serve" && keeping::idle(&outcome)) {
             kept::keep(&self.args, &outcome);
         }
         match judge(&outcome) {

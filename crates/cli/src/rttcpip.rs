@@ -1,5 +1,6 @@
 //! `netcaliper rttcpip`: RtTcpipClient and RtTcpipServer.
 
+use crate::keeping::Keeping;
 use crate::{measure, plan};
 use classic::rttcpip::{Asked, CLIENT, Client, Face, SERVER, Server, read_client, read_server};
 use engine::{Bound, ClientConfig, EngineError, Interrupt, ServerConfig};
@@ -70,8 +71,10 @@ fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
     engine::check(&config, &phase)?;
     let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text, FAILED))?;
     let mut face = Face::new(client.clone());
+    let mut keeping = Keeping::new();
     let mut end = (Status::Failed, None);
     let mut hear = |event: &Event| {
+        keeping.hear(event);
         if let Event::PhaseEnd { status, reason } = event {
             end = (*status, reason.clone());
         }
@@ -84,6 +87,7 @@ fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
     if client.kill {
         kill(&config, client.kill_port);
     }
+    keeping.finish();
     match end {
         (Status::Interrupted, _) => Ok(130),
         (Status::Complete, _) if face.failures() == 0 => Ok(0),
@@ -198,7 +202,7 @@ fn echo(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
     };
     let bound = Bound::new(config)?;
     let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text, FAILED))?;
-    let _ = bound.begin(command);
+    let mut keeping = Keeping::begun(bound.begin(command), &server.phase());
     let what = if server.udp { "TCP and UDP" } else { "TCP" };
     for address in bound.addresses() {
         println(&format!("*** RtTcpIpServer: echo on {address} ({what}) ***"));
@@ -214,10 +218,14 @@ fn echo(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
                 interrupt.ask();
             });
         }
-        let ran = bound.run(&interrupt, &mut |event| heard(&event));
+        let ran = bound.run(&interrupt, &mut |event| {
+            keeping.hear(&event);
+            heard(&event);
+        });
         closed.ask();
         ran
     })?;
+    keeping.finish();
     Ok(0)
 }
 

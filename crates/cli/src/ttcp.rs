@@ -1,5 +1,6 @@
 //! `netcaliper ttcp`: Teldat's `tx` and `rx`, and the classic letters.
 
+use crate::keeping::Keeping;
 use crate::{measure, plan};
 use classic::ttcp::{Asked, Dialect, Face, PAGE, Role, Spec, Usage, ask, read};
 use engine::{Bound, ClientConfig, EngineError, Interrupt, ServerConfig};
@@ -71,7 +72,7 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
         Dialect::Classic => None,
     };
     match &spec.role {
-        Role::Transmit(host) => transmit(spec, host, &interrupt),
+        Role::Transmit(host) => transmit(spec, host, &interrupt, command),
         Role::Receive => loop {
             let code = receive(spec, &interrupt, command)?;
             if !spec.keep || code != 0 || interrupt.asked() {
@@ -81,7 +82,7 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     }
 }
 
-fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt) -> Result<u8, Refusal> {
+fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt, command: &[String]) -> Result<u8, Refusal> {
     let config = ClientConfig {
         protocol: Protocol::Ttcp,
         peers: engine::resolve_targets(&[host.to_owned()], spec.port, false, false)?
@@ -97,7 +98,8 @@ fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt) -> Result<u8, Refusa
     };
     let phase = spec.phase();
     engine::check(&config, &phase)?;
-    let mut show = Show::new(spec);
+    let begin = config.begin("ttcp", command.to_vec(), &phase);
+    let mut show = Show::new(spec, Keeping::begun(begin, &phase));
     engine::run(&config, &phase, interrupt, &mut |event| show.hear(&event))?;
     Ok(show.finish())
 }
@@ -114,9 +116,9 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String]) -> Result<u8,
         ..ServerConfig::legacy(Protocol::Ttcp, spec.phase())
     };
     let bound = Bound::new(config)?;
-    let _ = bound.begin(command.to_vec());
+    let keeping = Keeping::begun(bound.begin(command.to_vec()), &spec.phase());
     let port = bound.addresses().first().map_or(spec.port, SocketAddr::port);
-    let mut show = Show::new(&Spec { port, ..spec.clone() });
+    let mut show = Show::new(&Spec { port, ..spec.clone() }, keeping);
     // Somebody has to be heard within the time, too.
     let (heard, silence) = mpsc::channel::<()>();
     let patience = (spec.timeout_ms > 0).then(|| Duration::from_millis(spec.timeout_ms));
@@ -152,14 +154,16 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String]) -> Result<u8,
 struct Show {
     face: Face,
     status: Status,
+    keeping: Keeping,
 }
 
 impl Show {
-    fn new(spec: &Spec) -> Show {
-        Show { face: Face::new(spec.clone(), io::stdout().is_terminal()), status: Status::Failed }
+    fn new(spec: &Spec, keeping: Keeping) -> Show {
+        Show { face: Face::new(spec.clone(), io::stdout().is_terminal()), status: Status::Failed, keeping }
     }
 
     fn hear(&mut self, event: &Event) {
+        self.keeping.hear(event);
         match event {
             Event::PhaseEnd { status, .. } => self.status = *status,
             Event::Near(_) => self.face.used(usage()),
@@ -171,6 +175,7 @@ impl Show {
     }
 
     fn finish(self) -> u8 {
+        self.keeping.finish();
         match self.status {
             Status::Interrupted => 130,
             _ => u8::from(self.face.failed()),

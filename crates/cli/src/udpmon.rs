@@ -1,5 +1,6 @@
 //! `netcaliper udpmon_bw_mon` and the other programs of UDPmon.
 
+use crate::keeping::Keeping;
 use crate::{measure, plan};
 use classic::udpmon::{Asked, Face, Program, Spec, read, usage};
 use engine::{Bound, ClientConfig, EngineError, Placement, ServerConfig};
@@ -118,10 +119,12 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     engine::check(&config, &phase).map_err(in_words)?;
     let interrupt = measure::on_signals().map_err(|trouble| trouble.text)?;
     let mut face = Face::new(spec.clone(), remote);
+    let mut keeping = Keeping::new();
     let mut kept = keep(spec)?;
     let mut end = (Status::Failed, None);
     let mut failure = None;
     let mut hear = |event: &Event| {
+        keeping.hear(event);
         note(spec, &mut kept, event);
         match event {
             Event::PhaseEnd { status, reason } => end = (*status, reason.clone()),
@@ -140,6 +143,7 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     engine::run(&config, &phase, &interrupt, &mut |event| hear(&event)).map_err(in_words)?;
     let (status, reason) = end.clone();
     note(spec, &mut kept, &Event::End { status, reason });
+    keeping.finish();
     match end {
         (Status::Complete, _) => failure.map_or(Ok(0), Err),
         (Status::Interrupted, _) => Ok(130),
@@ -221,7 +225,9 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     let name = spec.program.name();
     let mut kept = keep(&spec)?;
     let mut face = Face::new(spec.clone(), String::new());
+    let mut keeping = Keeping::new();
     let mut hear = |event: &Event| {
+        keeping.hear(event);
         note(&spec, &mut kept, event);
         if let Event::Notice { level: Level::Warning | Level::Error, text } = event {
             eprintln!("{name}: {text}");
@@ -230,5 +236,6 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     };
     hear(&Event::Begin(Box::new(bound.begin(command))));
     bound.run(&interrupt, &mut |event| hear(&event)).map_err(in_words)?;
+    keeping.finish();
     Ok(0)
 }

@@ -121,3 +121,45 @@ fn a_store_may_be_nowhere() {
     line.run().exits(0);
     assert!(scratch.file("netcaliper/runs.sqlite").is_file());
 }
+
+/// The verbs that a store holds, the latest first.
+fn verbs(store: &Path) -> Vec<String> {
+    let told = at(netcaliper("history"), store).args("--json").run().exits(0);
+    let told: Value = serde_json::from_str(&told.out).unwrap();
+    told["runs"].as_array().unwrap().iter().map(|run| text(&run["verb"]).to_owned()).collect()
+}
+
+#[test]
+fn faces_and_servers_keep_their_runs_in_silence() {
+    let scratch = Scratch::new();
+    let (store, other) = (scratch.file("runs.sqlite"), scratch.file("server.sqlite"));
+    let server = at(netcaliper("iperf3"), &other).args("-s -p 0 -B 127.0.0.1").spawn();
+    let line = server.hears("Server listening on ");
+    let port = line.trim_start_matches("Server listening on ").split(' ').next().unwrap().to_owned();
+    let call = |store: &Path| {
+        at(netcaliper("iperf3"), store).args("-c 127.0.0.1 -t 1 -b 10M -p").arg(&port).run().exits(0)
+    };
+    let kept = call(&store);
+    assert_eq!(kept.err, "");
+    assert_eq!(verbs(&store), ["iperf3"]);
+    at(netcaliper("report"), &store).args("last --as iperf3").run().exits(0).prints(&["sender", "receiver"]);
+    // A store in trouble changes neither what is printed nor the exit code.
+    let damaged = scratch.with("damaged.sqlite", &"this is no database. ".repeat(100));
+    let lost = call(&damaged);
+    assert_eq!(lost.err, "");
+    assert_eq!(lost.out.lines().count(), kept.out.lines().count());
+
+    server.signal("INT");
+    server.wait();
+    assert_eq!(verbs(&other), ["serve"]);
+    let shown = at(netcaliper("history"), &other).args("--json").run().exits(0).out;
+    assert!(!shown.contains("goodput"), "a server's life has no rate: {shown}");
+
+    // Nobody came: there is nothing to keep.
+    let idle = scratch.file("idle.sqlite");
+    let server = at(netcaliper("serve"), &idle).args("-B 127.0.0.1 --port 0").spawn();
+    server.hears("listening on ");
+    server.signal("INT");
+    server.wait().exits(0);
+    at(netcaliper("history"), &idle).run().exits(1).complains(&["no run was kept yet"]);
+}

@@ -1,7 +1,7 @@
 //! The figures that runs are judged by: how each is called, its unit, which way is better, and where it stands in a phase and
 //! in an interval. Comparisons, assertions, the store and what is exported all ask here.
 
-use crate::{Interval, Kind, PacketReport, PingCounts, Point, Traffic};
+use crate::{Interval, Kind, PacketReport, PingCounts, Point, Traffic, UdpmonTest};
 use metrics::{DistSummary, Frames, Spectrum, format_bits_per_second, format_duration};
 use std::fmt;
 
@@ -303,6 +303,36 @@ impl Figure {
         }
     }
 
+    /// What one of UDPmon's tests found. Rates are over the times between packets, as everywhere with it: one fewer than packets.
+    #[must_use]
+    pub fn of_test(test: &UdpmonTest) -> Vec<(Figure, f64)> {
+        let mut found = Vec::new();
+        if let Some(counts) = test.counts {
+            let bytes = match counts.bytes {
+                0 => counts.received.saturating_sub(1).saturating_mul(test.size.into()),
+                told => told.saturating_sub(test.size.into()),
+            };
+            if bytes > 0 && counts.span > 0 {
+                // Bits over tenths of a microsecond.
+                found.push((Figure::Goodput(Way::Up), bytes as f64 * 8e7 / counts.span as f64));
+            }
+            let all = if test.sent > 0 { test.sent } else { counts.received + counts.lost };
+            if all > 0 && test.puts.is_empty() {
+                found.push((Figure::Loss(Way::Up), counts.lost as f64 * 100.0 / all as f64));
+            }
+        }
+        if let Some(trips) = test.latency.as_ref().filter(|trips| trips.count > 0) {
+            found.push((Figure::RoundTrip(Stat::Mean), trips.sum_ns as f64 / trips.count as f64));
+        }
+        found
+    }
+
+    /// Whether a server, which waits for most of its life, can tell it of all that it did.
+    #[must_use]
+    pub fn of_a_life(self) -> bool {
+        !matches!(self, Figure::Goodput(_) | Figure::Connects)
+    }
+
     /// As files and assertions name it: `goodput.up`, `rtt.p99`, `loss.down`.
     #[must_use]
     pub fn key(self) -> String {
@@ -369,6 +399,18 @@ mod tests {
         sorted.sort();
         sorted.dedup();
         assert_eq!(sorted.len(), names.len(), "each name is one figure's");
+    }
+
+    #[test]
+    fn a_test_of_udpmon_has_a_rate_over_its_gaps() {
+        let counts = crate::UdpmonCounts { received: 101, lost: 25, span: 20_000, ..Default::default() };
+        let test = UdpmonTest { size: 1_000, sent: 125, counts: Some(counts), ..UdpmonTest::default() };
+        // 100 gaps of 8000 bits in 2 ms, and a fifth lost.
+        assert_eq!(
+            Figure::of_test(&test),
+            [(Figure::Goodput(Way::Up), 400e6), (Figure::Loss(Way::Up), 20.0)]
+        );
+        assert_eq!(Figure::of_test(&UdpmonTest::default()), []);
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub use retention::{Retention, parse_age};
 
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use metrics::Wall;
-use model::{Figure, Outcome, Status};
+use model::{Figure, Outcome, Status, UdpmonTest};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -349,19 +349,34 @@ pub fn figures(outcome: &Outcome) -> Vec<Kept> {
     let all = outcome.points.iter().flat_map(|point| {
         let words: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let setting = words.join(" ");
+        let row = |setting: &str, figure: Figure, value: f64| Kept {
+            setting: setting.to_owned(),
+            repeat: point.repeat,
+            name: figure.key(),
+            unit: figure.unit().name().to_owned(),
+            value,
+        };
+        // UDPmon's tests are settings of their own; what went over the whole of them includes its waiting.
+        let (served, tests) = (outcome.begin.verb == "serve", !point.udpmon.is_empty());
         let known = Figure::COMPARED.into_iter().chain(Figure::KEPT_BESIDE);
-        known.filter_map(move |figure| {
-            let value = figure.of(point).filter(|value| value.is_finite())?;
-            Some(Kept {
-                setting: setting.clone(),
-                repeat: point.repeat,
-                name: figure.key(),
-                unit: figure.unit().name().to_owned(),
-                value,
-            })
-        })
+        let known = known.filter(|figure| figure.of_a_life() || !(served || tests));
+        let whole = known.filter_map(|figure| Some(row(&setting, figure, figure.of(point)?)));
+        let single = point.udpmon.iter().filter(|test| test.over).flat_map(|test| {
+            let setting = udpmon_setting(test);
+            Figure::of_test(test).into_iter().map(move |(figure, value)| row(&setting, figure, value))
+        });
+        whole.chain(single).filter(|kept| kept.value.is_finite()).collect::<Vec<Kept>>()
     });
     all.collect()
+}
+
+/// `bytes=1000 wait_us=20`, `bytes=64 response=1472`.
+fn udpmon_setting(test: &UdpmonTest) -> String {
+    let size = test.size;
+    match &test.latency {
+        Some(trips) => format!("bytes={size} response={}", trips.response),
+        None => format!("bytes={size} wait_us={}", f64::from(test.wait) / 10.0),
+    }
 }
 
 fn packed(outcome: &Outcome) -> Result<Vec<u8>, String> {

@@ -1,0 +1,82 @@
+//! Runs behind other programs' faces, and servers' lives, on their way into the store.
+//!
+//! A face is silent about it: its output and its exit code are those of the original, whatever becomes of the store.
+
+use crate::kept::StoreArgs;
+use model::{Begin, Builder, Event, Outcome, Phase, Status};
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+use store::Store;
+
+/// What is heard of a run, until it is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Keeping {
+    /// Nothing is gathered when nothing is to be kept.
+    builder: Option<Builder>,
+    end: Option<(Status, Option<String>)>,
+}
+
+impl Keeping {
+    /// For a run that will say itself when it begins.
+    pub(crate) fn new() -> Keeping {
+        let wanted = !matches!(StoreArgs::of_environment().path(), Ok(None));
+        Keeping { builder: wanted.then(Builder::default), end: None }
+    }
+
+    /// For a run that begins now.
+    pub(crate) fn begun(begin: Begin, phase: &Phase) -> Keeping {
+        let mut keeping = Keeping::new();
+        keeping.hear(&Event::Begin(Box::new(begin)));
+        keeping.hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
+        keeping
+    }
+
+    /// Takes an event in.
+    pub(crate) fn hear(&mut self, event: &Event) {
+        let Some(builder) = &mut self.builder else { return };
+        match event {
+            Event::PhaseEnd { status, reason } => self.end = Some((*status, reason.clone())),
+            // Faces that keep files of their own tell the end themselves.
+            Event::End { .. } => return,
+            _ => {}
+        }
+        builder.absorb(event);
+    }
+
+    /// The run is over and printed: it is kept. A server that served nobody is not.
+    pub(crate) fn finish(self) {
+        let Some(mut builder) = self.builder else { return };
+        let (status, reason) = self.end.unwrap_or((Status::Interrupted, None));
+        builder.absorb(&Event::End { status, reason });
+        let outcome = builder.outcome();
+        if outcome.begin.verb == "serve" && idle(&outcome) {
+            return;
+        }
+        if let Err(why) = put_away(&outcome)
+            // Who reads the original's stderr by a program knows no such line.
+            && io::stderr().is_terminal()
+        {
+            eprintln!("netcaliper: warning: this run was not kept: {why}");
+        }
+    }
+}
+
+/// Whether nothing came and nobody was seen.
+pub(crate) fn idle(outcome: &Outcome) -> bool {
+    outcome.points.iter().all(|point| {
+        let near = &point.near;
+        let moved = near.traffic.tx_bytes + near.traffic.rx_bytes;
+        let datagrams = near.packets.as_ref().map_or(0, |packets| packets.counts.received);
+        near.opened + moved + datagrams == 0
+            && point.udpmon.is_empty()
+            && point.intervals.iter().all(|i| i.opened == 0)
+    })
+}
+
+fn put_away(outcome: &Outcome) -> Result<(), String> {
+    let Some(path) = StoreArgs::of_environment().path().map_err(|trouble| trouble.text)? else {
+        return Ok(());
+    };
+    Store::open(&path).and_then(|mut store| store.keep(outcome, "")).map_err(|e| e.to_string())?;
+    Ok(())
+}
