@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use model::Outcome;
 use report::Past;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// What is read.
@@ -55,6 +55,8 @@ enum Format {
     Csv,
     /// A run per line, as JSON.
     Jsonl,
+    /// The rows of `csv`, with types, as a Parquet file (needs a build with the feature `parquet`).
+    Parquet,
 }
 
 /// What is written.
@@ -75,8 +77,24 @@ pub(crate) struct ExportArgs {
     store: StoreArgs,
 }
 
+/// Whether this program can write Parquet, and whether it is to go to a file or a program.
+fn parquet_may_go_there(output: Option<&Path>) -> Result<(), Trouble> {
+    if cfg!(not(feature = "parquet")) {
+        return Err(Trouble::usage(
+            "this netcaliper was built without Parquet (cargo build --features parquet); --format csv holds the same table",
+        ));
+    }
+    if output.is_none() && io::stdout().is_terminal() {
+        return Err(Trouble::usage("a Parquet file is no text for a terminal: -o names a file"));
+    }
+    Ok(())
+}
+
 /// Writes kept runs.
 pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Trouble> {
+    if args.format == Format::Parquet {
+        parquet_may_go_there(args.output.as_deref())?;
+    }
     let store = args.store.open()?;
     let latest = store.latest().map_err(Trouble::failed)?.unwrap_or(0);
     let mut ids = Vec::new();
@@ -102,6 +120,10 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Trouble> {
     };
     match args.format {
         Format::Csv => report::write_figures_csv(&runs, &mut out).map_err(cannot)?,
+        #[cfg(feature = "parquet")]
+        Format::Parquet => report::write_figures_parquet(&runs, &mut out).map_err(cannot)?,
+        #[cfg(not(feature = "parquet"))]
+        Format::Parquet => {}
         Format::Jsonl => {
             for run in &runs {
                 let outcome = store.outcome(run.id).map_err(Trouble::failed)?;

@@ -103,6 +103,57 @@ fn irtts_own_file_is_read() {
         .prints(&["\"protocol\": \"irtt\"", "rtt_ns"]);
 }
 
+/// Reads figures with DuckDB: its types, then the rows as CSV.
+const DUCKDB: &str = "
+import duckdb, sys
+rows = duckdb.sql(f\"select * from '{sys.argv[1]}'\")
+print(' '.join(str(t) for t in rows.types))
+for id, at, figure, value in duckdb.sql('select id, epoch_us(started_utc), figure, value from rows').fetchall():
+    print(id, at, figure, repr(value))
+";
+
+#[test]
+fn parquet_is_read_by_another_program_or_refused_in_a_sentence() {
+    const NAME: &str = "parquet_is_read_by_another_program_or_refused_in_a_sentence";
+    let scratch = Scratch::new();
+    let store = scratch.file("runs.sqlite");
+    let at = |line: Line| line.env("NETCALIPER_STORE", &store);
+    let (tcp, irtt) = (cut(&scratch, "import/iperf3-tcp.json.txt"), cut(&scratch, "import/irtt.json.txt"));
+    at(netcaliper("import")).arg(tcp).arg(irtt).run().exits(0);
+    let (table, file) = (scratch.file("figures.csv"), scratch.file("figures.parquet"));
+    let export = |format: &str, path: &Path| {
+        at(netcaliper("export")).args("--format").arg(format).arg("-o").arg(path).run()
+    };
+    if cfg!(not(feature = "parquet")) {
+        export("parquet", &file).exits(2).says_one_sentence().complains(&["--features parquet"]);
+        assert!(!file.exists());
+        return;
+    }
+    export("csv", &table).exits(0);
+    export("parquet", &file).exits(0);
+    let python = |code: &str| Command::new("python3").arg("-c").arg(code).arg(&file).output();
+    if !python("import duckdb").is_ok_and(|told| told.status.success()) {
+        return skip(NAME, "there is no Python with duckdb");
+    }
+    let read = python(DUCKDB).unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    let text = String::from_utf8(read.stdout).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "BIGINT TIMESTAMP WITH TIME ZONE VARCHAR VARCHAR VARCHAR VARCHAR VARCHAR VARCHAR UINTEGER VARCHAR VARCHAR DOUBLE"
+    );
+    let csv = Csv::read(&table);
+    let rows: Vec<Vec<String>> = lines.map(|line| line.split(' ').map(str::to_owned).collect()).collect();
+    assert_eq!(rows.len(), csv.rows.len());
+    for (row, same) in rows.iter().zip(&csv.rows) {
+        let began: jiff::Timestamp = same[1].parse().unwrap();
+        assert_eq!((&row[0], &row[2]), (&same[0], &same[9]));
+        assert_eq!(row[1], began.as_microsecond().to_string());
+        assert_eq!(row[3].parse::<f64>().unwrap(), same[11].parse::<f64>().unwrap());
+    }
+}
+
 #[test]
 fn pages_and_completions_know_every_question() {
     let scratch = Scratch::new();

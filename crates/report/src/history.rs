@@ -137,7 +137,7 @@ fn unit(name: &str) -> Unit {
 }
 
 /// Columns of [`write_figures_csv`].
-const COLUMNS: [&str; 12] = [
+pub(crate) const COLUMNS: [&str; 12] = [
     "id",
     "started_utc",
     "verb",

@@ -14,6 +14,8 @@ mod histogram;
 mod history;
 mod html;
 mod json;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod plot;
 mod plots;
 mod prometheus;
@@ -33,6 +35,8 @@ pub use histogram::{SamplesCsv, round_trips, write_hgrm, write_histogram_csv};
 pub use history::{Past, PastFigure, write_figures_csv, write_history, write_history_json};
 pub use html::{svg_files, write_html};
 pub use json::{Journal, ReadError, read_run, write_outcome, write_outcome_line};
+#[cfg(feature = "parquet")]
+pub use parquet::write_figures_parquet;
 pub use prometheus::{METRICS_TYPE, RunMetrics, ServerMetrics};
 pub use replay::replay;
 pub use slac::{Series, series};
