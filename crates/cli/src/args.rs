@@ -257,6 +257,10 @@ pub(crate) struct OutputArgs {
     pub(crate) no_store: bool,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+    /// Show the run on the terminal while it lasts: always, never, or auto, which is when stdout is a terminal, the run is planned
+    /// to take more than 10 s and neither --quiet nor a machine format is asked for. `--live` alone is always.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    pub(crate) live: crate::live::When,
     /// Print the summary only, no interval lines.
     #[arg(short, long)]
     pub(crate) quiet: bool,

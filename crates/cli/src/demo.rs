@@ -6,6 +6,7 @@ use crate::{Exit, Trouble, measure, plan};
 use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use metrics::SECOND;
 use model::{Event, Kind, Pattern, Phase, Range, Status};
+use report::Planned;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use wire::native::Peer;
@@ -33,6 +34,7 @@ pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, Troubl
     let saved = output.save.get_or_insert_with(|| std::env::temp_dir().join("netcaliper-demo.jsonl")).clone();
     let mut outputs = Outputs::open(&output, None)?;
     let interrupt = measure::on_signals()?;
+    outputs.watch(&interrupt, Planned::of(parts(args.time).iter().map(|(_, phase)| phase)))?;
     let (server_interrupt, bound) = (Interrupt::new(), Bound::new(server())?);
     let Some(&address) = bound.addresses().first() else {
         return Err(Trouble::failed("the embedded server has no address"));

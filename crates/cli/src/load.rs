@@ -11,6 +11,7 @@ use engine::{ClientConfig, Interrupt};
 use metrics::SECOND;
 use model::load::{Load, Part, Stage};
 use model::{Event, Outcome, Phase, Point, Status, Until};
+use report::Planned;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -66,6 +67,7 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, Troubl
     }
     let mut outputs = Outputs::open(&args.output, None)?;
     let interrupt = measure::on_signals()?;
+    outputs.watch(&interrupt, planned(&load, &args.repeat))?;
     outputs.begin(config.begin("load", command, &load.filler));
     let (mut status, mut reason) = (Status::Complete, None);
     'all: for repeat in 1..=args.repeat.most() {
@@ -81,6 +83,15 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, Troubl
     }
     outputs.event(&Event::End { status, reason });
     Ok(outputs.finish())
+}
+
+/// How long it takes: the parts of a stage run beside each other, and its longest is what fills the path.
+fn planned(load: &Load, repeat: &RepeatArgs) -> Planned {
+    let stage =
+        |stage| load.filler(stage).map_or_else(|| load.probes(stage)[0].1.clone(), |(_, phase)| phase);
+    let once: Vec<Phase> = Stage::ALL.map(stage).into();
+    let all = std::iter::repeat_n(&once, repeat.most() as usize).flatten();
+    Planned::of(all)
 }
 
 /// Whether all parts of all stages have been repeated often enough.
@@ -99,28 +110,36 @@ fn run(
     outputs: &mut Outputs,
 ) -> Result<(Status, Option<String>), Trouble> {
     let (filler, probes) = (load.filler(stage), load.probes(stage));
-    let one = |(_, phase): &Part| -> Told {
+    let teller = outputs.teller();
+    let one = |number: u32, (label, phase): &Part| -> Told {
         let config = ClientConfig { run: engine::run_id(), ..config.clone() };
         let mut events = Vec::new();
-        let (status, reason) = measure::one(&config, phase, interrupt, &mut |event| events.push(event))?;
+        let tell = |event: &Event| teller.iter().for_each(|teller| teller.tell(number, event));
+        tell(&Event::Phase { label: label.clone(), repeat, phase: Box::new(phase.clone()) });
+        let (status, reason) = measure::one(&config, phase, interrupt, &mut |event| {
+            tell(&event);
+            events.push(event);
+        })?;
         Ok((status, reason, events))
     };
     let one = &one;
     let died = || Trouble::failed("a measurement ended without a result");
     let told: Vec<Told> = std::thread::scope(|scope| {
-        let filling = filler.as_ref().map(|part| scope.spawn(move || one(part)));
+        let filling = filler.as_ref().map(|part| scope.spawn(move || one(0, part)));
         if filling.is_some() {
             std::thread::sleep(Duration::from_nanos(load.ramp_ns));
         }
-        let probing: Vec<_> = probes.iter().map(|part| scope.spawn(move || one(part))).collect();
+        let probing = (1..).zip(&probes).map(|(number, part)| scope.spawn(move || one(number, part)));
+        let probing: Vec<_> = probing.collect();
         let all = probing.into_iter().chain(filling);
         all.map(|thread| thread.join().unwrap_or_else(|_| Err(died()))).collect()
     });
     let (mut worst, mut why) = (Status::Complete, None);
     for ((label, phase), told) in probes.into_iter().chain(filler).zip(told) {
         let (status, reason, events) = told?;
-        outputs.event(&Event::Phase { label, repeat, phase: Box::new(phase) });
-        events.iter().for_each(|event| outputs.event(event));
+        // The view has been told as it happened.
+        outputs.record(&Event::Phase { label, repeat, phase: Box::new(phase) });
+        events.iter().for_each(|event| outputs.record(event));
         if status != Status::Complete && worst == Status::Complete {
             (worst, why) = (status, reason);
         }

@@ -17,6 +17,7 @@ mod keeping;
 mod kept;
 mod lab;
 mod legacy;
+mod live;
 mod load;
 mod measure;
 mod monitor;

@@ -2,9 +2,10 @@
 
 use crate::args::{ConnectArgs, TcpArgs};
 use crate::outputs::Outputs;
-use crate::{Exit, Trouble, plan};
+use crate::{Exit, Trouble, live, plan};
 use engine::{ClientConfig, Interrupt};
 use model::{Event, Level, Method, Outcome, Phase, Status, Step};
+use report::Planned;
 
 /// Goodput, integrity and reliability.
 pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, Trouble> {
@@ -59,6 +60,7 @@ pub(crate) fn measure(
     outputs: &mut Outputs,
     before: impl Fn(&Phase) -> Option<Event>,
 ) -> Result<(), Trouble> {
+    outputs.watch(interrupt, planned(&method))?;
     let mut begun = false;
     let (mut status, mut reason) = (Status::Complete, None);
     while let Step::Run { phase, label, repeat } = method.next(&outputs.outcome()) {
@@ -94,6 +96,21 @@ pub(crate) fn measure(
     Ok(())
 }
 
+/// How many phases a method has, and how long they take, as far as that can be told.
+fn planned(method: &Method) -> Planned {
+    let (open, mut method) = (method.is_empty(), method.clone());
+    let mut phases = Vec::new();
+    // A search is asked for its first phase only: the others depend on what it finds.
+    while let Step::Run { phase, .. } = method.next(&Outcome::default()) {
+        phases.push(phase);
+        if open {
+            break;
+        }
+    }
+    let planned = Planned::of(phases.iter().map(|phase| &**phase));
+    if open { Planned { phases: None, ..planned } } else { planned }
+}
+
 /// One phase: how it ended, and why.
 pub(crate) fn one(
     config: &ClientConfig,
@@ -117,6 +134,7 @@ pub(crate) fn on_signals() -> Result<Interrupt, Trouble> {
     let asked = interrupt.clone();
     ctrlc::set_handler(move || {
         if asked.asked() {
+            live::leave_at_once();
             std::process::exit(130);
         }
         asked.ask();

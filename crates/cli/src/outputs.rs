@@ -2,11 +2,13 @@
 //! it goes, and a file that fails is reported once while the run goes on.
 
 use crate::args::OutputArgs;
+use crate::live::{self, Live, Teller};
 use crate::{Exit, Trouble, keeping, kept, scrape};
+use engine::Interrupt;
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{
-    ConnectionCsv, Console, DatagramsCsv, FramesCsv, Journal, PacketsCsv, RunMetrics, SamplesCsv, StatusCsv,
-    Style, TrainsCsv,
+    ConnectionCsv, Console, DatagramsCsv, FramesCsv, Journal, PacketsCsv, Planned, RunMetrics, SamplesCsv,
+    StatusCsv, Style, TrainsCsv,
 };
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -42,7 +44,11 @@ pub(crate) struct Outputs {
     /// What was asked for; the store and the conditions are looked at in the end.
     args: OutputArgs,
     /// Whether this is a measurement, and no report of one.
-    live: bool,
+    measured: bool,
+    /// Whether something for machines goes to stdout while the run goes on.
+    streams: bool,
+    /// The view on the terminal.
+    live: Option<Live>,
 }
 
 fn open(path: &Path) -> Result<Sink, Trouble> {
@@ -127,7 +133,9 @@ impl Outputs {
             builder: Builder::default(),
             failures: 0,
             args: args.clone(),
-            live: false,
+            measured: false,
+            streams: machine && !args.json && !on_stdout(sweep_csv) && !on_stdout(args.html.as_ref()),
+            live: None,
         })
     }
 
@@ -172,8 +180,34 @@ impl Outputs {
         self.connections.is_some() || !self.journals.is_empty()
     }
 
+    /// Shows the run on the terminal while it lasts, if that is wanted: see [`live::place`].
+    pub(crate) fn watch(&mut self, interrupt: &Interrupt, planned: Planned) -> Result<(), Trouble> {
+        let to = live::Stdout { text: self.console.is_some(), streams: self.streams, quiet: self.quiet };
+        if let Some(place) = live::place(self.args.live, to, planned)? {
+            self.live = Live::start(place, interrupt, planned, self.args.live)?;
+        }
+        Ok(())
+    }
+
+    /// For those who measure several things beside each other and tell them when they are over: what shows them meanwhile.
+    pub(crate) fn teller(&self) -> Option<Teller> {
+        self.live.as_ref().map(Live::teller)
+    }
+
     /// Takes an event to all outputs.
     pub(crate) fn event(&mut self, event: &Event) {
+        if let Some(live) = &self.live {
+            live.teller().tell(0, event);
+        }
+        self.record(event);
+    }
+
+    /// Takes an event to all outputs but the view, which has been told.
+    pub(crate) fn record(&mut self, event: &Event) {
+        if self.live.as_ref().is_some_and(|live| !live.up()) {
+            // The terminal is gone, or somebody has left the view: what is left goes on as if there had been none.
+            self.live = None;
+        }
         self.builder.absorb(event);
         let mut failed = Vec::new();
         if let Some(target) = &mut self.status {
@@ -200,9 +234,18 @@ impl Outputs {
         for target in &mut self.journals {
             target.write(&mut failed, |w| w.on_event(event));
         }
-        let quiet = self.quiet && matches!(event, Event::Interval(_));
-        match &mut self.console {
-            Some(console) if !quiet => {
+        let interval = matches!(event, Event::Interval(_));
+        let quiet = self.quiet && interval;
+        match (&mut self.console, &mut self.live) {
+            // What the view shows instead is not said again; the rest waits for the screen to come back.
+            (Some(_), Some(live)) if live.holds_stdout() && interval => {}
+            (Some(console), Some(live)) if live.holds_stdout() && !quiet => {
+                let mut text = Vec::new();
+                // Writing to memory does not fail.
+                let _ = console.on_event(event, &mut text);
+                live.hold(text);
+            }
+            (Some(console), _) if !quiet => {
                 let mut out = io::stdout().lock();
                 if let Err(error) = console.on_event(event, &mut out).and_then(|()| out.flush()) {
                     // Nobody reads on; the run itself goes on for the files' sake.
@@ -210,25 +253,33 @@ impl Outputs {
                     failed.push(format!("cannot write to stdout: {error}"));
                 }
             }
-            Some(_) => {}
-            None => self.notice(event),
+            (Some(_), _) => {}
+            (None, _) => self.notice(event),
         }
         for text in failed {
             self.failures += 1;
-            eprintln!("netcaliper: {text}; what is shown elsewhere is complete");
+            self.complain(format!("netcaliper: {text}; what is shown elsewhere is complete"));
+        }
+    }
+
+    /// A line for stderr, now or when the terminal is itself again.
+    pub(crate) fn complain(&mut self, text: String) {
+        match &mut self.live {
+            Some(live) => live.complain(text),
+            None => eprintln!("{text}"),
         }
     }
 
     /// Machine formats keep stdout; a person is still told what went wrong.
-    fn notice(&self, event: &Event) {
+    fn notice(&mut self, event: &Event) {
         if let Event::Notice { level: Level::Warning | Level::Error, text } = event {
-            eprintln!("netcaliper: {text}");
+            self.complain(format!("netcaliper: {text}"));
         }
     }
 
     /// A measurement begins.
     pub(crate) fn begin(&mut self, begin: Begin) {
-        self.live = true;
+        self.measured = true;
         self.event(&Event::Begin(Box::new(begin)));
     }
 
@@ -256,6 +307,8 @@ impl Outputs {
         if let Some(path) = self.args.metrics_file.as_ref().filter(|_| outcome.begin.verb != "serve") {
             failed.extend(leave_metrics(path, &self.args.asserts, &outcome).err());
         }
+        // From here on the terminal is what it was before.
+        self.live = None;
         let mut out = io::stdout().lock();
         let printed = if self.json {
             report::write_outcome(&outcome, &mut out)
@@ -273,7 +326,7 @@ impl Outputs {
         }
         broken.iter().for_each(|text| eprintln!("netcaliper: not met: {text}"));
         // Of a server's life there is nothing to keep when nobody came.
-        if self.live && !(outcome.begin.verb == "serve" && keeping::idle(&outcome)) {
+        if self.measured && !(outcome.begin.verb == "serve" && keeping::idle(&outcome)) {
             kept::keep(&self.args, &outcome);
         }
         match judge(&outcome) {

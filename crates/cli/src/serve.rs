@@ -5,7 +5,7 @@ use crate::outputs::Outputs;
 use crate::{Exit, Trouble, legacy, measure, plan, scrape};
 use engine::{Bound, Interrupt, ServerConfig};
 use model::{Event, Level, Phase, Status};
-use report::ServerMetrics;
+use report::{Planned, ServerMetrics};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Protocol;
@@ -40,6 +40,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     let interval_ns = config.interval_ns;
     let bound = Bound::new(config)?;
     let interrupt = measure::on_signals()?;
+    outputs.watch(&interrupt, Planned::default())?;
     let begin = bound.begin(command);
     let metrics = Arc::new(Mutex::new(ServerMetrics::default()));
     count(&metrics, &args.output, &Event::Begin(Box::new(begin.clone())));
@@ -61,7 +62,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
         outputs.event(&Event::Notice { level: Level::Info, text });
     }
     // As it is: notices are wrapped.
-    also.table(&bound).iter().for_each(|line| eprintln!("{line}"));
+    also.table(&bound).into_iter().for_each(|line| outputs.complain(line));
     let outputs_of_all = Mutex::new(outputs);
     let tell = |event: &Event| outputs_of_all.lock().unwrap_or_else(PoisonError::into_inner).event(event);
     std::thread::scope(|scope| {

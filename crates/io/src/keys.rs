@@ -1,6 +1,7 @@
-//! A key pressed at the terminal.
+//! Keys pressed at the terminal, and its size.
 
-/// The terminal gives keys one by one while this lives; then it is as it was. Also when the process ends before.
+/// The terminal gives keys one by one while this lives; then it is as it was. Also when the process ends before. There is one at
+/// a time.
 #[derive(Debug)]
 pub struct Keys(());
 
@@ -8,19 +9,31 @@ pub struct Keys(());
 mod linux {
     use super::Keys;
     use crate::sys::terminal::{self, Manners};
+    use std::fs::File;
     use std::io::{self, Read};
-    use std::os::fd::AsFd as _;
+    use std::os::fd::{AsFd, OwnedFd};
     use std::sync::{Mutex, Once, PoisonError};
 
-    /// How the terminal was before.
-    static BEFORE: Mutex<Option<Manners>> = Mutex::new(None);
+    /// The terminal, how it was before and how it is meanwhile.
+    struct Before {
+        terminal: OwnedFd,
+        was: Manners,
+        is: Manners,
+    }
+
+    static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
     static ONCE: Once = Once::new();
+
+    /// Does something with the terminal, if there is one.
+    fn with<T>(deed: impl FnOnce(&Before) -> T) -> Option<T> {
+        BEFORE.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(deed)
+    }
 
     extern "C" fn restore() {
         let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(before) = before {
             // Nothing can be done about a terminal that is gone.
-            let _ = terminal::behave(io::stdin().as_fd(), &before);
+            let _ = terminal::behave(before.terminal.as_fd(), &before.was);
         }
     }
 
@@ -28,21 +41,71 @@ mod linux {
         /// Has stdin give keys one by one; `None` where it is no terminal, or another program's at the moment.
         #[must_use]
         pub fn listen() -> Option<Keys> {
-            let stdin = io::stdin();
-            let before = terminal::manners(stdin.as_fd()).ok()?;
-            if !terminal::in_front(stdin.as_fd()) {
-                return None;
-            }
-            *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
-            ONCE.call_once(|| terminal::at_exit(restore));
-            terminal::behave(stdin.as_fd(), &terminal::key_by_key(&before)).ok()?;
-            Some(Keys(()))
+            Keys::take(io::stdin().as_fd().try_clone_to_owned().ok()?, terminal::key_by_key)
         }
 
-        /// Waits for a key; false when there will be none.
+        /// The same of the terminal that this process belongs to, whatever stdin is; Ctrl-Z and Ctrl-\ are keys, too.
+        #[must_use]
+        pub fn at_terminal() -> Option<Keys> {
+            let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
+            Keys::take(terminal.into(), |was| terminal::unstopped(&terminal::key_by_key(was)))
+        }
+
+        fn take(terminal: OwnedFd, manners: impl Fn(&Manners) -> Manners) -> Option<Keys> {
+            let was = terminal::manners(terminal.as_fd()).ok()?;
+            if !terminal::in_front(terminal.as_fd()) {
+                return None;
+            }
+            let is = manners(&was);
+            *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Before { terminal, was, is });
+            ONCE.call_once(|| terminal::at_exit(restore));
+            // What is dropped on the way out puts it back.
+            let keys = Keys(());
+            with(|before| terminal::behave(before.terminal.as_fd(), &before.is))?.ok()?;
+            Some(keys)
+        }
+
+        /// Waits for a key at stdin; false when there will be none.
         #[must_use]
         pub fn pressed() -> bool {
             io::stdin().read(&mut [0]).is_ok_and(|n| n > 0)
+        }
+
+        /// Reads what was typed, waiting `ms` for it at most: how many bytes; `None` when nothing was typed.
+        ///
+        /// # Errors
+        /// When there will be nothing more: the terminal is gone.
+        pub fn typed(&self, ms: u16, into: &mut [u8]) -> io::Result<Option<usize>> {
+            // Nobody else is kept waiting meanwhile who has to put the terminal back.
+            let terminal = with(|before| before.terminal.try_clone()).ok_or(io::ErrorKind::NotFound)??;
+            terminal::typed(terminal.as_fd(), ms.into(), into)
+        }
+
+        /// Columns and rows of the terminal; `None` when it is gone.
+        #[must_use]
+        pub fn size(&self) -> Option<(u16, u16)> {
+            with(|before| terminal::size(before.terminal.as_fd()).ok())?
+        }
+
+        /// Whether this process is in the foreground of the terminal; nothing is to be shown there otherwise.
+        #[must_use]
+        pub fn in_front(&self) -> bool {
+            with(|before| terminal::in_front(before.terminal.as_fd())).unwrap_or(false)
+        }
+
+        /// Puts the terminal back, stops this process and its group, as Ctrl-Z does, and has it give keys again when they have
+        /// been told to go on.
+        pub fn stop(&self) {
+            with(|before| terminal::behave(before.terminal.as_fd(), &before.was));
+            terminal::stop();
+            self.again();
+        }
+
+        /// Has the terminal give keys one by one again, after somebody else has changed that.
+        pub fn again(&self) {
+            if self.in_front() {
+                with(|before| terminal::behave(before.terminal.as_fd(), &before.is));
+            }
         }
     }
 
@@ -61,9 +124,41 @@ impl Keys {
         None
     }
 
+    /// Nor here.
+    #[must_use]
+    pub fn at_terminal() -> Option<Keys> {
+        None
+    }
+
     /// There will be none.
     #[must_use]
     pub fn pressed() -> bool {
         false
     }
+
+    /// There will be none.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn typed(&self, _ms: u16, _into: &mut [u8]) -> std::io::Result<Option<usize>> {
+        Err(crate::sys::unsupported())
+    }
+
+    /// Not known.
+    #[must_use]
+    pub fn size(&self) -> Option<(u16, u16)> {
+        None
+    }
+
+    /// Nobody is.
+    #[must_use]
+    pub fn in_front(&self) -> bool {
+        false
+    }
+
+    /// There is nothing to put back.
+    pub fn stop(&self) {}
+
+    /// There is nothing to change.
+    pub fn again(&self) {}
 }

@@ -4,11 +4,14 @@ mod figure;
 mod host;
 mod packets;
 mod ping;
+mod running;
 mod setting;
 mod stream;
 
 use crate::{Begin, HostSnapshot, Point, Status, Totals};
 use serde::{Deserialize, Serialize};
+
+pub use running::{Meanwhile, doubts_so_far};
 
 /// A reason to doubt a figure, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -40,7 +40,7 @@ pub use bulk::{
     StreamRow,
 };
 pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
-pub use doubt::{Doubt, doubts_about};
+pub use doubt::{Doubt, Meanwhile, doubts_about, doubts_so_far};
 pub use event::{
     Accepted, Begin, CauseCount, Change, ConnectionRecord, DatagramRow, Effective, Event, Failure, FrameRow,
     FrameVerdict, Interval, Level, Marked, Portion, Sample, SessionInfo, Totals, Traffic,

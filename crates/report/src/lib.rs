@@ -14,6 +14,7 @@ mod histogram;
 mod history;
 mod html;
 mod json;
+mod live;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod plot;
@@ -35,6 +36,7 @@ pub use histogram::{SamplesCsv, round_trips, write_hgrm, write_histogram_csv};
 pub use history::{Past, PastFigure, write_figures_csv, write_history, write_history_json};
 pub use html::{svg_files, write_html};
 pub use json::{Journal, ReadError, read_run, write_outcome, write_outcome_line};
+pub use live::{Feed, Look, Planned, Press, Presses, View, Wish, write_svg as write_screen};
 #[cfg(feature = "parquet")]
 pub use parquet::write_figures_parquet;
 pub use prometheus::{METRICS_TYPE, RunMetrics, ServerMetrics};

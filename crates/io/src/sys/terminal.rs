@@ -34,6 +34,16 @@ pub(crate) fn key_by_key(manners: &Manners) -> Manners {
     each
 }
 
+/// The same manners, but the keys that stop a program (Ctrl-Z) or end it with a core dump (Ctrl-\\) are keys like others: who
+/// has changed the screen wants to put it back first.
+pub(crate) fn unstopped(manners: &Manners) -> Manners {
+    let mut unstopped = *manners;
+    for key in [libc::VSUSP, libc::VQUIT] {
+        unstopped.c_cc[key] = libc::_POSIX_VDISABLE;
+    }
+    unstopped
+}
+
 /// The same manners, but what is typed is not shown.
 pub(crate) fn unseen(manners: &Manners) -> Manners {
     let mut unseen = *manners;
@@ -54,4 +64,49 @@ pub(crate) fn in_front(fd: BorrowedFd<'_>) -> bool {
 pub(crate) fn at_exit(last: extern "C" fn()) {
     // SAFETY: the function lives as long as the program and takes nothing.
     let _ = unsafe { libc::atexit(last) };
+}
+
+/// Columns and rows of the terminal `fd`; an error when it is none.
+pub(crate) fn size(fd: BorrowedFd<'_>) -> io::Result<(u16, u16)> {
+    let mut size = MaybeUninit::<libc::winsize>::uninit();
+    // SAFETY: the request fills in one winsize, which is what the pointer is to, when it answers 0.
+    if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGWINSZ, size.as_mut_ptr()) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call above has answered 0, and so filled it in.
+    let size = unsafe { size.assume_init() };
+    Ok((size.ws_col, size.ws_row))
+}
+
+/// Reads what was typed at the terminal `fd`, waiting `ms` for it at most: how many bytes; `None` when nothing was typed.
+///
+/// # Errors
+/// When there will be nothing more: the terminal is gone.
+pub(crate) fn typed(fd: BorrowedFd<'_>, ms: i32, into: &mut [u8]) -> io::Result<Option<usize>> {
+    let mut wait = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: the pointer is to one pollfd, and 1 is how many there are.
+    let ready = unsafe { libc::poll(&raw mut wait, 1, ms) };
+    if ready == 0 {
+        return Ok(None);
+    }
+    // SAFETY: pointer and length are those of a slice that is ours to write.
+    let n = if ready < 0 {
+        -1
+    } else {
+        unsafe { libc::read(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) }
+    };
+    match usize::try_from(n) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(n) => Ok(Some(n)),
+        Err(_) => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            error => Err(error),
+        },
+    }
+}
+
+/// Stops this process and all others of its group, as the terminal does at Ctrl-Z, until somebody has them go on.
+pub(crate) fn stop() {
+    // SAFETY: takes numbers; 0 is the own group.
+    let _ = unsafe { libc::kill(0, libc::SIGTSTP) };
 }

@@ -1,0 +1,457 @@
+//! The live view's terminal: when there is one, the thread that draws on it and hears the keys, and how it is left.
+//!
+//! Those who tell what happens put it into a [`Feed`] behind a lock that is held for as long as it takes to copy an event; the
+//! thread takes all of it out at once. Drawing happens outside of that lock, so a terminal that is slow, or stopped by Ctrl-S,
+//! keeps nobody waiting but this thread. The terminal is put back on every way out: at the end, after an error, after a panic,
+//! when a signal ends the program at once (the view leaves no signals to itself: Ctrl-C stays one).
+
+use crate::Trouble;
+use clap::ValueEnum;
+use engine::{Interrupt, Keys};
+use metrics::SECOND;
+use model::Event;
+use ratatui::backend::{Backend, CrosstermBackend};
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::cursor::{self, Hide};
+use ratatui::crossterm::queue;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
+use ratatui::layout::Rect;
+use report::{Feed, Look, Planned, Presses, View, Wish};
+use std::collections::VecDeque;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Runs that are to take longer are shown, unless somebody said otherwise.
+const LONG: u64 = 10 * SECOND;
+/// How long a key is waited for, ms: so late the end of the run is noticed at most.
+const TICK_MS: u16 = 100;
+/// Time between two drawings.
+const PACE: Duration = Duration::from_millis(200);
+/// The clock is redrawn after so long, whether or not anything has happened.
+const SECONDS: Duration = Duration::from_millis(1000);
+/// Nobody's terminal is larger; what claims to be is shown in its corner.
+const LARGEST: (u16, u16) = (500, 200);
+/// Paragraphs held back until the screen is back.
+const HELD: usize = 1000;
+
+/// When a run is shown on the terminal while it lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// When it takes long enough to be looked at, and the terminal has nothing better to do.
+    #[default]
+    Auto,
+    /// Whatever it takes; an error where there is no terminal.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+/// What goes to stdout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stdout {
+    /// Text for people.
+    pub(crate) text: bool,
+    /// Something for machines, while the run goes on.
+    pub(crate) streams: bool,
+    /// Only the summary is wanted.
+    pub(crate) quiet: bool,
+}
+
+/// Where it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Stdout,
+    Stderr,
+}
+
+impl Place {
+    fn writer(self) -> Box<dyn Write + Send> {
+        match self {
+            Place::Stdout => Box::new(io::stdout()),
+            Place::Stderr => Box::new(io::stderr()),
+        }
+    }
+}
+
+/// What is known of the terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Terminal {
+    stdout: bool,
+    stderr: bool,
+    /// Its kind, as TERM says.
+    kind: String,
+}
+
+impl Terminal {
+    fn here() -> Terminal {
+        Terminal {
+            stdout: io::stdout().is_terminal(),
+            stderr: io::stderr().is_terminal(),
+            kind: std::env::var("TERM").unwrap_or_default(),
+        }
+    }
+}
+
+/// Where the view goes; `None` where there is to be none.
+///
+/// # Errors
+/// When it was asked for and cannot be: one sentence.
+pub(crate) fn place(when: When, to: Stdout, planned: Planned) -> Result<Option<Place>, Trouble> {
+    decide(when, to, planned, &Terminal::here()).map_err(Trouble::usage)
+}
+
+fn decide(when: When, to: Stdout, planned: Planned, terminal: &Terminal) -> Result<Option<Place>, String> {
+    let dumb = matches!(terminal.kind.as_str(), "" | "dumb");
+    match when {
+        When::Never => Ok(None),
+        When::Auto => {
+            let long = planned.total_ns.is_some_and(|ns| ns > LONG);
+            let wanted = terminal.stdout && to.text && !to.quiet && !dumb && long;
+            Ok(wanted.then_some(Place::Stdout))
+        }
+        When::Always if !terminal.stdout && !terminal.stderr => {
+            Err("--live needs a terminal: neither stdout nor stderr is one".to_owned())
+        }
+        When::Always if dumb => {
+            Err(format!("--live needs a terminal that can be drawn on: TERM is '{}'", terminal.kind))
+        }
+        When::Always if terminal.stdout && to.streams => {
+            Err("--live and rows for machines cannot share a terminal: send those to a file or a pipe"
+                .to_owned())
+        }
+        When::Always => Ok(Some(if terminal.stdout { Place::Stdout } else { Place::Stderr })),
+    }
+}
+
+/// Whether the screen is the view's at the moment.
+static UP: AtomicBool = AtomicBool::new(false);
+/// Whoever writes to the terminal has it.
+static PEN: Mutex<()> = Mutex::new(());
+/// Where it is; written once.
+static PLACE: Mutex<Place> = Mutex::new(Place::Stdout);
+
+/// Gives the screen back, if it is the view's, before the program ends at once. A terminal that takes nothing gets nothing.
+pub(crate) fn leave_at_once() {
+    if UP.swap(false, Ordering::AcqRel)
+        && let Ok(_pen) = PEN.try_lock()
+    {
+        leave();
+    }
+}
+
+/// Gives the screen back.
+fn leave() {
+    let place = *PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut out = place.writer();
+    // A terminal that is gone needs nothing back.
+    let _ = queue!(out, cursor::Show, LeaveAlternateScreen).and_then(|()| out.flush());
+}
+
+/// Takes what happens to the view, from any thread, and waits for nobody.
+#[derive(Clone)]
+pub(crate) struct Teller(Arc<Shared>);
+
+struct Shared {
+    feed: Mutex<Feed>,
+    over: AtomicBool,
+}
+
+impl Teller {
+    /// An event of one of the measurements beside each other; of the only one, 0.
+    pub(crate) fn tell(&self, part: u32, event: &Event) {
+        self.0.feed.lock().unwrap_or_else(PoisonError::into_inner).hear_part(part, event);
+    }
+}
+
+/// The view, as long as it is there. What was held back is printed when it goes.
+pub(crate) struct Live {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    place: Place,
+    held: VecDeque<Vec<u8>>,
+    left_out: u64,
+    complaints: Vec<String>,
+}
+
+impl Live {
+    /// Starts to show a run; `None` where the terminal is another program's at the moment.
+    pub(crate) fn start(
+        place: Place,
+        interrupt: &Interrupt,
+        planned: Planned,
+        when: When,
+    ) -> Result<Option<Live>, Trouble> {
+        let Some(keys) = Keys::at_terminal() else {
+            return match when {
+                When::Always => Err(Trouble::failed(
+                    "--live needs the terminal that the program was started from, and to be in its foreground",
+                )),
+                _ => Ok(None),
+            };
+        };
+        let shared = Arc::new(Shared { feed: Mutex::new(Feed::default()), over: AtomicBool::new(false) });
+        *PLACE.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        on_panic();
+        UP.store(true, Ordering::Release);
+        let (ours, interrupt) = (Arc::clone(&shared), interrupt.clone());
+        let show = move || {
+            let shown = Show::new(place, keys, ours, interrupt, planned).and_then(Show::run);
+            if UP.swap(false, Ordering::AcqRel) {
+                let _pen = PEN.lock().unwrap_or_else(PoisonError::into_inner);
+                leave();
+            }
+            shown
+        };
+        let thread = thread::Builder::new().name("live".to_owned()).spawn(|| drop(show()));
+        let thread = thread.map_err(|e| {
+            UP.store(false, Ordering::Release);
+            Trouble::failed(format!("cannot start the live view: {e}"))
+        })?;
+        Ok(Some(Live {
+            shared,
+            thread: Some(thread),
+            place,
+            held: VecDeque::new(),
+            left_out: 0,
+            complaints: Vec::new(),
+        }))
+    }
+
+    pub(crate) fn teller(&self) -> Teller {
+        Teller(Arc::clone(&self.shared))
+    }
+
+    /// Whether it is still there: the terminal may go.
+    pub(crate) fn up(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Whether what goes to stdout would go into its screen.
+    pub(crate) fn holds_stdout(&self) -> bool {
+        self.place == Place::Stdout
+    }
+
+    /// Keeps text for stdout until it is gone.
+    pub(crate) fn hold(&mut self, text: Vec<u8>) {
+        if text.is_empty() {
+            return;
+        }
+        if self.held.len() >= HELD {
+            self.held.pop_front();
+            self.left_out += 1;
+        }
+        self.held.push_back(text);
+    }
+
+    /// A line for stderr: now, or when that terminal is itself again.
+    pub(crate) fn complain(&mut self, text: String) {
+        if !io::stderr().is_terminal() {
+            eprintln!("{text}");
+        } else if self.complaints.len() < HELD {
+            self.complaints.push(text);
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            // It has said why it died, if it did.
+            let _ = thread.join();
+        }
+        let mut out = io::stdout().lock();
+        if self.left_out > 0 {
+            let _ = writeln!(out, "({} earlier paragraphs are left out)", self.left_out);
+        }
+        // Whether anybody reads is found out with the summary.
+        let _ = self.held.iter().try_for_each(|text| out.write_all(text)).and_then(|()| out.flush());
+        self.complaints.iter().for_each(|text| eprintln!("{text}"));
+    }
+}
+
+/// Whoever panics says so on a screen that stays.
+fn on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            leave_at_once();
+            usual(info);
+        }));
+    });
+}
+
+type Canvas = CrosstermBackend<BufWriter<Box<dyn Write + Send>>>;
+
+/// What the thread has.
+struct Show {
+    canvas: Canvas,
+    keys: Keys,
+    shared: Arc<Shared>,
+    interrupt: Interrupt,
+    view: View,
+    began: Instant,
+    /// Its columns and rows when they were last asked for.
+    size: Option<(u16, u16)>,
+    /// What the terminal shows; nothing is known of it when its area is empty.
+    shown: Buffer,
+}
+
+impl Show {
+    fn new(
+        place: Place,
+        keys: Keys,
+        shared: Arc<Shared>,
+        interrupt: Interrupt,
+        planned: Planned,
+    ) -> io::Result<Show> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
+        let utf8 = |name: String| name.to_ascii_lowercase().replace('-', "").contains("utf8");
+        // Without a word on it, terminals of today are taken for what they are.
+        let look = Look { color: variable("NO_COLOR").is_none(), blocks: locale.is_none_or(utf8) };
+        let canvas = CrosstermBackend::new(BufWriter::with_capacity(64 * 1024, place.writer()));
+        let view = View::new(look, planned, 0);
+        let shown = Buffer::empty(Rect::default());
+        Ok(Show { canvas, keys, shared, interrupt, view, began: Instant::now(), size: None, shown })
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Until the run is over, or the terminal is gone.
+    fn run(mut self) -> io::Result<()> {
+        self.enter()?;
+        let mut drawn = Instant::now();
+        let mut changed = true;
+        let mut typed = [0; 256];
+        loop {
+            if changed || drawn.elapsed() >= SECONDS {
+                self.draw()?;
+                (drawn, changed) = (Instant::now(), false);
+            }
+            let n = self.keys.typed(TICK_MS, &mut typed)?;
+            if self.shared.over.load(Ordering::Acquire) || !UP.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            for press in Presses::of(&typed[..n.unwrap_or(0)]) {
+                changed = true;
+                let wish = self.view.press(press, self.now_ns());
+                self.grant(wish)?;
+            }
+            if self.interrupt.asked() {
+                self.view.ending();
+            }
+            let told = !self.shared.feed.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+            changed |= told && drawn.elapsed() >= PACE;
+            changed |= self.keys.size() != self.size;
+        }
+    }
+
+    fn enter(&mut self) -> io::Result<()> {
+        let _pen = PEN.lock().unwrap_or_else(PoisonError::into_inner);
+        queue!(self.canvas, EnterAlternateScreen, Hide)?;
+        self.shown = Buffer::empty(Rect::default());
+        Write::flush(&mut self.canvas)
+    }
+
+    /// Does what a key asks for beyond the screen.
+    fn grant(&mut self, wish: Wish) -> io::Result<()> {
+        match wish {
+            Wish::Nothing => {}
+            Wish::End => self.interrupt.ask(),
+            Wish::Anew => self.shown = Buffer::empty(Rect::default()),
+            Wish::Kill => {
+                leave_at_once();
+                std::process::exit(130);
+            }
+            Wish::Stop => {
+                leave();
+                self.keys.stop();
+                self.enter()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what was told and draws what has changed.
+    fn draw(&mut self) -> io::Result<()> {
+        let feed = self.shared.feed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let now_ns = self.now_ns();
+        self.view.absorb(feed, now_ns);
+        if !self.keys.in_front() {
+            // The shell has it: it is drawn anew when we have it again.
+            self.shown = Buffer::empty(Rect::default());
+            return Ok(());
+        }
+        self.size = self.keys.size();
+        let (width, height) = self.size.unwrap_or((80, 24));
+        let area = Rect::new(0, 0, width.min(LARGEST.0), height.min(LARGEST.1));
+        let mut next = Buffer::empty(area);
+        self.view.draw(&mut next, now_ns);
+        let _pen = PEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if !UP.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if self.shown.area != area {
+            self.keys.again();
+            self.canvas.clear()?;
+            self.shown = Buffer::empty(area);
+        }
+        self.canvas.draw(self.shown.diff(&next).into_iter())?;
+        self.shown = next;
+        Write::flush(&mut self.canvas)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: Stdout = Stdout { text: true, streams: false, quiet: false };
+
+    fn planned(s: u64) -> Planned {
+        Planned { phases: Some(1), total_ns: Some(s * SECOND) }
+    }
+
+    fn terminal(stdout: bool, stderr: bool) -> Terminal {
+        Terminal { stdout, stderr, kind: "xterm".to_owned() }
+    }
+
+    #[test]
+    fn long_runs_on_a_terminal_are_shown_unless_something_speaks_against_it() {
+        let auto = |to, s, terminal: &Terminal| decide(When::Auto, to, planned(s), terminal);
+        let here = terminal(true, true);
+        assert_eq!(auto(TEXT, 11, &here), Ok(Some(Place::Stdout)));
+        assert_eq!(auto(TEXT, 10, &here), Ok(None), "ten seconds are waited for without it");
+        assert_eq!(auto(TEXT, 11, &terminal(false, true)), Ok(None), "never on a pipe");
+        assert_eq!(auto(Stdout { quiet: true, ..TEXT }, 11, &here), Ok(None));
+        assert_eq!(auto(Stdout { text: false, ..TEXT }, 11, &here), Ok(None));
+        assert_eq!(auto(TEXT, 11, &Terminal { kind: "dumb".to_owned(), ..here.clone() }), Ok(None));
+        let open = Planned { phases: Some(1), total_ns: None };
+        assert_eq!(decide(When::Auto, TEXT, open, &here), Ok(None), "how long it takes is not known");
+        assert_eq!(decide(When::Never, TEXT, planned(11), &here), Ok(None));
+    }
+
+    #[test]
+    fn who_asks_for_it_gets_it_or_a_reason() {
+        let always = |to, terminal: &Terminal| decide(When::Always, to, planned(1), terminal);
+        assert_eq!(always(TEXT, &terminal(true, false)), Ok(Some(Place::Stdout)));
+        assert_eq!(always(TEXT, &terminal(false, true)), Ok(Some(Place::Stderr)));
+        let rows = Stdout { text: false, streams: true, quiet: false };
+        assert_eq!(always(rows, &terminal(false, true)), Ok(Some(Place::Stderr)));
+        for (to, terminal, why) in [
+            (TEXT, terminal(false, false), "neither stdout nor stderr is one"),
+            (rows, terminal(true, true), "cannot share a terminal"),
+            (TEXT, Terminal { kind: "dumb".to_owned(), ..terminal(true, true) }, "TERM is 'dumb'"),
+        ] {
+            let said = always(to, &terminal).unwrap_err();
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What can be doubted while a phase still runs: the same checks, on what is known so far.
+
+use super::{Doubt, doubts_about};
+use crate::{Begin, CpuUse, Interval, PacketReport, PingCounts, Point, RoundTrips, Totals, figures};
+use metrics::TcpTotals;
+
+/// Codes that say that something is too little or has not ended, which is no wonder meanwhile.
+const IN_THE_END: &[&str] =
+    &["too-short", "unfinished-connections", "unconfirmed", "few-connections", "few-messages"];
+/// Codes about rates, which the first intervals cannot tell.
+const STEADY: &[&str] = &["rate-missed", "slow-start"];
+/// With fewer intervals nothing is said of rates.
+const FEW: usize = 3;
+
+/// What is known beside the intervals while a phase runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meanwhile {
+    /// This host's CPU time since the phase began.
+    pub cpu: Option<CpuUse>,
+    /// TCP_INFO of the connections that are open.
+    pub tcp: TcpTotals,
+    /// Whether the phase's first intervals are not among those given.
+    pub cut: bool,
+}
+
+/// The reasons to doubt what `point` has shown so far: its phase, its sessions and its intervals are looked at, and its totals
+/// are made of them. Doubts that need the end of the phase are left out; those of the outcome are what counts.
+#[must_use]
+pub fn doubts_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec<Doubt> {
+    let mut near = figures::totals_of(&point.intervals);
+    near.cpu = known.cpu;
+    near.tcp = known.tcp;
+    near.packets = packets(&point.intervals, |interval| interval.packets.as_deref());
+    near.pings = trips(&point.intervals);
+    point.near = near;
+    point.far.extend(far(&point));
+    figures::derive(&mut point, begin.verb == "serve");
+    let early = point.counted().count() < FEW;
+    let mut found = doubts_about(&point, begin);
+    found.retain(|doubt| {
+        let code = doubt.code.as_str();
+        !IN_THE_END.contains(&code)
+            && !(early && STEADY.contains(&code))
+            && !(known.cut && code == "slow-start")
+    });
+    found
+}
+
+/// What the far ends have reported together; nothing when none has.
+fn far(point: &Point) -> Option<Totals> {
+    let mut totals = Totals::default();
+    let reports = point.counted().filter_map(|interval| interval.far);
+    let told = reports.fold(0, |n, far| {
+        totals.traffic.after(&far);
+        n + 1
+    });
+    totals.who = match point.sessions.as_slice() {
+        [one] => one.address.to_string(),
+        several => format!("{} together", several.len()),
+    };
+    totals.packets = packets(&point.intervals, |interval| interval.far_packets.as_deref());
+    (told > 0).then_some(totals)
+}
+
+/// Counts of all intervals; distributions are those of the last one, which is how it is now.
+fn packets(intervals: &[Interval], of: fn(&Interval) -> Option<&PacketReport>) -> Option<Box<PacketReport>> {
+    let mut counted = intervals.iter().filter(|interval| !interval.omitted).filter_map(of);
+    let mut all = counted.next()?.clone();
+    for more in counted {
+        let mut counts = all.counts;
+        counts.add(&more.counts);
+        all = PacketReport {
+            counts,
+            blocked_ns: all.blocked_ns.saturating_add(more.blocked_ns),
+            before_sent: all.before_sent.saturating_add(more.before_sent),
+            before_sent_ns: all.before_sent_ns.max(more.before_sent_ns),
+            ..more.clone()
+        };
+    }
+    Some(Box::new(all))
+}
+
+/// What became of messages; no distribution.
+fn trips(intervals: &[Interval]) -> Option<Box<RoundTrips>> {
+    let mut counted =
+        intervals.iter().filter(|interval| !interval.omitted).filter_map(|i| i.pings).peekable();
+    counted.peek()?;
+    let counts = counted.fold(PingCounts::default(), |sum, more| PingCounts {
+        sent: sum.sent.saturating_add(more.counts.sent),
+        received: sum.received.saturating_add(more.counts.received),
+        missed: sum.missed.saturating_add(more.counts.missed),
+        lost: sum.lost.saturating_add(more.counts.lost),
+        ..sum
+    });
+    Some(Box::new(RoundTrips { counts, ..RoundTrips::default() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Phase, Ping, Schedule, Traffic};
+    use metrics::SECOND;
+
+    fn intervals(rates: &[u64]) -> Vec<Interval> {
+        let interval = |(n, &bytes): (usize, &u64)| {
+            let far = Traffic { rx_bytes: bytes, ns: SECOND, ..Traffic::default() };
+            Interval {
+                index: n as u32,
+                start_ns: n as u64 * SECOND,
+                end_ns: (n as u64 + 1) * SECOND,
+                near: Traffic { tx_bytes: bytes, ns: SECOND, ..Traffic::default() },
+                far: Some(far),
+                opened: 8,
+                in_flight: 8,
+                ..Interval::default()
+            }
+        };
+        rates.iter().enumerate().map(interval).collect()
+    }
+
+    fn codes(point: Point, known: &Meanwhile) -> Vec<String> {
+        doubts_so_far(point, &Begin::default(), known).into_iter().map(|doubt| doubt.code).collect()
+    }
+
+    fn tcp(rates: &[u64]) -> Point {
+        Point { intervals: intervals(rates), phase: Phase::default(), ..Point::default() }
+    }
+
+    #[test]
+    fn a_run_that_goes_well_is_not_doubted_for_being_under_way() {
+        assert_eq!(codes(tcp(&[]), &Meanwhile::default()), [""; 0]);
+        assert_eq!(codes(tcp(&[1_000]), &Meanwhile::default()), [""; 0]);
+        assert_eq!(codes(tcp(&[1_000; 5]), &Meanwhile::default()), [""; 0]);
+    }
+
+    #[test]
+    fn doubts_arise_as_their_reasons_do() {
+        // The mean of 1000, 100 and 1000 is 700 and their standard deviation 520: 74 %, where 20 % are steady.
+        assert_eq!(codes(tcp(&[1_000, 100, 1_000]), &Meanwhile::default()), ["unstable"]);
+        // 500 is half of what came later.
+        assert_eq!(codes(tcp(&[500, 1_000, 1_000]), &Meanwhile::default()), ["slow-start", "unstable"]);
+        let cut = Meanwhile { cut: true, ..Meanwhile::default() };
+        assert_eq!(codes(tcp(&[500, 1_000, 1_000]), &cut), ["unstable"], "its start is not known any more");
+        let cpu = CpuUse { machine_s: 9.8, available_s: 10.0, busiest: 1.0, ..CpuUse::default() };
+        let busy = Meanwhile { cpu: Some(cpu), ..Meanwhile::default() };
+        assert_eq!(codes(tcp(&[1_000; 5]), &busy), ["cpu-bound"]);
+        let tcp_info = TcpTotals { busy_us: 100, rwnd_limited_us: 50, ..TcpTotals::default() };
+        let limited = Meanwhile { tcp: tcp_info, ..Meanwhile::default() };
+        assert_eq!(codes(tcp(&[1_000; 5]), &limited), ["window-limited"]);
+        // 1000 bytes are 8 kbit/s, which is less than the ten times 8 that were asked for.
+        let mut asked = tcp(&[1_000; 2]);
+        asked.phase.rate = Some(8_000);
+        assert_eq!(codes(asked, &Meanwhile::default()), [""; 0], "two intervals are too few to tell");
+        let mut asked = tcp(&[1_000; 4]);
+        asked.phase.rate = Some(8_000);
+        assert_eq!(codes(asked, &Meanwhile::default()), ["rate-missed"]);
+    }
+
+    #[test]
+    fn schedules_that_are_not_kept_are_noticed_meanwhile() {
+        let counts = PingCounts { sent: 90, received: 90, missed: 10, ..PingCounts::default() };
+        let pings = crate::PingInterval { counts, count: 90, ..crate::PingInterval::default() };
+        let ping = Ping { schedule: Schedule::Fixed { gap_ns: SECOND / 100 }, ..Ping::default() };
+        let mut point = tcp(&[0, 0]);
+        point.phase = Phase { kind: Kind::Ping, ping: Some(ping), ..Phase::default() };
+        point.intervals.iter_mut().for_each(|interval| interval.pings = Some(pings));
+        assert_eq!(codes(point, &Meanwhile::default()), ["missed-slots"]);
+    }
+}

@@ -1,0 +1,262 @@
+//! The screen: a title, how far the run has come, a page, the keys. What does not fit is left out, the least important first.
+
+use super::figures::Role;
+use super::pages;
+use super::progress::{self, Progress};
+use super::view::{Known, Look, Page, View};
+use crate::text::clean;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::bar;
+use ratatui::widgets::{Sparkline, Widget};
+
+/// With fewer lines, only the title and the most important figures are shown.
+const LEAST: u16 = 6;
+
+/// The bars of terminals whose text is no UTF-8.
+const PLAIN_BARS: bar::Set<'_> = bar::Set {
+    full: "#",
+    seven_eighths: "%",
+    three_quarters: "*",
+    five_eighths: "+",
+    half: "=",
+    three_eighths: "-",
+    one_quarter: ":",
+    one_eighth: ".",
+    empty: " ",
+};
+
+/// A part of the screen to draw on. Nothing is ever drawn outside of it.
+pub(super) struct Sheet<'a> {
+    buffer: &'a mut Buffer,
+    pub(super) area: Rect,
+    pub(super) look: Look,
+}
+
+impl Sheet<'_> {
+    /// Writes `text` from column `x` of line `y`, at most `width` columns.
+    pub(super) fn text(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) {
+        if x >= self.area.width || y >= self.area.height {
+            return;
+        }
+        let width = width.min(self.area.width - x);
+        let (x, y) = (self.area.x + x, self.area.y + y);
+        self.buffer.set_stringn(x, y, clean(text), usize::from(width), style);
+    }
+
+    /// Writes `text` so that it ends before column `x + width`; what is too long loses its end.
+    pub(super) fn right(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) {
+        let indent = width.saturating_sub(wide(text));
+        self.text(x + indent, y, width - indent, text, style);
+    }
+
+    /// A line across the whole width.
+    pub(super) fn line(&mut self, y: u16, text: &str, style: Style) {
+        self.text(0, y, self.area.width, text, style);
+    }
+
+    /// Bars, `each` columns wide, one after the other from the left; the top is the largest. What is too much is not shown.
+    pub(super) fn bars(
+        &mut self,
+        at: Rect,
+        each: u16,
+        values: impl Iterator<Item = Option<f64>>,
+        style: Style,
+    ) {
+        let at = Rect { x: self.area.x + at.x, y: self.area.y + at.y, ..at }.intersection(self.area);
+        if at.is_empty() {
+            return;
+        }
+        let steps = u64::from(at.height) * 8;
+        let shown: Vec<Option<f64>> = values.collect();
+        let most = shown.iter().flatten().copied().fold(0.0, f64::max);
+        let scale = |value: f64| {
+            // What is not nothing is seen.
+            let bar = (value.max(0.0) / most.max(f64::MIN_POSITIVE) * steps as f64).round() as u64;
+            if value > 0.0 { bar.max(1) } else { 0 }
+        };
+        let columns =
+            shown.into_iter().flat_map(|value| std::iter::repeat_n(value.map(scale), usize::from(each)));
+        let data = columns.take(usize::from(at.width));
+        let set = if self.look.blocks { bar::NINE_LEVELS } else { PLAIN_BARS };
+        Sparkline::default()
+            .data(data)
+            .max(steps)
+            .style(style)
+            .bar_set(set)
+            .absent_value_symbol(" ")
+            .render(at, self.buffer);
+    }
+
+    /// The lines from `y` on, without the last `less`.
+    pub(super) fn below(&mut self, y: u16, less: u16) -> Sheet<'_> {
+        let y = y.min(self.area.height);
+        let height = self.area.height.saturating_sub(y).saturating_sub(less);
+        let area = Rect { y: self.area.y + y, height, ..self.area };
+        Sheet { buffer: self.buffer, area, look: self.look }
+    }
+
+    /// In bold.
+    pub(super) fn heading(&self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    /// Of less importance.
+    pub(super) fn quiet(&self) -> Style {
+        Style::new().add_modifier(Modifier::DIM)
+    }
+
+    /// In a colour, where there are colours.
+    fn colored(&self, color: Color) -> Style {
+        if self.look.color { Style::new().fg(color) } else { Style::new() }
+    }
+
+    /// For a doubt or a warning.
+    pub(super) fn warning(&self) -> Style {
+        self.colored(Color::Yellow)
+    }
+
+    /// For what failed. Without colours it is bold.
+    pub(super) fn bad(&self) -> Style {
+        if self.look.color { self.colored(Color::Red) } else { self.heading() }
+    }
+
+    /// Of the bars of a figure.
+    pub(super) fn of_role(&self, role: Role) -> Style {
+        self.colored(match role {
+            Role::Main => Color::Green,
+            Role::Latency => Color::Cyan,
+            Role::Beside => Color::Blue,
+            Role::Bad => Color::Red,
+        })
+    }
+}
+
+/// Columns that `text` takes.
+pub(super) fn wide(text: &str) -> u16 {
+    u16::try_from(text.chars().count()).unwrap_or(u16::MAX)
+}
+
+/// Draws everything.
+pub(super) fn all(view: &mut View, known: &Known, buffer: &mut Buffer, now_ns: u64) {
+    buffer.reset();
+    let area = buffer.area;
+    let mut sheet = Sheet { buffer, area, look: view.look };
+    let progress = known.tracks.values().next_back().map(|track| progress::of(track, now_ns));
+    if area.height < LEAST {
+        return small(view, known, &mut sheet, progress.as_ref());
+    }
+    title(view, known, &mut sheet);
+    gauge(known, &mut sheet, progress.as_ref(), now_ns);
+    let roomy = u16::from(area.height >= 16);
+    footer(view, &mut sheet, area.height - 1);
+    let mut page = sheet.below(2 + roomy, 1 + roomy);
+    match view.page {
+        Page::Overview => pages::overview(known, &mut page),
+        Page::Connections => pages::connections(view, known, &mut page),
+        Page::Latency => pages::latency(known, &mut page),
+        Page::Doubts => pages::doubts(view, known, &mut page),
+        Page::Points => pages::points(view, known, &mut page),
+        Page::Help => pages::help(view, &mut page),
+    }
+}
+
+/// Five lines at most: the figures themselves, and how far the run has come.
+fn small(view: &View, known: &Known, sheet: &mut Sheet<'_>, progress: Option<&Progress>) {
+    let height = sheet.area.height;
+    let shown = pages::figures(known, &mut sheet.below(0, u16::from(height > 1)));
+    let text = progress.map_or_else(|| state(view).to_owned(), |progress| progress.text.clone());
+    if height > 1 {
+        sheet.line(height - 1, &text, sheet.quiet());
+    } else if shown == 0 {
+        sheet.line(0, &text, sheet.quiet());
+    }
+}
+
+/// The state of the run, in a word.
+fn state(view: &View) -> &'static str {
+    match (view.ending, view.paused()) {
+        (true, _) => "ending: one moment (Ctrl-C: at once)",
+        (_, true) => "DISPLAY PAUSED (p goes on); the run is not",
+        _ => "running",
+    }
+}
+
+fn title(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
+    let width = sheet.area.width;
+    let begin = &known.begin;
+    let mut text = format!("netcaliper {}", begin.verb);
+    if !begin.targets.is_empty() {
+        text.extend([" ", &begin.targets.join(" ")]);
+    }
+    let settings: Vec<String> =
+        known.tracks.values().map(|track| track.setting()).filter(|s| !s.is_empty()).collect();
+    if let Some(setting) = settings.first() {
+        text.extend(["   ", setting]);
+    }
+    let state = state(view);
+    let style = if view.ending || view.paused() {
+        sheet.warning().add_modifier(Modifier::BOLD)
+    } else {
+        sheet.quiet()
+    };
+    let room = width.saturating_sub(wide(state) + 2);
+    if room >= 20 {
+        sheet.text(0, 0, room, &text, sheet.heading());
+        sheet.right(room, 0, width - room, state, style);
+    } else if view.ending || view.paused() {
+        sheet.line(0, state, style);
+    } else {
+        sheet.line(0, &text, sheet.heading());
+    }
+}
+
+/// How far the run has come, as a bar and in words.
+fn gauge(known: &Known, sheet: &mut Sheet<'_>, progress: Option<&Progress>, now_ns: u64) {
+    let Some(progress) = progress else {
+        return sheet.line(1, "waiting for the first server", sheet.quiet());
+    };
+    let mut words = progress.text.clone();
+    match known.planned.phases {
+        Some(all) if all > 1 => words.push_str(&format!("   run {} of {all}", known.begun)),
+        None if known.begun > 1 => words.push_str(&format!("   run {}", known.begun)),
+        _ => {}
+    }
+    if let Some(all) = known.planned.total_ns.filter(|_| known.planned.phases.is_some_and(|n| n > 1)) {
+        let left = all.saturating_sub(now_ns.saturating_sub(known.since_ns));
+        words.push_str(&format!("   {} left", progress::clock(left)));
+    }
+    let width = sheet.area.width;
+    let bar = width.saturating_sub(wide(&words) + 2).min(40);
+    let Some(share) = progress.share.filter(|_| bar >= 8) else {
+        return sheet.line(1, &words, Style::new());
+    };
+    let (full, empty) = if sheet.look.blocks { ("█", "░") } else { ("#", ".") };
+    let done = (share * f64::from(bar)).round() as u16;
+    sheet.text(0, 1, done, &full.repeat(usize::from(done)), sheet.of_role(Role::Main));
+    sheet.text(done, 1, bar - done, &empty.repeat(usize::from(bar - done)), sheet.quiet());
+    sheet.text(bar + 2, 1, width, &words, Style::new());
+}
+
+fn footer(view: &View, sheet: &mut Sheet<'_>, y: u16) {
+    let keys = [
+        ("q", "end the run"),
+        ("?", "keys"),
+        ("p", if view.paused() { "go on" } else { "pause" }),
+        ("o", "overview"),
+        ("c", "connections"),
+        ("l", "latency"),
+        ("d", "doubts"),
+        ("t", "table of runs"),
+    ];
+    let mut x = 0;
+    for (key, what) in keys {
+        if x + wide(key) + wide(what) + 1 > sheet.area.width {
+            break;
+        }
+        sheet.text(x, y, wide(key), key, sheet.heading());
+        sheet.text(x + wide(key) + 1, y, wide(what), what, sheet.quiet());
+        x += wide(key) + wide(what) + 3;
+    }
+}

@@ -1,0 +1,79 @@
+//! What has happened since somebody looked: a bounded queue between those who tell and the one who shows.
+
+use model::Event;
+use std::collections::VecDeque;
+
+/// Most events kept. Some minutes of a run, while the terminal is stopped; after that the oldest intervals are left out.
+const MOST: usize = 512;
+/// Most failures told one by one.
+const FAILURES: usize = 64;
+
+/// Events on their way to a [`View`](super::View).
+///
+/// Whoever tells an event pays for a copy of what is shown of it, and never waits. What is of no use on a screen is left out;
+/// ended connections, of which there may be tens of thousands a second, are counted.
+#[derive(Clone, Debug, Default)]
+pub struct Feed {
+    pub(super) told: VecDeque<(u32, Event)>,
+    /// Connections that ended, and how many of them in an error.
+    pub(super) ended: (u64, u64),
+    /// How the first of those that failed did.
+    pub(super) failures: Vec<String>,
+    /// Intervals that nobody looked at in time.
+    pub(super) missed: u64,
+}
+
+impl Feed {
+    /// Takes an event of the run.
+    pub fn hear(&mut self, event: &Event) {
+        self.hear_part(0, event);
+    }
+
+    /// Takes an event of one of several measurements that run beside each other.
+    pub fn hear_part(&mut self, part: u32, event: &Event) {
+        match event {
+            Event::Begin(_)
+            | Event::Phase { .. }
+            | Event::Session(_)
+            | Event::Start { .. }
+            | Event::Interval(_)
+            | Event::Notice { .. }
+            | Event::PhaseEnd { .. }
+            | Event::End { .. } => {
+                if self.told.len() >= MOST {
+                    self.forget();
+                }
+                self.told.push_back((part, event.clone()));
+            }
+            Event::Connection(record) => {
+                self.ended.0 += 1;
+                if let Some(error) = &record.error {
+                    self.ended.1 += 1;
+                    if self.failures.len() < FAILURES {
+                        self.failures.push(format!("{}: {error}", record.remote));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// All that was told since the last time.
+    #[must_use]
+    pub fn take(&mut self) -> Feed {
+        std::mem::take(self)
+    }
+
+    /// Whether nothing was.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.told.is_empty() && self.ended.0 == 0
+    }
+
+    /// Leaves out the oldest interval: what the others told is still true.
+    fn forget(&mut self) {
+        let oldest = self.told.iter().position(|(_, event)| matches!(event, Event::Interval(_)));
+        self.told.remove(oldest.unwrap_or(0));
+        self.missed += 1;
+    }
+}

@@ -1,0 +1,235 @@
+//! Which figures are shown of a measurement, and how each is read from an interval.
+
+use super::track::Reading;
+use metrics::{Frames, SECOND, format_bits_per_second, format_duration};
+use model::{Kind, PacketReport, Phase, PingInterval};
+
+/// What a figure is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Bits/s.
+    Rate,
+    /// So many a second.
+    PerSecond,
+    /// Nanoseconds.
+    Time,
+    /// So many in an interval.
+    Count,
+    /// Percent.
+    Percent,
+}
+
+impl Unit {
+    /// A value in three digits, with its unit.
+    pub(super) fn show(self, value: f64) -> String {
+        match self {
+            Unit::Rate => format_bits_per_second(value),
+            Unit::PerSecond => format!("{}/s", number(value)),
+            Unit::Time => format_duration(value),
+            Unit::Count => number(value),
+            Unit::Percent => {
+                format!("{} %", if value >= 10.0 { format!("{value:.0}") } else { format!("{value:.2}") })
+            }
+        }
+    }
+}
+
+/// A number as it is up to 99,999, then with its thousands cut off.
+fn number(value: f64) -> String {
+    let (value, unit) = match value.abs() {
+        v if v < 1e5 => (value, ""),
+        v if v < 1e8 => (value / 1e3, "k"),
+        _ => (value / 1e6, "M"),
+    };
+    // Means have fractions, which tell something of small numbers only.
+    let digits = usize::from(value.abs() < 10.0 && value.fract().abs() > 0.05);
+    format!("{value:.digits$}{}{unit}", if unit.is_empty() { "" } else { " " })
+}
+
+/// What a figure is to the reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// What the run is about.
+    Main,
+    /// A time.
+    Latency,
+    /// Something beside it.
+    Beside,
+    /// Anything above zero is bad.
+    Bad,
+}
+
+/// One row on the screen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figure {
+    pub(super) name: &'static str,
+    pub(super) unit: Unit,
+    pub(super) role: Role,
+    /// Its value in an interval; `None` when the interval does not tell.
+    pub(super) of: fn(&Reading) -> Option<f64>,
+}
+
+fn figure(name: &'static str, unit: Unit, role: Role, of: fn(&Reading) -> Option<f64>) -> Figure {
+    Figure { name, unit, role, of }
+}
+
+/// The figures of a phase, as many as have something to say, the most important first.
+pub(super) fn of(phase: &Phase, serving: bool) -> Vec<Figure> {
+    let (up, down) = (phase.pattern.sends_up(), phase.pattern.sends_down());
+    match phase.kind {
+        _ if serving => served(),
+        Kind::Tcp => tcp(up, down),
+        Kind::Connect => connects(),
+        Kind::Ping => pings(),
+        Kind::Stream => frames(phase.probe.is_some(), up, down),
+        Kind::Delay | Kind::Train => datagrams(up, down),
+    }
+}
+
+fn served() -> Vec<Figure> {
+    use Role::{Beside, Main};
+    vec![
+        figure("receiving", Unit::Rate, Main, |r| Some(r.interval.near.rx_bps())),
+        figure("sending", Unit::Rate, Main, |r| Some(r.interval.near.tx_bps())),
+        figure("connections", Unit::Count, Beside, |r| Some(r.interval.in_flight as f64)),
+        figure("new connections", Unit::PerSecond, Beside, opened),
+    ]
+}
+
+fn tcp(up: bool, down: bool) -> Vec<Figure> {
+    use Role::{Bad, Latency, Main};
+    let mut all = Vec::new();
+    if up {
+        // What the receiver counts is the result; where it does not tell, what was sent stands in for it.
+        all.push(figure("goodput up", Unit::Rate, Main, |r| {
+            Some(r.interval.far.map_or(r.interval.near.tx_bps(), |far| far.rx_bps()))
+        }));
+    }
+    if down {
+        all.push(figure("goodput down", Unit::Rate, Main, |r| Some(r.interval.near.rx_bps())));
+    }
+    all.extend([
+        figure("RTT, mean", Unit::Time, Latency, |r| r.rtt_ns),
+        figure("RTT, worst", Unit::Time, Latency, |r| r.worst_rtt_ns),
+        figure("retransmits", Unit::Count, Bad, |r| Some(r.interval.retransmits as f64)),
+    ]);
+    all
+}
+
+fn connects() -> Vec<Figure> {
+    vec![
+        figure("connects", Unit::PerSecond, Role::Main, opened),
+        figure("in flight", Unit::Count, Role::Beside, |r| Some(r.interval.in_flight as f64)),
+    ]
+}
+
+fn opened(r: &Reading) -> Option<f64> {
+    Some(r.interval.opened as f64 * SECOND as f64 / r.interval.ns().max(1) as f64)
+}
+
+fn pings() -> Vec<Figure> {
+    use Role::{Bad, Beside, Latency};
+    let trip = |name, of| figure(name, Unit::Time, Latency, of);
+    vec![
+        trip("RTT p50", |r| back(r).map(|p| p.p50_ns as f64)),
+        trip("RTT p99", |r| back(r).map(|p| p.p99_ns as f64)),
+        trip("RTT max", |r| back(r).map(|p| p.max_ns as f64)),
+        trip("RTT min", |r| back(r).map(|p| p.min_ns as f64)),
+        figure("echoes", Unit::PerSecond, Beside, |r| {
+            let n = r.interval.pings?.count;
+            Some(n as f64 * SECOND as f64 / r.interval.ns().max(1) as f64)
+        }),
+        figure("lost", Unit::Count, Bad, |r| Some(r.interval.pings?.counts.lost as f64)),
+        figure("late", Unit::Count, Bad, |r| Some(r.interval.pings?.counts.late as f64)),
+    ]
+}
+
+/// The round trips of an interval in which any came back.
+fn back(r: &Reading) -> Option<PingInterval> {
+    r.interval.pings.filter(|pings| pings.count > 0)
+}
+
+fn frames(native: bool, up: bool, down: bool) -> Vec<Figure> {
+    use Role::{Bad, Main};
+    let mut all = Vec::new();
+    if native {
+        all = datagrams(up, down);
+        if !down {
+            return all; // the frames are judged over there
+        }
+    } else {
+        all.push(figure("received", Unit::Rate, Main, |r| Some(r.interval.near.rx_bps())));
+    }
+    all.extend([
+        figure("frames whole", Unit::Count, Main, |r| counted(r, |f| f.completed)),
+        figure("frames dropped", Unit::Count, Bad, |r| counted(r, |f| f.dropped)),
+        figure("frames repeated", Unit::Count, Bad, |r| counted(r, |f| f.repeated)),
+    ]);
+    all
+}
+
+fn counted(r: &Reading, of: fn(&Frames) -> u64) -> Option<f64> {
+    r.interval.frames.map(|frames| of(&frames) as f64)
+}
+
+/// Datagrams as their receivers counted them.
+fn datagrams(up: bool, down: bool) -> Vec<Figure> {
+    use Role::{Bad, Latency, Main};
+    let mut all = Vec::new();
+    if up {
+        all.extend([
+            figure("received up", Unit::PerSecond, Main, |r| got(r, far(r)?)),
+            figure("lost up", Unit::Percent, Bad, |r| lost(far(r)?)),
+            figure("delay up p50", Unit::Time, Latency, |r| Some(far(r)?.delay_ns.as_ref()?.p50 as f64)),
+            figure("delay up p99", Unit::Time, Latency, |r| Some(far(r)?.delay_ns.as_ref()?.p99 as f64)),
+        ]);
+    }
+    if down {
+        all.extend([
+            figure("received down", Unit::PerSecond, Main, |r| got(r, near(r)?)),
+            figure("lost down", Unit::Percent, Bad, |r| lost(near(r)?)),
+            figure("delay down p50", Unit::Time, Latency, |r| Some(near(r)?.delay_ns.as_ref()?.p50 as f64)),
+            figure("delay down p99", Unit::Time, Latency, |r| Some(near(r)?.delay_ns.as_ref()?.p99 as f64)),
+        ]);
+    }
+    all
+}
+
+fn near(r: &Reading) -> Option<&PacketReport> {
+    r.interval.packets.as_deref()
+}
+
+fn far(r: &Reading) -> Option<&PacketReport> {
+    r.interval.far_packets.as_deref()
+}
+
+fn got(r: &Reading, report: &PacketReport) -> Option<f64> {
+    Some(report.counts.received as f64 * SECOND as f64 / r.interval.ns().max(1) as f64)
+}
+
+/// Percent of those that should have come in this interval.
+fn lost(report: &PacketReport) -> Option<f64> {
+    let lost = report.counts.lost.max(0) as f64;
+    let all = lost + report.counts.received as f64;
+    (all > 0.0).then(|| lost * 100.0 / all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_with_their_units() {
+        assert_eq!(Unit::Rate.show(9.876e9), "9.88 Gbit/s");
+        assert_eq!(Unit::PerSecond.show(12_345.4), "12345/s");
+        assert_eq!(Unit::PerSecond.show(123_456.0), "123 k/s");
+        assert_eq!(Unit::Count.show(0.0), "0");
+        assert_eq!(Unit::Count.show(1.25), "1.2");
+        assert_eq!(Unit::Count.show(250e6), "250 M");
+        assert_eq!(Unit::Time.show(51e3), "51.0 µs");
+        assert_eq!(
+            (Unit::Percent.show(0.015), Unit::Percent.show(42.4)),
+            ("0.01 %".to_owned(), "42 %".to_owned())
+        );
+    }
+}

@@ -1,0 +1,434 @@
+//! The pages: what stands between the title and the keys.
+
+use super::connections::{Row, SortBy};
+use super::draw::{Sheet, wide};
+use super::figures::{self, Figure, Role, Unit};
+use super::progress::clock;
+use super::track::Track;
+use super::view::{Known, View};
+use metrics::{SECOND, format_bits_per_second, format_bytes, format_duration};
+use model::Level;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+/// Columns of a figure's name, and of a value.
+const NAME: u16 = 16;
+const VALUE: u16 = 12;
+
+/// A figure of a measurement, and the lines it has.
+struct Strip<'a> {
+    track: &'a Track,
+    figure: Figure,
+    /// Lines it may have.
+    height: u16,
+}
+
+/// The figures of all that runs, most important first, with a heading each where there are several measurements. How many lines
+/// were taken.
+pub(super) fn figures(known: &Known, sheet: &mut Sheet<'_>) -> u16 {
+    rows(known, sheet, 0, 0)
+}
+
+/// The same with `spare` lines for higher bars, from line `y` on.
+fn rows(known: &Known, sheet: &mut Sheet<'_>, mut y: u16, spare: u16) -> u16 {
+    let from = y;
+    let several = known.tracks.len() > 1;
+    let mut all: Vec<Vec<Strip<'_>>> = Vec::new();
+    for track in known.tracks.values() {
+        let of = figures::of(&track.phase, known.serving());
+        all.push(of.into_iter().map(|figure| Strip { track, figure, height: 1 }).collect());
+    }
+    let tall = |row: &&mut Strip<'_>| matches!(row.figure.role, Role::Main | Role::Latency);
+    let n = all.iter_mut().flatten().filter(tall).count() as u16;
+    if let Some(each) = spare.checked_div(n) {
+        all.iter_mut().flatten().filter(tall).for_each(|row| row.height += each.min(5));
+    }
+    for rows in all {
+        if let Some(track) = rows.first().map(|row| row.track).filter(|_| several) {
+            sheet.line(y, &heading(track), sheet.heading());
+            y += 1;
+        }
+        for row in rows {
+            if y >= sheet.area.height {
+                return y - from;
+            }
+            figure(&row, sheet, y);
+            y += row.height;
+        }
+    }
+    y - from
+}
+
+/// Which of several measurements it is.
+fn heading(track: &Track) -> String {
+    match track.label.get("part") {
+        Some(part) => part.clone(),
+        None => track.setting(),
+    }
+}
+
+/// Where the columns of a figure stand: the name's width, how many values, and where the bars begin.
+fn columns(width: u16) -> (u16, u16, u16) {
+    let values = match width {
+        0..40 => 1,
+        40..64 => 2,
+        _ => 3,
+    };
+    let name = NAME.min(width.saturating_sub(VALUE));
+    (name, values, name + values * VALUE + 2)
+}
+
+/// The words above the columns.
+fn titles(sheet: &mut Sheet<'_>, y: u16, track: Option<&Track>) {
+    let (name, values, bars) = columns(sheet.area.width);
+    for (n, title) in ["now", "mean", "largest"].into_iter().take(usize::from(values)).enumerate() {
+        sheet.right(name + n as u16 * VALUE, y, VALUE, title, sheet.quiet());
+    }
+    let room = sheet.area.width.saturating_sub(bars);
+    let Some(track) = track.filter(|_| room >= 16) else { return };
+    let Some(from) = track.shown(room).next().map(|reading| reading.interval.start_ns) else { return };
+    let length = track.last().map_or(0, |last| last.end_ns.saturating_sub(from));
+    let text = match from {
+        0 => format!("{} from the start", seconds(length)),
+        _ => format!("last {}", seconds(length)),
+    };
+    sheet.text(bars, y, room, &text, sheet.quiet());
+}
+
+/// A length of time: whole seconds as such.
+fn seconds(ns: u64) -> String {
+    if ns >= SECOND && ns < 100 * SECOND {
+        format!("{:.0} s", ns as f64 / SECOND as f64)
+    } else if ns >= SECOND {
+        clock(ns)
+    } else {
+        format_duration(ns as f64)
+    }
+}
+
+fn figure(row: &Strip<'_>, sheet: &mut Sheet<'_>, y: u16) {
+    let Strip { track, figure, height } = row;
+    let width = sheet.area.width;
+    let (name, values, bars) = columns(width);
+    let now = track.readings.back().and_then(figure.of);
+    let most = track.values(figure.of).reduce(f64::max);
+    let shown = [now, track.mean(figure.of), most];
+    let alarm = figure.role == Role::Bad && most.is_some_and(|most| most > 0.0);
+    sheet.text(0, y, name, figure.name, if alarm { sheet.bad() } else { Style::new() });
+    for (n, value) in shown.into_iter().take(usize::from(values)).enumerate() {
+        let text = value.map_or("-".to_owned(), |value| figure.unit.show(value));
+        let style = match (n, figure.role) {
+            (_, Role::Bad) if value.is_some_and(|value| value > 0.0) => sheet.bad(),
+            (0, Role::Main | Role::Latency) => sheet.heading(),
+            _ => Style::new(),
+        };
+        sheet.right(name + n as u16 * VALUE, y, VALUE, &text, style);
+    }
+    let at = Rect { x: bars, y, width: width.saturating_sub(bars), height: *height };
+    let (each, _) = track.layout(at.width);
+    sheet.bars(at, each, track.shown(at.width).map(figure.of), sheet.of_role(figure.role));
+}
+
+/// The most important of everything.
+pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
+    let height = sheet.area.height;
+    let Some(track) = known.tracks.values().next_back() else {
+        return newest(known, sheet, 0);
+    };
+    let several = known.tracks.len() > 1;
+    let need: usize = known
+        .tracks
+        .values()
+        .map(|track| figures::of(&track.phase, known.serving()).len() + usize::from(several))
+        .sum();
+    let need = u16::try_from(need).unwrap_or(u16::MAX);
+    let titled = u16::from(height > need);
+    if titled > 0 {
+        titles(sheet, 0, Some(track));
+    }
+    let mut left = height.saturating_sub(need).saturating_sub(titled);
+    let counts = take(&mut left, 1);
+    let standing = known.doubts.iter().filter(|arisen| arisen.still).count() + known.notices.len().min(2);
+    let doubts = take(&mut left, u16::try_from(standing).unwrap_or(u16::MAX).min(3));
+    let gaps = take(&mut left, 2);
+    let rows_of = known.tracks.values().max_by_key(|track| track.connections.len());
+    let rows_of = rows_of.filter(|track| track.connections.len() > 0);
+    let table = rows_of.map_or(0, |track| track.connections.len() as u16 + 2);
+    let table = if left >= 5 {
+        let want = table.min(left / 2).max(5);
+        take(&mut left, want)
+    } else {
+        0
+    };
+    let spare = left;
+    let used = titled + rows(known, sheet, titled, spare);
+    let mut y = used + u16::from(gaps > 0);
+    if counts > 0 {
+        count_line(known, sheet, y);
+        y += 1;
+    }
+    if let Some(track) = rows_of.filter(|_| table > 0) {
+        let rows = track.connections.sorted(SortBy::Rate, false);
+        let mut part = sheet.below(y + 1, height.saturating_sub(y + table));
+        table_of(&rows, SortBy::Rate, false, &mut part, 0);
+        y += table;
+    }
+    y = y.max(height.saturating_sub(doubts + u16::from(gaps > 1))) + u16::from(gaps > 1);
+    newest(known, sheet, y);
+}
+
+/// As much of what is `left` as is wanted.
+fn take(left: &mut u16, want: u16) -> u16 {
+    let got = want.min(*left);
+    *left -= got;
+    got
+}
+
+/// Connections and what became of them.
+fn count_line(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
+    let last = known.tracks.values().filter_map(Track::last);
+    let (mut open, mut done, mut network, mut data) = (0, 0, 0, 0);
+    for interval in last {
+        open += interval.in_flight;
+        done += interval.completed;
+        network += interval.network_errors;
+        data += interval.data_errors;
+    }
+    let mut text = format!("open {open}   completed {done}   errors: network {network}, data {data}");
+    if let Some((_, now)) = &known.cpu
+        && let Some(machine) = now.machine()
+    {
+        text.push_str(&format!("   CPU {:.0} %, busiest core {:.0} %", machine * 100.0, now.busiest * 100.0));
+    }
+    if known.missed > 0 {
+        text.push_str(&format!("   {} intervals not shown", known.missed));
+    }
+    sheet.line(y, &text, if network + data > 0 { sheet.bad() } else { Style::new() });
+}
+
+/// The newest doubts and notices, one line each, from line `y` to the end.
+fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
+    let room = usize::from(sheet.area.height.saturating_sub(y));
+    let standing = known.doubts.iter().filter(|arisen| arisen.still).rev();
+    let doubts = standing.map(|arisen| (sheet.warning(), format!("doubt: {}", arisen.doubt.text)));
+    let told = known.notices.iter().rev().map(|(_, level, text)| match level {
+        Level::Info => (Style::new(), text.clone()),
+        Level::Warning => (sheet.warning(), format!("warning: {text}")),
+        Level::Error => (sheet.bad(), format!("error: {text}")),
+    });
+    let lines: Vec<(Style, String)> = doubts.chain(told).take(room).collect();
+    for (n, (style, text)) in lines.into_iter().enumerate() {
+        sheet.line(y + n as u16, &text, style);
+        if wide(&text) > sheet.area.width && sheet.area.width > 8 {
+            sheet.text(sheet.area.width - 4, y + n as u16, 4, " ...", style);
+        }
+    }
+}
+
+/// A table of connections from its row `scroll` on.
+fn table_of(rows: &[&Row], by: SortBy, turned: bool, sheet: &mut Sheet<'_>, scroll: u16) {
+    type Cell = fn(&Row) -> String;
+    let shown: [(&str, u16, Option<SortBy>, Cell); 8] = [
+        ("slot", 6, Some(SortBy::Slot), |r| r.slot.to_string()),
+        ("sending", 13, Some(SortBy::Rate), |r| format_bits_per_second(r.tx_bps)),
+        ("receiving", 13, None, |r| format_bits_per_second(r.rx_bps)),
+        ("RTT", 10, Some(SortBy::Rtt), |r| time(u64::from(r.info.rtt_us))),
+        ("cwnd", 7, None, |r| r.info.cwnd.to_string()),
+        ("retrans", 9, Some(SortBy::Retransmits), |r| r.info.retransmits.to_string()),
+        ("now", 6, None, |r| r.again.to_string()),
+        ("moved", 11, Some(SortBy::Bytes), |r| format_bytes(r.tx_bytes.saturating_add(r.rx_bytes))),
+    ];
+    let mut x = 0;
+    for (title, width, column, cell) in shown {
+        if x + width > sheet.area.width {
+            break;
+        }
+        let sorted = column == Some(by);
+        let mark = match (sheet.look.blocks, turned) {
+            (true, false) => "▼",
+            (true, true) => "▲",
+            (false, false) => "v",
+            (false, true) => "^",
+        };
+        let words = if sorted { format!("{mark} {title}") } else { title.to_owned() };
+        sheet.right(x, 0, width, &words, if sorted { sheet.heading() } else { sheet.quiet() });
+        let below =
+            rows.iter().skip(usize::from(scroll)).take(usize::from(sheet.area.height.saturating_sub(1)));
+        for (n, row) in below.enumerate() {
+            let style = if title == "now" && row.again > 0 { sheet.bad() } else { Style::new() };
+            sheet.right(x, n as u16 + 1, width, &cell(row), style);
+        }
+        x += width;
+    }
+}
+
+fn time(us: u64) -> String {
+    if us == 0 { "-".to_owned() } else { format_duration(us as f64 * 1e3) }
+}
+
+/// Keeps a page's first line where something is left to see: of `all` lines `room` fit.
+fn scrolled(view: &mut View, all: usize, room: u16) -> u16 {
+    let most = all.saturating_sub(usize::from(room));
+    view.scroll = view.scroll.min(u16::try_from(most).unwrap_or(u16::MAX));
+    view.scroll
+}
+
+/// All open connections.
+pub(super) fn connections(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
+    let rows: Vec<&Row> =
+        known.tracks.values().flat_map(|track| track.connections.sorted(view.sort, view.turned)).collect();
+    if rows.is_empty() {
+        let why = "No connection is sampled: none is open, or they are no TCP connections.";
+        return sheet.line(0, why, Style::new());
+    }
+    let scroll = scrolled(view, rows.len(), sheet.area.height.saturating_sub(2));
+    let open: u64 = known.tracks.values().filter_map(Track::last).map(|last| last.in_flight).sum();
+    let text = format!(
+        "{} of {open} open connections   s sorts by the next column, r turns the order round",
+        rows.len()
+    );
+    sheet.line(0, &text, sheet.quiet());
+    table_of(&rows, view.sort, view.turned, &mut sheet.below(1, 0), scroll);
+}
+
+/// Times, with bars as high as there is room.
+pub(super) fn latency(known: &Known, sheet: &mut Sheet<'_>) {
+    let mut all: Vec<Strip<'_>> = Vec::new();
+    for track in known.tracks.values() {
+        let of =
+            figures::of(&track.phase, known.serving()).into_iter().filter(|figure| figure.unit == Unit::Time);
+        all.extend(of.map(|figure| Strip { track, figure, height: 1 }));
+    }
+    if all.is_empty() {
+        return sheet.line(0, "No times are measured in this run.", Style::new());
+    }
+    let base = known
+        .tracks
+        .values()
+        .flat_map(|track| &track.sessions)
+        .map(|s| s.base_rtt_ns)
+        .filter(|&ns| ns > 0)
+        .min();
+    let idle = base.map_or(String::new(), |ns| format!("idle round trip {}", format_duration(ns as f64)));
+    let each =
+        (sheet.area.height.saturating_sub(2) / u16::try_from(all.len()).unwrap_or(u16::MAX)).clamp(1, 12);
+    titles(sheet, 0, all.first().map(|row| row.track));
+    sheet.line(sheet.area.height.saturating_sub(1), &idle, sheet.quiet());
+    for (n, row) in all.iter_mut().enumerate() {
+        let y = 1 + n as u16 * each;
+        if y + 1 >= sheet.area.height {
+            break;
+        }
+        // A line between two figures, where there is room for bars worth the name.
+        row.height = if each > 2 { each - 1 } else { each };
+        figure(row, sheet, y);
+    }
+}
+
+/// Doubts with their advice, then what was told.
+pub(super) fn doubts(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
+    let width = usize::from(sheet.area.width);
+    let mut lines: Vec<(Style, String)> = Vec::new();
+    for arisen in &known.doubts {
+        let style = if arisen.still { sheet.warning() } else { sheet.quiet() };
+        let over = if arisen.still { "" } else { ", no longer" };
+        let of = if arisen.setting.is_empty() { String::new() } else { format!(", {}", arisen.setting) };
+        let head = format!("{} {}{of}{over}", clock(arisen.at_ns), arisen.doubt.code);
+        lines.push((style, head));
+        wrap(&arisen.doubt.text, "  ", width, &mut |line| lines.push((Style::new(), line)));
+        wrap(&arisen.doubt.advice, "  ", width, &mut |line| lines.push((sheet.quiet(), line)));
+    }
+    if known.doubts.is_empty() {
+        lines.push((Style::new(), "No doubts so far.".to_owned()));
+    }
+    if !known.notices.is_empty() {
+        lines.push((Style::new(), String::new()));
+    }
+    for (at_ns, level, text) in known.notices.iter().rev() {
+        let (style, word) = match level {
+            Level::Info => (Style::new(), ""),
+            Level::Warning => (sheet.warning(), "warning: "),
+            Level::Error => (sheet.bad(), "error: "),
+        };
+        wrap(&format!("{} {word}{text}", clock(*at_ns)), "", width, &mut |line| lines.push((style, line)));
+    }
+    scroll_lines(view, sheet, &lines);
+}
+
+fn scroll_lines(view: &mut View, sheet: &mut Sheet<'_>, lines: &[(Style, String)]) {
+    let room = sheet.area.height;
+    let scroll = scrolled(view, lines.len(), room);
+    for (n, (style, text)) in lines.iter().skip(usize::from(scroll)).take(usize::from(room)).enumerate() {
+        sheet.line(n as u16, text, *style);
+    }
+}
+
+/// Breaks `text` at blanks into lines of `width`, each indented.
+fn wrap(text: &str, indent: &str, width: usize, line: &mut dyn FnMut(String)) {
+    let mut now = indent.to_owned();
+    for word in text.split_whitespace() {
+        let begun = now.len() > indent.len();
+        if begun && now.chars().count() + 1 + word.chars().count() > width {
+            line(std::mem::replace(&mut now, indent.to_owned()));
+        } else if begun {
+            now.push(' ');
+        }
+        now.push_str(word);
+    }
+    line(now);
+}
+
+/// The measurements that are over.
+pub(super) fn points(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
+    if known.done.is_empty() {
+        return sheet.line(
+            0,
+            "No measurement is over yet: those of a sweep or of repetitions are listed here.",
+            Style::new(),
+        );
+    }
+    let mut lines = Vec::new();
+    let mut titled: Vec<&str> = Vec::new();
+    for past in &known.done {
+        let names: Vec<&str> = past.figures.iter().map(|(name, _)| *name).collect();
+        if names != titled {
+            let titles: String = names.iter().map(|name| format!("{name:>15}")).collect();
+            lines.push((sheet.quiet(), format!("{:<28}{:>7}{titles}", "means", "errors")));
+            titled = names;
+        }
+        let values: String = past.figures.iter().map(|(_, value)| format!("{value:>15}")).collect();
+        let style = if past.errors > 0 { sheet.bad() } else { Style::new() };
+        let setting: String = past.setting.chars().take(27).collect();
+        lines.push((style, format!("{setting:<28}{:>7}{values}", past.errors)));
+    }
+    scroll_lines(view, sheet, &lines);
+}
+
+/// The keys.
+pub(super) fn help(view: &mut View, sheet: &mut Sheet<'_>) {
+    let keys = [
+        ("q, Ctrl-C", "end the run in good order, with all its results; Ctrl-C again: at once"),
+        ("p, space", "pause the display and let it go on; the run is not paused"),
+        ("o, 1, Esc", "overview"),
+        ("c, 2", "open connections (s: sort by the next column, r: turn the order round)"),
+        ("l, 3", "latency"),
+        ("d, 4", "doubts with advice, notices, failures"),
+        ("t, 5", "the measurements of a sweep or of repetitions that are over"),
+        ("Tab, arrows", "next page, page before, lines up and down (PgUp, PgDn, Home, End)"),
+        ("Ctrl-L", "draw the screen anew"),
+        ("Ctrl-Z", "stop the program, the measurement included, until `fg`"),
+        ("?", "this page, and back"),
+    ];
+    let mut lines = Vec::new();
+    let width = usize::from(sheet.area.width);
+    for (key, what) in keys {
+        let mut first = true;
+        wrap(what, "              ", width, &mut |mut line| {
+            if std::mem::take(&mut first) && line.is_char_boundary(14) {
+                line.replace_range(..14, &format!("{key:<14}"));
+            }
+            lines.push((Style::new(), line));
+        });
+    }
+    scroll_lines(view, sheet, &lines);
+}

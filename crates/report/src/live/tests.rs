@@ -1,0 +1,315 @@
+//! What is on the screen, at sizes that nobody thinks of, too.
+
+use super::*;
+use metrics::{SECOND, TcpInfo, Wall};
+use model::{
+    Begin, Event, Interval, Kind, Level, PacketReport, Pattern, Phase, Ping, PingInterval, Probe, Sample,
+    Status, Traffic,
+};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// What the screen holds, line by line, blanks at the ends left out.
+fn lines(view: &mut View, width: u16, height: u16, now_ns: u64) -> Vec<String> {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+    view.draw(&mut buffer, now_ns);
+    let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    (0..height).map(line).collect()
+}
+
+fn begin(verb: &str) -> Event {
+    let targets = vec!["192.0.2.1".to_owned()];
+    Event::Begin(Box::new(Begin { verb: verb.to_owned(), targets, ..Begin::default() }))
+}
+
+fn phase(phase: Phase) -> Event {
+    Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase) }
+}
+
+/// Second `n` of a run with 100 Mbit/s to the server, as it counted.
+fn second(n: u64) -> Interval {
+    let bytes = 12_500_000;
+    let sample = |slot: u32| Sample {
+        id: Uuid::from_u128(u128::from(slot) + 1),
+        slot,
+        tx_bytes: (n + 1) * bytes / 2,
+        rx_bytes: 0,
+        info: TcpInfo { rtt_us: 20_000 + slot * 2_000, cwnd: 10, retransmits: slot, ..TcpInfo::default() },
+    };
+    Interval {
+        index: n as u32,
+        start_ns: n * SECOND,
+        end_ns: (n + 1) * SECOND,
+        near: Traffic { tx_bytes: bytes + 1_000, rx_bytes: 0, ns: SECOND },
+        far: Some(Traffic { tx_bytes: 0, rx_bytes: bytes, ns: SECOND }),
+        in_flight: 2,
+        completed: n,
+        opened: u64::from(n == 0) * 2,
+        samples: vec![sample(0), sample(1)],
+        ..Interval::default()
+    }
+}
+
+/// A view that was told these, the last of them at `now_ns`.
+fn told(events: &[Event], now_ns: u64) -> View {
+    let mut feed = Feed::default();
+    events.iter().for_each(|event| feed.hear(event));
+    let planned = Planned { phases: Some(1), total_ns: Some(20 * SECOND) };
+    let mut view = View::new(Look::default(), planned, 0);
+    view.absorb(feed.take(), now_ns);
+    view
+}
+
+fn transfer(seconds: u64) -> View {
+    let mut events = vec![
+        begin("tcp"),
+        phase(Phase { duration_ns: Some(20 * SECOND), connections: 2, ..Phase::default() }),
+        Event::Start { at: Wall(0) },
+    ];
+    events.extend((0..seconds).map(|n| Event::Interval(Box::new(second(n)))));
+    told(&events, seconds * SECOND)
+}
+
+/// The values behind a figure's name: now, mean, largest.
+fn values<'a>(shown: &'a str, name: &str) -> Vec<&'a str> {
+    let row = shown
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .unwrap_or_else(|| panic!("no {name} in {shown}"));
+    let parts = row.split("  ").map(str::trim).filter(|part| !part.is_empty() && !part.contains('█'));
+    parts.collect()
+}
+
+const SIZES: [(u16, u16); 12] = [
+    (1, 1),
+    (2, 1),
+    (1, 30),
+    (20, 5),
+    (40, 6),
+    (39, 7),
+    (60, 12),
+    (80, 24),
+    (81, 15),
+    (200, 60),
+    (500, 3),
+    (7, 200),
+];
+
+#[test]
+fn a_transfer_shows_what_was_counted() {
+    let mut view = transfer(5);
+    let shown = lines(&mut view, 80, 24, 5 * SECOND);
+    let all = shown.join("\n");
+    assert!(shown[0].starts_with("netcaliper tcp 192.0.2.1") && shown[0].ends_with("running"), "{all}");
+    assert!(shown[1].contains("00:05 of 00:20"), "{all}");
+    // A quarter of 40 columns.
+    assert_eq!(shown[1].matches('█').count(), 10, "{all}");
+    let goodput = shown.iter().find(|line| line.starts_with("goodput up")).unwrap();
+    assert!(goodput.ends_with('█'), "{all}");
+    assert_eq!(values(&all, "goodput up"), ["100 Mbit/s"; 3]);
+    // The mean of 20 and 22 ms, and the larger of them.
+    assert_eq!(
+        (values(&all, "RTT, mean"), values(&all, "RTT, worst")),
+        (vec!["21.0 ms"; 3], vec!["22.0 ms"; 3])
+    );
+    assert!(all.contains("open 2   completed 4   errors: network 0, data 0"), "{all}");
+}
+
+#[test]
+fn nothing_breaks_at_any_size_on_any_page() {
+    for (width, height) in SIZES {
+        for keys in ["o", "c", "l", "d", "t", "?", "p", "scr", "jjjjj"] {
+            for mut view in [transfer(0), transfer(3), transfer(700), told(&[], 0)] {
+                for key in keys.chars() {
+                    view.press(Press::Char(key), 0);
+                }
+                lines(&mut view, width, height, 700 * SECOND);
+            }
+        }
+    }
+}
+
+#[test]
+fn tiny_terminals_show_the_figure_itself() {
+    assert_eq!(lines(&mut transfer(3), 28, 1, 3 * SECOND), ["goodput up        100 Mbit/s"]);
+    let two = lines(&mut transfer(3), 28, 2, 3 * SECOND);
+    assert_eq!(two, ["goodput up        100 Mbit/s", "00:03 of 00:20"]);
+    assert_eq!(lines(&mut told(&[], 0), 28, 1, 0), ["running"]);
+}
+
+#[test]
+fn every_kind_of_run_has_figures() {
+    let report = || {
+        let mut report = PacketReport::default();
+        (report.counts.received, report.counts.lost) = (99, 1);
+        Some(Box::new(report))
+    };
+    let pings = PingInterval { count: 50, p50_ns: 3_000_000, p99_ns: 9_000_000, ..PingInterval::default() };
+    let interval = Interval { pings: Some(pings), packets: report(), far_packets: report(), ..second(0) };
+    let run = |verb: &str, of: Phase| {
+        let events = [begin(verb), phase(of), Event::Interval(Box::new(interval.clone()))];
+        lines(&mut told(&events, SECOND), 80, 24, SECOND).join("\n")
+    };
+    let of = |kind| Phase { kind, ..Phase::default() };
+    let ping = run("ping", Phase { ping: Some(Ping::default()), ..of(Kind::Ping) });
+    assert_eq!(
+        (values(&ping, "RTT p50"), values(&ping, "RTT p99")),
+        (vec!["3.00 ms"; 3], vec!["9.00 ms"; 3])
+    );
+    let connect = run("connect", of(Kind::Connect));
+    assert_eq!(values(&connect, "connects"), ["2/s", "2/s", "2/s"]);
+    let both = Phase { pattern: Pattern::Duplex, probe: Some(Probe::default()), ..of(Kind::Delay) };
+    let delay = run("delay", both);
+    // 1 of 100.
+    assert_eq!(values(&delay, "lost up"), ["1.00 %"; 3]);
+    assert_eq!(values(&delay, "received down"), ["99/s"; 3]);
+    let serve = run("serve", Phase { duration_ns: None, ..Phase::default() });
+    assert_eq!(values(&serve, "sending"), ["100 Mbit/s"; 3]);
+    assert!(!serve.contains("goodput"), "{serve}");
+}
+
+#[test]
+fn a_pause_stops_the_display_and_nothing_else() {
+    let mut view = transfer(3);
+    view.press(Press::Char('p'), 3 * SECOND);
+    let mut feed = Feed::default();
+    (3..9).for_each(|n| feed.hear(&Event::Interval(Box::new(second(n)))));
+    view.absorb(feed.take(), 9 * SECOND);
+    let still = lines(&mut view, 100, 24, 9 * SECOND);
+    assert!(still[0].contains("PAUSED") && still[1].contains("00:03 of 00:20"), "{still:?}");
+    view.press(Press::Char('p'), 9 * SECOND);
+    let goes_on = lines(&mut view, 100, 24, 9 * SECOND);
+    assert!(goes_on[0].ends_with("running") && goes_on[1].contains("00:09 of 00:20"), "{goes_on:?}");
+}
+
+#[test]
+fn the_clock_goes_on_between_intervals_and_stops_at_the_end() {
+    let mut view = transfer(3);
+    assert!(lines(&mut view, 80, 24, 3 * SECOND + SECOND / 2)[1].contains("00:03 of"));
+    assert!(lines(&mut view, 80, 24, 7 * SECOND)[1].contains("00:07 of"));
+    let mut feed = Feed::default();
+    feed.hear(&Event::PhaseEnd { status: Status::Complete, reason: None });
+    view.absorb(feed.take(), 8 * SECOND);
+    assert!(lines(&mut view, 80, 24, 20 * SECOND)[1].contains("00:03 of"));
+}
+
+#[test]
+fn connections_are_listed_and_sorted() {
+    let mut view = transfer(3);
+    view.press(Press::Char('c'), 0);
+    let slots = |view: &mut View| -> Vec<String> {
+        let shown = lines(view, 80, 24, 0);
+        shown.iter().skip(5).take(2).map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(slots(&mut view), ["0", "1"]);
+    // By rate, which is the same, then by round-trip time: slot 1 has the larger.
+    view.press(Press::Char('s'), 0);
+    view.press(Press::Char('s'), 0);
+    assert_eq!(slots(&mut view), ["1", "0"]);
+    view.press(Press::Char('r'), 0);
+    assert_eq!(slots(&mut view), ["0", "1"]);
+    let row = &lines(&mut view, 80, 24, 0)[5];
+    // 6.25 MB a second are 50 Mbit/s.
+    assert!(row.contains("50.0 Mbit/s") && row.contains("20.0 ms"), "{row}");
+}
+
+#[test]
+fn doubts_arise_and_go() {
+    let mut view = transfer(2);
+    view.press(Press::Char('d'), 0);
+    assert_eq!(lines(&mut view, 80, 24, 0)[3], "No doubts so far.");
+    let mut feed = Feed::default();
+    let slow =
+        |n| Interval { far: Some(Traffic { rx_bytes: 1_000_000, ns: SECOND, tx_bytes: 0 }), ..second(n) };
+    feed.hear(&Event::Interval(Box::new(slow(2))));
+    feed.hear(&Event::Notice { level: Level::Error, text: "no\u{1b}[2Jgood".to_owned() });
+    view.absorb(feed.take(), 3 * SECOND);
+    let shown = lines(&mut view, 80, 24, 0);
+    assert!(shown[3].starts_with("00:03 unstable"), "{shown:?}");
+    assert!(
+        shown.iter().any(|line| line.contains("error: no\u{fffd}[2Jgood")),
+        "nothing steers the terminal: {shown:?}"
+    );
+    let mut feed = Feed::default();
+    (3..60).for_each(|n| feed.hear(&Event::Interval(Box::new(second(n)))));
+    view.absorb(feed.take(), 60 * SECOND);
+    assert!(lines(&mut view, 80, 24, 0)[3].starts_with("00:03 unstable, no longer"));
+}
+
+#[test]
+fn a_sweep_keeps_what_is_over() {
+    let run = |n: u32| {
+        let label = BTreeMap::from([("buffer".to_owned(), (1024 * n).to_string())]);
+        let phase = Box::new(Phase { duration_ns: Some(SECOND), ..Phase::default() });
+        [
+            Event::Phase { label, repeat: 1, phase },
+            Event::Interval(Box::new(second(0))),
+            Event::PhaseEnd { status: Status::Complete, reason: None },
+        ]
+    };
+    let events: Vec<Event> = [begin("tcp")].into_iter().chain(run(1)).chain(run(2)).collect();
+    let mut view = told(&events, SECOND);
+    view.known.planned = Planned { phases: Some(3), total_ns: Some(3 * SECOND) };
+    let shown = lines(&mut view, 100, 24, SECOND);
+    assert!(shown[0].contains("buffer 2.00 KiB") && shown[1].contains("run 2 of 3"), "{shown:?}");
+    view.press(Press::Char('t'), 0);
+    let shown = lines(&mut view, 100, 24, SECOND);
+    assert!(shown[4].starts_with("buffer 1.00 KiB") && shown[4].contains("100 Mbit/s"), "{shown:?}");
+}
+
+#[test]
+fn measurements_beside_each_other_have_a_heading_each() {
+    let mut feed = Feed::default();
+    for (part, name) in [(0, "load"), (1, "trips")] {
+        let label =
+            BTreeMap::from([("part".to_owned(), name.to_owned()), ("stage".to_owned(), "down".to_owned())]);
+        let phase = Box::new(Phase { kind: [Kind::Tcp, Kind::Ping][part as usize], ..Phase::default() });
+        feed.hear_part(part, &Event::Phase { label, repeat: 1, phase });
+        feed.hear_part(part, &Event::Interval(Box::new(second(0))));
+    }
+    let mut view = View::new(Look::default(), Planned::default(), 0);
+    view.absorb(feed.take(), SECOND);
+    let shown = lines(&mut view, 80, 30, SECOND);
+    let at = |word: &str| shown.iter().position(|line| line == word);
+    assert!(at("load") < at("trips") && at("load").is_some(), "{shown:?}");
+}
+
+#[test]
+fn who_does_not_look_misses_intervals_and_no_memory() {
+    let mut feed = Feed::default();
+    feed.hear(&begin("tcp"));
+    feed.hear(&phase(Phase::default()));
+    (0..10_000).for_each(|n| feed.hear(&Event::Interval(Box::new(second(n)))));
+    let mut view = View::new(Look::default(), Planned::default(), 0);
+    view.absorb(feed.take(), SECOND);
+    assert!(feed.is_empty());
+    let shown = lines(&mut view, 100, 24, SECOND).join("\n");
+    // 512 are kept, two of them no intervals.
+    assert!(shown.contains("netcaliper tcp") && shown.contains("9490 intervals not shown"), "{shown}");
+}
+
+#[test]
+fn without_colours_and_blocks_it_is_plain() {
+    let mut view = transfer(5);
+    view.look = Look { color: false, blocks: false };
+    let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
+    view.draw(&mut buffer, 5 * SECOND);
+    use ratatui::style::Color;
+    assert!(buffer.content().iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
+    assert!(buffer.content().iter().all(|cell| cell.symbol().is_ascii() || cell.symbol() == "µ"));
+}
+
+#[test]
+fn a_screen_becomes_a_picture() {
+    let mut view = transfer(5);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
+    view.draw(&mut buffer, 5 * SECOND);
+    let mut out = Vec::new();
+    write_svg(&buffer, "goodput & time", &mut out).unwrap();
+    let svg = String::from_utf8(out).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    assert!(svg.contains("<title>goodput &amp; time</title>") && svg.contains(">goodput up"));
+    assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
+}

@@ -1,0 +1,160 @@
+//! One measurement as it goes: its last intervals, its sums, its connections.
+
+use super::connections::Connections;
+use crate::words;
+use model::{Event, Interval, Phase, Sample, SessionInfo, Status};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Intervals kept: more than a screen is wide.
+pub(super) const KEPT: usize = 600;
+
+/// Columns that an interval has at most.
+const WIDEST: usize = 4;
+
+/// An interval and what its samples said, without them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Reading {
+    pub(super) interval: Interval,
+    /// Mean smoothed round-trip time of the sampled connections, ns.
+    pub(super) rtt_ns: Option<f64>,
+    /// The largest, ns.
+    pub(super) worst_rtt_ns: Option<f64>,
+}
+
+/// Sums over all intervals of a phase, the omitted ones included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    pub(super) tx_bytes: u64,
+    pub(super) rx_bytes: u64,
+    /// What the far ends received.
+    pub(super) far_rx_bytes: Option<u64>,
+    pub(super) retransmits: u64,
+    pub(super) opened: u64,
+    pub(super) messages: u64,
+    pub(super) late: u64,
+    pub(super) lost: i64,
+    pub(super) damaged: u64,
+    pub(super) missed: u64,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Track {
+    pub(super) label: BTreeMap<String, String>,
+    pub(super) repeat: u32,
+    pub(super) phase: Phase,
+    pub(super) sessions: Vec<SessionInfo>,
+    pub(super) readings: VecDeque<Reading>,
+    pub(super) sums: Sums,
+    pub(super) connections: Connections,
+    /// How it ended, once it has.
+    pub(super) ended: Option<(Status, Option<String>)>,
+    /// An instant of the phase and of the caller's clock, ns.
+    at: Option<(u64, u64)>,
+    /// Intervals that are no longer kept, or never were.
+    pub(super) forgotten: u64,
+}
+
+impl Track {
+    /// The measurement that an [`Event::Phase`] begins.
+    pub(super) fn new(label: &BTreeMap<String, String>, repeat: u32, phase: &Phase) -> Track {
+        Track { label: label.clone(), repeat, phase: phase.clone(), ..Track::default() }
+    }
+
+    /// Takes an event of this phase, told at `now_ns`.
+    pub(super) fn hear(&mut self, event: Event, now_ns: u64) {
+        match event {
+            Event::Session(session) => self.sessions.push(*session),
+            Event::Start { .. } => self.at = Some((0, now_ns)),
+            Event::Interval(interval) => self.interval(*interval, now_ns),
+            Event::PhaseEnd { status, reason } => {
+                self.at = self.readings.back().map(|last| (last.interval.end_ns, now_ns));
+                self.ended = Some((status, reason));
+            }
+            _ => {}
+        }
+    }
+
+    fn interval(&mut self, mut interval: Interval, now_ns: u64) {
+        let samples = std::mem::take(&mut interval.samples);
+        self.at = Some((interval.end_ns, now_ns));
+        self.add(&interval);
+        self.connections.sampled(&samples, interval.ns());
+        if self.readings.len() >= KEPT {
+            self.readings.pop_front();
+            self.forgotten += 1;
+        }
+        let (rtt_ns, worst_rtt_ns) = trips(&samples);
+        self.readings.push_back(Reading { interval, rtt_ns, worst_rtt_ns });
+    }
+
+    fn add(&mut self, interval: &Interval) {
+        let sums = &mut self.sums;
+        sums.tx_bytes = sums.tx_bytes.saturating_add(interval.near.tx_bytes);
+        sums.rx_bytes = sums.rx_bytes.saturating_add(interval.near.rx_bytes);
+        if let Some(far) = interval.far {
+            sums.far_rx_bytes = Some(sums.far_rx_bytes.unwrap_or(0).saturating_add(far.rx_bytes));
+        }
+        sums.retransmits = sums.retransmits.saturating_add(interval.retransmits);
+        sums.opened = sums.opened.saturating_add(interval.opened);
+        if let Some(pings) = &interval.pings {
+            sums.messages = sums.messages.saturating_add(pings.counts.received);
+            sums.late = sums.late.saturating_add(pings.counts.late);
+            sums.lost = sums.lost.saturating_add(pings.counts.lost);
+            sums.damaged = sums.damaged.saturating_add(pings.counts.damaged);
+            sums.missed = sums.missed.saturating_add(pings.counts.missed);
+        }
+    }
+
+    /// The last interval.
+    pub(super) fn last(&self) -> Option<&Interval> {
+        self.readings.back().map(|reading| &reading.interval)
+    }
+
+    /// Since when the phase runs, ns.
+    pub(super) fn elapsed_ns(&self, now_ns: u64) -> u64 {
+        let Some((of_phase, of_clock)) = self.at else { return 0 };
+        match self.ended {
+            Some(_) => of_phase,
+            None => of_phase.saturating_add(now_ns.saturating_sub(of_clock)),
+        }
+    }
+
+    /// Connections completed or stopped in good order.
+    pub(super) fn completed(&self) -> u64 {
+        self.last().map_or(0, |last| last.completed)
+    }
+
+    /// Network errors, and data and protocol errors.
+    pub(super) fn errors(&self) -> (u64, u64) {
+        self.last().map_or((0, 0), |last| (last.network_errors, last.data_errors))
+    }
+
+    /// How its intervals are laid out on `width` columns: how many columns each has, and how many of them are shown. A run that fits
+    /// as a whole is shown as a whole; of a longer one the last intervals are.
+    pub(super) fn layout(&self, width: u16) -> (u16, usize) {
+        let (kept, room) = (self.readings.len(), usize::from(width));
+        let planned = self.phase.ends_after().map(|ns| ns.div_ceil(self.phase.interval_ns.max(1)));
+        let planned = planned.and_then(|n| usize::try_from(n).ok()).unwrap_or(kept);
+        let each = (room / planned.max(kept).max(1)).clamp(1, WIDEST);
+        (each as u16, kept.min(room / each))
+    }
+
+    /// Those of its intervals that `width` columns show.
+    pub(super) fn shown(&self, width: u16) -> impl Iterator<Item = &Reading> {
+        self.readings.iter().skip(self.readings.len() - self.layout(width).1)
+    }
+
+    /// What distinguishes it from the others of the run; empty when there is but one.
+    pub(super) fn setting(&self) -> String {
+        words::setting(&self.label, self.repeat)
+    }
+}
+
+/// Mean and largest round-trip time that the kernel has smoothed, ns; of connections that told one.
+fn trips(samples: &[Sample]) -> (Option<f64>, Option<f64>) {
+    let known = || samples.iter().map(|s| f64::from(s.info.rtt_us) * 1e3).filter(|&ns| ns > 0.0);
+    let (n, sum, most) =
+        known().fold((0.0, 0.0, 0.0), |(n, sum, most), ns| (n + 1.0, sum + ns, ns.max(most)));
+    if n > 0.0 { (Some(sum / n), Some(most)) } else { (None, None) }
+}

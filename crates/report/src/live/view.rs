@@ -1,0 +1,351 @@
+//! What is to be seen of a run, and what the keys do.
+
+use super::connections::SortBy;
+use super::draw;
+use super::feed::Feed;
+use super::keys::Press;
+use super::progress::Planned;
+use super::track::{Reading, Track};
+use model::{Begin, CpuUse, Doubt, Event, Level, Meanwhile, Point};
+use ratatui::buffer::Buffer;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Notices kept.
+const NOTICES: usize = 200;
+/// Measurements of a sweep that are kept when they are over.
+const DONE: usize = 1000;
+
+/// What the terminal can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Colours may be used (no NO_COLOR).
+    pub color: bool,
+    /// Block elements may be used: its text is UTF-8.
+    pub blocks: bool,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Look { color: true, blocks: true }
+    }
+}
+
+/// What a key asks of those who run the view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Nothing beyond the screen.
+    Nothing,
+    /// End the run in good order.
+    End,
+    /// Leave the terminal to the shell for a while.
+    Stop,
+    /// End the program at once.
+    Kill,
+    /// Draw everything anew: somebody else has written onto the screen.
+    Anew,
+}
+
+/// Which part is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Page {
+    /// The most important of everything.
+    #[default]
+    Overview,
+    /// All open connections.
+    Connections,
+    /// Times.
+    Latency,
+    /// Doubts, notices, failures.
+    Doubts,
+    /// The measurements of a sweep that are over.
+    Points,
+    /// The keys.
+    Help,
+}
+
+impl Page {
+    const ROUND: [Page; 5] = [Page::Overview, Page::Connections, Page::Latency, Page::Doubts, Page::Points];
+
+    fn beside(self, by: usize) -> Page {
+        let at = Page::ROUND.iter().position(|page| *page == self).unwrap_or(0);
+        Page::ROUND[(at + by) % Page::ROUND.len()]
+    }
+}
+
+/// A doubt, since when it is there.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Arisen {
+    pub(super) doubt: Doubt,
+    /// Which of the measurements beside each other.
+    pub(super) part: u32,
+    /// Since the run's start, ns.
+    pub(super) at_ns: u64,
+    /// In which of several measurements.
+    pub(super) setting: String,
+    /// Whether it was there when it was last looked for.
+    pub(super) still: bool,
+}
+
+/// A measurement that is over: its setting, and its figures with their means.
+#[derive(Clone, Debug)]
+pub(super) struct Past {
+    pub(super) setting: String,
+    pub(super) figures: Vec<(&'static str, String)>,
+    pub(super) errors: u64,
+}
+
+/// What is known of the run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    pub(super) begin: Begin,
+    pub(super) planned: Planned,
+    /// Measurements that run, or ran last, beside each other.
+    pub(super) tracks: BTreeMap<u32, Track>,
+    /// Phases begun.
+    pub(super) begun: u32,
+    pub(super) done: VecDeque<Past>,
+    /// With when they were told, since the run's start, ns.
+    pub(super) notices: VecDeque<(u64, Level, String)>,
+    pub(super) doubts: Vec<Arisen>,
+    /// Connections that ended, and those that did in an error.
+    pub(super) ended: (u64, u64),
+    /// Intervals that came while nobody looked.
+    pub(super) missed: u64,
+    /// This host's CPUs: since the phase began, and in the last interval.
+    pub(super) cpu: Option<(CpuUse, CpuUse)>,
+    /// The caller's clock when the run began, ns.
+    pub(super) since_ns: u64,
+}
+
+/// What is to be seen, and how.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub(super) look: Look,
+    pub(super) known: Known,
+    /// What was known when the display was paused, and when that was.
+    frozen: Option<Box<(Known, u64)>>,
+    paused: bool,
+    pub(super) page: Page,
+    pub(super) sort: SortBy,
+    pub(super) turned: bool,
+    /// The first line shown of a page that is longer than the screen.
+    pub(super) scroll: u16,
+    /// Whether the run was asked to end.
+    pub(super) ending: bool,
+}
+
+impl View {
+    /// Of a run of which this is known beforehand, that begins at `now_ns`.
+    #[must_use]
+    pub fn new(look: Look, planned: Planned, now_ns: u64) -> View {
+        View {
+            look,
+            known: Known { planned, since_ns: now_ns, ..Known::default() },
+            frozen: None,
+            paused: false,
+            page: Page::default(),
+            sort: SortBy::default(),
+            turned: false,
+            scroll: 0,
+            ending: false,
+        }
+    }
+
+    /// Takes what was told until `now_ns`; times are those of any monotonic clock of the caller.
+    pub fn absorb(&mut self, feed: Feed, now_ns: u64) {
+        self.known.absorb(feed, now_ns);
+    }
+
+    /// Takes what this host's CPUs did since the phase began, and in the last interval.
+    pub fn host(&mut self, phase: CpuUse, interval: CpuUse) {
+        self.known.cpu = Some((phase, interval));
+    }
+
+    /// The run has been asked to end.
+    pub fn ending(&mut self) {
+        self.ending = true;
+    }
+
+    /// Whether the display stands still.
+    #[must_use]
+    pub fn paused(&self) -> bool {
+        self.paused
+    }
+
+    /// A key was pressed at `now_ns`.
+    pub fn press(&mut self, press: Press, now_ns: u64) -> Wish {
+        match press {
+            Press::Char('q' | 'Q') => return Wish::End,
+            Press::Char('\x1a') => return Wish::Stop,
+            Press::Char('\x1c') => return Wish::Kill,
+            Press::Char('\x0c') => return Wish::Anew,
+            Press::Char('p' | ' ') => {
+                self.paused = !self.paused;
+                self.frozen = self.paused.then(|| Box::new((self.known.clone(), now_ns)));
+            }
+            Press::Char('s') => self.sort = self.sort.next(),
+            Press::Char('r') => self.turned = !self.turned,
+            Press::Up | Press::Char('k') => self.scroll = self.scroll.saturating_sub(1),
+            Press::Down | Press::Char('j') => self.scroll = self.scroll.saturating_add(1),
+            Press::PageUp => self.scroll = self.scroll.saturating_sub(10),
+            Press::PageDown => self.scroll = self.scroll.saturating_add(10),
+            Press::Home => self.scroll = 0,
+            Press::End => self.scroll = u16::MAX,
+            _ => {
+                if let Some(page) = self.page(press) {
+                    // The same key again leads back.
+                    self.page = if page == self.page { Page::Overview } else { page };
+                    self.scroll = 0;
+                }
+            }
+        }
+        Wish::Nothing
+    }
+
+    /// Which page a key leads to.
+    fn page(&self, press: Press) -> Option<Page> {
+        Some(match press {
+            Press::Char('1' | 'o') | Press::Escape => Page::Overview,
+            Press::Char('2' | 'c') => Page::Connections,
+            Press::Char('3' | 'l') => Page::Latency,
+            Press::Char('4' | 'd') => Page::Doubts,
+            Press::Char('5' | 't') => Page::Points,
+            Press::Char('?' | 'h') => Page::Help,
+            Press::Tab | Press::Right => self.page.beside(1),
+            Press::BackTab | Press::Left => self.page.beside(Page::ROUND.len() - 1),
+            _ => return None,
+        })
+    }
+
+    /// Draws all of `buffer`, whatever its size, as it is at `now_ns`.
+    pub fn draw(&mut self, buffer: &mut Buffer, now_ns: u64) {
+        let frozen = self.frozen.take();
+        match &frozen {
+            Some(then) => draw::all(self, &then.0, buffer, then.1),
+            None => {
+                // What is drawn is not changed by it, but where the view is scrolled to.
+                let known = std::mem::take(&mut self.known);
+                draw::all(self, &known, buffer, now_ns);
+                self.known = known;
+            }
+        }
+        self.frozen = frozen;
+    }
+}
+
+impl Known {
+    /// Whether this is a server's life and no run.
+    pub(super) fn serving(&self) -> bool {
+        self.begin.verb == "serve"
+    }
+
+    fn absorb(&mut self, feed: Feed, now_ns: u64) {
+        self.ended.0 += feed.ended.0;
+        self.ended.1 += feed.ended.1;
+        self.missed += feed.missed;
+        let mut measured = Vec::new();
+        for (part, event) in feed.told {
+            match event {
+                Event::Begin(begin) => self.begin = *begin,
+                Event::Phase { label, repeat, phase } => {
+                    self.begun += 1;
+                    // Those that ran beside the one before are over, too, when they are.
+                    let gone = |of: &u32, track: &mut Track| *of == part || track.ended.is_some();
+                    let over: Vec<Track> = self.tracks.extract_if(.., gone).map(|(_, track)| track).collect();
+                    over.iter().for_each(|track| self.over(track));
+                    self.tracks.insert(part, Track::new(&label, repeat, &phase));
+                }
+                Event::Notice { level, text } => self.notice(level, text, now_ns),
+                Event::End { .. } => {}
+                event => {
+                    let interval = matches!(event, Event::Interval(_));
+                    self.tracks.entry(part).or_default().hear(event, now_ns);
+                    if interval && !measured.contains(&part) {
+                        measured.push(part);
+                    }
+                }
+            }
+        }
+        for text in feed.failures {
+            self.notice(Level::Error, text, now_ns);
+        }
+        measured.into_iter().for_each(|part| self.doubt(part, now_ns));
+    }
+
+    fn notice(&mut self, level: Level, text: String, now_ns: u64) {
+        if self.notices.len() >= NOTICES {
+            self.notices.pop_front();
+        }
+        self.notices.push_back((now_ns.saturating_sub(self.since_ns), level, text));
+    }
+
+    /// Keeps the figures of a measurement that is over.
+    fn over(&mut self, track: &Track) {
+        if track.readings.is_empty() {
+            return;
+        }
+        if self.done.len() >= DONE {
+            self.done.pop_front();
+        }
+        let figures = super::figures::of(&track.phase, self.serving());
+        let figures = figures.into_iter().filter_map(|figure| {
+            let mean = track.mean(figure.of)?;
+            Some((figure.name, figure.unit.show(mean)))
+        });
+        let (network, data) = track.errors();
+        self.done.push_back(Past {
+            setting: track.setting(),
+            figures: figures.collect(),
+            errors: network + data,
+        });
+    }
+
+    /// Looks for reasons to doubt what a measurement has shown so far.
+    fn doubt(&mut self, part: u32, now_ns: u64) {
+        let Some(track) = self.tracks.get(&part) else { return };
+        let point = Point {
+            label: track.label.clone(),
+            repeat: track.repeat,
+            phase: track.phase.clone(),
+            sessions: track.sessions.clone(),
+            intervals: track.readings.iter().map(|reading| reading.interval.clone()).collect(),
+            ..Point::default()
+        };
+        let known = Meanwhile {
+            cpu: self.cpu.map(|(phase, _)| phase),
+            tcp: track.connections.totals(),
+            cut: track.forgotten > 0,
+        };
+        let found = model::doubts_so_far(point, &self.begin, &known);
+        let setting = track.setting();
+        for arisen in self.doubts.iter_mut().filter(|arisen| arisen.part == part) {
+            arisen.still = found.iter().any(|doubt| doubt.code == arisen.doubt.code);
+        }
+        for doubt in found {
+            let same = |arisen: &&mut Arisen| arisen.part == part && arisen.doubt.code == doubt.code;
+            match self.doubts.iter_mut().find(same) {
+                Some(known) => known.doubt = doubt,
+                None => self.doubts.push(Arisen {
+                    doubt,
+                    part,
+                    at_ns: now_ns.saturating_sub(self.since_ns),
+                    setting: setting.clone(),
+                    still: true,
+                }),
+            }
+        }
+    }
+}
+
+impl Track {
+    /// The values of the intervals that are kept, the omitted ones not among them.
+    pub(super) fn values(&self, of: fn(&Reading) -> Option<f64>) -> impl Iterator<Item = f64> {
+        self.readings.iter().filter(|reading| !reading.interval.omitted).filter_map(of)
+    }
+
+    /// Their mean.
+    pub(super) fn mean(&self, of: fn(&Reading) -> Option<f64>) -> Option<f64> {
+        let (n, sum) = self.values(of).fold((0.0, 0.0), |(n, sum), value| (n + 1.0, sum + value));
+        (n > 0.0).then(|| sum / n)
+    }
+}
