@@ -6,8 +6,8 @@ use flate2::read::MultiGzDecoder;
 use jiff::Timestamp;
 use metrics::{Packets, Wall};
 use model::{
-    Begin, Builder, Event, Interval, Kind, Level, Outcome, PacketReport, Pattern, Phase, Ping, Range, Status,
-    Totals,
+    Begin, Builder, ConnectionRecord, Event, Interval, Kind, Level, Outcome, PacketReport, Pattern, Phase,
+    Ping, Range, Status, Totals, UdpmonTest,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ const READERS: [(&str, Reader); 7] = [
     ("ntttcp -x, -j", crate::ntttcp::import::read),
     ("ctsTraffic's tables", crate::ctstraffic::import::read),
     ("bwdelaytester", crate::bwdelaytester::import::read),
-    ("udpmon_bw_mon", crate::udpmon::import::read),
+    ("udpmon_bw_mon, udpmon_req", crate::udpmon::import::read),
 ];
 
 /// The outcome that a file of another program tells; `None` when it is of none that is known.
@@ -94,6 +94,10 @@ pub(crate) struct Part {
     /// What is known of its messages.
     pub(crate) ping: Option<Ping>,
     pub(crate) intervals: Vec<Interval>,
+    /// Its connections, one by one.
+    pub(crate) records: Vec<ConnectionRecord>,
+    /// Tests of UDPmon.
+    pub(crate) tests: Vec<UdpmonTest>,
     pub(crate) near: Totals,
     pub(crate) far: Option<Totals>,
 }
@@ -119,8 +123,8 @@ impl Found {
             builder.absorb(&Event::Notice { level: Level::Info, text });
         }
         for part in self.parts {
-            let Part { label, kind, pattern, connections, duration_ns, ping, intervals, mut near, mut far } =
-                part;
+            let Part { label, kind, pattern, connections, duration_ns, ping, .. } = part;
+            let Part { intervals, records, tests, mut near, mut far, .. } = part;
             // Whatever they did with what they read, it was not what receivers of this program do.
             near.receive.clone_from(&receive);
             far.iter_mut().for_each(|far| far.receive.clone_from(&receive));
@@ -141,6 +145,12 @@ impl Found {
             }
             for interval in intervals {
                 builder.absorb(&Event::Interval(Box::new(interval)));
+            }
+            for record in records {
+                builder.absorb(&Event::Connection(Box::new(record)));
+            }
+            for test in tests {
+                builder.absorb(&Event::Udpmon(Box::new(test)));
             }
             builder.absorb(&Event::Near(Box::new(near)));
             far.into_iter().for_each(|far| builder.absorb(&Event::Far(Box::new(far))));

@@ -1,16 +1,23 @@
-//! ctsTraffic's status and connection tables as outcomes.
+//! ctsTraffic's tables as outcomes.
+
+mod ended;
 
 use super::read::{Table, is_table};
 use super::spec::Transport;
 use crate::import::{Found, Part, ns};
 use metrics::Frames;
 use model::{Interval, Kind, Pattern};
+use std::collections::BTreeSet;
+
+/// Remote addresses that are told as targets.
+const MOST_TARGETS: usize = 8;
 
 /// Reads a table; `None` when it is none.
 pub(crate) fn read(bytes: &[u8]) -> Option<Result<Found, String>> {
     if !is_table(bytes) {
         return None;
     }
+    let mut notices = Vec::new();
     let part = match Table::read(bytes)? {
         Table::Status { transport: Transport::Tcp, rows, first_is_void, .. } => {
             let rows: Vec<(f64, [u64; 6])> = rows.into_iter().map(|r| (r.at_s, r.numbers)).collect();
@@ -19,20 +26,35 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<Found, String>> {
         Table::Status { transport: Transport::Udp, rows, .. } => {
             frames(&rows.into_iter().map(|r| (r.at_s, r.numbers)).collect::<Vec<_>>())
         }
-        Table::Connections(_) | Table::Jitter { .. } | Table::TcpInfo { .. } => {
-            return Some(Err(
-                "the file is ctsTraffic's, but none of its status tables, which tell what the run moved; `netcaliper report` \
-                 reads it"
+        Table::Connections(table) => ended::connections(&table),
+        Table::Jitter { rows, undone, .. } => {
+            if undone {
+                notices.push(
+                    "the sender's stamps were written 65,536 times too large: that was undone".to_owned(),
+                );
+            }
+            ended::frames(&rows)
+        }
+        Table::TcpInfo { rows, .. } => {
+            notices.push(
+                "how often segments were sent again is made of the bytes sent again and the segment size"
                     .to_owned(),
-            ));
+            );
+            ended::tcp_info(&rows)
         }
     };
+    if part.records.is_empty() {
+        notices.insert(0, "the table does not tell whom it was measured with, nor when".to_owned());
+    }
+    let targets: BTreeSet<String> =
+        part.near.remotes.keys().take(MOST_TARGETS).map(ToString::to_string).collect();
     Some(Ok(Found {
         program: "ctsTraffic".to_owned(),
         protocol: "ctstraffic",
         verb: if part.kind == Kind::Stream { "stream" } else { "tcp" },
+        targets: targets.into_iter().collect(),
         parts: vec![part],
-        notices: vec!["a status table does not tell whom it was measured with, nor when".to_owned()],
+        notices,
         ..Found::default()
     }))
 }

@@ -5,7 +5,7 @@ mod show;
 mod table;
 
 use std::io::{self, Write};
-pub(super) use table::Table;
+pub(super) use table::{Connections, Ended, Frame, Table, TcpInfo};
 
 /// A file, by its name.
 pub struct File {
@@ -32,7 +32,7 @@ pub fn tell(files: &[File], out: &mut dyn Write) -> io::Result<()> {
         show::table(name, table, out)?;
         writeln!(out)?;
     }
-    let connections: Vec<(&str, &table::Connections)> = tables
+    let connections: Vec<(&str, &Connections)> = tables
         .iter()
         .filter_map(|(name, table)| match table {
             Table::Connections(c) => Some((*name, c)),

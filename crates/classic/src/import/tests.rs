@@ -134,8 +134,59 @@ fn ctstraffics_status_tables() {
     assert_eq!(only(&read(&utf16)).intervals.len(), 1);
     let frames = "TimeSlice,Bits/Sec,Streams,Completed,Dropped,Repeated,Errors\r\n1.000,8000,1,59,1,0,0\r\n";
     near(Figure::Frames.of(only(&read(frames.as_bytes()))), 100.0 / 60.0);
-    let connections = "TimeSlice,LocalAddress,RemoteAddress,SendBytes,SendBps,RecvBytes,RecvBps,TimeMs,Result,ConnectionId\r\n";
-    assert!(import(connections.as_bytes()).unwrap().unwrap_err().contains("none of its status tables"));
+}
+
+/// As the original writes files: UTF-16, least byte first, with its mark.
+fn utf16(text: &str) -> Vec<u8> {
+    [0xff, 0xfe].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect()
+}
+
+#[test]
+fn ctstraffics_other_tables() {
+    // Headers and forms of rows as the original's source writes them; the numbers are chosen.
+    let text = "TimeSlice,LocalAddress,RemoteAddress,SendBytes,SendBps,RecvBytes,RecvBps,TimeMs,Result,ConnectionId\r\n\
+        2.000,10.0.0.1:5000,10.0.0.2:4444,1000000,500000,0,0,2000,Succeeded,01234567-89ab-cdef-0123-456789abcdef\r\n\
+        3.000,10.0.0.1:5001,10.0.0.2:4444,1000000,1000000,0,0,1000,Succeeded,11234567-89ab-cdef-0123-456789abcdef\r\n\
+        4.000,10.0.0.1:5002,10.0.0.3:4444,0,0,0,0,1500,10060: timed out,00000000-0000-0000-0000-000000000000\r\n";
+    let outcome = read(&utf16(text));
+    let point = only(&outcome);
+    assert_eq!((point.near.completed, point.near.network_errors, point.near.opened), (2, 1, 3));
+    // From the first connection's beginning at 0 to the last one's end at 4 s; the first two do not overlap, the last two do.
+    assert_eq!(
+        (point.near.traffic.ns, point.near.traffic.tx_bytes, point.near.peak),
+        (4_000_000_000, 2_000_000, 2)
+    );
+    assert_eq!(point.near.transfer_ns.as_ref().map(|t| (t.count, t.min / 1_000_000)), Some((2, 1_000)));
+    assert_eq!((point.near.causes[0].count, point.near.causes[0].text.as_str()), (1, "10060: timed out"));
+    assert_eq!(
+        (outcome.begin.targets.join(" "), point.connections.len()),
+        ("10.0.0.2 10.0.0.3".to_owned(), 3)
+    );
+
+    let text = "TimeSlice,LocalAddress,RemoteAddress,Bits/Sec,Completed,Dropped,Repeated,Errors,Result,ConnectionId\n\
+        5.000,10.0.0.1:5000,10.0.0.2:4444,1000000,97,2,1,0,Succeeded,01234567-89ab-cdef-0123-456789abcdef\n";
+    let outcome = read(text.as_bytes());
+    assert_eq!(outcome.begin.verb, "stream");
+    near(Figure::Frames.of(only(&outcome)), 3.0);
+
+    // A millisecond between frames at both ends, but the third comes 3 ms late; the fourth does not come.
+    let header = "SequenceNumber,SenderQpc,SenderQpf,ReceiverQpc,ReceiverQpf,RelativeInFlightTimeMs,PrevToCurrentInFlightTimeJitter";
+    let text = format!(
+        "{header}\r\n1,1000,1000,5000,1000,0,0\r\n2,1001,1000,5001,1000,0,0\r\n3,1002,1000,5005,1000,3,3\r\n4,0,0,0,0,0,0\r\n"
+    );
+    let outcome = read(&utf16(&text));
+    near(Figure::Frames.of(only(&outcome)), 25.0);
+    // RFC 3550: 0, 0, then 3 ms / 16.
+    near(Figure::Jitter(Way::Down).of(only(&outcome)), 3e6 / 16.0);
+
+    let text = "TimeSlice,LocalAddress,RemoteAddress,ConnectionId,SendBytes,SendBps,RecvBytes,RecvBps,TimeMs,BytesReordered,\
+        BytesRetransmitted,SynRetransmitted,DupAcksIn,MinRttUs,Mss,TimeoutEpisodes,FastRetransmit,SndLimBytesCwnd,\
+        SndLimBytesRwin,SndLimBytesSnd\n\
+        2.000,10.0.0.1:5000,10.0.0.2:4444,01234567-89ab-cdef-0123-456789abcdef,1000000,500000,0,0,2000,0,2920,0,3,150,1460,0,2,0,0,0\n";
+    let point = only(&read(text.as_bytes())).clone();
+    assert_eq!((point.near.tcp.bytes_retrans, point.near.tcp.min_rtt_us), (2920, 150));
+    assert_eq!(Figure::Retransmits.of(&point), Some(2.0));
+    near(point.up.map(|d| d.sent_bps), 4e6);
 }
 
 #[test]
@@ -163,6 +214,20 @@ fn udpmons_tests() {
     near(Figure::Goodput(Way::Up).of(&outcome.points[0]), 911.391_975e6);
     assert_eq!(Figure::Loss(Way::Up).of(&outcome.points[1]), Some(25.0));
     assert_eq!(outcome.points[1].label["spacing"], "30000");
+}
+
+#[test]
+fn udpmons_requests() {
+    // In the columns of UDPmon 1.5.2; the second line has two answers missing.
+    let text = "response len bytes; Req len;  loop_count;  num_bad; time/frame (tod); ave time us; min time; max time; num timeouts; \n \
+        64;  100;  20;   0;  21.9;   20.5;    9.36;  114.515; 0 \n 352;  100;  20;   2;  22;   30;    10;  200; 2 \n";
+    let outcome = read(text.as_bytes());
+    let tests = &only(&outcome).udpmon;
+    assert_eq!((outcome.begin.verb.as_str(), tests.len()), ("ping", 2));
+    assert_eq!(Figure::of_test(&tests[0]), [(Figure::RoundTrip(Stat::Mean), 20_500.0)]);
+    assert_eq!(tests[1].latency.as_ref().map(|t| (t.response, t.count, t.max_ns)), Some((352, 18, 200_000)));
+    // 2 of 40.
+    near(Figure::MessagesLost.of(only(&outcome)), 5.0);
 }
 
 #[test]

@@ -51,14 +51,14 @@ pub(crate) struct Slice {
 /// An ended connection.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ended {
-    pub(super) at_s: f64,
-    pub(super) local: String,
-    pub(super) remote: String,
+    pub(in crate::ctstraffic) at_s: f64,
+    pub(in crate::ctstraffic) local: String,
+    pub(in crate::ctstraffic) remote: String,
     /// Sent, its rate, received, its rate, ms; or bits/s, and frames completed, dropped, repeated, in error.
-    pub(super) numbers: [u64; 5],
-    pub(super) result: String,
+    pub(in crate::ctstraffic) numbers: [u64; 5],
+    pub(in crate::ctstraffic) result: String,
     /// Empty when the connection had none.
-    pub(super) id: String,
+    pub(in crate::ctstraffic) id: String,
 }
 
 impl Ended {
@@ -79,22 +79,22 @@ impl Ended {
 /// The rows of a connection table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Connections {
-    pub(super) transport: Transport,
-    pub(super) rows: Vec<Ended>,
+    pub(in crate::ctstraffic) transport: Transport,
+    pub(in crate::ctstraffic) rows: Vec<Ended>,
 }
 
 /// A row of the jitter table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Frame {
-    pub(super) seq: i64,
+    pub(in crate::ctstraffic) seq: i64,
     /// Sender's ticks and ticks per second, receiver's; all 0 for a dropped frame.
-    pub(super) stamps: [i64; 4],
-    pub(super) flight_ms: f64,
-    pub(super) jitter_ms: f64,
+    pub(in crate::ctstraffic) stamps: [i64; 4],
+    pub(in crate::ctstraffic) flight_ms: f64,
+    pub(in crate::ctstraffic) jitter_ms: f64,
 }
 
 impl Frame {
-    pub(super) fn dropped(&self) -> bool {
+    pub(in crate::ctstraffic) fn dropped(&self) -> bool {
         self.stamps == [0; 4]
     }
 }
@@ -102,9 +102,12 @@ impl Frame {
 /// A row of the TCP-info table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TcpInfo {
-    pub(super) remote: String,
+    pub(in crate::ctstraffic) at_s: f64,
+    /// Sent, its rate, received, its rate, ms.
+    pub(in crate::ctstraffic) moved: [u64; 5],
+    pub(in crate::ctstraffic) remote: String,
     /// From `BytesReordered` on; what was not told is `None`.
-    pub(super) numbers: [Option<u64>; 11],
+    pub(in crate::ctstraffic) numbers: [Option<u64>; 11],
 }
 
 /// A table of ctsTraffic.
@@ -223,7 +226,12 @@ fn tcp_info(cells: &[&str]) -> Option<TcpInfo> {
             *number = Some(cell.parse().ok()?);
         }
     }
-    Some(TcpInfo { remote: cells[2].to_owned(), numbers })
+    Some(TcpInfo {
+        at_s: time(cells[0])?,
+        moved: self::numbers(&cells[4..9])?,
+        remote: cells[2].to_owned(),
+        numbers,
+    })
 }
 
 /// Undoes the multiplication of the sender's stamps, if there was one in every row; whether there was.
