@@ -6,6 +6,7 @@
 mod support;
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::files::{Csv, Scratch};
@@ -203,6 +204,79 @@ fn units_are_sound_and_hardened() {
         // 20 is an exposure of 2.0 of 10; a service without a line of hardening has 9.6.
         assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stdout));
     }
+}
+
+/// The system calls of a group of systemd's, and of the groups in it.
+fn calls_of(group: &str) -> BTreeSet<String> {
+    let told = Command::new("systemd-analyze").args(["syscall-filter", group]).output().unwrap();
+    assert!(told.status.success(), "{group}");
+    let mut calls = BTreeSet::new();
+    for word in String::from_utf8(told.stdout).unwrap().lines().skip(1).map(str::trim) {
+        match word {
+            "" => {}
+            comment if comment.starts_with('#') => {}
+            inner if inner.starts_with('@') => calls.append(&mut calls_of(inner)),
+            call => drop(calls.insert(call.to_owned())),
+        }
+    }
+    calls
+}
+
+/// What a unit lets a service call, from its lines in their order.
+fn allowed(unit: &str) -> BTreeSet<String> {
+    // systemd always lets these through.
+    let mut allowed = calls_of("@default");
+    for line in unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
+        let (taken, words) = line.strip_prefix('~').map_or((false, line), |words| (true, words));
+        for word in words.split_whitespace() {
+            let calls = if word.starts_with('@') { calls_of(word) } else { [word.to_owned()].into() };
+            match taken {
+                true => allowed.retain(|call| !calls.contains(call)),
+                false => allowed.extend(calls),
+            }
+        }
+    }
+    allowed
+}
+
+#[test]
+fn a_server_calls_nothing_that_its_unit_forbids() {
+    const NAME: &str = "a_server_calls_nothing_that_its_unit_forbids";
+    let works = |program: &str, args: &[&str]| {
+        Command::new(program).args(args).output().is_ok_and(|told| told.status.success())
+    };
+    if !works("systemd-analyze", &["syscall-filter", "@clock"]) {
+        return skip(NAME, "there is no systemd-analyze (package systemd)");
+    }
+    if !works("strace", &["-o", "/dev/null", "true"]) {
+        return skip(NAME, "there is no strace, or it may not watch");
+    }
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/systemd/netcaliper.service");
+    let allowed = allowed(&std::fs::read_to_string(unit).unwrap());
+    let scratch = Scratch::new();
+    let seen = scratch.file("calls");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-e", "signal=none", "-o"]).arg(&seen).arg(support::BIN);
+    command.args(["serve", "--quiet", "-B", "127.0.0.1", "--port", "0", "--metrics", "127.0.0.1:0"]);
+    command.env("NETCALIPER_STORE", "off");
+    let server = support::Proc::spawn(command);
+    let line = server.hears("listening on ");
+    let at = line.split(' ').nth(2).unwrap().to_owned();
+    for (verb, how) in [("tcp", "-t 300ms -b 5M"), ("delay", "-t 300ms -b 1M"), ("ping", "-n 20")] {
+        netcaliper(verb).arg(&at).args(how).run().exits(0);
+    }
+    netcaliper("stop").arg(&at).run().exits(0);
+    server.wait().exits(0);
+    let text = std::fs::read_to_string(&seen).unwrap();
+    let called = |line: &str| {
+        let (_process, rest) = line.split_once(' ')?;
+        let name = rest.trim_start().split_once('(')?.0;
+        name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then(|| name.to_owned())
+    };
+    let calls: BTreeSet<String> = text.lines().filter_map(called).collect();
+    assert!(calls.contains("epoll_ctl") && calls.contains("bind"), "{calls:?}");
+    let forbidden: Vec<&String> = calls.difference(&allowed).collect();
+    assert!(forbidden.is_empty(), "{forbidden:?}");
 }
 
 #[test]
