@@ -76,6 +76,8 @@ pub struct ServerConfig {
     pub version: String,
     /// Whether every ended connection is told, or only those that failed.
     pub records: bool,
+    /// Whether it is told how each session stands ([`Event::Served`]); our own protocol only.
+    pub sessions: bool,
     /// Whether every connection is told when it has come to be, and every datagram where there are no connections; legacy
     /// protocols only.
     pub arrivals: bool,
@@ -108,6 +110,7 @@ impl Default for ServerConfig {
             workers: None,
             version: String::new(),
             records: false,
+            sessions: false,
             arrivals: false,
             also_datagrams: false,
             ntttcp: None,
@@ -350,6 +353,7 @@ impl Bound {
             interval_ns: config.interval_ns,
             secret: client::secret()?,
             records: config.records,
+            sessions: config.sessions,
             boot: io::host::boot_id(),
             besides: config.besides,
         };

@@ -80,6 +80,7 @@ impl Builder {
             | Event::Portion(_)
             | Event::Packets { .. }
             | Event::Bulk(_)
+            | Event::Served(_)
             | Event::Established { .. } => {}
             Event::Empty(empty) => self.draft().point.empty = Some(empty.clone()),
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),

@@ -2,7 +2,7 @@
 
 use crate::{
     Bulk, CpuUse, EmptyPath, FlowRow, HostCounters, HostSnapshot, PacketReport, PacketRow, Phase,
-    PingInterval, PingRow, RoundTrips, Status, Trains, UdpmonTest,
+    PingInterval, PingRow, RoundTrips, Served, Status, Trains, UdpmonTest,
 };
 use metrics::{
     DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpInfo, TcpTotals, TrainPacket,
@@ -90,6 +90,8 @@ pub enum Event {
     },
     /// Something about a test that both ends agreed on in iperf3's words.
     Bulk(Box<Bulk>),
+    /// How a session of a server stands: when that changes, and each of its intervals; told when asked for.
+    Served(Box<Served>),
     /// Something a person should know now.
     Notice {
         /// How bad.

@@ -29,6 +29,7 @@ mod ping;
 mod probe;
 mod quantity;
 mod search;
+mod served;
 mod trace;
 mod train;
 mod udpmon;
@@ -66,6 +67,7 @@ pub use ping::{
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
 pub use quantity::{Figure, Stat, Unit, Way};
 pub use search::{Highest, Search};
+pub use served::{Served, Standing};
 pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};
 pub use udpmon::{

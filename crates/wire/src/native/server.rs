@@ -3,6 +3,7 @@
 
 mod arrive;
 mod grant;
+mod standing;
 
 use super::auth::{Psk, Secrets};
 use super::greet::{Fence, Grants, Reception, Stranger};
@@ -11,9 +12,12 @@ use super::preamble::Guess;
 use super::udp::{Log, Track};
 use crate::Run;
 use crate::counted::Intervals;
-use metrics::{Ending, Group, Mono, SECOND, Tally};
-use model::{Event, HostSnapshot, Level, PacketReport, Phase, SocketSettings, Status, Totals, Traffic};
+use metrics::{Ending, Group, Mono, SECOND, Tally, Wall};
+use model::{
+    Event, HostSnapshot, Level, PacketReport, Phase, SocketSettings, Standing, Status, Totals, Traffic,
+};
 use seam::{Action, Cx, End, GroupPlan, Input, Link, Note, Opener, Order, Path, Session, Wait};
+use standing::Moved;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -79,6 +83,8 @@ pub struct ServerPlan {
     pub secret: [u8; 32],
     /// Whether every ended connection is reported, or only those that failed.
     pub records: bool,
+    /// Whether it is told how each session stands.
+    pub sessions: bool,
     /// This host's boot identifier; empty when it is not known.
     pub boot: String,
     /// What else ends with it: protocols and ports, `echo:9999`.
@@ -121,6 +127,8 @@ struct Held {
     phase: Phase,
     start: Mono,
     others: u32,
+    /// What its tallies add up to.
+    moved: Moved,
 }
 
 struct Visitor {
@@ -133,6 +141,8 @@ struct Visitor {
     their_nonce: [u8; 16],
     run: Uuid,
     proposal: Option<Box<Phase>>,
+    /// Since when the session stands as it does.
+    standing: Wall,
     held: Option<Held>,
 }
 
@@ -236,6 +246,7 @@ impl Server {
     /// Forgets a visitor and whatever it held.
     fn leave(&mut self, cx: &Cx<'_>, link: Link) {
         self.queue.retain(|&l| l != link);
+        self.stand(link, Standing::Lost);
         let Some(visitor) = self.visitors.remove(&link) else { return };
         if let Some(held) = visitor.held {
             self.grants.remove(&held.token);
@@ -302,6 +313,7 @@ impl Server {
         totals.others = held.others;
         totals.receive = held.phase.verify.receive().to_owned();
         let (peer, number) = (visitor.path.peer, held.number);
+        self.ended(link, &held, &totals);
         let text = format!(
             "session {number} with {peer} ended: {} bytes received, {} sent, {} errors",
             totals.traffic.rx_bytes,
@@ -323,6 +335,7 @@ impl Server {
         let Some(link) = self.groups.get(group.0 as usize).copied().flatten() else { return };
         let Some(run) = self.visitors.get(&link).map(|v| v.run) else { return };
         let others = self.others(run).count() as u32;
+        self.moved(link, traffic, tally);
         let packets = PacketReport::of_interval(tally);
         self.say(link, &Message::Interval { index, traffic, open: tally.open, others, packets });
     }

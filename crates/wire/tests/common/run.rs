@@ -33,6 +33,7 @@ pub(crate) fn server_plan() -> ServerPlan {
         interval_ns: SECOND,
         secret: [1; 32],
         records: false,
+        sessions: false,
         boot: String::new(),
         besides: Vec::new(),
     }

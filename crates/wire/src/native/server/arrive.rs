@@ -3,6 +3,7 @@
 use super::{LONGEST, STRANGERS, Server, Step, Visitor};
 use crate::native::auth::{hex, host_mark, unhex};
 use crate::native::message::{Frames, Message};
+use metrics::Wall;
 use model::Level;
 use seam::{Cx, Link, Path};
 use uuid::Uuid;
@@ -23,6 +24,7 @@ impl Server {
             their_nonce: [0; 16],
             run: Uuid::nil(),
             proposal: None,
+            standing: Wall(0),
             held: None,
         };
         self.visitors.insert(link, visitor);

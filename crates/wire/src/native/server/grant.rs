@@ -1,5 +1,6 @@
 //! Sessions: who has to wait, what is granted, and how they begin.
 
+use super::standing::Moved;
 use super::{Held, Server, Step, Visitor};
 use crate::native::auth::hex;
 use crate::native::data::Params;
@@ -7,8 +8,8 @@ use crate::native::greet::Grant;
 use crate::native::message::Message;
 use crate::native::udp::{Terms, wait};
 use crate::{Protocol, echo};
-use metrics::{Group, Mono};
-use model::{Accepted, Change, Kind, Level, Phase};
+use metrics::Group;
+use model::{Accepted, Change, Kind, Level, Phase, Standing};
 use seam::{Action, Cx, GroupPlan, Link};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -57,14 +58,16 @@ impl Server {
                 visitor.step = Step::Queued;
                 self.queue.push_back(link);
                 self.say(link, &Message::Queued { ahead, reason: reason.to_owned() });
+                self.stands(cx, link, Standing::Waiting);
             }
             return;
         }
         self.queue.retain(|&l| l != link);
-        self.grant(cx.now, link, *proposal);
+        self.grant(cx, link, *proposal);
     }
 
-    pub(super) fn grant(&mut self, now: Mono, link: Link, mut phase: Phase) {
+    pub(super) fn grant(&mut self, cx: &Cx<'_>, link: Link, mut phase: Phase) {
+        let now = cx.now;
         let changes = self.reduce(&mut phase);
         phase.exclusive |= self.plan.exclusive;
         let token = self.secrets.next();
@@ -90,9 +93,17 @@ impl Server {
             visitor.step = Step::Granted;
             visitor.since = now;
             visitor.proposal = None;
-            visitor.held =
-                Some(Held { group: Group(index as u32), number, token, phase, start: now, others });
+            visitor.held = Some(Held {
+                group: Group(index as u32),
+                number,
+                token,
+                phase,
+                start: now,
+                others,
+                moved: Moved::default(),
+            });
         }
+        self.stands(cx, link, Standing::Granted);
         self.raise_others();
     }
 
@@ -199,6 +210,7 @@ impl Server {
         self.grants.insert(held.token, Arc::new(grant));
         self.actions.push_back(Action::Group(Box::new(plan)));
         self.notice(Level::Info, text);
+        self.stands(cx, link, Standing::Running);
         self.say(link, &Message::Started);
     }
 

@@ -1,0 +1,58 @@
+//! Sessions of a server, as it sees them.
+
+use crate::{Phase, Traffic};
+use metrics::Wall;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use uuid::Uuid;
+
+/// A session of a server at a moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Served {
+    /// Its number on the server; 0 while it waits.
+    pub number: u64,
+    /// The client's end of the conversation: no two sessions at once have the same.
+    pub peer: SocketAddr,
+    /// Names the run on both ends.
+    pub run: Uuid,
+    /// What was granted; what was asked for, while it waits.
+    pub phase: Box<Phase>,
+    /// How it stands.
+    pub standing: Standing,
+    /// Since when: asked for, granted, or begun. The server's wall clock.
+    pub since: Wall,
+    /// What moved in the interval before; in the end nothing.
+    pub latest: Traffic,
+    /// What has moved since it began.
+    pub total: Traffic,
+    /// Data connections open.
+    pub open: u64,
+    /// Data connections established.
+    pub opened: u64,
+    /// Those that ended in an error of any kind.
+    pub errors: u64,
+}
+
+/// How a session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It waits for another one to end.
+    Waiting,
+    /// It has been granted and not begun.
+    Granted,
+    /// Payload may flow.
+    Running,
+    /// It ended in good order.
+    Ended,
+    /// Its client vanished, or was refused on the way.
+    Lost,
+}
+
+impl Standing {
+    /// Whether nothing comes any more.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        matches!(self, Standing::Ended | Standing::Lost)
+    }
+}

@@ -1,0 +1,88 @@
+//! How sessions stand, for whoever watches the server.
+
+use super::{Held, Server};
+use metrics::{Ending, Tally};
+use model::{Event, Served, Standing, Totals, Traffic};
+use seam::{Action, Cx, Link};
+
+/// What a session has moved, as its tallies add up.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Moved {
+    latest: Traffic,
+    total: Traffic,
+    open: u64,
+    opened: u64,
+    errors: u64,
+}
+
+impl Server {
+    /// A session stands in another way from now on.
+    pub(super) fn stands(&mut self, cx: &Cx<'_>, link: Link, standing: Standing) {
+        if let Some(visitor) = self.visitors.get_mut(&link) {
+            visitor.standing = cx.clock.wall(cx.now);
+        }
+        self.stand(link, standing);
+    }
+
+    /// Tells how a session stands, if there is one: a visitor that has asked for nothing has none.
+    pub(super) fn stand(&mut self, link: Link, standing: Standing) {
+        if !self.plan.sessions {
+            return;
+        }
+        let Some(visitor) = self.visitors.get(&link) else { return };
+        let (number, phase, moved) = match (&visitor.held, &visitor.proposal) {
+            (Some(held), _) => (held.number, &held.phase, held.moved),
+            (None, Some(proposal)) => (0, &**proposal, Moved::default()),
+            (None, None) => return,
+        };
+        let served = Served {
+            number,
+            peer: visitor.path.peer,
+            run: visitor.run,
+            phase: Box::new(phase.clone()),
+            standing,
+            since: visitor.standing,
+            latest: if standing.is_over() { Traffic::default() } else { moved.latest },
+            total: moved.total,
+            open: if standing.is_over() { 0 } else { moved.open },
+            opened: moved.opened,
+            errors: moved.errors,
+        };
+        self.actions.push_back(Action::Emit(Event::Served(Box::new(served))));
+    }
+
+    /// An interval of a session is over.
+    pub(super) fn moved(&mut self, link: Link, traffic: Traffic, tally: &Tally) {
+        let Some(held) = self.visitors.get_mut(&link).and_then(|v| v.held.as_mut()) else { return };
+        let ended = |how: Ending| tally.ended[how as usize];
+        let moved = &mut held.moved;
+        moved.latest = traffic;
+        moved.total.after(&traffic);
+        moved.open = tally.open;
+        moved.opened += tally.opened;
+        moved.errors += ended(Ending::NetworkError) + ended(Ending::DataError) + ended(Ending::ProtocolError);
+        self.stand(link, Standing::Running);
+    }
+
+    /// A session is over, and this is what it found.
+    pub(super) fn ended(&mut self, link: Link, held: &Held, totals: &Totals) {
+        if !self.plan.sessions {
+            return;
+        }
+        let Some(visitor) = self.visitors.get(&link) else { return };
+        let served = Served {
+            number: held.number,
+            peer: visitor.path.peer,
+            run: visitor.run,
+            phase: Box::new(held.phase.clone()),
+            standing: Standing::Ended,
+            since: visitor.standing,
+            latest: Traffic::default(),
+            total: totals.traffic,
+            open: 0,
+            opened: totals.opened,
+            errors: totals.network_errors + totals.data_errors + totals.protocol_errors,
+        };
+        self.actions.push_back(Action::Emit(Event::Served(Box::new(served))));
+    }
+}
