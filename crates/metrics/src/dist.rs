@@ -195,6 +195,33 @@ pub struct DistSummary {
     pub buckets: Vec<(u64, u64)>,
 }
 
+impl DistSummary {
+    /// What is known of the values of both together. Count, extremes, mean and standard deviation are exact; a percentile of
+    /// both lies between those of each, and the larger one is told. Buckets are left out.
+    #[must_use]
+    pub fn joined(&self, other: &DistSummary) -> DistSummary {
+        if self.count == 0 || other.count == 0 {
+            return if self.count == 0 { other.clone() } else { self.clone() };
+        }
+        let (n, m) = (self.count as f64, other.count as f64);
+        let mean = (self.mean * n + other.mean * m) / (n + m);
+        let squares = |d: &DistSummary, n: f64| n * (d.sd * d.sd + d.mean * d.mean);
+        let variance = (squares(self, n) + squares(other, m)) / (n + m) - mean * mean;
+        DistSummary {
+            count: self.count + other.count,
+            min: self.min.min(other.min),
+            mean,
+            sd: variance.max(0.0).sqrt(),
+            p50: self.p50.max(other.p50),
+            p90: self.p90.max(other.p90),
+            p99: self.p99.max(other.p99),
+            p999: self.p999.max(other.p999),
+            max: self.max.max(other.max),
+            buckets: Vec::new(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,6 +259,30 @@ mod tests {
         }
         left.merge(&right);
         assert_eq!(left.summary(), one.summary());
+    }
+
+    #[test]
+    fn two_summaries_joined_bound_the_whole() {
+        let values = skewed(5_000);
+        let (mut one, mut left, mut right) = (Dist::default(), Dist::default(), Dist::default());
+        for (i, &v) in values.iter().enumerate() {
+            one.record(v);
+            if i < 2_000 { left.record(v) } else { right.record(v) }
+        }
+        let (whole, left, right) =
+            (one.summary().unwrap(), left.summary().unwrap(), right.summary().unwrap());
+        let joined = left.joined(&right);
+        assert_eq!((joined.count, joined.min, joined.max), (whole.count, whole.min, whole.max));
+        assert!((joined.mean - whole.mean).abs() < whole.mean * 1e-9);
+        // The histogram's own deviation is that of its cells, which are a thousandth wide.
+        assert!((joined.sd - whole.sd).abs() < whole.sd * 1e-3, "{} against {}", joined.sd, whole.sd);
+        for (of, low, high) in [
+            (whole.p50, left.p50.min(right.p50), joined.p50),
+            (whole.p99, left.p99.min(right.p99), joined.p99),
+        ] {
+            assert!((low..=high).contains(&of), "{of} not in {low}..={high}");
+        }
+        assert_eq!(left.joined(&DistSummary::default()), left);
     }
 
     #[test]

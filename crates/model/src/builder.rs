@@ -1,5 +1,6 @@
 //! From events to an outcome, live or from a journal alike.
 
+use crate::thin::{self, Coarse};
 use crate::{
     Event, Interval, Kind, Level, Outcome, Point, SCHEMA, Slot, Status, SweepRow, Totals, UdpmonTest,
 };
@@ -18,6 +19,18 @@ const MAX_TESTS_KEPT: usize = 2_000;
 const MAX_RECORDS_KEPT: usize = 200_000;
 /// TCP_INFO samples kept per point; further intervals are kept without theirs.
 const MAX_SAMPLES_KEPT: usize = 20_000;
+/// The same for what is only looked at while the run goes on, per phase; of earlier phases less.
+const BOUNDED: Bounds = Bounds { connections: 1_000, tests: 50, records: 5_000 };
+const UNBOUNDED: Bounds =
+    Bounds { connections: MAX_CONNECTIONS_KEPT, tests: MAX_TESTS_KEPT, records: MAX_RECORDS_KEPT };
+
+/// How much of what is kept per point.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    connections: usize,
+    tests: usize,
+    records: usize,
+}
 
 /// Builds an [`Outcome`] from [`Event`]s.
 ///
@@ -30,6 +43,8 @@ pub struct Builder {
     outcome: Outcome,
     drafts: Vec<Draft>,
     ended: bool,
+    /// Whether it stays small, whatever comes.
+    bounded: bool,
 }
 
 /// A point under construction.
@@ -46,15 +61,27 @@ struct Draft {
     records: usize,
     /// Intervals beyond [`MAX_INTERVALS`].
     dropped: u64,
+    /// Intervals before those of the point, joined; only where it is to stay small.
+    coarse: Coarse,
+    /// The finished point, once the next phase has begun; only where it is to stay small.
+    settled: Option<Box<Point>>,
 }
 
 impl Builder {
+    /// One that stays small, however long the run is: for looking at it while it goes on. Older intervals are joined
+    /// ([`Interval::join`]), and of phases that are over only what a plot can show is kept.
+    #[must_use]
+    pub fn bounded() -> Self {
+        Builder { bounded: true, ..Builder::default() }
+    }
+
     /// Takes in one event.
     pub fn absorb(&mut self, event: &Event) {
         match event {
             Event::Begin(begin) => self.outcome.begin = (**begin).clone(),
             Event::Phase { label, repeat, phase } => {
                 if self.drafts.last().is_none_or(|draft| draft.told) {
+                    self.settle();
                     self.drafts.push(Draft::default());
                 }
                 let draft = self.draft();
@@ -65,10 +92,14 @@ impl Builder {
             }
             Event::Session(session) => self.draft().point.sessions.push((**session).clone()),
             Event::Start { at } => self.draft().point.started = Some(*at),
-            Event::Interval(interval) => self.draft().interval(interval),
+            Event::Interval(interval) => {
+                let bounded = self.bounded;
+                self.draft().interval(interval, bounded);
+            }
             Event::Connection(record) => {
+                let most = self.bounds().connections;
                 let kept = &mut self.draft().point.connections;
-                if kept.len() < MAX_CONNECTIONS_KEPT {
+                if kept.len() < most {
                     kept.push((**record).clone());
                 }
             }
@@ -84,7 +115,10 @@ impl Builder {
             | Event::Established { .. } => {}
             Event::Empty(empty) => self.draft().point.empty = Some(empty.clone()),
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
-            Event::Udpmon(test) => self.draft().test(test),
+            Event::Udpmon(test) => {
+                let bounds = self.bounds();
+                self.draft().test(test, bounds);
+            }
             Event::Flows { rows } => self.draft().point.flows.clone_from(rows),
             Event::Notice { level, text } => self.notice(*level, text),
             Event::Near(totals) => self.draft().near = Some((**totals).clone()),
@@ -123,6 +157,26 @@ impl Builder {
     }
 
     /// The latest point; an empty one when no phase was told yet.
+    fn bounds(&self) -> Bounds {
+        if self.bounded { BOUNDED } else { UNBOUNDED }
+    }
+
+    /// The last phase is over: what is to stay small becomes so.
+    fn settle(&mut self) {
+        if !self.bounded {
+            return;
+        }
+        let before = self.drafts.len();
+        let Some(point) = self.drafts.last().map(|draft| self.finish(draft)) else { return };
+        if let Some(last) = self.drafts.last_mut() {
+            *last = Draft {
+                told: true,
+                settled: Some(Box::new(thin::settled(point, before))),
+                ..Draft::default()
+            };
+        }
+    }
+
     fn draft(&mut self) -> &mut Draft {
         if self.drafts.is_empty() {
             self.drafts.push(Draft::default());
@@ -143,7 +197,11 @@ impl Builder {
     }
 
     fn finish(&self, draft: &Draft) -> Point {
+        if let Some(settled) = &draft.settled {
+            return (**settled).clone();
+        }
         let mut point = draft.point.clone();
+        draft.coarse.before(&mut point.intervals);
         point.near = draft.near.clone().unwrap_or_else(|| figures::totals_of(&point.intervals));
         figures::derive(&mut point, self.outcome.begin.verb == "serve");
         point.doubts = doubts_about(&point, &self.outcome.begin);
@@ -152,12 +210,12 @@ impl Builder {
 }
 
 impl Draft {
-    fn test(&mut self, test: &UdpmonTest) {
-        if self.point.udpmon.len() >= MAX_TESTS_KEPT {
+    fn test(&mut self, test: &UdpmonTest, bounds: Bounds) {
+        if self.point.udpmon.len() >= bounds.tests {
             return;
         }
         let mut test = test.clone();
-        let mut room = MAX_RECORDS_KEPT.saturating_sub(self.records);
+        let mut room = bounds.records.saturating_sub(self.records);
         let mut keep = |n: usize| {
             let kept = n.min(room);
             room -= kept;
@@ -166,11 +224,14 @@ impl Draft {
         test.records.truncate(keep(test.records.len()));
         test.lost.truncate(keep(test.lost.len()));
         test.puts.truncate(keep(test.puts.len()));
-        self.records = MAX_RECORDS_KEPT - room;
+        self.records = bounds.records - room;
         self.point.udpmon.push(test);
     }
 
-    fn interval(&mut self, interval: &Interval) {
+    fn interval(&mut self, interval: &Interval, bounded: bool) {
+        if bounded {
+            return self.coarse.keep(interval, &mut self.point.intervals);
+        }
         let mut interval = interval.clone();
         if self.samples + interval.samples.len() > MAX_SAMPLES_KEPT {
             interval.samples.clear();

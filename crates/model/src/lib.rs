@@ -30,6 +30,7 @@ mod probe;
 mod quantity;
 mod search;
 mod served;
+mod thin;
 mod trace;
 mod train;
 mod udpmon;

@@ -105,10 +105,19 @@ impl PacketReport {
     /// Adds another host's report on the same stretch. Counts add up; summaries of distributions cannot be added and are left
     /// out when both have them.
     pub fn beside(&mut self, other: &PacketReport) {
+        self.with(other, |_, _| None);
+    }
+
+    /// Adds the report on a later stretch. Of distributions the joint summary is told ([`DistSummary::joined`]).
+    pub fn after(&mut self, later: &PacketReport) {
+        self.with(later, |ours, theirs| Some(ours.joined(theirs)));
+    }
+
+    fn with(&mut self, other: &PacketReport, both: fn(&DistSummary, &DistSummary) -> Option<DistSummary>) {
         self.counts.add(&other.counts);
         let either = |ours: &mut Option<DistSummary>, theirs: &Option<DistSummary>| {
             *ours = match (ours.take(), theirs) {
-                (Some(_), Some(_)) => None,
+                (Some(ours), Some(theirs)) => both(&ours, theirs),
                 (ours, theirs) => ours.or_else(|| theirs.clone()),
             };
         };

@@ -244,6 +244,19 @@ impl PingCounts {
         }
     }
 
+    /// Adds others.
+    pub fn add(&mut self, more: &PingCounts) {
+        self.sent += more.sent;
+        self.received += more.received;
+        self.late += more.late;
+        self.lost += more.lost;
+        self.damaged += more.damaged;
+        self.repeated += more.repeated;
+        self.missed += more.missed;
+        self.refused += more.refused;
+        self.omitted += more.omitted;
+    }
+
     /// Messages that came back whole and in time.
     #[must_use]
     pub fn in_time(&self) -> u64 {

@@ -1,0 +1,221 @@
+//! Intervals made coarser, so that a run of any length can be looked at while it goes on.
+
+use crate::{Interval, PacketReport, PingInterval, Point};
+
+impl Interval {
+    /// Adds the interval that follows: sums of what was counted in each, and how things stood at the end of the later one. A
+    /// percentile of both together lies between those of each; the larger one is told.
+    pub fn join(&mut self, later: &Interval) {
+        self.end_ns = later.end_ns;
+        self.omitted &= later.omitted;
+        self.near.after(&later.near);
+        match (&mut self.far, &later.far) {
+            (Some(far), Some(more)) => far.after(more),
+            (far, more) => *far = far.or(*more),
+        }
+        self.framing.tx_bytes += later.framing.tx_bytes;
+        self.framing.rx_bytes += later.framing.rx_bytes;
+        self.in_flight = later.in_flight;
+        self.completed = later.completed;
+        self.network_errors = later.network_errors;
+        self.data_errors = later.data_errors;
+        self.opened += later.opened;
+        self.retransmits += later.retransmits;
+        match (&mut self.frames, later.frames) {
+            (Some(frames), Some(more)) => frames.add(more),
+            (frames, more) => *frames = frames.or(more),
+        }
+        match (&mut self.pings, &later.pings) {
+            (Some(pings), Some(more)) => join_pings(pings, more),
+            (pings, more) => *pings = pings.or(*more),
+        }
+        join_reports(&mut self.packets, later.packets.as_deref());
+        join_reports(&mut self.far_packets, later.far_packets.as_deref());
+        self.samples.clone_from(&later.samples);
+    }
+}
+
+/// Intervals that are kept as they came: between so many and twice as many.
+const FRESH: usize = 256;
+/// Most joined intervals before those.
+const MOST_COARSE: usize = 512;
+/// Intervals that are joined keep their samples when there are no more than this: of more connections the latest time shows.
+const MOST_SAMPLES: usize = 8;
+/// Intervals of a phase that is over, and phases of which any are kept.
+const MOST_SETTLED: usize = 128;
+const MOST_PHASES: usize = 40;
+/// Connections of a phase that is over.
+const MOST_CONNECTIONS: usize = 100;
+
+/// Intervals that were joined because there are too many.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Coarse {
+    joined: Vec<Interval>,
+    /// How many of those that came one of them is made of now, as a power of two.
+    level: u32,
+    /// Numbers below this one have been joined already.
+    first: u32,
+}
+
+impl Coarse {
+    /// Takes an interval in among those that are `fresh`, in order; one told twice counts once, as told last.
+    pub(crate) fn keep(&mut self, interval: &Interval, fresh: &mut Vec<Interval>) {
+        if interval.index < self.first {
+            return;
+        }
+        match fresh.binary_search_by_key(&interval.index, |i| i.index) {
+            Ok(at) => fresh[at] = interval.clone(),
+            Err(at) => fresh.insert(at, interval.clone()),
+        }
+        if fresh.len() < 2 * FRESH {
+            return;
+        }
+        let old: Vec<Interval> = fresh.drain(..FRESH).collect();
+        self.first = old.last().map_or(0, |last| last.index + 1);
+        for part in old.chunks(1 << self.level) {
+            if let [first, rest @ ..] = part {
+                let mut joined = first.clone();
+                rest.iter().for_each(|interval| joined.join(interval));
+                if joined.samples.len() > MOST_SAMPLES {
+                    joined.samples = Vec::new();
+                }
+                self.joined.push(joined);
+            }
+        }
+        if self.joined.len() > MOST_COARSE {
+            halve(&mut self.joined);
+            self.level = (self.level + 1).min(FRESH.ilog2());
+        }
+    }
+
+    /// Puts what was joined before `fresh`.
+    pub(crate) fn before(&self, fresh: &mut Vec<Interval>) {
+        if self.joined.is_empty() {
+            return;
+        }
+        fresh.splice(..0, self.joined.iter().cloned());
+        number(fresh);
+    }
+}
+
+/// What is kept of a phase that is over, which had so many before it.
+pub(crate) fn settled(mut point: Point, before: usize) -> Point {
+    while point.intervals.len() > MOST_SETTLED {
+        halve(&mut point.intervals);
+    }
+    if before > MOST_PHASES {
+        point.intervals = Vec::new();
+    }
+    for interval in point.intervals.iter_mut().filter(|i| i.samples.len() > MOST_SAMPLES) {
+        interval.samples = Vec::new();
+    }
+    point.connections.truncate(MOST_CONNECTIONS);
+    point
+}
+
+fn number(intervals: &mut [Interval]) {
+    for (interval, index) in intervals.iter_mut().zip(0..) {
+        interval.index = index;
+    }
+}
+
+/// Halves the number of intervals, joining each two; they are numbered anew, so that neighbours stay neighbours.
+fn halve(intervals: &mut Vec<Interval>) {
+    let mut halved: Vec<Interval> = Vec::with_capacity(intervals.len().div_ceil(2));
+    for (at, interval) in intervals.drain(..).enumerate() {
+        match halved.last_mut().filter(|_| at % 2 == 1) {
+            Some(last) => last.join(&interval),
+            None => halved.push(interval),
+        }
+    }
+    number(&mut halved);
+    *intervals = halved;
+}
+
+fn join_pings(pings: &mut PingInterval, more: &PingInterval) {
+    pings.counts.add(&more.counts);
+    if more.count == 0 {
+        return;
+    }
+    if pings.count == 0 {
+        let counts = pings.counts;
+        *pings = PingInterval { counts, ..*more };
+        return;
+    }
+    let (ours, theirs) = (pings.count as f64, more.count as f64);
+    pings.mean_ns = (pings.mean_ns * ours + more.mean_ns * theirs) / (ours + theirs);
+    pings.count += more.count;
+    pings.min_ns = pings.min_ns.min(more.min_ns);
+    pings.p50_ns = pings.p50_ns.max(more.p50_ns);
+    pings.p99_ns = pings.p99_ns.max(more.p99_ns);
+    pings.max_ns = pings.max_ns.max(more.max_ns);
+}
+
+fn join_reports(report: &mut Option<Box<PacketReport>>, more: Option<&PacketReport>) {
+    match (report, more) {
+        (Some(report), Some(more)) => report.after(more),
+        (report @ None, Some(more)) => *report = Some(Box::new(more.clone())),
+        (_, None) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Traffic;
+    use metrics::SECOND;
+
+    fn second(index: u32, bytes: u64) -> Interval {
+        Interval {
+            index,
+            start_ns: u64::from(index) * SECOND,
+            end_ns: u64::from(index + 1) * SECOND,
+            near: Traffic { tx_bytes: bytes, rx_bytes: 0, ns: SECOND },
+            completed: u64::from(index) * 10,
+            opened: 3,
+            ..Interval::default()
+        }
+    }
+
+    #[test]
+    fn halved_intervals_keep_bytes_time_and_how_it_stood() {
+        let mut all: Vec<Interval> = (0..5).map(|n| second(n, 100 << n)).collect();
+        all[0].omitted = true;
+        let pings =
+            |count, p99_ns| PingInterval { count, mean_ns: p99_ns as f64, p99_ns, ..PingInterval::default() };
+        all[2].pings = Some(pings(1, 40));
+        all[3].pings = Some(pings(3, 20));
+        halve(&mut all);
+        let bytes: Vec<u64> = all.iter().map(|i| i.near.tx_bytes).collect();
+        assert_eq!(bytes, [300, 1200, 1600], "100 << n in pairs, the last one alone");
+        assert_eq!(all[0].near.ns, 2 * SECOND);
+        assert_eq!((all[1].start_ns, all[1].end_ns), (2 * SECOND, 4 * SECOND));
+        assert_eq!((all[1].completed, all[1].opened), (30, 6));
+        assert!(!all[0].omitted, "half of it counts");
+        let pings = all[1].pings.unwrap();
+        // Four messages: one of 40, three of 20.
+        assert_eq!((pings.count, pings.p99_ns, pings.mean_ns), (4, 40, 25.0));
+    }
+
+    #[test]
+    fn a_long_run_stays_small_and_loses_no_byte() {
+        let (mut coarse, mut fresh) = (Coarse::default(), Vec::new());
+        let most = 86_400; // a day of seconds
+        for n in 0..most {
+            coarse.keep(&second(n, 7), &mut fresh);
+            // Told again with what the far end says, and an old one too late.
+            coarse.keep(&second(n, 8), &mut fresh);
+            coarse.keep(&second(n.saturating_sub(2_000), 9), &mut fresh);
+        }
+        let mut all = fresh;
+        coarse.before(&mut all);
+        assert!(all.len() <= MOST_COARSE + 2 * FRESH, "{}", all.len());
+        let bytes: u64 = all.iter().map(|i| i.near.tx_bytes).sum();
+        let late: u64 = all.iter().rev().take(FRESH).map(|i| i.near.tx_bytes).sum();
+        assert_eq!(late, 8 * FRESH as u64, "the latest are as told last");
+        // The first was told too late 2,000 times before it was joined, and counts once.
+        assert_eq!(bytes, 8 * u64::from(most) + 1);
+        assert!(all.windows(2).all(|w| w[0].end_ns == w[1].start_ns && w[0].index + 1 == w[1].index));
+        assert_eq!(all.last().map(|i| i.end_ns), Some(u64::from(most) * SECOND));
+    }
+}
