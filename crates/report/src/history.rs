@@ -1,6 +1,7 @@
 //! Runs that were kept, a line each.
 
 use crate::csv::{begun, guarded};
+use crate::html::escape;
 use crate::plot::{Axis, Unit, show};
 use crate::text::{Page, Table, Tone};
 use crate::words;
@@ -74,29 +75,58 @@ pub fn write_history(runs: &[Past], names: &[String], color: bool, out: &mut dyn
     if runs.is_empty() {
         return page.line(Tone::Plain, "No such run was kept");
     }
-    let mut table = Table::new(&["Run", "begun (UTC)", "question", "of", "ended", "found"]);
+    let mut table = Table::new(&COLUMNS_FOR_PEOPLE);
     for run in runs {
-        let tone = match run.status {
-            Status::Complete => Tone::Plain,
-            _ => Tone::Bad,
-        };
-        let mut question = run.verb.clone();
-        if !["", "native"].contains(&run.protocol.as_str()) {
-            question += &format!(" ({})", run.protocol);
-        }
-        if !run.source.is_empty() {
-            question += ", imported";
-        }
-        let began = began(run).map_or_else(
-            || "not known".to_owned(),
-            |at| format!("{at:.0}").replace('T', " ").trim_end_matches('Z').to_owned(),
-        );
-        let ended = words::status(run.status).to_owned();
-        let cells =
-            vec![run.id.to_string(), began, question, run.targets.clone(), ended, found(&run.figures, names)];
-        table.row(tone, cells);
+        table.row(tone(run), cells(run, names).to_vec());
     }
     page.table(&table)
+}
+
+/// What people are told of each run.
+const COLUMNS_FOR_PEOPLE: [&str; 6] = ["Run", "begun (UTC)", "question", "of", "ended", "found"];
+
+fn tone(run: &Past) -> Tone {
+    match run.status {
+        Status::Complete => Tone::Plain,
+        _ => Tone::Bad,
+    }
+}
+
+fn cells(run: &Past, names: &[String]) -> [String; 6] {
+    let mut question = run.verb.clone();
+    if !["", "native"].contains(&run.protocol.as_str()) {
+        question += &format!(" ({})", run.protocol);
+    }
+    if !run.source.is_empty() {
+        question += ", imported";
+    }
+    let began = began(run).map_or_else(
+        || "not known".to_owned(),
+        |at| format!("{at:.0}").replace('T', " ").trim_end_matches('Z').to_owned(),
+    );
+    let ended = words::status(run.status).to_owned();
+    [run.id.to_string(), began, question, run.targets.clone(), ended, found(&run.figures, names)]
+}
+
+/// Writes the same as a table of HTML in which each run is a link to `/history/ID`.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_history_rows(runs: &[Past], out: &mut dyn Write) -> io::Result<()> {
+    if runs.is_empty() {
+        return writeln!(out, "<p>No run was kept yet.</p>");
+    }
+    writeln!(out, "<div class=\"wide\"><table class=\"pairs\"><thead><tr>")?;
+    COLUMNS_FOR_PEOPLE.iter().try_for_each(|name| writeln!(out, "<th scope=\"col\">{name}</th>"))?;
+    writeln!(out, "</tr></thead><tbody>")?;
+    for run in runs {
+        let [id, rest @ ..] = cells(run, &[]);
+        let class = if tone(run) == Tone::Bad { " class=\"bad\"" } else { "" };
+        write!(out, "<tr{class}><th scope=\"row\"><a href=\"/history/{id}\">{id}</a></th>")?;
+        rest.iter().try_for_each(|cell| write!(out, "<td>{}</td>", escape(cell)))?;
+        writeln!(out, "</tr>")?;
+    }
+    writeln!(out, "</tbody></table></div>")
 }
 
 /// When it began; other programs' files do not always tell.

@@ -4,7 +4,7 @@
 //! page's script. A policy in the page lets only that script run, by its hash: what the network or the peer said cannot add
 //! another, even if it were not escaped.
 
-use crate::plot::{self, Plot, UNITS};
+use crate::plot::{self, Plot};
 use crate::plots::{Sheet, sheets};
 use crate::text::{Page, clean};
 use crate::{summary, words};
@@ -15,10 +15,13 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+pub(crate) mod live;
+mod sessions;
+
 const STYLE: &str = include_str!("html/report.css");
 const SCRIPT: &str = include_str!("html/report.js");
 /// SHA-256 of [`SCRIPT`] in base64, for the page's policy; a test computes it.
-const SCRIPT_HASH: &str = "/KzCQl5GmtS5o1jDUHTYv91rpQYiuBhwkgJdpiTl+eg=";
+const SCRIPT_HASH: &str = "yrT6kELlrVaGaZcsidsqHlL2//Uo3pPmNqa6UhdsVsI=";
 /// Phases that are told in full; a sweep's table has all.
 const MOST_POINTS: usize = 12;
 
@@ -337,15 +340,8 @@ fn foot(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
 
 /// The plots for the script. What could end the element or start another is written as an escape of JSON.
 fn data(sheets: &[Sheet], out: &mut dyn Write) -> io::Result<()> {
-    let units: serde_json::Map<String, Value> = UNITS
-        .iter()
-        .map(|(name, unit)| {
-            let (base, prefixes, suffix) = unit.words();
-            ((*name).to_owned(), json!({ "base": base, "prefixes": prefixes, "suffix": suffix }))
-        })
-        .collect();
     let plots: Vec<Value> = sheets.iter().flat_map(|sheet| &sheet.plots).map(Plot::json).collect();
-    let text = json!({ "units": units, "plots": plots }).to_string();
+    let text = json!({ "units": live::live_units(), "plots": plots }).to_string();
     let text = text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
     writeln!(out, "<script type=\"application/json\" id=\"data\">{text}</script>")
 }

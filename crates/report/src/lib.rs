@@ -33,7 +33,10 @@ pub use csv::{ConnectionCsv, StatusCsv, write_sweep_csv};
 pub use datagrams::DatagramsCsv;
 pub use frames::FramesCsv;
 pub use histogram::{SamplesCsv, round_trips, write_hgrm, write_histogram_csv};
-pub use history::{Past, PastFigure, write_figures_csv, write_history, write_history_json};
+pub use history::{
+    Past, PastFigure, write_figures_csv, write_history, write_history_json, write_history_rows,
+};
+pub use html::live::{LivePage, LivePlot, LiveView, REPORT_SCRIPT, REPORT_STYLE, live_units, page_policy};
 pub use html::{svg_files, write_html};
 pub use json::{Journal, ReadError, read_run, write_outcome, write_outcome_line};
 pub use live::{Feed, Look, Planned, Press, Presses, View, Wish, write_svg as write_screen};

@@ -25,6 +25,8 @@ pub(crate) struct Sheet {
     pub(crate) title: String,
     /// Its plots, most important first.
     pub(crate) plots: Vec<Plot>,
+    /// Whether it is about one phase, and not about all.
+    pub(crate) single: bool,
 }
 
 /// All plots of `outcome`: those of the sweep first, then those of each phase.
@@ -32,7 +34,7 @@ pub(crate) fn sheets(outcome: &Outcome) -> Vec<Sheet> {
     let mut sheets = Vec::new();
     if outcome.points.len() > 1 {
         let title = "Over all phases".to_owned();
-        sheets.push(Sheet { title, plots: sweep::plots(outcome) });
+        sheets.push(Sheet { title, plots: sweep::plots(outcome), single: false });
     }
     let several = outcome.points.len() > 1;
     let serving = outcome.begin.verb == "serve";
@@ -45,7 +47,7 @@ pub(crate) fn sheets(outcome: &Outcome) -> Vec<Sheet> {
                 title = format!("Phase {}", at + 1);
             }
         }
-        sheets.push(Sheet { title, plots });
+        sheets.push(Sheet { title, plots, single: true });
     }
     sheets.retain(|sheet| !sheet.plots.is_empty());
     sheets

@@ -74,6 +74,18 @@ fn verdict(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
 
 /// `Run complete: 9.87 Gbit/s to server`
 pub(crate) fn verdict_line(outcome: &Outcome) -> String {
+    let mut words = found_in_all(outcome);
+    words.extend(outcome.reason.clone());
+    format!("Run {}: {}", words::status(outcome.status), words.join(", "))
+}
+
+/// The same while it goes on: `Running: 9.87 Gbit/s to server`.
+pub(crate) fn running_line(outcome: &Outcome) -> String {
+    let words = found_in_all(outcome);
+    if words.is_empty() { "Running".to_owned() } else { format!("Running: {}", words.join(", ")) }
+}
+
+fn found_in_all(outcome: &Outcome) -> Vec<String> {
     let errors: u64 = outcome.points.iter().map(Point::errors).sum();
     let mut words = match &outcome.points[..] {
         [only] => found(only),
@@ -83,8 +95,7 @@ pub(crate) fn verdict_line(outcome: &Outcome) -> String {
     if errors > 0 {
         words.push(format!("{} FAILED", words::count(errors, "connection")));
     }
-    words.extend(outcome.reason.clone());
-    format!("Run {}: {}", words::status(outcome.status), words.join(", "))
+    words
 }
 
 /// The result of a phase in a few words; none when there is none.

@@ -119,34 +119,44 @@ class Chart {
     figure.dataset.ready = "1";
   }
 
-  /// New data for the same plot: a live page calls this.
+  // New data for the same plot: a live page calls this.
   update(plot) {
+    const names = p => p.series.map(s => s.name).join("\n");
+    const same = names(plot) === names(this.plot) && this.values.length === plot.series.length;
     this.plot = plot;
     plot.series.forEach((_, at) => (this.on[at] ??= true));
-    this.legend();
+    if (!same) this.legend();
     this.draw();
+    if (this.details.open) this.fill();
   }
+
+  // Shows the last so many seconds, whatever comes, unless a reader zooms; 0 shows all.
+  follow(seconds) { this.last = this.plot.x.unit === "second" ? seconds : 0; }
 
   shown() { return this.plot.series.filter((_, at) => this.on[at]); }
 
+  // The scale of all of it.
+  whole() {
+    const { x } = this.plot;
+    if (x.unit === "name") return scale(-0.5, x.names.length - 0.5, false);
+    let [low, high] = x.atLeast ?? [Infinity, -Infinity];
+    for (const s of this.plot.series) for (const v of s.x) if (!x.log || v > 0) { low = Math.min(low, v); high = Math.max(high, v); }
+    if (x.unit === "second") { if (low === high) high *= 2; low = Math.min(low, 0); }
+    else if (low === high && !x.log) { low -= Math.abs(low) / 2; high += Math.abs(high) / 2; }
+    const bare = scale(low, high, x.log);
+    return scale(bare.value(-EDGE), bare.value(1 + EDGE), x.log);
+  }
+
   // The scales of what is shown now.
   range() {
-    const { x, y } = this.plot;
-    if (this.zoom) this.x = scale(this.zoom[0], this.zoom[1], x.log);
-    else if (x.unit === "name") this.x = scale(-0.5, x.names.length - 0.5, false);
-    else {
-      let [low, high] = x.atLeast ?? [Infinity, -Infinity];
-      for (const s of this.plot.series) for (const v of s.x) if (!x.log || v > 0) { low = Math.min(low, v); high = Math.max(high, v); }
-      if (x.unit === "second") { if (low === high) high *= 2; low = Math.min(low, 0); }
-      else if (low === high && !x.log) { low -= Math.abs(low) / 2; high += Math.abs(high) / 2; }
-      const bare = scale(low, high, x.log);
-      this.x = scale(bare.value(-EDGE), bare.value(1 + EDGE), x.log);
-    }
+    const { x, y } = this.plot, all = this.whole(), from = all.high - (this.last || Infinity);
+    const part = this.zoom ?? (from > all.low ? [from, all.high] : null);
+    this.x = part ? scale(part[0], part[1], x.log) : all;
     let [low, high] = y.atLeast ?? [Infinity, -Infinity];
     const see = v => { if (v !== null && Number.isFinite(v) && (!y.log || v > 0)) { low = Math.min(low, v); high = Math.max(high, v); } };
     for (const s of this.shown()) s.x.forEach((v, at) => {
       const end = s.style === "steps" ? s.x[at + 1] ?? v : v;
-      if (this.zoom && (end < this.x.low || v > this.x.high)) return;
+      if (part && (end < this.x.low || v > this.x.high)) return;
       see(s.y[at]);
       (s.spread[at] ?? []).forEach(see);
     });
@@ -327,7 +337,7 @@ class Chart {
 
   zoomBy(factor) {
     if (this.plot.x.unit === "name") return;
-    const full = this.full ??= [this.x.low, this.x.high], s = this.x;
+    const all = this.whole(), full = [all.low, all.high], s = this.x;
     const middle = this.place === null ? 0.5 : Math.min(1, Math.max(0, s.at(this.place) ?? 0.5));
     const low = Math.max(full[0], s.value(middle - middle * factor)), high = Math.min(full[1], s.value(middle + (1 - middle) * factor));
     this.show(low <= full[0] && high >= full[1] ? null : [low, high]);
@@ -361,7 +371,6 @@ class Chart {
       from = null;
       band.remove();
       if (start !== null && event.type === "pointerup" && Math.abs(at - start) > 0.01) {
-        this.full ??= [this.x.low, this.x.high];
         this.show([Math.min(start, at), Math.max(start, at)].map(p => this.x.value(p)));
       }
     };
@@ -417,7 +426,12 @@ class Chart {
     this.help.hidden = this.place !== null;
     if (this.place === null) {
       this.said.textContent = "";
-      this.values.forEach(value => (value.textContent = ""));
+      // Of a run that goes on the latest values are told.
+      const latest = s => (s.style === "line" || s.style === "dashed" ? s.y.findLast(v => v !== null) : undefined);
+      this.values.forEach((value, at) => {
+        const v = this.live && this.on[at] ? latest(this.plot.series[at]) : undefined;
+        value.textContent = v === undefined ? "" : show(this.plot.y, this.units, v);
+      });
       return;
     }
     const x = this.px(this.place), words = [];
@@ -437,36 +451,37 @@ class Chart {
   }
 
   table() {
-    const details = html("details", { class: "table" });
-    details.append(html("summary", {}, "Data of this plot"));
-    details.addEventListener("toggle", () => {
-      if (!details.open || details.querySelector("table")) return;
-      const wide = html("div", { class: "wide" }), table = html("table"), head = html("tr"), body = html("tbody");
-      head.append(html("th", { scope: "col" }, this.plot.x.label));
-      this.plot.series.forEach(s => head.append(html("th", { scope: "col" }, s.name)));
-      const rows = new Map();
-      this.plot.series.forEach((s, at) => s.x.forEach((v, n) => {
-        if (!rows.has(v)) rows.set(v, []);
-        rows.get(v)[at] = s.y[n];
-      }));
-      const places = [...rows.keys()].sort((a, b) => a - b);
-      for (const place of places.slice(0, 2000)) {
-        const row = html("tr");
-        row.append(html("th", { scope: "row" }, show(this.plot.x, this.units, place)));
-        this.plot.series.forEach((_, at) => {
-          const y = rows.get(place)[at];
-          row.append(html("td", {}, y === undefined || y === null ? "–" : show(this.plot.y, this.units, y)));
-        });
-        body.append(row);
-      }
-      const top = html("thead");
-      top.append(head);
-      table.append(top, body);
-      wide.append(table);
-      details.append(wide);
-      if (places.length > 2000) details.append(html("p", { class: "soft" }, `and ${places.length - 2000} more rows, in the run's files`));
-    });
-    this.figure.append(details);
+    this.details = html("details", { class: "table" });
+    this.details.append(html("summary", {}, "Data of this plot"));
+    this.details.addEventListener("toggle", () => { if (this.details.open) this.fill(); });
+    this.figure.append(this.details);
+  }
+
+  fill() {
+    const wide = html("div", { class: "wide" }), table = html("table"), head = html("tr"), body = html("tbody");
+    head.append(html("th", { scope: "col" }, this.plot.x.label));
+    this.plot.series.forEach(s => head.append(html("th", { scope: "col" }, s.name)));
+    const rows = new Map();
+    this.plot.series.forEach((s, at) => s.x.forEach((v, n) => {
+      if (!rows.has(v)) rows.set(v, []);
+      rows.get(v)[at] = s.y[n];
+    }));
+    const places = [...rows.keys()].sort((a, b) => a - b);
+    for (const place of places.slice(0, 2000)) {
+      const row = html("tr");
+      row.append(html("th", { scope: "row" }, show(this.plot.x, this.units, place)));
+      this.plot.series.forEach((_, at) => {
+        const y = rows.get(place)[at];
+        row.append(html("td", {}, y === undefined || y === null ? "–" : show(this.plot.y, this.units, y)));
+      });
+      body.append(row);
+    }
+    const top = html("thead");
+    top.append(head);
+    table.append(top, body);
+    wide.append(table);
+    const more = places.length > 2000 ? [html("p", { class: "soft" }, `and ${places.length - 2000} more rows, in the run's files`)] : [];
+    this.details.replaceChildren(this.details.firstChild, wide, ...more);
   }
 }
 

@@ -1,0 +1,427 @@
+//! Who is served: sessions in progress, those that are over, and the protocols that go along.
+
+use super::{escape, utc};
+use crate::words;
+use metrics::{Wall, format_bits_per_second, format_bytes, format_duration};
+use model::{Bulk, BulkNews, BulkTerms, ConnectionRecord, Event, Served, Standing, StreamRow, Traffic};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+/// Rows of a table; of more the first are shown, and how many there are.
+const MOST_ROWS: usize = 200;
+/// Sessions that are over.
+const MOST_ENDED: usize = 100;
+/// Clients of protocols that know no sessions, by address.
+const MOST_CLIENTS: usize = 200;
+
+/// A session, whatever is spoken.
+#[derive(Clone, Debug)]
+struct Row {
+    protocol: &'static str,
+    number: u64,
+    client: SocketAddr,
+    what: String,
+    standing: &'static str,
+    since: Wall,
+    latest: Traffic,
+    total: Traffic,
+    open: u64,
+    opened: u64,
+    errors: u64,
+    /// Names the run on both ends, where the protocol has such a name.
+    run: String,
+}
+
+/// A protocol that goes along with the server's own.
+#[derive(Clone, Debug, Default)]
+struct Service {
+    latest: Traffic,
+    total: Traffic,
+    open: u64,
+    opened: u64,
+    errors: u64,
+}
+
+/// A client of such a protocol, by what is known of its connections that have ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Client {
+    connections: u64,
+    failed: u64,
+    tx_bytes: u64,
+    rx_bytes: u64,
+}
+
+/// All that a server says of its clients. It stays small however many there have been.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sessions {
+    /// By protocol, and by what tells them apart there.
+    now: BTreeMap<(&'static str, String), Row>,
+    ended: VecDeque<Row>,
+    over: u64,
+    services: BTreeMap<&'static str, Service>,
+    clients: BTreeMap<(&'static str, IpAddr), Client>,
+}
+
+const OWN: &str = "native";
+
+impl Sessions {
+    /// Takes in an event of the server's own protocol.
+    pub(super) fn hear(&mut self, event: &Event) {
+        if let Event::Served(served) = event {
+            let key = (OWN, served.peer.to_string());
+            self.stands(key, own(served), served.standing.is_over());
+        }
+    }
+
+    /// Takes in an event of a protocol that goes along.
+    pub(super) fn hear_beside(&mut self, protocol: &'static str, event: &Event) {
+        match event {
+            Event::Interval(interval) => {
+                let service = self.services.entry(protocol).or_default();
+                service.latest = interval.near;
+                service.total.after(&interval.near);
+                service.open = interval.in_flight;
+                service.opened += interval.opened;
+                service.errors = interval.network_errors + interval.data_errors;
+            }
+            Event::Connection(record) => self.connection(protocol, record),
+            Event::Bulk(bulk) => self.bulk(protocol, bulk),
+            _ => {}
+        }
+    }
+
+    fn stands(&mut self, key: (&'static str, String), row: Row, over: bool) {
+        if !over {
+            self.now.insert(key, row);
+            return;
+        }
+        self.now.remove(&key);
+        self.over += 1;
+        self.ended.push_front(row);
+        self.ended.truncate(MOST_ENDED);
+    }
+
+    fn connection(&mut self, protocol: &'static str, record: &ConnectionRecord) {
+        let key = (protocol, record.remote.ip().to_canonical());
+        if self.clients.len() >= MOST_CLIENTS && !self.clients.contains_key(&key) {
+            return;
+        }
+        let client = self.clients.entry(key).or_default();
+        client.connections += 1;
+        client.failed += u64::from(record.error.is_some());
+        client.tx_bytes += record.tx_bytes;
+        client.rx_bytes += record.rx_bytes;
+    }
+
+    /// A test in iperf3's words.
+    fn bulk(&mut self, protocol: &'static str, bulk: &Bulk) {
+        let key = (protocol, bulk.test.to_string());
+        if let BulkNews::Met { peer, at, .. } = &bulk.news {
+            let row = Row {
+                protocol,
+                number: bulk.test,
+                client: *peer,
+                what: String::new(),
+                standing: "granted",
+                since: *at,
+                latest: Traffic::default(),
+                total: Traffic::default(),
+                open: 0,
+                opened: 0,
+                errors: 0,
+                run: String::new(),
+            };
+            return self.stands(key, row, false);
+        }
+        let Some(row) = self.now.get_mut(&key) else { return };
+        match &bulk.news {
+            BulkNews::Met { .. } => {}
+            BulkNews::Begun(begun) => {
+                row.what = terms(&begun.terms);
+                row.standing = "running";
+                row.since = begun.at;
+                row.open = begun.streams.len() as u64;
+                row.opened = row.open;
+            }
+            BulkNews::Interval { rows, .. } => {
+                row.latest = moved(rows);
+                let latest = row.latest;
+                row.total.after(&latest);
+            }
+            BulkNews::Ended(ended) => {
+                row.standing = if ended.error.is_some() { "failed" } else { "ended" };
+                row.errors = u64::from(ended.error.is_some());
+                self.over(key);
+            }
+            BulkNews::Failed { .. } => {
+                (row.standing, row.errors) = ("failed", 1);
+                self.over(key);
+            }
+        }
+    }
+
+    fn over(&mut self, key: (&'static str, String)) {
+        if let Some(row) = self.now.get(&key).cloned() {
+            self.stands(key, Row { latest: Traffic::default(), open: 0, ..row }, true);
+        }
+    }
+
+    /// All of it as tables.
+    pub(super) fn html(&self) -> String {
+        let mut out = String::from("<section id=\"sessions\"><h2>Sessions</h2>\n");
+        if self.now.is_empty() {
+            out.push_str("<p>Nobody is being served.</p>\n");
+        } else {
+            let more = self.now.len().saturating_sub(MOST_ROWS);
+            table(
+                "In progress",
+                &SESSION,
+                self.now.values().take(MOST_ROWS).map(|row| (row.errors > 0, cells(row, false))),
+                &mut out,
+            );
+            if more > 0 {
+                out.push_str(&format!("<p class=\"soft\">and {more} more</p>\n"));
+            }
+        }
+        if !self.ended.is_empty() {
+            let title = match self.over as usize {
+                n if n > self.ended.len() => format!("The latest {} of {n} that are over", self.ended.len()),
+                _ => "Over".to_owned(),
+            };
+            table(&title, &ENDED, self.ended.iter().map(|row| (row.errors > 0, cells(row, true))), &mut out);
+        }
+        if !self.services.is_empty() {
+            let rows = self
+                .services
+                .iter()
+                .map(|(name, service)| (service.errors > 0, service_cells(name, service)));
+            table("Protocols that go along", &SERVICE, rows, &mut out);
+        }
+        if !self.clients.is_empty() {
+            let rows =
+                self.clients.iter().map(|(key, client)| (client.failed > 0, client_cells(key, client)));
+            table("Their clients, by connections that have ended", &CLIENT, rows, &mut out);
+        }
+        out.push_str("</section>\n");
+        out
+    }
+}
+
+const SESSION: [&str; 12] = [
+    "session",
+    "client",
+    "what",
+    "stands",
+    "since (UTC)",
+    "from it now",
+    "to it now",
+    "received",
+    "sent",
+    "connections",
+    "errors",
+    "run",
+];
+const ENDED: [&str; 10] =
+    ["session", "client", "what", "how", "begun (UTC)", "received", "sent", "connections", "errors", "run"];
+const SERVICE: [&str; 7] =
+    ["protocol", "from clients now", "to clients now", "received", "sent", "connections", "errors"];
+const CLIENT: [&str; 6] = ["protocol", "client", "connections", "failed", "received", "sent"];
+
+fn own(served: &Served) -> Row {
+    Row {
+        protocol: OWN,
+        number: served.number,
+        client: served.peer,
+        what: words::phase(&served.phase),
+        standing: match served.standing {
+            Standing::Waiting => "waiting",
+            Standing::Granted => "granted",
+            Standing::Running => "running",
+            Standing::Ended => "ended",
+            Standing::Lost => "lost",
+        },
+        since: served.since,
+        latest: served.latest,
+        total: served.total,
+        open: served.open,
+        opened: served.opened,
+        errors: served.errors + u64::from(served.standing == Standing::Lost),
+        run: served.run.to_string(),
+    }
+}
+
+/// What the streams of a test moved in an interval.
+fn moved(rows: &[StreamRow]) -> Traffic {
+    let mut all = Traffic::default();
+    for row in rows {
+        let (tx_bytes, rx_bytes) = if row.sender { (row.bytes, 0) } else { (0, row.bytes) };
+        all.beside(&Traffic { tx_bytes, rx_bytes, ns: row.end_ns.saturating_sub(row.start_ns) });
+    }
+    all
+}
+
+/// `udp, 4 streams to the client, 10 s`
+fn terms(terms: &BulkTerms) -> String {
+    let way = match (terms.bidir, terms.reverse) {
+        (true, _) => "each way",
+        (false, true) => "to the client",
+        (false, false) => "from the client",
+    };
+    let transport = if terms.udp { "udp" } else { "tcp" };
+    let mut text = format!("{transport}, {} {way}", words::count(terms.streams.into(), "stream"));
+    if terms.time_s > 0 {
+        text += &format!(", {} s", terms.time_s);
+    }
+    if terms.bytes > 0 {
+        text += &format!(", {}", format_bytes(terms.bytes));
+    }
+    if terms.rate > 0 {
+        text += &format!(", {} each", format_bits_per_second(terms.rate as f64));
+    }
+    text
+}
+
+fn cells(row: &Row, over: bool) -> Vec<String> {
+    let name = match (row.protocol, row.number) {
+        (OWN, 0) => "-".to_owned(),
+        (OWN, n) => n.to_string(),
+        (protocol, n) => format!("{protocol} {n}"),
+    };
+    let standing = match row.total.ns {
+        0 => row.standing.to_owned(),
+        ns => format!("{}, {}", row.standing, format_duration(ns as f64)),
+    };
+    let since = utc(row.since).trim_end_matches(" UTC").to_owned();
+    let mut cells = vec![name, row.client.to_string(), row.what.clone(), standing, since];
+    if !over {
+        cells.extend([
+            format_bits_per_second(row.latest.rx_bps()),
+            format_bits_per_second(row.latest.tx_bps()),
+        ]);
+    }
+    cells.extend([format_bytes(row.total.rx_bytes), format_bytes(row.total.tx_bytes)]);
+    let connections = if over { row.opened.to_string() } else { format!("{} of {}", row.open, row.opened) };
+    let run = row.run.get(..8).unwrap_or_default().to_owned();
+    cells.extend([connections, row.errors.to_string(), run]);
+    cells
+}
+
+fn service_cells(name: &str, service: &Service) -> Vec<String> {
+    vec![
+        name.to_owned(),
+        format_bits_per_second(service.latest.rx_bps()),
+        format_bits_per_second(service.latest.tx_bps()),
+        format_bytes(service.total.rx_bytes),
+        format_bytes(service.total.tx_bytes),
+        format!("{} of {}", service.open, service.opened),
+        service.errors.to_string(),
+    ]
+}
+
+fn client_cells((protocol, address): &(&'static str, IpAddr), client: &Client) -> Vec<String> {
+    vec![
+        (*protocol).to_owned(),
+        address.to_string(),
+        client.connections.to_string(),
+        client.failed.to_string(),
+        format_bytes(client.rx_bytes),
+        format_bytes(client.tx_bytes),
+    ]
+}
+
+/// A table of rows, those that are bad in another colour. Everything is escaped here.
+fn table(title: &str, header: &[&str], rows: impl Iterator<Item = (bool, Vec<String>)>, out: &mut String) {
+    out.push_str(&format!(
+        "<h3>{}</h3>\n<div class=\"wide\"><table class=\"numbers\"><thead><tr>",
+        escape(title)
+    ));
+    header.iter().for_each(|name| out.push_str(&format!("<th scope=\"col\">{}</th>", escape(name))));
+    out.push_str("</tr></thead><tbody>\n");
+    for (bad, cells) in rows {
+        out.push_str(if bad { "<tr class=\"bad\">" } else { "<tr>" });
+        for (at, cell) in cells.iter().enumerate() {
+            let text = header.get(at).is_some_and(|name| ["client", "what", "stands", "how"].contains(name));
+            match (at, text) {
+                (0, _) => out.push_str(&format!("<th scope=\"row\">{}</th>", escape(cell))),
+                (_, true) => out.push_str(&format!("<td class=\"text\">{}</td>", escape(cell))),
+                (_, false) => out.push_str(&format!("<td>{}</td>", escape(cell))),
+            }
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::SECOND;
+    use uuid::Uuid;
+
+    fn served(port: u16, number: u64, standing: Standing) -> Event {
+        Event::Served(Box::new(Served {
+            number,
+            peer: SocketAddr::from(([192, 0, 2, 1], port)),
+            run: Uuid::nil(),
+            phase: Box::default(),
+            standing,
+            since: Wall(1_700_000_000_000_000_000),
+            latest: Traffic { tx_bytes: 0, rx_bytes: 125_000, ns: SECOND },
+            total: Traffic { tx_bytes: 0, rx_bytes: 250_000, ns: 2 * SECOND },
+            open: 8,
+            opened: 9,
+            errors: 0,
+        }))
+    }
+
+    #[test]
+    fn sessions_are_in_progress_until_they_are_over() {
+        let mut sessions = Sessions::default();
+        sessions.hear(&served(1, 7, Standing::Running));
+        sessions.hear(&served(2, 0, Standing::Waiting));
+        let html = sessions.html();
+        assert!(
+            html.contains("192.0.2.1:1") && html.contains("1.00 Mbit/s") && html.contains("running, 2.00 s"),
+            "{html}"
+        );
+        assert!(html.contains("waiting") && !html.contains("Over"), "{html}");
+        sessions.hear(&served(1, 7, Standing::Ended));
+        sessions.hear(&served(2, 8, Standing::Running));
+        let html = sessions.html();
+        let (now, over) = html.split_once("Over").unwrap();
+        assert!(now.contains("192.0.2.1:2") && !now.contains("192.0.2.1:1<"), "{html}");
+        assert!(over.contains("192.0.2.1:1<"), "{html}");
+    }
+
+    #[test]
+    fn a_server_that_has_served_many_stays_small() {
+        let mut sessions = Sessions::default();
+        for port in 1..=2_000 {
+            sessions.hear(&served(port, port.into(), Standing::Running));
+            sessions.hear(&served(port, port.into(), Standing::Lost));
+        }
+        assert_eq!((sessions.now.len(), sessions.ended.len()), (0, MOST_ENDED));
+        let html = sessions.html();
+        assert!(html.contains("The latest 100 of 2000 that are over") && html.contains("lost"), "{html}");
+        for port in 1..=2_000 {
+            sessions.hear(&served(port, port.into(), Standing::Running));
+        }
+        assert!(sessions.html().contains("and 1800 more"));
+    }
+
+    #[test]
+    fn tests_of_iperf3_are_sessions() {
+        let mut sessions = Sessions::default();
+        let peer = SocketAddr::from(([192, 0, 2, 9], 5201));
+        let hear = |sessions: &mut Sessions, news| {
+            sessions.hear_beside("iperf3", &Event::Bulk(Box::new(Bulk { test: 3, news })));
+        };
+        hear(&mut sessions, BulkNews::Met { peer, local: peer, cookie: "<b>".to_owned(), at: Wall(1) });
+        let row = StreamRow { bytes: 1_000_000, end_ns: SECOND, ..StreamRow::default() };
+        hear(&mut sessions, BulkNews::Interval { omitted: false, rows: vec![row, row] });
+        let html = sessions.html();
+        assert!(html.contains("iperf3 3") && html.contains("16.0 Mbit/s"), "{html}");
+        hear(&mut sessions, BulkNews::Failed { error: String::new() });
+        assert!(sessions.html().contains("failed") && sessions.now.is_empty());
+    }
+}
