@@ -5,6 +5,7 @@ use crate::faces::{FACES, Face};
 use crate::kept::StoreArgs;
 use crate::repeat::RepeatArgs;
 use crate::values::{self, Affinity, SocketBuffer};
+use crate::watch::WebArgs;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use model::{Assertion, Range};
 use std::net::{IpAddr, SocketAddr};
@@ -261,6 +262,8 @@ pub(crate) struct OutputArgs {
     /// to take more than 10 s and neither --quiet nor a machine format is asked for. `--live` alone is always.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     pub(crate) live: crate::live::When,
+    #[command(flatten)]
+    pub(crate) web: WebArgs,
     /// Print the summary only, no interval lines.
     #[arg(short, long)]
     pub(crate) quiet: bool,

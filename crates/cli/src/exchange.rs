@@ -1,7 +1,7 @@
 //! `netcaliper import` and `export`: runs from other programs' files, and runs for other programs.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
-use crate::kept::{self, RunsArgs, StoreArgs};
+use crate::kept::{RunsArgs, StoreArgs};
 use crate::{Exit, Trouble, saved};
 use clap::{Args, ValueEnum};
 use model::Outcome;
@@ -103,7 +103,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Trouble> {
         ids.push(id.ok_or_else(|| Trouble::usage(format!("'{}' is no run's number", name.display())))?);
     }
     let mut runs: Vec<Past> =
-        store.list(&args.runs.query(None)).map_err(Trouble::failed)?.into_iter().map(kept::past).collect();
+        store.list(&args.runs.query(None)).map_err(Trouble::failed)?.into_iter().map(web::past).collect();
     if !ids.is_empty() {
         if let Some(missing) = ids.iter().find(|id| runs.iter().all(|run| run.id != **id)) {
             return Err(Trouble::failed(format!("there is no run {missing} among those asked for")));

@@ -9,7 +9,7 @@ use report::Past;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
-use store::{Entry, Query, Retention, Store};
+use store::{Query, Retention, Store};
 
 /// Which store.
 #[derive(Args, Debug, Clone, Default)]
@@ -162,7 +162,7 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, Trouble> {
         .list(&args.runs.query(Some(args.number)))
         .map_err(Trouble::failed)?
         .into_iter()
-        .map(past)
+        .map(web::past)
         .collect();
     let mut out = io::stdout().lock();
     let written = if args.json {
@@ -174,19 +174,6 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, Trouble> {
     };
     written.map_err(|e| Trouble::failed(format!("cannot write to stdout: {e}")))?;
     Ok(Exit::Good)
-}
-
-/// An entry as reports have it.
-pub(crate) fn past(entry: Entry) -> Past {
-    let Entry { id, run, started, verb, protocol, targets, status, source, figures } = entry;
-    let figures = figures.into_iter().map(|f| report::PastFigure {
-        setting: f.setting,
-        repeat: f.repeat,
-        name: f.name,
-        unit: f.unit,
-        value: f.value,
-    });
-    Past { id, run, started, verb, protocol, targets, status, source, figures: figures.collect() }
 }
 
 /// Whether stdout is looked at by a person who likes colours.

@@ -172,6 +172,7 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, Trouble> {
         listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(Trouble::usage)?,
         fence: Fence { allow: args.allow.clone(), deny: args.deny.clone() },
         open_to: plan::open_to(&[])?,
+        records: args.output.web.wanted(),
         psk: stamp_key.filter(|_| asked.protocol == Protocol::Stamp),
         device: args.cores.bind_dev.clone(),
         placement: plan::placement(&args.cores),
@@ -266,13 +267,19 @@ fn hosts(listen: &[String]) -> Vec<String> {
 }
 
 /// Answers a legacy protocol until it is told to end; says what a person should know.
-pub(crate) fn answer(name: &str, bound: Bound, stop: &Interrupt, tell: &dyn Fn(&Event)) {
+pub(crate) fn answer(
+    name: &'static str,
+    bound: Bound,
+    stop: &Interrupt,
+    tell: &dyn Fn(&Event),
+    show: &dyn Fn(&'static str, &Event),
+) {
     // A receiver of ntttcp is one for one test.
     let again = (name == Protocol::Ntttcp.name()).then(|| bound.config().clone());
-    answer_once(name, bound, stop, tell);
+    answer_once(name, bound, stop, tell, show);
     while let Some(config) = again.clone().filter(|_| !stop.asked()) {
         match Bound::new(config) {
-            Ok(bound) => answer_once(name, bound, stop, tell),
+            Ok(bound) => answer_once(name, bound, stop, tell, show),
             Err(error) => {
                 let text = format!("{name}: cannot listen again: {error}");
                 return tell(&Event::Notice { level: Level::Error, text });
@@ -282,34 +289,49 @@ pub(crate) fn answer(name: &str, bound: Bound, stop: &Interrupt, tell: &dyn Fn(&
 }
 
 /// Answers until it is told to end, or its only test is over.
-fn answer_once(name: &str, bound: Bound, stop: &Interrupt, tell: &dyn Fn(&Event)) {
+fn answer_once(
+    name: &'static str,
+    bound: Bound,
+    stop: &Interrupt,
+    tell: &dyn Fn(&Event),
+    show: &dyn Fn(&'static str, &Event),
+) {
     let say = |level, text: &str| tell(&Event::Notice { level, text: format!("{name}: {text}") });
-    let ran = bound.run(stop, &mut |event| match event {
-        Event::Notice { level, text } => say(level, &text),
-        Event::Portion(_) if name == "ntttcp" => {}
-        Event::Portion(portion) => {
-            let ns = portion.to_ns.saturating_sub(portion.from_ns);
-            let bytes = portion.rx_bytes;
-            let rate = Traffic { tx_bytes: 0, rx_bytes: bytes, ns }.rx_bps() / 1e6;
-            let seconds = ns as f64 / 1e9;
-            let from = portion.remote;
-            say(Level::Info, &format!("{bytes} bytes from {from} in {seconds:.6} s, {rate:.3} Mbit/s"));
+    let ran = bound.run(stop, &mut |event| {
+        show(name, &event);
+        match event {
+            Event::Notice { level, text } => say(level, &text),
+            Event::Portion(_) if name == "ntttcp" => {}
+            Event::Portion(portion) => {
+                let ns = portion.to_ns.saturating_sub(portion.from_ns);
+                let bytes = portion.rx_bytes;
+                let rate = Traffic { tx_bytes: 0, rx_bytes: bytes, ns }.rx_bps() / 1e6;
+                let seconds = ns as f64 / 1e9;
+                let from = portion.remote;
+                say(Level::Info, &format!("{bytes} bytes from {from} in {seconds:.6} s, {rate:.3} Mbit/s"));
+            }
+            Event::Near(totals) if name == "bwdelaytester" => say(Level::Info, &came(&totals)),
+            Event::Near(totals) if name == "ntttcp" => {
+                let traffic = totals.traffic;
+                let (n, bytes, seconds) = (totals.opened, traffic.rx_bytes, traffic.ns as f64 / 1e9);
+                let rate = traffic.rx_bps() / 1e6;
+                say(
+                    Level::Info,
+                    &format!("{n} connections, {bytes} bytes in {seconds:.3} s, {rate:.3} Mbit/s"),
+                );
+            }
+            Event::Near(totals) if totals.traffic.rx_bytes > 0 => {
+                let (back, bytes) = (totals.traffic.tx_bytes, totals.traffic.rx_bytes);
+                let what = if back > 0 {
+                    format!("{back} bytes answered")
+                } else {
+                    format!("{bytes} bytes received")
+                };
+                let text = format!("{} connections, {what}", totals.opened);
+                say(Level::Info, &text);
+            }
+            _ => {}
         }
-        Event::Near(totals) if name == "bwdelaytester" => say(Level::Info, &came(&totals)),
-        Event::Near(totals) if name == "ntttcp" => {
-            let traffic = totals.traffic;
-            let (n, bytes, seconds) = (totals.opened, traffic.rx_bytes, traffic.ns as f64 / 1e9);
-            let rate = traffic.rx_bps() / 1e6;
-            say(Level::Info, &format!("{n} connections, {bytes} bytes in {seconds:.3} s, {rate:.3} Mbit/s"));
-        }
-        Event::Near(totals) if totals.traffic.rx_bytes > 0 => {
-            let (back, bytes) = (totals.traffic.tx_bytes, totals.traffic.rx_bytes);
-            let what =
-                if back > 0 { format!("{back} bytes answered") } else { format!("{bytes} bytes received") };
-            let text = format!("{} connections, {what}", totals.opened);
-            say(Level::Info, &text);
-        }
-        _ => {}
     });
     if let Err(error) = ran {
         say(Level::Error, &error.to_string());

@@ -37,6 +37,7 @@ mod train;
 mod ttcp;
 mod udpmon;
 mod values;
+mod watch;
 
 use args::{Cli, Command};
 use std::process::ExitCode;

@@ -6,6 +6,7 @@ use crate::{Exit, Trouble, live, plan};
 use engine::{ClientConfig, Interrupt};
 use model::{Event, Level, Method, Outcome, Phase, Status, Step};
 use report::Planned;
+use std::sync::OnceLock;
 
 /// Goodput, integrity and reliability.
 pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, Trouble> {
@@ -128,9 +129,17 @@ pub(crate) fn one(
     Ok(end)
 }
 
+/// What signals ask.
+static SIGNALS: OnceLock<Interrupt> = OnceLock::new();
+
+/// Whether a signal has come.
+pub(crate) fn interrupted() -> bool {
+    SIGNALS.get().is_some_and(Interrupt::asked)
+}
+
 /// The first signal ends the run in good order, the second ends the program.
 pub(crate) fn on_signals() -> Result<Interrupt, Trouble> {
-    let interrupt = Interrupt::new();
+    let interrupt = SIGNALS.get_or_init(Interrupt::new).clone();
     let asked = interrupt.clone();
     ctrlc::set_handler(move || {
         if asked.asked() {

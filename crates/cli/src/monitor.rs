@@ -65,9 +65,9 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, Trouble> {
         .map_err(|e| Trouble::failed(format!("cannot find this program to start it again: {e}")))?;
     let metrics = Arc::new(Mutex::new(RunMetrics::default()));
     let interrupt = measure::on_signals()?;
-    if let Some(address) = args.metrics {
-        let at = scrape::serve(address, Arc::clone(&metrics))?;
-        eprintln!("netcaliper: metrics at http://{at}/metrics");
+    let scraped = args.metrics.map(|address| scrape::serve(address, &metrics)).transpose()?;
+    if let Some(scraped) = &scraped {
+        eprintln!("netcaliper: metrics at http://{}/metrics", scraped.address());
     }
     let every = Duration::from_nanos(args.every);
     let began = Instant::now();

@@ -3,6 +3,7 @@
 
 use crate::args::OutputArgs;
 use crate::live::{self, Live, Teller};
+use crate::watch::{Page, WebArgs};
 use crate::{Exit, Trouble, keeping, kept, scrape};
 use engine::Interrupt;
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
@@ -13,6 +14,8 @@ use report::{
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use web::Metrics;
 
 type Sink = Box<dyn Write + Send>;
 
@@ -39,6 +42,7 @@ pub(crate) struct Outputs {
     sweep: Option<Target<Sink>>,
     html: Option<Target<Sink>>,
     svg: Option<PathBuf>,
+    page: Option<Page>,
     builder: Builder,
     failures: u32,
     /// What was asked for; the store and the conditions are looked at in the end.
@@ -87,6 +91,16 @@ fn opened<T>(
 }
 
 impl Outputs {
+    /// Opens everything that `args` ask for; a page in a browser has these metrics, too.
+    pub(crate) fn with_metrics(
+        args: &OutputArgs,
+        metrics: Option<Arc<dyn Metrics>>,
+    ) -> Result<Self, Trouble> {
+        let mut outputs = Outputs::open(&OutputArgs { web: WebArgs::default(), ..args.clone() }, None)?;
+        outputs.page = args.web.open(&args.store, metrics)?;
+        Ok(outputs)
+    }
+
     /// Opens everything that `args` ask for.
     pub(crate) fn open(args: &OutputArgs, sweep_csv: Option<&PathBuf>) -> Result<Self, Trouble> {
         let on_stdout = |path: Option<&PathBuf>| path.is_some_and(|p| p.as_os_str() == "-");
@@ -130,6 +144,7 @@ impl Outputs {
             sweep: opened(sweep_csv, Ok)?,
             html: opened(args.html.as_ref(), Ok)?,
             svg: args.svg.as_ref().map(directory).transpose()?,
+            page: args.web.open(&args.store, None)?,
             builder: Builder::default(),
             failures: 0,
             args: args.clone(),
@@ -209,6 +224,9 @@ impl Outputs {
             self.live = None;
         }
         self.builder.absorb(event);
+        if let Some(page) = &mut self.page {
+            page.hear(event);
+        }
         let mut failed = Vec::new();
         if let Some(target) = &mut self.status {
             target.write(&mut failed, |w| w.on_event(event));
@@ -270,6 +288,15 @@ impl Outputs {
         }
     }
 
+    /// What only a page shows: of `protocol`, if that goes along with a server's own.
+    pub(crate) fn show(&mut self, protocol: Option<&'static str>, event: &Event) {
+        match (&mut self.page, protocol) {
+            (Some(page), Some(protocol)) => page.hear_beside(protocol, event),
+            (Some(page), None) => page.hear(event),
+            (None, _) => {}
+        }
+    }
+
     /// Machine formats keep stdout; a person is still told what went wrong.
     fn notice(&mut self, event: &Event) {
         if let Event::Notice { level: Level::Warning | Level::Error, text } = event {
@@ -328,6 +355,9 @@ impl Outputs {
         // Of a server's life there is nothing to keep when nobody came.
         if self.measured && !(outcome.begin.verb == "serve" && keeping::idle(&outcome)) {
             kept::keep(&self.args, &outcome);
+        }
+        if let Some(page) = self.page {
+            page.end(&outcome);
         }
         match judge(&outcome) {
             _ if self.failures > 0 || !failed.is_empty() => Exit::Failed,

@@ -1,22 +1,12 @@
 //! Metrics, to be fetched over HTTP or left in a file for a textfile collector.
 
 use crate::Trouble;
-use report::METRICS_TYPE;
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
-
-/// How long a request may take to come.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// Largest head of a request.
-const LARGEST: usize = 8 * 1024;
-/// Requests that are answered at once; more are closed.
-const MOST: usize = 16;
+use web::{Metrics, Scraped};
 
 /// Something that can be written as a page of metrics.
 pub(crate) trait Page: Send + 'static {
@@ -44,79 +34,27 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Answers scrapers from now on, on a thread of its own; the address it listens on.
-pub(crate) fn serve<P: Page>(address: SocketAddr, page: Arc<Mutex<P>>) -> Result<SocketAddr, Trouble> {
+/// A page that others write to.
+struct Shared<P>(Arc<Mutex<P>>);
+
+impl<P: Page> Metrics for Shared<P> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        // Written elsewhere first: whoever counts must not wait for whoever reads.
+        let mut body = Vec::new();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).page(&mut body)?;
+        out.write_all(&body)
+    }
+}
+
+/// The same page for scrapers.
+pub(crate) fn shared<P: Page>(page: &Arc<Mutex<P>>) -> Arc<dyn Metrics> {
+    Arc::new(Shared(Arc::clone(page)))
+}
+
+/// Answers scrapers as long as it is kept.
+pub(crate) fn serve<P: Page>(address: SocketAddr, page: &Arc<Mutex<P>>) -> Result<Scraped, Trouble> {
     let refused = |e: io::Error| Trouble::failed(format!("cannot listen for scrapers at {address}: {e}"));
-    let listener = TcpListener::bind(address).map_err(refused)?;
-    let bound = listener.local_addr().map_err(refused)?;
-    let busy = Arc::new(AtomicUsize::new(0));
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(stream) = stream else {
-                // Out of files, mostly: they come back.
-                thread::sleep(Duration::from_millis(100));
-                continue;
-            };
-            if busy.fetch_add(1, Ordering::AcqRel) >= MOST {
-                busy.fetch_sub(1, Ordering::AcqRel);
-                continue;
-            }
-            let (page, busy) = (Arc::clone(&page), Arc::clone(&busy));
-            thread::spawn(move || {
-                // A scraper that goes away needs no answer.
-                let _ = answer(stream, &page);
-                busy.fetch_sub(1, Ordering::AcqRel);
-            });
-        }
-    });
-    Ok(bound)
-}
-
-/// Reads one request and answers it. Connections are not kept: a scrape is one request in many seconds.
-fn answer<P: Page>(mut stream: TcpStream, page: &Mutex<P>) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let Some(request) = head(&mut stream)? else { return Ok(()) };
-    let mut words = request.split(|c: char| c.is_ascii_whitespace());
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let path = path.split('?').next().unwrap_or_default();
-    let (status, kind, body) = match (method, path) {
-        ("GET" | "HEAD", "/metrics") => {
-            let mut body = Vec::new();
-            page.lock().unwrap_or_else(PoisonError::into_inner).page(&mut body)?;
-            ("200 OK", METRICS_TYPE, body)
-        }
-        ("GET" | "HEAD", _) => ("404 Not Found", "text/plain", b"metrics are at /metrics\n".to_vec()),
-        _ => ("405 Method Not Allowed", "text/plain", b"metrics can be read only\n".to_vec()),
-    };
-    let length = body.len();
-    let headers = "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff";
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{headers}\r\n\r\n"
-    )?;
-    if method != "HEAD" {
-        stream.write_all(&body)?;
-    }
-    stream.flush()
-}
-
-/// The request's line and headers; `None` when they are too long, or do not come in time.
-fn head(stream: &mut TcpStream) -> io::Result<Option<String>> {
-    let until = Instant::now() + PATIENCE;
-    let mut read = Vec::new();
-    let mut chunk = [0; 1024];
-    while !read.windows(4).any(|end| end == b"\r\n\r\n") {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || read.len() > LARGEST {
-            return Ok(None);
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut chunk)? {
-            0 => return Ok(None),
-            n => read.extend_from_slice(&chunk[..n]),
-        }
-    }
-    Ok(Some(String::from_utf8_lossy(&read).into_owned()))
+    Scraped::open(address, shared(page)).map_err(refused)
 }
 
 /// Puts a page where a textfile collector looks: whole, or not at all.

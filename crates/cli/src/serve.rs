@@ -13,7 +13,8 @@ use wire::native::{Fence, Limits};
 
 /// The far end.
 pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trouble> {
-    let mut outputs = Outputs::open(&args.output, None)?;
+    let metrics = Arc::new(Mutex::new(ServerMetrics::default()));
+    let mut outputs = Outputs::with_metrics(&args.output, Some(scrape::shared(&metrics)))?;
     let config = ServerConfig {
         listen: listen_addresses(&args.listen, args.port).map_err(Trouble::usage)?,
         psk: plan::key(&args.key)?,
@@ -34,7 +35,11 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
         placement: plan::placement(&args.cores),
         workers: args.cores.workers,
         version: plan::VERSION.to_owned(),
-        records: outputs.wants_records() || args.metrics.is_some() || args.output.metrics_file.is_some(),
+        records: outputs.wants_records()
+            || args.metrics.is_some()
+            || args.output.metrics_file.is_some()
+            || args.output.web.wanted(),
+        sessions: args.output.web.wanted() || outputs.wants_records(),
         ..ServerConfig::default()
     };
     let interval_ns = config.interval_ns;
@@ -42,7 +47,6 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     let interrupt = measure::on_signals()?;
     outputs.watch(&interrupt, Planned::default())?;
     let begin = bound.begin(command);
-    let metrics = Arc::new(Mutex::new(ServerMetrics::default()));
     count(&metrics, &args.output, &Event::Begin(Box::new(begin.clone())));
     outputs.begin(begin);
     let phase = Box::new(Phase { duration_ns: None, interval_ns, ..Phase::default() });
@@ -51,9 +55,9 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
         let text = format!("listening on {address} (TCP and UDP)");
         outputs.event(&Event::Notice { level: Level::Info, text });
     }
-    if let Some(address) = args.metrics {
-        let at = scrape::serve(address, Arc::clone(&metrics))?;
-        let text = format!("metrics at http://{at}/metrics");
+    let scraped = args.metrics.map(|address| scrape::serve(address, &metrics)).transpose()?;
+    if let Some(scraped) = &scraped {
+        let text = format!("metrics at http://{}/metrics", scraped.address());
         outputs.event(&Event::Notice { level: Level::Info, text });
     }
     let also = legacy::bind(args)?;
@@ -64,15 +68,17 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     // As it is: notices are wrapped.
     also.table(&bound).into_iter().for_each(|line| outputs.complain(line));
     let outputs_of_all = Mutex::new(outputs);
-    let tell = |event: &Event| outputs_of_all.lock().unwrap_or_else(PoisonError::into_inner).event(event);
+    let lock = || outputs_of_all.lock().unwrap_or_else(PoisonError::into_inner);
+    let tell = |event: &Event| lock().event(event);
+    let show = |protocol: &'static str, event: &Event| lock().show(Some(protocol), event);
     std::thread::scope(|scope| {
         let stops: Vec<Interrupt> = also
             .bound
             .into_iter()
             .map(|(name, bound)| {
                 let stop = Interrupt::new();
-                let (asked, tell) = (stop.clone(), &tell);
-                scope.spawn(move || legacy::answer(name, bound, &asked, tell));
+                let (asked, tell, show) = (stop.clone(), &tell, &show);
+                scope.spawn(move || legacy::answer(name, bound, &asked, tell, show));
                 stop
             })
             .collect();
@@ -84,7 +90,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
                 let idle = interval.in_flight == 0 && interval.near.tx_bytes + interval.near.rx_bytes == 0;
                 let was_quiet = std::mem::replace(&mut quiet, idle && interval.opened == 0);
                 if quiet && was_quiet {
-                    return;
+                    return lock().show(None, &event);
                 }
             }
             tell(&event);

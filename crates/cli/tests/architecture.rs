@@ -18,7 +18,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("classic", &["metrics", "model", "report"]),
     ("lab", &["io", "metrics", "seam"]),
     ("store", &["metrics", "model"]),
-    ("cli", &["classic", "engine", "lab", "metrics", "model", "report", "seam", "store", "wire"]),
+    ("web", &["model", "report", "store"]),
+    ("cli", &["classic", "engine", "lab", "metrics", "model", "report", "seam", "store", "web", "wire"]),
 ];
 
 /// The only crate with unsafe code.

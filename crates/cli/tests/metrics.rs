@@ -111,7 +111,7 @@ fn a_server_is_scraped() {
     let mut stream = TcpStream::connect(&at).unwrap();
     let _ = stream.write_all(long.as_bytes());
     assert!(page.contains("netcaliper_build_info"));
-    assert!(get(&at, "GET /metrics?x HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200"));
+    assert!(get(&at, "GET /metrics?x HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 200"));
 }
 
 #[test]

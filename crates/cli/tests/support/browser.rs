@@ -40,11 +40,16 @@ impl Browser {
 
     /// The page as it stands once its script has run. Time is the page's own: nothing is waited for.
     pub(crate) fn dom(&self, page: &Path) -> String {
+        self.page(&format!("file://{}", page.display()))
+    }
+
+    /// The same of whatever has an address; of a page that is fed, as it stands when its feed has ended.
+    pub(crate) fn page(&self, address: &str) -> String {
         let scratch = Scratch::new();
         let mut command = Command::new("timeout");
         command.args(["120", self.0]).args(FLAGS).arg("--virtual-time-budget=5000").arg("--dump-dom");
         command.arg(format!("--user-data-dir={}", scratch.path().display()));
-        command.arg(format!("file://{}", page.display()));
+        command.arg(address);
         let output = command.stdin(Stdio::null()).output().unwrap();
         let dom = String::from_utf8_lossy(&output.stdout).into_owned();
         let told = String::from_utf8_lossy(&output.stderr);

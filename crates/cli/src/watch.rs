@@ -1,0 +1,82 @@
+//! `--web`: a run or a server in a browser while it goes on.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
+
+use crate::kept::StoreArgs;
+use crate::{Trouble, measure, values};
+use clap::Args;
+use model::{Event, Outcome};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use web::{Metrics, Setup, Web};
+
+/// Whether a run is shown in a browser, and where.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct WebArgs {
+    /// Show it in a browser while it goes on, with the runs that were kept: at a port of this host (7480 if none is given, 0 for
+    /// any), or at ADDR:PORT. At an address that others can reach, the address that is printed holds a token, and nobody is
+    /// answered who does not know it.
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "", value_parser = web::parse_address,
+        help_heading = "Live")]
+    web: Option<SocketAddr>,
+    /// Keep the page for so long after the run's end; the first Ctrl-C ends that.
+    #[arg(long, value_name = "TIME", requires = "web", value_parser = values::duration, help_heading = "Live")]
+    web_linger: Option<u64>,
+}
+
+/// A page that is open.
+pub(crate) struct Page {
+    web: Web,
+    linger: Option<u64>,
+}
+
+impl WebArgs {
+    /// Whether a page is wanted.
+    pub(crate) fn wanted(&self) -> bool {
+        self.web.is_some()
+    }
+
+    /// Opens the page, if one is wanted.
+    pub(crate) fn open(
+        &self,
+        store: &StoreArgs,
+        metrics: Option<Arc<dyn Metrics>>,
+    ) -> Result<Option<Page>, Trouble> {
+        let Some(address) = self.web else { return Ok(None) };
+        let store = store.path().ok().flatten();
+        let web = Web::open(address, Setup { store, metrics }).map_err(|error| {
+            let other = match error.kind() {
+                std::io::ErrorKind::AddrInUse => "; --web 0 takes any port that is free",
+                _ => "",
+            };
+            Trouble::failed(format!("cannot show the run at {address}: {error}{other}"))
+        })?;
+        // To the user alone, before anything else is shown: what is kept of the run must not hold the token.
+        eprintln!("netcaliper: live view at {}", web.url(&host_name()));
+        Ok(Some(Page { web, linger: self.web_linger }))
+    }
+}
+
+/// What this host is called; empty when that is not known.
+fn host_name() -> String {
+    let told = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    told.or_else(|| std::env::var("COMPUTERNAME").ok()).unwrap_or_default().trim().to_owned()
+}
+
+impl Page {
+    /// Takes an event to it.
+    pub(crate) fn hear(&mut self, event: &Event) {
+        self.web.view().hear(event);
+    }
+
+    /// Takes an event of a protocol that goes along with a server's own to it.
+    pub(crate) fn hear_beside(&mut self, protocol: &'static str, event: &Event) {
+        self.web.view().hear_beside(protocol, event);
+    }
+
+    /// The run is over; whoever looks is told.
+    pub(crate) fn end(self, outcome: &Outcome) {
+        let linger = Duration::from_nanos(self.linger.unwrap_or(0));
+        self.web.end(outcome, linger, measure::interrupted);
+    }
+}

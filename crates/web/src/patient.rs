@@ -1,0 +1,79 @@
+//! A connection whose other end has to read: one that does not for too long is given up, so that nobody holds a place for ever.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// How long nothing may go out that is to go out.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Such a connection.
+pub(crate) struct Patient {
+    stream: TcpStream,
+    /// Until when something must have gone out.
+    stuck: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patient {
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        Patient { stream, stuck: None }
+    }
+
+    /// What came of writing, unless it has taken too long.
+    fn came<T>(&mut self, cx: &mut Context<'_>, came: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if came.is_ready() {
+            self.stuck = None;
+            return came;
+        }
+        let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
+        if stuck.deadline() <= Instant::now() || stuck.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        Poll::Pending
+    }
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let came = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.came(cx, came)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let came = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        self.came(cx, came)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let came = Pin::new(&mut self.stream).poll_flush(cx);
+        self.came(cx, came)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let came = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.came(cx, came)
+    }
+}

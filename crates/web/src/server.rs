@@ -1,0 +1,145 @@
+//! The thread that answers: any number of browsers, each of which can hold up nothing but itself.
+
+use crate::guard::Guard;
+use crate::patient::Patient;
+use crate::routes::{Site, router};
+use crate::shown::Shown;
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tower::ServiceExt;
+
+/// Connections at once; more are closed as they come.
+const MOST: usize = 96;
+/// How long a request's head may take to come.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Largest head of a request, bytes.
+const LARGEST: usize = 16 * 1024;
+/// How often followers are told what is new.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long followers may take to hear the end.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// The answering thread.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    over: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Connections that were asked something.
+#[derive(Default)]
+struct Busy(AtomicUsize);
+
+impl Server {
+    /// Takes the address; answers from now on. The guard depends on the address that was got.
+    pub(crate) fn start(
+        address: SocketAddr,
+        make: impl FnOnce(SocketAddr) -> io::Result<Site>,
+    ) -> io::Result<(Self, Guard)> {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let site = make(address)?;
+        let guard = site.guard.clone();
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build()?;
+        let (over, told) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("web".to_owned()).spawn(move || {
+            runtime.block_on(answer(listener, site, told));
+            // Whoever is still being answered is not waited for.
+            runtime.shutdown_background();
+        })?;
+        Ok((Server { address, over: Some(over), thread: Some(thread) }, guard))
+    }
+
+    /// Tells followers the end, and ends.
+    pub(crate) fn end(&mut self) {
+        drop(self.over.take());
+        if let Some(thread) = self.thread.take() {
+            // What befell the thread does not befall the run.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn answer(listener: std::net::TcpListener, site: Site, over: oneshot::Receiver<()>) {
+    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    let shown = site.shown.clone();
+    let app = router(site);
+    let busy = Arc::new(Busy::default());
+    let accepting = tokio::spawn(accept(listener, app, Arc::clone(&busy)));
+    let telling = shown.clone().map(|shown| tokio::spawn(tell(shown)));
+    // Dropped or sent, it is over.
+    let _ = over.await;
+    telling.inspect(tokio::task::JoinHandle::abort);
+    accepting.abort();
+    if let Some(shown) = shown {
+        shown.refresh().await;
+        let until = Instant::now() + FAREWELL;
+        while busy.0.load(Ordering::Acquire) > 0 && Instant::now() < until {
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+/// Tells followers what is new, as long as there are any.
+async fn tell(shown: Arc<Shown>) {
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if shown.followers() > 0 {
+            shown.refresh().await;
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, app: Router, busy: Arc<Busy>) {
+    let open = Arc::new(AtomicUsize::new(0));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of files, mostly: they come back.
+            sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        if open.fetch_add(1, Ordering::AcqRel) >= MOST {
+            open.fetch_sub(1, Ordering::AcqRel);
+            continue;
+        }
+        let (app, busy, open) = (app.clone(), Arc::clone(&busy), Arc::clone(&open));
+        tokio::spawn(async move {
+            one(stream, app, &busy).await;
+            open.fetch_sub(1, Ordering::AcqRel);
+        });
+    }
+}
+
+/// Answers one request. Connections are not kept: a page asks seldom, and who asks nothing has no place to hold.
+async fn one(stream: TcpStream, app: Router, busy: &Arc<Busy>) {
+    let asked = Arc::new(AtomicBool::new(false));
+    let (counted, flag) = (Arc::clone(busy), Arc::clone(&asked));
+    let app = app.map_request(move |request: axum::http::Request<hyper::body::Incoming>| {
+        if !flag.swap(true, Ordering::AcqRel) {
+            counted.0.fetch_add(1, Ordering::AcqRel);
+        }
+        request
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false).max_buf_size(LARGEST);
+    // A browser that goes away needs no answer.
+    let _ = http.serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(app)).await;
+    if asked.load(Ordering::Acquire) {
+        busy.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,132 @@
+//! What there is to see: filled by the run, read by the pages. The run waits for neither.
+
+use crate::update::Update;
+use model::{Event, Outcome};
+use report::{LivePage, LiveView};
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use tokio::sync::{Mutex as Turn, watch};
+
+/// What pages are made of.
+pub(crate) struct Shown {
+    page: Mutex<LivePage>,
+    /// The run's own result, once it is over.
+    result: Mutex<Option<Arc<Outcome>>>,
+    latest: watch::Sender<Arc<Update>>,
+    /// What the latest update was made of: how much had been heard, and what was seen.
+    made: Turn<(Option<u64>, LiveView)>,
+    /// Where runs are kept.
+    pub(crate) store: Option<PathBuf>,
+}
+
+impl Shown {
+    pub(crate) fn new(store: Option<PathBuf>) -> Self {
+        Shown {
+            page: Mutex::default(),
+            result: Mutex::default(),
+            latest: watch::Sender::new(Arc::default()),
+            made: Turn::default(),
+            store,
+        }
+    }
+
+    /// Makes the latest update, unless nothing has changed. It is made of a copy: the run goes on meanwhile.
+    pub(crate) async fn refresh(self: &Arc<Self>) {
+        let mut made = self.made.lock().await;
+        let copy = {
+            let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+            if made.0 == Some(page.heard()) {
+                return;
+            }
+            page.clone()
+        };
+        let (heard, before) = (copy.heard(), std::mem::take(&mut made.1));
+        let version = self.latest.borrow().version + 1;
+        let drawn = tokio::task::spawn_blocking(move || {
+            let view = copy.view();
+            (Update::new(version, &before, &view), view)
+        });
+        if let Ok((update, view)) = drawn.await {
+            *made = (Some(heard), view);
+            self.latest.send_replace(Arc::new(update));
+        }
+    }
+
+    /// Updates from now on.
+    pub(crate) fn follow(&self) -> watch::Receiver<Arc<Update>> {
+        self.latest.subscribe()
+    }
+
+    /// How many follow.
+    pub(crate) fn followers(&self) -> usize {
+        self.latest.receiver_count()
+    }
+
+    /// What was found: so far, or in the end.
+    pub(crate) fn outcome(&self) -> Arc<Outcome> {
+        let result = self.result.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        result.unwrap_or_else(|| {
+            let copy = self.page.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            Arc::new(copy.outcome())
+        })
+    }
+}
+
+/// An event, and the protocol that it is of, if that goes along with a server's own.
+struct Told<'a>(Option<&'static str>, Cow<'a, Event>);
+
+impl Told<'_> {
+    fn told(&self, page: &mut LivePage) {
+        match self.0 {
+            Some(protocol) => page.hear_beside(protocol, &self.1),
+            None => page.hear(&self.1),
+        }
+    }
+
+    fn kept(self) -> Told<'static> {
+        Told(self.0, Cow::Owned(self.1.into_owned()))
+    }
+}
+
+/// The run's side.
+pub struct View {
+    shown: Arc<Shown>,
+    /// What was told while the page was being copied.
+    pending: Vec<Told<'static>>,
+}
+
+impl View {
+    pub(crate) fn new(shown: Arc<Shown>) -> Self {
+        View { shown, pending: Vec::new() }
+    }
+
+    /// Takes an event to the page. It waits for nothing: what comes while the page is being copied is taken in with the next
+    /// event.
+    pub fn hear(&mut self, event: &Event) {
+        self.take(Told(None, Cow::Borrowed(event)));
+    }
+
+    /// The same with an event of a protocol that a server speaks beside its own.
+    pub fn hear_beside(&mut self, protocol: &'static str, event: &Event) {
+        self.take(Told(Some(protocol), Cow::Borrowed(event)));
+    }
+
+    fn take(&mut self, told: Told<'_>) {
+        let mut page = match self.shown.page.try_lock() {
+            Ok(page) => page,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return self.pending.push(told.kept()),
+        };
+        self.pending.drain(..).for_each(|waiting| waiting.told(&mut page));
+        told.told(&mut page);
+    }
+
+    /// The run is over, and this is its result.
+    pub(crate) fn end(&mut self, outcome: &Outcome) {
+        let mut page = self.shown.page.lock().unwrap_or_else(PoisonError::into_inner);
+        self.pending.drain(..).for_each(|waiting| waiting.told(&mut page));
+        drop(page);
+        *self.shown.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(outcome.clone()));
+    }
+}
