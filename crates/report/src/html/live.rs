@@ -5,7 +5,7 @@ use super::{SCRIPT, SCRIPT_HASH, STYLE, conditions, doubts, escape, figure, figu
 use crate::plot::{Axis, Plot, UNITS};
 use crate::plots::{Sheet, sheets};
 use crate::{summary, words};
-use model::{Builder, Event, Outcome};
+use model::{Builder, Event, Meanwhile, Outcome, doubts_so_far};
 use serde_json::{Value, json};
 use std::io;
 
@@ -97,7 +97,7 @@ impl LivePage {
     pub fn view(&self) -> LiveView {
         let mut outcome = self.builder.outcome();
         if !self.ended {
-            self.soften(&mut outcome);
+            Self::soften(&mut outcome);
         }
         let serving = outcome.begin.verb == "serve";
         let mut shown = sheets(&outcome);
@@ -123,11 +123,10 @@ impl LivePage {
         }
     }
 
-    /// Takes out what only says that the run has not ended yet.
-    fn soften(&self, outcome: &mut Outcome) {
+    /// Of the phase that runs, what can be doubted already.
+    fn soften(outcome: &mut Outcome) {
         if let Some(last) = outcome.points.last_mut() {
-            last.doubts
-                .retain(|doubt| !["unconfirmed", "unfinished-connections"].contains(&doubt.code.as_str()));
+            last.doubts = doubts_so_far(last.clone(), &outcome.begin, &Meanwhile::default());
         }
     }
 
