@@ -1,7 +1,7 @@
 //! One socket on a worker, and the table that holds them.
 
 use io::{Reactor, Stream, Udp};
-use metrics::{Group, Mono, TcpInfo};
+use metrics::{Group, Mono, SocketState, TcpInfo};
 use seam::{Can, Flow, Path};
 
 /// Where a link is in its life.
@@ -49,6 +49,14 @@ impl Socket {
     pub(crate) fn info(&self) -> Option<TcpInfo> {
         match self {
             Socket::Stream(stream) => stream.info(),
+            Socket::Datagram(_) => None,
+        }
+    }
+
+    /// The same, for a single message.
+    pub(crate) fn state(&self) -> Option<SocketState> {
+        match self {
+            Socket::Stream(stream) => stream.state(),
             Socket::Datagram(_) => None,
         }
     }

@@ -42,7 +42,7 @@ pub use runs::{Came, Runs};
 pub use sequence::{Arrivals, Seen, Sequence, widen};
 pub use spectrum::Spectrum;
 pub use stats::{Confidence, Spread};
-pub use tcp::{TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
+pub use tcp::{SocketState, TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
 pub use time::{Clock, Mono, SECOND, Stamp, StampKind, Wall};
 pub use train::{
     Arrival, DelayAt, Departure, Echo, Echoes, Place, Quartiles, TrainPacket, TrainReport, TrainRow,

@@ -43,6 +43,34 @@ pub struct TcpInfo {
     pub snd_wnd: Option<u32>,
 }
 
+/// A connection's socket at an instant, for whom it matters at every message. Fields are as the kernel gives them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SocketState {
+    /// The number that the process has for it.
+    pub number: i32,
+    /// Receive buffer, bytes.
+    pub rcvbuf: u32,
+    /// Send buffer, bytes.
+    pub sndbuf: u32,
+    /// Slow-start threshold, segments; 2,147,483,647 while it was never set.
+    pub ssthresh: u32,
+    /// Congestion window, bytes.
+    pub cwnd_bytes: u64,
+    /// Smoothed round-trip time, µs.
+    pub rtt_us: u32,
+    /// Its variation, µs.
+    pub rttvar_us: u32,
+    /// Segments retransmitted over the connection's life.
+    pub retransmits: u32,
+    /// As a receiver: the largest window it would offer now, bytes.
+    pub rcv_ssthresh: u32,
+    /// As a receiver: its estimate of the round-trip time, µs; 0 without one.
+    pub rcv_rtt_us: u32,
+    /// As a receiver: what the application read in the last round trip, bytes; the receive buffer follows it.
+    pub rcv_space: u32,
+}
+
 /// Sums over the ended connections' last TCP_INFO, and means over all samples of those still open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -1,7 +1,7 @@
 //! One socket's state machine, and what makes such machines.
 
 use crate::{Batch, Burst, Cause, Fault, Violation};
-use metrics::{Clock, Ending, Mono, Recorder, Row, Stamp, TcpInfo};
+use metrics::{Clock, Ending, Mono, Recorder, Row, SocketState, Stamp, TcpInfo};
 use std::any::Any;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -170,6 +170,8 @@ pub enum News {
     },
     /// The instant asked for with `Want::wake` has come.
     Wake,
+    /// What the kernel knows of the connection at this instant, for a flow that is [`curious`](Flow::curious).
+    State(Box<SocketState>),
     /// Its group begins: what it held back for may be done.
     Start,
     /// Its session wants to know how it stands.
@@ -221,6 +223,11 @@ pub trait Flow: Send {
     /// # Errors
     /// When they mean that the link has failed.
     fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation>;
+    /// Whether it is to hear [`News::State`] before the next `Wake`. Asked only when a wake is due, so that those who are not
+    /// curious pay nothing; where there is no such word `Wake` comes alone.
+    fn curious(&self) -> bool {
+        false
+    }
     /// How records and logs name it.
     fn card(&self) -> Card;
 }

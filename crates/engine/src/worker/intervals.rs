@@ -118,6 +118,9 @@ impl Worker {
                 continue;
             }
             if link.flow.want().wake.is_some_and(|wake| wake <= now) {
+                if let Some(state) = link.flow.curious().then(|| link.socket.state()).flatten() {
+                    self.tell(key, News::State(Box::new(state)));
+                }
                 self.tell(key, News::Wake);
             } else {
                 self.queue(key);

@@ -1,6 +1,6 @@
 //! `struct tcp_info` of Linux, read by offset and length: the kernel fills as much of it as it knows.
 
-use metrics::TcpInfo;
+use metrics::{SocketState, TcpInfo};
 
 /// Room for more than any kernel fills today (Linux 6.18: 264 bytes).
 pub(super) const ROOM: usize = 320;
@@ -14,11 +14,13 @@ mod at {
     /// Bit 0 of the byte after the two window scales: `tcpi_delivery_rate_app_limited`.
     pub(super) const FLAGS: usize = 7;
     pub(super) const SND_MSS: usize = 16;
+    pub(super) const RCV_SSTHRESH: usize = 64;
     pub(super) const RTT: usize = 68;
     pub(super) const RTTVAR: usize = 72;
     pub(super) const SND_SSTHRESH: usize = 76;
     pub(super) const SND_CWND: usize = 80;
     pub(super) const RCV_RTT: usize = 92;
+    pub(super) const RCV_SPACE: usize = 96;
     /// `tcpi_total_retrans`; the last field of Linux 2.6's structure is the u32 here.
     pub(super) const TOTAL_RETRANS: usize = 100;
     // 104 pacing_rate u64, 112 max_pacing_rate u64 (3.15); 120 bytes_acked u64, 128 bytes_received u64 (4.1);
@@ -84,6 +86,22 @@ pub(super) fn parse(bytes: &[u8]) -> Option<TcpInfo> {
     })
 }
 
+/// What the kernel wrote into `bytes`, as far as it concerns a single message; `None` when that is less than Linux 2.6 did.
+pub(super) fn parse_state(bytes: &[u8]) -> Option<SocketState> {
+    let mss = read_u32(bytes, at::SND_MSS)?;
+    Some(SocketState {
+        ssthresh: read_u32(bytes, at::SND_SSTHRESH)?,
+        cwnd_bytes: u64::from(read_u32(bytes, at::SND_CWND)?) * u64::from(mss),
+        rtt_us: read_u32(bytes, at::RTT)?,
+        rttvar_us: read_u32(bytes, at::RTTVAR)?,
+        retransmits: read_u32(bytes, at::TOTAL_RETRANS)?,
+        rcv_ssthresh: read_u32(bytes, at::RCV_SSTHRESH)?,
+        rcv_rtt_us: read_u32(bytes, at::RCV_RTT)?,
+        rcv_space: read_u32(bytes, at::RCV_SPACE)?,
+        ..SocketState::default()
+    })
+}
+
 /// The first bit field of its byte: the lowest bit where the compiler fills from the low end.
 fn app_limited(flags: u8) -> bool {
     if cfg!(target_endian = "little") { flags & 1 != 0 } else { flags & 0x80 != 0 }
@@ -138,6 +156,23 @@ mod tests {
         for len in [232, 240, 248, ROOM] {
             assert_eq!(parse(&ramp()[..len]), Some(expected));
         }
+    }
+
+    #[test]
+    fn what_concerns_a_message_is_where_the_kernel_puts_it() {
+        // Offsets of <linux/tcp.h>: rcv_ssthresh 64, rcv_rtt 92, rcv_space 96.
+        let expected = SocketState {
+            ssthresh: word(76),
+            cwnd_bytes: u64::from(word(80)) * u64::from(word(16)),
+            rtt_us: word(68),
+            rttvar_us: word(72),
+            retransmits: word(100),
+            rcv_ssthresh: word(64),
+            rcv_rtt_us: word(92),
+            rcv_space: word(96),
+            ..SocketState::default()
+        };
+        assert_eq!((parse_state(&ramp()[..104]), parse_state(&ramp()[..103])), (Some(expected), None));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::settings::{apply_or_fault, effective};
 use super::{Effective, Settings, TcpNet};
 use crate::Clock;
 use crate::sys::{self, fault, in_progress, plain};
-use metrics::TcpInfo;
+use metrics::{SocketState, TcpInfo};
 use seam::{Deed, Fault, Path, Target};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
@@ -81,6 +81,27 @@ impl Stream {
         {
             let mut bytes = [0; super::info::ROOM];
             super::info::parse(self.raw_info(&mut bytes)?)
+        }
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
+    /// What the kernel knows about the connection and its buffers, for a single message (Linux).
+    #[must_use]
+    pub fn state(&self) -> Option<SocketState> {
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsRawFd;
+            let mut bytes = [0; super::info::ROOM];
+            let state = super::info::parse_state(self.raw_info(&mut bytes)?)?;
+            let size =
+                |result: io::Result<usize>| result.ok().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+            Some(SocketState {
+                number: self.0.as_raw_fd(),
+                rcvbuf: size(self.0.recv_buffer_size()),
+                sndbuf: size(self.0.send_buffer_size()),
+                ..state
+            })
         }
         #[cfg(not(target_os = "linux"))]
         None

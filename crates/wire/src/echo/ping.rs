@@ -472,7 +472,7 @@ impl Flow for Pinger {
                 self.left_at(tag, stamp.at);
                 Ok(())
             }
-            News::Start | News::Ask { .. } | News::Freeze { .. } => Ok(()),
+            News::Start | News::State(_) | News::Ask { .. } | News::Freeze { .. } => Ok(()),
         }
     }
 

@@ -705,9 +705,12 @@ impl Flow for Data {
                 self.stopping = true;
                 Ok(())
             }
-            News::Wake | News::Stamped { .. } | News::Start | News::Ask { .. } | News::Freeze { .. } => {
-                Ok(())
-            }
+            News::Wake
+            | News::Stamped { .. }
+            | News::Start
+            | News::State(_)
+            | News::Ask { .. }
+            | News::Freeze { .. } => Ok(()),
         }
     }
 
