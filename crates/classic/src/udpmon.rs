@@ -15,6 +15,7 @@ mod recv;
 mod saved;
 mod tables;
 mod tcp;
+mod tcp_watch;
 
 pub use args::{Asked, Program, Spec, read};
 pub use help::usage;

@@ -4,7 +4,7 @@ use crate::keeping::Keeping;
 use crate::{measure, plan};
 use classic::udpmon::{Asked, Face, Program, Spec, read, usage};
 use engine::{Bound, ClientConfig, EngineError, Placement, ServerConfig};
-use model::{Event, Level, Status, UdpmonTest};
+use model::{Event, Level, Status, UdpmonRecords, UdpmonTest};
 use report::Journal;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -174,6 +174,11 @@ fn note(spec: &Spec, kept: &mut Option<Journal<File>>, event: &Event) {
     }
 }
 
+/// Whether records of single packets or messages are wanted.
+fn records(spec: &Spec) -> bool {
+    spec.udpmon.records != UdpmonRecords::None
+}
+
 /// Whether a card stamped packets, as far as records or the histogram of times between its stamps tell.
 fn of_the_card(test: &UdpmonTest) -> bool {
     let told = test.records.iter().any(|record| record.raw_ns != 0);
@@ -213,6 +218,8 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
         listen: vec![SocketAddr::new(any, spec.port)],
         placement: placement(spec),
         open_to: plan::open_to(&[]).map_err(|trouble| trouble.text)?,
+        // Records are those of one connection: the original ends behind it when it is to tell everything.
+        exit_after: (spec.program == Program::TcpResp && spec.verbose && records(spec)).then_some(1),
         version: plan::VERSION.to_owned(),
         ..ServerConfig::legacy(protocol(spec), spec.phase())
     };

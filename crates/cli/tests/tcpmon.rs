@@ -79,6 +79,14 @@ fn the_face_asks_for_everything_and_prints_it() {
     let rows = done.out.lines().skip_while(|line| !line.starts_with("InfoStore;")).skip(1);
     let rows: Vec<&str> = rows.filter(|line| line.contains(" ; 1000 ; ")).collect();
     assert_eq!(rows.len(), 3, "{}", done.tell());
+    if cfg!(target_os = "linux") {
+        // Number, time, size, sends, socket, elapsed, two buffers, threshold, window, two times, segments sent again.
+        for row in &rows {
+            let cells: Vec<&str> = row.trim_end_matches(" ; ").split(" ; ").collect();
+            assert!(cells.len() == 13 && cells.iter().all(|cell| cell.parse::<u64>().is_ok()), "{row}");
+            assert!(cells[6] != "0" && cells[9] != "0", "buffers and a window: {row}");
+        }
+    }
     assert!(
         done.out.contains("\nR ; 4; 0; 9; 85; 0; 0; 0; ;\nR0 ; 4; 0; 9; 85; 0; 0; 0; ;\n"),
         "{}",
@@ -143,4 +151,49 @@ fn parallel_streams_have_their_windows() {
     // Linux keeps twice what was asked for, for its own bookkeeping.
     assert!([65_536, 131_072].contains(&number(&effective["sndbuf"])), "{effective}");
     assert_eq!(outcome.point()["udpmon"].as_array().unwrap().len(), 12, "a test for each stream");
+}
+
+#[test]
+fn progress_tells_the_segments_of_the_host() {
+    const NAME: &str = "tcpmon::progress_tells_the_segments_of_the_host";
+    let Some((_server, port)) = service(NAME, "") else { return };
+    let words = format!("-d 127.0.0.1 -u {port} -p 1000 -w 1000 -t 3600 -i 1");
+    let client = netcaliper("tcpmon_mon").args(&words).spawn();
+    let line = client.hears("\t\t");
+    let cells: Vec<&str> = line.split('\t').filter(|cell| !cell.is_empty()).collect();
+    assert_eq!(cells.len(), 7, "{line}");
+    let (bytes, segments) = (cells[1].parse::<u64>().unwrap(), cells[6].parse::<u64>());
+    assert!(bytes > 0 && bytes.is_multiple_of(1000), "{line}");
+    assert!(!cfg!(target_os = "linux") || segments.unwrap() > 0, "{line}");
+    client.signal("INT");
+    client.wait().exits(130);
+}
+
+#[test]
+fn our_responder_prints_what_it_noted() {
+    const NAME: &str = "tcpmon::our_responder_prints_what_it_noted";
+    let (server, port) = responder("-v -H -B 1000 -G 1:2 -i 3600");
+    let Some(asker) = peer(PEER, NAME, &format!("ask 127.0.0.1 {port} 1000x4,144")) else { return };
+    asker.wait().exits(0);
+    // With records and -v it ends behind its first connection, as the original.
+    let done = server.wait().exits(0);
+    let lines: Vec<&str> = done.out.lines().collect();
+    let behind = |title: &str| {
+        let at = lines.iter().position(|line| line.contains(title));
+        &lines[at.unwrap_or_else(|| panic!("{title}: {}", done.tell())) + 1..]
+    };
+    // The rest that no period has told: 5 messages, 4144 bytes, 828 each.
+    assert!(behind("num; linux time;")[0].contains("; 0; 5; 4144; 828; "), "{}", done.tell());
+    for title in ["Time between messages us", "Message read time us"] {
+        let rows = behind(title);
+        let over: u64 = rows[0].split_whitespace().last().unwrap().parse().unwrap();
+        let bins = rows[1..151].iter().map(|row| row.split(" ; ").nth(1).unwrap().parse::<u64>().unwrap());
+        assert_eq!(bins.sum::<u64>() + over, 5, "{title}: {}", done.tell());
+    }
+    let rows = &behind("InfoStore; network_time_us; read")[..2];
+    for (n, row) in rows.iter().enumerate() {
+        let cells: Vec<&str> = row.trim_end_matches(" ; ").split(" ; ").collect();
+        assert_eq!((cells.len(), cells[0], cells[2]), (11, n.to_string().as_str(), "1000"), "{row}");
+        assert!(!cfg!(target_os = "linux") || cells.iter().all(|cell| cell.parse::<u64>().is_ok()), "{row}");
+    }
 }

@@ -1,6 +1,6 @@
 //! UDPmon's tests: what is asked for, and what was found. The tool counts in tenths of a microsecond, called *tenths* here.
 
-use metrics::{Binned, Wall};
+use metrics::{Binned, SocketState, Wall};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -237,15 +237,21 @@ pub struct UdpmonLost {
     pub number: i64,
 }
 
-/// How long a message of tcpmon took to be sent.
+/// How long a message of tcpmon took to be sent, or to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct UdpmonPut {
-    /// From its beginning until the kernel had taken all of it, ns.
+    /// From its beginning until the kernel had taken all of it, ns; with a responder from when reading was begun until all was read.
     pub took_ns: u64,
-    /// When it was begun, ns since the beginning of its burst.
+    /// When it was begun, ns since the beginning of its burst; with a responder since the connection came.
     pub at_ns: u64,
-    /// In how many sends.
+    /// In how many sends; with a responder in how many reads behind its head.
     pub sends: u32,
+    /// Its length, bytes; 0 where it is not told.
+    pub bytes: u64,
+    /// What the kernel knew of the connection when it was begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<SocketState>,
 }
 
 /// How two clocks relate.

@@ -7,7 +7,7 @@ mod common;
 
 use common::{built, events, outcome};
 use jsonschema::Validator;
-use metrics::{Binned, ClockKind, Ending, TroubleKind, Wall};
+use metrics::{Binned, ClockKind, Ending, SocketState, TroubleKind, Wall};
 use model::{
     EmptyPath, Event, Kind, Media, MtuFound, PathMtu, Pattern, Payload, Phase, Ping, Probe, Schedule,
     Shutdown, Slot, Spacing, Stairs, StampSettings, Stamping, Status, Trace, Transport, Udpmon, UdpmonCard,
@@ -123,6 +123,8 @@ fn udpmon() -> Vec<Event> {
         ip: UdpmonIp::default(),
         cards: vec![UdpmonCard { name: "eth0".to_owned(), counts: vec![-1, 5] }],
     };
+    let socket = Some(SocketState { number: 3, rcvbuf: 4, ..SocketState::default() });
+    let put = UdpmonPut { took_ns: 1, at_ns: 2, sends: 3, bytes: 4, socket };
     let test = UdpmonTest {
         peer: "10.0.0.1:14233".to_owned(),
         local: "10.0.0.2".to_owned(),
@@ -132,7 +134,7 @@ fn udpmon() -> Vec<Event> {
         others: vec![hist.clone()],
         records: vec![UdpmonRecord { received: 1, sent: 2, system_ns: 3, raw_ns: 4 }],
         lost: vec![UdpmonLost { received: 1, sent: 2, number: 3 }],
-        puts: vec![UdpmonPut { took_ns: 1, at_ns: 2, sends: 3 }],
+        puts: vec![put],
         connection: Some(uuid::Uuid::from_u128(9)),
         clock: Some(UdpmonClock::default()),
         near: host.clone(),

@@ -299,14 +299,9 @@ fn tcp_option(spec: &mut Spec, letter: char, value: &str) -> Result<bool, String
         'S' => spec.buffer = Some(number::<u64>(letter, value)?).filter(|n| *n > 0),
         'N' => spec.apart.0 = true,
         'C' => spec.apart.1 = true,
-        'i' if program == Program::TcpMon => spec.udpmon.every_ns = seconds(letter, value)?,
+        'i' => spec.udpmon.every_ns = seconds(letter, value)?,
         't' if program == Program::TcpResp => spec.life_ns = seconds(letter, value)?,
-        'c' => spec.ignored.push(format!("-c {value} (as much is read at a time as is there)")),
-        'i' | 'G' | 'H' | 'B' | 'M' if program == Program::TcpResp => {
-            spec.ignored.push(format!(
-                "-{letter} (netcaliper serve --legacy tcpmon tells what comes in each second)"
-            ));
-        }
+        'c' => spec.ignored.push(format!("-c {value} (nor has it any in the original)")),
         _ => return Ok(false),
     }
     Ok(true)

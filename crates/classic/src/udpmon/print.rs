@@ -6,8 +6,9 @@ use super::line::{self, Sent};
 use super::number::g;
 use super::recv::Receiver;
 use super::tables;
+use super::tcp_watch::{Progress, Snapshots};
 use metrics::{SECOND, Wall};
-use model::{Event, Interval, Level, UdpmonRecords, UdpmonTest};
+use model::{Event, Level, UdpmonRecords, UdpmonTest};
 use std::io::{self, Write};
 
 /// Prints a run as UDPmon's programs do.
@@ -24,6 +25,9 @@ pub struct Face {
     receiver: Receiver,
     /// Tests over TCP, until the kernel's word about their connections has come.
     held: Vec<UdpmonTest>,
+    /// What tcpmon's programs have told while they run.
+    progress: Progress,
+    snapshots: Snapshots,
 }
 
 impl Face {
@@ -38,6 +42,8 @@ impl Face {
             titled: false,
             receiver: Receiver::default(),
             held: Vec::new(),
+            progress: Progress::default(),
+            snapshots: Snapshots::default(),
         }
     }
 
@@ -52,6 +58,10 @@ impl Face {
                 self.started = begin.started;
                 self.banner(out)?;
             }
+            Event::Udpmon(test) if self.spec.program.tcp() && !test.over => match self.spec.program {
+                Program::TcpMon => self.progress.line(&self.spec, test, out)?,
+                _ => self.snapshots.line(&self.spec, test, out)?,
+            },
             Event::Udpmon(test) if self.spec.program == Program::TcpMon => {
                 self.held.push(UdpmonTest::clone(test));
             }
@@ -69,20 +79,10 @@ impl Face {
                     self.test(&test, out)?;
                 }
             }
-            Event::Interval(interval) if self.progresses(interval) => super::tcp::progress(interval, out)?,
             Event::Notice { level: Level::Info, text } if self.spec.verbose => writeln!(out, " {text}")?,
             _ => return Ok(()),
         }
         out.flush()
-    }
-
-    /// Whether a line is to tell of this interval: it is a whole one, and the test's own end is told by its result.
-    fn progresses(&self, interval: &Interval) -> bool {
-        let asked = &self.spec.udpmon;
-        let every = asked.every_ns.filter(|_| self.spec.program == Program::TcpMon);
-        let before_the_end = asked.time_ns.is_none_or(|ns| interval.end_ns < ns - ns / 100);
-        before_the_end
-            && every.is_some_and(|ns| interval.end_ns.saturating_sub(interval.start_ns) >= ns - ns / 10)
     }
 
     fn banner(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -131,8 +131,13 @@ impl Face {
             Program::Send => self.send(test, out),
             Program::Recv => self.receiver.test(&self.spec, test, out),
             Program::Resp => self.resp(test, out),
-            Program::TcpResp if self.spec.verbose => super::tcp::received(&self.spec, test, out),
-            Program::TcpResp => Ok(()),
+            Program::TcpResp => {
+                self.snapshots.over(test);
+                if self.spec.verbose {
+                    super::tcp::received(&self.spec, test, out)?;
+                }
+                super::tcp::noted(&self.spec, test, out)
+            }
             Program::TcpMon => super::tcp::line(&self.spec, test, out),
         }
     }

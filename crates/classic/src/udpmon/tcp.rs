@@ -3,7 +3,8 @@
 use super::args::Spec;
 use super::number::g;
 use super::tables;
-use model::{Interval, UdpmonPut, UdpmonRecords, UdpmonTest};
+use metrics::SocketState;
+use model::{UdpmonPut, UdpmonRecords, UdpmonTest};
 use std::io::{self, Write};
 
 /// Title of the histogram of the times that messages take to be sent.
@@ -25,25 +26,6 @@ pub(super) fn banner(spec: &Spec, date: &str, remote: &str, out: &mut dyn Write)
     }
     Ok(())
 }
-
-/// A line of `-i`: what left since the line before. The segments of the whole host are not known here.
-pub(super) fn progress(interval: &Interval, out: &mut dyn Write) -> io::Result<()> {
-    let ns = interval.end_ns.saturating_sub(interval.start_ns).max(1);
-    let window: u64 =
-        interval.samples.iter().map(|s| u64::from(s.info.cwnd) * u64::from(s.info.snd_mss)).sum();
-    writeln!(
-        out,
-        "{}\t{}\t{:.2}\t\t{}\t\t{:.2}\t\t-\t\t-",
-        (interval.end_ns + ROUND) / metrics::SECOND,
-        interval.near.tx_bytes,
-        interval.near.tx_bytes as f64 * 8.0 / ns as f64,
-        interval.retransmits,
-        window as f64 / 1e6
-    )
-}
-
-/// What a clock may be behind of a whole second, ns.
-const ROUND: u64 = metrics::SECOND / 100;
 
 /// The titles and the line of a test.
 pub(super) fn line(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
@@ -113,18 +95,81 @@ pub(super) fn line(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::R
     if spec.udpmon.records == UdpmonRecords::None { Ok(()) } else { puts(test, out) }
 }
 
-/// The times that messages took to be sent, one by one. The kernel's word on TCP at each message is not asked for here.
+/// Messages one by one: how long each took, and what the kernel knew of the connection before it.
 fn puts(test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "InfoStore; network_time_us; write_blksize_bytes; send_loop; soc_fd; elapsed_time_us; recv_bufSize; send_bufSize; \
          tcpi_snd_ssthresh; tcpi_snd_cwnd_octets; tcpi_rtt; tcpi_rttvar; tcpi_retrans  "
     )?;
-    for (n, UdpmonPut { took_ns, at_ns, sends }) in test.puts.iter().enumerate() {
-        let (took, at) = (took_ns / 1_000, at_ns / 1_000);
-        writeln!(out, "{n} ; {took} ; {} ; {sends} ; - ; {at} ; - ; - ; - ; - ; - ; - ; - ; ", test.size)?;
+    let mut again = 0;
+    for (n, put) in test.puts.iter().enumerate() {
+        let tell = |value: &dyn Fn(&SocketState) -> u64| told(put, value);
+        let retransmits = put.socket.map_or(again, |socket| socket.retransmits);
+        let more =
+            put.socket.map_or_else(|| "-".to_owned(), |_| (retransmits.saturating_sub(again)).to_string());
+        again = retransmits;
+        writeln!(
+            out,
+            "{n} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {more} ; ",
+            put.took_ns / 1_000,
+            if put.bytes > 0 { put.bytes } else { test.size.into() },
+            put.sends,
+            number(put),
+            put.at_ns / 1_000,
+            tell(&|s| s.rcvbuf.into()),
+            tell(&|s| s.sndbuf.into()),
+            tell(&|s| s.ssthresh.into()),
+            tell(&|s| s.cwnd_bytes),
+            tell(&|s| s.rtt_us.into()),
+            tell(&|s| s.rttvar_us.into())
+        )?;
     }
     Ok(())
+}
+
+/// What the kernel said; a dash where it was not asked.
+fn told(put: &UdpmonPut, value: &dyn Fn(&SocketState) -> u64) -> String {
+    put.socket.as_ref().map_or_else(|| "-".to_owned(), |socket| value(socket).to_string())
+}
+
+fn number(put: &UdpmonPut) -> String {
+    put.socket.map_or_else(|| "-".to_owned(), |socket| socket.number.to_string())
+}
+
+/// A responder's histograms and records of a connection that has ended.
+pub(super) fn noted(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+    if spec.udpmon.histograms {
+        let hists = test.gaps.iter().chain(&test.others);
+        let titles = ["Time between messages us", "Message read time us"];
+        // Both have the number 0, as the original's have.
+        hists.zip(titles).try_for_each(|(hist, title)| tables::histogram(0, title, hist, out))?;
+    }
+    if spec.udpmon.records == UdpmonRecords::None {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "InfoStore; network_time_us; read blksize_bytes; recv_loop; tcp_soc; elapsed_time_us; recv_bufSize; send_bufSize; \
+         tcpi_rcv_ssthresh; tcpi_rcv_rtt; tcpi_rcv_space  "
+    )?;
+    test.puts.iter().enumerate().try_for_each(|(n, put)| {
+        let tell = |value: &dyn Fn(&SocketState) -> u64| told(put, value);
+        writeln!(
+            out,
+            "{n} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; ",
+            put.took_ns / 1_000,
+            put.bytes,
+            put.sends,
+            number(put),
+            put.at_ns / 1_000,
+            tell(&|s| s.rcvbuf.into()),
+            tell(&|s| s.sndbuf.into()),
+            tell(&|s| s.rcv_ssthresh.into()),
+            tell(&|s| s.rcv_rtt_us.into()),
+            tell(&|s| s.rcv_space.into())
+        )
+    })
 }
 
 /// What a responder tells of a connection that has ended.

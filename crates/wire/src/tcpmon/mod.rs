@@ -11,9 +11,11 @@
 //! ```
 
 pub mod codec;
+mod notes;
 mod request;
 mod respond;
 
 pub use codec::PORT;
+pub use notes::Wanted;
 pub use request::{Plan, Requester, Test, callers};
 pub use respond::{Door, Responder, answerers};

@@ -8,7 +8,7 @@ use crate::solo::{Calls, GROUP, Tell};
 use crate::udpmon::blocks;
 use crate::udpmon::proc::between;
 use metrics::Binned;
-use metrics::{Ending, Mono, Row, SECOND};
+use metrics::{Ending, Mono, Row, SECOND, SocketState};
 use model::{Event, Pace, Phase, UdpmonCounts, UdpmonPut, UdpmonRecords, UdpmonTest};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Opener, Read, Violation, Want, When, Wrote};
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
 pub struct Test {
     /// Time from the start of a message to the start of the next, ns.
     pub wait_ns: u64,
-    /// Messages of a burst.
+    /// Messages of a burst; 0 where the time decides.
     pub burst: u64,
     /// Pause after a burst, ns.
     pub gap_ns: u64,
@@ -44,6 +44,8 @@ pub struct Test {
     pub puts: Option<(i32, u32)>,
     /// And one by one: as many, behind so many.
     pub records: Option<(u32, u32)>,
+    /// How it stands is wanted so often, ns.
+    pub every_ns: Option<u64>,
     /// Who reads this host's counters.
     pub host: Host,
 }
@@ -62,7 +64,8 @@ impl Plan {
         let messages = u64::from(asked.packets) * u64::from(asked.bursts);
         let test = Test {
             wait_ns: asked.waits.first().copied().map_or(0, tenths),
-            burst: asked.packets.into(),
+            // A test of a time is one burst.
+            burst: if asked.time_ns.is_some() { 0 } else { asked.packets.into() },
             gap_ns: tenths(asked.gap),
             time_ns: asked.time_ns,
             settle_ns: asked.settle_ns,
@@ -71,6 +74,7 @@ impl Plan {
                 UdpmonRecords::Packets { skip, n } => Some((skip, n)),
                 UdpmonRecords::None | UdpmonRecords::Lost { .. } => None,
             },
+            every_ns: asked.every_ns,
             host,
         };
         let transfer = if test.time_ns.is_some() { u64::MAX } else { messages.saturating_mul(message) };
@@ -113,6 +117,8 @@ enum Step {
     /// This host is read before the first message, since then; it is looked for the reading at the second instant.
     Near(Mono, Mono),
     Data,
+    /// It is looked what the kernel knows of the connection before the next message is begun.
+    Look,
     /// A message has left as a whole, and it is about to be seen how long that took.
     Put,
     /// All has left: the counters of both hosts are given time.
@@ -148,8 +154,15 @@ pub struct Requester {
     readings: [Option<Reading>; 2],
     /// When the message in work was begun, and how many sends it took so far.
     put: (Mono, u32),
+    /// What the kernel knew before it, if that was asked.
+    state: Option<SocketState>,
     /// When the burst in work began.
     burst: Mono,
+    /// How much later than planned messages are due, ns.
+    shift: u64,
+    /// When it is next told how it stands, and what waits for a reading of this host: until when, and when it is looked again.
+    snapshot: Option<Mono>,
+    standing: Option<(Box<UdpmonTest>, Reading, Mono, Mono)>,
     found: UdpmonTest,
 }
 
@@ -175,7 +188,11 @@ impl Requester {
             block: Vec::new(),
             readings: [None, None],
             put: (Mono(0), 0),
+            state: None,
             burst: Mono(0),
+            shift: 0,
+            snapshot: None,
+            standing: None,
             found: UdpmonTest::default(),
         }
     }
@@ -183,10 +200,10 @@ impl Requester {
     /// When message `frame` is due, where each has a time.
     fn due(&self, frame: u64) -> Option<Mono> {
         let test = self.plan.test.as_ref().filter(|test| test.wait_ns > 0 || test.gap_ns > 0)?;
-        let gaps = if test.time_ns.is_some() { 0 } else { frame / test.burst.max(1) };
+        let gaps = frame.checked_div(test.burst).unwrap_or(0).saturating_mul(test.gap_ns);
         Some(
             self.since
-                .plus(frame.saturating_mul(test.wait_ns).saturating_add(gaps.saturating_mul(test.gap_ns))),
+                .plus(frame.saturating_mul(test.wait_ns).saturating_add(gaps).saturating_add(self.shift)),
         )
     }
 
@@ -204,6 +221,7 @@ impl Requester {
             return;
         };
         self.readings[1] = Some(test.host.ask());
+        self.snapshot = None;
         self.step = Step::Settle(now.plus(test.settle_ns));
     }
 
@@ -251,11 +269,46 @@ impl Requester {
 
     /// A message is about to leave.
     fn depart(&mut self, now: Mono) {
+        // One that is more than a wait late shifts the rest: those behind it would leave back to back.
+        let wait = self.plan.test.as_ref().map_or(0, |test| test.wait_ns);
+        let late = self.due(self.frame).filter(|_| wait > 0).map_or(0, |due| now.since(due));
+        self.shift += if late > wait { late } else { 0 };
         let burst = self.plan.test.as_ref().map_or(0, |test| test.burst);
         if burst > 0 && self.frame.is_multiple_of(burst) {
             self.burst = now;
         }
         self.put = (now, 0);
+    }
+
+    /// Tells how the connection stands, where that is due and this host has been read.
+    fn snap(&mut self, cx: &mut Cx<'_>) {
+        let Some(test) = &self.plan.test else { return };
+        if let Some((at, ns)) = self.snapshot.zip(test.every_ns).filter(|(at, _)| *at <= cx.now) {
+            self.snapshot = Some(at.plus(ns));
+            let at_ns = cx.now.since(self.since);
+            let put = UdpmonPut { at_ns, socket: self.state.take(), ..UdpmonPut::default() };
+            let now = UdpmonTest {
+                peer: self.found.peer.clone(),
+                connection: self.found.connection,
+                size: self.found.size,
+                started: self.found.started,
+                told: Some(cx.clock.wall(cx.now)),
+                sent: self.frame,
+                puts: vec![put],
+                ..UdpmonTest::default()
+            };
+            self.standing = Some((Box::new(now), test.host.ask(), cx.now.plus(READING), cx.now));
+        }
+        let Some((now, reading, until, look)) = &mut self.standing else { return };
+        if reading.get().is_none() && cx.now < *until {
+            *look = cx.now.plus(LOOK);
+            return;
+        }
+        let start = self.readings[0].as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default();
+        now.near = between(&start, &reading.get().cloned().unwrap_or_default(), self.v6);
+        let now = std::mem::take(now);
+        self.standing = None;
+        cx.post.push(Box::new(Tell(Event::Udpmon(now))));
     }
 
     /// The first message may leave.
@@ -264,6 +317,8 @@ impl Requester {
         (self.since, self.moved, self.burst) = (now, now, now);
         self.found.started = cx.clock.wall(now);
         self.pace = self.plan.rate.map(|rate| Pace::new(rate, self.plan.message, now));
+        let every_ns = self.plan.test.as_ref().and_then(|test| test.every_ns);
+        self.snapshot = every_ns.map(|ns| now.plus(ns));
         self.step = Step::Data;
         self.next(now);
     }
@@ -275,14 +330,20 @@ impl Requester {
         if let Some(gaps) = &mut self.found.gaps {
             gaps.fill((took_ns / 1_000) as i64);
         }
-        if let Some((skip, n)) = self.plan.test.as_ref().and_then(|test| test.records)
-            && (u64::from(skip)..u64::from(skip) + u64::from(n)).contains(&self.frame)
-        {
-            self.found.puts.push(UdpmonPut { took_ns, at_ns: begun.since(self.burst), sends });
+        if self.is_recorded() {
+            let (at_ns, bytes, socket) = (begun.since(self.burst), self.plan.message, self.state.take());
+            self.found.puts.push(UdpmonPut { took_ns, at_ns, sends, bytes, socket });
         }
         self.step = Step::Data;
         self.frame += 1;
         self.next(now);
+    }
+
+    /// Whether the message in work has a record.
+    fn is_recorded(&self) -> bool {
+        let records = self.plan.test.as_ref().and_then(|test| test.records);
+        records
+            .is_some_and(|(skip, n)| (u64::from(skip)..u64::from(skip) + u64::from(n)).contains(&self.frame))
     }
 
     /// The head of the next message.
@@ -301,6 +362,9 @@ impl Requester {
         } else {
             let head = Head { command: Command::Data, frame, length: self.plan.message };
             self.head = codec::encode(&head, tenths, 0);
+            if self.is_recorded() {
+                self.step = Step::Look;
+            }
         }
     }
 
@@ -334,6 +398,7 @@ impl Flow for Requester {
                 let paced = self.pace.map(|pace| pace.due()).or_else(|| self.due(self.frame));
                 (paced.filter(|_| self.at == 0).map_or(When::Now, When::At), Read::look(1), None)
             }
+            Step::Look => (When::Never, Read::look(1), None),
             Step::Ask | Step::AskFor(_) => (When::Now, Read::Pause, None),
             Step::Near(..) | Step::Put | Step::Settle(_) => (When::Never, Read::Pause, None),
             Step::Fetch(n) => {
@@ -347,6 +412,7 @@ impl Flow for Requester {
         let wake = match self.step {
             Step::Settle(until) | Step::Near(_, until) => Some(until),
             Step::Put => Some(self.moved),
+            Step::Look => Some(self.due(self.frame).unwrap_or(self.moved)),
             Step::Over(_) | Step::Failed => None,
             _ => Some(
                 self.moved
@@ -354,6 +420,8 @@ impl Flow for Requester {
                     .max(self.due(self.frame).map_or(Mono(0), |due| due.plus(self.plan.stall_ns))),
             ),
         };
+        let standing = self.standing.as_ref().map(|(_, _, _, look)| *look);
+        let wake = [wake, self.snapshot, standing].into_iter().flatten().min();
         Want { send, read, wake, end }
     }
 
@@ -431,6 +499,9 @@ impl Flow for Requester {
     }
 
     fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        if matches!(news, News::Wake) {
+            self.snap(cx);
+        }
         match news {
             News::Up(path) => {
                 self.v6 = path.peer.ip().to_canonical().is_ipv6();
@@ -456,7 +527,7 @@ impl Flow for Requester {
                 self.stopped = true;
                 match self.step {
                     Step::Near(..) => self.begin(cx),
-                    Step::Data if self.at == 0 => self.next(cx.now),
+                    Step::Data | Step::Look if self.at == 0 => self.next(cx.now),
                     _ => {}
                 }
             }
@@ -470,6 +541,8 @@ impl Flow for Requester {
                 }
             }
             News::Wake if self.step == Step::Put => self.was_put(cx.now),
+            News::State(state) => self.state = Some(*state),
+            News::Wake if self.step == Step::Look => self.step = Step::Data,
             News::Wake if matches!(self.step, Step::Settle(until) if cx.now >= until) => {
                 (self.step, self.moved) = (Step::Ask, cx.now);
             }
@@ -484,6 +557,10 @@ impl Flow for Requester {
             _ => {}
         }
         Ok(())
+    }
+
+    fn curious(&self) -> bool {
+        self.step == Step::Look || self.snapshot.is_some()
     }
 
     fn card(&self) -> Card {

@@ -1,6 +1,7 @@
 //! The responder: counts what comes on a connection, and answers. Any number of connections at once.
 
 use super::codec::{self, Command, Counts, Head, PARAM};
+use super::notes::{Notes, Wanted};
 use crate::ctstraffic::{Limit, LimitReached};
 use crate::host::{Host, HostTexts, Reading};
 use crate::native::Fence;
@@ -32,6 +33,7 @@ pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
             host: answers.host.clone(),
             stall_ns: phase.stall_ns,
             buffer: phase.buffer.high,
+            wanted: Wanted::of(phase),
         };
         Box::new(door) as Box<dyn Opener>
     };
@@ -45,6 +47,7 @@ pub struct Door {
     host: Host,
     stall_ns: u64,
     buffer: u64,
+    wanted: Wanted,
 }
 
 impl Opener for Door {
@@ -56,7 +59,8 @@ impl Opener for Door {
         let welcome = self.fence.admits(path.peer.ip()) && self.limit.enter();
         welcome.then(|| {
             let id = cx.rng.uuid();
-            Box::new(Responder::new(&self.host, id, self.stall_ns, self.buffer)) as Box<dyn Flow>
+            let flow = Responder::new(&self.host, id, self.stall_ns, self.buffer).noting(&self.wanted);
+            Box::new(flow) as Box<dyn Flow>
         })
     }
 
@@ -95,7 +99,23 @@ pub struct Responder {
     moved: Mono,
     /// Nothing is read before this host has been, until the first instant; it is looked for the reading at the second.
     unread: Option<(Mono, Mono)>,
+    /// What is noted of each message.
+    notes: Notes,
+    snapshots: Snapshots,
     over: Option<Ending>,
+}
+
+/// What is told of a connection while it lasts, each period, once this host has been read.
+#[derive(Debug, Default)]
+struct Snapshots {
+    every_ns: Option<u64>,
+    /// When the next is due.
+    next: Option<Mono>,
+    /// One that waits for its reading; until when, and when it is looked again.
+    waits: Option<(Reading, Mono, Mono)>,
+    /// The reading of the one before, and what had come by then.
+    before: Option<HostTexts>,
+    told: i32,
 }
 
 impl Responder {
@@ -121,8 +141,18 @@ impl Responder {
             waits: None,
             moved: Mono(0),
             unread: None,
+            notes: Notes::default(),
+            snapshots: Snapshots::default(),
             over: None,
         }
+    }
+
+    /// The same, noting what is wanted.
+    #[must_use]
+    pub fn noting(mut self, wanted: &Wanted) -> Self {
+        self.notes = Notes::new(wanted);
+        self.snapshots.every_ns = wanted.every_ns;
+        self
     }
 
     /// Whether this host has been read.
@@ -130,28 +160,73 @@ impl Responder {
         self.readings[0].as_ref().is_none_or(|reading| reading.get().is_some())
     }
 
+    /// What a reading of this host says.
+    fn text(&self, n: usize) -> HostTexts {
+        self.readings[n].as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default()
+    }
+
     /// Tells what was counted.
-    fn tell(&self, cx: &mut Cx<'_>) {
+    fn tell(&mut self, cx: &mut Cx<'_>) {
         if self.counts.received == 0 {
             return;
         }
-        let text = |n: usize| self.readings[n].as_ref().and_then(|r| r.get()).cloned().unwrap_or_default();
+        if self.snapshots.every_ns.is_some() && self.snapshots.told < self.counts.received {
+            self.tell_snapshot(cx, self.text(1));
+        }
+        let mut test = self.found(cx, &self.text(0), &self.text(1));
+        let mut histograms = std::mem::take(&mut self.notes.histograms).into_iter();
+        test.gaps = histograms.next();
+        test.others = histograms.collect();
+        test.puts = std::mem::take(&mut self.notes.puts);
+        test.over = true;
+        cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+    }
+
+    /// Tells what was counted so far; `host` is what this host has just said.
+    fn tell_snapshot(&mut self, cx: &mut Cx<'_>, host: HostTexts) {
+        let before = self.snapshots.before.take().unwrap_or_else(|| self.text(0));
+        let test = self.found(cx, &before, &host);
+        (self.snapshots.before, self.snapshots.told) = (Some(host), self.counts.received);
+        cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+    }
+
+    /// A snapshot that is due is begun; one that has its reading is told.
+    fn snap(&mut self, cx: &mut Cx<'_>) {
+        if let Some((at, ns)) =
+            self.snapshots.next.zip(self.snapshots.every_ns).filter(|(at, _)| *at <= cx.now)
+        {
+            self.snapshots.next = Some(at.plus(ns));
+            if self.snapshots.waits.is_none() {
+                self.snapshots.waits = Some((self.host.ask(), cx.now.plus(SECOND), cx.now));
+            }
+        }
+        let Some((reading, until, look)) = &mut self.snapshots.waits else { return };
+        let text = reading.get().cloned().or_else(|| (cx.now >= *until).then(HostTexts::default));
+        match text {
+            None => *look = cx.now.plus(LOOK),
+            Some(text) => {
+                self.snapshots.waits = None;
+                self.tell_snapshot(cx, text);
+            }
+        }
+    }
+
+    fn found(&self, cx: &Cx<'_>, start: &HostTexts, stop: &HostTexts) -> UdpmonTest {
         let v6 = self.peer.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
-        let test = UdpmonTest {
+        UdpmonTest {
             peer: self.peer.map(|path| path.peer.to_string()).unwrap_or_default(),
             connection: Some(self.id),
             started: cx.clock.wall(self.first.unwrap_or(cx.now)),
+            told: Some(cx.clock.wall(cx.now)),
             counts: Some(UdpmonCounts {
                 received: u64::try_from(self.counts.received).unwrap_or(0),
                 bytes: u64::try_from(self.counts.bytes).unwrap_or(0),
                 span: self.counts.span_us.saturating_mul(10),
                 ..UdpmonCounts::default()
             }),
-            far: between(&text(0), &text(1), v6),
-            over: true,
+            far: between(start, stop, v6),
             ..UdpmonTest::default()
-        };
-        cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+        }
     }
 
     /// A message is there, to its last byte.
@@ -162,6 +237,7 @@ impl Responder {
                 self.counts.received = self.counts.received.saturating_add(1);
                 self.counts.bytes = self.counts.bytes.saturating_add(head.length as i64);
                 self.counts.span_us = (now.since(first) / 1_000) as i64;
+                self.notes.message(now, head.length);
             }
             Command::Stats => {
                 self.readings[1] = Some(self.host.ask());
@@ -211,7 +287,8 @@ impl Responder {
     }
 
     fn reads(&self) -> Read {
-        if self.pending() > 0 || self.waits.is_some() || self.over.is_some() || self.unread.is_some() {
+        let held = self.waits.is_some() || self.unread.is_some() || self.notes.looks;
+        if self.pending() > 0 || held || self.over.is_some() {
             return Read::Pause;
         }
         match self.now {
@@ -225,10 +302,13 @@ impl Flow for Responder {
     fn want(&self) -> Want {
         let stall = (self.pending() > 0).then(|| self.moved.plus(self.stall_ns));
         let looks = self.waits.map(|(_, _, at)| at);
+        let unread = self.unread.map(|(_, look)| look);
+        let notes = self.notes.looks.then_some(self.moved);
+        let told = self.snapshots.waits.as_ref().map(|(_, _, look)| *look);
         Want {
             send: if self.pending() > 0 { When::Now } else { When::Never },
             read: self.reads(),
-            wake: stall.into_iter().chain(looks).chain(self.unread.map(|(_, look)| look)).min(),
+            wake: [stall, looks, unread, notes, told, self.snapshots.next].into_iter().flatten().min(),
             end: self.over.map(|how| End::Done { how, reset: false }),
         }
     }
@@ -256,6 +336,7 @@ impl Flow for Responder {
 
     fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
         self.moved = cx.now;
+        self.notes.reads += 1;
         let n = got.len as u64;
         let data = match self.now {
             Some(head) => {
@@ -273,6 +354,9 @@ impl Flow for Responder {
                 let head = codec::decode(&self.head);
                 self.now = Some(head);
                 self.rest = head.length - PARAM as u64;
+                if self.rest > 0 {
+                    self.notes.reads = 0;
+                }
                 head.command == Command::Data
             }
         };
@@ -289,6 +373,7 @@ impl Flow for Responder {
         if let Some(head) = self.now.filter(|_| self.rest == 0) {
             (self.now, self.have) = (None, 0);
             self.message(cx.now, head);
+            self.notes.begin(cx.now);
         }
         Ok(())
     }
@@ -299,7 +384,10 @@ impl Flow for Responder {
                 (self.peer, self.moved) = (Some(path), cx.now);
                 self.unread = (!self.was_read()).then(|| (cx.now.plus(FIRST), cx.now.plus(LOOK)));
                 self.row = Some(cx.rec.open(GROUP, cx.now));
+                self.notes.up(cx.now);
+                self.snapshots.next = self.snapshots.every_ns.map(|ns| cx.now.plus(ns));
             }
+            News::State(state) => self.notes.state(*state),
             News::Fin => {
                 let inside = self.have > 0 || self.now.is_some();
                 self.over = Some(Ending::Completed);
@@ -317,6 +405,8 @@ impl Flow for Responder {
             }
             News::Wake => {
                 let now = cx.now;
+                self.notes.looks = false;
+                self.snap(cx);
                 self.unread = self.unread.filter(|(until, _)| !self.was_read() && now < *until);
                 if let Some((_, look)) = &mut self.unread {
                     *look = now.plus(LOOK);
@@ -326,6 +416,10 @@ impl Flow for Responder {
             _ => {}
         }
         Ok(())
+    }
+
+    fn curious(&self) -> bool {
+        self.notes.looks
     }
 
     fn card(&self) -> Card {

@@ -1,0 +1,103 @@
+//! What a responder notes of each message, when it is asked to: how long reading took, what came between two, what the kernel
+//! knew of the connection.
+
+use metrics::{Binned, Mono, SocketState};
+use model::{Phase, UdpmonPut, UdpmonRecords};
+
+/// Bins of both histograms, as the original has them.
+const BINS: usize = 150;
+/// Width of a bin of the times of reading, µs.
+const READ_WIDTH: i64 = 20;
+
+/// What `tcpmon_resp` is asked to note.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// Histograms (`-H`), with the lower edge and the width of that of times between messages, µs.
+    pub histograms: Option<(i32, u32)>,
+    /// Messages one by one (`-G`): so many are passed over, then so many are noted.
+    pub records: Option<(u32, u32)>,
+    /// Period of snapshots (`-i`), ns.
+    pub every_ns: Option<u64>,
+}
+
+impl Wanted {
+    /// What `phase` asks for.
+    #[must_use]
+    pub fn of(phase: &Phase) -> Self {
+        let Some(asked) = &phase.udpmon else { return Wanted::default() };
+        Wanted {
+            histograms: asked.histograms.then_some((asked.low, asked.bin_width)),
+            records: match asked.records {
+                UdpmonRecords::Packets { skip, n } => Some((skip, n)),
+                UdpmonRecords::None | UdpmonRecords::Lost { .. } => None,
+            },
+            every_ns: asked.every_ns,
+        }
+    }
+}
+
+/// What was noted.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    records: Option<(u32, u32)>,
+    /// Times between the ends of two messages, and times of reading, µs.
+    pub(super) histograms: Vec<Binned>,
+    pub(super) puts: Vec<UdpmonPut>,
+    /// Data messages so far.
+    messages: u64,
+    came: Mono,
+    /// When the message before ended, and when reading this one was begun: behind the answers, if there were any.
+    ended: Mono,
+    begun: Mono,
+    /// Receive calls of the message in work.
+    pub(super) reads: u32,
+    /// It is looked what the kernel knows before more is read.
+    pub(super) looks: bool,
+    state: Option<SocketState>,
+}
+
+impl Notes {
+    pub(super) fn new(wanted: &Wanted) -> Self {
+        let pair = |(low, width): (i32, u32)| {
+            vec![Binned::new(low.into(), width.into(), BINS), Binned::new(0, READ_WIDTH, BINS)]
+        };
+        let histograms = wanted.histograms.map(pair).unwrap_or_default();
+        Notes { records: wanted.records, histograms, ..Notes::default() }
+    }
+
+    /// The connection is there.
+    pub(super) fn up(&mut self, now: Mono) {
+        (self.came, self.ended) = (now, now);
+        self.begin(now);
+    }
+
+    /// The next message may be read.
+    pub(super) fn begin(&mut self, now: Mono) {
+        (self.begun, self.reads) = (now, 0);
+        self.looks = self.is_recorded();
+    }
+
+    /// What the kernel knows, in time for the next message.
+    pub(super) fn state(&mut self, state: SocketState) {
+        self.state = Some(state);
+    }
+
+    /// A data message was read to its end.
+    pub(super) fn message(&mut self, now: Mono, bytes: u64) {
+        let took_ns = now.since(self.begun);
+        let us = [now.since(self.ended), took_ns].map(|ns| (ns / 1_000) as i64);
+        self.histograms.iter_mut().zip(us).for_each(|(hist, us)| hist.fill(us));
+        if self.is_recorded() {
+            let (at_ns, socket) = (self.begun.since(self.came), self.state.take());
+            self.puts.push(UdpmonPut { took_ns, at_ns, sends: self.reads, bytes, socket });
+        }
+        self.messages += 1;
+        self.ended = now;
+    }
+
+    fn is_recorded(&self) -> bool {
+        self.records.is_some_and(|(skip, n)| {
+            (u64::from(skip)..u64::from(skip) + u64::from(n)).contains(&self.messages)
+        })
+    }
+}
