@@ -1,17 +1,22 @@
-//! UDPmon's own tables, read back: the lines of `udpmon_bw_mon`, `udpmon_send` and `udpmon_req`, of one file or of a sweep over many.
+//! UDPmon's and tcpmon's own tables, read back: the lines of `udpmon_bw_mon`, `udpmon_send`, `udpmon_recv`, `udpmon_req` and `tcpmon_mon`, of
+//! one file or of a sweep over many.
 
 use std::io::{self, Write};
 
 /// A column that is told, by the beginning of its title.
-const TOLD: [(&str, &str); 9] = [
+const TOLD: [(&str, &str); 13] = [
+    ("linux time", "unix s"),
     ("inter-pkt_time", "wait us"),
     ("wait_time", "wait us"),
     ("num_sent", "sent"),
     ("num_recv", "received"),
     ("num_lost", "lost"),
     ("num_badorder", "order"),
+    ("Bytes Recv", "bytes"),
     ("send_", "sent Mbit/s"),
+    ("tcpi_total_retrans", "sent again"),
     ("recv_user", "received Mbit/s"),
+    ("recv_data_rate", "received Mbit/s"),
     ("recv_wire", "on wire Mbit/s"),
 ];
 /// The same of `udpmon_req`.
@@ -31,7 +36,16 @@ fn columns(line: &str) -> Vec<&str> {
 /// Whether a line heads a table, and of which kind.
 fn heads(line: &str) -> bool {
     let first = line.trim_start();
-    first.starts_with("pkt len; num_sent;") || first.starts_with("response len bytes;")
+    ["pkt len; num_sent;", TCP, RECV, "response len bytes;"].iter().any(|title| first.starts_with(title))
+}
+
+/// How the tables of tcpmon and of `udpmon_recv` begin.
+const TCP: &str = "pkt len; soc_buf_size; num_sent;";
+const RECV: &str = "num; linux time; excel time; hour; num_recv; num_lost;";
+
+/// How many columns of a table are figures of every row, 8 at most: those before the first that heads a host's counters.
+fn figures(titles: &[&str]) -> usize {
+    titles.iter().take(8).take_while(|title| !title.is_empty() && !title.starts_with('<')).count()
 }
 
 /// Whether a file is a printout of one of the programs.
@@ -56,9 +70,10 @@ pub(super) fn tables(text: &str) -> Vec<Table<'_>> {
         }
         let Some(table) = found.last_mut() else { continue };
         let row = columns(line);
-        // Histograms and records follow with fewer columns, and begin with words.
-        let alike = row.len() >= 6 && row[..4].iter().all(|cell| cell.parse::<f64>().is_ok());
-        if alike {
+        // Histograms follow with fewer columns, and records with gaps between theirs.
+        let figures = figures(&table.titles);
+        let number = |cell: &&str| cell.parse::<f64>().is_ok();
+        if figures > 4 && row.len() > figures && row[..figures].iter().all(number) {
             table.rows.push(row);
         }
     }
@@ -73,7 +88,9 @@ pub fn tell(name: &str, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
     let text = String::from_utf8_lossy(bytes);
     let told = tables(&text);
     let rows: usize = told.iter().map(|table| table.rows.len()).sum();
-    writeln!(out, "{name}: UDPmon, {} tables, {rows} tests", told.len())?;
+    let tcp = told.first().is_some_and(|table| table.titles.get(1) == Some(&"soc_buf_size"));
+    let program = if tcp { "tcpmon" } else { "UDPmon" };
+    writeln!(out, "{name}: {program}, {} tables, {rows} tests", told.len())?;
     for table in &told {
         let latency = table.titles.first().is_some_and(|title| title.starts_with("response"));
         let wanted: &[(&str, &str)] = if latency { &LATENCY } else { &TOLD };
@@ -82,7 +99,7 @@ pub fn tell(name: &str, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
             let place = table.titles.iter().position(|column| column.starts_with(beginning));
             places.extend(place.map(|place| (place, *title)));
         }
-        if !latency {
+        if table.titles.first().is_some_and(|title| title.starts_with("pkt len")) {
             places.insert(0, (0, "bytes"));
         }
         writeln!(out, "  {}", places.iter().map(|(_, title)| format!("{title:>16}")).collect::<String>())?;
@@ -109,7 +126,7 @@ fn doubts(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
     let Some((n, mbit)) = worst else { return Ok(()) };
     writeln!(
         out,
-        "  ! udpmon_bw_mon counts N packets over N - 1 gaps: with {n} packets its {mbit} Mbit/s are {:.6} Mbit/s",
+        "  ! the original counts N packets over N - 1 gaps: with {n} packets its {mbit} Mbit/s are {:.6} Mbit/s",
         mbit * (n - 1.0) / n
     )
 }
@@ -136,6 +153,32 @@ mod tests {
         assert_eq!(lines[3][7], "161.331");
         // 161.331 · 39 / 40, of the first with so few packets.
         assert!(text.contains("with 40 packets its 934.761 Mbit/s are 911.391975 Mbit/s"), "{text}");
+    }
+
+    #[test]
+    fn records_are_no_tests_and_the_others_tables_are_read() {
+        // Lines of UDPmon 1.5.2 and tcpmon 2.2.1 on loopback, without the counters of the hosts.
+        let rows = |text: &str| -> Vec<Vec<String>> {
+            let mut out = Vec::new();
+            tell("x", text.as_bytes(), &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            text.lines().skip(2).map(|l| l.split_whitespace().map(str::to_owned).collect()).collect()
+        };
+        let records = format!(
+            "{}packet; recv_time 0.1us; send_time 0.1us; diff 0.1us; 1-way time us; ;delta recv us\n 6; 78883; 66708; 12175; 27.2536; ;\n \
+             7; 79086; 66909; 12177; 27.5083; ; 20.3; 20.1; 0.254645; ; 0; 0; ; 0; 0; ;\n 1; 0; 0; 0; 0; 0; ; 0; 0; 0\n",
+            SWEEP
+        );
+        assert_eq!(rows(&records).len(), rows(SWEEP).len());
+        let recv = "num; linux time; excel time; hour; num_recv; num_lost; num_badorder; %lost; num_lost_innet; %lost_innet; Bytes Recv; \
+            Bytes/frame; elapsed time us; time/recv pkt; recv_user_data_rate Mbit; recv_wire_rate Mbit; <L CPU>; user cpu %\n \
+            0; 1795203358; 46346.816653; 0; 100; 0; 0; 0; 0; 0; 100000; 1000; 4898.34; 48.9834; 163.321; 174.1;L ; 16; 0;\n";
+        assert_eq!(rows(recv)[0], ["1795203358", "100", "0", "0", "100000", "163.321", "174.1"]);
+        let tcp = " pkt len; soc_buf_size; num_sent; wait_time; Time/frame us; Send_time; send_data_rate Mbit; TCPOutSegs; \
+            tcpi_total_retrans; tcp_retrans_rate%;  ; Recv soc_buf_size; num_recv; bytes_recv; Recv time/Frame; recv_time; recv_data_rate \
+            Mbit;  ; L if; interface:;\n 10000;  0;  26501;   100;   150.922;   3.99958e+06;   530.076;   31072;  1;   0.00321833;   ; 0;  \
+            26501;  265010000;   113.184;   2999491;   706.813;   ;L if;    lo: ;\n";
+        assert_eq!(rows(tcp)[0], ["10000", "100", "26501", "26501", "530.076", "1", "706.813"]);
     }
 
     #[test]
