@@ -94,7 +94,9 @@ impl Train {
             log.push((self.frame, self.left));
         }
         (self.frame, self.burst.2) = (self.frame + 1, self.burst.2 + 1);
-        let from = if self.drift || self.wait_ns == 0 { self.left } else { self.due };
+        // One that is more than a wait late shifts the rest: those behind it would leave back to back.
+        let late = self.left.since(self.due) > self.wait_ns;
+        let from = if self.drift || self.wait_ns == 0 || late { self.left } else { self.due };
         self.due = from.plus(self.wait_ns);
         Packets { sent, refused: 1 - sent, unsent: 1 - sent, ..Packets::default() }
     }

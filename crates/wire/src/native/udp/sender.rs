@@ -118,6 +118,8 @@ pub(super) struct Sender {
     train: Option<Train>,
     trace: Option<Arc<Trace>>,
     planned: u64,
+    /// How much later than planned the rest of the train in work is due, ns.
+    shift_ns: u64,
     /// Whether datagrams wait for those that are due soon after them.
     gathers: bool,
     log: Vec<Departure>,
@@ -154,6 +156,7 @@ impl Sender {
             train: None,
             trace: terms.trace.clone(),
             planned: 0,
+            shift_ns: 0,
             gathers: false,
             log: Vec::new(),
             actual: Mono(0),
@@ -237,7 +240,7 @@ impl Sender {
     /// When the next datagram that is not pending is due.
     fn at(&self, start: Mono) -> Mono {
         if let Some(train) = &self.train {
-            return start.plus(train.place(self.planned).intended_ns);
+            return start.plus(train.place(self.planned).intended_ns.saturating_add(self.shift_ns));
         }
         if let Some(frames) = &self.frames {
             return start.plus(frames.next_ns());
@@ -334,12 +337,26 @@ impl Sender {
             if at > now {
                 break;
             }
-            if at >= end || self.no_more() {
+            if at >= end.plus(self.shift_ns) || self.no_more() {
                 self.over = self.pending.is_empty();
                 break;
             }
             self.pending.push(at);
+            self.shift(now.since(at));
             self.advance();
+        }
+    }
+
+    /// A packet of a train that is more than a wait late shifts those behind it in its train: what a train is for is the time
+    /// between its packets, and a sender that makes up for lost time sends them back to back.
+    fn shift(&mut self, late_ns: u64) {
+        let Some(train) = &self.train else { return };
+        let (place, next) = (train.place(self.planned), train.place(self.planned + 1));
+        let wait = train.waits_ns.get(place.setting as usize).copied().unwrap_or(0);
+        if next.train != place.train {
+            self.shift_ns = 0;
+        } else if wait > 0 && late_ns > wait {
+            self.shift_ns = self.shift_ns.saturating_add(late_ns);
         }
     }
 
@@ -422,7 +439,7 @@ impl Sender {
             && self.pending.is_empty()
         {
             let next = if self.flat_out() { cx.now } else { self.at(start) };
-            self.over |= next >= end || self.no_more();
+            self.over |= next >= end.plus(self.shift_ns) || self.no_more();
         }
         count
     }
@@ -458,5 +475,63 @@ impl Sender {
             skipped += 1;
         }
         skipped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::{Clock, Group, Recorder};
+    use model::{Kind, Phase};
+    use seam::{Arena, Note};
+    use uuid::Uuid;
+
+    /// When the packets of `train` leave, ns after the start, on a host that does nothing for so long when the first is due, and again
+    /// before the tenth packet of the first train.
+    fn departures(train: Train, held_up: [u64; 2]) -> Vec<i64> {
+        let phase = Phase {
+            kind: Kind::Train,
+            probe: Some(Probe::default()),
+            train: Some(train.clone()),
+            ..Phase::default()
+        };
+        let terms = Terms::of(&phase, Group(1), [0; 16]).unwrap();
+        let check = Check::of(Uuid::nil());
+        let mut sender = Sender::new(&terms, 0, check, 1).with_train(Some(train.clone()));
+        sender.begin(Mono(0), Mono(train.duration_ns()));
+        let (mut rec, mut rng, clock) = (Recorder::default(), Rng::new(1), Clock::default());
+        let (mut post, mut arena): (Vec<Note>, _) = (Vec::new(), Arena::new(4096));
+        let mut now = Mono(held_up[0]);
+        while let When::At(due) = sender.due() {
+            if sender.sent() == 9 {
+                now = now.plus(held_up[1]);
+            }
+            now = now.max(due);
+            let mut cx = Cx { now, clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+            let mut out = Burst::new(&mut arena, 4096);
+            sender.fill(&mut cx, Group(1), &mut out);
+            let bytes = out.len();
+            sender.wrote(&cx, Wrote { bytes, fault: None });
+        }
+        sender.take_log().1.iter().map(|left| left.sent_ns).collect()
+    }
+
+    #[test]
+    fn a_train_that_is_held_up_keeps_its_spacing() {
+        let wait = 10_000;
+        let train =
+            Train { packets: 20, waits_ns: vec![wait], repeat: 2, every_ns: 1_000_000, ..Train::default() };
+        let times = |held_up| departures(train.clone(), held_up);
+        let places = || train.places().map(|place| place.intended_ns as i64);
+        assert_eq!(times([0, 0]), places().collect::<Vec<_>>(), "nothing is late");
+        // Less than a wait is made up for.
+        let late = times([wait - 1, 0]);
+        assert_eq!((late[0], late[1], late[39]), (wait as i64 - 1, wait as i64, 1_000_000 + 190_000));
+        // More is not, but the next train begins when it was to.
+        let late = times([50_000, 200_000]);
+        let gaps: Vec<i64> = late.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mut expected = [wait as i64; 39];
+        (expected[8], expected[19]) = (200_000, 1_000_000 - late[19]);
+        assert_eq!((late.len(), late[0], gaps), (40, 50_000, expected.to_vec()));
     }
 }
