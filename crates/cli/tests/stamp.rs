@@ -229,6 +229,10 @@ fn our_reflector_counts_each_session_by_itself_and_believes_no_repeat() {
             assert!(octets != 140 || answer["sealed"] == Value::Bool(true), "{answer}");
         }
     }
+    // Nor is a packet that was captured and comes from elsewhere.
+    let Some(told) = answers(name, &format!("127.0.0.1 {port} 2 112 {sealed} elsewhere=1")) else { return };
+    let seen: Vec<u64> = told.iter().map(|a| number(&a["octets"])).collect();
+    assert_eq!(seen, [112, 112, 0], "{told:?}");
     // Without the key, and with another, there is no answer.
     let Some(told) = answers(name, &format!("127.0.0.1 {port} 2 112 wait=0.3")) else { return };
     assert!(told.iter().all(|a| number(&a["octets"]) == 0), "{told:?}");

@@ -9,9 +9,11 @@ stamp.py reflector ADDRESS PORT [key=FILE] [stateless] [drop-there=N,N] [drop-ba
     Extensions are sent back with the U flag, but Extra Padding. Writes what it received and sent as
     a capture, with IP headers of its own making. Prints what it did when it is interrupted (SIGINT).
 stamp.py sender ADDRESS PORT COUNT OCTETS [key=FILE] [ssid=N] [tlv=HEX] [dscp=N] [ttl=N] [ptp] [again=N] [number=N] [wait=S]
+    [elsewhere=N]
     Sends COUNT packets, waits for the answer of each (at most wait=SECONDS), and prints them as JSON lines. Extensions are given in hex and
     padded with zeros to the size; in authenticated mode they are not signed unless they hold an HMAC unit of zeros, which is
-    filled. Packet number `again` is sent twice, byte by byte the same.
+    filled. Packet number `again` is sent twice, byte by byte the same; number `elsewhere` once more in the end,
+    from another port.
 """
 import hashlib
 import hmac
@@ -181,8 +183,11 @@ def sender(sock, peer, count, octets, how):
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
     again = numbers(how.get("again", ""))
     first = int(how.get("number", "0"))
+    kept = None
     for number in range(first, first + count):
         data = packet(how, key, number, octets)
+        if str(number) == how.get("elsewhere"):
+            kept = data
         for copy in range(2 if number in again else 1):
             # A copy is not expected to be answered.
             sock.settimeout(0.5 if copy else float(how.get("wait", "9")))
@@ -194,6 +199,15 @@ def sender(sock, peer, count, octets, how):
                 continue
             tos = next((d[0] for _, _, d in extra if d), 0)
             say(key, number, data, got, tos)
+    if kept:
+        other = socket.socket(sock.family, socket.SOCK_DGRAM)
+        other.settimeout(0.5)
+        other.sendto(kept, peer)
+        try:
+            octets = len(other.recv(70000))
+        except socket.timeout:
+            octets = 0
+        print(json.dumps({"asked": int(how["elsewhere"]), "octets": octets}), flush=True)
 
 
 def say(key, number, data, got, tos):

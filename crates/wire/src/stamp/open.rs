@@ -1,7 +1,7 @@
 //! What opens a sender's flows, and what answers requests.
 
 use super::codec::Request;
-use super::reflect::{Arrived, Rules, check, reply};
+use super::reflect::{Arrived, Proofs, Rules, check, reply};
 use super::session::Reflector;
 use super::speak::Speaker;
 use crate::call::Caller;
@@ -39,6 +39,7 @@ pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
         rules: Arc::new(Rules { key: answers.key.clone(), unconfirmed }),
         limit: Limit::new(answers.exit_after),
         senders: Mutex::default(),
+        proofs: answers.key.is_some().then(Proofs::new),
         alone: AtomicBool::new(false),
     });
     let one = |_| Box::new(Doorkeeper { house: Arc::clone(&house), row: None }) as Box<dyn Opener>;
@@ -60,6 +61,8 @@ struct House {
     rules: Arc<Rules>,
     limit: Limit,
     senders: Mutex<Senders>,
+    /// What was proven, where there is a key.
+    proofs: Option<Proofs>,
     /// Senders cannot have sockets of their own here: all are answered without memory.
     alone: AtomicBool,
 }
@@ -74,6 +77,15 @@ struct Senders {
 /// A sender's place among those that have a session; given back when dropped.
 pub(super) struct Place(Arc<House>, SocketAddr);
 
+impl Place {
+    /// A packet that proved to know the key was answered.
+    pub(super) fn proven(&self, packet: &[u8]) {
+        if let Some(proofs) = &self.0.proofs {
+            proofs.put(packet);
+        }
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut senders = self.0.senders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,16 +99,32 @@ impl Drop for Place {
     }
 }
 
+/// Why a sender gets no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoPlace {
+    /// It has one, and its socket is not there yet.
+    Known,
+    /// There is none left.
+    Full,
+}
+
 impl House {
-    /// A place for `peer`; `None` when it has one, or there is none left.
-    fn place(self: &Arc<Self>, peer: SocketAddr) -> Option<Place> {
+    /// A place for `peer`; [`NoPlace`] when it has one, or there is none left.
+    fn place(self: &Arc<Self>, peer: SocketAddr) -> Result<Place, NoPlace> {
         let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
-        let here = senders.by_address.get(&peer.ip()).copied().unwrap_or(0);
-        if senders.all.len() >= MOST_SENDERS || here >= MOST_PER_ADDRESS || !senders.all.insert(peer) {
-            return None;
+        if senders.all.contains(&peer) {
+            return Err(NoPlace::Known);
         }
+        let here = senders.by_address.get(&peer.ip()).copied().unwrap_or(0);
+        if self.alone.load(Ordering::Relaxed) || senders.all.len() >= MOST_SENDERS || here >= MOST_PER_ADDRESS
+        {
+            return Err(NoPlace::Full);
+        }
+        senders.all.insert(peer);
         *senders.by_address.entry(peer.ip()).or_default() += 1;
-        Some(Place(Arc::clone(self), peer))
+        drop(senders);
+        let place = Place(Arc::clone(self), peer);
+        if self.limit.enter() { Ok(place) } else { Err(NoPlace::Full) }
     }
 }
 
@@ -169,12 +197,28 @@ impl Opener for Doorkeeper {
         let trusted = self.admits(cx, &path)?;
         let at = got.stamp.map_or(got.at, |stamp| stamp.at);
         let arrived = Arrived { bytes: got.bytes, at, ttl: got.ttl, tos: got.tos };
-        let alone = self.house.alone.load(Ordering::Relaxed);
-        let place = if alone { None } else { self.house.place(path.peer) };
-        let place = place.filter(|_| self.house.limit.enter());
-        let Some(place) = place else {
-            self.answer(cx, &request, &arrived, out);
-            return None;
+        if let Some(proofs) = &self.house.proofs {
+            if proofs.has(got.bytes) {
+                return None;
+            }
+            proofs.put(got.bytes);
+        }
+        let place = match self.house.place(path.peer) {
+            Ok(place) => place,
+            // Without memory a repeat cannot be told, and who proves to know the key is promised that none is answered.
+            Err(NoPlace::Full) if self.house.rules.key.is_some() => {
+                let who = path.peer.ip().to_canonical();
+                let text = format!(
+                    "{who} gets no answer: there are as many sessions as there may be, and without one a repeated packet \
+                     could not be told from a new one"
+                );
+                Doorkeeper::refuse(cx, text);
+                return None;
+            }
+            Err(_) => {
+                self.answer(cx, &request, &arrived, out);
+                return None;
+            }
         };
         let rules = Arc::clone(&self.house.rules);
         Some(Box::new(Reflector::new(rules, GROUP, PATIENCE, trusted, &arrived).at(place)))

@@ -5,6 +5,7 @@ use super::time::ErrorEstimate;
 use super::tlv::{self, Asked, Knows};
 use crate::native::Psk;
 use metrics::{Clock, Mono};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What all sessions of a reflector have in common.
 #[derive(Clone, Debug, Default)]
@@ -153,6 +154,39 @@ pub fn check(rules: &Rules, bytes: &[u8]) -> Result<Request, Refusal> {
     if proven { Ok(request) } else { Err(Refusal::Unproven) }
 }
 
+/// Proofs that were seen, of whomever: a packet that somebody captured opens no session from another address. Of two that have the
+/// same place the later one stays, so of those behind which n others came a share of exp(-n / 65,536) is known.
+#[derive(Debug)]
+pub(super) struct Proofs(Box<[AtomicU64]>);
+
+/// Places, half a mebibyte.
+const PLACES: usize = 1 << 16;
+
+impl Proofs {
+    pub(super) fn new() -> Self {
+        Proofs((0..PLACES).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Where the proof of a packet is kept, and what of it.
+    fn place(&self, packet: &[u8]) -> Option<(&AtomicU64, u64)> {
+        let proof = packet.get(PROOF..PROOF + PROOF_LEN)?;
+        let half = |at: usize| proof.get(at..)?.first_chunk().map(|eight| u64::from_be_bytes(*eight));
+        Some((self.0.get(half(0)? as usize % PLACES)?, half(8)?))
+    }
+
+    /// Whether this packet was seen.
+    pub(super) fn has(&self, packet: &[u8]) -> bool {
+        self.place(packet).is_some_and(|(place, proof)| place.load(Ordering::Relaxed) == proof)
+    }
+
+    /// It has been now.
+    pub(super) fn put(&self, packet: &[u8]) {
+        if let Some((place, proof)) = self.place(packet) {
+            place.store(proof, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Takes note of a request that [`check`] has passed in its session.
 ///
 /// # Errors
@@ -239,6 +273,24 @@ mod tests {
         // A thousand numbers back are known; what is older is taken for a repeat.
         assert_eq!(admitted(&mut session, &[1123, 101, 100, 99]), [true, true, false, false]);
         assert_eq!(admitted(&mut session, &[5000, 5000 - 1023, 5000 - 1024]), [true, true, false]);
+    }
+
+    #[test]
+    fn proofs_are_known_again_and_others_are_not() {
+        let proofs = Proofs::new();
+        let packet = |n: u8| {
+            let mut bytes = vec![1; 112];
+            bytes[PROOF + 7] = n;
+            bytes[PROOF + 15] = n;
+            bytes
+        };
+        proofs.put(&packet(3));
+        assert!(proofs.has(&packet(3)) && !proofs.has(&packet(4)) && !proofs.has(&[0; 40]));
+        // The same place, another proof: the later one stays.
+        let mut other = packet(3);
+        other[PROOF + 15] = 9;
+        proofs.put(&other);
+        assert!(proofs.has(&other) && !proofs.has(&packet(3)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A reflector's socket for one sender: its sessions, each with numbers of its own.
 
-use super::codec::Request;
+use super::codec::{Mode, Request};
 use super::open::Place;
 use super::reflect::{Arrived, Made, Rules, Session, admit, check, reply};
 use metrics::{Ending, Group, Mono, Packets, Row};
@@ -8,7 +8,7 @@ use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When,
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Sessions of one sender at once, by identifier; those of further ones are answered without memory.
+/// Sessions of one sender at once, by identifier; those of further ones are answered without memory, or with a key not at all.
 const MOST_SESSIONS: usize = 64;
 /// Requests that wait for an answer of more octets than they have.
 const MOST_WAITING: usize = 16;
@@ -47,7 +47,7 @@ pub struct Reflector {
     replayed: bool,
     /// Requests shorter than an answer are answered all the same: the address is inside the fence.
     trusted: bool,
-    _place: Option<Place>,
+    place: Option<Place>,
 }
 
 impl Reflector {
@@ -75,14 +75,14 @@ impl Reflector {
             stopped: false,
             replayed: false,
             trusted,
-            _place: None,
+            place: None,
         };
         reflector.queue(first);
         reflector
     }
 
     pub(super) fn at(self, place: Place) -> Self {
-        Reflector { _place: Some(place), ..self }
+        Reflector { place: Some(place), ..self }
     }
 
     fn queue(&mut self, got: &Arrived<'_>) {
@@ -99,11 +99,19 @@ impl Reflector {
         let known = self.sessions.len() < MOST_SESSIONS || self.sessions.contains_key(&request.ssid);
         let mut session = known.then(|| self.sessions.entry(request.ssid).or_default());
         let counted = session.is_some();
+        // Without a session a repeat could not be told.
+        if !counted && self.rules.mode() == Mode::Sealed {
+            self.replayed = true;
+            return;
+        }
         if let Some(session) = &mut session
             && admit(&self.rules, session, request, got.at).is_err()
         {
             self.replayed = true;
             return;
+        }
+        if let Some(place) = &self.place {
+            place.proven(got.bytes);
         }
         let own = out.own(size);
         let made = reply(&self.rules, session, (request, got), (cx.now, cx.clock), own);
@@ -221,12 +229,70 @@ impl Flow for Reflector {
                 // The sender is gone: that is how a session ends.
                 self.stopped |= cx.now.since(self.used) >= self.patience_ns;
             }
-            News::Broken(_) | News::Fin | News::Start | News::Ask { .. } | News::Freeze { .. } => {}
+            News::Broken(_)
+            | News::Fin
+            | News::Start
+            | News::State(_)
+            | News::Ask { .. }
+            | News::Freeze { .. } => {}
         }
         Ok(())
     }
 
     fn card(&self) -> Card {
         Card { row: self.row, ..Card::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::Psk;
+    use metrics::{Clock, Recorder};
+    use seam::{Arena, Path, Rng};
+
+    /// How many of the first `n` sessions of one sender, each with one request, get an answer; and how many of these do when the
+    /// same requests come again.
+    fn answered(key: Option<Psk>, n: u16) -> [usize; 2] {
+        let rules = Arc::new(Rules { key, unconfirmed: false });
+        let mode = rules.mode();
+        let packet = |ssid: u16| {
+            let mut bytes = vec![0; mode.base()];
+            Request { number: 0, sent: 7, error: 1, ssid }.encode(mode, &mut bytes);
+            if let Some(key) = &rules.key {
+                let proof = key.seal(&[&bytes[..96]]);
+                bytes[96..112].copy_from_slice(&proof);
+            }
+            bytes
+        };
+        let first = packet(0);
+        let arrived = Arrived { bytes: &first, at: Mono(1), ttl: 64, tos: 0 };
+        let mut flow = Reflector::new(Arc::clone(&rules), Group(1), 1 << 40, false, &arrived);
+        let (mut rec, mut rng, mut post, clock) =
+            (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
+        let mut arena = Arena::new(4096);
+        let mut cx = Cx { now: Mono(2), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+        let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 862).into() };
+        flow.hear(&mut cx, News::Up(path)).unwrap();
+        let mut round = || {
+            let mut count = 0;
+            for ssid in 0..n {
+                let bytes = packet(ssid);
+                let mut reply = Burst::new(&mut arena, bytes.len());
+                flow.take(&mut cx, &Batch::stream(&bytes, Mono(2)), &mut reply).unwrap();
+                let left = reply.len();
+                count += usize::from(left > 0);
+                flow.wrote(&mut cx, Wrote { bytes: left, fault: None });
+            }
+            count
+        };
+        [round(), round()]
+    }
+
+    #[test]
+    fn with_a_key_nothing_is_answered_that_could_be_a_repeat() {
+        assert_eq!(answered(None, 100), [100, 100]);
+        // 64 sessions are remembered; of the others a repeat could not be told.
+        assert_eq!(answered(Some(Psk::new(b"a shared secret").unwrap()), 100), [64, 0]);
     }
 }
