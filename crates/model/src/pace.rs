@@ -14,6 +14,8 @@ pub struct Pace {
     chunk: u64,
     origin: Mono,
     bytes: u64,
+    /// Bytes that leave back to back; 1 for an even rate.
+    burst: u64,
 }
 
 /// A full Ethernet segment's payload: smaller chunks only cost packets.
@@ -27,13 +29,25 @@ impl Pace {
     pub fn new(bits_per_second: u64, buffer: u64, start: Mono) -> Self {
         let bits_per_second = bits_per_second.max(1);
         let millisecond = bits_per_second / 8_000;
-        Pace { bits_per_second, chunk: millisecond.max(SEGMENT).min(buffer.max(1)), origin: start, bytes: 0 }
+        let chunk = millisecond.max(SEGMENT).min(buffer.max(1));
+        Pace { bits_per_second, chunk, origin: start, bytes: 0, burst: 1 }
+    }
+
+    /// The same, but `burst` bytes leave back to back, in whole buffers, and the next burst when they are paid for.
+    #[must_use]
+    pub fn in_bursts(self, burst: u64, buffer: u64) -> Self {
+        Pace { burst: burst.max(1), chunk: buffer.max(1), ..self }
     }
 
     /// When the next chunk is due.
     #[must_use]
     pub fn due(&self) -> Mono {
-        let ns = u128::from(self.bytes) * 8 * u128::from(SECOND) / u128::from(self.bits_per_second);
+        self.paid(self.bytes - self.bytes % self.burst)
+    }
+
+    /// When so many bytes are paid for.
+    fn paid(&self, bytes: u64) -> Mono {
+        let ns = u128::from(bytes) * 8 * u128::from(SECOND) / u128::from(self.bits_per_second);
         self.origin.plus(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
@@ -45,7 +59,8 @@ impl Pace {
 
     /// `n` bytes left at `now`.
     pub fn sent(&mut self, n: u64, now: Mono) {
-        let late = now.since(self.due());
+        // Within a burst bytes leave before they are paid for.
+        let late = now.since(self.paid(self.bytes));
         if late > CATCH_UP {
             self.origin = self.origin.plus(late - CATCH_UP);
         }
@@ -55,7 +70,8 @@ impl Pace {
     /// Time between chunks at this rate, ns.
     #[must_use]
     pub fn gap_ns(&self) -> u64 {
-        (u128::from(self.chunk) * 8 * u128::from(SECOND) / u128::from(self.bits_per_second)) as u64
+        (u128::from(self.chunk.max(self.burst)) * 8 * u128::from(SECOND) / u128::from(self.bits_per_second))
+            as u64
     }
 }
 
@@ -151,6 +167,27 @@ mod tests {
             now = now.plus(step);
         }
         total
+    }
+
+    #[test]
+    fn bursts_leave_back_to_back_and_keep_the_rate() {
+        // 50 buffers of 8192 bytes at 8 Mbit/s are paid for in 409.6 ms.
+        let (burst, buffer) = (50 * 8192, 8192);
+        let mut pace = Pace::new(8_000_000, buffer, Mono(0)).in_bursts(burst, buffer);
+        assert_eq!((pace.chunk(), pace.gap_ns()), (8192, 409_600_000));
+        let mut now = Mono(0);
+        let mut begun = Vec::new();
+        for n in 0..150 {
+            if pace.due() > now {
+                now = pace.due();
+            }
+            if n % 50 == 0 {
+                begun.push(now.0);
+            }
+            pace.sent(buffer, now);
+            now = now.plus(1_000);
+        }
+        assert_eq!(begun, [0, 409_600_000, 819_200_000]);
     }
 
     #[test]

@@ -149,7 +149,7 @@ fn assign(spec: &mut Spec, value: &Value<'_>) -> Result<(), String> {
         "timeout" | "-w" => spec.timeout_ms = value.number(0, 86_400_000)?,
         "nbhmarks" | "-#" => spec.marks = Some(value.number(1, 1 << 48)?),
         "sbsize" | "-b" => spec.socket_buffer = Some(value.size(1, 1 << 30)?),
-        "nsrcbb" | "-Ns" | "-N" => spec.burst = value.number(1, 1 << 32)?,
+        "nsrcbb" | "-Ns" | "-N" => spec.burst = Some(value.number(1, 1 << 31)?),
         "iRNG" | "irng" | "-I" => spec.seed = value.number(0, u64::MAX)?,
         "frate" | "-f" => spec.unit = value.unit()?,
         "rlimit" | "-c" => spec.limit_kbps = Some(value.number(1, 1_000_000_000)?),

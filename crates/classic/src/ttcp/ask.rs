@@ -29,7 +29,7 @@ const QUESTIONS: &[Question] = &[
     flag("verbose", "More statistics", false),
     flag("phmarks", "Print a # per buffer", false),
     value("sbsize", "Socket buffer size", "65535", false),
-    value("nsrcbb", "Number of buffers in a burst", "50", true),
+    value("nsrcbb", "Number of buffers in a burst, with a rate limit (none: an even rate)", "", true),
     flag("random", "Random data", true),
     value("frate", "Unit of the rate (b, k, m, g bits; B, K, M, G bytes)", "", false),
     value("rlimit", "Rate limit, kbit/s", "", true),

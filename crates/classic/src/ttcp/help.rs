@@ -20,7 +20,7 @@ Teldat's options (with the letters they replaced):
   phmarks       -H   a # per buffer
   nbhmarks <n>  -#   a # every n buffers
   sbsize <n>    -b   socket buffer (65535)
-  nsrcbb <n>    -Ns  buffers of a burst (50); the rate is kept evenly whatever it is
+  nsrcbb <n>    -Ns  with rlimit, buffers that leave at once before the next wait; without it the rate is even
   random        -x   random payload, which nothing can compress
   iRNG <n>      -I   what it is drawn from (1)
   frate <unit>  -f   b, k, m, g: bits; B, K, M, G: bytes (default: bits, with the prefix that fits)

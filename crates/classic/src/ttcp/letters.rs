@@ -78,7 +78,7 @@ fn assign(letter: char, value: &Value<'_>, spec: &mut Spec) -> Result<(), String
         'f' => spec.unit = value.unit()?,
         'w' => spec.timeout_ms = value.number(0, 86_400_000)?,
         'I' => spec.seed = value.number(0, u64::MAX)?,
-        'N' => spec.burst = value.number(1, 1 << 32)?,
+        'N' => spec.burst = Some(value.number(1, 1 << 31)?),
         'm' => spec.mss = Some(value.number(64, 65_535)? as u32),
         'c' => spec.limit_kbps = Some(value.number(1, 1_000_000_000)?),
         '#' => spec.marks = Some(value.number(1, 1 << 48)?),

@@ -1,7 +1,7 @@
 //! What a command line asks for, and the phase that it makes.
 
 use metrics::SECOND;
-use model::{Kind, Pattern, Payload, Phase, Probe, Range, SocketSettings, Verify};
+use model::{Burst, Kind, Pattern, Payload, Phase, Probe, Range, SocketSettings, Verify};
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,8 +70,8 @@ pub struct Spec {
     pub marks: Option<u64>,
     /// Socket buffers, bytes (`sbsize`, `-b`).
     pub socket_buffer: Option<u64>,
-    /// Buffers of a burst (`nsrcbb`, `-Ns`).
-    pub burst: u64,
+    /// Buffers of a burst (`nsrcbb`, `-Ns`), where the user has said so: else a rate is kept evenly.
+    pub burst: Option<u64>,
     /// Random payload (`random`, `-x`).
     pub random: bool,
     /// What it is drawn from (`iRNG`, `-I`).
@@ -126,7 +126,7 @@ impl Spec {
             verbose: false,
             marks: None,
             socket_buffer: teldat.then_some(65_535),
-            burst: if teldat { 50 } else { 1 },
+            burst: None,
             random: false,
             seed: 1,
             unit: if teldat { Unit::Fitting } else { Unit::Fixed { bytes: true, prefix: 1 } },
@@ -176,6 +176,19 @@ impl Spec {
         self.phase().check()
     }
 
+    /// Rate of sending, bits/s.
+    fn rate(&self) -> Option<u64> {
+        self.limit_kbps.map(|kbps| kbps.saturating_mul(1000)).filter(|bps| self.sends() && *bps > 0)
+    }
+
+    /// So many buffers at once, and the time from one burst to the next that the rate makes of it.
+    fn bursts(&self) -> Option<Burst> {
+        let (bps, count) = (self.rate()?, self.burst.filter(|n| *n > 1)?);
+        let bits = u128::from(count) * u128::from(self.length) * 8;
+        let delay_ns = u64::try_from(bits * u128::from(SECOND) / u128::from(bps)).unwrap_or(u64::MAX).max(1);
+        Some(Burst { count: u32::try_from(count).unwrap_or(u32::MAX), delay_ns })
+    }
+
     /// The test itself.
     #[must_use]
     pub fn phase(&self) -> Phase {
@@ -197,7 +210,8 @@ impl Spec {
             },
             interval_ns: if live { SECOND / 10 } else { SECOND },
             buffer: Range::just(self.length),
-            rate: self.limit_kbps.map(|kbps| kbps.saturating_mul(1000)).filter(|_| self.sends()),
+            rate: self.rate().filter(|_| self.bursts().is_none()),
+            burst: self.bursts(),
             verify: Verify::Connection,
             payload: if self.random { Payload::Random } else { Payload::Pattern },
             payload_seed: self.random.then_some(self.seed),
@@ -216,5 +230,25 @@ impl Spec {
             },
             ..Phase::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_paid_for_by_the_rate() {
+        let mut spec = Spec::new(Dialect::Teldat);
+        spec.role = Role::Transmit("192.0.2.1".to_owned());
+        (spec.limit_kbps, spec.burst) = (Some(8_000), Some(50));
+        // 50 buffers of 8192 bytes at 8 Mbit/s: 409.6 ms.
+        let phase = spec.phase();
+        assert_eq!((phase.rate, phase.burst), (None, Some(Burst { count: 50, delay_ns: 409_600_000 })));
+        assert_eq!(spec.check(), Ok(()));
+        spec.burst = None;
+        assert_eq!((spec.phase().rate, spec.phase().burst), (Some(8_000_000), None));
+        (spec.burst, spec.limit_kbps) = (Some(50), None);
+        assert_eq!((spec.phase().rate, spec.phase().burst), (None, None));
     }
 }

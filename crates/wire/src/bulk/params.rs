@@ -1,7 +1,7 @@
 //! What all connections of a test have in common.
 
 use super::{Filler, Timetable};
-use metrics::{Group, Mono};
+use metrics::{Group, Mono, SECOND};
 use model::{Pace, Payload, Phase, Verify};
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub struct Params {
     pub transfer: Option<u64>,
     /// Limit of a connection's sends, bits/s.
     pub rate: Option<u64>,
+    /// Bytes that leave back to back before the rate is asked again; 1 for an even rate.
+    pub burst: u64,
     /// Bytes are dropped unseen.
     pub unseen: bool,
     /// How long connections are kept open after the time in which senders send, ns.
@@ -39,8 +41,15 @@ impl Params {
     pub fn of(phase: &Phase, group: Group, filler: Filler) -> Self {
         let datagram = phase.probe.map_or(u64::MAX, |probe| probe.size.into());
         let buffer = phase.buffer.high.min(datagram).max(1);
+        // So many buffers, and the time in which they are paid for, are a rate.
+        let bursts = phase.burst.map(|burst| (u64::from(burst.count).saturating_mul(buffer), burst.delay_ns));
+        let bps = |(bytes, ns): (u64, u64)| {
+            u64::try_from(u128::from(bytes) * 8 * u128::from(SECOND) / u128::from(ns.max(1)))
+                .unwrap_or(u64::MAX)
+        };
+        let (rate, burst) = (phase.rate.or(bursts.map(bps)), bursts.map_or(1, |(bytes, _)| bytes));
         // A slow schedule must not look like a stall.
-        let gap = phase.rate.map_or(0, |rate| Pace::new(rate, buffer, Mono(0)).gap_ns());
+        let gap = pace(rate, burst, buffer, Mono(0)).map_or(0, |pace| pace.gap_ns());
         Params {
             group,
             filler: if phase.payload == Payload::Random {
@@ -50,7 +59,8 @@ impl Params {
             },
             buffer,
             transfer: (phase.transfer < UNLIMITED).then_some(phase.transfer),
-            rate: phase.rate,
+            rate,
+            burst,
             unseen: phase.verify == Verify::None,
             hold_ns: 0,
             stall_ns: phase.stall_ns.max(gap.saturating_mul(4)),
@@ -58,4 +68,14 @@ impl Params {
             table: Arc::new(Timetable::always()),
         }
     }
+
+    /// When what may leave, from `start`; `None` without a rate.
+    pub(super) fn pace(&self, start: Mono) -> Option<Pace> {
+        pace(self.rate, self.burst, self.buffer, start)
+    }
+}
+
+fn pace(rate: Option<u64>, burst: u64, buffer: u64, start: Mono) -> Option<Pace> {
+    let even = Pace::new(rate?, buffer, start);
+    Some(if burst > 1 { even.in_bursts(burst, buffer) } else { even })
 }

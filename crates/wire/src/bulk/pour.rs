@@ -108,7 +108,7 @@ impl Pourer {
             n => Step::Start(n),
         };
         (self.since, self.last) = (cx.now, cx.now);
-        self.pace = self.params.rate.map(|rate| Pace::new(rate, self.params.buffer, cx.now));
+        self.pace = self.params.pace(cx.now);
     }
 
     /// Datagrams of data that are still to be sent.

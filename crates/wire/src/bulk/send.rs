@@ -97,7 +97,7 @@ impl Sender {
         }
         self.step = Step::Send;
         (self.moved, self.since, self.last) = (cx.now, cx.now, cx.now);
-        self.pace = self.params.rate.map(|rate| Pace::new(rate, self.params.buffer, cx.now));
+        self.pace = self.params.pace(cx.now);
     }
 
     /// Bytes that are still to be sent.
@@ -283,7 +283,9 @@ impl Flow for Sender {
                 Ok(())
             }
             News::Wake => self.wake(cx),
-            News::Stamped { .. } | News::Start | News::Ask { .. } | News::Freeze { .. } => Ok(()),
+            News::Stamped { .. } | News::Start | News::State(_) | News::Ask { .. } | News::Freeze { .. } => {
+                Ok(())
+            }
         }
     }
 
