@@ -307,6 +307,9 @@ impl Spec {
             buffer = buffer.min(LARGEST_DATAGRAM);
         }
         let connections = if self.role == Role::Sender { self.layout.all() } else { 1 };
+        let each = |bits: u64| (bits / u64::from(connections.max(1))).max(8);
+        // The kernel paces TCP itself; datagrams only where the interface's queue is fq, so those we keep back as well.
+        let paced = self.fq_limit.filter(|_| self.role == Role::Sender && self.limit.is_none());
         Phase {
             kind: if self.layout.udp { Kind::Delay } else { Kind::Tcp },
             pattern: Pattern::Push,
@@ -324,8 +327,8 @@ impl Spec {
             }),
             rate: self
                 .limit
-                .or(self.fq_limit)
-                .map(|bits| (bits / u64::from(connections.max(1))).max(8))
+                .or(self.fq_limit.filter(|_| self.layout.udp))
+                .map(each)
                 .or(self.thread_limit)
                 .filter(|_| self.role == Role::Sender),
             verify: Verify::Connection,
@@ -335,6 +338,7 @@ impl Spec {
                 sndbuf: self.sndbuf.filter(|_| self.role == Role::Sender),
                 rcvbuf: self.rcvbuf.filter(|_| self.role == Role::Receiver),
                 nodelay: self.nodelay,
+                pacing: paced.map(each),
                 same_host_sndbuf: false,
                 ..SocketSettings::default()
             },
@@ -388,6 +392,20 @@ mod tests {
         let spec = asked("-r -NVQP4 --fq-rate-limit=1G").unwrap();
         assert!(!spec.layout.sync && spec.verbose && spec.quiet && spec.layout.ports == 4);
         assert_eq!((spec.fq_limit, spec.limit), (Some(1_000_000_000), None));
+    }
+
+    #[test]
+    fn the_kernels_limit_is_shared_by_all_connections() {
+        // 4 ports, 2 threads each, 1 connection each: an eighth of 1 Gbit/s.
+        let words = "-s10.0.0.1 -P4 -n2 --fq-rate-limit 1G";
+        let of = |more: &str| {
+            let phase = asked(&format!("{words}{more}")).unwrap().phase();
+            (phase.sockets.pacing, phase.rate)
+        };
+        assert_eq!(of(""), (Some(125_000_000), None));
+        assert_eq!(of(" -u"), (Some(125_000_000), Some(125_000_000)));
+        // -B wins.
+        assert_eq!(of(" -B 80M"), (None, Some(10_000_000)));
     }
 
     #[test]
