@@ -405,6 +405,21 @@ fn the_end_of_the_run_waits_for_what_is_under_way() {
 }
 
 #[test]
+fn a_service_that_is_stopped_serves_those_it_has_to_their_end() {
+    // 100 round trips of 20 ms; the service is stopped during the tenth.
+    let mut run = pair(ping(100, 64)).both(Link::new().delay(10 * MS)).stop(1, 190 * MS);
+    run.run();
+    assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
+    assert_eq!(fates(&rows(&run)), [100, 0, 0, 0]);
+    // Who says nothing for a second is not waited for.
+    let slow = Ping { schedule: Schedule::Fixed { gap_ns: 3 * SECOND }, ..ping(5, 64) };
+    let mut run = pair(slow).both(Link::new().delay(10 * MS)).stop(1, 190 * MS);
+    run.run();
+    assert_eq!(format!("{:?}", run.ends[1].ended), "Some(Ok(Stopped))");
+    assert_eq!(fates(&rows(&run))[0], 1, "{:?}", run.ends[0].ended);
+}
+
+#[test]
 fn nobody_there_is_told_and_not_asked_for_ever() {
     let mut pair = odd(udp(ping(1000, 64)), |_| What::Drop).up(Link::new().refuse(1.0));
     pair.run_until(metrics::Mono(60 * SECOND));

@@ -1,11 +1,15 @@
 //! The echoing end of one TCP connection.
 
-use metrics::{Ending, Group, Mono, Row};
+use metrics::{Ending, Group, Mono, Row, SECOND};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use std::time::Duration;
 
 /// Bytes that are read ahead of what was sent back: a peer that does not read has to wait.
 const MOST: usize = 64 * 1024;
+
+/// A connection on which nothing comes for so long is not in use: it ends at once when the server is stopped, others are served to their
+/// end, as far as the server waits for that, ns.
+const QUIET: u64 = SECOND;
 
 /// Sends back whatever comes, in order, until the peer sends no more.
 #[derive(Debug)]
@@ -18,6 +22,8 @@ pub struct Responder {
     sent: usize,
     fin: bool,
     stopped: bool,
+    /// Nothing has come for long enough after a stop.
+    left_alone: bool,
     moved: Mono,
     stall_ns: u64,
 }
@@ -34,6 +40,7 @@ impl Responder {
             sent: 0,
             fin: false,
             stopped: false,
+            left_alone: false,
             moved: Mono(0),
             stall_ns,
         }
@@ -47,13 +54,15 @@ impl Responder {
 impl Flow for Responder {
     fn want(&self) -> Want {
         let owes = self.pending() > 0;
-        let over = (self.fin || self.stopped) && !owes;
+        let over = (self.fin || self.left_alone) && !owes;
         let how = if self.fin { Ending::Completed } else { Ending::Stopped };
-        let reads = !self.fin && !self.stopped;
+        let reads = !self.fin && !self.left_alone;
+        let stall = owes.then(|| self.moved.plus(self.stall_ns));
+        let quiet = (self.stopped && !over).then(|| self.moved.plus(QUIET));
         Want {
             send: if owes { When::Now } else { When::Never },
             read: if reads { Read::look((MOST - self.pending()) as u64) } else { Read::Pause },
-            wake: owes.then(|| self.moved.plus(self.stall_ns)),
+            wake: stall.into_iter().chain(quiet).min(),
             end: over.then_some(End::Done { how, reset: false }),
         }
     }
@@ -97,10 +106,14 @@ impl Flow for Responder {
                 self.row = Some(cx.rec.open(self.group, cx.now));
             }
             News::Fin => self.fin = true,
-            News::Stop => self.stopped = true,
+            News::Stop => {
+                self.stopped = true;
+                self.left_alone = cx.now.since(self.moved) >= QUIET;
+            }
             News::Wake if self.pending() > 0 && cx.now.since(self.moved) >= self.stall_ns => {
                 return Err(Violation::Stalled(Duration::from_nanos(self.stall_ns)));
             }
+            News::Wake => self.left_alone |= self.stopped && cx.now.since(self.moved) >= QUIET,
             _ => {}
         }
         Ok(())
