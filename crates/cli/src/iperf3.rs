@@ -183,8 +183,7 @@ fn credentials(spec: &Spec) -> Result<Option<Iperf3Credentials>, Refusal> {
     let password = match std::env::var("IPERF3_PASSWORD") {
         Ok(password) => password,
         Err(_) => {
-            eprint!("Password: ");
-            let read = engine::read_hidden();
+            let read = engine::read_hidden("Password: ");
             eprintln!();
             read.map_err(|error| Refusal(format!("parameter error - no password: {error}")))?
         }

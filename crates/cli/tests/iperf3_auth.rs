@@ -7,6 +7,7 @@ mod support;
 use std::process::Command;
 use support::files::Scratch;
 use support::net::{free_port, installed};
+use support::peer::call;
 use support::{BIN, Done, Proc, skip};
 
 // Where they come from is told in that test.
@@ -90,6 +91,24 @@ fn only_who_is_known_gets_a_test() {
     keys.0.with("users.csv", USERS);
     assert_eq!(keys.client(BIN, &port, Some("luigi"), "").code, Some(0));
     drop((server, older));
+}
+
+/// A password that is typed is not shown, whoever types as soon as it is asked for.
+#[test]
+fn a_password_is_asked_for() {
+    const NAME: &str = "a_password_is_asked_for";
+    let keys = Keys::new();
+    let (_server, port) = ours(&keys, "");
+    for (typed, code) in [("luigi\\n", 0), ("bowser\\n", 1)] {
+        let words = format!("-c 127.0.0.1 -p {port} -n 64K -l 8K --username mario --rsa-public-key-path");
+        let Some(line) = call("terminal.py", NAME, "") else { return };
+        let line = line.arg("Password: ").arg(typed).args("--").arg(BIN).args("iperf3").args(&words);
+        let done = line.arg(keys.0.file("public.pem")).without("IPERF3_PASSWORD").run().exits(0);
+        let (shown, last) = done.out.trim_end().rsplit_once('\n').unwrap();
+        let left: serde_json::Value = serde_json::from_str(last).unwrap();
+        assert_eq!((&left["code"], &left["restored"]), (&code.into(), &true.into()), "{shown}");
+        assert!(!shown.contains(typed.trim_end_matches("\\n")), "{shown}");
+    }
 }
 
 #[test]

@@ -2,13 +2,15 @@
 
 use std::io;
 
-/// Reads a line from standard input, without its end; where that is a terminal (Linux), what is typed is not shown.
+/// Asks with `prompt` on standard error, and reads a line from standard input, without its end; where that is a terminal (Linux), what
+/// is typed is not shown, not even what is typed as soon as the prompt is.
 ///
 /// # Errors
 /// When nothing can be read.
-pub fn read_hidden() -> io::Result<String> {
+pub fn read_hidden(prompt: &str) -> io::Result<String> {
     #[cfg(target_os = "linux")]
     let _hidden = Hidden::new();
+    io::Write::write_all(&mut io::stderr(), prompt.as_bytes())?;
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
     line.truncate(line.trim_end_matches(['\r', '\n']).len());
