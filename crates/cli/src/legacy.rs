@@ -31,7 +31,7 @@ const TABLE: &[Row] = &[
     Row { protocol: Protocol::Iperf3, how: "TCP and UDP", who: "everybody" },
     Row { protocol: Protocol::CtsTraffic, how: "TCP", who: "everybody; push, 1 GiB a connection, as usual" },
     Row { protocol: Protocol::Ttcp, how: "TCP and UDP", who: MIXED },
-    // Behind ttcp, which has one of its ports: of the two only one can go along at their usual ports.
+    // Behind ttcp, which has one of its usual ports (ASIDE).
     Row { protocol: Protocol::Ntttcp, how: "TCP, and the 16 above", who: "everybody, one test at a time" },
     Row { protocol: Protocol::Tcpmon, how: "TCP", who: "everybody" },
     Row { protocol: Protocol::Udpmon, how: "UDP", who: NEAR },
@@ -39,6 +39,9 @@ const TABLE: &[Row] = &[
     Row { protocol: Protocol::Echo, how: "TCP and UDP", who: MIXED },
     Row { protocol: Protocol::Stamp, how: "UDP", who: NEAR },
 ];
+
+/// ntttcp's port where ttcp has the usual one of both: nothing tells a connection of one from that of the other.
+const ASIDE: u16 = 5101;
 
 /// Whether a server of this protocol can go along.
 ///
@@ -64,8 +67,16 @@ pub(crate) struct Beside {
 
 /// Takes the ports of all that are asked for. One that is asked for by name must be had.
 pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, Trouble> {
-    let named = args.legacy.named();
+    let mut named = args.legacy.named();
     let mut beside = Beside { bound: Vec::new(), refused: Vec::new(), every: args.legacy.every() };
+    let usual = Protocol::Ttcp.port();
+    let ttcp = named.iter().find(|asked| asked.protocol == Protocol::Ttcp).map(|asked| asked.port);
+    let ttcp = ttcp.or(beside.every.then_some(usual));
+    for asked in &mut named {
+        if asked.protocol == Protocol::Ntttcp && asked.port == usual && ttcp == Some(usual) {
+            asked.port = ASIDE;
+        }
+    }
     for &asked in &named {
         beside.bound.push((asked.protocol.name(), one(args, asked)?));
     }
@@ -77,7 +88,9 @@ pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, Trouble> {
             continue;
         }
         let had = goes_along(protocol).map_err(str::to_owned).and_then(|()| {
-            one(args, Legacy { protocol, port: protocol.port() }).map_err(|trouble| trouble.text)
+            let aside = protocol == Protocol::Ntttcp && ttcp == Some(usual);
+            let port = if aside { ASIDE } else { protocol.port() };
+            one(args, Legacy { protocol, port }).map_err(|trouble| trouble.text)
         });
         match had {
             Ok(bound) => beside.bound.push((protocol.name(), bound)),
@@ -127,7 +140,15 @@ impl Beside {
         listening("native", own.addresses(), "TCP and UDP", "everybody");
         for (name, bound) in &self.bound {
             let (how, who) = row(name).map_or(("", ""), |row| (row.how, row.who));
-            listening(name, &shown(name, bound), how, who);
+            let at = shown(name, bound);
+            let aside =
+                at.first().is_some_and(|at| at.port() == ASIDE - 1) && *name == Protocol::Ntttcp.name();
+            let which = if aside {
+                format!("{who}; ttcp has 5001, so its senders need -p {ASIDE}")
+            } else {
+                who.to_owned()
+            };
+            listening(name, &at, how, &which);
         }
         for (name, why) in &self.refused {
             rows.push([*name, "refused", "-", why].map(str::to_owned));

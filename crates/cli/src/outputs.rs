@@ -53,6 +53,8 @@ pub(crate) struct Outputs {
     streams: bool,
     /// The view on the terminal.
     live: Option<Live>,
+    /// A server tells it.
+    serves: bool,
 }
 
 fn open(path: &Path) -> Result<Sink, Trouble> {
@@ -151,6 +153,7 @@ impl Outputs {
             measured: false,
             streams: machine && !args.json && !on_stdout(sweep_csv) && !on_stdout(args.html.as_ref()),
             live: None,
+            serves: false,
         })
     }
 
@@ -253,7 +256,9 @@ impl Outputs {
             target.write(&mut failed, |w| w.on_event(event));
         }
         let interval = matches!(event, Event::Interval(_));
-        let quiet = self.quiet && interval;
+        // What a server warns of is no part of its result.
+        let aside = self.serves && matches!(event, Event::Notice { level: Level::Warning, .. });
+        let quiet = aside || self.quiet && interval;
         match (&mut self.console, &mut self.live) {
             // What the view shows instead is not said again; the rest waits for the screen to come back.
             (Some(_), Some(live)) if live.holds_stdout() && interval => {}
@@ -271,8 +276,8 @@ impl Outputs {
                     failed.push(format!("cannot write to stdout: {error}"));
                 }
             }
-            (Some(_), _) => {}
-            (None, _) => self.notice(event),
+            (Some(_), _) if !aside => {}
+            _ => self.notice(event),
         }
         for text in failed {
             self.failures += 1;
@@ -307,6 +312,7 @@ impl Outputs {
     /// A measurement begins.
     pub(crate) fn begin(&mut self, begin: Begin) {
         self.measured = true;
+        self.serves = begin.verb == "serve";
         self.event(&Event::Begin(Box::new(begin)));
     }
 

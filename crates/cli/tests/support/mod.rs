@@ -305,6 +305,12 @@ impl Line {
         self
     }
 
+    /// Without this variable.
+    pub(crate) fn without(mut self, name: &str) -> Line {
+        self.0.env_remove(name);
+        self
+    }
+
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Line {
         self.0.env(name, value);
         self
