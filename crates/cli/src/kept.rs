@@ -85,10 +85,12 @@ pub(crate) fn keep(output: &OutputArgs, outcome: &Outcome) {
     });
     match kept {
         Ok(Some(id)) if io::stderr().is_terminal() => {
-            eprintln!("kept as run {id}: netcaliper show {id}");
+            crate::live::say(&format!("kept as run {id}: netcaliper show {id}"));
         }
         Ok(_) => {}
-        Err(trouble) => eprintln!("netcaliper: warning: this run was not kept: {}", trouble.text),
+        Err(trouble) => {
+            crate::live::say(&format!("netcaliper: warning: this run was not kept: {}", trouble.text));
+        }
     }
 }
 

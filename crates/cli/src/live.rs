@@ -7,7 +7,7 @@
 
 use crate::Trouble;
 use clap::ValueEnum;
-use engine::{Interrupt, Keys};
+use engine::{CpuMeter, Interrupt, Keys};
 use metrics::SECOND;
 use model::Event;
 use ratatui::backend::{Backend, CrosstermBackend};
@@ -18,6 +18,7 @@ use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::layout::Rect;
 use report::{Feed, Look, Planned, Presses, View, Wish};
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
@@ -34,6 +35,8 @@ const PACE: Duration = Duration::from_millis(200);
 const SECONDS: Duration = Duration::from_millis(1000);
 /// Nobody's terminal is larger; what claims to be is shown in its corner.
 const LARGEST: (u16, u16) = (500, 200);
+/// Where a picture of the screen is written, in the folder that the program runs in.
+const PICTURE: &str = "netcaliper-live.svg";
 /// Paragraphs held back until the screen is back.
 const HELD: usize = 1000;
 
@@ -150,6 +153,11 @@ fn leave() {
     let _ = queue!(out, cursor::Show, LeaveAlternateScreen).and_then(|()| out.flush());
 }
 
+/// A line on stderr. A terminal that is gone is no reason to leave anything undone.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
 /// Takes what happens to the view, from any thread, and waits for nobody.
 #[derive(Clone)]
 pub(crate) struct Teller(Arc<Shared>);
@@ -249,7 +257,7 @@ impl Live {
     /// A line for stderr: now, or when that terminal is itself again.
     pub(crate) fn complain(&mut self, text: String) {
         if !io::stderr().is_terminal() {
-            eprintln!("{text}");
+            say(&text);
         } else if self.complaints.len() < HELD {
             self.complaints.push(text);
         }
@@ -269,7 +277,7 @@ impl Drop for Live {
         }
         // Whether anybody reads is found out with the summary.
         let _ = self.held.iter().try_for_each(|text| out.write_all(text)).and_then(|()| out.flush());
-        self.complaints.iter().for_each(|text| eprintln!("{text}"));
+        self.complaints.iter().for_each(|text| say(text));
     }
 }
 
@@ -294,6 +302,7 @@ struct Show {
     shared: Arc<Shared>,
     interrupt: Interrupt,
     view: View,
+    cpus: CpuMeter,
     began: Instant,
     /// Its columns and rows when they were last asked for.
     size: Option<(u16, u16)>,
@@ -317,7 +326,8 @@ impl Show {
         let canvas = CrosstermBackend::new(BufWriter::with_capacity(64 * 1024, place.writer()));
         let view = View::new(look, planned, 0);
         let shown = Buffer::empty(Rect::default());
-        Ok(Show { canvas, keys, shared, interrupt, view, began: Instant::now(), size: None, shown })
+        let (cpus, began) = (CpuMeter::default(), Instant::now());
+        Ok(Show { canvas, keys, shared, interrupt, view, cpus, began, size: None, shown })
     }
 
     fn now_ns(&self) -> u64 {
@@ -328,7 +338,7 @@ impl Show {
     fn run(mut self) -> io::Result<()> {
         self.enter()?;
         let mut drawn = Instant::now();
-        let mut changed = true;
+        let (mut changed, mut ending) = (true, false);
         let mut typed = [0; 256];
         loop {
             if changed || drawn.elapsed() >= SECONDS {
@@ -344,8 +354,11 @@ impl Show {
                 let wish = self.view.press(press, self.now_ns());
                 self.grant(wish)?;
             }
-            if self.interrupt.asked() {
+            if self.interrupt.asked() && !std::mem::replace(&mut ending, true) {
                 self.view.ending();
+                // At Ctrl-C the kernel throws away what the terminal has not shown yet.
+                self.shown = Buffer::empty(Rect::default());
+                changed = true;
             }
             let told = !self.shared.feed.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
             changed |= told && drawn.elapsed() >= PACE;
@@ -366,6 +379,13 @@ impl Show {
             Wish::Nothing => {}
             Wish::End => self.interrupt.ask(),
             Wish::Anew => self.shown = Buffer::empty(Rect::default()),
+            Wish::Picture => {
+                let told = match self.picture() {
+                    Ok(()) => format!("written to {PICTURE}"),
+                    Err(error) => format!("cannot write to {PICTURE}: {error}"),
+                };
+                self.view.tell(told, self.now_ns());
+            }
             Wish::Kill => {
                 leave_at_once();
                 std::process::exit(130);
@@ -379,10 +399,23 @@ impl Show {
         Ok(())
     }
 
+    /// Keeps what is shown as a picture.
+    fn picture(&self) -> io::Result<()> {
+        let mut out = BufWriter::new(File::create(PICTURE)?);
+        report::write_screen(&self.shown, "The live view of a run of netcaliper on a terminal", &mut out)?;
+        out.flush()
+    }
+
     /// Takes what was told and draws what has changed.
     fn draw(&mut self) -> io::Result<()> {
         let feed = self.shared.feed.lock().unwrap_or_else(PoisonError::into_inner).take();
         let now_ns = self.now_ns();
+        if feed.begins() {
+            self.cpus = CpuMeter::default();
+        } else if feed.measured() {
+            let (phase, interval) = self.cpus.lap();
+            self.view.host(phase, interval);
+        }
         self.view.absorb(feed, now_ns);
         if !self.keys.in_front() {
             // The shell has it: it is drawn anew when we have it again.

@@ -289,7 +289,7 @@ impl Outputs {
     pub(crate) fn complain(&mut self, text: String) {
         match &mut self.live {
             Some(live) => live.complain(text),
-            None => eprintln!("{text}"),
+            None => live::say(&text),
         }
     }
 
@@ -354,10 +354,8 @@ impl Outputs {
             failed.push(format!("cannot write to stdout: {error}"));
         }
         drop(out);
-        for text in &failed {
-            eprintln!("netcaliper: {text}");
-        }
-        broken.iter().for_each(|text| eprintln!("netcaliper: not met: {text}"));
+        failed.iter().for_each(|text| live::say(&format!("netcaliper: {text}")));
+        broken.iter().for_each(|text| live::say(&format!("netcaliper: not met: {text}")));
         // Of a server's life there is nothing to keep when nobody came.
         if self.measured && !(outcome.begin.verb == "serve" && keeping::idle(&outcome)) {
             kept::keep(&self.args, &outcome);

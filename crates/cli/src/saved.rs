@@ -4,6 +4,7 @@
 use crate::args::{HistogramArgs, OutputArgs};
 use crate::faces::Face;
 use crate::kept::StoreArgs;
+use crate::live::When;
 use crate::outputs::Outputs;
 use crate::ping::Histograms;
 use crate::{Exit, Trouble, train, values};
@@ -167,6 +168,9 @@ fn one(
         return Ok(Exit::Good);
     }
     histograms.add(outcome);
+    if args.output.live == When::Always {
+        return Err(Trouble::usage("--live shows runs while they last, and this one is over"));
+    }
     let mut outputs =
         Outputs::open(&args.output, args.sweep_csv.as_ref())?.with_pings(None, args.histogram.linear)?;
     for event in report::replay(outcome) {

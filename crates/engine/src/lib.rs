@@ -22,7 +22,7 @@ pub use client::{ClientConfig, check, is_ours, resolve_targets, run, run_id, sto
 pub use interrupt::{Interrupt, Keys};
 pub use io::process::{read_hidden, to_background};
 pub use iperf3::{Iperf3Client, Iperf3Credentials, Iperf3Server, iperf3_keeper};
-pub use machine::{snapshot, wall_now};
+pub use machine::{CpuMeter, snapshot, wall_now};
 pub use ntttcp::send_ntttcp;
 pub use place::Placement;
 pub use server::{Bound, ServerConfig};

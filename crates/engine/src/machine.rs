@@ -50,6 +50,30 @@ pub(crate) fn usage(before: &host::Reading, after: &host::Reading) -> (CpuUse, H
     (cpu, HostCounters { moved: usage.moved })
 }
 
+/// What this host's CPUs do while a run goes on, for those who show it.
+#[derive(Debug)]
+pub struct CpuMeter {
+    began: host::Reading,
+    last: host::Reading,
+}
+
+impl Default for CpuMeter {
+    fn default() -> Self {
+        let now = host::Reading::of_cpus();
+        CpuMeter { began: now.clone(), last: now }
+    }
+}
+
+impl CpuMeter {
+    /// Since it was made, and since it was asked last.
+    pub fn lap(&mut self) -> (CpuUse, CpuUse) {
+        let now = host::Reading::of_cpus();
+        let used = (usage(&self.began, &now).0, usage(&self.last, &now).0);
+        self.last = now;
+        used
+    }
+}
+
 /// Socket options as the kernel takes them.
 pub(crate) fn settings(of: &SocketSettings, device: Option<&str>) -> io::Settings {
     let bytes = |n: Option<u64>| n.map(|n| n.min(u64::from(i32::MAX as u32)) as u32);

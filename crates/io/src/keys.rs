@@ -13,6 +13,7 @@ mod linux {
     use std::io::{self, Read};
     use std::os::fd::{AsFd, OwnedFd};
     use std::sync::{Mutex, Once, PoisonError};
+    use std::time::Duration;
 
     /// The terminal, how it was before and how it is meanwhile.
     struct Before {
@@ -20,6 +21,9 @@ mod linux {
         was: Manners,
         is: Manners,
     }
+
+    /// Much longer than a signal takes to stop all threads.
+    const STOPPING: Duration = Duration::from_millis(100);
 
     static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
     static ONCE: Once = Once::new();
@@ -98,6 +102,8 @@ mod linux {
         pub fn stop(&self) {
             with(|before| terminal::behave(before.terminal.as_fd(), &before.was));
             terminal::stop();
+            // The signal reaches the threads one after the other: this one must not go on as if it were over.
+            std::thread::sleep(STOPPING);
             self.again();
         }
 

@@ -5,6 +5,7 @@ use super::pages;
 use super::progress::{self, Progress};
 use super::view::{Known, Look, Page, View};
 use crate::text::clean;
+use crate::words;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -47,6 +48,7 @@ impl Sheet<'_> {
 
     /// Writes `text` so that it ends before column `x + width`; what is too long loses its end.
     pub(super) fn right(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) {
+        let width = width.min(self.area.width.saturating_sub(x));
         let indent = width.saturating_sub(wide(text));
         self.text(x + indent, y, width - indent, text, style);
     }
@@ -143,7 +145,9 @@ pub(super) fn all(view: &mut View, known: &Known, buffer: &mut Buffer, now_ns: u
     buffer.reset();
     let area = buffer.area;
     let mut sheet = Sheet { buffer, area, look: view.look };
-    let progress = known.tracks.values().next_back().map(|track| progress::of(track, now_ns));
+    // Of those beside each other the longest.
+    let longest = known.tracks.values().max_by_key(|track| track.phase.ends_after());
+    let progress = longest.map(|track| progress::of(track, now_ns));
     if area.height < LEAST {
         return small(view, known, &mut sheet, progress.as_ref());
     }
@@ -190,10 +194,16 @@ fn title(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
     if !begin.targets.is_empty() {
         text.extend([" ", &begin.targets.join(" ")]);
     }
-    let settings: Vec<String> =
-        known.tracks.values().map(|track| track.setting()).filter(|s| !s.is_empty()).collect();
-    if let Some(setting) = settings.first() {
-        text.extend(["   ", setting]);
+    let setting = known.tracks.values().next().map(|track| {
+        let mut label = track.label.clone();
+        if known.tracks.len() > 1 {
+            // Which of those beside each other it is stands over its figures.
+            label.remove("part");
+        }
+        words::setting(&label, track.repeat)
+    });
+    if let Some(setting) = setting.filter(|setting| !setting.is_empty()) {
+        text.extend(["   ", &setting]);
     }
     let state = state(view);
     let style = if view.ending || view.paused() {

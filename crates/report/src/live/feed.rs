@@ -38,6 +38,8 @@ impl Feed {
             | Event::Start { .. }
             | Event::Interval(_)
             | Event::Notice { .. }
+            | Event::Near(_)
+            | Event::Far(_)
             | Event::PhaseEnd { .. }
             | Event::End { .. } => {
                 if self.told.len() >= MOST {
@@ -68,6 +70,18 @@ impl Feed {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.told.is_empty() && self.ended.0 == 0
+    }
+
+    /// Whether a phase has begun to measure since.
+    #[must_use]
+    pub fn begins(&self) -> bool {
+        self.told.iter().any(|(_, event)| matches!(event, Event::Start { .. }))
+    }
+
+    /// Whether an interval has ended since.
+    #[must_use]
+    pub fn measured(&self) -> bool {
+        self.told.iter().any(|(_, event)| matches!(event, Event::Interval(_)))
     }
 
     /// Leaves out the oldest interval: what the others told is still true.

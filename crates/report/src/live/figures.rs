@@ -1,6 +1,6 @@
 //! Which figures are shown of a measurement, and how each is read from an interval.
 
-use super::track::Reading;
+use super::track::{Reading, Track};
 use metrics::{Frames, SECOND, format_bits_per_second, format_duration};
 use model::{Kind, PacketReport, Phase, PingInterval};
 
@@ -59,18 +59,35 @@ pub(super) enum Role {
     Bad,
 }
 
+/// What the intervals' values say together. Percentiles have no mean: that of a whole run is another figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sum {
+    /// A mean, and a largest.
+    Mean,
+    /// A largest.
+    Largest,
+    /// Nothing.
+    Nothing,
+}
+
 /// One row on the screen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figure {
     pub(super) name: &'static str,
     pub(super) unit: Unit,
     pub(super) role: Role,
+    pub(super) sum: Sum,
     /// Its value in an interval; `None` when the interval does not tell.
     pub(super) of: fn(&Reading) -> Option<f64>,
 }
 
 fn figure(name: &'static str, unit: Unit, role: Role, of: fn(&Reading) -> Option<f64>) -> Figure {
-    Figure { name, unit, role, of }
+    Figure { name, unit, role, sum: Sum::Mean, of }
+}
+
+/// A figure of which intervals have no mean.
+fn each(name: &'static str, unit: Unit, role: Role, of: fn(&Reading) -> Option<f64>) -> Figure {
+    Figure { sum: Sum::Largest, ..figure(name, unit, role, of) }
 }
 
 /// The figures of a phase, as many as have something to say, the most important first.
@@ -110,7 +127,7 @@ fn tcp(up: bool, down: bool) -> Vec<Figure> {
     }
     all.extend([
         figure("RTT, mean", Unit::Time, Latency, |r| r.rtt_ns),
-        figure("RTT, worst", Unit::Time, Latency, |r| r.worst_rtt_ns),
+        each("RTT, worst", Unit::Time, Latency, |r| r.worst_rtt_ns),
         figure("retransmits", Unit::Count, Bad, |r| Some(r.interval.retransmits as f64)),
     ]);
     all
@@ -129,12 +146,12 @@ fn opened(r: &Reading) -> Option<f64> {
 
 fn pings() -> Vec<Figure> {
     use Role::{Bad, Beside, Latency};
-    let trip = |name, of| figure(name, Unit::Time, Latency, of);
+    let trip = |name, of| each(name, Unit::Time, Latency, of);
     vec![
         trip("RTT p50", |r| back(r).map(|p| p.p50_ns as f64)),
         trip("RTT p99", |r| back(r).map(|p| p.p99_ns as f64)),
         trip("RTT max", |r| back(r).map(|p| p.max_ns as f64)),
-        trip("RTT min", |r| back(r).map(|p| p.min_ns as f64)),
+        Figure { sum: Sum::Nothing, ..trip("RTT min", |r| back(r).map(|p| p.min_ns as f64)) },
         figure("echoes", Unit::PerSecond, Beside, |r| {
             let n = r.interval.pings?.count;
             Some(n as f64 * SECOND as f64 / r.interval.ns().max(1) as f64)
@@ -179,17 +196,17 @@ fn datagrams(up: bool, down: bool) -> Vec<Figure> {
     if up {
         all.extend([
             figure("received up", Unit::PerSecond, Main, |r| got(r, far(r)?)),
-            figure("lost up", Unit::Percent, Bad, |r| lost(far(r)?)),
-            figure("delay up p50", Unit::Time, Latency, |r| Some(far(r)?.delay_ns.as_ref()?.p50 as f64)),
-            figure("delay up p99", Unit::Time, Latency, |r| Some(far(r)?.delay_ns.as_ref()?.p99 as f64)),
+            each("lost up", Unit::Percent, Bad, |r| lost(far(r)?)),
+            each("delay up p50", Unit::Time, Latency, |r| Some(far(r)?.delay_ns.as_ref()?.p50 as f64)),
+            each("delay up p99", Unit::Time, Latency, |r| Some(far(r)?.delay_ns.as_ref()?.p99 as f64)),
         ]);
     }
     if down {
         all.extend([
             figure("received down", Unit::PerSecond, Main, |r| got(r, near(r)?)),
-            figure("lost down", Unit::Percent, Bad, |r| lost(near(r)?)),
-            figure("delay down p50", Unit::Time, Latency, |r| Some(near(r)?.delay_ns.as_ref()?.p50 as f64)),
-            figure("delay down p99", Unit::Time, Latency, |r| Some(near(r)?.delay_ns.as_ref()?.p99 as f64)),
+            each("lost down", Unit::Percent, Bad, |r| lost(near(r)?)),
+            each("delay down p50", Unit::Time, Latency, |r| Some(near(r)?.delay_ns.as_ref()?.p50 as f64)),
+            each("delay down p99", Unit::Time, Latency, |r| Some(near(r)?.delay_ns.as_ref()?.p99 as f64)),
         ]);
     }
     all
@@ -212,6 +229,31 @@ fn lost(report: &PacketReport) -> Option<f64> {
     let lost = report.counts.lost.max(0) as f64;
     let all = lost + report.counts.received as f64;
     (all > 0.0).then(|| lost * 100.0 / all)
+}
+
+/// What is known of a measurement that is over: means of its intervals, and percentiles as its totals tell them.
+pub(super) fn over(track: &Track, serving: bool) -> Vec<(&'static str, String)> {
+    let means = of(&track.phase, serving).into_iter().filter(|figure| figure.sum == Sum::Mean);
+    let mut all: Vec<(&'static str, String)> =
+        means.filter_map(|figure| Some((figure.name, figure.unit.show(track.mean(figure.of)?)))).collect();
+    let time = |ns: u64| format_duration(ns as f64);
+    let near = track.near.as_deref();
+    if let Some(rtt) = near.and_then(|near| near.pings.as_ref()?.rtt_ns.as_ref()) {
+        all.splice(0..0, [("RTT p50", time(rtt.quantile(0.5))), ("RTT p99", time(rtt.quantile(0.99)))]);
+    }
+    let up = track.far.iter().find_map(|far| far.packets.as_deref());
+    let down = near.and_then(|near| near.packets.as_deref());
+    let ways = [
+        (up, ["lost up", "delay up p50", "delay up p99"]),
+        (down, ["lost down", "delay down p50", "delay down p99"]),
+    ];
+    for (report, [lost, p50, p99]) in ways {
+        let Some(report) = report.filter(|report| report.counts.received > 0) else { continue };
+        all.extend(report.loss().map(|share| (lost, Unit::Percent.show(share * 100.0))));
+        let delay = report.delay_ns.as_ref();
+        all.extend(delay.into_iter().flat_map(|delay| [(p50, time(delay.p50)), (p99, time(delay.p99))]));
+    }
+    all
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use super::connections::{Row, SortBy};
 use super::draw::{Sheet, wide};
-use super::figures::{self, Figure, Role, Unit};
+use super::figures::{self, Figure, Role, Sum, Unit};
 use super::progress::clock;
-use super::track::Track;
+use super::track::{Sums, Track};
 use super::view::{Known, View};
 use metrics::{SECOND, format_bits_per_second, format_bytes, format_duration};
 use model::Level;
@@ -112,11 +112,16 @@ fn figure(row: &Strip<'_>, sheet: &mut Sheet<'_>, y: u16) {
     let (name, values, bars) = columns(width);
     let now = track.readings.back().and_then(figure.of);
     let most = track.values(figure.of).reduce(f64::max);
-    let shown = [now, track.mean(figure.of), most];
+    let shown = match figure.sum {
+        Sum::Mean => [now, track.mean(figure.of), most],
+        Sum::Largest => [now, None, most],
+        Sum::Nothing => [now, None, None],
+    };
+    let empty = |n: usize| matches!((n, figure.sum), (1, Sum::Largest) | (1 | 2, Sum::Nothing));
     let alarm = figure.role == Role::Bad && most.is_some_and(|most| most > 0.0);
     sheet.text(0, y, name, figure.name, if alarm { sheet.bad() } else { Style::new() });
     for (n, value) in shown.into_iter().take(usize::from(values)).enumerate() {
-        let text = value.map_or("-".to_owned(), |value| figure.unit.show(value));
+        let text = value.map_or(if empty(n) { "" } else { "-" }.to_owned(), |value| figure.unit.show(value));
         let style = match (n, figure.role) {
             (_, Role::Bad) if value.is_some_and(|value| value > 0.0) => sheet.bad(),
             (0, Role::Main | Role::Latency) => sheet.heading(),
@@ -132,7 +137,7 @@ fn figure(row: &Strip<'_>, sheet: &mut Sheet<'_>, y: u16) {
 /// The most important of everything.
 pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     let height = sheet.area.height;
-    let Some(track) = known.tracks.values().next_back() else {
+    let Some(track) = known.tracks.values().next() else {
         return newest(known, sheet, 0);
     };
     let several = known.tracks.len() > 1;
@@ -147,26 +152,22 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
         titles(sheet, 0, Some(track));
     }
     let mut left = height.saturating_sub(need).saturating_sub(titled);
-    let counts = take(&mut left, 1);
+    let counts = take(&mut left, 2);
     let standing = known.doubts.iter().filter(|arisen| arisen.still).count() + known.notices.len().min(2);
-    let doubts = take(&mut left, u16::try_from(standing).unwrap_or(u16::MAX).min(3));
+    let room = if left > 16 { 6 } else { 3 };
+    let doubts = take(&mut left, u16::try_from(standing).unwrap_or(u16::MAX).min(room));
     let gaps = take(&mut left, 2);
     let rows_of = known.tracks.values().max_by_key(|track| track.connections.len());
     let rows_of = rows_of.filter(|track| track.connections.len() > 0);
-    let table = rows_of.map_or(0, |track| track.connections.len() as u16 + 2);
-    let table = if left >= 5 {
-        let want = table.min(left / 2).max(5);
-        take(&mut left, want)
-    } else {
-        0
-    };
+    // A gap, the titles, and as many rows as leave something for the bars.
+    let table =
+        rows_of.map_or(0, |track| track.connections.len() as u16 + 2).min((left * 2 / 3).max(5)).min(18);
+    let table = if left >= 5 { take(&mut left, table) } else { 0 };
     let spare = left;
     let used = titled + rows(known, sheet, titled, spare);
     let mut y = used + u16::from(gaps > 0);
-    if counts > 0 {
-        count_line(known, sheet, y);
-        y += 1;
-    }
+    count_lines(known, &mut sheet.below(y, height.saturating_sub(y + counts)));
+    y += counts;
     if let Some(track) = rows_of.filter(|_| table > 0) {
         let rows = track.connections.sorted(SortBy::Rate, false);
         let mut part = sheet.below(y + 1, height.saturating_sub(y + table));
@@ -184,39 +185,65 @@ fn take(left: &mut u16, want: u16) -> u16 {
     got
 }
 
-/// Connections and what became of them.
-fn count_line(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
-    let last = known.tracks.values().filter_map(Track::last);
+/// Connections and what became of them; then what was moved, and the CPUs.
+fn count_lines(known: &Known, sheet: &mut Sheet<'_>) {
     let (mut open, mut done, mut network, mut data) = (0, 0, 0, 0);
-    for interval in last {
-        open += interval.in_flight;
-        done += interval.completed;
-        network += interval.network_errors;
-        data += interval.data_errors;
+    let mut all = Sums::default();
+    for track in known.tracks.values() {
+        all.add(&track.sums);
+        if let Some(last) = track.last() {
+            (open, done) = (open + last.in_flight, done + last.completed);
+            (network, data) = (network + last.network_errors, data + last.data_errors);
+        }
     }
-    let mut text = format!("open {open}   completed {done}   errors: network {network}, data {data}");
+    let mut first = format!("open {open}   completed {done}   errors: network {network}, data {data}");
+    if all.messages > 0 {
+        let Sums { messages, lost, late, damaged, missed, .. } = all;
+        first.push_str(&format!(
+            "   messages {messages}: lost {lost}, late {late}, damaged {damaged}, not sent {missed}"
+        ));
+    }
+    for (way, (got, lost)) in [("up", all.up), ("down", all.down)] {
+        if got > 0 {
+            first.push_str(&format!("   lost {way} {lost} of {}", got.saturating_add_signed(lost)));
+        }
+    }
+    sheet.line(0, &first, if network + data > 0 { sheet.bad() } else { Style::new() });
+    let (sent, received) = (format_bytes(all.tx_bytes), format_bytes(all.rx_bytes));
+    let mut second = format!("sent {sent}, received {received}   retransmits {}", all.retransmits);
     if let Some((_, now)) = &known.cpu
         && let Some(machine) = now.machine()
     {
-        text.push_str(&format!("   CPU {:.0} %, busiest core {:.0} %", machine * 100.0, now.busiest * 100.0));
+        let percent = |share: f64| (share * 100.0).clamp(0.0, 100.0);
+        second.push_str(&format!("   CPU {:.0} %, busiest {:.0} %", percent(machine), percent(now.busiest)));
     }
     if known.missed > 0 {
-        text.push_str(&format!("   {} intervals not shown", known.missed));
+        second.push_str(&format!("   {} intervals not shown", known.missed));
     }
-    sheet.line(y, &text, if network + data > 0 { sheet.bad() } else { Style::new() });
+    sheet.line(1, &second, Style::new());
 }
 
 /// The newest doubts and notices, one line each, from line `y` to the end.
 fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
     let room = usize::from(sheet.area.height.saturating_sub(y));
-    let standing = known.doubts.iter().filter(|arisen| arisen.still).rev();
-    let doubts = standing.map(|arisen| (sheet.warning(), format!("doubt: {}", arisen.doubt.text)));
-    let told = known.notices.iter().rev().map(|(_, level, text)| match level {
-        Level::Info => (Style::new(), text.clone()),
-        Level::Warning => (sheet.warning(), format!("warning: {text}")),
-        Level::Error => (sheet.bad(), format!("error: {text}")),
+    let told = |wanted: fn(&Level) -> bool| {
+        let newest = known.notices.iter().rev().filter(move |(_, level, _)| wanted(level));
+        newest.map(|(_, level, text)| (*level, text.clone()))
+    };
+    let doubts = known.doubts.iter().filter(|arisen| arisen.still).rev();
+    let doubts = doubts.map(|arisen| (Level::Warning, format!("doubt: {}", arisen.doubt.text)));
+    // What failed leaves room for the doubts, and the other way round.
+    let failed = told(|level| *level != Level::Info).map(|(level, text)| match level {
+        Level::Error => (level, format!("error: {text}")),
+        _ => (level, format!("warning: {text}")),
     });
-    let lines: Vec<(Style, String)> = doubts.chain(told).take(room).collect();
+    let all = failed.take(room.div_ceil(2)).chain(doubts).chain(told(|level| *level == Level::Info));
+    let lines = all.take(room).map(|(level, text)| match level {
+        Level::Info => (Style::new(), text),
+        Level::Warning => (sheet.warning(), text),
+        Level::Error => (sheet.bad(), text),
+    });
+    let lines: Vec<(Style, String)> = lines.collect();
     for (n, (style, text)) in lines.into_iter().enumerate() {
         sheet.line(y + n as u16, &text, style);
         if wide(&text) > sheet.area.width && sheet.area.width > 8 {
@@ -389,14 +416,15 @@ pub(super) fn points(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
     }
     let mut lines = Vec::new();
     let mut titled: Vec<&str> = Vec::new();
+    let fit = usize::from(sheet.area.width.saturating_sub(35) / 15);
     for past in &known.done {
-        let names: Vec<&str> = past.figures.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = past.figures.iter().map(|(name, _)| *name).take(fit).collect();
         if names != titled {
             let titles: String = names.iter().map(|name| format!("{name:>15}")).collect();
-            lines.push((sheet.quiet(), format!("{:<28}{:>7}{titles}", "means", "errors")));
+            lines.push((sheet.quiet(), format!("{:<28}{:>7}{titles}", "", "errors")));
             titled = names;
         }
-        let values: String = past.figures.iter().map(|(_, value)| format!("{value:>15}")).collect();
+        let values: String = past.figures.iter().take(fit).map(|(_, value)| format!("{value:>15}")).collect();
         let style = if past.errors > 0 { sheet.bad() } else { Style::new() };
         let setting: String = past.setting.chars().take(27).collect();
         lines.push((style, format!("{setting:<28}{:>7}{values}", past.errors)));
@@ -415,6 +443,7 @@ pub(super) fn help(view: &mut View, sheet: &mut Sheet<'_>) {
         ("d, 4", "doubts with advice, notices, failures"),
         ("t, 5", "the measurements of a sweep or of repetitions that are over"),
         ("Tab, arrows", "next page, page before, lines up and down (PgUp, PgDn, Home, End)"),
+        ("w", "write what is shown to netcaliper-live.svg, a picture"),
         ("Ctrl-L", "draw the screen anew"),
         ("Ctrl-Z", "stop the program, the measurement included, until `fg`"),
         ("?", "this page, and back"),

@@ -2,7 +2,7 @@
 
 use super::connections::Connections;
 use crate::words;
-use model::{Event, Interval, Phase, Sample, SessionInfo, Status};
+use model::{Event, Interval, PacketReport, Phase, Sample, SessionInfo, Status, Totals};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Intervals kept: more than a screen is wide.
@@ -35,6 +35,31 @@ pub(super) struct Sums {
     pub(super) lost: i64,
     pub(super) damaged: u64,
     pub(super) missed: u64,
+    /// Datagrams to the server and from it: received, and lost.
+    pub(super) up: (u64, i64),
+    pub(super) down: (u64, i64),
+}
+
+impl Sums {
+    /// Adds those of a measurement beside it.
+    pub(super) fn add(&mut self, more: &Sums) {
+        let far = self.far_rx_bytes.zip(more.far_rx_bytes).map(|(a, b)| a.saturating_add(b));
+        let way = |a: (u64, i64), b: (u64, i64)| (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
+        *self = Sums {
+            tx_bytes: self.tx_bytes.saturating_add(more.tx_bytes),
+            rx_bytes: self.rx_bytes.saturating_add(more.rx_bytes),
+            far_rx_bytes: far.or(self.far_rx_bytes).or(more.far_rx_bytes),
+            retransmits: self.retransmits.saturating_add(more.retransmits),
+            opened: self.opened.saturating_add(more.opened),
+            messages: self.messages.saturating_add(more.messages),
+            late: self.late.saturating_add(more.late),
+            lost: self.lost.saturating_add(more.lost),
+            damaged: self.damaged.saturating_add(more.damaged),
+            missed: self.missed.saturating_add(more.missed),
+            up: way(self.up, more.up),
+            down: way(self.down, more.down),
+        };
+    }
 }
 
 /// One measurement.
@@ -47,6 +72,9 @@ pub(super) struct Track {
     pub(super) readings: VecDeque<Reading>,
     pub(super) sums: Sums,
     pub(super) connections: Connections,
+    /// Both ends' totals, once they are told.
+    pub(super) near: Option<Box<Totals>>,
+    pub(super) far: Vec<Totals>,
     /// How it ended, once it has.
     pub(super) ended: Option<(Status, Option<String>)>,
     /// An instant of the phase and of the caller's clock, ns.
@@ -67,6 +95,8 @@ impl Track {
             Event::Session(session) => self.sessions.push(*session),
             Event::Start { .. } => self.at = Some((0, now_ns)),
             Event::Interval(interval) => self.interval(*interval, now_ns),
+            Event::Near(totals) => self.near = Some(totals),
+            Event::Far(totals) => self.far.push(*totals),
             Event::PhaseEnd { status, reason } => {
                 self.at = self.readings.back().map(|last| (last.interval.end_ns, now_ns));
                 self.ended = Some((status, reason));
@@ -89,21 +119,24 @@ impl Track {
     }
 
     fn add(&mut self, interval: &Interval) {
-        let sums = &mut self.sums;
-        sums.tx_bytes = sums.tx_bytes.saturating_add(interval.near.tx_bytes);
-        sums.rx_bytes = sums.rx_bytes.saturating_add(interval.near.rx_bytes);
-        if let Some(far) = interval.far {
-            sums.far_rx_bytes = Some(sums.far_rx_bytes.unwrap_or(0).saturating_add(far.rx_bytes));
-        }
-        sums.retransmits = sums.retransmits.saturating_add(interval.retransmits);
-        sums.opened = sums.opened.saturating_add(interval.opened);
-        if let Some(pings) = &interval.pings {
-            sums.messages = sums.messages.saturating_add(pings.counts.received);
-            sums.late = sums.late.saturating_add(pings.counts.late);
-            sums.lost = sums.lost.saturating_add(pings.counts.lost);
-            sums.damaged = sums.damaged.saturating_add(pings.counts.damaged);
-            sums.missed = sums.missed.saturating_add(pings.counts.missed);
-        }
+        let way = |report: Option<&PacketReport>| {
+            report.map_or((0, 0), |report| (report.counts.received, report.counts.lost))
+        };
+        let counts = interval.pings.map(|pings| pings.counts).unwrap_or_default();
+        self.sums.add(&Sums {
+            tx_bytes: interval.near.tx_bytes,
+            rx_bytes: interval.near.rx_bytes,
+            far_rx_bytes: interval.far.map(|far| far.rx_bytes),
+            retransmits: interval.retransmits,
+            opened: interval.opened,
+            messages: counts.received,
+            late: counts.late,
+            lost: counts.lost,
+            damaged: counts.damaged,
+            missed: counts.missed,
+            up: way(interval.far_packets.as_deref()),
+            down: way(interval.packets.as_deref()),
+        });
     }
 
     /// The last interval.

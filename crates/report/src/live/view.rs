@@ -41,6 +41,8 @@ pub enum Wish {
     Stop,
     /// End the program at once.
     Kill,
+    /// Keep what is shown as a picture.
+    Picture,
     /// Draw everything anew: somebody else has written onto the screen.
     Anew,
 }
@@ -166,6 +168,11 @@ impl View {
         self.ending = true;
     }
 
+    /// Tells something that concerns the display, and no run.
+    pub fn tell(&mut self, text: String, now_ns: u64) {
+        self.known.notice(Level::Info, text, now_ns);
+    }
+
     /// Whether the display stands still.
     #[must_use]
     pub fn paused(&self) -> bool {
@@ -179,6 +186,7 @@ impl View {
             Press::Char('\x1a') => return Wish::Stop,
             Press::Char('\x1c') => return Wish::Kill,
             Press::Char('\x0c') => return Wish::Anew,
+            Press::Char('w') => return Wish::Picture,
             Press::Char('p' | ' ') => {
                 self.paused = !self.paused;
                 self.frozen = self.paused.then(|| Box::new((self.known.clone(), now_ns)));
@@ -248,11 +256,12 @@ impl Known {
             match event {
                 Event::Begin(begin) => self.begin = *begin,
                 Event::Phase { label, repeat, phase } => {
-                    self.begun += 1;
                     // Those that ran beside the one before are over, too, when they are.
                     let gone = |of: &u32, track: &mut Track| *of == part || track.ended.is_some();
                     let over: Vec<Track> = self.tracks.extract_if(.., gone).map(|(_, track)| track).collect();
                     over.iter().for_each(|track| self.over(track));
+                    // Those that begin beside others are one of the run's measurements together.
+                    self.begun += u32::from(self.tracks.is_empty());
                     self.tracks.insert(part, Track::new(&label, repeat, &phase));
                 }
                 Event::Notice { level, text } => self.notice(level, text, now_ns),
@@ -287,17 +296,9 @@ impl Known {
         if self.done.len() >= DONE {
             self.done.pop_front();
         }
-        let figures = super::figures::of(&track.phase, self.serving());
-        let figures = figures.into_iter().filter_map(|figure| {
-            let mean = track.mean(figure.of)?;
-            Some((figure.name, figure.unit.show(mean)))
-        });
         let (network, data) = track.errors();
-        self.done.push_back(Past {
-            setting: track.setting(),
-            figures: figures.collect(),
-            errors: network + data,
-        });
+        let figures = super::figures::over(track, self.serving());
+        self.done.push_back(Past { setting: track.setting(), figures, errors: network + data });
     }
 
     /// Looks for reasons to doubt what a measurement has shown so far.
