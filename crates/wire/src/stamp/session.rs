@@ -295,4 +295,20 @@ mod tests {
         // 64 sessions are remembered; of the others a repeat could not be told.
         assert_eq!(answered(Some(Psk::new(b"a shared secret").unwrap()), 100), [64, 0]);
     }
+
+    #[test]
+    fn a_sender_that_has_gone_gives_its_place_back() {
+        let arrived = Arrived { bytes: &[0; 44], at: Mono(1), ttl: 64, tos: 0 };
+        let patience = 900 * metrics::SECOND;
+        let mut flow = Reflector::new(Arc::default(), Group(1), patience, false, &arrived);
+        let (mut rec, mut rng, mut post, clock) =
+            (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
+        let mut ended_at = |now: u64| {
+            let mut cx = Cx { now: Mono(now), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+            flow.hear(&mut cx, News::Wake).unwrap();
+            (flow.want().wake, flow.want().end.is_some())
+        };
+        assert_eq!(ended_at(patience), (Some(Mono(1 + patience)), false));
+        assert!(ended_at(1 + patience).1, "900 s after its last packet (REFWAIT)");
+    }
 }

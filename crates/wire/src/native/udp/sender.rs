@@ -337,7 +337,7 @@ impl Sender {
             if at > now {
                 break;
             }
-            if at >= end.plus(self.shift_ns) || self.no_more() {
+            if at >= end || self.no_more() {
                 self.over = self.pending.is_empty();
                 break;
             }
@@ -348,7 +348,8 @@ impl Sender {
     }
 
     /// A packet of a train that is more than a wait late shifts those behind it in its train: what a train is for is the time
-    /// between its packets, and a sender that makes up for lost time sends them back to back.
+    /// between its packets, and a sender that makes up for lost time sends them back to back. As far as there is room before
+    /// the next train: none is delayed by the one before it.
     fn shift(&mut self, late_ns: u64) {
         let Some(train) = &self.train else { return };
         let (place, next) = (train.place(self.planned), train.place(self.planned + 1));
@@ -356,7 +357,10 @@ impl Sender {
         if next.train != place.train {
             self.shift_ns = 0;
         } else if wait > 0 && late_ns > wait {
-            self.shift_ns = self.shift_ns.saturating_add(late_ns);
+            let behind = (u64::from(place.train) + 1) * u64::from(train.packets.max(1));
+            let end = train.place(behind - 1).intended_ns.saturating_add(wait);
+            let room = train.place(behind).intended_ns.saturating_sub(end);
+            self.shift_ns = self.shift_ns.saturating_add(late_ns).min(room);
         }
     }
 
@@ -439,7 +443,7 @@ impl Sender {
             && self.pending.is_empty()
         {
             let next = if self.flat_out() { cx.now } else { self.at(start) };
-            self.over |= next >= end.plus(self.shift_ns) || self.no_more();
+            self.over |= next >= end || self.no_more();
         }
         count
     }
@@ -533,5 +537,9 @@ mod tests {
         let mut expected = [wait as i64; 39];
         (expected[8], expected[19]) = (200_000, 1_000_000 - late[19]);
         assert_eq!((late.len(), late[0], gaps), (40, 50_000, expected.to_vec()));
+        // Nor does a train delay the next: where there is no room for it, it is made up for what is left.
+        let late = times([0, 900_000]);
+        assert_eq!((late[9], late[10], late[18]), (980_000, 980_000, 980_000), "until it has caught up");
+        assert_eq!((late[19], late[20], late[39]), (990_000, 1_000_000, 1_190_000));
     }
 }
