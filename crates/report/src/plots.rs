@@ -31,6 +31,24 @@ pub(crate) struct Sheet {
 
 /// All plots of `outcome`: those of the sweep first, then those of each phase.
 pub(crate) fn sheets(outcome: &Outcome) -> Vec<Sheet> {
+    some_sheets(outcome, |at| at < MOST_SHEETS)
+}
+
+/// Those of the sweep, and of the phase that runs; while there is nothing to see of it, of the one before.
+pub(crate) fn latest_sheets(outcome: &Outcome) -> Vec<Sheet> {
+    let all = outcome.points.len();
+    let mut sheets = some_sheets(outcome, |at| at + 2 >= all);
+    let singles = sheets.iter().filter(|sheet| sheet.single).count();
+    let mut at = 0;
+    sheets.retain(|sheet| {
+        at += usize::from(sheet.single);
+        !sheet.single || at == singles
+    });
+    sheets
+}
+
+/// Those of the sweep, and of the phases that are wanted.
+fn some_sheets(outcome: &Outcome, wanted: impl Fn(usize) -> bool) -> Vec<Sheet> {
     let mut sheets = Vec::new();
     if outcome.points.len() > 1 {
         let title = "Over all phases".to_owned();
@@ -38,7 +56,7 @@ pub(crate) fn sheets(outcome: &Outcome) -> Vec<Sheet> {
     }
     let several = outcome.points.len() > 1;
     let serving = outcome.begin.verb == "serve";
-    for (at, point) in outcome.points.iter().take(MOST_SHEETS).enumerate() {
+    for (at, point) in outcome.points.iter().enumerate().filter(|(at, _)| wanted(*at)) {
         let mut plots = of_point(point, serving);
         let mut title = words::setting(&point.label, point.repeat);
         if several {

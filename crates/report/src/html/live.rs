@@ -3,7 +3,7 @@
 use super::sessions::Sessions;
 use super::{SCRIPT, SCRIPT_HASH, STYLE, conditions, doubts, escape, figure, figures, title};
 use crate::plot::{Axis, Plot, UNITS};
-use crate::plots::{Sheet, sheets};
+use crate::plots::{Sheet, latest_sheets, sheets};
 use crate::{summary, words};
 use model::{Builder, Event, Meanwhile, Outcome, doubts_so_far};
 use serde_json::{Value, json};
@@ -100,16 +100,8 @@ impl LivePage {
             Self::soften(&mut outcome);
         }
         let serving = outcome.begin.verb == "serve";
-        let mut shown = sheets(&outcome);
-        if !self.ended {
-            // Those over all phases, and the latest phase; what the others found stands in the tables.
-            let singles = shown.iter().filter(|sheet| sheet.single).count();
-            let mut at = 0;
-            shown.retain(|sheet| {
-                at += usize::from(sheet.single);
-                !sheet.single || at == singles
-            });
-        }
+        // What earlier phases found stands in the tables until all is shown.
+        let shown = if self.ended { sheets(&outcome) } else { latest_sheets(&outcome) };
         let sheets = shown.into_iter().map(|Sheet { title, plots, .. }| {
             let plots = plots.iter().map(live_plot).collect();
             (title, plots)

@@ -210,19 +210,21 @@ impl Sessions {
 const SESSION: [&str; 12] = [
     "session",
     "client",
-    "what",
-    "stands",
-    "since (UTC)",
     "from it now",
     "to it now",
-    "received",
-    "sent",
+    "stands",
+    "what",
     "connections",
     "errors",
+    "received",
+    "sent",
+    "since (UTC)",
     "run",
 ];
 const ENDED: [&str; 10] =
-    ["session", "client", "what", "how", "begun (UTC)", "received", "sent", "connections", "errors", "run"];
+    ["session", "client", "ended", "what", "connections", "errors", "received", "sent", "begun (UTC)", "run"];
+/// Columns of words.
+const WORDS: [&str; 5] = ["client", "stands", "ended", "what", "run"];
 const SERVICE: [&str; 7] =
     ["protocol", "from clients now", "to clients now", "received", "sent", "connections", "errors"];
 const CLIENT: [&str; 6] = ["protocol", "client", "connections", "failed", "received", "sent"];
@@ -292,17 +294,14 @@ fn cells(row: &Row, over: bool) -> Vec<String> {
         ns => format!("{}, {}", row.standing, format_duration(ns as f64)),
     };
     let since = utc(row.since).trim_end_matches(" UTC").to_owned();
-    let mut cells = vec![name, row.client.to_string(), row.what.clone(), standing, since];
+    let mut cells = vec![name, row.client.to_string()];
     if !over {
-        cells.extend([
-            format_bits_per_second(row.latest.rx_bps()),
-            format_bits_per_second(row.latest.tx_bps()),
-        ]);
+        cells.extend([row.latest.rx_bps(), row.latest.tx_bps()].map(format_bits_per_second));
     }
-    cells.extend([format_bytes(row.total.rx_bytes), format_bytes(row.total.tx_bytes)]);
     let connections = if over { row.opened.to_string() } else { format!("{} of {}", row.open, row.opened) };
-    let run = row.run.get(..8).unwrap_or_default().to_owned();
-    cells.extend([connections, row.errors.to_string(), run]);
+    cells.extend([standing, row.what.clone(), connections, row.errors.to_string()]);
+    cells.extend([row.total.rx_bytes, row.total.tx_bytes].map(format_bytes));
+    cells.extend([since, row.run.get(..8).unwrap_or_default().to_owned()]);
     cells
 }
 
@@ -335,17 +334,22 @@ fn table(title: &str, header: &[&str], rows: impl Iterator<Item = (bool, Vec<Str
         "<h3>{}</h3>\n<div class=\"wide\"><table class=\"numbers\"><thead><tr>",
         escape(title)
     ));
-    header.iter().for_each(|name| out.push_str(&format!("<th scope=\"col\">{}</th>", escape(name))));
+    let class = |name: &str| match name {
+        "what" => " class=\"text what\"",
+        name if WORDS.contains(&name) => " class=\"text\"",
+        _ => "",
+    };
+    for name in header {
+        out.push_str(&format!("<th scope=\"col\"{}>{}</th>", class(name), escape(name)));
+    }
     out.push_str("</tr></thead><tbody>\n");
     for (bad, cells) in rows {
         out.push_str(if bad { "<tr class=\"bad\">" } else { "<tr>" });
-        for (at, cell) in cells.iter().enumerate() {
-            let text = header.get(at).is_some_and(|name| ["client", "what", "stands", "how"].contains(name));
-            match (at, text) {
-                (0, _) => out.push_str(&format!("<th scope=\"row\">{}</th>", escape(cell))),
-                (_, true) => out.push_str(&format!("<td class=\"text\">{}</td>", escape(cell))),
-                (_, false) => out.push_str(&format!("<td>{}</td>", escape(cell))),
-            }
+        for (at, (name, cell)) in header.iter().zip(&cells).enumerate() {
+            out.push_str(&match at {
+                0 => format!("<th scope=\"row\">{}</th>", escape(cell)),
+                _ => format!("<td{}>{}</td>", class(name), escape(cell)),
+            });
         }
         out.push_str("</tr>\n");
     }
