@@ -164,7 +164,7 @@ fn a_token_is_wanted_where_others_can_reach_the_page() {
     let welcome = get(&at, &format!("/?token={token}"));
     assert!(welcome.starts_with("HTTP/1.1 303") && welcome.contains("location: /\r\n"), "{welcome}");
     let cookie = welcome.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
-    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"), "{cookie}");
     let cookie = cookie.split(';').next().unwrap();
     body(&ask(&at, "GET /", &format!("Host: x\r\nCookie: {cookie}\r\n")));
     body(&ask(&at, "GET /run.json", &format!("Host: x\r\nAuthorization: Bearer {token}\r\n")));

@@ -89,7 +89,8 @@ impl Guard {
     fn known(token: &str, cookie: &str, headers: &HeaderMap, query: &str) -> Result<Pass, Refusal> {
         let told = query.split('&').find_map(|pair| pair.strip_prefix("token="));
         if told.is_some_and(|told| same(told, token)) {
-            return Ok(Pass::Welcome(format!("{cookie}={token}; HttpOnly; SameSite=Strict; Path=/")));
+            // Not "Strict": whoever follows the address from another site's page is led on to ours, and reads only.
+            return Ok(Pass::Welcome(format!("{cookie}={token}; HttpOnly; SameSite=Lax; Path=/")));
         }
         let texts = |name| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
         let kept = texts(COOKIE)
@@ -194,7 +195,7 @@ mod tests {
         assert_ne!(Some(token.as_str()), Guard::of("192.0.2.1:80".parse().unwrap()).unwrap().token());
         let right = format!("token={token}");
         assert!(
-            matches!(asked(&guard, &[], &right), Ok(Pass::Welcome(cookie)) if cookie.contains("SameSite=Strict"))
+            matches!(asked(&guard, &[], &right), Ok(Pass::Welcome(cookie)) if cookie.contains("SameSite=Lax"))
         );
         let cookie = format!("a=b; netcaliper-80={token}");
         assert_eq!(asked(&guard, &[("cookie", &cookie)], ""), Ok(Pass::In));
