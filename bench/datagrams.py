@@ -349,23 +349,58 @@ def lab(bench):
         bench.verdict(met, text)
 
 
-def through_lab(bench, core, pps):
-    """What one run measured beyond what the lab says it applied, ns."""
+def in_lab(bench, core, path, more):
+    """A run of delay through a lab's path: its outcome's point, and what the lab says that it did."""
     ours, port = bench.args.netcaliper, bench.port()
     with tempfile.NamedTemporaryFile() as report:
-        words = [ours, "lab", "--delay", "20ms", "--core", core, "--quiet", "--report", report.name]
+        words = [ours, "lab", *path, "--core", core, "--quiet", "--report", report.name]
         words += ["--server", f"{ours} serve --port {port} --quiet", "--", ours, "delay", "10.77.0.2", "--port", port]
-        words += ["--pps", pps, "-l", 200, "-t", f"{bench.args.seconds}s", "--json", "--wait", "block"]
+        words += ["-l", 200, "-t", f"{bench.args.seconds}s", "--json", "--wait", "block", *more]
         run = Process(words, [rig.niceness(bench.args.nice)])
         code = run.wait(bench.args.seconds + 30)
         if code != 0:
             raise ValueError(f"exit code {code}: {run.errors().strip()[-200:]}")
-        truth = json.load(report)["up"]
-    point = json.loads(run.text())["points"][0]
+        return json.loads(run.text())["points"][0], json.load(report)
+
+
+def through_lab(bench, core, pps):
+    """What one run measured beyond what the lab says it applied, ns."""
+    point, truth = in_lab(bench, core, ["--delay", "20ms"], ["--pps", pps])
+    truth = truth["up"]
     found, counts = point["far"][0]["packets"]["delay_ns"], point["near"]["packets"]["counts"]
     lost = counts["sent"] - point["far"][0]["packets"]["counts"]["received"]
     off = {key: found[key] - truth["delay_ns"][key] for key in ("p50", "p99")}
     return {**off, "late": truth["late_ns"]["p99"], "lost": lost}
 
 
-SCENARIOS = (delay, search, streams, spacing, lab)
+def bound(bench):
+    """in-band clocks over a path of 20 ms there and 5 ms back: the truth lies within the stated bound, in every run"""
+    core = bench.cores[-1]
+    print("\n### bound: 20 ms there and 5 ms back, clocks compared over the path itself\n")
+    print("| run | there, ms off ± bound | back, ms off ± bound |\n|---|---:|---:|")
+    runs = []
+    path = ["--up", "delay=20ms", "--down", "delay=5ms"]
+    for n in range(bench.args.rounds):
+        try:
+            point, truth = in_lab(bench, core, path, ["--pps", 500, "--bidir", "--clock", "in-band"])
+        except (ValueError, KeyError, TypeError, IndexError) as e:
+            bench.say(f"  run {n + 1} failed: {type(e).__name__}: {e}")
+            continue
+        ways = {}
+        for way, packets in ("up", point["far"][0]["packets"]), ("down", point["near"]["packets"]):
+            # The median of a direction, and how far it may be wrong, against the median of what was applied.
+            off = packets["delay_ns"]["p50"] - truth[way]["delay_ns"]["p50"]
+            ways[way] = (off, packets["clock_bound_ns"])
+        runs.append(ways)
+        cells = (f"{off / 1e6:+.3f} ± {may / 1e6:.3f}" for off, may in ways.values())
+        print(f"| {n + 1} | {' | '.join(cells)} |")
+    within = [abs(off) <= may for ways in runs for off, may in ways.values()]
+    print()
+    # Half of a round trip of 25 ms: a smaller bound would be a lie, however near the truth it came.
+    honest = all(may >= 12e6 for ways in runs for _, may in ways.values())
+    text = f"bound: the truth was within it {sum(within)} times of {len(within)} (wanted always), and it was at least 12 ms"
+    bench.verdict(bool(within) and all(within) and honest and len(runs) == bench.args.rounds, text)
+    bench.note("bound", runs=runs)
+
+
+SCENARIOS = (delay, search, streams, spacing, lab, bound)
