@@ -1,8 +1,11 @@
-//! Feeds a flow.
+//! Feeds a flow, or whoever listens.
+#![expect(dead_code, reason = "each target uses a part of it")]
 
 use metrics::Mono;
-use seam::{Arena, Batch, Burst, End, Flow, News, Read, When, Wrote};
+use model::{Kind, Phase, Probe};
+use seam::{Arena, Batch, Burst, End, Flow, News, Opener, Path, Read, When, Wrote};
 use wire::sim::{Quirks, Side};
+use wire::solo::Answers;
 
 pub const START: Mono = Mono(1_000_000_000);
 
@@ -45,4 +48,26 @@ pub fn feed(side: &mut Side, flow: &mut dyn Flow, mut bytes: &[u8]) {
             return;
         }
     }
+}
+
+/// Gives whoever listens datagrams of strangers, whom it must not let in; two bytes before each say how long it is and how much
+/// later it comes.
+pub fn knock(answerers: fn(&Phase, &Answers) -> Vec<Box<dyn Opener>>, bytes: &[u8]) {
+    let phase = Phase { kind: Kind::Delay, probe: Some(Probe::default()), ..Phase::default() };
+    let answers = Answers { workers: 1, arrivals: true, ..Answers::default() };
+    let Some(mut opener) = answerers(&phase, &answers).pop() else { return };
+    let mut side = side();
+    let (mut now, mut rest) = (START, bytes);
+    while let Some((&[n, later], after)) = rest.split_first_chunk::<2>() {
+        let (datagram, after) = after.split_at(after.len().min(n.into()));
+        (now, rest) = (now.plus(u64::from(later) * 100_000), after);
+        let path = Path { peer: ([10, 0, 0, later], 9).into(), local: ([10, 0, 0, 2], 8888).into() };
+        let got = Batch { from: Some(path), ..Batch::stream(datagram, now) };
+        let mut none = Arena::new(0);
+        assert!(opener.knock(&mut side.cx(now), &got, &mut Burst::new(&mut none, 0)).is_none());
+        opener.tend(&mut side.cx(now));
+        side.post.clear();
+    }
+    opener.stop();
+    opener.tend(&mut side.cx(now));
 }
