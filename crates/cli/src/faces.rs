@@ -20,6 +20,18 @@ pub(crate) struct Face {
     pub(crate) print: fn(&Outcome, &[Event], &mut dyn Write) -> io::Result<()>,
 }
 
+/// A row for one of UDPmon's programs.
+macro_rules! udpmon {
+    ($name:literal, $program:ident, $about:literal) => {
+        Face {
+            name: $name,
+            about: $about,
+            run: |arguments, command| udpmon::run(Program::$program, arguments, command),
+            print: |outcome, events, out| classic::udpmon::print(Program::$program, outcome, events, out),
+        }
+    };
+}
+
 /// A row per face. Each is also found by its name as that of the binary, in upper or lower case: by a link to it.
 pub(crate) const FACES: &[Face] = &[
     Face {
@@ -70,48 +82,17 @@ pub(crate) const FACES: &[Face] = &[
         run: bwdelaytester::run,
         print: classic::bwdelaytester::print,
     },
-    Face {
-        name: "udpmon_bw_mon",
-        about: "Be UDPmon's udpmon_bw_mon: its stream of packets, and what the responder found",
-        run: udpmon::bw_mon,
-        print: |outcome, events, out| classic::udpmon::print(Program::BwMon, outcome, events, out),
-    },
-    Face {
-        name: "udpmon_req",
-        about: "Be UDPmon's udpmon_req: its requests and responses",
-        run: udpmon::req,
-        print: |outcome, events, out| classic::udpmon::print(Program::Req, outcome, events, out),
-    },
-    Face {
-        name: "udpmon_send",
-        about: "Be UDPmon's udpmon_send: its stream of packets without a word",
-        run: udpmon::send,
-        print: |outcome, events, out| classic::udpmon::print(Program::Send, outcome, events, out),
-    },
-    Face {
-        name: "udpmon_recv",
-        about: "Be UDPmon's udpmon_recv: its receiver",
-        run: udpmon::recv,
-        print: |outcome, events, out| classic::udpmon::print(Program::Recv, outcome, events, out),
-    },
-    Face {
-        name: "udpmon_resp",
-        about: "Be UDPmon's udpmon_resp: its responder, for any number at once",
-        run: udpmon::resp,
-        print: |outcome, events, out| classic::udpmon::print(Program::Resp, outcome, events, out),
-    },
-    Face {
-        name: "tcpmon_mon",
-        about: "Be tcpmon's tcpmon_mon: its messages over TCP",
-        run: udpmon::tcp_mon,
-        print: |outcome, events, out| classic::udpmon::print(Program::TcpMon, outcome, events, out),
-    },
-    Face {
-        name: "tcpmon_resp",
-        about: "Be tcpmon's tcpmon_resp: its responder, for any number at once",
-        run: udpmon::tcp_resp,
-        print: |outcome, events, out| classic::udpmon::print(Program::TcpResp, outcome, events, out),
-    },
+    udpmon!(
+        "udpmon_bw_mon",
+        BwMon,
+        "Be UDPmon's udpmon_bw_mon: its stream of packets, and what the responder found"
+    ),
+    udpmon!("udpmon_req", Req, "Be UDPmon's udpmon_req: its requests and responses"),
+    udpmon!("udpmon_send", Send, "Be UDPmon's udpmon_send: its stream of packets without a word"),
+    udpmon!("udpmon_recv", Recv, "Be UDPmon's udpmon_recv: its receiver"),
+    udpmon!("udpmon_resp", Resp, "Be UDPmon's udpmon_resp: its responder, for any number at once"),
+    udpmon!("tcpmon_mon", TcpMon, "Be tcpmon's tcpmon_mon: its messages over TCP"),
+    udpmon!("tcpmon_resp", TcpResp, "Be tcpmon's tcpmon_resp: its responder, for any number at once"),
 ];
 
 /// The face of this name.

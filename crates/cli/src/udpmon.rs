@@ -16,42 +16,8 @@ use wire::Protocol;
 /// Nothing could be measured, or the command line cannot be: the originals have one code for both.
 const FAILED: u8 = 1;
 
-/// `udpmon_bw_mon`.
-pub(crate) fn bw_mon(arguments: &[String], command: Vec<String>) -> ExitCode {
-    run(Program::BwMon, arguments, command)
-}
-
-/// `udpmon_req`.
-pub(crate) fn req(arguments: &[String], command: Vec<String>) -> ExitCode {
-    run(Program::Req, arguments, command)
-}
-
-/// `udpmon_send`.
-pub(crate) fn send(arguments: &[String], command: Vec<String>) -> ExitCode {
-    run(Program::Send, arguments, command)
-}
-
-/// `udpmon_recv`.
-pub(crate) fn recv(arguments: &[String], command: Vec<String>) -> ExitCode {
-    run(Program::Recv, arguments, command)
-}
-
-/// `udpmon_resp`.
-pub(crate) fn resp(arguments: &[String], command: Vec<String>) -> ExitCode {
-    run(Program::Resp, arguments, command)
-}
-
-/// `tcpmon_mon`.
-pub(crate) fn tcp_mon(arguments: &[String], command: Vec<String>) -> ExitCode {
-    run(Program::TcpMon, arguments, command)
-}
-
-/// `tcpmon_resp`.
-pub(crate) fn tcp_resp(arguments: &[String], command: Vec<String>) -> ExitCode {
-    run(Program::TcpResp, arguments, command)
-}
-
-fn run(program: Program, arguments: &[String], command: Vec<String>) -> ExitCode {
+/// Runs one of the programs.
+pub(crate) fn run(program: Program, arguments: &[String], command: Vec<String>) -> ExitCode {
     let how = match read(program, arguments) {
         Ok(Asked::Help) => {
             eprint!("{}", usage(program));

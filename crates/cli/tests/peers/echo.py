@@ -17,6 +17,8 @@ import sys
 import threading
 import time
 
+from stream import exactly
+
 
 def settings(words):
     return dict(word.split("=", 1) for word in words)
@@ -112,16 +114,6 @@ def tcp_server(sock, how):
             signal.pause()
     except KeyboardInterrupt:
         return did
-
-
-def exactly(sock, n):
-    got = b""
-    while len(got) < n:
-        part = sock.recv(n - len(got))
-        if not part:
-            break
-        got += part
-    return got
 
 
 def client(kind, address, port, count, size):

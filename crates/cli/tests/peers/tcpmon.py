@@ -16,17 +16,9 @@ import sys
 import threading
 import time
 
+from stream import exactly
+
 PARAM, NET, CPUS, CARD = 144, 26888, 12384, 136
-
-
-def exactly(sock, n):
-    got = b""
-    while len(got) < n:
-        part = sock.recv(n - len(got))
-        if not part:
-            break
-        got += part
-    return got
 
 
 def message(command, frame, length, answer, index=0):
