@@ -124,7 +124,7 @@ pub(crate) struct LocalArgs {
     #[arg(short = 'B', long = "bind", value_name = "ADDR")]
     pub(crate) bind: Vec<IpAddr>,
     /// Local ports to connect from, used round robin.
-    #[arg(long, value_name = "LOW-HIGH", value_parser = values::ports)]
+    #[arg(long, visible_alias = "source-ports", value_name = "LOW-HIGH", value_parser = values::ports)]
     pub(crate) local_port: Option<(u16, u16)>,
     #[command(flatten)]
     pub(crate) cores: CoreArgs,

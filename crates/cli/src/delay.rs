@@ -58,7 +58,7 @@ struct ProbeArgs {
     /// Length of an interval.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: u64,
-    /// Flows, each from a port of its own.
+    /// Flows, each from a port of its own (--source-ports says from which); each has a row in the result.
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = values::count32::<1000>, allow_negative_numbers = true)]
     flows: u32,
     /// The server sends.
