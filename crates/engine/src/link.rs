@@ -119,6 +119,19 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// Whether all there is to know of it is learned by trying to read.
+    pub(crate) fn is_tried(&self) -> bool {
+        let reads = self.flow.want().read != seam::Read::Pause;
+        self.phase == Phase::Open && self.counted.is_some() && self.can.send && reads
+    }
+
+    /// The reactor is to know nothing of it: a socket that it watches costs whoever sends to it.
+    pub(crate) fn unwatch(&mut self, reactor: &Reactor) {
+        if std::mem::take(&mut self.watched) {
+            self.socket.forget(reactor);
+        }
+    }
+
     /// Whether the reactor has still to be told to watch it.
     pub(crate) fn unwatched(&self) -> bool {
         !self.watched || (!self.can.send && !self.watched_to_send)

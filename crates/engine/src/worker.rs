@@ -128,6 +128,8 @@ pub(crate) struct Worker {
     /// Not known to the reactor and waiting: registered when there is nothing else to do, which short connections on a
     /// busy worker never live to see.
     shy: Vec<Key>,
+    /// When they were last looked at, links were tried instead.
+    tried: bool,
     timers: BinaryHeap<Reverse<(Mono, Key)>>,
     watches: BTreeMap<Group, Watch>,
     /// Groups whose openers make links.
@@ -171,6 +173,7 @@ impl Worker {
             links: Links::default(),
             ready: VecDeque::new(),
             shy: Vec::new(),
+            tried: false,
             timers: BinaryHeap::new(),
             watches: BTreeMap::new(),
             opening: Vec::new(),

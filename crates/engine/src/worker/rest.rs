@@ -59,6 +59,10 @@ impl Rest {
         self.sent += sent;
     }
 
+    pub(super) fn spins(&self) -> bool {
+        self.wait == Wait::Spin
+    }
+
     /// Until when to sleep whatever comes, if at all: whoever answers what comes is never kept from it.
     fn hold(&mut self, now: Mono, until: Option<Mono>) -> Option<Mono> {
         let (got, sent) = (std::mem::take(&mut self.got), std::mem::take(&mut self.sent));
@@ -100,7 +104,13 @@ impl Worker {
         // A worker without links has nothing to spin for, and others may want its core.
         let idle = self.links.len() == 0 && !busy;
         match self.rest.wait {
-            Wait::Receive if !idle && !busy => return self.receive(now, next),
+            Wait::Receive if !idle && !busy => {
+                let until = self.receive(now, next);
+                if until.is_some_and(|until| until != Some(now)) {
+                    self.watch_only();
+                }
+                return until;
+            }
             Wait::Block | Wait::Receive => return Some(next),
             Wait::Spin if idle => return Some(next),
             Wait::Hybrid | Wait::Spin => {}
@@ -152,6 +162,23 @@ impl Worker {
         Some(until)
     }
 
+    /// Whether this worker learns by trying what becomes of its links: it spins on them, or sleeps in the receive call of the
+    /// only one.
+    pub(super) fn tries(&self) -> bool {
+        match self.rest.wait {
+            Wait::Spin => self.links.len() <= FEW,
+            Wait::Receive => self.links.len() == 1,
+            Wait::Block | Wait::Hybrid => false,
+        }
+    }
+
+    /// The only link is to be slept for in the reactor.
+    fn watch_only(&mut self) {
+        if let Some(key) = self.links.only() {
+            self.watch(key);
+        }
+    }
+
     /// Tries the links that want to read, `until` then at most where there is one only: its turns follow each other with nothing
     /// between them but a look at whoever may have woken this worker. False when they are too many for that.
     fn spin_on(&mut self, until: Mono) -> bool {
@@ -178,6 +205,7 @@ impl Worker {
         if now >= look {
             return Some(Some(now));
         }
+        link.unwatch(&self.reactor);
         self.active = false;
         self.turns(key, look, true);
         // What came of it is dealt with, and then this is tried again; where nothing came, the reactor is slept in.

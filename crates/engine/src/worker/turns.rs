@@ -41,9 +41,13 @@ impl Worker {
 
     /// Registers the links that wait and that the reactor does not know; true when there is something to do now.
     pub(super) fn register_shy(&mut self) -> bool {
+        let tries = self.tries();
+        if std::mem::replace(&mut self.tried, tries) && !tries {
+            self.shy = self.links.keys();
+        }
         for key in std::mem::take(&mut self.shy) {
             let Some(link) = self.links.get(key) else { continue };
-            if link.unwatched() && !link.queued {
+            if link.unwatched() && !link.queued && !(tries && link.is_tried()) {
                 self.watch(key);
             }
         }
@@ -86,9 +90,14 @@ impl Worker {
         let Some(link) = self.links.get(key) else { return Took::Gone };
         let want = link.flow.want();
         // What is due later is met by the clock, not between two calls.
-        let later = matches!(want.send, When::At(_))
-            || (sleeps && want.wake.is_some_and(|wake| wake.since(now) < SOON));
-        let goes_on = want.end.is_none() && want.read != Read::Pause && link.can.send && !later;
+        let (due, later) = match want.send {
+            When::Now => (true, false),
+            When::At(at) => (at <= now, at > now),
+            When::Never => (false, false),
+        };
+        let later = later || (sleeps && want.wake.is_some_and(|wake| wake.since(now) < SOON));
+        let moves = due || want.read != Read::Pause;
+        let goes_on = want.end.is_none() && moves && link.can.send && !later;
         if goes_on { Took::Turn(now) } else { Took::Enough(now) }
     }
 
@@ -138,6 +147,7 @@ impl Worker {
 
     /// After a turn: what next?
     pub(super) fn settle(&mut self, key: Key, now: Mono) {
+        let tries = self.tries();
         let Some(link) = self.links.get(key) else { return };
         if link.counted.is_none() && link.flow.card().row.is_some() {
             self.attach(key);
@@ -171,11 +181,16 @@ impl Worker {
             return self.queue(key);
         }
         let waits = (due && !link.can.send) || reads || link.socket.awaits_stamps();
-        let (watched, later) = (!link.unwatched(), if let When::At(at) = send { Some(at) } else { None });
+        let tried = tries && link.is_tried();
+        if tried && self.rest.spins() {
+            link.unwatch(&self.reactor);
+        }
+        let (watched, later) =
+            (tried || !link.unwatched(), if let When::At(at) = send { Some(at) } else { None });
         let (want_read, want_send) = (reads, due);
         if waits && !watched {
             self.shy.push(key);
-        } else if waits {
+        } else if waits && link.watched {
             // Only where the reactor forgets what it has told.
             if link.socket.rearm(&self.reactor, key, want_read, want_send).is_err() {
                 link.watched = false;

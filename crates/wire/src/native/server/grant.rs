@@ -10,7 +10,7 @@ use crate::native::udp::{Terms, wait};
 use crate::{Protocol, echo};
 use metrics::Group;
 use model::{Accepted, Change, Kind, Level, Phase, Standing};
-use seam::{Action, Cx, GroupPlan, Link};
+use seam::{Action, Cx, GroupPlan, Link, Wait};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -163,12 +163,16 @@ impl Server {
         let eager = self.plan.limits.eager && phase.kind == Kind::Ping;
         // Datagrams flow from the instant that the client sets, which is this much later.
         let start = cx.now.plus(phase.probe.map_or(0, |probe| probe.lead_ns));
+        let waiting = match eager {
+            true => Wait::Spin,
+            false => wait(phase, phase.pattern.sends_down(), self.plan.limits.busy),
+        };
         let plan = GroupPlan {
             group: held.group,
             openers: Vec::new(),
             sockets: match &phase.ping {
-                // How long a message waited here is part of what this end spent.
-                Some(_) => phase.sockets.of_messages(true),
+                // How long a message waited here is part of what this end spent; where nothing waits, a stamp takes longer.
+                Some(ping) => phase.sockets.of_messages(waiting != Wait::Spin || ping.kernel_stamps),
                 None => phase.sockets.clone(),
             },
             throttle: 0,
@@ -181,10 +185,7 @@ impl Server {
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
             packets: phase.probe.is_some(),
-            wait: match eager {
-                true => seam::Wait::Spin,
-                false => wait(phase, phase.pattern.sends_down(), self.plan.limits.busy),
-            },
+            wait: waiting,
             same_host: false,
         };
         let params = Arc::new(Params::of(phase, held.group));
