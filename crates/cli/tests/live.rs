@@ -160,6 +160,20 @@ fn a_terminal_that_takes_nothing_does_not_hold_the_run_up() {
 }
 
 #[test]
+fn a_terminal_that_goes_away_ends_the_run_in_good_order() {
+    let server = serve("");
+    let scratch = Scratch::new();
+    let file = scratch.with("run.jsonl", "");
+    let words = format!("tcp {} -P 2 -t 600s --save {}", server.at(), file.display());
+    let steps = ["see:goodput up", "hangup"];
+    let Some(seen) = on_terminal("a_terminal_that_goes_away", "80x24", &steps, &words, &[]) else { return };
+    // Nobody can be told the summary, which is a failure; what was measured is kept.
+    assert_eq!(seen["code"].as_i64(), Some(1), "{seen:#}");
+    let journal = std::fs::read_to_string(&file).unwrap();
+    assert!(journal.lines().last().unwrap().contains("\"event\":\"end\""), "the journal is whole");
+}
+
+#[test]
 fn no_color_means_none_and_every_size_is_enough() {
     let server = serve("");
     let words = format!("ping {} -t 600s", server.at());
