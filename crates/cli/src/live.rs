@@ -465,7 +465,7 @@ mod tests {
         assert_eq!(auto(TEXT, 11, &terminal(false, true)), Ok(None), "never on a pipe");
         assert_eq!(auto(Stdout { quiet: true, ..TEXT }, 11, &here), Ok(None));
         assert_eq!(auto(Stdout { text: false, ..TEXT }, 11, &here), Ok(None));
-        assert_eq!(auto(TEXT, 11, &Terminal { kind: "dumb".to_owned(), ..here.clone() }), Ok(None));
+        assert_eq!(auto(TEXT, 11, &Terminal { kind: "dumb".to_owned(), ..here }), Ok(None));
         let open = Planned { phases: Some(1), total_ns: None };
         assert_eq!(decide(When::Auto, TEXT, open, &here), Ok(None), "how long it takes is not known");
         assert_eq!(decide(When::Never, TEXT, planned(11), &here), Ok(None));

@@ -9,12 +9,13 @@ const PAGE: &str = include_str!("page/history.html");
 /// Most runs on a page.
 const MOST: u32 = 500;
 
-type Refusal = (StatusCode, String);
+/// Why a page cannot be made, in a sentence.
+pub(crate) type Refusal = (StatusCode, String);
 
 /// The list.
 pub(crate) fn list(store: Option<&Path>) -> Result<Vec<u8>, Refusal> {
     let mut rows = Vec::new();
-    report::write_history_rows(&runs(store)?, &mut rows).map_err(|e| failed(&e))?;
+    report::write_history_rows(&runs(store)?, &mut rows).map_err(failed)?;
     let (head, foot) = PAGE.split_once("{rows}").unwrap_or((PAGE, ""));
     Ok([head.as_bytes(), &rows, foot.as_bytes()].concat())
 }
@@ -22,7 +23,7 @@ pub(crate) fn list(store: Option<&Path>) -> Result<Vec<u8>, Refusal> {
 /// The list for programs.
 pub(crate) fn json(store: Option<&Path>) -> Result<Vec<u8>, Refusal> {
     let mut body = Vec::new();
-    report::write_history_json(&runs(store)?, &mut body).map_err(|e| failed(&e))?;
+    report::write_history_json(&runs(store)?, &mut body).map_err(failed)?;
     Ok(body)
 }
 
@@ -34,7 +35,7 @@ pub(crate) fn run(store: Option<&Path>, id: &str) -> Result<Vec<u8>, Refusal> {
     let store = open(store)?.ok_or_else(|| (StatusCode::NOT_FOUND, "no run was kept yet".to_owned()))?;
     let outcome = store.outcome(number).map_err(|e| refused(&e))?;
     let mut body = Vec::new();
-    report::write_html(&outcome, &mut body).map_err(|e| failed(&e))?;
+    report::write_html(&outcome, &mut body).map_err(failed)?;
     Ok(body)
 }
 
@@ -63,7 +64,8 @@ fn refused(error: &StoreError) -> Refusal {
     (status, error.to_string())
 }
 
-fn failed(error: &dyn std::fmt::Display) -> Refusal {
+/// What went wrong here.
+pub(crate) fn failed(error: impl std::fmt::Display) -> Refusal {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 

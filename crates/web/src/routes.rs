@@ -1,6 +1,7 @@
 //! What is asked for, and what is answered.
 
 use crate::guard::{Guard, Pass};
+use crate::history::{Refusal, failed};
 use crate::shown::Shown;
 use crate::{Metrics, history};
 use axum::Router;
@@ -122,12 +123,8 @@ async fn metrics(State(site): State<Arc<Site>>) -> Response {
     let mut body = Vec::new();
     match site.metrics.as_ref().map(|metrics| metrics.write(&mut body)) {
         Some(Ok(())) => ([(CONTENT_TYPE, METRICS_TYPE)], body).into_response(),
-        _ => failed("the metrics cannot be written"),
+        _ => refused(failed("the metrics cannot be written")),
     }
-}
-
-fn failed(sentence: impl std::fmt::Display) -> Response {
-    (StatusCode::INTERNAL_SERVER_ERROR, format!("{sentence}\n")).into_response()
 }
 
 /// The page's feed: all at first, then what has changed, at most once a second.
@@ -163,14 +160,14 @@ async fn feed(shown: Arc<Shown>) -> impl Stream<Item = Result<Event, Infallible>
 async fn made(
     kind: &'static str,
     policy: String,
-    write: impl FnOnce() -> Result<Vec<u8>, Response> + Send + 'static,
+    write: impl FnOnce() -> Result<Vec<u8>, Refusal> + Send + 'static,
 ) -> Response {
     match tokio::task::spawn_blocking(write).await {
         Ok(Ok(body)) => {
             ([(CONTENT_TYPE, kind.to_owned()), (CONTENT_SECURITY_POLICY, policy)], body).into_response()
         }
-        Ok(Err(response)) => response,
-        Err(_) => failed("the page cannot be made"),
+        Ok(Err(refusal)) => refused(refusal),
+        Err(_) => refused(failed("the page cannot be made")),
     }
 }
 
@@ -195,20 +192,17 @@ async fn report_page(State(shown): State<Arc<Shown>>) -> Response {
 }
 
 async fn past(State(shown): State<Arc<Shown>>) -> Response {
-    made(HTML, POLICY.to_owned(), move || history::list(shown.store.as_deref()).map_err(refused)).await
+    made(HTML, POLICY.to_owned(), move || history::list(shown.store.as_deref())).await
 }
 
 async fn past_json(State(shown): State<Arc<Shown>>) -> Response {
-    made("application/json", POLICY.to_owned(), move || {
-        history::json(shown.store.as_deref()).map_err(refused)
-    })
-    .await
+    made("application/json", POLICY.to_owned(), move || history::json(shown.store.as_deref())).await
 }
 
 async fn past_run(State(shown): State<Arc<Shown>>, Path(id): Path<String>) -> Response {
-    made(HTML, page_policy(), move || history::run(shown.store.as_deref(), &id).map_err(refused)).await
+    made(HTML, page_policy(), move || history::run(shown.store.as_deref(), &id)).await
 }
 
-fn refused((status, sentence): (StatusCode, String)) -> Response {
+fn refused((status, sentence): Refusal) -> Response {
     (status, sentence + "\n").into_response()
 }

@@ -89,10 +89,10 @@ pub(crate) fn typed(fd: BorrowedFd<'_>, ms: i32, into: &mut [u8]) -> io::Result<
     if ready == 0 {
         return Ok(None);
     }
-    // SAFETY: pointer and length are those of a slice that is ours to write.
     let n = if ready < 0 {
         -1
     } else {
+        // SAFETY: pointer and length are those of a slice that is ours to write.
         unsafe { libc::read(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) }
     };
     match usize::try_from(n) {

@@ -39,9 +39,9 @@ pub fn doubts_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec<
     let mut found = doubts_about(&point, begin);
     found.retain(|doubt| {
         let code = doubt.code.as_str();
-        !IN_THE_END.contains(&code)
-            && !(early && STEADY.contains(&code))
-            && !(known.cut && code == "slow-start")
+        let too_soon = IN_THE_END.contains(&code) || (early && STEADY.contains(&code));
+        let known_of = known.cut && code == "slow-start";
+        !(too_soon || known_of)
     });
     found
 }

@@ -97,7 +97,7 @@ fn titles(sheet: &mut Sheet<'_>, y: u16, track: Option<&Track>) {
 
 /// A length of time: whole seconds as such.
 fn seconds(ns: u64) -> String {
-    if ns >= SECOND && ns < 100 * SECOND {
+    if (SECOND..100 * SECOND).contains(&ns) {
         format!("{:.0} s", ns as f64 / SECOND as f64)
     } else if ns >= SECOND {
         clock(ns)

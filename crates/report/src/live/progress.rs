@@ -101,7 +101,7 @@ mod tests {
         let twice = planned(&[ten.clone(), ten.clone()]);
         assert_eq!(twice, Planned { phases: Some(2), total_ns: Some(20 * SECOND) });
         let bytes = Phase { duration_ns: None, total_bytes: Some(7), ..Phase::default() };
-        assert_eq!(planned(&[ten.clone(), bytes]), Planned { phases: Some(2), total_ns: None });
+        assert_eq!(planned(&[ten, bytes]), Planned { phases: Some(2), total_ns: None });
         // 500 messages, one each 100 ms, are 50 s; the clock may cut them short.
         let ping = Ping {
             messages: Some(500),
@@ -109,7 +109,7 @@ mod tests {
             ..Ping::default()
         };
         let counted = Phase { kind: Kind::Ping, ping: Some(ping), duration_ns: None, ..Phase::default() };
-        assert_eq!(planned(&[counted.clone()]).total_ns, Some(50 * SECOND));
+        assert_eq!(planned(std::slice::from_ref(&counted)).total_ns, Some(50 * SECOND));
         let cut = Phase { duration_ns: Some(10 * SECOND), ..counted };
         assert_eq!(planned(&[cut]).total_ns, Some(10 * SECOND));
     }
