@@ -1,0 +1,143 @@
+//! UDPmon's tests: rates and losses against the spacing or the size, histograms, packets one by one, and round trips by size.
+
+use super::times_axis;
+use crate::plot::{Axis, Plot, Series, Style, Unit};
+use metrics::{Binned, format_bytes, format_duration};
+use model::{Figure, Point, UdpmonTest};
+use std::collections::BTreeMap;
+
+/// Tests whose histograms and packets are drawn.
+const MOST: usize = 8;
+/// A tenth of a microsecond, in which UDPmon counts, ns.
+const TENTH: f64 = 100.0;
+
+pub(super) fn plots(point: &Point) -> Vec<Plot> {
+    let tests: Vec<&UdpmonTest> = point.udpmon.iter().filter(|test| test.over).collect();
+    let mut plots = against(&tests);
+    plots.push(round_trips(&tests));
+    plots.push(gaps(&tests));
+    plots.push(trip_histogram(&tests));
+    plots.push(packets(&tests));
+    plots.into_iter().filter_map(Plot::some).collect()
+}
+
+fn wait_ns(test: &UdpmonTest) -> f64 {
+    f64::from(test.wait) * TENTH
+}
+
+fn name(test: &UdpmonTest) -> String {
+    match &test.latency {
+        Some(trips) => format!("{} back", format_bytes(trips.response.into())),
+        None => format!("{} every {}", format_bytes(test.size.into()), format_duration(wait_ns(test))),
+    }
+}
+
+fn figure(test: &UdpmonTest, wanted: impl Fn(Figure) -> bool) -> Option<f64> {
+    Figure::of_test(test).into_iter().find(|(figure, _)| wanted(*figure)).map(|(_, value)| value)
+}
+
+/// What arrived and what was lost, against what was varied: the spacing, a line per size, or the size.
+fn against(tests: &[&UdpmonTest]) -> Vec<Plot> {
+    let streams: Vec<&UdpmonTest> = tests.iter().copied().filter(|test| test.counts.is_some()).collect();
+    let mut lines: BTreeMap<u32, Vec<&UdpmonTest>> = BTreeMap::new();
+    streams.iter().for_each(|test| lines.entry(test.size).or_default().push(test));
+    let by_wait = lines.values().any(|line| line.iter().any(|test| test.wait != line[0].wait));
+    if !by_wait && lines.len() < 2 {
+        return Vec::new();
+    }
+    let across = || match by_wait {
+        true => Axis::new("time from packet to packet", Unit::Ns),
+        false => Axis::new("size of a packet, UDP payload", Unit::Bytes),
+    };
+    let place = |test: &UdpmonTest| if by_wait { wait_ns(test) } else { f64::from(test.size) };
+    let groups: Vec<(String, Vec<&UdpmonTest>)> = if by_wait {
+        lines.into_iter().map(|(size, line)| (format_bytes(size.into()), line)).collect()
+    } else {
+        vec![("all".to_owned(), streams)]
+    };
+    let series = |of: &dyn Fn(&UdpmonTest) -> Option<f64>| -> Vec<Series> {
+        let one = |(name, line): &(String, Vec<&UdpmonTest>)| {
+            let mut points: Vec<(f64, Option<f64>)> =
+                line.iter().map(|test| (place(test), of(test))).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            Series::line(name.clone(), points)
+        };
+        groups.iter().map(one).collect()
+    };
+    let rate = Axis::new("rate received, UDP payload", Unit::BitsPerSecond);
+    vec![
+        Plot::new("udpmon-rate", "Rate received", across(), rate)
+            .note("Between the first packet and the last, as the receiver timed them.")
+            .with(series(&|test| figure(test, |f| matches!(f, Figure::Goodput(_))))),
+        Plot::new("udpmon-loss", "Packets lost", across(), Axis::new("lost", Unit::Percent))
+            .with(series(&|test| figure(test, |f| matches!(f, Figure::Loss(_))))),
+    ]
+}
+
+/// Round trips against the size of the response.
+fn round_trips(tests: &[&UdpmonTest]) -> Plot {
+    let line = |name: &str, style, of: fn(&model::UdpmonLatency) -> f64| {
+        let known = tests.iter().filter_map(|test| test.latency.as_ref().filter(|trips| trips.count > 0));
+        Series::new(name, style, known.map(|trips| (f64::from(trips.response), Some(of(trips)))).collect())
+    };
+    Plot::new(
+        "udpmon-round-trips",
+        "Round trips by the size of the response",
+        Axis::new("response, UDP payload", Unit::Bytes),
+        Axis::new("round trip", Unit::Ns),
+    )
+    .with([
+        line("mean", Style::Line, |trips| trips.sum_ns as f64 / trips.count as f64),
+        line("smallest", Style::Dashed, |trips| trips.min_ns as f64),
+        line("largest", Style::Points, |trips| trips.max_ns as f64),
+    ])
+}
+
+/// A histogram whose bins are `unit` ns wide, in percent of all values in them.
+fn histogram(name: String, bins: &Binned, unit: f64) -> Option<Series> {
+    let all: u64 = bins.bins.iter().sum();
+    let first = bins.bins.iter().position(|n| *n > 0)?;
+    let last = bins.bins.iter().rposition(|n| *n > 0)?;
+    let edge = |bin: usize| (bins.low as f64 + bin as f64 * bins.width as f64) * unit;
+    let mut points: Vec<(f64, Option<f64>)> =
+        (first..=last).map(|bin| (edge(bin), Some(100.0 * bins.bins[bin] as f64 / all as f64))).collect();
+    points.push((edge(last + 1), None));
+    Some(Series::new(name, Style::Steps, points))
+}
+
+fn gaps(tests: &[&UdpmonTest]) -> Plot {
+    let (x, y) = times_axis(false);
+    // tcpmon's are the times that messages took to be sent, in µs.
+    let unit = |test: &UdpmonTest| if test.connection.is_some() { 1_000.0 } else { TENTH };
+    let drawn = tests.iter().filter(|test| test.gaps.is_some()).take(MOST);
+    Plot::new("udpmon-gaps", "Time between packets", x, y)
+        .note("As the receiver counted it; with tcpmon, how long each message took to be sent.")
+        .with(drawn.filter_map(|test| histogram(name(test), test.gaps.as_ref()?, unit(test))))
+}
+
+fn trip_histogram(tests: &[&UdpmonTest]) -> Plot {
+    let (x, y) = times_axis(false);
+    let drawn = tests.iter().filter(|test| test.latency.is_some()).take(MOST);
+    Plot::new("udpmon-trip-histogram", "Round trips", x, y)
+        .with(drawn.filter_map(|test| histogram(name(test), &test.latency.as_ref()?.histogram, 1_000.0)))
+}
+
+/// Packets one by one: how much longer each took than the fastest.
+fn packets(tests: &[&UdpmonTest]) -> Plot {
+    let one = |test: &&UdpmonTest| {
+        let flight = |r: &model::UdpmonRecord| (r.received != 0).then(|| r.received - r.sent);
+        let least = test.records.iter().filter_map(flight).min()?;
+        let points = test.records.iter().enumerate().map(|(n, record)| {
+            (n as f64 + 1.0, flight(record).map(|tenths| (tenths - least) as f64 * TENTH))
+        });
+        Some(Series::line(name(test), points.collect()))
+    };
+    Plot::new(
+        "udpmon-packets",
+        "One-way delay of each packet above the least",
+        Axis::new("packet", Unit::Count),
+        Axis::new("above the least", Unit::Ns),
+    )
+    .note("The two clocks have nothing to do with each other: only differences mean something. Gaps are packets that did not come.")
+    .with(tests.iter().filter(|test| !test.records.is_empty()).take(MOST).filter_map(one))
+}
