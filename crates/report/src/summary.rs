@@ -7,6 +7,7 @@ mod load;
 mod packets;
 mod pings;
 mod point;
+mod repeats;
 mod slots;
 mod trains;
 mod ways;
@@ -38,8 +39,12 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
         page.gap()?;
         if outcome.sweep.iter().any(|row| row.up_slot.is_some() || row.down_slot.is_some()) {
             slots::write(&outcome.sweep, page)?;
-        } else {
+        } else if !repeats::only(outcome) {
             sweep(outcome, page)?;
+        }
+        if repeats::only(outcome) {
+            page.gap()?;
+            repeats::write(outcome, page)?;
         }
     }
     doubts(&outcome.points, page)?;
@@ -49,7 +54,9 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
 
 /// Everything but doubts and verdict, for a page: the sweep's table, and the first `most` points in full.
 pub(crate) fn in_full(outcome: &Outcome, most: usize, page: &mut Page<'_>) -> io::Result<()> {
-    if !outcome.sweep.is_empty() {
+    if repeats::only(outcome) {
+        repeats::write(outcome, page)?;
+    } else if !outcome.sweep.is_empty() {
         sweep(outcome, page)?;
     }
     for (at, point) in outcome.points.iter().take(most).enumerate() {
@@ -90,6 +97,7 @@ fn found_in_all(outcome: &Outcome) -> Vec<String> {
     let mut words = match &outcome.points[..] {
         [only] => found(only),
         _ if outcome.begin.verb == "load" => load::found(outcome),
+        _ if repeats::only(outcome) => repeats::found(outcome),
         all => vec![words::count(all.len() as u64, "phase")],
     };
     if errors > 0 {

@@ -259,12 +259,18 @@ fn doubts_come_with_their_advice() {
 
 /// A sweep of two buffer sizes, each measured twice.
 fn swept() -> Outcome {
+    measured(&[("1024", 1, 100), ("65536", 1, 900), ("1024", 2, 300), ("65536", 2, 900)])
+}
+
+/// What was measured with buffers (none: no sweep) in repetitions, Mbit/s.
+fn measured(phases: &[(&str, u32, u64)]) -> Outcome {
     let mut events = Vec::new();
-    for (buffer, repeat, mbit) in [("1024", 1, 100), ("65536", 1, 900), ("1024", 2, 300), ("65536", 2, 900)] {
+    for &(buffer, repeat, mbit) in phases {
         let totals = |tx_bytes, rx_bytes| {
             Box::new(Totals { traffic: Traffic { tx_bytes, rx_bytes, ns: SECOND }, ..Totals::default() })
         };
-        let label = BTreeMap::from([("buffer".to_owned(), buffer.to_owned())]);
+        let mut label = BTreeMap::from([("buffer".to_owned(), buffer.to_owned())]);
+        label.retain(|_, value| !value.is_empty());
         let mut near = totals(mbit * 125_000, 0);
         near.network_errors = u64::from(repeat == 2 && buffer == "1024");
         events.push(Event::Phase { label, repeat, phase: Box::default() });
@@ -273,6 +279,19 @@ fn swept() -> Outcome {
     }
     events.push(Event::End { status: Status::Complete, reason: None });
     built(&events)
+}
+
+#[test]
+fn repetitions_are_a_mean_and_how_well_it_is_known() {
+    // 100 and 300: mean 200, sd 141; Student's t of one degree of freedom is 12.706, so ± 12.706 · 141 / sqrt(2) = 1271.
+    let text = summary(PLAIN, &measured(&[("", 1, 100), ("", 2, 300)]));
+    holds(&text, &["  goodput to server     2  200 Mbit/s  1.27 Gbit/s  141 Mbit/s  100 Mbit/s  300 Mbit/s"]);
+    assert!(!text.contains("Sweep"), "{text}");
+    assert_eq!(
+        text.lines().last(),
+        Some("Run complete: goodput to server 200 Mbit/s ± 1.27 Gbit/s in 2 runs"),
+        "{text}"
+    );
 }
 
 #[test]
