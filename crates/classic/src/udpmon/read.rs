@@ -70,10 +70,12 @@ pub(super) fn tables(text: &str) -> Vec<Table<'_>> {
         }
         let Some(table) = found.last_mut() else { continue };
         let row = columns(line);
-        // Histograms follow with fewer columns, and records with gaps between theirs.
+        // Histograms and what the kernel knew at each message follow with fewer columns, and other records with gaps between
+        // theirs.
         let figures = figures(&table.titles);
         let number = |cell: &&str| cell.parse::<f64>().is_ok();
-        if figures > 4 && row.len() > figures && row[..figures].iter().all(number) {
+        let whole = row.len() > figures.max(table.titles.len() / 2);
+        if figures > 4 && whole && row[..figures].iter().all(number) {
             table.rows.push(row);
         }
     }
@@ -179,6 +181,11 @@ mod tests {
             Mbit;  ; L if; interface:;\n 10000;  0;  26501;   100;   150.922;   3.99958e+06;   530.076;   31072;  1;   0.00321833;   ; 0;  \
             26501;  265010000;   113.184;   2999491;   706.813;   ;L if;    lo: ;\n";
         assert_eq!(rows(tcp)[0], ["10000", "100", "26501", "26501", "530.076", "1", "706.813"]);
+        let watched = format!(
+            "{tcp}InfoStore; network_time_us; write_blksize_bytes; send_loop; soc_fd; elapsed_time_us; recv_bufSize; send_bufSize\n\
+             0 ; 92 ; 1000 ; 1 ; 3 ; 0 ; 131072 ; 4194304 ; \n"
+        );
+        assert_eq!(rows(&watched), rows(tcp));
     }
 
     #[test]
