@@ -538,13 +538,28 @@ impl Phase {
     pub fn ends_after(&self) -> Option<u64> {
         // Our own streams begin together; those of others when each server answers, and end by themselves.
         let stream = self.media.filter(|_| self.probe.is_some());
-        stream.map(|media| media.length_ns()).or(self.duration_ns)
+        stream.map(|media| media.length_ns()).into_iter().chain(self.duration_ns).min()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stream_ends_at_its_length_or_sooner_if_asked() {
+        let media = crate::Media::new(25_000_000, 60, 10, 1, 1400).ok();
+        let ours =
+            Phase { media, probe: Some(crate::Probe::default()), duration_ns: None, ..Phase::default() };
+        let asked = |ns| Phase { duration_ns: Some(ns), ..ours.clone() }.ends_after();
+        assert_eq!(ours.ends_after(), Some(10_000_000_000));
+        assert_eq!(
+            (asked(3_000_000_000), asked(20_000_000_000)),
+            (Some(3_000_000_000), Some(10_000_000_000))
+        );
+        // A stream of ctsTraffic's ends by itself.
+        assert_eq!(Phase { probe: None, ..ours }.ends_after(), None);
+    }
 
     /// Plays the turns one by one.
     fn played(push: u64, pull: u64, total: u64) -> (u64, u64) {
