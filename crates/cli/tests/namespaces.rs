@@ -146,7 +146,7 @@ fn a_pulled_cable_is_noticed_by_both_ends() {
     let outcome = Outcome::of(client.wait_within(NOTICED)).exits(4).status("partial");
     assert!(number(&outcome.near()["traffic"]["tx_bytes"]) > 0, "{}", outcome.tell());
     server.proc.hears("session 1 with 10.77.0.1");
-    support::eventually("the server lets go", || server.proc.out().contains("was lost"));
+    support::eventually("the server lets go", || server.proc.err().contains("was lost"));
     // The cable is put back: all is well.
     here.ip("link set nc0 up");
     let line = here.within(tcp("10.77.0.2").args("-P 2 --iterations 1 --transfer 100001 --exclusive"));
