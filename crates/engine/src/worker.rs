@@ -265,6 +265,10 @@ impl Worker {
         let until = if busy { Some(now) } else { self.next_instant() };
         let Some(until) = self.until(now, until, busy) else { return };
         let Some(until) = self.linger(now, until) else { return };
+        if until.is_some_and(|until| until <= now) && self.tries() {
+            // The reactor will tell nothing of links that it does not watch.
+            self.try_all();
+        }
         if let Err(error) = self.reactor.wait(until, &self.clock, events) {
             self.report(Report::Trouble(format!("waiting for sockets failed: {error}")));
             self.quit = true;

@@ -548,9 +548,8 @@ mod tests {
 
     #[test]
     fn a_stream_ends_at_its_length_or_sooner_if_asked() {
-        let media = crate::Media::new(25_000_000, 60, 10, 1, 1400).ok();
-        let ours =
-            Phase { media, probe: Some(crate::Probe::default()), duration_ns: None, ..Phase::default() };
+        let media = Media::new(25_000_000, 60, 10, 1, 1400).ok();
+        let ours = Phase { media, probe: Some(Probe::default()), duration_ns: None, ..Phase::default() };
         let asked = |ns| Phase { duration_ns: Some(ns), ..ours.clone() }.ends_after();
         assert_eq!(ours.ends_after(), Some(10_000_000_000));
         assert_eq!(

@@ -236,7 +236,7 @@ impl Worker {
     }
 
     /// Lets the links that want to read try, ready or not; false when they are too many for that.
-    fn try_all(&mut self) -> bool {
+    pub(super) fn try_all(&mut self) -> bool {
         if self.links.len() > FEW {
             return false;
         }
