@@ -128,7 +128,7 @@ pub(crate) struct Worker {
     /// Not known to the reactor and waiting: registered when there is nothing else to do, which short connections on a
     /// busy worker never live to see.
     shy: Vec<Key>,
-    /// When they were last looked at, links were tried instead.
+    /// Links were tried in the last round, and some may be unknown to the reactor.
     tried: bool,
     timers: BinaryHeap<Reverse<(Mono, Key)>>,
     watches: BTreeMap<Group, Watch>,
@@ -248,6 +248,7 @@ impl Worker {
         }
         self.offer_if_poured();
         self.flush(false);
+        self.watch_untried();
         let now = self.clock.now();
         let busy = !self.ready.is_empty() || self.wants_links();
         if busy && now.since(self.looked) < LOOK_AFTER {

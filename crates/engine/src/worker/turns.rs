@@ -42,9 +42,6 @@ impl Worker {
     /// Registers the links that wait and that the reactor does not know; true when there is something to do now.
     pub(super) fn register_shy(&mut self) -> bool {
         let tries = self.tries();
-        if std::mem::replace(&mut self.tried, tries) && !tries {
-            self.shy = self.links.keys();
-        }
         for key in std::mem::take(&mut self.shy) {
             let Some(link) = self.links.get(key) else { continue };
             if link.unwatched() && !link.queued && !(tries && link.is_tried()) {
@@ -52,6 +49,17 @@ impl Worker {
             }
         }
         !self.ready.is_empty()
+    }
+
+    /// Registers all links once they are tried no longer: at once, since a worker that is busy from now on would not find the time
+    /// while some of them wait.
+    pub(super) fn watch_untried(&mut self) {
+        let tries = self.tries();
+        if std::mem::replace(&mut self.tried, tries) && !tries {
+            for key in self.links.keys() {
+                self.watch(key);
+            }
+        }
     }
 
     /// Gives a flow tidings, and then its turn.
