@@ -11,7 +11,8 @@ use model::{Assertion, Range};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// A measuring instrument for networks: goodput with every byte verified, connection reliability, connection rates.
+/// Measures networks: goodput with every byte compared, connections, round trips, one-way delay and loss, media streams. One
+/// program is both ends.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, max_term_width = 110, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -42,14 +43,13 @@ pub(crate) enum Command {
     Connect(Box<ConnectArgs>),
     /// How long do messages take there and back, and how far is the tail?
     Ping(Box<PingArgs>),
-    /// Does a media stream arrive in time: frames of UDP datagrams at a fixed rate, from the server, to it or both ways?
+    /// Does a media stream (frames of UDP datagrams at a fixed rate) arrive in time?
     Stream(Box<crate::stream::StreamArgs>),
     /// How long do datagrams take one way, and how many are lost, repeated, reordered, late or damaged?
     Delay(Box<crate::delay::DelayArgs>),
-    /// Trains of packets: their dispersion (an estimate of capacity), their delays and their losses, and capacity or
-    /// congestion over time.
+    /// What do trains of packets tell: dispersion (an estimate of capacity), delays, losses, congestion over time?
     Train(Box<crate::train::TrainArgs>),
-    /// What do delays become when the path is full: idle, loaded down, up and both ways, with a grade?
+    /// What happens to delays when the path is full (idle, loaded down, up and both ways), with a grade?
     Load(Box<crate::load::LoadArgs>),
     /// Be the far end, for any number of clients at once.
     Serve(Box<ServeArgs>),
@@ -59,7 +59,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Print a saved run again, in any format.
     Report(crate::saved::ReportArgs),
-    /// Which runs were kept? Every run is, in a file of its own kind.
+    /// List the runs that were kept: every run is, unless --no-store is given.
     History(crate::kept::HistoryArgs),
     /// Print a kept run.
     Show(crate::kept::ShowArgs),
@@ -88,19 +88,19 @@ pub(crate) struct TargetArgs {
     /// used round robin.
     #[arg(required = true, value_name = "HOST")]
     pub(crate) targets: Vec<String>,
-    /// Server port [default: the protocol's own: 7411 native, 4444 ctstraffic, 7 echo, 862 stamp, 5001 ttcp and ntttcp, 8888
-    /// bwdelaytester].
+    /// Server port, 1 to 65535 [default: the protocol's own: 7411 native, 5201 iperf3, 4444 ctstraffic, 5001 ttcp and ntttcp,
+    /// 14233 udpmon and tcpmon, 8888 bwdelaytester, 7 echo, 862 stamp].
     #[arg(short, long, value_parser = values::count16::<65535>)]
     pub(crate) port: Option<u16>,
-    /// What is spoken: native; ctstraffic, whose servers must have been started with the same --pattern and --transfer; echo
-    /// and stamp, for ping; ttcp, which sends to `ttcp -r` and its kin; ntttcp, which sends to
-    /// `ntttcp -r -N`, one port of it; bwdelaytester, for delay.
+    /// What the far end speaks: native, which is our own; or, for servers of other programs, iperf3 (tcp, delay), ctstraffic (tcp,
+    /// connect, stream; its server must have the same pattern and transfer), ntttcp (tcp, delay; one port of `ntttcp -r -N`),
+    /// ttcp (tcp, delay; `ttcp -r`), tcpmon (tcp), udpmon (train), bwdelaytester (delay), echo and stamp (ping).
     #[arg(long, value_name = "NAME", default_value = "native")]
     pub(crate) protocol: wire::Protocol,
-    /// IPv4 only.
+    /// Use IPv4 only.
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     pub(crate) ipv4: bool,
-    /// IPv6 only.
+    /// Use IPv6 only.
     #[arg(short = '6', long)]
     pub(crate) ipv6: bool,
     #[command(flatten)]
@@ -111,7 +111,7 @@ pub(crate) struct TargetArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Security")]
 pub(crate) struct KeyArgs {
-    /// File with the pre-shared key; the variable NETCALIPER_PSK may hold the key itself instead.
+    /// File with the pre-shared key, 8 to 4096 bytes; the variable NETCALIPER_PSK may hold the key itself instead.
     #[arg(long, value_name = "FILE", env = "NETCALIPER_PSK_FILE")]
     pub(crate) psk_file: Option<PathBuf>,
 }
@@ -123,7 +123,7 @@ pub(crate) struct LocalArgs {
     /// Local address to connect from; repeatable, used round robin.
     #[arg(short = 'B', long = "bind", value_name = "ADDR")]
     pub(crate) bind: Vec<IpAddr>,
-    /// Local ports to connect from, used round robin.
+    /// Local ports to connect from, such as 20000-20999, used round robin.
     #[arg(long, visible_alias = "source-ports", value_name = "LOW-HIGH", value_parser = values::ports)]
     pub(crate) local_port: Option<(u16, u16)>,
     #[command(flatten)]
@@ -137,11 +137,11 @@ pub(crate) struct CoreArgs {
     /// Network interface to bind sockets to.
     #[arg(long, value_name = "NAME")]
     pub(crate) bind_dev: Option<String>,
-    /// Cores for the worker threads, worker i on the i-th; `none` leaves them to the scheduler [default: one core each,
-    /// when there are several workers].
+    /// Cores for the worker threads, such as 0,2: worker i on the i-th; `none` leaves them to the scheduler [default: one core
+    /// each, when there are several workers].
     #[arg(long, value_name = "CORES", value_parser = values::affinity)]
     pub(crate) affinity: Option<Affinity>,
-    /// Worker threads [default: one per core, but not more than connections].
+    /// Worker threads, 1 to 1024 [default: one per core, but not more than connections].
     #[arg(long, value_name = "N", value_parser = values::count16::<1024>)]
     pub(crate) workers: Option<u16>,
 }
@@ -154,32 +154,32 @@ pub(crate) struct SocketArgs {
     /// data in the caches].
     #[arg(long, value_name = "BYTES", value_parser = values::socket_buffer)]
     pub(crate) sndbuf: Option<SocketBuffer>,
-    /// Receive buffer (SO_RCVBUF) in bytes.
+    /// Receive buffer (SO_RCVBUF) in bytes [default: the system's].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     pub(crate) rcvbuf: Option<u64>,
-    /// Both buffers at once.
+    /// Both buffers at once, in bytes.
     #[arg(short = 'w', long, value_name = "BYTES", value_parser = values::bytes, conflicts_with_all = ["sndbuf", "rcvbuf"])]
     pub(crate) window: Option<u64>,
     /// Send small segments at once (TCP_NODELAY). On by default, because with paced congestion control it decides the
     /// result, and because applications that care set it.
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = ["on", "off"])]
     pub(crate) nodelay: String,
-    /// Largest segment (TCP_MAXSEG) in bytes.
+    /// Largest segment (TCP_MAXSEG) in bytes, 1 to 65535 [default: the system's].
     #[arg(short = 'M', long, value_name = "BYTES", value_parser = values::count32::<65535>)]
     pub(crate) mss: Option<u32>,
-    /// Congestion control; the system's default otherwise.
+    /// Congestion control such as cubic or bbr [default: the system's].
     #[arg(short = 'C', long, value_name = "NAME")]
     pub(crate) congestion: Option<String>,
-    /// DSCP of our packets: 0 to 63 or a name such as ef, af41, cs1.
+    /// DSCP of our packets: 0 to 63 or a name such as ef, af41, cs1 [default: 0].
     #[arg(long, value_parser = values::dscp)]
     pub(crate) dscp: Option<u8>,
-    /// Time to live, or hop limit.
+    /// Time to live, or hop limit, 1 to 255 [default: the system's].
     #[arg(long, value_parser = values::ttl)]
     pub(crate) ttl: Option<u8>,
-    /// IPv6 flow label of the client's packets.
+    /// IPv6 flow label of the client's packets, 0 to 0xfffff [default: the system's].
     #[arg(long, value_name = "LABEL", value_parser = values::label)]
     pub(crate) flow_label: Option<u32>,
-    /// Keep-alive probes after so much silence.
+    /// Send keep-alive probes after so much silence [default: none].
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) keepalive: Option<u64>,
 }
@@ -188,25 +188,26 @@ pub(crate) struct SocketArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct RunArgs {
-    /// Concurrent connections [default: 8; 1 with --protocol ttcp, whose receivers take one].
+    /// Concurrent connections, 1 to 1000000 [default: 8; 1 with --protocol ttcp, ntttcp and tcpmon, whose receivers take one].
     #[arg(short = 'P', long, value_name = "N", value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
     pub(crate) connections: Option<u32>,
     /// Length of the run [default: 10s; 3s per point of a sweep; none with --iterations or --bytes].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
     pub(crate) time: Option<u64>,
-    /// Lives of each connection: the run ends after connections × iterations.
+    /// Transfers of each connection, one after the other: the run ends after connections × iterations [default: as many as there
+    /// is time for].
     #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>, allow_negative_numbers = true)]
     pub(crate) iterations: Option<u64>,
     /// Start of the run that does not count, rounded up to whole intervals.
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
     pub(crate) omit: u64,
-    /// Length of an interval.
+    /// Length of an interval, 10ms to 1h.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     pub(crate) interval: u64,
-    /// How connections end: in order, by abort, or by a coin flip.
+    /// How connections end.
     #[arg(long, value_enum, default_value_t = ShutdownArg::Graceful)]
     pub(crate) shutdown: ShutdownArg,
-    /// Connections that may be connecting at once.
+    /// Most connections that may be connecting at the same time, 1 to 1000000.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
     pub(crate) throttle: u32,
     /// How long a connect may take.
@@ -224,16 +225,16 @@ pub(crate) struct RunArgs {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Print the outcome as one JSON document (schema/outcome.v1.json).
+    /// Print the result as one JSON document (schema/outcome.v1.json).
     #[arg(short = 'J', long, conflicts_with = "jsonl")]
     pub(crate) json: bool,
     /// Print every event as a line of JSON, as it happens.
     #[arg(long)]
     pub(crate) jsonl: bool,
-    /// One CSV row per interval.
+    /// Write one CSV row per interval.
     #[arg(long, value_name = "FILE")]
     pub(crate) status_csv: Option<PathBuf>,
-    /// One CSV row per connection.
+    /// Write one CSV row per connection.
     #[arg(long, value_name = "FILE")]
     pub(crate) connection_csv: Option<PathBuf>,
     /// Keep the run (all events, JSON lines) for `netcaliper report FILE`.
@@ -245,15 +246,15 @@ pub(crate) struct OutputArgs {
     /// Write every plot as an SVG file into this directory, which is made if need be.
     #[arg(long, value_name = "DIR")]
     pub(crate) svg: Option<PathBuf>,
-    /// Leave metrics in this file for Prometheus' textfile collector: name it something.prom.
+    /// Write metrics into this file for Prometheus' textfile collector: call it something.prom.
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics_file: Option<PathBuf>,
-    /// What the run must find, or it ends with 3 (repeatable): p99<5ms, goodput>900M, loss.up<=0.1%, errors=0, …. Names: goodput,
+    /// What the run must find, or the exit code is 3 (repeatable): p99<5ms, goodput>900M, loss.up<=0.1%, errors=0, …. Names: goodput,
     /// connects, loss, jitter, messages-lost, frames, errors, retransmits, fairness, doubts; of times min, mean, max or a
     /// percentile, alone or after rtt., delay. or connect.; .up or .down picks a direction.
     #[arg(long = "assert", value_name = "CONDITION", value_parser = Assertion::parse)]
     pub(crate) asserts: Vec<Assertion>,
-    /// Do not keep this run.
+    /// Do not keep this run in the store.
     #[arg(long, help_heading = "Store")]
     pub(crate) no_store: bool,
     #[command(flatten)]
@@ -305,33 +306,34 @@ pub(crate) struct DataArgs {
     /// Both send at once: short for --pattern duplex.
     #[arg(long, conflicts_with = "pattern")]
     pub(crate) bidir: bool,
-    /// Bytes the client sends in its turn (pushpull).
+    /// With --pattern pushpull: bytes the client sends in its turn.
     #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = values::bytes)]
     pub(crate) push_bytes: u64,
-    /// Bytes the server sends in its turn (pushpull).
+    /// With --pattern pushpull: bytes the server sends in its turn.
     #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = values::bytes)]
     pub(crate) pull_bytes: u64,
-    /// Payload of one connection, both directions together; then it is replaced [default: 1Gi; without end with --protocol
-    /// ttcp].
+    /// Payload of one connection in bytes, both directions together, at most 1024Ti; then it is replaced by a new one [default:
+    /// 1Gi; no limit with --protocol ttcp, ntttcp and tcpmon].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) transfer: Option<u64>,
-    /// Payload of the whole run.
+    /// Payload of the whole run in bytes: it ends when they have moved [default: the run ends by time].
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) bytes: Option<u64>,
-    /// Bytes per send and receive call, or a range [low,high] drawn from per call.
+    /// Bytes per send and receive call, 1 to 16Mi, or a range [low,high] that each call draws from.
     #[arg(short = 'l', long, value_name = "BYTES", default_value = "256Ki", value_parser = values::range, allow_negative_numbers = true)]
     pub(crate) buffer: Range,
-    /// Limit per connection and direction, in bits per second.
+    /// Rate limit of each connection and direction, in bits per second, 8 to 10T [default: none].
     #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate, allow_negative_numbers = true)]
     pub(crate) rate: Option<u64>,
-    /// Sends in a burst.
+    /// Send calls in a burst, 1 to 1000000.
     #[arg(long, value_name = "N", requires = "burst_delay", conflicts_with = "rate", value_parser = values::count32::<1_000_000>)]
     pub(crate) burst: Option<u32>,
     /// Pause after a burst.
     #[arg(long, value_name = "TIME", requires = "burst", value_parser = values::duration)]
     pub(crate) burst_delay: Option<u64>,
     /// What receivers check: every byte, the counts of both ends (bytes are read), or only the counts (bytes may be
-    /// discarded unread) [default: data; connection with --protocol ttcp, which agrees on no payload].
+    /// discarded unread) [default: data; connection with --protocol ttcp, ntttcp and tcpmon, none with iperf3: they agree on no
+    /// payload].
     #[arg(long, value_enum)]
     pub(crate) verify: Option<VerifyArg>,
     /// What is sent: the ctsTraffic pattern, random bytes (incompressible, never the same twice), or zeros.
@@ -343,11 +345,11 @@ pub(crate) struct DataArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sweep")]
 pub(crate) struct SweepArgs {
-    /// Vary buffer, connections or rate: buffer=16..1Mi (doubling), connections=1..64/7 (steps), rate=1M,10M,100M.
-    /// Give it twice to cross two.
+    /// Vary buffer, connections or rate: buffer=16..1Mi (doubling), connections=1..64/7 (in steps of 7), rate=1M,10M,100M (a
+    /// list). Give it twice to cross two.
     #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) sweep: Vec<String>,
-    /// One CSV row per point.
+    /// Write one CSV row per setting.
     #[arg(long, value_name = "FILE", requires = "sweep")]
     pub(crate) sweep_csv: Option<PathBuf>,
 }
@@ -356,7 +358,7 @@ pub(crate) struct SweepArgs {
 pub(crate) struct ConnectArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// New connections per second; as fast as it goes otherwise.
+    /// New connections per second, above 0, at most 10000000 [default: as fast as it goes].
     #[arg(long, value_name = "N", value_parser = values::per_second, allow_negative_numbers = true)]
     pub(crate) rate: Option<f64>,
     /// Bytes the client sends on each connection before it ends.
@@ -392,7 +394,7 @@ pub(crate) struct PingArgs {
     pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) histogram: HistogramArgs,
-    /// One CSV row per message: when it was to be sent, when it was, how long it took.
+    /// Write one CSV row per message: when it was to be sent, when it was, how long it took.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) samples: Option<PathBuf>,
 }
@@ -404,33 +406,34 @@ pub(crate) struct MessageArgs {
     /// Send datagrams instead of using a stream.
     #[arg(short, long)]
     pub(crate) udp: bool,
-    /// Bytes of a message [default: 64; of a STAMP packet as many as it needs].
+    /// Size of a message: payload in bytes, 1 to 64Ki (native), 65507 (UDP) or 16Mi (echo over TCP) [default: 64; of a STAMP
+    /// packet as many as it needs].
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::bytes)]
     pub(crate) size: Option<u64>,
-    /// Messages of each connection.
+    /// Messages of each connection: the run ends after them [default: the run ends by time].
     #[arg(short = 'n', long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
     pub(crate) count: Option<u64>,
     /// Messages at the start of each connection that do not count; they come before those of --count.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) warmup: u64,
-    /// Send a message in pieces of so many bytes, a send call (a datagram) each.
+    /// Send a message in pieces of so many bytes, a send call (a datagram) each [default: whole].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     pub(crate) send_chunk: Option<u64>,
-    /// Open loop: so many messages a second on each connection, whatever comes back. Otherwise the next one waits for the
-    /// echo of the last, but STAMP packets are sent 10 times a second.
+    /// Open loop: so many messages a second on each connection, whatever comes back [default: a closed loop, where the next one
+    /// waits for the echo of the last; 10 with --protocol stamp].
     #[arg(long, value_name = "N", value_parser = values::per_second)]
     pub(crate) rate: Option<f64>,
     /// Open loop: times between messages from a file, over and over: one a line, with a unit or in seconds (as tshark's
     /// frame.time_delta).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "poisson"])]
     pub(crate) trace: Option<PathBuf>,
-    /// STAMP packets in a closed loop, as fast as answers come.
+    /// With --protocol stamp: a closed loop, as fast as answers come.
     #[arg(long, conflicts_with_all = ["rate", "trace"])]
     pub(crate) closed_loop: bool,
-    /// At random distances of that rate (Poisson) instead of even ones.
+    /// Random times between messages (a Poisson process of that rate) instead of even ones.
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
-    /// How long an echo may take; over UDP what comes later is late, what never comes is lost.
+    /// How long an echo may take, at most 10m; over UDP what comes later is late, what never comes is lost.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
     pub(crate) timeout: u64,
     /// Spin instead of sleeping: a core for each worker, and no wake-up in the figure.
@@ -444,10 +447,10 @@ pub(crate) struct MessageArgs {
     /// up.
     #[arg(long)]
     pub(crate) kernel_stamps: bool,
-    /// Do not find out first what the same messages read within this host (up to 0.25 s).
+    /// Do not measure first what the same messages take within this host (up to 0.25 s).
     #[arg(long)]
     pub(crate) no_empty_path: bool,
-    /// Concurrent connections, each with messages of its own.
+    /// Concurrent connections, 1 to 1000000, each with messages of its own.
     #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = values::count32::<1_000_000>)]
     pub(crate) connections: u32,
     /// Length of the run [default: 10s; none with --count].
@@ -456,7 +459,7 @@ pub(crate) struct MessageArgs {
     /// Start of the run that does not count, rounded up to whole intervals.
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
     pub(crate) omit: u64,
-    /// Length of an interval.
+    /// Length of an interval, 10ms to 1h.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     pub(crate) interval: u64,
     /// How long a connect may take.
@@ -474,10 +477,10 @@ pub(crate) struct HistogramArgs {
     /// Write the distribution of round trips as HdrHistogram's percentile file, in µs.
     #[arg(long, value_name = "FILE")]
     pub(crate) hgrm: Option<PathBuf>,
-    /// Write it as a table, a row per bucket.
+    /// Write that distribution as CSV, a row per bucket.
     #[arg(long, value_name = "FILE")]
     pub(crate) histogram_csv: Option<PathBuf>,
-    /// Show it, and write the table, in steps of this width.
+    /// Show that distribution, and write its CSV, in steps of this width [default: steps that grow].
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) linear: Option<u64>,
 }
@@ -487,12 +490,12 @@ pub(crate) struct ServeArgs {
     /// Address to listen on, TCP and UDP: ADDR, ADDR:PORT or [V6]:PORT; repeatable [default: [::], both families].
     #[arg(short = 'B', long, visible_alias = "bind", value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
-    /// Port; 0 lets the system choose one.
+    /// Port, TCP and UDP; 0 lets the system choose one.
     #[arg(short, long, default_value_t = wire::native::PORT, value_parser = values::port)]
     pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
-    /// Serve these networks only; repeatable.
+    /// Serve these networks only, such as 192.0.2.0/24; repeatable [default: all].
     #[arg(long, value_name = "CIDR", help_heading = "Security")]
     pub(crate) allow: Vec<ipnet::IpNet>,
     /// Do not serve these networks; repeatable, stronger than --allow.
@@ -500,28 +503,28 @@ pub(crate) struct ServeArgs {
     pub(crate) deny: Vec<ipnet::IpNet>,
     #[command(flatten)]
     pub(crate) legacy: crate::stamp::LegacyArgs,
-    /// Sessions at once.
+    /// Most sessions at the same time, 1 to 1000000.
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
     pub(crate) max_sessions: u32,
-    /// Sessions at once from one address.
+    /// Most sessions at the same time from one address, 1 to 1000000.
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
     pub(crate) max_per_address: u32,
-    /// Data connections in one session.
+    /// Most data connections in one session, 1 to 1000000.
     #[arg(long, value_name = "N", default_value_t = 100_000, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
     pub(crate) max_connections: u32,
-    /// Longest run.
+    /// Longest run that a client gets [default: no limit].
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Limits")]
     pub(crate) max_time: Option<u64>,
-    /// Most bits per second of one session and direction.
+    /// Most bits per second of one session and direction, 8 and more [default: no limit].
     #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Limits")]
     pub(crate) max_rate: Option<u64>,
-    /// One session at a time; others wait.
+    /// One session at a time; others wait in a queue.
     #[arg(long, help_heading = "Limits")]
     pub(crate) exclusive: bool,
     /// Let workers spin instead of sleeping for sessions that ask for it (ping --busy): a core each while they last.
     #[arg(long, help_heading = "Limits")]
     pub(crate) busy: bool,
-    /// End after so many data connections.
+    /// End after so many data connections [default: run until it is ended].
     #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>, help_heading = "Limits")]
     pub(crate) exit_after: Option<u64>,
     /// Let Prometheus scrape /metrics at this address; a port alone is one of the loopback address.
@@ -546,7 +549,7 @@ pub(crate) struct StopArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
-    /// Length of each of the three parts.
+    /// Length of each of the three parts, 100ms and more.
     #[arg(short = 't', long, value_name = "TIME", default_value = "3s", value_parser = values::part)]
     pub(crate) time: u64,
     #[command(flatten)]

@@ -9,19 +9,19 @@ use model::{SocketSettings, Waiting};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sockets (both ends)")]
 pub(crate) struct DatagramArgs {
-    /// Send buffer (SO_SNDBUF) in bytes.
+    /// Send buffer (SO_SNDBUF) in bytes [default: the system's].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     pub(crate) sndbuf: Option<u64>,
     /// Receive buffer (SO_RCVBUF) in bytes; the system's limit may make it less.
     #[arg(long, value_name = "BYTES", default_value = "4Mi", value_parser = values::bytes)]
     pub(crate) rcvbuf: u64,
-    /// DSCP of the datagrams: 0 to 63 or a name such as ef, af41, cs1.
+    /// DSCP of the datagrams: 0 to 63 or a name such as ef, af41, cs1 [default: 0].
     #[arg(long, value_parser = values::dscp)]
     pub(crate) dscp: Option<u8>,
-    /// Time to live, or hop limit.
+    /// Time to live, or hop limit, 1 to 255 [default: the system's].
     #[arg(long, value_parser = values::ttl)]
     pub(crate) ttl: Option<u8>,
-    /// Never fragment (DF), or always let routers do it [default: the system's].
+    /// Whether the DF flag is set: on, packets are never fragmented; off, routers may do it [default: the system's].
     #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
     pub(crate) df: Option<String>,
     /// Send every datagram by a call of its own, also when several are due (no generic segmentation).
@@ -38,8 +38,11 @@ pub(crate) struct DatagramArgs {
 /// How senders wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitArg {
+    /// Sleep until it is due: some 25 to 60 µs late.
     Block,
+    /// Sleep until shortly before, then spin.
     Hybrid,
+    /// Never sleep: a core for each worker.
     Spin,
 }
 

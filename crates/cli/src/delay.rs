@@ -43,22 +43,22 @@ struct ProbeArgs {
     /// per second].
     #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate_or_none, conflicts_with_all = ["pps", "spacing"])]
     rate: Option<AnyRate>,
-    /// Datagrams per second of each flow and direction.
+    /// Rate as datagrams per second, of each flow and direction.
     #[arg(long, value_name = "N", value_parser = values::per_second, conflicts_with = "spacing", allow_negative_numbers = true)]
     pps: Option<f64>,
-    /// Time between two datagrams of a flow.
+    /// Rate as the time between two datagrams of a flow, such as 250us.
     #[arg(long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
     spacing: Option<u64>,
     /// Size of a datagram: UDP payload in bytes, 40 to 65507; with bwdelaytester 16 to 2000.
-    #[arg(short = 'l', long, value_name = "BYTES", default_value = "1400", value_parser = values::bytes, allow_negative_numbers = true)]
+    #[arg(short = 'l', long, visible_alias = "size", value_name = "BYTES", default_value = "1400", value_parser = values::bytes, allow_negative_numbers = true)]
     length: u64,
-    /// Length of the run [default: 10s; 2s for each rate of a search, and per slot of a sweep].
+    /// Length of the run [default: 10s; 2s for each rate of a search and each slot of a sweep].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
     time: Option<u64>,
-    /// Length of an interval.
+    /// Length of an interval, 10ms to 1h.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: u64,
-    /// Flows, each from a port of its own (--source-ports says from which); each has a row in the result.
+    /// Flows, 1 to 1000, each from a port of its own (--source-ports says from which); each has a row in the result.
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = values::count32::<1000>, allow_negative_numbers = true)]
     flows: u32,
     /// The server sends.
@@ -67,26 +67,23 @@ struct ProbeArgs {
     /// Both send at once.
     #[arg(long)]
     bidir: bool,
-    /// How sending times follow each other: always the same time, evenly between nothing and twice the mean, or as a Poisson
-    /// process.
+    /// How sending times follow each other.
     #[arg(long, value_enum, default_value_t = ScheduleArg::Fixed)]
     schedule: ScheduleArg,
     /// Times between datagrams from a file, over and over: one a line, with a unit or in seconds (as tshark's frame.time_delta).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "pps", "spacing", "schedule"])]
     trace: Option<PathBuf>,
-    /// What random schedules are drawn from [default: drawn, and told].
+    /// Seed of random schedules: the same seed gives the same times [default: drawn, and told].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// A datagram that takes longer counts as late; missing ones are waited for as long at the end.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     late: u64,
-    /// How times of two hosts are compared: over the path itself, with half of the smallest round trip as the bound; by their
-    /// wall clocks, which PTP or NTP keep right, with the kernels' bound; or by the one clock of one host [default: same-host
-    /// where both ends are on one, else in-band].
+    /// How the clocks of the two hosts are compared [default: same-host where both ends are on one host, else in-band].
     #[arg(long, value_enum)]
     clock: Option<ClockArg>,
-    /// How senders wait for the next due time: asleep, asleep until shortly before, or spinning all the time.
-    #[arg(long, value_enum, default_value_t = WaitArg::Hybrid)]
+    /// How senders wait for the next due time.
+    #[arg(long, visible_alias = "waiting", value_enum, default_value_t = WaitArg::Hybrid)]
     wait: WaitArg,
     /// Short for --wait spin.
     #[arg(long, conflicts_with = "wait")]
@@ -145,10 +142,10 @@ struct SlotArgs {
     /// Look for the largest packet that arrives whole, in each direction asked for, instead.
     #[arg(long, conflicts_with_all = ["sweep", "trace", "rate", "pps", "spacing", "length", "samples"])]
     path_mtu: bool,
-    /// Largest IP packet to try.
+    /// Largest IP packet to try, in bytes, 1 to 65535.
     #[arg(long, value_name = "BYTES", default_value_t = 9000, requires = "path_mtu", value_parser = values::count32::<65535>)]
     mtu_limit: u32,
-    /// One CSV row per slot.
+    /// Write one CSV row per slot.
     #[arg(long, value_name = "FILE", requires = "sweep")]
     sweep_csv: Option<PathBuf>,
 }
@@ -156,16 +153,22 @@ struct SlotArgs {
 /// How clocks are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ClockArg {
+    /// Over the path itself, before, during and after: right within half of the smallest round trip.
     InBand,
+    /// By the wall clocks, which PTP or NTP must keep right: the bound is what the kernels tell.
     Realtime,
+    /// Both ends read one clock: servers that cannot prove to be on this host are refused.
     SameHost,
 }
 
 /// How sending times follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ScheduleArg {
+    /// Always the same time.
     Fixed,
+    /// Random, evenly between nothing and twice the mean.
     Uniform,
+    /// Random, as a Poisson process.
     Poisson,
 }
 

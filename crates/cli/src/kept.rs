@@ -97,13 +97,13 @@ pub(crate) fn keep(output: &OutputArgs, outcome: &Outcome) {
 /// Which runs.
 #[derive(Args, Debug)]
 pub(crate) struct RunsArgs {
-    /// Runs of this question only: tcp, ping, ….
+    /// Only runs of this question: tcp, ping, ….
     #[arg(long, value_name = "NAME")]
     verb: Option<String>,
-    /// Runs whose targets hold this text only.
+    /// Only runs whose targets contain this text.
     #[arg(long, value_name = "TEXT")]
     host: Option<String>,
-    /// Runs of the last so long only: 12h, 7d.
+    /// Only runs that are not older than this: 12h, 7d.
     #[arg(long, value_name = "TIME", value_parser = values::days)]
     since: Option<u64>,
 }
@@ -124,7 +124,7 @@ impl RunsArgs {
 /// What is listed.
 #[derive(Args, Debug)]
 pub(crate) struct HistoryArgs {
-    /// The latest so many.
+    /// How many runs, the latest ones.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = values::count32::<1_000_000_000>)]
     number: u32,
     #[command(flatten)]
@@ -135,10 +135,10 @@ pub(crate) struct HistoryArgs {
     /// Print one JSON document.
     #[arg(short = 'J', long)]
     json: bool,
-    /// From now on keep no more than that: runs=1000,size=1Gi,age=90d, or all. What is beyond goes, the oldest first.
+    /// From now on keep no more than this: runs=1000,size=1Gi,age=90d, or all. The oldest runs beyond it are deleted.
     #[arg(long, value_name = "LIMITS", value_parser = Retention::parse)]
     retain: Option<Retention>,
-    /// Take these runs out of the store.
+    /// Delete these runs from the store.
     #[arg(long, value_name = "ID", num_args = 1.., conflicts_with = "retain")]
     forget: Vec<i64>,
     #[command(flatten)]

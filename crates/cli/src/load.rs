@@ -22,13 +22,13 @@ pub(crate) struct LoadArgs {
     /// Length of each of the four stages: idle, down, up, both.
     #[arg(short = 't', long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
     time: u64,
-    /// Time to fill the path before measuring.
+    /// Time to fill the path before measuring, rounded up to whole seconds.
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = values::duration)]
     ramp: u64,
-    /// Connections that fill the path.
+    /// Connections that fill the path, 1 to 10000.
     #[arg(short = 'P', long, default_value_t = 8, value_name = "N", value_parser = values::count32::<10_000>)]
     connections: u32,
-    /// Round trips, and datagrams each way, a second.
+    /// Probes per second: so many messages there and back, and so many datagrams each way.
     #[arg(long, value_name = "N", default_value = "50", value_parser = values::per_second)]
     rate: f64,
     #[command(flatten)]

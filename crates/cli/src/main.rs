@@ -9,6 +9,8 @@ mod ctstraffic;
 mod datagrams;
 mod delay;
 mod demo;
+#[cfg(test)]
+mod documents;
 mod empty;
 mod exchange;
 mod faces;

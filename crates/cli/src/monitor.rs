@@ -22,10 +22,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What is measured, how often, and what for.
 #[derive(Args, Debug)]
 pub(crate) struct MonitorArgs {
-    /// Time from the start of a measurement to the start of the next. One that takes longer costs those that fall into it.
+    /// Time from the start of a measurement to the start of the next. When one takes longer, those that fall into it are left out.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]
     every: u64,
-    /// End after so many measurements.
+    /// End after so many measurements [default: run until it is ended].
     #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
     count: Option<u64>,
     /// What each measurement must find (repeatable), as on the questions themselves: p99<5ms, goodput>900M, ….
@@ -38,7 +38,7 @@ pub(crate) struct MonitorArgs {
     /// Shell command to run when all is well again.
     #[arg(long, value_name = "COMMAND")]
     on_mend: Option<String>,
-    /// Leave metrics in this file after each measurement, for a textfile collector: name it something.prom.
+    /// Write metrics into this file after each measurement, for Prometheus' textfile collector: call it something.prom.
     #[arg(long, value_name = "FILE")]
     metrics_file: Option<PathBuf>,
     /// Let Prometheus scrape /metrics at this address; a port alone is one of the loopback address.

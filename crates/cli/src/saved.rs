@@ -21,12 +21,13 @@ pub(crate) struct ReportArgs {
     /// is stdin.
     #[arg(required = true, value_name = "FILE|ID")]
     pub(crate) files: Vec<PathBuf>,
-    /// Print it as another program would have: ctstraffic, rttcpip, bwdelaytester.
+    /// Print it as another program would have: iperf3, ctstraffic, ntttcp, ttcp, rttcpip, bwdelaytester, udpmon_bw_mon and the other
+    /// programs of UDPmon.
     #[arg(long = "as", value_name = "NAME", value_parser = values::face, conflicts_with_all = ["json", "jsonl"])]
     face: Option<&'static Face>,
     #[command(flatten)]
     output: OutputArgs,
-    /// One CSV row per point of a sweep.
+    /// Write one CSV row per setting of a sweep.
     #[arg(long, value_name = "FILE")]
     sweep_csv: Option<PathBuf>,
     /// Write the data series of trains (of `train --preset slac`, all of them) as CSV files into this folder.

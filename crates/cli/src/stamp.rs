@@ -18,7 +18,7 @@ pub(crate) struct StampArgs {
     /// Session identifier (SSID, RFC 8972): 1 to 65535, in hexadecimal after 0x.
     #[arg(long, value_name = "N", value_parser = ssid)]
     pub(crate) ssid: Option<u16>,
-    /// How times are written: ntp, or ptp (seconds since 1970, UTC, and nanoseconds).
+    /// How times are written.
     #[arg(long, value_enum, default_value_t = FormatArg::Ntp)]
     pub(crate) stamp_format: FormatArg,
     /// Extensions (RFC 8972), separated by commas: follow-up (when the far end's kernel sent the last answer), clock (where it
@@ -30,7 +30,9 @@ pub(crate) struct StampArgs {
 /// How times are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatArg {
+    /// Seconds since 1900 and fractions of 2^-32 s.
     Ntp,
+    /// Seconds since 1970 (UTC) and nanoseconds.
     Ptp,
 }
 
@@ -95,10 +97,10 @@ impl StampArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Other protocols")]
 pub(crate) struct LegacyArgs {
-    /// Answer other protocols as well, each on its own port or on this one: ctstraffic, echo, echo:9999, iperf3, stamp, ttcp,
-    /// bwdelaytester, udpmon, tcpmon, separated by commas; or all: whatever can be had, and a table says what cannot. Datagrams
-    /// of this host and of directly connected networks are heard and answered only, unless NETCALIPER_ALLOW names others, because
-    /// they prove no address.
+    /// Answer other protocols as well, each on its own port or on the one given (echo:9999): iperf3, ctstraffic, ntttcp, ttcp,
+    /// udpmon, tcpmon, bwdelaytester, echo, stamp, separated by commas; or all, and a table says which could not be had. Their
+    /// datagrams prove no address: only those of this host and of directly connected networks are answered, unless
+    /// NETCALIPER_ALLOW names other networks.
     #[arg(long, value_name = "all|NAME[:PORT],…", value_delimiter = ',', value_parser = values::legacy)]
     legacy: Vec<LegacyAsked>,
     /// Echo (RFC 862): the same as --legacy echo.

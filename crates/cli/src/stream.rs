@@ -34,7 +34,7 @@ struct MediaArgs {
     /// Rate of a stream in bits per second, headers of the measurement included.
     #[arg(short = 'b', long, value_name = "RATE", default_value = "25M", value_parser = values::rate, allow_negative_numbers = true)]
     rate: u64,
-    /// Frames per second.
+    /// Frames per second, 1 to 1000000.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
     fps: u32,
     /// Length of a stream, in whole seconds.
@@ -43,13 +43,13 @@ struct MediaArgs {
     /// How long a frame is held before it is to be shown: what comes later is too late. In whole frames.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, allow_negative_numbers = true)]
     depth: u64,
-    /// Most bytes in one datagram, headers of the measurement included.
+    /// Most bytes in one datagram, headers of the measurement included, at most 65507.
     #[arg(long, value_name = "BYTES", default_value_t = 1400, value_parser = values::count32::<65_507>, allow_negative_numbers = true)]
     datagram: u32,
     /// The client sends [default: the server does].
     #[arg(long, conflicts_with = "bidir")]
     up: bool,
-    /// Both send at once.
+    /// Both ends send at the same time.
     #[arg(long)]
     bidir: bool,
     /// The datagrams of a frame leave evenly over its time, instead of back to back.
@@ -59,7 +59,7 @@ struct MediaArgs {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     late: u64,
     /// How senders wait for the next due time. Native only.
-    #[arg(long, value_enum, default_value_t = WaitArg::Hybrid)]
+    #[arg(long, visible_alias = "waiting", value_enum, default_value_t = WaitArg::Hybrid)]
     wait: WaitArg,
     /// What is checked: every byte of each datagram, or their number only.
     #[arg(long, value_enum, default_value_t = VerifyArg::Data)]
@@ -70,16 +70,16 @@ struct MediaArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Run")]
 struct StreamRunArgs {
-    /// Streams at once.
+    /// Streams at the same time, 1 to 10000.
     #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = values::count32::<10_000>, allow_negative_numbers = true)]
     connections: u32,
-    /// Lives of each stream, one after the other.
+    /// How often each stream is played, one after the other. Native: once.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count::<{ u64::MAX }>, allow_negative_numbers = true)]
     iterations: u64,
-    /// Longest time that all of it may take.
+    /// Longest time that all of it may take [default: as long as the streams are].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
     time: Option<u64>,
-    /// Length of an interval.
+    /// Length of an interval, 10ms to 1h.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: u64,
     /// Receive buffer (SO_RCVBUF) in bytes: what comes while we are held up has to fit [default: four frames, 1Mi at least].

@@ -41,19 +41,19 @@ struct ShapeArgs {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = values::count32::<10_000>)]
     packets: u32,
     /// Size of a packet: UDP payload in bytes, 40 to 65507.
-    #[arg(short = 'l', long, value_name = "BYTES", default_value = "1400", value_parser = values::bytes)]
+    #[arg(short = 'l', long, visible_alias = "size", value_name = "BYTES", default_value = "1400", value_parser = values::bytes)]
     length: u64,
     /// Time from the start of a packet to the start of the next, such as 20us; 0 is back to back. Several, separated by commas,
     /// are settings that take turns.
     #[arg(long, value_name = "TIME,…", default_value = "0", value_delimiter = ',', value_parser = values::pause)]
     wait: Vec<u64>,
-    /// Trains of each setting.
+    /// Trains of each setting, 1 to 10000.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::count32::<10_000>)]
     repeat: u32,
     /// Time from one round, in which every setting has its train, to the next.
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = values::duration)]
     every: u64,
-    /// Length of an interval of the live report.
+    /// Length of an interval, 10ms to 1h.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: u64,
     /// The server sends.
@@ -65,7 +65,7 @@ struct ShapeArgs {
     /// A packet that takes longer counts as late; missing ones are waited for as long at the end.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     late: u64,
-    /// How the sender waits for the next due time: asleep, asleep until shortly before, or spinning all the time.
+    /// How the sender waits for the next due time.
     #[arg(long, value_enum, default_value_t = WaitArg::Hybrid)]
     waiting: WaitArg,
     /// Short for --waiting spin.
@@ -91,7 +91,7 @@ struct PresetArgs {
     /// measurements.
     #[arg(long, value_enum, conflicts_with_all = ["packets", "length", "wait", "echo"])]
     preset: Option<Preset>,
-    /// Numbers of TCP streams, separated by commas; 0 for no TCP at all.
+    /// Numbers of TCP streams, separated by commas, each at most 10000; 0 for no TCP at all.
     #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "preset",
           default_value = "1,2,4,8,16,24,32,38,39,64,128", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     streams: Vec<u32>,

@@ -215,13 +215,13 @@ pub(crate) fn dscp(text: &str) -> Result<u8, String> {
     metrics::parse_dscp(text).map_err(|e| e.to_string())
 }
 
-/// Connections per second.
+/// So many a second.
 pub(crate) fn per_second(text: &str) -> Result<f64, String> {
     text.trim_end_matches("/s")
         .parse()
         .ok()
         .filter(|r: &f64| *r > 0.0 && r.is_finite())
-        .ok_or_else(|| format!("'{text}' is not a number of connections per second above 0"))
+        .ok_or_else(|| format!("'{text}' is not a number per second above 0, such as 500"))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub struct Reordering {
     pub reordered: u64,
     /// Their share (§4.1).
     pub ratio: f64,
-    /// Extents (§4.2.2) and how often they occurred: the distance, in packets, to the earliest later one that left before.
+    /// Extents (§4.2) and how often they occurred: the distance, in packets, to the earliest later one that left before.
     /// 256 stands for all that are as large or larger.
     pub extents: Vec<(u64, u64)>,
     /// The largest extent.
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use seam::Rng;
 
-    /// RFC 4737 §3.3 and §4.2.2 word for word, in quadratic time.
+    /// RFC 4737 §3.3 and §4.2 word for word, in quadratic time.
     fn slow(arrived: &[u64]) -> (u64, BTreeMap<u64, u64>) {
         let (mut reordered, mut extents) = (0, BTreeMap::new());
         let mut next_exp = 0;

@@ -1,7 +1,7 @@
 //! What became of numbered packets: lost, repeated, reordered, or too late to tell.
 //!
 //! A packet is *reordered* when one with a higher number came before it (RFC 4737 §3.3); its *extent* is how many packets
-//! back, counted without repeats, the earliest such one is (§4.2.2). It is *lost* when it never comes (RFC 7680, RFC
+//! back, counted without repeats, the earliest such one is (§4.2). It is *lost* when it never comes (RFC 7680, RFC
 //! 2680): only numbers that are long past, or the end of the run, settle that. A *loss burst* is a run of consecutive
 //! lost numbers (RFC 3357).
 
@@ -290,7 +290,7 @@ mod tests {
                 counts.duplicates += 1;
                 continue;
             }
-            // RFC 4737 4.2.2: i - min{ j < i : s_j > s_i }.
+            // RFC 4737 4.2: i - min{ j < i : s_j > s_i }.
             if let Some(j) = first.iter().position(|&other| other > s) {
                 counts.reordered += 1;
                 counts.max_extent = counts.max_extent.max((first.len() - j) as u64);

@@ -145,14 +145,14 @@ impl TcpTotals {
     }
 }
 
-/// TCP efficiency (RFC 6349 §4.1): bytes that were not retransmissions, in percent of all bytes sent.
+/// TCP efficiency (RFC 6349 §4.2): bytes that were not retransmissions, in percent of all bytes sent.
 /// `None` when nothing was sent.
 #[must_use]
 pub fn tcp_efficiency_percent(sent: u64, retransmitted: u64) -> Option<f64> {
     (sent > 0).then(|| sent.saturating_sub(retransmitted) as f64 / sent as f64 * 100.0)
 }
 
-/// Buffer delay (RFC 6349 §4.2): growth of the mean round-trip time under load over the baseline, in percent.
+/// Buffer delay (RFC 6349 §4.3): growth of the mean round-trip time under load over the baseline, in percent.
 /// `None` without a baseline.
 #[must_use]
 pub fn buffer_delay_percent(mean_rtt_us: f64, base_rtt_us: f64) -> Option<f64> {

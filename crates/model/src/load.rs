@@ -166,7 +166,7 @@ pub struct Found {
     pub inside_rpm: Option<f64>,
     /// Mean of the two (the draft's figure), under load.
     pub rpm: Option<f64>,
-    /// Buffer delay (RFC 6349 §4.2.3), percent.
+    /// Buffer delay (RFC 6349 §4.3), percent.
     pub buffer_delay_percent: Option<f64>,
     /// The congestion control of the loading connections.
     pub congestion: String,

@@ -26,7 +26,7 @@ pub struct PacketReport {
     pub loss_bursts: Option<u64>,
     /// Longest of them, datagrams.
     pub longest_loss: Option<u64>,
-    /// Largest reordering extent (RFC 4737 §4.2.2), datagrams.
+    /// Largest reordering extent (RFC 4737 §4.2), datagrams.
     pub max_extent: Option<u64>,
     /// How far delays may be wrong because two clocks were compared, ns.
     pub clock_bound_ns: Option<u64>,
