@@ -15,10 +15,16 @@ fn root() -> PathBuf {
 /// All documents, with their texts.
 fn documents() -> Vec<(PathBuf, String)> {
     let root = root();
-    let mut paths: Vec<PathBuf> =
-        ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md", "bench/README.md", "contrib/README.md"]
-            .map(|name| root.join(name))
-            .into();
+    let mut paths: Vec<PathBuf> = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "bench/README.md",
+        "contrib/README.md",
+    ]
+    .map(|name| root.join(name))
+    .into();
     for folder in ["docs", "docs/methods", "docs/protocols"] {
         let entries = fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path());
         paths.extend(entries.filter(|path| path.extension().is_some_and(|kind| kind == "md")));
@@ -91,7 +97,8 @@ fn commands(line: &str) -> Vec<Vec<String>> {
 /// Why this program could not read such a command; nothing when it is another program's.
 fn refused(words: &[String]) -> Option<String> {
     let called = words.first()?;
-    if Path::new(called).file_name().is_none_or(|name| name != "netcaliper") || faces::asked(words).is_some() {
+    if Path::new(called).file_name().is_none_or(|name| name != "netcaliper") || faces::asked(words).is_some()
+    {
         return None;
     }
     if let Err(error) = Cli::try_parse_from(words)
@@ -104,7 +111,8 @@ fn refused(words: &[String]) -> Option<String> {
     match verb {
         "monitor" => refused(&[vec![called.clone()], behind].concat()),
         "lab" => {
-            let told = words.iter().filter(|word| word.starts_with("netcaliper ")).flat_map(|line| commands(line));
+            let told =
+                words.iter().filter(|word| word.starts_with("netcaliper ")).flat_map(|line| commands(line));
             std::iter::once(behind).chain(told).find_map(|words| refused(&words))
         }
         _ => None,
@@ -154,12 +162,14 @@ fn links_lead_somewhere() {
             if link.contains("://") || link.contains(' ') {
                 continue;
             }
-            let (file, place) = link.split_once('#').map_or((link, None), |(file, place)| (file, Some(place)));
+            let (file, place) =
+                link.split_once('#').map_or((link, None), |(file, place)| (file, Some(place)));
             let target = if file.is_empty() { path.clone() } else { path.with_file_name(file) };
             let found = match place {
                 None => target.exists(),
-                Some(place) => fs::read_to_string(&target)
-                    .is_ok_and(|text| text.lines().any(|line| line.starts_with('#') && anchor(line) == place)),
+                Some(place) => fs::read_to_string(&target).is_ok_and(|text| {
+                    text.lines().any(|line| line.starts_with('#') && anchor(line) == place)
+                }),
             };
             if !found {
                 bad.push(format!("{}: {link}", path.display()));
