@@ -11,8 +11,8 @@ use model::{Assertion, Range};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// Measures networks: goodput with every byte compared, connections, round trips, one-way delay and loss, media streams. One
-/// program is both ends.
+/// A measuring instrument for networks: goodput with every byte compared, connections, round trips, one-way delay and loss, media
+/// streams. One program is both ends.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, max_term_width = 110, arg_required_else_help = true)]
 pub(crate) struct Cli {
