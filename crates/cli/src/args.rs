@@ -8,7 +8,7 @@ use crate::values::{self, Affinity, SocketBuffer};
 use crate::watch::WebArgs;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use model::{Assertion, Range};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// A measuring instrument for networks: goodput with every byte compared, connections, round trips, one-way delay and loss, media
@@ -42,7 +42,7 @@ pub(crate) enum Command {
     /// How many connections can be established, how fast, and how many fail?
     Connect(Box<ConnectArgs>),
     /// How long do messages take there and back, and how far is the tail?
-    Ping(Box<PingArgs>),
+    Ping(Box<crate::ping::PingArgs>),
     /// Does a media stream (frames of UDP datagrams at a fixed rate) arrive in time?
     Stream(Box<crate::stream::StreamArgs>),
     /// How long do datagrams take one way, and how many are lost, repeated, reordered, late or damaged?
@@ -52,11 +52,11 @@ pub(crate) enum Command {
     /// What happens to delays when the path is full (idle, loaded down, up and both ways), with a grade?
     Load(Box<crate::load::LoadArgs>),
     /// Be the far end, for any number of clients at once.
-    Serve(Box<ServeArgs>),
+    Serve(Box<crate::serve::ServeArgs>),
     /// Ask a server to end once its sessions are over.
-    Stop(StopArgs),
+    Stop(crate::serve::StopArgs),
     /// Measure this host against itself over loopback; nothing to set up.
-    Demo(DemoArgs),
+    Demo(crate::demo::DemoArgs),
     /// Print a saved run again, in any format.
     Report(crate::saved::ReportArgs),
     /// List the runs that were kept: every run is, unless --no-store is given.
@@ -376,186 +376,6 @@ pub(crate) struct ConnectArgs {
     pub(crate) output: OutputArgs,
 }
 
-#[derive(Args, Debug)]
-pub(crate) struct PingArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    #[command(flatten)]
-    pub(crate) messages: MessageArgs,
-    #[command(flatten)]
-    pub(crate) stamp: crate::stamp::StampArgs,
-    #[command(flatten)]
-    pub(crate) repeat: RepeatArgs,
-    #[command(flatten)]
-    pub(crate) sockets: SocketArgs,
-    #[command(flatten)]
-    pub(crate) local: LocalArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-    #[command(flatten)]
-    pub(crate) histogram: HistogramArgs,
-    /// Write one CSV row per message: when it was to be sent, when it was, how long it took.
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) samples: Option<PathBuf>,
-}
-
-/// Messages, and when they are sent.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Messages")]
-pub(crate) struct MessageArgs {
-    /// Send datagrams instead of using a stream.
-    #[arg(short, long)]
-    pub(crate) udp: bool,
-    /// Size of a message: payload in bytes, 1 to 64Ki (native), 65507 (UDP) or 16Mi (echo over TCP) [default: 64; of a STAMP
-    /// packet as many as it needs].
-    #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::bytes)]
-    pub(crate) size: Option<u64>,
-    /// Messages of each connection: the run ends after them [default: the run ends by time].
-    #[arg(short = 'n', long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
-    pub(crate) count: Option<u64>,
-    /// Messages at the start of each connection that do not count; they come before those of --count.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) warmup: u64,
-    /// Send a message in pieces of so many bytes, a send call (a datagram) each [default: whole].
-    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
-    pub(crate) send_chunk: Option<u64>,
-    /// Open loop: so many messages a second on each connection, whatever comes back [default: a closed loop, where the next one
-    /// waits for the echo of the last; 10 with --protocol stamp].
-    #[arg(long, value_name = "N", value_parser = values::per_second)]
-    pub(crate) rate: Option<f64>,
-    /// Open loop: times between messages from a file, over and over: one a line, with a unit or in seconds (as tshark's
-    /// frame.time_delta).
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "poisson"])]
-    pub(crate) trace: Option<PathBuf>,
-    /// With --protocol stamp: a closed loop, as fast as answers come.
-    #[arg(long, conflicts_with_all = ["rate", "trace"])]
-    pub(crate) closed_loop: bool,
-    /// Random times between messages (a Poisson process of that rate) instead of even ones.
-    #[arg(long, requires = "rate")]
-    pub(crate) poisson: bool,
-    /// How long an echo may take, at most 10m; over UDP what comes later is late, what never comes is lost.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
-    pub(crate) timeout: u64,
-    /// Spin instead of sleeping: a core for each worker, and no wake-up in the figure.
-    #[arg(long)]
-    pub(crate) busy: bool,
-    /// Run before all ordinary threads (SCHED_FIFO), with all memory kept in place (mlockall): needs root. With --busy the
-    /// kernel still takes 50 ms a second, unless kernel.sched_rt_runtime_us is -1.
-    #[arg(long)]
-    pub(crate) realtime: bool,
-    /// Let the kernel say, too, when messages leave and echoes come (UDP): round trips without this program and its waking
-    /// up.
-    #[arg(long)]
-    pub(crate) kernel_stamps: bool,
-    /// Do not measure first what the same messages take within this host (up to 0.25 s).
-    #[arg(long)]
-    pub(crate) no_empty_path: bool,
-    /// Concurrent connections, 1 to 1000000, each with messages of its own.
-    #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = values::count32::<1_000_000>)]
-    pub(crate) connections: u32,
-    /// Length of the run [default: 10s; none with --count].
-    #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration)]
-    pub(crate) time: Option<u64>,
-    /// Start of the run that does not count, rounded up to whole intervals.
-    #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
-    pub(crate) omit: u64,
-    /// Length of an interval, 10ms to 1h.
-    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
-    pub(crate) interval: u64,
-    /// How long a connect may take.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
-    pub(crate) connect_timeout: u64,
-    /// How long nothing may come back over TCP before the connection counts as a network error.
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
-    pub(crate) stall_timeout: u64,
-}
-
-/// The distribution of round trips.
-#[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Output")]
-pub(crate) struct HistogramArgs {
-    /// Write the distribution of round trips as HdrHistogram's percentile file, in µs.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) hgrm: Option<PathBuf>,
-    /// Write that distribution as CSV, a row per bucket.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) histogram_csv: Option<PathBuf>,
-    /// Show that distribution, and write its CSV, in steps of this width [default: steps that grow].
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
-    pub(crate) linear: Option<u64>,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct ServeArgs {
-    /// Address to listen on, TCP and UDP: ADDR, ADDR:PORT or [V6]:PORT; repeatable [default: [::], both families].
-    #[arg(short = 'B', long, visible_alias = "bind", value_name = "ADDR")]
-    pub(crate) listen: Vec<String>,
-    /// Port, TCP and UDP; 0 lets the system choose one.
-    #[arg(short, long, default_value_t = wire::native::PORT, value_parser = values::port)]
-    pub(crate) port: u16,
-    #[command(flatten)]
-    pub(crate) key: KeyArgs,
-    /// Serve these networks only, such as 192.0.2.0/24; repeatable [default: all].
-    #[arg(long, value_name = "CIDR", help_heading = "Security")]
-    pub(crate) allow: Vec<ipnet::IpNet>,
-    /// Do not serve these networks; repeatable, stronger than --allow.
-    #[arg(long, value_name = "CIDR", help_heading = "Security")]
-    pub(crate) deny: Vec<ipnet::IpNet>,
-    #[command(flatten)]
-    pub(crate) legacy: crate::stamp::LegacyArgs,
-    /// Most sessions at the same time, 1 to 1000000.
-    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
-    pub(crate) max_sessions: u32,
-    /// Most sessions at the same time from one address, 1 to 1000000.
-    #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
-    pub(crate) max_per_address: u32,
-    /// Most data connections in one session, 1 to 1000000.
-    #[arg(long, value_name = "N", default_value_t = 100_000, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
-    pub(crate) max_connections: u32,
-    /// Longest run that a client gets [default: no limit].
-    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Limits")]
-    pub(crate) max_time: Option<u64>,
-    /// Most bits per second of one session and direction, 8 and more [default: no limit].
-    #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Limits")]
-    pub(crate) max_rate: Option<u64>,
-    /// One session at a time; others wait in a queue.
-    #[arg(long, help_heading = "Limits")]
-    pub(crate) exclusive: bool,
-    /// Let workers spin instead of sleeping for sessions that ask for it (ping --busy): a core each while they last.
-    #[arg(long, help_heading = "Limits")]
-    pub(crate) busy: bool,
-    /// End after so many data connections [default: run until it is ended].
-    #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>, help_heading = "Limits")]
-    pub(crate) exit_after: Option<u64>,
-    /// Let Prometheus scrape /metrics at this address; a port alone is one of the loopback address.
-    #[arg(long, value_name = "ADDR", value_parser = crate::scrape::address, help_heading = "Output")]
-    pub(crate) metrics: Option<SocketAddr>,
-    /// Length of an interval of the status line.
-    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
-    pub(crate) interval: u64,
-    #[command(flatten)]
-    pub(crate) cores: CoreArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct StopArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    #[command(flatten)]
-    pub(crate) local: LocalArgs,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct DemoArgs {
-    /// Length of each of the three parts, 100ms and more.
-    #[arg(short = 't', long, value_name = "TIME", default_value = "3s", value_parser = values::part)]
-    pub(crate) time: u64,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PatternArg {
     /// The client sends.
@@ -598,20 +418,6 @@ pub(crate) enum ShutdownArg {
     Random,
 }
 
-/// Listening addresses from their text.
-pub(crate) fn listen_addresses(texts: &[String], port: u16) -> Result<Vec<SocketAddr>, String> {
-    if texts.is_empty() {
-        return Ok(vec![SocketAddr::new([0u16; 8].into(), port)]);
-    }
-    let parse = |text: &String| {
-        let bare = text.trim_start_matches('[').trim_end_matches(']');
-        bare.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, port)).or_else(|_| text.parse()).map_err(|_| {
-            format!("'{text}' is not an address such as 192.0.2.1, 192.0.2.1:7411 or [2001:db8::1]:7411")
-        })
-    };
-    texts.iter().map(parse).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -619,22 +425,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::whole().debug_assert();
-    }
-
-    #[test]
-    fn listening_addresses() {
-        let parse =
-            |texts: &[&str]| listen_addresses(&texts.iter().map(ToString::to_string).collect::<Vec<_>>(), 7);
-        assert_eq!(parse(&[]).unwrap(), ["[::]:7".parse().unwrap()]);
-        assert_eq!(
-            parse(&["127.0.0.1", "::1", "[::1]:9", "127.0.0.1:9"]).unwrap(),
-            [
-                "127.0.0.1:7".parse().unwrap(),
-                "[::1]:7".parse().unwrap(),
-                "[::1]:9".parse().unwrap(),
-                "127.0.0.1:9".parse().unwrap()
-            ]
-        );
-        assert!(parse(&["somewhere"]).is_err());
     }
 }

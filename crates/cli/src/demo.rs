@@ -1,8 +1,9 @@
 //! `netcaliper demo`: both ends in one process, over loopback.
 
-use crate::args::DemoArgs;
+use crate::args::OutputArgs;
 use crate::outputs::Outputs;
-use crate::{Exit, Trouble, measure, plan};
+use crate::{Exit, Trouble, measure, plan, values};
+use clap::Args;
 use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use metrics::SECOND;
 use model::{Event, Kind, Pattern, Phase, Range, Status};
@@ -10,6 +11,15 @@ use report::Planned;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use wire::native::Peer;
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Length of each of the three parts, 100ms and more.
+    #[arg(short = 't', long, value_name = "TIME", default_value = "3s", value_parser = values::part)]
+    pub(crate) time: u64,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
 
 /// The three parts.
 fn parts(length: u64) -> [(&'static str, Phase); 3] {

@@ -1,6 +1,6 @@
 //! Servers of other protocols beside our own (`serve --legacy`): which there are, and what is said of them.
 
-use crate::args::{ServeArgs, listen_addresses};
+use crate::serve::{ServeArgs, listen_addresses};
 use crate::values::Legacy;
 use crate::{Trouble, plan};
 use engine::{Bound, Interrupt, Iperf3Server, ServerConfig};

@@ -1,14 +1,126 @@
 //! `netcaliper ping`.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
-use crate::args::{HistogramArgs, PingArgs};
+use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::outputs::Outputs;
+use crate::repeat::RepeatArgs;
 use crate::stamp::USUAL_RATE;
-use crate::{Exit, Trouble, empty, measure, plan};
+use crate::{Exit, Trouble, empty, measure, plan, values};
+use clap::Args;
 use metrics::{SECOND, Spectrum};
 use model::{Kind, Outcome, Phase, Ping, Range, Schedule, Transport, Verify};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+pub(crate) struct PingArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    messages: MessageArgs,
+    #[command(flatten)]
+    stamp: crate::stamp::StampArgs,
+    #[command(flatten)]
+    repeat: RepeatArgs,
+    #[command(flatten)]
+    sockets: SocketArgs,
+    #[command(flatten)]
+    local: LocalArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    histogram: HistogramArgs,
+    /// Write one CSV row per message: when it was to be sent, when it was, how long it took.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    samples: Option<PathBuf>,
+}
+
+/// Messages, and when they are sent.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Messages")]
+struct MessageArgs {
+    /// Send datagrams instead of using a stream.
+    #[arg(short, long)]
+    udp: bool,
+    /// Size of a message: payload in bytes, 1 to 64Ki (native), 65507 (UDP) or 16Mi (echo over TCP) [default: 64; of a STAMP
+    /// packet as many as it needs].
+    #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::bytes)]
+    size: Option<u64>,
+    /// Messages of each connection: the run ends after them [default: the run ends by time].
+    #[arg(short = 'n', long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
+    count: Option<u64>,
+    /// Messages at the start of each connection that do not count; they come before those of --count.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    warmup: u64,
+    /// Send a message in pieces of so many bytes, a send call (a datagram) each [default: whole].
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
+    send_chunk: Option<u64>,
+    /// Open loop: so many messages a second on each connection, whatever comes back [default: a closed loop, where the next one
+    /// waits for the echo of the last; 10 with --protocol stamp].
+    #[arg(long, value_name = "N", value_parser = values::per_second)]
+    rate: Option<f64>,
+    /// Open loop: times between messages from a file, over and over: one a line, with a unit or in seconds (as tshark's
+    /// frame.time_delta).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "poisson"])]
+    trace: Option<PathBuf>,
+    /// With --protocol stamp: a closed loop, as fast as answers come.
+    #[arg(long, conflicts_with_all = ["rate", "trace"])]
+    closed_loop: bool,
+    /// Random times between messages (a Poisson process of that rate) instead of even ones.
+    #[arg(long, requires = "rate")]
+    poisson: bool,
+    /// How long an echo may take, at most 10m; over UDP what comes later is late, what never comes is lost.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
+    timeout: u64,
+    /// Spin instead of sleeping: a core for each worker, and no wake-up in the figure.
+    #[arg(long)]
+    busy: bool,
+    /// Run before all ordinary threads (SCHED_FIFO), with all memory kept in place (mlockall): needs root. With --busy the
+    /// kernel still takes 50 ms a second, unless kernel.sched_rt_runtime_us is -1.
+    #[arg(long)]
+    realtime: bool,
+    /// Let the kernel say, too, when messages leave and echoes come (UDP): round trips without this program and its waking
+    /// up.
+    #[arg(long)]
+    kernel_stamps: bool,
+    /// Do not measure first what the same messages take within this host (up to 0.25 s).
+    #[arg(long)]
+    no_empty_path: bool,
+    /// Concurrent connections, 1 to 1000000, each with messages of its own.
+    #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = values::count32::<1_000_000>)]
+    connections: u32,
+    /// Length of the run [default: 10s; none with --count].
+    #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration)]
+    time: Option<u64>,
+    /// Start of the run that does not count, rounded up to whole intervals.
+    #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
+    omit: u64,
+    /// Length of an interval, 10ms to 1h.
+    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
+    interval: u64,
+    /// How long a connect may take.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
+    connect_timeout: u64,
+    /// How long nothing may come back over TCP before the connection counts as a network error.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
+    stall_timeout: u64,
+}
+
+/// The distribution of round trips.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct HistogramArgs {
+    /// Write the distribution of round trips as HdrHistogram's percentile file, in µs.
+    #[arg(long, value_name = "FILE")]
+    hgrm: Option<PathBuf>,
+    /// Write that distribution as CSV, a row per bucket.
+    #[arg(long, value_name = "FILE")]
+    histogram_csv: Option<PathBuf>,
+    /// Show that distribution, and write its CSV, in steps of this width [default: steps that grow].
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) linear: Option<u64>,
+}
 
 /// How long messages take there and back.
 pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, Trouble> {

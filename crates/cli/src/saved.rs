@@ -1,12 +1,12 @@
 //! Runs that are over: `netcaliper report`, and how a file or a kept run is named wherever runs are asked for.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
-use crate::args::{HistogramArgs, OutputArgs};
+use crate::args::OutputArgs;
 use crate::faces::Face;
 use crate::kept::StoreArgs;
 use crate::live::When;
 use crate::outputs::Outputs;
-use crate::ping::Histograms;
+use crate::ping::{HistogramArgs, Histograms};
 use crate::{Exit, Trouble, train, values};
 use clap::Args;
 use model::Outcome;

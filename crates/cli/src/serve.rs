@@ -1,15 +1,80 @@
 //! `netcaliper serve` and `stop`.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
-use crate::args::{OutputArgs, ServeArgs, StopArgs, listen_addresses};
+use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::outputs::Outputs;
-use crate::{Exit, Trouble, legacy, measure, plan, scrape};
+use crate::{Exit, Trouble, legacy, measure, plan, scrape, values};
+use clap::Args;
 use engine::{Bound, Interrupt, ServerConfig};
 use model::{Event, Level, Phase, Status};
 use report::{Planned, ServerMetrics};
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Protocol;
 use wire::native::{Fence, Limits};
+
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// Address to listen on, TCP and UDP: ADDR, ADDR:PORT or [V6]:PORT; repeatable [default: [::], both families].
+    #[arg(short = 'B', long, visible_alias = "bind", value_name = "ADDR")]
+    pub(crate) listen: Vec<String>,
+    /// Port, TCP and UDP; 0 lets the system choose one.
+    #[arg(short, long, default_value_t = wire::native::PORT, value_parser = values::port)]
+    pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+    /// Serve these networks only, such as 192.0.2.0/24; repeatable [default: all].
+    #[arg(long, value_name = "CIDR", help_heading = "Security")]
+    pub(crate) allow: Vec<ipnet::IpNet>,
+    /// Do not serve these networks; repeatable, stronger than --allow.
+    #[arg(long, value_name = "CIDR", help_heading = "Security")]
+    pub(crate) deny: Vec<ipnet::IpNet>,
+    #[command(flatten)]
+    pub(crate) legacy: crate::stamp::LegacyArgs,
+    /// Most sessions at the same time, 1 to 1000000.
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
+    pub(crate) max_sessions: u32,
+    /// Most sessions at the same time from one address, 1 to 1000000.
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
+    pub(crate) max_per_address: u32,
+    /// Most data connections in one session, 1 to 1000000.
+    #[arg(long, value_name = "N", default_value_t = 100_000, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
+    pub(crate) max_connections: u32,
+    /// Longest run that a client gets [default: no limit].
+    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Limits")]
+    pub(crate) max_time: Option<u64>,
+    /// Most bits per second of one session and direction, 8 and more [default: no limit].
+    #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Limits")]
+    pub(crate) max_rate: Option<u64>,
+    /// One session at a time; others wait in a queue.
+    #[arg(long, help_heading = "Limits")]
+    pub(crate) exclusive: bool,
+    /// Let workers spin instead of sleeping for sessions that ask for it (ping --busy): a core each while they last.
+    #[arg(long, help_heading = "Limits")]
+    pub(crate) busy: bool,
+    /// End after so many data connections [default: run until it is ended].
+    #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>, help_heading = "Limits")]
+    pub(crate) exit_after: Option<u64>,
+    /// Let Prometheus scrape /metrics at this address; a port alone is one of the loopback address.
+    #[arg(long, value_name = "ADDR", value_parser = crate::scrape::address, help_heading = "Output")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Length of an interval of the status line.
+    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
+    pub(crate) interval: u64,
+    #[command(flatten)]
+    pub(crate) cores: CoreArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StopArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
+}
 
 /// The far end.
 pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trouble> {
@@ -136,5 +201,41 @@ pub(crate) fn stop(args: &StopArgs) -> Result<Exit, Trouble> {
         (Status::Complete, _) => Ok(Exit::Good),
         (Status::Interrupted, _) => Ok(Exit::Interrupted),
         (_, reason) => Err(Trouble::failed(reason.unwrap_or_else(|| "the server did not answer".to_owned()))),
+    }
+}
+
+/// Listening addresses from their text.
+pub(crate) fn listen_addresses(texts: &[String], port: u16) -> Result<Vec<SocketAddr>, String> {
+    if texts.is_empty() {
+        return Ok(vec![SocketAddr::new([0u16; 8].into(), port)]);
+    }
+    let parse = |text: &String| {
+        let bare = text.trim_start_matches('[').trim_end_matches(']');
+        bare.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, port)).or_else(|_| text.parse()).map_err(|_| {
+            format!("'{text}' is not an address such as 192.0.2.1, 192.0.2.1:7411 or [2001:db8::1]:7411")
+        })
+    };
+    texts.iter().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listening_addresses() {
+        let parse =
+            |texts: &[&str]| listen_addresses(&texts.iter().map(ToString::to_string).collect::<Vec<_>>(), 7);
+        assert_eq!(parse(&[]).unwrap(), ["[::]:7".parse().unwrap()]);
+        assert_eq!(
+            parse(&["127.0.0.1", "::1", "[::1]:9", "127.0.0.1:9"]).unwrap(),
+            [
+                "127.0.0.1:7".parse().unwrap(),
+                "[::1]:7".parse().unwrap(),
+                "[::1]:9".parse().unwrap(),
+                "127.0.0.1:9".parse().unwrap()
+            ]
+        );
+        assert!(parse(&["somewhere"]).is_err());
     }
 }
