@@ -23,12 +23,19 @@
 //! 6. A span is as long as about 50 ms take; with bursts, it is one send; with probes between them (`inside.rs`), 10 ms and 64 KiB
 //!    at most.
 
+mod marks;
+mod outbox;
+mod params;
+
+pub use params::Params;
+
 use super::inside::Inside;
 use super::mark::{Kind, MARK, Mark};
-use super::preamble::{PREAMBLE, Preamble, Purpose};
+use super::preamble::{Preamble, Purpose};
 use crate::payload::Source;
-use metrics::{Ending, Group, Mono, Row, SECOND};
-use model::{Burst as Bursts, Pace, Pattern, Payload, Phase, Range, Shutdown, Verify};
+use metrics::{Ending, Mono, Row, SECOND};
+use model::{Pace, Pattern, Range, Verify};
+use outbox::Outbox;
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,56 +48,6 @@ pub enum Role {
     Client,
     /// Accepted it.
     Server,
-}
-
-/// What all data connections of a session share.
-#[derive(Clone, Debug)]
-pub struct Params {
-    /// Where they are counted.
-    pub group: Group,
-    /// Who sends, in what order.
-    pub pattern: Pattern,
-    /// What receivers check.
-    pub verify: Verify,
-    /// What is sent.
-    pub payload: Payload,
-    /// Bytes per send and receive call.
-    pub buffer: Range,
-    /// Limit per connection and direction, bits/s.
-    pub rate: Option<u64>,
-    /// Sends in bursts.
-    pub burst: Option<Bursts>,
-    /// How the client ends a connection.
-    pub shutdown: Shutdown,
-    /// How long nothing may move, ns.
-    pub stall_ns: u64,
-    /// The server's worker that has slot 0; the next slots have the others in turn.
-    pub first_worker: u32,
-    /// Between two probes that the client puts between its payload, ns; `None` without.
-    pub inside_gap_ns: Option<u64>,
-}
-
-impl Params {
-    /// The settings of `phase` that concern its data connections.
-    #[must_use]
-    pub fn of(phase: &Phase, group: Group) -> Self {
-        // A slow schedule must not look like a stall.
-        let gap = phase.rate.map_or(0, |rate| Pace::new(rate, phase.buffer.high, Mono(0)).gap_ns());
-        let pause = phase.burst.map_or(0, |burst| burst.delay_ns);
-        Params {
-            group,
-            pattern: phase.pattern,
-            verify: phase.verify,
-            payload: phase.payload,
-            buffer: phase.buffer,
-            rate: phase.rate,
-            burst: phase.burst,
-            shutdown: phase.shutdown,
-            stall_ns: phase.stall_ns.max(gap.max(pause).saturating_mul(4)),
-            first_worker: phase.first_worker,
-            inside_gap_ns: phase.inside_gap_ns,
-        }
-    }
 }
 
 const FIRST_SPAN: u64 = 16 * 1024;
@@ -141,35 +98,6 @@ struct Receiving {
     verdict_sent: bool,
     /// First bad offset.
     bad: Option<u64>,
-}
-
-/// Bytes of preamble and marks waiting to be sent, ahead of any payload.
-#[derive(Debug)]
-struct Outbox {
-    bytes: [u8; PREAMBLE + 2 * MARK],
-    from: u8,
-    to: u8,
-}
-
-impl Outbox {
-    fn is_empty(&self) -> bool {
-        self.from == self.to
-    }
-
-    fn waiting(&self) -> &[u8] {
-        &self.bytes[usize::from(self.from)..usize::from(self.to)]
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes.copy_within(usize::from(self.from)..usize::from(self.to), 0);
-        let at = self.waiting().len();
-        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-        (self.from, self.to) = (0, (at + bytes.len()) as u8);
-    }
-
-    fn has_room(&self) -> bool {
-        self.waiting().len() + MARK <= self.bytes.len()
-    }
 }
 
 /// A data connection.
@@ -230,7 +158,7 @@ impl Data {
             id,
             slot,
             row: None,
-            out: Outbox { bytes: [0; PREAMBLE + 2 * MARK], from: 0, to: 0 },
+            out: Outbox::new(),
             tx: Sending {
                 source: source(role == Role::Client),
                 want: tx_want,
@@ -281,32 +209,6 @@ impl Data {
             Role::Server => (self.rx.got / push).saturating_mul(pull),
         };
         turns.min(self.tx.want)
-    }
-
-    /// The mark to send next, if the current span is over.
-    fn next_mark(&self) -> Option<Kind> {
-        let (tx, rx) = (&self.tx, &self.rx);
-        if rx.bad.is_some() {
-            return (!rx.verdict_sent).then_some(Kind::Verdict);
-        }
-        if self.inside.owes() {
-            return Some(Kind::Answer);
-        }
-        if rx.ended && !rx.verdict_sent {
-            return Some(Kind::Verdict);
-        }
-        if self.stopping && self.role == Role::Client && rx.want > 0 && !rx.ended && !self.stop_sent {
-            return Some(Kind::Stop);
-        }
-        if tx.want > 0 && !tx.ended {
-            let peer_cut_short = rx.ended && rx.got < rx.want && self.allowance() <= tx.sent;
-            if tx.sent == tx.want || self.stopping || peer_cut_short {
-                return Some(Kind::End);
-            }
-            return (self.allowance() > tx.sent).then_some(Kind::Span);
-        }
-        let speaks_last = self.role == Role::Server && tx.want > 0 && !self.done;
-        (speaks_last && self.both_confirmed()).then_some(Kind::Done)
     }
 
     fn both_confirmed(&self) -> bool {
@@ -381,36 +283,6 @@ impl Data {
         }
     }
 
-    /// Decides on a mark: from here on it will be sent.
-    fn commit(&mut self, kind: Kind, now: Mono) -> Mark {
-        match kind {
-            Kind::Span => {
-                let length = if self.params.burst.is_some() { self.tx.size } else { self.tx.span_length };
-                let length = length.min(self.allowance() - self.tx.sent);
-                self.tx.span = length;
-                self.tx.span_since = now;
-                Mark::new(kind, length)
-            }
-            Kind::End => {
-                self.tx.ended = true;
-                Mark { kind, flagged: self.tx.sent < self.tx.want, value: self.tx.sent }
-            }
-            Kind::Verdict => {
-                self.rx.verdict_sent = true;
-                Mark { kind, flagged: self.rx.bad.is_some(), value: self.rx.bad.unwrap_or(self.rx.got) }
-            }
-            Kind::Stop => {
-                self.stop_sent = true;
-                Mark::new(kind, 0)
-            }
-            Kind::Answer | Kind::Probe => Mark::new(Kind::Answer, self.inside.answer().unwrap_or(0)),
-            Kind::Done | Kind::Refused => {
-                self.done = true;
-                Mark::new(Kind::Done, 0)
-            }
-        }
-    }
-
     fn span_over(&mut self, now: Mono) {
         let took = now.since(self.tx.span_since);
         let longest = self.params.rate.map_or(LONGEST_SPAN, |rate| (rate / 8 / 20).clamp(1, LONGEST_SPAN));
@@ -455,89 +327,6 @@ impl Data {
         self.rx.span -= n;
         if let Some(row) = self.row {
             cx.rec.received(row, n);
-        }
-    }
-
-    /// Remembers where the payload went wrong, so that the peer is told.
-    fn damaged(&mut self, offset: u64, violation: Violation) -> Violation {
-        self.rx.bad = Some(offset);
-        violation
-    }
-
-    /// What 16 bytes are that should have been a mark: one that was damaged, or payload beyond the end.
-    fn no_mark(&self, bytes: &[u8; MARK]) -> Violation {
-        let (got, want) = (self.rx.got, self.rx.want);
-        let like = |mark: Mark| mark.encode(self.id).iter().zip(bytes).filter(|(a, b)| a != b).count() <= 2;
-        let expected = [(Kind::End, want), (Kind::Verdict, self.tx.sent), (Kind::Done, 0), (Kind::Stop, 0)];
-        let complete = self.rx.ended || (got == want && (want > 0 || self.tx.confirmed));
-        if complete && !expected.iter().any(|&(kind, value)| like(Mark::new(kind, value))) {
-            return Violation::TooMany { want };
-        }
-        Violation::BadFrame { offset: got }
-    }
-
-    fn marked(&mut self, cx: &mut Cx<'_>, bytes: &[u8; MARK]) -> Result<(), Violation> {
-        let (got, want) = (self.rx.got, self.rx.want);
-        let Some(mark) = Mark::decode(bytes, self.id) else {
-            let what = self.no_mark(bytes);
-            return Err(self.damaged(got, what));
-        };
-        match mark.kind {
-            Kind::Span if mark.value == 0 => Err(Violation::Malformed("an empty span")),
-            Kind::Span if self.rx.ended || mark.value > want - got => {
-                Err(self.damaged(got, Violation::TooMany { want }))
-            }
-            Kind::Span => {
-                self.rx.span = mark.value;
-                Ok(())
-            }
-            Kind::End if self.rx.ended || want == 0 => Err(Violation::Malformed("an end without payload")),
-            Kind::End if mark.value != got => {
-                Err(self.damaged(got, Violation::Disagree { sent: mark.value, received: got }))
-            }
-            Kind::End if got < want && !mark.flagged => {
-                Err(self.damaged(got, Violation::TooFew { got, want }))
-            }
-            Kind::End => {
-                self.rx.ended = true;
-                Ok(())
-            }
-            Kind::Verdict if mark.flagged => Err(Violation::Reported { offset: mark.value }),
-            Kind::Verdict if !self.tx.ended => Err(Violation::Malformed("a verdict before the end")),
-            Kind::Verdict if mark.value != self.tx.sent => {
-                Err(Violation::Disagree { sent: self.tx.sent, received: mark.value })
-            }
-            Kind::Verdict => {
-                self.tx.confirmed = true;
-                Ok(())
-            }
-            Kind::Stop if self.role == Role::Server => {
-                self.stopping = true;
-                Ok(())
-            }
-            Kind::Done if self.role == Role::Client => {
-                self.done = true;
-                Ok(())
-            }
-            Kind::Refused if mark.value == 2 => {
-                Err(Violation::Malformed("the server refused it: too many connections"))
-            }
-            Kind::Refused if mark.value == 3 => Err(Violation::Malformed(
-                "the server refused it: it ends after a number of connections that is reached",
-            )),
-            Kind::Refused => Err(Violation::Malformed("the server does not know the session (any more)")),
-            Kind::Probe if self.role == Role::Server => self.inside.owe(mark.value),
-            Kind::Answer if self.role == Role::Client => {
-                let ns = self.inside.answered(mark.value, cx.now)?;
-                let tally = cx.rec.packet_tally(self.params.group);
-                (tally.counts.sent, tally.counts.received) =
-                    (tally.counts.sent + 1, tally.counts.received + 1);
-                tally.delay_ns.record(ns);
-                Ok(())
-            }
-            Kind::Stop | Kind::Done | Kind::Probe | Kind::Answer => {
-                Err(Violation::Malformed("a mark from the wrong end"))
-            }
         }
     }
 
@@ -612,7 +401,7 @@ impl Flow for Data {
         }
         self.moved = cx.now;
         let framing = n.bytes.min(self.out.waiting().len());
-        self.out.from += framing as u8;
+        self.out.left(framing);
         let payload = ((n.bytes - framing) as u64).min(self.tx.span);
         if payload > 0 {
             self.payload_sent(cx, payload);
@@ -622,7 +411,7 @@ impl Flow for Data {
             // The end went along, perhaps in part.
             let mark = self.commit(Kind::End, cx.now);
             self.out.put(&mark.encode(self.id));
-            self.out.from += end as u8;
+            self.out.left(end);
         }
     }
 

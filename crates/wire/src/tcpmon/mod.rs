@@ -12,10 +12,12 @@
 
 pub mod codec;
 mod notes;
+mod plan;
 mod request;
 mod respond;
 
 pub use codec::PORT;
 pub use notes::Wanted;
-pub use request::{Plan, Requester, Test, callers};
+pub use plan::{Plan, Test};
+pub use request::{Requester, callers};
 pub use respond::{Door, Responder, answerers};

@@ -1,22 +1,19 @@
 //! The requester: messages until the transfer is over or the time is up, then the responder's sums, which must agree.
 
 use super::codec::{self, Command, Head, PARAM};
+use super::plan::{Plan, SHORTEST, TENTH};
 use crate::call::Caller;
-use crate::host::{Host, Reading};
+use crate::host::Reading;
 use crate::payload::Source;
 use crate::solo::{Calls, GROUP, Tell};
 use crate::udpmon::blocks;
 use crate::udpmon::proc::between;
 use metrics::Binned;
 use metrics::{Ending, Mono, Row, SECOND, SocketState};
-use model::{Event, Pace, Phase, UdpmonCounts, UdpmonPut, UdpmonRecords, UdpmonTest};
+use model::{Event, Pace, Phase, UdpmonCounts, UdpmonPut, UdpmonTest};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Opener, Read, Violation, Want, When, Wrote};
 use std::time::Duration;
 use uuid::Uuid;
-
-/// Shortest and longest message, bytes.
-const SHORTEST: u64 = PARAM as u64;
-const LONGEST: u64 = 1 << 30;
 
 /// A client's openers.
 #[must_use]
@@ -27,63 +24,6 @@ pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
     })
 }
 
-/// A test of `tcpmon_mon`: messages at their times, and all that the responder tells is wanted.
-#[derive(Clone, Debug, Default)]
-pub struct Test {
-    /// Time from the start of a message to the start of the next, ns.
-    pub wait_ns: u64,
-    /// Messages of a burst; 0 where the time decides.
-    pub burst: u64,
-    /// Pause after a burst, ns.
-    pub gap_ns: u64,
-    /// Sends for so long, whatever the transfer.
-    pub time_ns: Option<u64>,
-    /// How long is waited behind the last message, so that the counters of both hosts have moved, ns.
-    pub settle_ns: u64,
-    /// The times that messages take to be sent are wanted: as a histogram of this lower edge and width, µs.
-    pub puts: Option<(i32, u32)>,
-    /// And one by one: as many, behind so many.
-    pub records: Option<(u32, u32)>,
-    /// How it stands is wanted so often, ns.
-    pub every_ns: Option<u64>,
-    /// Who reads this host's counters.
-    pub host: Host,
-}
-
-impl Plan {
-    /// The settings of `phase`.
-    #[must_use]
-    pub fn of(phase: &Phase, host: Host) -> Self {
-        let (rate, stall_ns) = (phase.rate, phase.stall_ns);
-        let Some(asked) = &phase.udpmon else {
-            let message = phase.buffer.high.clamp(SHORTEST, LONGEST);
-            return Plan { message, transfer: phase.transfer, rate, stall_ns, test: None };
-        };
-        let tenths = |n: u32| u64::from(n) * TENTH;
-        let message = u64::from(asked.size).max(SHORTEST);
-        let messages = u64::from(asked.packets) * u64::from(asked.bursts);
-        let test = Test {
-            wait_ns: asked.waits.first().copied().map_or(0, tenths),
-            // A test of a time is one burst.
-            burst: if asked.time_ns.is_some() { 0 } else { asked.packets.into() },
-            gap_ns: tenths(asked.gap),
-            time_ns: asked.time_ns,
-            settle_ns: asked.settle_ns,
-            puts: asked.histograms.then_some((asked.low, asked.bin_width)),
-            records: match asked.records {
-                UdpmonRecords::Packets { skip, n } => Some((skip, n)),
-                UdpmonRecords::None | UdpmonRecords::Lost { .. } => None,
-            },
-            every_ns: asked.every_ns,
-            host,
-        };
-        let transfer = if test.time_ns.is_some() { u64::MAX } else { messages.saturating_mul(message) };
-        Plan { message, transfer, rate, stall_ns, test: Some(test) }
-    }
-}
-
-/// A tenth of a microsecond, ns.
-const TENTH: u64 = 100;
 /// Bins of the histogram of the times that messages take to be sent.
 const BINS: usize = 100;
 /// How often it is looked whether a reading of this host has come, and how long it is waited for, ns.
@@ -96,21 +36,6 @@ const BLOCKS: [(Command, usize); 4] = [
     (Command::Card, blocks::CARD),
     (Command::Cpu, blocks::CPU),
 ];
-
-/// What each connection does.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Length of a message, bytes.
-    pub message: u64,
-    /// Bytes of a connection; the last message goes beyond it, because none is cut.
-    pub transfer: u64,
-    /// Rate, bits/s.
-    pub rate: Option<u64>,
-    /// How long nothing may move, ns.
-    pub stall_ns: u64,
-    /// With `tcpmon_mon`: what else is wanted.
-    pub test: Option<Test>,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
