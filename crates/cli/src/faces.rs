@@ -2,6 +2,7 @@
 
 use crate::{bwdelaytester, ctstraffic, iperf3, ntttcp, rttcpip, ttcp, udpmon};
 use classic::udpmon::Program;
+use engine::EngineError;
 use model::{Event, Outcome};
 use std::io::{self, Write};
 use std::path::Path;
@@ -111,6 +112,37 @@ pub(crate) fn asked(command: &[String]) -> Option<(&'static Face, &[String])> {
         return Some((face, &command[1..]));
     }
     Some((find(command.get(1)?)?, &command[2..]))
+}
+
+/// Why a face has no run: one sentence, and the exit code. The originals have codes of their own for a command line that cannot be
+/// and for what failed.
+pub(crate) struct Refusal<const USAGE: u8, const FAILED: u8> {
+    text: String,
+    code: u8,
+}
+
+impl<const USAGE: u8, const FAILED: u8> Refusal<USAGE, FAILED> {
+    pub(crate) fn new(text: impl Into<String>, code: u8) -> Self {
+        Refusal { text: text.into(), code }
+    }
+}
+
+impl<const USAGE: u8, const FAILED: u8> From<EngineError> for Refusal<USAGE, FAILED> {
+    fn from(error: EngineError) -> Self {
+        let code = if matches!(error, EngineError::Setting(_)) { USAGE } else { FAILED };
+        Refusal { text: error.to_string(), code }
+    }
+}
+
+/// How a face ends that is called `name`: a refusal is told on stderr.
+pub(crate) fn ended<const USAGE: u8, const FAILED: u8>(
+    name: &str,
+    how: Result<u8, Refusal<USAGE, FAILED>>,
+) -> ExitCode {
+    ExitCode::from(how.unwrap_or_else(|Refusal { text, code }| {
+        eprintln!("{name}: {text}");
+        code
+    }))
 }
 
 #[cfg(test)]

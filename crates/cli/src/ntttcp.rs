@@ -1,11 +1,11 @@
 //! `netcaliper ntttcp`: ntttcp for Linux, either end.
 
 use crate::keeping::Keeping;
-use crate::{measure, plan};
+use crate::{faces, measure, plan};
 use classic::ntttcp::{
     Asked, Face, Found, Now, PAGE, Reading, Role, Spec, Texts, json, read, time_of_day, xml,
 };
-use engine::{Bound, ClientConfig, EngineError, Interrupt, ServerConfig};
+use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use model::{Event, Level, Status};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Seek, Write};
@@ -21,15 +21,8 @@ const USAGE: u8 = 23;
 /// -1000 of the original: refused, busy, unreachable.
 const FAILED: u8 = 24;
 
-/// Why there is no run: one sentence, and the exit code.
-struct Refusal(String, u8);
-
-impl From<EngineError> for Refusal {
-    fn from(error: EngineError) -> Self {
-        let code = if matches!(error, EngineError::Setting(_)) { USAGE } else { FAILED };
-        Refusal(error.to_string(), code)
-    }
-}
+/// Why there is no run.
+type Refusal = faces::Refusal<USAGE, FAILED>;
 
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
@@ -40,19 +33,16 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
             return ExitCode::from(USAGE);
         }
         Ok(Asked::Run(spec)) => start(&spec, &command),
-        Err(text) => Err(Refusal(text, USAGE)),
+        Err(text) => Err(Refusal::new(text, USAGE)),
     };
-    ExitCode::from(done.unwrap_or_else(|Refusal(text, code)| {
-        eprintln!("ntttcp: {text}");
-        code
-    }))
+    faces::ended("ntttcp", done)
 }
 
 fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     if !spec.ignored.is_empty() {
         eprintln!("ntttcp: warning: ignored: {}", spec.ignored.join(", "));
     }
-    let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text, FAILED))?;
+    let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
     let mut show = Show::new(spec)?;
     show.banner();
     match spec.role {
@@ -138,7 +128,7 @@ fn listen(spec: &Spec) -> Result<Vec<SocketAddr>, Refusal> {
 fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Show) -> Result<(), Refusal> {
     let config = ServerConfig {
         listen: listen(spec)?,
-        open_to: plan::open_to(&[]).map_err(|trouble| Refusal(trouble.text, USAGE))?,
+        open_to: plan::open_to(&[]).map_err(|trouble| Refusal::new(trouble.text, USAGE))?,
         version: plan::VERSION.to_owned(),
         records: true,
         arrivals: true,
@@ -188,7 +178,7 @@ impl Show {
         let open = |path: &Option<String>| {
             path.as_ref()
                 .map(|path| {
-                    File::create(path).map_err(|e| Refusal(format!("cannot write {path}: {e}"), FAILED))
+                    File::create(path).map_err(|e| Refusal::new(format!("cannot write {path}: {e}"), FAILED))
                 })
                 .transpose()
         };
@@ -227,7 +217,7 @@ impl Show {
                     .rewind()
                     .and_then(|()| file.set_len(0))
                     .and_then(|()| file.write_all(text.as_bytes()));
-                written.map_err(|e| Refusal(format!("cannot write a result file: {e}"), FAILED))?;
+                written.map_err(|e| Refusal::new(format!("cannot write a result file: {e}"), FAILED))?;
             }
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! `netcaliper rttcpip`: RtTcpipClient and RtTcpipServer.
 
 use crate::keeping::Keeping;
-use crate::{measure, plan};
+use crate::{faces, measure, plan};
 use classic::rttcpip::{Asked, CLIENT, Client, Face, SERVER, Server, read_client, read_server};
-use engine::{Bound, ClientConfig, EngineError, Interrupt, ServerConfig};
+use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use model::{Event, Level, Status};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,15 +17,8 @@ const FAILED: u8 = 1;
 /// The command line cannot be.
 const USAGE: u8 = 2;
 
-/// Why there is no run: one sentence, and the exit code.
-struct Refusal(String, u8);
-
-impl From<EngineError> for Refusal {
-    fn from(error: EngineError) -> Self {
-        let code = if matches!(error, EngineError::Setting(_)) { USAGE } else { FAILED };
-        Refusal(error.to_string(), code)
-    }
-}
+/// Why there is no run.
+type Refusal = faces::Refusal<USAGE, FAILED>;
 
 /// Runs the client; `server` as its first argument makes it the server.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
@@ -33,13 +26,6 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
         Some((first, rest)) if first == "server" => serve(rest, command),
         _ => call(arguments, command),
     }
-}
-
-fn ended(name: &str, how: Result<u8, Refusal>) -> ExitCode {
-    ExitCode::from(how.unwrap_or_else(|Refusal(text, code)| {
-        eprintln!("{name}: {text}");
-        code
-    }))
 }
 
 fn usage(text: &str) -> ExitCode {
@@ -52,8 +38,8 @@ fn usage(text: &str) -> ExitCode {
 pub(crate) fn call(arguments: &[String], command: Vec<String>) -> ExitCode {
     match read_client(arguments) {
         Ok(Asked::Help) => usage(CLIENT),
-        Ok(Asked::Run(client)) => ended("RtTcpipClient", measure_with(client, command)),
-        Err(text) => ended("RtTcpipClient", Err(Refusal(text, USAGE))),
+        Ok(Asked::Run(client)) => faces::ended("RtTcpipClient", measure_with(client, command)),
+        Err(text) => faces::ended("RtTcpipClient", Err(Refusal::new(text, USAGE))),
     }
 }
 
@@ -69,7 +55,7 @@ fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
     };
     let phase = client.phase();
     engine::check(&config, &phase)?;
-    let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text, FAILED))?;
+    let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
     let mut face = Face::new(client.clone());
     let mut keeping = Keeping::new();
     let mut end = (Status::Failed, None);
@@ -92,7 +78,7 @@ fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
         (Status::Interrupted, _) => Ok(130),
         (Status::Complete, _) if face.failures() == 0 => Ok(0),
         (Status::Complete, _) => Ok(FAILED),
-        (_, reason) => Err(Refusal(reason.unwrap_or_else(|| "nothing was measured".to_owned()), FAILED)),
+        (_, reason) => Err(Refusal::new(reason.unwrap_or_else(|| "nothing was measured".to_owned()), FAILED)),
     }
 }
 
@@ -108,7 +94,10 @@ fn target(client: &Client) -> Result<SocketAddr, Refusal> {
         plain.then(read).flatten()?.trim().parse().ok()
     });
     let index = index.ok_or_else(|| {
-        Refusal(format!("'o={scope}': o takes an interface's number or name, and there is none so"), USAGE)
+        Refusal::new(
+            format!("'o={scope}': o takes an interface's number or name, and there is none so"),
+            USAGE,
+        )
     })?;
     Ok(SocketAddrV6::new(address, client.port, 0, index).into())
 }
@@ -180,8 +169,8 @@ fn ends(config: &ClientConfig, door: SocketAddr) -> bool {
 pub(crate) fn serve(arguments: &[String], command: Vec<String>) -> ExitCode {
     match read_server(arguments) {
         Ok(Asked::Help) => usage(SERVER),
-        Ok(Asked::Run(server)) => ended("RtTcpipServer", echo(&server, command)),
-        Err(text) => ended("RtTcpipServer", Err(Refusal(text, USAGE))),
+        Ok(Asked::Run(server)) => faces::ended("RtTcpipServer", echo(&server, command)),
+        Err(text) => faces::ended("RtTcpipServer", Err(Refusal::new(text, USAGE))),
     }
 }
 
@@ -196,12 +185,12 @@ fn echo(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
     let config = ServerConfig {
         listen: vec![SocketAddr::new(server.address.unwrap_or(any), server.port)],
         workers: server.single.then_some(1),
-        open_to: plan::open_to(&[]).map_err(|trouble| Refusal(trouble.text, USAGE))?,
+        open_to: plan::open_to(&[]).map_err(|trouble| Refusal::new(trouble.text, USAGE))?,
         version: plan::VERSION.to_owned(),
         ..ServerConfig::legacy(Protocol::Echo, server.phase())
     };
     let bound = Bound::new(config)?;
-    let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text, FAILED))?;
+    let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
     let mut keeping = Keeping::begun(bound.begin(command), &server.phase());
     let what = if server.udp { "TCP and UDP" } else { "TCP" };
     for address in bound.addresses() {

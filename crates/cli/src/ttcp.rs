@@ -1,9 +1,9 @@
 //! `netcaliper ttcp`: Teldat's `tx` and `rx`, and the classic letters.
 
 use crate::keeping::Keeping;
-use crate::{measure, plan};
+use crate::{faces, measure, plan};
 use classic::ttcp::{Asked, Dialect, Face, PAGE, Role, Spec, Usage, ask, read};
-use engine::{Bound, ClientConfig, EngineError, Interrupt, ServerConfig};
+use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use model::{Event, Level, Status};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -20,15 +20,8 @@ const FAILED: u8 = 1;
 /// The command line cannot be.
 const USAGE: u8 = 2;
 
-/// Why there is no run: one sentence, and the exit code.
-struct Refusal(String, u8);
-
-impl From<EngineError> for Refusal {
-    fn from(error: EngineError) -> Self {
-        let code = if matches!(error, EngineError::Setting(_)) { USAGE } else { FAILED };
-        Refusal(error.to_string(), code)
-    }
-}
+/// Why there is no run.
+type Refusal = faces::Refusal<USAGE, FAILED>;
 
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
@@ -36,19 +29,16 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
         Some(spec) => start(&spec, &command),
         None => Ok(USAGE),
     });
-    ExitCode::from(done.unwrap_or_else(|Refusal(text, code)| {
-        eprintln!("ttcp: {text}");
-        code
-    }))
+    faces::ended("ttcp", done)
 }
 
 /// What is asked for, by the command line or, when there is none, at the terminal; `None` after the usage.
 fn asked(arguments: &[String]) -> Result<Option<Spec>, Refusal> {
-    let understood = |words: &[String]| read(words).map_err(|text| Refusal(text, USAGE));
+    let understood = |words: &[String]| read(words).map_err(|text| Refusal::new(text, USAGE));
     let asked = match understood(arguments)? {
         Asked::Nothing if io::stdin().is_terminal() => {
             let words = ask(&mut io::stdin().lock(), &mut io::stdout().lock());
-            understood(&words.map_err(|e| Refusal(format!("cannot ask for the options: {e}"), USAGE))?)?
+            understood(&words.map_err(|e| Refusal::new(format!("cannot ask for the options: {e}"), USAGE))?)?
         }
         asked => asked,
     };
@@ -66,7 +56,7 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     if !spec.ignored.is_empty() {
         eprintln!("ttcp: warning: ignored: {}", spec.ignored.join(", "));
     }
-    let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text, FAILED))?;
+    let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
     let _keys = match spec.dialect {
         Dialect::Teldat => interrupt.by_any_key(),
         Dialect::Classic => None,
@@ -109,7 +99,7 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String]) -> Result<u8,
         listen: vec![SocketAddr::from(([0, 0, 0, 0], spec.port))],
         exit_after: Some(1),
         workers: Some(1),
-        open_to: plan::open_to(&[]).map_err(|trouble| Refusal(trouble.text, USAGE))?,
+        open_to: plan::open_to(&[]).map_err(|trouble| Refusal::new(trouble.text, USAGE))?,
         version: plan::VERSION.to_owned(),
         records: true,
         arrivals: true,

@@ -1,14 +1,14 @@
 //! The control thread: one session, its control links, and the books on its groups.
 
 use crate::EngineError;
-use crate::group::{Book, Complete};
+use crate::group::Watched;
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::place::Placement;
 use crate::worker::{Command, Outfit, Report, Watch, WatchState, Worker};
 use io::{Clock, Listener, Reactor, Settings, Stream, Udp, UdpSettings, Waker};
 use metrics::{Group, Mono, Recorder};
-use model::{Event, Level};
+use model::{Book, Complete, Event, Level};
 use seam::{
     Action, Burst, Cx, Deed, End, Fault, Got, GroupPlan, Input, Link, Net, Note, Order, Read, Rng, Session,
     Target,
@@ -72,7 +72,7 @@ pub(crate) struct Control<'a> {
     next_link: u64,
     hands: Vec<Hand>,
     reports: Receiver<(usize, Report)>,
-    books: BTreeMap<Group, Book>,
+    books: BTreeMap<Group, Watched>,
     troubles: HashSet<String>,
     told_to_stop: bool,
     done: bool,
@@ -237,7 +237,7 @@ impl<'a> Control<'a> {
         let settings = machine::settings(&plan.sockets, self.setup.inherited.device.as_deref());
         let udp = machine::udp_settings(&plan.sockets, self.setup.inherited.device.as_deref());
         let book = Book::new(self.hands.len(), plan.start, plan.omit, plan.frames);
-        self.books.insert(plan.group, book);
+        self.books.insert(plan.group, Watched::new(book));
         let mut openers = plan.openers.into_iter();
         let beside = plan.same_host && self.hands.len() == 1;
         let core = if beside { self.setup.placement.beside(self.setup.first) } else { None };
@@ -286,7 +286,8 @@ impl<'a> Control<'a> {
     fn hear(&mut self, worker: usize, report: Report) {
         match report {
             Report::Tally { group, index, to, last, tally } => {
-                let complete = self.books.get_mut(&group).map(|book| book.tally(index, to, last, &tally));
+                let complete =
+                    self.books.get_mut(&group).map(|watched| watched.book.tally(index, to, last, &tally));
                 for done in complete.unwrap_or_default() {
                     if done.to > done.from {
                         let Complete { index, from, to, tally } = &done;
@@ -304,12 +305,12 @@ impl<'a> Control<'a> {
                 }
             }
             Report::Idle(group) => {
-                if self.books.get_mut(&group).is_some_and(Book::idle) {
+                if self.books.get_mut(&group).is_some_and(|watched| watched.book.idle()) {
                     self.feed(Input::Idle(group));
                 }
             }
             Report::Dropped { group, tally, peak, effective } => {
-                if self.books.get_mut(&group).is_some_and(|b| b.last(&tally, peak, effective))
+                if self.books.get_mut(&group).is_some_and(|w| w.book.last(&tally, peak, effective))
                     && let Some(book) = self.books.remove(&group)
                 {
                     let totals = book.totals();

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod assertion;
+mod book;
 mod builder;
 mod bulk;
 pub mod churn;
@@ -36,6 +37,7 @@ mod train;
 mod udpmon;
 
 pub use assertion::Assertion;
+pub use book::{Book, Complete};
 pub use builder::Builder;
 pub use bulk::{
     Bulk, BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, FarRow, Scribe, ServerOutput,

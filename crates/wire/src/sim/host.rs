@@ -1,13 +1,12 @@
 //! A machine's control thread: its session, its control links and its books, as the engine has them.
 
-use super::book::Book;
 use super::network::{Job, Network, Owner};
 use super::side::{Quirks, Side, Wire};
 use super::stream::{REFUSED, Taken};
 use super::worker::{Command, Watch, Worker};
 use crate::Run;
 use metrics::{Group, Mono, Tally};
-use model::Event;
+use model::{Book, Event};
 use seam::{
     Action, Arena, Burst, Deed, End, Fault, GroupPlan, Input, Key, Link, Note, Order, Path, Session, Target,
 };
@@ -254,7 +253,7 @@ impl Network {
                 }
             }
             Report::Dropped { group, tally, peak } => {
-                if books.get_mut(&group).is_some_and(|b| b.last(&tally, peak))
+                if books.get_mut(&group).is_some_and(|b| b.last(&tally, peak, None))
                     && let Some(book) = books.remove(&group)
                 {
                     self.feed(m, Input::Dropped(group, Box::new(book.totals())));

@@ -1,0 +1,235 @@
+//! What is known of a group of links: intervals summed over the workers, and what becomes of them in the end.
+
+use crate::{CauseCount, Effective, PacketReport, RoundTrips, Totals, Traffic};
+use metrics::{Ending, Mono, Tally};
+use std::collections::BTreeMap;
+
+/// One interval as the workers' tallies come in.
+#[derive(Debug)]
+struct Pending {
+    workers: usize,
+    /// The workers' ends of it, summed, ns: they swap their tallies some microseconds apart.
+    ends: u128,
+    /// The latest of them, which counts when the group ended in this interval.
+    latest: Mono,
+    tally: Tally,
+}
+
+/// An interval that all workers have reported.
+#[derive(Debug)]
+pub struct Complete {
+    /// Its number, from 0.
+    pub index: u32,
+    /// When it began.
+    pub from: Mono,
+    /// When it ended.
+    pub to: Mono,
+    /// What all workers counted in it.
+    pub tally: Tally,
+}
+
+/// What is known of a group. Engine and simulator keep the same books.
+#[derive(Debug)]
+pub struct Book {
+    workers: usize,
+    start: Mono,
+    omit: u64,
+    /// Whether its links are media streams.
+    frames: bool,
+    /// End of the last complete interval.
+    end: Mono,
+    pending: BTreeMap<u32, Pending>,
+    /// The last intervals of workers that have reported theirs.
+    finished: Vec<u32>,
+    total: Tally,
+    traffic: Traffic,
+    peak: u64,
+    effective: Option<Effective>,
+    idle: usize,
+    dropped: usize,
+}
+
+impl Book {
+    /// The book on a group of so many `workers`, which begins at `start` and leaves out the first `omit` ns; `frames` says whether
+    /// its links are media streams.
+    #[must_use]
+    pub fn new(workers: usize, start: Mono, omit: u64, frames: bool) -> Self {
+        Book {
+            workers,
+            start,
+            omit,
+            frames,
+            end: start,
+            pending: BTreeMap::new(),
+            finished: Vec::new(),
+            total: Tally::default(),
+            traffic: Traffic::default(),
+            peak: 0,
+            effective: None,
+            idle: 0,
+            dropped: 0,
+        }
+    }
+
+    /// The group that waited for its start begins.
+    pub fn begin(&mut self, at: Mono) {
+        (self.start, self.end) = (at, at);
+    }
+
+    /// A worker's tally of interval `index`, which ended at `to` and was its `last`; the intervals that are complete now.
+    ///
+    /// A worker that has reported its last interval is not waited for in later ones: an order to stop reaches the workers
+    /// at different instants, and a boundary may lie between them.
+    pub fn tally(&mut self, index: u32, to: Mono, last: bool, tally: &Tally) -> Vec<Complete> {
+        let fresh = || Pending { workers: 0, ends: 0, latest: to, tally: Tally::default() };
+        let pending = self.pending.entry(index).or_insert_with(fresh);
+        pending.workers += 1;
+        pending.ends += u128::from(to.0);
+        pending.latest = pending.latest.max(to);
+        pending.tally.merge(tally);
+        if last {
+            self.finished.push(index);
+        }
+        let mut complete = Vec::new();
+        while let Some((&index, pending)) = self.pending.first_key_value() {
+            let gone = self.finished.iter().filter(|&&last| last < index).count();
+            if pending.workers + gone < self.workers {
+                break;
+            }
+            let Some(pending) = self.pending.remove(&index) else { break };
+            complete.push(self.complete(index, pending));
+        }
+        complete
+    }
+
+    /// An interval ends at the mean of the workers' ends (the last one at the latest) and begins where the one before it
+    /// ended, so that intervals neither overlap nor leave gaps.
+    fn complete(&mut self, index: u32, pending: Pending) -> Complete {
+        let Pending { workers, ends, latest, tally } = pending;
+        let ended = self.finished.iter().any(|&last| last <= index);
+        let to = if ended { latest } else { Mono((ends / workers.max(1) as u128) as u64) };
+        let from = self.end;
+        self.end = to.max(from);
+        self.peak = self.peak.max(tally.open);
+        if from.since(self.start) >= self.omit {
+            let traffic = Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) };
+            self.traffic.after(&traffic);
+        }
+        self.total.merge(&tally);
+        Complete { index, from, to, tally }
+    }
+
+    /// A worker's last counts, after its last interval; true when all workers have spoken.
+    pub fn last(&mut self, tally: &Tally, peak: u64, effective: Option<Effective>) -> bool {
+        self.total.merge(tally);
+        self.peak = self.peak.max(peak);
+        self.effective = self.effective.take().or(effective);
+        self.dropped += 1;
+        self.dropped == self.workers
+    }
+
+    /// A worker has no links of the group left; true when none has.
+    pub fn idle(&mut self) -> bool {
+        self.idle += 1;
+        self.idle == self.workers
+    }
+
+    /// What the group found; whose it is and how it received are the session's to say, what the host did is the machine's.
+    #[must_use]
+    pub fn totals(self) -> Totals {
+        let total = self.total;
+        let mut causes: Vec<CauseCount> = total
+            .causes
+            .iter()
+            .map(|(text, c)| CauseCount {
+                class: c.class,
+                text: text.clone(),
+                count: c.count,
+                first: c.first.clone(),
+            })
+            .collect();
+        causes.sort_by_key(|cause| std::cmp::Reverse(cause.count));
+        causes.truncate(32);
+        Totals {
+            traffic: self.traffic,
+            framing: total.framing,
+            opened: total.opened,
+            completed: total.count(Ending::Completed),
+            stopped: total.count(Ending::Stopped),
+            network_errors: total.count(Ending::NetworkError),
+            data_errors: total.count(Ending::DataError),
+            protocol_errors: total.count(Ending::ProtocolError),
+            frames: self.frames.then_some(total.frames),
+            pings: total.packets.as_deref().map(|packets| Box::new(RoundTrips::of(packets))),
+            playout: total.playout.as_deref().map(metrics::Playout::summary),
+            packets: PacketReport::of_phase(&total),
+            causes,
+            peak: self.peak,
+            connect_ns: total.connect_ns.summary(),
+            transfer_ns: total.transfer_ns.summary(),
+            rate: total.rate.summary(),
+            rates: total.rates,
+            late_ns: total.late_ns.summary(),
+            remotes: total.remotes,
+            tcp: total.tcp,
+            effective: self.effective,
+            ..Totals::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(n: u64) -> Tally {
+        Tally { rx_bytes: n, ..Tally::default() }
+    }
+
+    fn book(workers: usize) -> Book {
+        Book::new(workers, Mono(1_000), 0, false)
+    }
+
+    #[test]
+    fn intervals_touch_and_end_at_the_mean() {
+        let mut book = book(2);
+        assert!(book.tally(0, Mono(2_000), false, &bytes(5)).is_empty());
+        let done = book.tally(0, Mono(2_010), false, &bytes(6));
+        assert_eq!((done[0].from, done[0].to, done[0].tally.rx_bytes), (Mono(1_000), Mono(2_005), 11));
+        book.tally(1, Mono(3_000), false, &bytes(1));
+        let done = book.tally(1, Mono(3_020), false, &bytes(1));
+        assert_eq!((done[0].from, done[0].to), (Mono(2_005), Mono(3_010)));
+        assert_eq!(book.totals().traffic, Traffic { tx_bytes: 0, rx_bytes: 13, ns: 2_010 });
+    }
+
+    #[test]
+    fn a_boundary_between_two_stops_is_no_hole() {
+        // One worker stops before the end of interval 0 and has moved nothing; the other stops just after it.
+        let mut book = book(2);
+        assert!(book.tally(0, Mono(1_000), true, &bytes(0)).is_empty());
+        let done = book.tally(0, Mono(2_000), false, &bytes(7));
+        assert_eq!((done.len(), done[0].to), (1, Mono(2_000)));
+        let done = book.tally(1, Mono(2_300), true, &bytes(3));
+        assert_eq!((done.len(), done[0].from, done[0].to), (1, Mono(2_000), Mono(2_300)));
+        assert_eq!(book.totals().traffic.rx_bytes, 10);
+        // The same in the other order.
+        let mut book = self::book(2);
+        assert!(book.tally(0, Mono(2_000), false, &bytes(7)).is_empty());
+        assert!(book.tally(1, Mono(2_300), true, &bytes(3)).is_empty());
+        let done = book.tally(0, Mono(1_500), true, &bytes(1));
+        assert_eq!(
+            done.iter().map(|c| (c.index, c.to)).collect::<Vec<_>>(),
+            [(0, Mono(2_000)), (1, Mono(2_300))]
+        );
+    }
+
+    #[test]
+    fn missed_intervals_are_empty() {
+        let mut book = book(2);
+        for index in 0..3 {
+            book.tally(index, Mono(9_000), false, &bytes(0));
+            let done = book.tally(index, Mono(9_020), false, &bytes(0));
+            assert_eq!(done[0].to > done[0].from, index == 0);
+        }
+    }
+}
