@@ -109,16 +109,10 @@ fn puts(test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
         let more =
             put.socket.map_or_else(|| "-".to_owned(), |_| (retransmits.saturating_sub(again)).to_string());
         again = retransmits;
+        record(n, put, if put.bytes > 0 { put.bytes } else { test.size.into() }, out)?;
         writeln!(
             out,
-            "{n} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {more} ; ",
-            put.took_ns / 1_000,
-            if put.bytes > 0 { put.bytes } else { test.size.into() },
-            put.sends,
-            number(put),
-            put.at_ns / 1_000,
-            tell(&|s| s.rcvbuf.into()),
-            tell(&|s| s.sndbuf.into()),
+            "{} ; {} ; {} ; {} ; {more} ; ",
             tell(&|s| s.ssthresh.into()),
             tell(&|s| s.cwnd_bytes),
             tell(&|s| s.rtt_us.into()),
@@ -133,8 +127,18 @@ fn told(put: &UdpmonPut, value: &dyn Fn(&SocketState) -> u64) -> String {
     put.socket.as_ref().map_or_else(|| "-".to_owned(), |socket| value(socket).to_string())
 }
 
-fn number(put: &UdpmonPut) -> String {
-    put.socket.map_or_else(|| "-".to_owned(), |socket| socket.number.to_string())
+/// The columns that records of either end begin with.
+fn record(n: usize, put: &UdpmonPut, bytes: u64, out: &mut dyn Write) -> io::Result<()> {
+    let number = put.socket.map_or_else(|| "-".to_owned(), |socket| socket.number.to_string());
+    write!(
+        out,
+        "{n} ; {} ; {bytes} ; {} ; {number} ; {} ; {} ; {} ; ",
+        put.took_ns / 1_000,
+        put.sends,
+        put.at_ns / 1_000,
+        told(put, &|s| s.rcvbuf.into()),
+        told(put, &|s| s.sndbuf.into())
+    )
 }
 
 /// A responder's histograms and records of a connection that has ended.
@@ -155,16 +159,10 @@ pub(super) fn noted(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::
     )?;
     test.puts.iter().enumerate().try_for_each(|(n, put)| {
         let tell = |value: &dyn Fn(&SocketState) -> u64| told(put, value);
+        record(n, put, put.bytes, out)?;
         writeln!(
             out,
-            "{n} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; {} ; ",
-            put.took_ns / 1_000,
-            put.bytes,
-            put.sends,
-            number(put),
-            put.at_ns / 1_000,
-            tell(&|s| s.rcvbuf.into()),
-            tell(&|s| s.sndbuf.into()),
+            "{} ; {} ; {} ; ",
             tell(&|s| s.rcv_ssthresh.into()),
             tell(&|s| s.rcv_rtt_us.into()),
             tell(&|s| s.rcv_space.into())
