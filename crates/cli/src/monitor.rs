@@ -136,7 +136,7 @@ fn wait(until: Instant, interrupt: &Interrupt) -> bool {
     }
 }
 
-/// Measures in a process of its own, so that nothing that befalls it ends the monitor. `None` when the user wants to end.
+/// Measures in a process of its own, so that nothing that happens to it ends the monitor. `None` when the user wants to end.
 fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Result<Option<Came>, Trouble> {
     let mut command = Command::new(program);
     command.args(&args.question).arg("--json").stdin(Stdio::null()).stdout(Stdio::piped());

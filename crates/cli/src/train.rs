@@ -14,7 +14,7 @@ use wire::Protocol;
 /// Trains of packets: what their dispersion, their delays and their losses tell of a path.
 ///
 /// A train is a number of datagrams of one size that leave at a fixed spacing, or back to back. Several spacings take turns,
-/// so that what befalls all of them at a time can be told from what befalls one.
+/// so that what happens to all of them at a time can be told from what happens to one.
 #[derive(Args, Debug)]
 pub(crate) struct TrainArgs {
     #[command(flatten)]

@@ -444,7 +444,7 @@ pub(super) fn help(view: &mut View, sheet: &mut Sheet<'_>) {
         ("t, 5", "the measurements of a sweep or of repetitions that are over"),
         ("Tab, arrows", "next page, page before, lines up and down (PgUp, PgDn, Home, End)"),
         ("w", "write what is shown to netcaliper-live.svg, a picture"),
-        ("Ctrl-L", "draw the screen anew"),
+        ("Ctrl-L", "draw the screen again"),
         ("Ctrl-Z", "stop the program, the measurement included, until `fg`"),
         ("?", "this page, and back"),
     ];
