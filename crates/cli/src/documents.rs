@@ -134,6 +134,47 @@ fn commands_that_are_shown_can_be_read() {
     assert!(read > 80, "only {read} commands were found");
 }
 
+/// What a document says in back-quotes, outside of blocks.
+fn quoted(text: &str) -> Vec<&str> {
+    let outside = text.split("```").step_by(2);
+    outside.flat_map(|text| text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))).collect()
+}
+
+#[test]
+fn options_that_are_named_exist() {
+    let whole = Cli::whole();
+    let mut known: BTreeSet<&str> = BTreeSet::from(["help", "version"]);
+    for verb in whole.get_subcommands() {
+        for option in verb.get_arguments() {
+            known.extend(option.get_long());
+            known.extend(option.get_all_aliases().unwrap_or_default());
+        }
+    }
+    let mut bad = Vec::new();
+    for (path, text) in documents() {
+        let ours = !path.to_string_lossy().contains("protocols");
+        let own = path.parent().is_some_and(|folder| folder.ends_with("docs") || folder.ends_with("methods"));
+        for said in quoted(&text) {
+            let words: Vec<String> = said.split_whitespace().map(str::to_owned).collect();
+            if said.starts_with("netcaliper ") && !said.contains('…') && !said.contains("VERB") {
+                let error = Cli::try_parse_from(&words).err().filter(|_| faces::asked(&words).is_none());
+                let wrong = [ErrorKind::UnknownArgument, ErrorKind::InvalidSubcommand];
+                bad.extend(
+                    error
+                        .filter(|e| wrong.contains(&e.kind()))
+                        .map(|_| format!("{}: {said}", path.display())),
+                );
+            } else if ours && own {
+                let options = words.iter().filter_map(|word| word.strip_prefix("--"));
+                let names = options.map(|word| word.split(['=', '[']).next().unwrap_or_default());
+                let unknown = names.filter(|name| !name.is_empty() && !known.contains(name));
+                bad.extend(unknown.map(|name| format!("{}: --{name} in `{said}`", path.display())));
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{bad:#?}");
+}
+
 #[test]
 fn lines_are_split_as_shells_do() {
     let split = |line: &str| commands(line).iter().map(|words| words.join("/")).collect::<Vec<_>>();
