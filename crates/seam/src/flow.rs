@@ -260,8 +260,11 @@ pub enum Open {
 pub trait Opener: Send {
     /// The next link to connect, if any. Asked until it answers otherwise.
     fn open(&mut self, cx: &mut Cx<'_>) -> Open;
-    /// A link was accepted: its flow, or `None` to refuse it.
-    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>>;
+    /// A link was accepted: its flow, or `None` to refuse it, as a client's openers do.
+    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+        let _ = (cx, path);
+        None
+    }
     /// A datagram from a peer that has no socket of its own has reached a worker's bound UDP socket; `got.from` tells
     /// between which addresses. The answer goes into `reply`, which has room for as many bytes as came: never more is sent to
     /// an address that nobody has proven. It goes out at once or is lost.

@@ -5,7 +5,7 @@ use crate::solo::Calls;
 use metrics::Ending;
 use model::Phase;
 use model::churn::{Broker, Next, Plan};
-use seam::{Cause, Cx, Flow, Open, Opener, Path, Target};
+use seam::{Cause, Cx, Flow, Open, Opener, Target};
 use std::net::SocketAddr;
 
 /// Makes the flow of a slot's next connection.
@@ -56,10 +56,6 @@ impl Opener for Caller {
             Next::Idle => Open::Idle,
             Next::Done => Open::Done,
         }
-    }
-
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {

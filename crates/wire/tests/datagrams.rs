@@ -3,8 +3,8 @@
 
 use metrics::{Ending, Group, Mono};
 use seam::{
-    Action, Batch, Burst, Card, Cause, Cx, End, Flow, GroupPlan, Input, News, Open, Opener, Path, Read,
-    Session, Target, Violation, Wait, Want, When, Wrote,
+    Action, Batch, Burst, Card, Cause, Cx, End, Flow, GroupPlan, Input, News, Open, Opener, Read, Session,
+    Target, Violation, Wait, Want, When, Wrote,
 };
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -194,9 +194,6 @@ impl Opener for Porter {
     fn open(&mut self, _: &mut Cx<'_>) -> Open {
         Open::Idle
     }
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
-    }
     fn knock(&mut self, _: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
         assert_eq!(got.count(), 1, "one at a time");
         // The first ten are turned away, with as many bytes as they had.
@@ -289,9 +286,6 @@ impl Opener for Askers {
         self.left -= 1;
         let flow = Asker::new(100, 1, 100, Arc::clone(&self.told));
         Open::Datagram(flow, Target { to: self.to, from: None })
-    }
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
     }
     fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         assert_eq!(*how, Ok(Ending::Completed));

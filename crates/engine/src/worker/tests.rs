@@ -135,9 +135,6 @@ impl Opener for Porter {
     fn open(&mut self, _: &mut Cx<'_>) -> Open {
         Open::Idle
     }
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
-    }
     fn knock(&mut self, _: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
         assert_eq!(got.from.unwrap().local.ip(), std::net::IpAddr::from([127, 0, 0, 1]));
         match got.bytes {
@@ -315,9 +312,6 @@ impl Opener for Guests {
         }
         self.left -= 1;
         Open::Datagram(Guest::boxed(self.talk), Target { to: self.to, from: None })
-    }
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
     }
     fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
     fn stop(&mut self) {

@@ -213,10 +213,6 @@ impl Opener for Receiver {
         Open::Idle
     }
 
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
-    }
-
     fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
         let path = got.from?;
         let peer = path.peer;

@@ -72,10 +72,6 @@ impl Opener for Caller {
         }
     }
 
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
-    }
-
     fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         let failed = !matches!(how, Ok(Ending::Completed | Ending::Stopped));
         self.broker.ended(flow.card().slot, cx.now, failed);

@@ -4,7 +4,7 @@ use super::lot::{Gone, Lot};
 use super::packets::UdpStream;
 use super::stream::TcpStream;
 use metrics::Ending;
-use seam::{Cause, Cx, Flow, Open, Opener, Path, Target};
+use seam::{Cause, Cx, Flow, Open, Opener, Target};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -66,10 +66,6 @@ impl Opener for Dialer {
         } else {
             Open::Flow(Box::new(TcpStream::client(lot, slot)), target)
         }
-    }
-
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {

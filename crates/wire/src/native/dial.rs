@@ -7,7 +7,7 @@ use crate::rota::Rota;
 use metrics::Ending;
 use model::churn::{Broker, Next, Plan};
 use model::{Shutdown, Transport};
-use seam::{Cause, Cx, Flow, Open, Opener, Path, Target};
+use seam::{Cause, Cx, Flow, Open, Opener, Target};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -104,10 +104,6 @@ impl Opener for Dialer {
             Next::Idle => Open::Idle,
             Next::Done => Open::Done,
         }
-    }
-
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {

@@ -84,10 +84,6 @@ impl Opener for Dialer {
         }
     }
 
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
-    }
-
     fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         if let Err(cause) = how {
             cx.post.push(Box::new(Lost(cause.to_string())));

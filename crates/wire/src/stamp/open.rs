@@ -187,10 +187,6 @@ impl Opener for Doorkeeper {
         Open::Idle
     }
 
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
-    }
-
     fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, out: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
         let path = got.from?;
         let request = check(&self.house.rules, got.bytes).ok()?;

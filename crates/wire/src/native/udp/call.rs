@@ -3,7 +3,7 @@
 use super::flow::Probe;
 use super::serve::Terms;
 use metrics::Ending;
-use seam::{Cause, Cx, Flow, Open, Opener, Path, Target};
+use seam::{Cause, Cx, Flow, Open, Opener, Target};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -81,10 +81,6 @@ impl Opener for Callers {
         let Some(site) = self.site(slot) else { return Open::Done };
         let flow = Probe::client(Arc::clone(&site.terms), cx.rng.uuid(), slot, cx.now);
         Open::Datagram(Box::new(flow), Target { to: site.address, from: self.from(slot, site.address) })
-    }
-
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
     }
 
     fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}

@@ -9,7 +9,7 @@ use crate::udpmon::codec::{self, Message, Setup};
 use crate::udpmon::ledger::{Ledger, wanted};
 use metrics::Ending;
 use model::{Level, Phase};
-use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
+use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -99,10 +99,6 @@ impl Door {
 impl Opener for Door {
     fn open(&mut self, _: &mut Cx<'_>) -> Open {
         Open::Idle
-    }
-
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-        None
     }
 
     fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
