@@ -1,12 +1,15 @@
 //! A run, told as it happens. The same events feed the live printout, the journal on disk and the outcome.
 
+mod rows;
+
+pub use rows::{ConnectionRecord, DatagramRow, Failure, FrameRow, FrameVerdict, Marked, Portion, Sample};
+
 use crate::{
     Bulk, CpuUse, EmptyPath, FlowRow, HostCounters, HostSnapshot, PacketReport, PacketRow, Phase,
     PingInterval, PingRow, RoundTrips, Served, Status, Trains, UdpmonTest,
 };
 use metrics::{
-    DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpInfo, TcpTotals, TrainPacket,
-    Wall,
+    DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpTotals, TrainPacket, Wall,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -117,66 +120,6 @@ pub enum Event {
         /// Why, when not as planned.
         reason: Option<String>,
     },
-}
-
-/// What one connection moved in the part of the test that counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Portion {
-    /// Which of the concurrent connections; 0 where the other end opened it.
-    pub slot: u32,
-    /// Our address.
-    pub local: SocketAddr,
-    /// The peer's address.
-    pub remote: SocketAddr,
-    /// Payload bytes sent.
-    pub tx_bytes: u64,
-    /// Payload bytes received.
-    pub rx_bytes: u64,
-    /// When it began, ns since the phase's start.
-    pub from_ns: u64,
-    /// When the last of them moved, or the end of the stream was read, ns since the phase's start.
-    pub to_ns: u64,
-    /// Send or receive calls, as the original counts them.
-    pub calls: u64,
-    /// What a receiver of datagrams between markers found.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub marked: Option<Marked>,
-}
-
-/// What a receiver of datagrams between markers found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Marked {
-    /// Datagrams of data.
-    pub data: u64,
-    /// Starts.
-    pub starts: u64,
-    /// Ends, up to the one that ended it.
-    pub ends: u64,
-    /// Datagrams that the sender says it has sent; `None` where its ends do not tell.
-    pub told: Option<u64>,
-    /// Datagrams that a later one had overtaken, where they are numbered.
-    pub reordered: u64,
-    /// Datagrams that came once more, where they are numbered.
-    pub repeated: u64,
-}
-
-/// A numbered and stamped datagram as it came, before anything is made of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DatagramRow {
-    /// Who sent it.
-    pub peer: SocketAddr,
-    /// Its number, by the sender.
-    pub number: u64,
-    /// When it was sent, µs by the sender's clock.
-    pub stamp_us: u64,
-    /// UDP payload, bytes.
-    pub bytes: u32,
-    /// When it came, ns of this host's monotonic clock.
-    pub at_ns: u64,
-    /// When it was read, which is later, ns of the same clock.
-    pub read_ns: u64,
-    /// When it came, by this host's wall clock.
-    pub wall: Wall,
 }
 
 /// How bad a notice is.
@@ -377,124 +320,6 @@ pub struct Interval {
     /// TCP_INFO of up to 64 open connections at its end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
-}
-
-/// One connection at an instant: what it has moved, and its TCP_INFO.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// The connection.
-    pub id: Uuid,
-    /// Its slot.
-    pub slot: u32,
-    /// Payload bytes that it has sent since it came to be.
-    #[serde(default)]
-    pub tx_bytes: u64,
-    /// Payload bytes that it has received since.
-    #[serde(default)]
-    pub rx_bytes: u64,
-    /// What the kernel said.
-    pub info: TcpInfo,
-}
-
-/// One frame of a media stream, as its receiver judged it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FrameRow {
-    /// Its number, from 1.
-    pub seq: u64,
-    /// The judgement.
-    pub verdict: FrameVerdict,
-    /// Bytes that had come, headers included.
-    pub bytes: u64,
-    /// The sender's clock when the last datagram that came was sent; 0 when none came.
-    pub sender_ticks: i64,
-    /// The sender's ticks per second; 0 when no datagram came.
-    pub sender_hz: i64,
-    /// Our clock when that datagram came; 0 when none came.
-    pub receiver_ticks: i64,
-    /// Our ticks per second; 0 when no datagram came.
-    pub receiver_hz: i64,
-}
-
-/// What became of a frame when its time had come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FrameVerdict {
-    /// All bytes had come.
-    Completed,
-    /// Bytes were missing.
-    Dropped,
-    /// More bytes had come than it has.
-    Repeated,
-}
-
-/// What made a connection fail, apart from the words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "why", rename_all = "snake_case")]
-pub enum Failure {
-    /// The system refused.
-    System {
-        /// What was being done: `open`, `bind`, `listen`, `connect`, `send` or `receive`.
-        deed: String,
-        /// The system's error number.
-        errno: i32,
-    },
-    /// Bytes differed from what was sent.
-    BadData,
-    /// The stream ended early, or its end was not confirmed.
-    TooFew,
-    /// More bytes came than were agreed.
-    TooMany,
-    /// Nothing moved for too long.
-    Stalled,
-    /// Anything else that the peer did.
-    Other,
-}
-
-impl FrameVerdict {
-    /// One frame of this verdict.
-    #[must_use]
-    pub fn counted(self) -> Frames {
-        let mut frames = Frames::default();
-        match self {
-            FrameVerdict::Completed => frames.completed = 1,
-            FrameVerdict::Dropped => frames.dropped = 1,
-            FrameVerdict::Repeated => frames.repeated = 1,
-        }
-        frames
-    }
-}
-
-/// One connection, from open to end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConnectionRecord {
-    /// Known to both ends; nil when the connection failed before it was exchanged.
-    pub id: Uuid,
-    /// Our address.
-    pub local: Option<SocketAddr>,
-    /// The peer's address.
-    pub remote: SocketAddr,
-    /// When it ended, ns since the phase's start.
-    pub ended_ns: u64,
-    /// Payload bytes sent.
-    pub tx_bytes: u64,
-    /// Payload bytes received.
-    pub rx_bytes: u64,
-    /// Time to connect, ns; `None` on the accepting side and when it never connected.
-    pub connect_ns: Option<u64>,
-    /// Time from established to end, ns.
-    pub duration_ns: u64,
-    /// How it ended.
-    pub result: Ending,
-    /// The error in words.
-    pub error: Option<String>,
-    /// The error for those who sort failures by number.
-    #[serde(default)]
-    pub failure: Option<Failure>,
-    /// The kernel's word at its end.
-    pub tcp: Option<TcpInfo>,
-    /// Frames received, when it was a media stream.
-    #[serde(default)]
-    pub frames: Option<Frames>,
 }
 
 /// How often connections failed for one reason.

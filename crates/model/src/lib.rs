@@ -31,6 +31,7 @@ mod probe;
 mod quantity;
 mod search;
 mod served;
+mod sockets;
 mod thin;
 mod trace;
 mod train;
@@ -59,10 +60,7 @@ pub use mtu::{MtuFound, PathMtu};
 pub use outcome::{Direction, Outcome, Point, SCHEMA, Status, SweepRow};
 pub use pace::{Delays, Pace, Quanta};
 pub use packets::PacketReport;
-pub use phase::{
-    Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, SocketSettings,
-    Verify,
-};
+pub use phase::{Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, Verify};
 pub use ping::{
     Echo, EmptyPath, MOST_PIECES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule,
     StampSettings, Transport, Ways,
@@ -71,6 +69,7 @@ pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
 pub use quantity::{Figure, Stat, Unit, Way};
 pub use search::{Highest, Search};
 pub use served::{Served, Standing};
+pub use sockets::SocketSettings;
 pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};
 pub use udpmon::{

@@ -1,135 +1,20 @@
 //! The server's side of new connections: who is there, and where do they belong?
 
-use super::data::{Data, Params};
+use super::data::Data;
+use super::grants::{Grants, Seat, Waiting};
 use super::mark::{Kind, Mark};
 use super::message::{Message, encode};
 use super::ping::{Place, Reflector, answer};
 use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
-use super::udp::{Keeper, Terms};
-use crate::echo;
+use super::udp::Keeper;
 use metrics::{Ending, Mono, SECOND};
 use model::Transport;
 use seam::{
     Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
 };
-use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 use uuid::Uuid;
-
-/// A session's permission to open data connections.
-#[derive(Debug)]
-pub struct Grant {
-    /// What they are like.
-    pub params: Arc<Params>,
-    /// Most that may be open at once.
-    pub limit: u32,
-    /// Largest payload of one.
-    pub transfer: u64,
-    /// Whether they are spread evenly over the workers by their slot, or stay where they were accepted.
-    pub even: bool,
-    /// What its flows of datagrams are like, if it has any.
-    pub(super) terms: Option<Arc<Terms>>,
-    /// Those that are open.
-    pub(super) flows: super::udp::OpenFlows,
-    /// What its messages are like, if they are sent back.
-    pub(super) pings: Option<Arc<echo::Params>>,
-    /// They are sent back on another core than the other end's.
-    apart: bool,
-    /// Flows of such datagrams that are open.
-    pub(super) pinging: Arc<Mutex<HashSet<Uuid>>>,
-    /// How many are open.
-    open: AtomicU32,
-    /// The session has ended: whoever still comes with it is too late.
-    revoked: AtomicBool,
-}
-
-impl Grant {
-    /// A grant of which nothing is used yet.
-    #[must_use]
-    pub fn new(params: Arc<Params>, limit: u32, transfer: u64, even: bool) -> Self {
-        Grant {
-            params,
-            limit,
-            transfer,
-            even,
-            terms: None,
-            flows: super::udp::OpenFlows::default(),
-            pings: None,
-            apart: false,
-            pinging: Arc::default(),
-            open: AtomicU32::new(0),
-            revoked: AtomicBool::new(false),
-        }
-    }
-
-    /// The same for flows of datagrams.
-    #[must_use]
-    pub(super) fn with(self, terms: Option<Terms>) -> Self {
-        Grant { terms: terms.map(Arc::new), ..self }
-    }
-
-    /// The same for messages that are sent back; `apart`, on another core than the other end's.
-    #[must_use]
-    pub(super) fn reflecting(self, pings: Option<Arc<echo::Params>>, apart: bool) -> Self {
-        Grant { pings, apart, ..self }
-    }
-
-    /// The worker on which a slot's connection or flow belongs: on one host, with as many workers here as there, the one on
-    /// the same core as the other end's, so that bytes are read while they are in its cache. Two ends that spin on one core
-    /// would take it from each other for milliseconds, and few senders of datagrams had better have cores of their own: these
-    /// are then the next ones.
-    pub(super) fn worker(&self, slot: u32, workers: u16) -> u16 {
-        let busy = self.pings.as_ref().is_some_and(|pings| pings.ping.busy);
-        let few = self.terms.is_some() && self.limit.saturating_mul(2) <= u32::from(workers);
-        let apart = u32::from(busy || few || self.apart);
-        let turn = slot.wrapping_add(self.params.first_worker).wrapping_add(apart);
-        (turn % u32::from(workers.max(1))) as u16
-    }
-
-    /// A seat for one more connection or flow; `None` when too many are open.
-    fn seat(self: &Arc<Self>) -> Option<Seat> {
-        let seat = Seat(Arc::clone(self));
-        // Replacements may arrive before the ends of their predecessors are known here, hence the slack: where connections
-        // live for some hundred microseconds, a worker that does not get its core for 20 ms is a thousand ends behind.
-        let slack = self.limit.saturating_mul(31).min(1_024) + 64;
-        let limit = self.limit.saturating_add(slack);
-        (self.open.fetch_add(1, Ordering::Relaxed) < limit).then_some(seat)
-    }
-}
-
-/// The grants of a server by their secret, shared by its workers. Looked up once per connection.
-#[derive(Debug, Default)]
-pub struct Grants {
-    by_token: RwLock<HashMap<[u8; 16], Arc<Grant>>>,
-    waiting: AtomicU32,
-    budget: Option<Arc<AtomicI64>>,
-}
-
-impl Grants {
-    /// No grants yet; `budget` is how many data connections may be admitted in all.
-    #[must_use]
-    pub fn new(budget: Option<Arc<AtomicI64>>) -> Self {
-        Grants { budget, ..Grants::default() }
-    }
-
-    /// Adds a grant.
-    pub fn insert(&self, token: [u8; 16], grant: Arc<Grant>) {
-        self.by_token.write().unwrap_or_else(PoisonError::into_inner).insert(token, grant);
-    }
-
-    /// Takes a grant back; its open connections are not touched.
-    pub fn remove(&self, token: &[u8; 16]) {
-        if let Some(grant) = self.by_token.write().unwrap_or_else(PoisonError::into_inner).remove(token) {
-            grant.revoked.store(true, Ordering::Release);
-        }
-    }
-
-    pub(super) fn find(&self, token: &[u8; 16]) -> Option<Arc<Grant>> {
-        self.by_token.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
-    }
-}
 
 /// Who may connect, by address: denied networks first, then allowed ones (none means all).
 #[derive(Clone, Debug, Default)]
@@ -159,8 +44,6 @@ pub struct Stranger {
     pub guess: Guess,
 }
 
-/// Most connections that may be waiting for their first bytes, over all workers.
-const MOST_WAITING: u32 = 4096;
 /// How long the first 64 bytes may take.
 const PATIENCE: u64 = 5 * SECOND;
 /// How long a stranger's first bytes are waited for before one guesses.
@@ -268,32 +151,6 @@ impl Opener for Reception {
     fn stop(&mut self) {}
 }
 
-/// A place among the connections that wait for their first bytes; given back when dropped.
-struct Waiting(Arc<Grants>);
-
-impl Waiting {
-    fn enter(grants: &Arc<Grants>) -> Option<Self> {
-        let before = grants.waiting.fetch_add(1, Ordering::Relaxed);
-        let waiting = Waiting(Arc::clone(grants));
-        (before < MOST_WAITING).then_some(waiting)
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A place among a session's open connections; given back when dropped.
-pub(super) struct Seat(Arc<Grant>);
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// A new connection: reads 64 bytes and becomes what they say.
 pub struct Greeter {
     grants: Arc<Grants>,
@@ -389,9 +246,7 @@ impl Greeter {
         if preamble.transfer == 0 || preamble.transfer > grant.transfer {
             return Err(Violation::Malformed("a transfer that was not agreed on"));
         }
-        if let Some(left) = &self.grants.budget
-            && left.fetch_sub(1, Ordering::Relaxed) <= 0
-        {
+        if !self.grants.spend() {
             self.refuse(cx, preamble.id, 3);
             return Ok(());
         }
@@ -515,7 +370,7 @@ impl Flow for Greeter {
                 else {
                     return Ok(());
                 };
-                if seat.0.revoked.load(Ordering::Acquire) {
+                if seat.revoked() {
                     // The session ended on the way here, and its group's number may be another's by now.
                     self.refuse(cx, data.card().id, 1);
                     return Ok(());

@@ -20,7 +20,7 @@
 //! so that the server's wake-up is in it. A message shorter than 16 bytes has no room for that. The end of a flow of datagrams is
 //! the end of its session.
 
-use super::greet::Seat;
+use super::grants::Seat;
 use super::mark::{Kind, MARK, Mark};
 use super::preamble::{PREAMBLE, Preamble, Purpose};
 use crate::echo::{Params, Pinger};

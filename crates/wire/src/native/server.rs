@@ -6,7 +6,8 @@ mod grant;
 mod standing;
 
 use super::auth::{Psk, Secrets};
-use super::greet::{Fence, Grants, Reception, Stranger};
+use super::grants::Grants;
+use super::greet::{Fence, Reception, Stranger};
 use super::message::{Frames, Message, encode};
 use super::preamble::Guess;
 use super::udp::{Log, Track};

@@ -4,7 +4,7 @@ use super::standing::Moved;
 use super::{Held, Server, Step, Visitor};
 use crate::native::auth::hex;
 use crate::native::data::Params;
-use crate::native::greet::Grant;
+use crate::native::grants::Grant;
 use crate::native::message::Message;
 use crate::native::udp::{Terms, wait};
 use crate::{Protocol, echo};

@@ -3,7 +3,8 @@
 use super::codec::{Kind, Word};
 use super::flow::Probe;
 use crate::native::auth::keyed;
-use crate::native::greet::{Fence, Grant, Grants};
+use crate::native::grants::{Grant, Grants};
+use crate::native::greet::Fence;
 use metrics::{ClockKind, Group, Mono};
 use model::{Media, Phase, Verify};
 use seam::{Batch, Burst, Cx, Flow, Path};

@@ -1,0 +1,164 @@
+//! Who may have connections of a session, and how many: what a server's session grants and its workers look up.
+
+use super::data::Params;
+use super::udp::{OpenFlows, Terms};
+use crate::echo;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use uuid::Uuid;
+
+/// Most connections that may be waiting for their first bytes, over all workers.
+const MOST_WAITING: u32 = 4096;
+
+/// A session's permission to open data connections.
+#[derive(Debug)]
+pub struct Grant {
+    /// What they are like.
+    pub params: Arc<Params>,
+    /// Most that may be open at once.
+    pub limit: u32,
+    /// Largest payload of one.
+    pub transfer: u64,
+    /// Whether they are spread evenly over the workers by their slot, or stay where they were accepted.
+    pub even: bool,
+    /// What its flows of datagrams are like, if it has any.
+    pub(super) terms: Option<Arc<Terms>>,
+    /// Those that are open.
+    pub(super) flows: OpenFlows,
+    /// What its messages are like, if they are sent back.
+    pub(super) pings: Option<Arc<echo::Params>>,
+    /// They are sent back on another core than the other end's.
+    apart: bool,
+    /// Flows of such datagrams that are open.
+    pub(super) pinging: Arc<Mutex<HashSet<Uuid>>>,
+    /// How many are open.
+    open: AtomicU32,
+    /// The session has ended: whoever still comes with it is too late.
+    revoked: AtomicBool,
+}
+
+impl Grant {
+    /// A grant of which nothing is used yet.
+    #[must_use]
+    pub fn new(params: Arc<Params>, limit: u32, transfer: u64, even: bool) -> Self {
+        Grant {
+            params,
+            limit,
+            transfer,
+            even,
+            terms: None,
+            flows: OpenFlows::default(),
+            pings: None,
+            apart: false,
+            pinging: Arc::default(),
+            open: AtomicU32::new(0),
+            revoked: AtomicBool::new(false),
+        }
+    }
+
+    /// The same for flows of datagrams.
+    #[must_use]
+    pub(super) fn with(self, terms: Option<Terms>) -> Self {
+        Grant { terms: terms.map(Arc::new), ..self }
+    }
+
+    /// The same for messages that are sent back; `apart`, on another core than the other end's.
+    #[must_use]
+    pub(super) fn reflecting(self, pings: Option<Arc<echo::Params>>, apart: bool) -> Self {
+        Grant { pings, apart, ..self }
+    }
+
+    /// The worker on which a slot's connection or flow belongs: on one host, with as many workers here as there, the one on
+    /// the same core as the other end's, so that bytes are read while they are in its cache. Two ends that spin on one core
+    /// would take it from each other for milliseconds, and few senders of datagrams had better have cores of their own: these
+    /// are then the next ones.
+    pub(super) fn worker(&self, slot: u32, workers: u16) -> u16 {
+        let busy = self.pings.as_ref().is_some_and(|pings| pings.ping.busy);
+        let few = self.terms.is_some() && self.limit.saturating_mul(2) <= u32::from(workers);
+        let apart = u32::from(busy || few || self.apart);
+        let turn = slot.wrapping_add(self.params.first_worker).wrapping_add(apart);
+        (turn % u32::from(workers.max(1))) as u16
+    }
+
+    /// A seat for one more connection or flow; `None` when too many are open.
+    pub(super) fn seat(self: &Arc<Self>) -> Option<Seat> {
+        let seat = Seat(Arc::clone(self));
+        // Replacements may arrive before the ends of their predecessors are known here, hence the slack: where connections
+        // live for some hundred microseconds, a worker that does not get its core for 20 ms is a thousand ends behind.
+        let slack = self.limit.saturating_mul(31).min(1_024) + 64;
+        let limit = self.limit.saturating_add(slack);
+        (self.open.fetch_add(1, Ordering::Relaxed) < limit).then_some(seat)
+    }
+}
+
+/// The grants of a server by their secret, shared by its workers. Looked up once per connection.
+#[derive(Debug, Default)]
+pub struct Grants {
+    by_token: RwLock<HashMap<[u8; 16], Arc<Grant>>>,
+    waiting: AtomicU32,
+    budget: Option<Arc<AtomicI64>>,
+}
+
+impl Grants {
+    /// No grants yet; `budget` is how many data connections may be admitted in all.
+    #[must_use]
+    pub fn new(budget: Option<Arc<AtomicI64>>) -> Self {
+        Grants { budget, ..Grants::default() }
+    }
+
+    /// Adds a grant.
+    pub fn insert(&self, token: [u8; 16], grant: Arc<Grant>) {
+        self.by_token.write().unwrap_or_else(PoisonError::into_inner).insert(token, grant);
+    }
+
+    /// Takes a grant back; its open connections are not touched.
+    pub fn remove(&self, token: &[u8; 16]) {
+        if let Some(grant) = self.by_token.write().unwrap_or_else(PoisonError::into_inner).remove(token) {
+            grant.revoked.store(true, Ordering::Release);
+        }
+    }
+
+    /// Takes one of the data connections that may be admitted in all; false when none is left.
+    pub(super) fn spend(&self) -> bool {
+        self.budget.as_ref().is_none_or(|left| left.fetch_sub(1, Ordering::Relaxed) > 0)
+    }
+
+    pub(super) fn find(&self, token: &[u8; 16]) -> Option<Arc<Grant>> {
+        self.by_token.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
+    }
+}
+
+/// A place among the connections that wait for their first bytes; given back when dropped.
+pub(super) struct Waiting(Arc<Grants>);
+
+impl Waiting {
+    /// A place, unless all are taken.
+    pub(super) fn enter(grants: &Arc<Grants>) -> Option<Self> {
+        let before = grants.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting(Arc::clone(grants));
+        (before < MOST_WAITING).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A place among a session's open connections; given back when dropped.
+pub(super) struct Seat(Arc<Grant>);
+
+impl Seat {
+    /// Whether the session has ended meanwhile.
+    pub(super) fn revoked(&self) -> bool {
+        self.0.revoked.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
