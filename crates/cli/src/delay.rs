@@ -74,7 +74,7 @@ struct ProbeArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "pps", "spacing", "schedule"])]
     trace: Option<PathBuf>,
     /// Seed of random schedules: the same seed gives the same times [default: drawn, and told].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::whole)]
     seed: Option<u64>,
     /// A datagram that takes longer counts as late; missing ones are waited for as long at the end.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
@@ -127,7 +127,7 @@ fn stairs(text: &str) -> Result<Stairs, String> {
     let parsed = text.split_once(':').and_then(|(steps, time)| {
         Some(Stairs { steps: steps.parse().ok()?, step_ns: values::duration(time).ok()? })
     });
-    parsed.ok_or_else(|| format!("'{text}' is no number of steps and their length, such as 100:2s"))
+    parsed.ok_or_else(|| format!("'{text}' is not a number of steps and their length, such as 100:2s"))
 }
 
 /// One setting, varied slot by slot.

@@ -100,7 +100,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Trouble> {
     let mut ids = Vec::new();
     for name in &args.ids {
         let id = name.to_str().and_then(|text| if text == "last" { Some(latest) } else { text.parse().ok() });
-        ids.push(id.ok_or_else(|| Trouble::usage(format!("'{}' is no run's number", name.display())))?);
+        ids.push(id.ok_or_else(|| Trouble::usage(format!("'{}' is not a run's number", name.display())))?);
     }
     let mut runs: Vec<Past> =
         store.list(&args.runs.query(None)).map_err(Trouble::failed)?.into_iter().map(web::past).collect();

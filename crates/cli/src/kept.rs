@@ -153,12 +153,12 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, Trouble> {
     };
     if let Some(retention) = &args.retain {
         let gone = args.store.make()?.retain(retention).map_err(Trouble::failed)?;
-        return say(&format!("{retention}; {gone} runs went"));
+        return say(&format!("{retention}; {gone} runs deleted"));
     }
     let mut store = args.store.open()?;
     if !args.forget.is_empty() {
         let gone = store.forget(&args.forget).map_err(Trouble::failed)?;
-        return say(&format!("{gone} runs went"));
+        return say(&format!("{gone} runs deleted"));
     }
     let runs: Vec<Past> = store
         .list(&args.runs.query(Some(args.number)))
@@ -204,7 +204,7 @@ pub(crate) fn show(args: &ShowArgs) -> Result<Exit, Trouble> {
     for id in &args.ids {
         if saved::number(id).is_none() {
             return Err(Trouble::usage(format!(
-                "'{}' is no run's number; `netcaliper report` prints files",
+                "'{}' is not a run's number; `netcaliper report` prints files",
                 id.display()
             )));
         }

@@ -21,7 +21,7 @@ pub(crate) struct LabArgs {
     #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions of one direction")]
     down: Vec<String>,
     /// All chance comes from it: the same seed does the same to the n-th packet [default: drawn, and printed].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::whole)]
     seed: Option<u64>,
     /// Shell command to be run at the other side, before and as long as the command.
     #[arg(long, value_name = "COMMAND")]

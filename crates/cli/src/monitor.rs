@@ -99,7 +99,10 @@ fn check(question: &[String]) -> Result<(), Trouble> {
     let words = std::iter::once("netcaliper").chain(question.iter().map(String::as_str));
     let cli = Cli::try_parse_from(words).map_err(|e| {
         let text = e.to_string();
-        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        // What is missing stands below the first line.
+        let said = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect::<Vec<_>>();
+        let said = said.join(" ");
+        let first = said.trim_start_matches("error: ");
         Trouble::usage(format!("'{}': {first}", question.join(" ")))
     })?;
     match cli.command {

@@ -51,7 +51,7 @@ struct MessageArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
     count: Option<u64>,
     /// Messages at the start of each connection that do not count; they come before those of --count.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::whole)]
     warmup: u64,
     /// Send a message in pieces of so many bytes, a send call (a datagram) each [default: whole].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]

@@ -5,7 +5,7 @@ use crate::args::{
     ConnectArgs, CoreArgs, KeyArgs, LocalArgs, PatternArg, PayloadArg, RunArgs, ShutdownArg, SocketArgs,
     TargetArgs, TcpArgs, VerifyArg,
 };
-use crate::values::Affinity;
+use crate::values::{self, Affinity};
 use engine::{ClientConfig, Placement};
 use metrics::SECOND;
 use model::{Axis, AxisName, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
@@ -37,15 +37,12 @@ pub(crate) fn open_to(given: &[String]) -> Result<Vec<ipnet::IpNet>, Trouble> {
     let variable = std::env::var("NETCALIPER_ALLOW").unwrap_or_default();
     let of_variable = variable.split(',').map(str::trim).filter(|word| !word.is_empty());
     let network = |(word, from): (&str, &str)| {
-        let single = || word.parse::<std::net::IpAddr>().map(ipnet::IpNet::from);
-        word.parse().or_else(|_| single()).map_err(|_| {
-            Trouble::usage(format!("'{word}'{from} is no network such as 192.0.2.0/24 or 2001:db8::/32"))
-        })
+        values::network(word).map_err(|why| Trouble::usage(format!("{why}{from}")))
     };
     given
         .iter()
         .map(|word| (word.as_str(), ""))
-        .chain(of_variable.map(|word| (word, " in NETCALIPER_ALLOW")))
+        .chain(of_variable.map(|word| (word, " (NETCALIPER_ALLOW)")))
         .map(network)
         .collect()
 }

@@ -12,8 +12,8 @@ pub(crate) struct RepeatArgs {
     /// Measure so many times; the settings of a sweep take turns [default: 1; with --until-confidence at most 30].
     #[arg(long, value_name = "N", value_parser = values::count32::<1000>)]
     repeat: Option<u32>,
-    /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; 95 or 99). At least 3
-    /// times.
+    /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; LEVEL is 95 or 99, WIDTH
+    /// is 5 if left out). At least 3 times.
     #[arg(long, value_name = "LEVEL,WIDTH", value_parser = Until::parse)]
     until_confidence: Option<Until>,
 }
@@ -25,8 +25,8 @@ pub(crate) struct RunsArgs {
     /// Measure so many times; each time has --repeat trains of every setting [default: 1; with --until-confidence at most 30].
     #[arg(long, value_name = "N", value_parser = values::count32::<1000>)]
     runs: Option<u32>,
-    /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; 95 or 99). At least 3
-    /// times.
+    /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; LEVEL is 95 or 99, WIDTH
+    /// is 5 if left out). At least 3 times.
     #[arg(long, value_name = "LEVEL,WIDTH", value_parser = Until::parse)]
     until_confidence: Option<Until>,
 }

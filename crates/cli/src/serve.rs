@@ -25,10 +25,10 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) key: KeyArgs,
     /// Serve these networks only, such as 192.0.2.0/24; repeatable [default: all].
-    #[arg(long, value_name = "CIDR", help_heading = "Security")]
+    #[arg(long, value_name = "CIDR", value_parser = values::network, help_heading = "Security")]
     pub(crate) allow: Vec<ipnet::IpNet>,
     /// Do not serve these networks; repeatable, stronger than --allow.
-    #[arg(long, value_name = "CIDR", help_heading = "Security")]
+    #[arg(long, value_name = "CIDR", value_parser = values::network, help_heading = "Security")]
     pub(crate) deny: Vec<ipnet::IpNet>,
     #[command(flatten)]
     pub(crate) legacy: crate::stamp::LegacyArgs,

@@ -51,7 +51,7 @@ fn extension(text: &str) -> Result<Extension, String> {
         None if text == "clock" => Ok(Extension::Clock),
         None if text == "direct" => Ok(Extension::Direct),
         Some(("cos", dscp)) => values::dscp(dscp).map(Extension::Class),
-        _ => Err(format!("'{text}' is no extension: it must be follow-up, clock, cos=DSCP or direct")),
+        _ => Err(format!("'{text}' is not an extension: it must be follow-up, clock, cos=DSCP or direct")),
     }
 }
 
@@ -60,7 +60,7 @@ fn ssid(text: &str) -> Result<u16, String> {
         Some(hex) => u16::from_str_radix(hex, 16),
         None => text.parse(),
     };
-    parsed.ok().filter(|n| *n > 0).ok_or_else(|| format!("'{text}' is no session identifier (1 to 65535)"))
+    parsed.ok().filter(|n| *n > 0).ok_or_else(|| format!("'{text}' is not a session identifier (1 to 65535)"))
 }
 
 impl StampArgs {

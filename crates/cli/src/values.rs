@@ -164,6 +164,19 @@ pub(crate) fn ports(text: &str) -> Result<(u16, u16), String> {
     }
 }
 
+/// A network, or one address.
+pub(crate) fn network(text: &str) -> Result<ipnet::IpNet, String> {
+    let single = || text.parse::<std::net::IpAddr>().map(ipnet::IpNet::from);
+    text.parse().or_else(|_| single()).map_err(|_| {
+        format!("'{text}' is not a network such as 192.0.2.0/24 or 2001:db8::/32, nor an address")
+    })
+}
+
+/// A whole number, 0 included.
+pub(crate) fn whole(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("'{text}' is not a whole number of 0 or more"))
+}
+
 /// The face of another program.
 pub(crate) fn face(text: &str) -> Result<&'static Face, String> {
     faces::find(text).ok_or_else(|| {
@@ -276,6 +289,8 @@ mod tests {
         assert!(duration("0").is_err());
         assert_eq!(pause("0"), Ok(0));
         assert_eq!(per_second("500/s"), Ok(500.0));
+        assert!(network("10.0.0.0/8").is_ok() && network("::1").is_ok() && network("10.0.0.0/33").is_err());
+        assert_eq!(whole("x").unwrap_err(), "'x' is not a whole number of 0 or more");
         assert!(per_second("0").is_err() && per_second("-3").is_err() && per_second("nan").is_err());
     }
 }

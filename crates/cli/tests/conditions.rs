@@ -76,7 +76,7 @@ fn repeats_until_the_mean_is_known() {
     let told = outcome.json["notices"].to_string();
     assert!(told.contains("repetitions were"), "{told}");
     let line = || tcp(server.at()).args("-t 200ms -b 5M");
-    line().args("--until-confidence 90,5").run().exits(2).complains(&["is no confidence"]);
+    line().args("--until-confidence 90,5").run().exits(2).complains(&["is not a confidence"]);
 }
 
 #[test]

@@ -496,7 +496,7 @@ fn a_stream_leaves_the_fence_only_when_allowed() {
     assert!(client().exits(0).out.contains("Total Successful Frames : 60 (100.000000)"));
     server.wait().exits(0);
     let words = format!("-listen:* {stream} -allow:everybody");
-    cts(folder.path(), &words).run().exits(13).complains(&["'everybody' is no network"]);
+    cts(folder.path(), &words).run().exits(13).complains(&["'everybody' is not a network"]);
 }
 
 /// Names, exit codes, help.

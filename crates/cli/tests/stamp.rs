@@ -328,7 +328,7 @@ fn what_cannot_be_is_said_in_a_sentence() {
     for (words, why) in [
         ("--protocol stamp -l 46", "44 bytes, or 48 and more"),
         ("--protocol stamp --tlv clock -l 44", "52 bytes, or 56 and more"),
-        ("--protocol stamp --tlv what", "is no extension"),
+        ("--protocol stamp --tlv what", "is not an extension"),
         ("--protocol stamp --send-chunk 20", "whole datagrams"),
         ("--ssid 5", "use them with --protocol stamp"),
         ("--protocol echo --tlv clock", "use them with --protocol stamp"),

@@ -55,7 +55,7 @@ fn every_run_is_kept_and_found_again() {
     let json = at(netcaliper("report"), &store).args("2 --json").run().exits(0);
     assert_eq!(serde_json::from_str::<Value>(&json.out).unwrap()["begin"]["run"], runs[1]["run"]);
     // To print a run is no run.
-    at(netcaliper("history"), &store).args("--retain runs=1").run().exits(0).prints(&["2 runs went"]);
+    at(netcaliper("history"), &store).args("--retain runs=1").run().exits(0).prints(&["2 runs deleted"]);
     at(netcaliper("show"), &store).arg("1").run().exits(1).says_one_sentence().complains(&["holds no run 1"]);
     at(netcaliper("show"), &store).arg("one").run().exits(2).says_one_sentence();
 }

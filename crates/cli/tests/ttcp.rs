@@ -257,7 +257,7 @@ fn a_bare_command_asks_for_what_is_missing() {
 fn bad_words_are_named() {
     for (words, why) in [
         ("tx", "tx needs the address"),
-        ("rx nonsense", "'nonsense' is no option"),
+        ("rx nonsense", "'nonsense' is not an option"),
         ("rx port", "port needs a value"),
         ("rx port 70000", "whole number from 0 to 65535"),
         ("-t -s", "-t needs the host"),

@@ -198,7 +198,11 @@ fn what_cannot_be_had_is_said_before_the_run() {
     let address = taken.local_addr().unwrap().to_string();
     let done = tcp("127.0.0.1:1").arg("--web").arg(&address).run().exits(1).says_one_sentence();
     done.complains(&["cannot show the run at", "--web 0 takes any port"]);
-    tcp("127.0.0.1:1").args("--web lab2").run().exits(2).complains(&["'lab2' is no address to be seen at"]);
+    tcp("127.0.0.1:1")
+        .args("--web lab2")
+        .run()
+        .exits(2)
+        .complains(&["'lab2' is not an address to be seen at"]);
 }
 
 #[test]

@@ -180,7 +180,7 @@ impl Path {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let Some(key) = KEYS.iter().find(|key| key.name == name) else {
             let all: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-            return Err(format!("'{name}' is no condition of a path; there are {}", all.join(", ")));
+            return Err(format!("'{name}' is not a condition of a path; there are {}", all.join(", ")));
         };
         (key.set)(self, value.trim()).map_err(|why| format!("{name}: {why}"))
     }
@@ -396,7 +396,7 @@ mod tests {
     fn what_is_wrong_is_said_in_a_sentence() {
         let table = [
             ("delay", "'delay' is not a condition such as delay=5ms"),
-            ("lag=5ms", "'lag' is no condition of a path; there are delay"),
+            ("lag=5ms", "'lag' is not a condition of a path; there are delay"),
             ("delay=soon", "delay: 'soon' is not a duration"),
             ("loss=150%", "loss: '150%' is not a probability"),
             ("loss=nan", "loss: 'nan' is not a probability"),

@@ -60,6 +60,12 @@ pub fn run(job: Job) -> Result<Finished, LabError> {
     let signals =
         Signals::hold(&[INTERRUPT, TERMINATE, HANG_UP, CHILD]).map_err(failed("holding signals"))?;
     let core = job.setup.core;
+    let usable = io::thread::available();
+    if let Some(core) = core.filter(|core| !usable.is_empty() && !usable.contains(core)) {
+        return Err(LabError::Setting(format!(
+            "core {core} cannot be used: this process may run on {usable:?}"
+        )));
+    }
     let mut show = Show { lab: Lab::new(job.setup)?, signals, asked: 0, notices: Vec::new() };
     keep_off(core);
     let other = if job.side == Side::Client { Side::Server } else { Side::Client };

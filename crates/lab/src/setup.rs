@@ -273,7 +273,9 @@ impl Path {
             return Err("reorder: a packet is overtaken by at least one other".to_owned());
         }
         if self.bottleneck.is_some_and(|b| b.rate_bps < 8) {
-            return Err("rate: it must be at least 8 bit/s".to_owned());
+            return Err(
+                "rate: a bottleneck (rate, queue, overhead) needs a rate of at least 8 bit/s".to_owned()
+            );
         }
         if !(68..=65_535).contains(&self.mtu) {
             return Err(format!("mtu: {} is not between 68 and 65535 bytes", self.mtu));

@@ -64,7 +64,7 @@ impl Assertion {
             .filter_map(|(word, relation)| Some((text.find(word)?, *word, *relation)))
             .min_by_key(|(at, word, _)| (*at, 3 - word.len()))
             .ok_or_else(|| {
-                format!("'{text}' is no condition: a name, <, <=, >, >= or =, and a value, such as p99<5ms or goodput>900M")
+                format!("'{text}' is not a condition: a name, <, <=, >, >= or =, and a value, such as p99<5ms or goodput>900M")
             })?;
         let (name, value) = (text[..at].trim(), text[at + word.len()..].trim());
         let figures = figures(name)

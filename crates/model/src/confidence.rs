@@ -26,7 +26,7 @@ impl Until {
     pub fn parse(text: &str) -> Result<Until, String> {
         let wrong = || {
             format!(
-                "'{text}' is no confidence: 95 or 99, a comma, and the width of the interval in percent of the mean, such as 99,5"
+                "'{text}' is not a confidence: 95 or 99, a comma, and the width of the interval in percent of the mean, such as 99,5"
             )
         };
         let (level, width) = text.split_once(',').unwrap_or((text, "5"));

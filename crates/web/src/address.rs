@@ -19,7 +19,7 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let named = || port(text.strip_prefix("localhost:").unwrap_or(text));
     text.parse().or_else(|_| named()).map_err(|_| {
         format!(
-            "'{text}' is no address to be seen at such as 7480, 127.0.0.1:7480 or [::]:7480; the usual one is taken by --web= or by \
+            "'{text}' is not an address to be seen at such as 7480, 127.0.0.1:7480 or [::]:7480; the usual one is taken by --web= or by \
              --web at the end of the line"
         )
     })

@@ -186,7 +186,7 @@ impl FromStr for Protocol {
         let found = TABLE.iter().find(|row| row.name.eq_ignore_ascii_case(text));
         found
             .map(|row| row.protocol)
-            .ok_or_else(|| format!("'{text}' is no protocol: it must be one of {}", known()))
+            .ok_or_else(|| format!("'{text}' is not a protocol: it must be one of {}", known()))
     }
 }
 
@@ -205,7 +205,9 @@ fn native_carries(phase: &Phase) -> Result<(), &'static str> {
             return Err("agrees on a length: a measurement of delay needs one");
         }
         if probe.stairs.is_some() || probe.give_up || probe.stamping != Stamping::Wall {
-            return Err("sends at one rate, compares clocks itself, and gives up nothing without saying so");
+            return Err(
+                "has none of what bwdelaytester has of its own (--stairs, --give-up, --unsynchronised): use --sweep, --nonblock and --clock",
+            );
         }
     }
     if phase.ping.as_ref().is_some_and(|ping| ping.size > LONGEST_NATIVE) {

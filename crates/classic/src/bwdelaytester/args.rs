@@ -126,7 +126,7 @@ pub fn read(arguments: &[String]) -> Result<Asked, String> {
         } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
             given.letters(letters, &mut words)?;
         } else {
-            return Err(format!("'{word}' is no option"));
+            return Err(format!("'{word}' is not an option"));
         }
     }
     given.decide()
@@ -149,7 +149,7 @@ impl Given {
             }
             "port" => {
                 let value = value.or_else(|| words.next().cloned()).unwrap_or_default();
-                let port = value.parse().map_err(|_| format!("'{value}' is no port (0 to 65535)"))?;
+                let port = value.parse().map_err(|_| format!("'{value}' is not a port (0 to 65535)"))?;
                 self.both.port = Some(port);
             }
             _ => return Err(format!("unknown option --{word}")),

@@ -55,11 +55,11 @@ pub fn read(arguments: &[String]) -> Result<Asked, String> {
             continue;
         }
         let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
-            return Err(format!("'{word}' is no option: iperf3 takes options only"));
+            return Err(format!("'{word}' is not an option: iperf3 takes options only"));
         };
         for (at, letter) in letters.char_indices() {
             let found = OPTIONS.iter().find(|option| option.0 == letter && letter != '\0');
-            let option = found.ok_or_else(|| format!("'-{letter}' is no option of iperf3"))?;
+            let option = found.ok_or_else(|| format!("'-{letter}' is not an option of iperf3"))?;
             let rest = &letters[at + letter.len_utf8()..];
             let value = match option.2 {
                 Value::Needed if !rest.is_empty() => Some(rest.to_owned()),

@@ -159,7 +159,7 @@ pub fn read(arguments: &[String]) -> Result<Asked, String> {
         if name == "h" || name == "help" {
             return Ok(Asked::Help);
         }
-        let how = takes(name).ok_or_else(|| format!("'{word}' is no option of ntttcp: see ntttcp -h"))?;
+        let how = takes(name).ok_or_else(|| format!("'{word}' is not an option of ntttcp: see ntttcp -h"))?;
         let mut value = glued.map(str::to_owned);
         if how == Takes::Nothing && !word.starts_with("--") {
             rest = value.take().map(|letters| format!("-{letters}"));
@@ -183,7 +183,7 @@ fn split(word: &str) -> Result<(&str, Option<&str>), String> {
         return Ok(long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value))));
     }
     let short = word.strip_prefix('-').filter(|rest| !rest.is_empty());
-    let short = short.ok_or_else(|| format!("'{word}' is no option of ntttcp: see ntttcp -h"))?;
+    let short = short.ok_or_else(|| format!("'{word}' is not an option of ntttcp: see ntttcp -h"))?;
     let letter = short.chars().next().map_or(0, char::len_utf8);
     let (name, rest) = short.split_at(letter);
     Ok((name, Some(rest).filter(|rest| !rest.is_empty())))

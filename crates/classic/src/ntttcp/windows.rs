@@ -69,7 +69,7 @@ pub(super) fn read(arguments: &[String]) -> Result<Asked, String> {
             return Ok(Asked::Help);
         }
         if name.is_empty() || name.len() == word.len() {
-            return Err(format!("'{word}' is no option of NTttcp: see ntttcp -h"));
+            return Err(format!("'{word}' is not an option of NTttcp: see ntttcp -h"));
         }
         if let Some(why) = refused(name) {
             return Err(why.to_owned());
@@ -126,7 +126,7 @@ pub(super) fn read(arguments: &[String]) -> Result<Asked, String> {
                 );
             }
             "xml" => spec.xml = Some(value.unwrap_or("xml.txt").to_owned()),
-            _ => return Err(format!("'{word}' is no option of NTttcp: see ntttcp -h")),
+            _ => return Err(format!("'{word}' is not an option of NTttcp: see ntttcp -h")),
         }
     }
     finish(&mut spec, role, buffers, v6)?;

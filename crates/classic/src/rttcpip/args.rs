@@ -174,7 +174,7 @@ pub fn read_client(arguments: &[String]) -> Result<Asked<Client>, String> {
             "udp" => client.udp = true,
             "w" => client.window = Some(word.number(1, 1 << 31)?),
             "as-original" => client.as_original = true,
-            _ => return Err(format!("'{text}' is no argument of RtTcpipClient")),
+            _ => return Err(format!("'{text}' is not an argument of RtTcpipClient")),
         }
     }
     client.address = address.ok_or("the server's address is missing: i=192.0.2.1")?;
@@ -235,7 +235,7 @@ pub fn read_server(arguments: &[String]) -> Result<Asked<Server>, String> {
             ("l", _) if word.flag()? => {}
             ("l", _) => server.ignored.push(format!("{text} (echoes are as long as what came)")),
             ("m", "") => server.ignored.push(format!("{text} (there is no multicast here)")),
-            _ => return Err(format!("'{text}' is no argument of RtTcpipServer")),
+            _ => return Err(format!("'{text}' is not an argument of RtTcpipServer")),
         }
     }
     Ok(Asked::Run(server))
@@ -328,7 +328,7 @@ mod tests {
             ("i=somewhere", "takes an address"),
             ("i=1.2.3.4 s=0", "from 1 to"),
             ("i=1.2.3.4 b=2", "0 or 1"),
-            ("i=1.2.3.4 x=1", "'x=1' is no argument"),
+            ("i=1.2.3.4 x=1", "'x=1' is not an argument"),
             ("i=1.2.3.4 k=0", "from 1 to 65535"),
             ("i=1.2.3.4 /udp s=70000", "65507"),
             ("i=1.2.3.4 m=many", "whole number"),

@@ -109,7 +109,7 @@ fn teldat(mut spec: Spec, words: &[String]) -> Result<Spec, String> {
             continue;
         }
         if !takes_value(name) {
-            return Err(format!("'{name}' is no option of ttcp: see ttcp -h"));
+            return Err(format!("'{name}' is not an option of ttcp: see ttcp -h"));
         }
         let value = Value { name, text: glued.or_else(|| words.next().map(String::as_str)) };
         assign(&mut spec, &value)?;
@@ -155,7 +155,7 @@ fn assign(spec: &mut Spec, value: &Value<'_>) -> Result<(), String> {
         "rlimit" | "-c" => spec.limit_kbps = Some(value.number(1, 1_000_000_000)?),
         "mss" | "-m" => spec.mss = Some(value.number(64, 65_535)? as u32),
         "time" | "-t" => spec.seconds = Some(value.number(1, 31_536_000)?),
-        other => return Err(format!("'{other}' is no option of ttcp: see ttcp -h")),
+        other => return Err(format!("'{other}' is not an option of ttcp: see ttcp -h")),
     }
     Ok(())
 }

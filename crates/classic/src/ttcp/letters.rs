@@ -63,7 +63,7 @@ fn cluster<'a>(
             'H' => spec.marks = spec.marks.or(Some(1)),
             'x' => spec.random = true,
             'd' | 'T' | 'V' | 'h' => spec.ignored.push(format!("{name} (has no effect here)")),
-            _ => return Err(format!("'{name}' is no option of ttcp: see ttcp -h")),
+            _ => return Err(format!("'{name}' is not an option of ttcp: see ttcp -h")),
         }
     }
     Ok(())

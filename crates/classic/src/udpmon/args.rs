@@ -141,7 +141,7 @@ fn letters(program: Program, arguments: &[String]) -> Result<Vec<(char, String)>
     let mut words = arguments.iter().filter(|word| *word != "--as-original");
     while let Some(word) = words.next() {
         let Some(mut rest) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
-            return Err(format!("'{word}' is no option of {}", program.name()));
+            return Err(format!("'{word}' is not an option of {}", program.name()));
         };
         while let Some(letter) = rest.chars().next() {
             rest = &rest[letter.len_utf8()..];
@@ -152,7 +152,7 @@ fn letters(program: Program, arguments: &[String]) -> Result<Vec<(char, String)>
                 found.push((letter, value.ok_or_else(|| format!("-{letter} takes a value"))?));
                 break;
             } else {
-                return Err(format!("'-{letter}' is no option of {}", program.name()));
+                return Err(format!("'-{letter}' is not an option of {}", program.name()));
             }
         }
     }

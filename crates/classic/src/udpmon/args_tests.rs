@@ -72,8 +72,8 @@ fn what_cannot_be_is_one_sentence() {
         (Program::BwMon, "-d h -B 0", "bin"),
         (Program::BwMon, "-d h -p 70000", "65507"),
         (Program::BwMon, "-d", "takes a value"),
-        (Program::Req, "-d h -x", "'-x' is no option of udpmon_req"),
-        (Program::Resp, "host", "'host' is no option"),
+        (Program::Req, "-d h -x", "'-x' is not an option of udpmon_req"),
+        (Program::Resp, "host", "'host' is not an option"),
         (Program::Req, "-d h -r 64 -e 100", "step"),
     ] {
         let told = read(program, &words(bad)).unwrap_err();

@@ -153,7 +153,7 @@ impl Fields {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match whole(value) {
                 Some(n) => Ok(Some(n)),
-                None => refused(code::PARAMETERS, format!("'{key}' is no number of 0 or more")),
+                None => refused(code::PARAMETERS, format!("'{key}' is not a number of 0 or more")),
             },
         }
     }
@@ -169,7 +169,7 @@ impl Fields {
         match self.map.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => refused(code::PARAMETERS, format!("'{key}' is no text")),
+            Some(_) => refused(code::PARAMETERS, format!("'{key}' is not a text")),
         }
     }
 }

@@ -98,6 +98,6 @@ pub(super) fn named(name: &str) -> Result<&'static Option3, String> {
     match (close.next(), close.next()) {
         (Some(only), None) => Ok(only),
         (Some(_), Some(_)) => Err(format!("'--{name}' could be several options")),
-        _ => Err(format!("'--{name}' is no option of iperf3")),
+        _ => Err(format!("'--{name}' is not an option of iperf3")),
     }
 }

@@ -4,7 +4,7 @@ use metrics::SECOND;
 
 /// A number with the suffix k, m, g or t, times 1024 each (sizes) or 1000 (rates).
 pub(super) fn amount(text: &str, thousand: f64) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no number with an optional suffix K, M, G or T");
+    let wrong = || format!("'{text}' is not a number with an optional suffix K, M, G or T");
     let (digits, power) = match text.char_indices().next_back() {
         Some((at, last)) if last.is_ascii_alphabetic() => {
             let power = "kmgt".find(last.to_ascii_lowercase()).ok_or_else(wrong)?;
@@ -22,13 +22,14 @@ pub(super) fn amount(text: &str, thousand: f64) -> Result<u64, String> {
 
 /// A number of what `what` says.
 pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("'{text}' is no {what}"))
+    text.parse().map_err(|_| format!("'{text}' is not a {what}"))
 }
 
 /// What `--cntl-ka[=idle/interval/count]` asks for. The kernel probes at this interval, too, and its count is the system's.
 pub(super) fn keepalive(text: Option<&str>) -> Result<Option<u64>, String> {
     let Some(text) = text else { return Ok(None) };
-    let wrong = || format!("'{text}' is no idle time in seconds, with an optional /interval/count behind it");
+    let wrong =
+        || format!("'{text}' is not an idle time in seconds, with an optional /interval/count behind it");
     let mut parts = text.split('/').map(|part| if part.is_empty() { Ok(0) } else { part.parse::<u32>() });
     let mut next = || parts.next().transpose().map_err(|_| wrong());
     let (idle, interval, count) = (next()?.unwrap_or(0), next()?.unwrap_or(0), next()?.unwrap_or(0));
@@ -45,5 +46,5 @@ pub(super) fn any_base(text: &str, what: &str) -> Result<u32, String> {
         (None, Some(octal)) if !octal.is_empty() => u32::from_str_radix(octal, 8),
         _ => text.parse(),
     };
-    parsed.map_err(|_| format!("'{text}' is no {what}"))
+    parsed.map_err(|_| format!("'{text}' is not a {what}"))
 }
