@@ -206,7 +206,7 @@ pub(crate) struct Histograms {
 impl Histograms {
     /// Opens what `args` ask for.
     pub(crate) fn open(args: &HistogramArgs) -> Result<Self, Trouble> {
-        let open = |path: &std::path::PathBuf| open(path);
+        let open = |path: &PathBuf| open(path);
         Ok(Histograms {
             hgrm: args.hgrm.as_ref().map(open).transpose()?,
             csv: args.histogram_csv.as_ref().map(open).transpose()?,

@@ -9,7 +9,6 @@ pub use spec::{Asked, Output, Role, Spec};
 use metrics::{SECOND, parse_dscp};
 use model::BulkTerms;
 use options::{OPTIONS, Value, named};
-use std::net::IpAddr;
 use values::{amount, any_base, keepalive, number};
 
 /// What is being gathered.
