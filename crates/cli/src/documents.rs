@@ -131,7 +131,7 @@ fn commands_that_are_shown_can_be_read() {
         }
     }
     assert!(bad.is_empty(), "{}", bad.join("\n"));
-    assert!(read > 80, "only {read} commands were found");
+    assert!(read > 50, "only {read} commands were found");
 }
 
 /// What a document says in back-quotes, outside of blocks.
@@ -164,7 +164,7 @@ fn options_that_are_named_exist() {
                         .filter(|e| wrong.contains(&e.kind()))
                         .map(|_| format!("{}: {said}", path.display())),
                 );
-            } else if ours && own {
+            } else if ours && own && !said.starts_with("cargo ") {
                 let options = words.iter().filter_map(|word| word.strip_prefix("--"));
                 let names = options.map(|word| word.split(['=', '[']).next().unwrap_or_default());
                 let unknown = names.filter(|name| !name.is_empty() && !known.contains(name));
