@@ -9,7 +9,7 @@ use engine::{
     Bound, ClientConfig, EngineError, Iperf3Client, Iperf3Credentials, Iperf3Server, Placement, ServerConfig,
 };
 use metrics::SECOND;
-use model::{Begin, BulkNews, BulkTerms, Event, Level, Phase, Range, Status, Verify};
+use model::{Begin, BulkNews, BulkTerms, Event, Level, Phase, Range, SocketSettings, Status, Verify};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -150,7 +150,7 @@ fn prefix(spec: &Spec) -> Prefix {
 }
 
 fn placement(spec: &Spec) -> Placement {
-    spec.affinity.map_or(Placement::Even, |core| Placement::Cores(vec![core]))
+    spec.affinity.map_or(Placement::Spread, |core| Placement::Cores(vec![core]))
 }
 
 fn style(spec: &Spec) -> Style {
@@ -317,6 +317,7 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
         duration_ns: None,
         connect_timeout_ns: spec.connect_timeout_ns.unwrap_or(130 * SECOND),
         buffer: Range::just(1 << 20),
+        sockets: SocketSettings { whole_segments: !spec.length_given, ..SocketSettings::default() },
         ..Phase::default()
     };
     let mut out = output(spec)?;

@@ -133,6 +133,9 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
         wire::Protocol::Ttcp | wire::Protocol::Ntttcp | wire::Protocol::Tcpmon
     );
     let common = common(&args.run, &args.sockets, (!ends_by_itself).then_some(length));
+    // A length that was asked for is kept, and so is that of originals that tell how many calls they made.
+    let whole_segments = data.buffer.is_none()
+        && matches!(args.target.protocol, wire::Protocol::Native | wire::Protocol::Iperf3);
     Phase {
         connections: if plain { args.run.connections.unwrap_or(1) } else { common.connections },
         iterations: common.iterations.or((plain && data.transfer.is_some()).then_some(1)),
@@ -146,7 +149,8 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
         },
         transfer: data.transfer.unwrap_or(if plain { wire::bulk::UNLIMITED } else { 1 << 30 }),
         total_bytes: data.bytes,
-        buffer: data.buffer,
+        buffer: data.buffer.unwrap_or(Phase::default().buffer),
+        sockets: SocketSettings { whole_segments, ..common.sockets },
         rate: data.rate,
         burst: data.burst.zip(data.burst_delay).map(|(count, delay_ns)| Burst { count, delay_ns }),
         verify: data.verify.map_or(if plain { Verify::Connection } else { Verify::Data }, verify),

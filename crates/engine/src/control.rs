@@ -247,6 +247,7 @@ impl<'a> Control<'a> {
                 opener: openers.next(),
                 settings: settings.clone(),
                 udp: udp.clone(),
+                whole_segments: plan.sockets.whole_segments,
                 throttle: plan.throttle,
                 connect_timeout: plan.connect_timeout,
                 interval: plan.interval,

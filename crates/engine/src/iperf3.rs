@@ -3,7 +3,7 @@
 mod file;
 
 use crate::control::{Control, now};
-use crate::place::default_workers;
+use crate::place::workers_beside_others;
 use crate::server::ServerConfig;
 use crate::{ClientConfig, EngineError, Interrupt, client};
 use metrics::SECOND;
@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use wire::iperf3::auth::{self, Keeper, Users};
-use wire::iperf3::params::Parameters;
+use wire::iperf3::params::{BLOCK, Parameters};
 use wire::iperf3::{Client, ClientPlan, Limits, Meter, ServerPlan};
 use wire::native::Fence;
 
@@ -197,7 +197,7 @@ pub(crate) fn run(
     let asked = &config.iperf3;
     let mut terms = asked.terms.clone().unwrap_or_else(|| terms_of(phase, &config.version));
     if terms.block == 0 {
-        terms.block = if terms.udp { packet(peer.address) } else { 128 * 1024 };
+        terms.block = if terms.udp { packet(peer.address) } else { BLOCK };
     }
     let file = asked.file.as_deref().map(file::opening);
     let store = file.map(|open| open(!terms.reverse)).transpose().map_err(EngineError::Setting)?;
@@ -212,7 +212,7 @@ pub(crate) fn run(
     }
     wire::iperf3::params::check(&terms).map_err(|refused| EngineError::Setting(refused.why))?;
     let streams = u16::try_from(terms.all_streams()).unwrap_or(u16::MAX);
-    let workers = config.workers.unwrap_or_else(|| default_workers().min(streams)).max(1);
+    let workers = config.workers.unwrap_or_else(|| workers_beside_others().min(streams)).max(1);
     let (congestion, _) = congestion();
     let plan = ClientPlan {
         target: (peer.name.clone(), peer.address),

@@ -116,6 +116,10 @@ pub(crate) struct Link {
     pub(crate) connect_ns: Option<u64>,
     /// Retransmissions already counted.
     pub(crate) retransmits: u32,
+    /// Its long sends are to end where segments end.
+    pub(crate) whole_segments: bool,
+    /// Its last send was a long one.
+    pub(crate) bulk: bool,
 }
 
 impl Link {

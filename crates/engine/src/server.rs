@@ -2,7 +2,7 @@
 
 use crate::control::{Control, Setup, now};
 use crate::interrupt::Interrupt;
-use crate::place::{Placement, default_workers};
+use crate::place::{Placement, default_workers, workers_beside_others};
 use crate::{EngineError, Iperf3Server, client, iperf3, machine};
 use io::{Listener, Settings, Udp, UdpSettings};
 use ipnet::IpNet;
@@ -193,6 +193,7 @@ impl Bound {
             // No sender gets a socket of its own, and of several bound to one port the kernel prefers that of the core on which a
             // datagram came: one stream would be counted in two places.
             Protocol::Bwdelaytester => 1,
+            Protocol::Iperf3 => config.workers.unwrap_or_else(workers_beside_others).max(1),
             _ => config.workers.unwrap_or_else(default_workers).max(1),
         };
         let legacy = config.settled()?.map(|(phase, _)| phase);

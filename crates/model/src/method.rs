@@ -72,7 +72,10 @@ impl AxisName {
 
     fn apply(self, value: u64, phase: &mut Phase) {
         match self {
-            AxisName::Buffer => phase.buffer = Range::just(value),
+            AxisName::Buffer => {
+                phase.buffer = Range::just(value);
+                phase.sockets.whole_segments = false;
+            }
             AxisName::Connections => phase.connections = u32::try_from(value).unwrap_or(u32::MAX),
             AxisName::Rate => phase.rate = Some(value),
             AxisName::Size => {

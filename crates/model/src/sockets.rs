@@ -14,6 +14,10 @@ pub struct SocketSettings {
     pub rcvbuf: Option<u64>,
     /// `TCP_NODELAY`.
     pub nodelay: bool,
+    /// Long sends end where a segment ends (TCP): of the buffer, as much a call as fills whole segments. What is left over
+    /// would travel as a short segment of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub whole_segments: bool,
     /// `TCP_MAXSEG`, bytes.
     pub mss: Option<u32>,
     /// `TCP_CONGESTION`.
@@ -55,6 +59,7 @@ impl Default for SocketSettings {
             same_host_sndbuf: true,
             rcvbuf: None,
             nodelay: true,
+            whole_segments: false,
             mss: None,
             congestion: None,
             dscp: None,

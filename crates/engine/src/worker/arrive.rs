@@ -127,6 +127,7 @@ impl Worker {
                 let took = now.since(link.born);
                 link.connect_ns = Some(took);
                 let owner = link.owner;
+                link.whole_segments = self.watches.get(&owner).is_some_and(|watch| watch.whole_segments);
                 let effective = self.first_effective(owner, key);
                 let tally = self.rec.tally(owner);
                 tally.opened += 1;
@@ -213,6 +214,7 @@ impl Worker {
             return self.close(key, Ok(Ending::Stopped), true);
         };
         link.counted = Some(group);
+        link.whole_segments = watch.whole_segments;
         watch.state.open += 1;
         watch.state.peak = watch.state.peak.max(watch.state.open);
         // What the listener gave already needs no call; what the kernel refuses shows in the effective values.
@@ -264,5 +266,7 @@ fn link(socket: Socket, flow: Box<dyn Flow>, target: std::net::SocketAddr, born:
         born,
         connect_ns: None,
         retransmits: 0,
+        whole_segments: false,
+        bulk: false,
     }
 }

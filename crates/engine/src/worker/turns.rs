@@ -6,6 +6,9 @@ use crate::link::{Key, Link, Phase, Socket};
 use metrics::{Ending, Group, Mono};
 use seam::{Can, Cause, Cx, Deed, End, Fault, News, Read, Want, When};
 
+/// What a call holds at most where it need only hold whole segments, bytes: more gains nothing, and keeps others waiting.
+const LONGEST_WHOLE: usize = 256 << 10;
+
 /// What came of a link's turn.
 pub(super) enum Took {
     /// It may have another one at once; the time.
@@ -118,8 +121,15 @@ impl Worker {
             Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
         let result = match &mut link.socket {
             Socket::Stream(stream) => {
+                let most = self.desk.room;
+                if link.bulk && link.whole_segments {
+                    // Asked anew each time: it grows with the window and shrinks with the path.
+                    self.desk.room = whole_segments(most.min(LONGEST_WHOLE), stream.mss());
+                }
                 let mut net = stream.net(&mut self.buffer, &self.clock).sleeping(sleeps);
-                seam::turn(&mut net, &mut *link.flow, &mut cx, &mut self.desk, can)
+                let done = seam::turn(&mut net, &mut *link.flow, &mut cx, &mut self.desk, can);
+                self.desk.room = most;
+                done
             }
             Socket::Datagram(udp) => {
                 self.packets.turn(udp, &mut *link.flow, &mut cx, (&self.clock, sleeps), can)
@@ -129,6 +139,7 @@ impl Worker {
         match result {
             Ok(done) => {
                 link.fresh &= done.sent + done.got == 0;
+                link.bulk = done.sent > SHORT || (link.bulk && done.sent == 0);
                 let (moved, datagrams) = (done.sent + done.got, matches!(link.socket, Socket::Datagram(_)));
                 if datagrams {
                     self.poured += done.sent;
@@ -230,5 +241,25 @@ impl Worker {
             let _ = mailbox.send(Command::Adopt { socket, path, flow });
             waker.wake();
         }
+    }
+}
+
+/// As many bytes, at most so many, as fill whole segments of this size; all where that is not known, or one does not fit.
+fn whole_segments(most: usize, mss: Option<u32>) -> usize {
+    let mss = mss.map_or(1, |mss| mss.max(1) as usize);
+    if mss > most { most } else { most / mss * mss }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_segments;
+
+    #[test]
+    fn a_send_ends_where_a_segment_ends() {
+        assert_eq!(whole_segments(131_328, Some(65_483)), 130_966);
+        assert_eq!(whole_segments(131_328, Some(1_448)), 130_320);
+        assert_eq!(whole_segments(4_352, Some(65_483)), 4_352);
+        assert_eq!(whole_segments(65_483, Some(65_483)), 65_483);
+        assert_eq!((whole_segments(100, None), whole_segments(100, Some(0))), (100, 100));
     }
 }

@@ -12,6 +12,8 @@ pub(crate) struct Watch {
     pub(crate) settings: Settings,
     /// The same for UDP sockets.
     pub(crate) udp: UdpSettings,
+    /// Long sends of its streams end where segments end.
+    pub(crate) whole_segments: bool,
     pub(crate) throttle: u32,
     pub(crate) connect_timeout: u64,
     pub(crate) interval: u64,

@@ -256,7 +256,7 @@ fn set_mss(socket: &Socket, bytes: u32) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn mss(socket: &Socket) -> Option<u32> {
+pub(super) fn mss(socket: &Socket) -> Option<u32> {
     socket.tcp_mss().ok()
 }
 
@@ -266,7 +266,7 @@ fn set_mss(_: &Socket, _: u32) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn mss(_: &Socket) -> Option<u32> {
+pub(super) fn mss(_: &Socket) -> Option<u32> {
     None
 }
 

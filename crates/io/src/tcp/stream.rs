@@ -74,6 +74,12 @@ impl Stream {
         effective(&self.0)
     }
 
+    /// Payload of its longest segment now (`TCP_MAXSEG`), bytes, where the system tells.
+    #[must_use]
+    pub fn mss(&self) -> Option<u32> {
+        super::settings::mss(&self.0)
+    }
+
     /// What the kernel knows about the connection (Linux).
     #[must_use]
     pub fn info(&self) -> Option<TcpInfo> {

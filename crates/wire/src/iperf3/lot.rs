@@ -30,6 +30,8 @@ pub(super) struct Lot {
     pub(super) store: Option<Arc<dyn Store>>,
     /// By when they came: the peer of each. In this order they are numbered.
     joined: Mutex<BTreeMap<u64, SocketAddr>>,
+    /// Calls need not hold a block: only the whole is made of blocks.
+    pub(super) free: bool,
     /// Blocks (datagrams) or bytes that may still be sent.
     budget: AtomicU64,
     /// Bytes or datagrams that have come, where that ends the test.
@@ -51,6 +53,7 @@ impl Lot {
             cookie,
             worker: None,
             store: None,
+            free: false,
             joined: Mutex::default(),
             budget: AtomicU64::new(most),
             come: AtomicU64::new(0),
@@ -63,6 +66,15 @@ impl Lot {
     /// All streams on this worker.
     pub(super) fn on(mut self, worker: Option<u16>) -> Self {
         self.worker = worker;
+        self
+    }
+
+    /// With calls that end where segments end, if that is wished and no call has to be a block: payload comes from no file, and
+    /// neither a rate nor an amount is asked for.
+    pub(super) fn in_whole_segments(mut self, wished: bool) -> Self {
+        let terms = &self.terms;
+        self.free =
+            wished && !terms.udp && terms.rate == 0 && self.store.is_none() && limit(terms).is_none();
         self
     }
 

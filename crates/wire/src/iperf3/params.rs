@@ -12,6 +12,9 @@ use super::codec::code;
 use model::BulkTerms;
 use serde_json::{Map, Value, json};
 
+/// Block of a test over TCP unless the client says otherwise, bytes.
+pub const BLOCK: u32 = 128 << 10;
+
 /// Most streams in each direction.
 pub const MOST_STREAMS: u32 = 128;
 /// Largest block of a TCP stream, bytes.
@@ -89,7 +92,7 @@ pub fn read(text: &str) -> Result<Parameters, Refused> {
         time_s: small("time", if counted { 0 } else { 10 })?,
         bytes,
         blocks,
-        block: small("len", 128 * 1024)?,
+        block: small("len", BLOCK)?,
         rate: fields.number("bandwidth")?.unwrap_or(0),
         burst: small("burst", 0)?,
         window: fields.number("window")?.unwrap_or(0),

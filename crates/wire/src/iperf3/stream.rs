@@ -135,6 +135,11 @@ impl TcpStream {
         self.block == u64::from(self.lot.terms.block)
     }
 
+    /// A call may go beyond the block.
+    fn is_free(&self) -> bool {
+        self.lot.free && self.step == Step::Run
+    }
+
     /// Part of a block has been sent.
     fn begun(&self) -> bool {
         self.sender && self.block > 0 && !self.whole()
@@ -257,7 +262,8 @@ impl Flow for TcpStream {
                 out.own(n).copy_from_slice(&rest[..n]);
             }
             Step::Run | Step::Finish { .. } => {
-                let n = self.block.min(out.room() as u64);
+                let room = out.room() as u64;
+                let n = if self.is_free() { room } else { self.block.min(room) };
                 if self.lot.store.is_some() {
                     return self.fill_from_file(cx, n, out);
                 }
@@ -274,7 +280,7 @@ impl Flow for TcpStream {
                 self.step = if have < COOKIE { Step::Cookie(have as u8) } else { Step::Hold };
             }
             Step::Run | Step::Finish { .. } => {
-                let bytes = (n.bytes as u64).min(self.block);
+                let bytes = n.bytes as u64;
                 if bytes > 0
                     && self.whole()
                     && let Some(pace) = &self.pace
@@ -282,7 +288,14 @@ impl Flow for TcpStream {
                     cx.rec.tally(self.lot.group).late_ns.record(cx.now.since(pace.due()));
                 }
                 self.sent += bytes;
-                self.block -= bytes;
+                self.block = match self.block.checked_sub(bytes) {
+                    Some(left) => left,
+                    // Some of a later block has left with it.
+                    None => {
+                        let block = u64::from(self.lot.terms.block).max(1);
+                        (block - (bytes - self.block) % block) % block
+                    }
+                };
                 self.counts.bytes += bytes;
                 if let Some(pace) = &mut self.pace {
                     pace.sent(bytes, cx.now);

@@ -71,11 +71,16 @@ impl Client {
         let store = self.plan.store.clone();
         let discard = self.plan.phase.verify == Verify::None && store.is_none();
         let lot = Lot::new(GROUP, terms.clone(), self.cookie, false, discard);
-        let lot = Arc::new(lot.with(store));
+        let lot = lot.with(store).in_whole_segments(self.plan.phase.sockets.whole_segments);
+        let lot = Arc::new(lot);
         let to = self.plan.target.1;
         let openers = Dialer::for_all(&lot, to, self.plan.from, self.plan.port, self.plan.workers);
         let user_timeout_ns = self.plan.user_timeout_ns;
-        let sockets = SocketSettings { user_timeout_ns, ..socket_settings(&terms, terms.congestion.clone()) };
+        let sockets = SocketSettings {
+            user_timeout_ns,
+            whole_segments: lot.free,
+            ..socket_settings(&terms, terms.congestion.clone())
+        };
         let plan = GroupPlan {
             group: GROUP,
             openers,

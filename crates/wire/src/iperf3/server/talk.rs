@@ -4,7 +4,7 @@ use super::{Server, Step, Test, group_plan};
 use crate::iperf3::codec::{LONGEST_PARAMETERS, State, code, error_text};
 use crate::iperf3::ledger::Ledger;
 use crate::iperf3::lot::{Joined, Lot};
-use crate::iperf3::params::{self, Parameters};
+use crate::iperf3::params::{self, BLOCK, Parameters};
 use metrics::{Group, SECOND};
 use model::{BulkBegun, BulkNews, BulkStream, BulkTerms, Level, SocketSettings};
 use seam::{Action, Cx, GroupPlan, Link, Order, WHEN_TOLD};
@@ -127,7 +127,7 @@ impl Server {
         self.groups[index] = true;
         let group = Group(index as u32);
         let user_timeout_ns = self.plan.user_timeout_ns;
-        let sockets = SocketSettings { user_timeout_ns, ..self.sockets(&terms) };
+        let settings = self.sockets(&terms);
         let worker = self.worker_on(terms.server_core);
         let file = self.plan.file.as_ref().filter(|_| !terms.udp && !terms.bidir);
         let store = match file.map(|open| open(terms.reverse)).transpose() {
@@ -137,7 +137,10 @@ impl Server {
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(cookie) = test.cookie else { return };
         let lot = Lot::new(group, terms.clone(), cookie, true, store.is_none());
-        let lot = Arc::new(lot.on(worker).with(store));
+        // Nobody who asks for the usual block cares for it.
+        let usual = terms.block == BLOCK;
+        let lot = Arc::new(lot.on(worker).with(store).in_whole_segments(usual));
+        let sockets = SocketSettings { user_timeout_ns, whole_segments: lot.free, ..settings };
         self.house.expect(&lot, address);
         (test.group, test.lot) = (Some(group), Some(lot));
         (test.step, test.since) = (Step::Creating, cx.now);
