@@ -143,6 +143,27 @@ fn every_mode_over_a_clean_link() {
     }
 }
 
+/// A receiver of an old version waits for all of a block: whatever the calls held, the whole is made of blocks.
+#[test]
+fn calls_of_any_length_end_with_a_whole_block() {
+    for (quirks, block) in [Quirks::default(), Quirks::tiny_sends(), Quirks::rough()]
+        .into_iter()
+        .flat_map(|quirks| [7, 3_001, 131_072].map(|block| (quirks, block)))
+    {
+        let mut net = network(7);
+        serve(&mut net, server_plan());
+        let mut plan = client_plan(BulkTerms { time_s: 1, block, ..terms() });
+        plan.phase.sockets.whole_segments = true;
+        let now = net.now;
+        let client = net.join(client_ip(1), 2, Box::new(Client::new(plan, now)));
+        net.quirks(client, quirks);
+        net.run();
+        let (_, end) = complete(&net, client);
+        let sent = end.near[0].bytes;
+        assert!(sent >= u64::from(block) && sent % u64::from(block) == 0, "{sent} in blocks of {block}");
+    }
+}
+
 #[test]
 fn every_mode_where_nothing_goes_as_planned() {
     for (seed, quirks) in
