@@ -57,6 +57,22 @@ fn every_datagram_is_accounted_for_in_every_direction() {
     server.still_serves();
 }
 
+/// The server finds its time-outs passed, and the order to end, before it has read what came while it was held up.
+#[test]
+fn what_a_held_up_receiver_had_not_read_is_not_lost() {
+    let server = serve("");
+    let client = delay(server.at()).args("-t 1500ms --pps 200 -l 100 --late 500ms --json").spawn();
+    std::thread::sleep(std::time::Duration::from_millis(900));
+    server.proc.signal("STOP");
+    // The schedule, and what is waited for behind it.
+    std::thread::sleep(std::time::Duration::from_millis(3_000));
+    server.proc.signal("CONT");
+    let outcome = Outcome::of(client.wait());
+    let (near, far) = packets(&outcome);
+    let [sent, ..] = counts(near, ["sent", "unsent", "refused"]);
+    assert_eq!(counts(far, ["received", "lost", "dropped"]), [sent, 0, 0], "{far}");
+}
+
 #[test]
 fn several_flows_of_the_smallest_datagram() {
     let server = serve("");

@@ -2,6 +2,7 @@
 
 mod arrive;
 mod close;
+mod drain;
 mod intervals;
 mod knock;
 mod rest;
@@ -235,6 +236,8 @@ impl Worker {
         self.due_timers(now);
         self.open_links(now);
         if self.watches.get(&Group::ALL).and_then(|w| w.state.ask_at).is_some_and(|at| at <= now) {
+            // Who is thought to have fallen silent may have been heard.
+            self.drain_doors();
             self.tend();
         }
         // No more than so many turns in a row: new connections and the clock must not wait for thousands of busy ones.
@@ -325,11 +328,15 @@ impl Worker {
             Command::Start(group, at) => self.start(group, at),
             Command::Ask(group, tag) => self.ask(group, |info| News::Ask { tag, info }),
             Command::Freeze(group, tag) => {
+                self.drain(group);
                 self.cut(group);
                 self.ask(group, |info| News::Freeze { tag, info });
             }
             Command::Stop(group) => self.stop(group),
-            Command::Kill(group) => self.kill(group),
+            Command::Kill(group) => {
+                self.drain(group);
+                self.kill(group);
+            }
             Command::Drop(group) => self.drop_group(group),
             Command::Adopt { socket, path, flow } => self.adopt(socket, path, flow),
             Command::Spare(tally) => self.rec.spare(*tally),
@@ -381,6 +388,7 @@ impl Worker {
     }
 
     fn stop(&mut self, group: Group) {
+        self.drain(group);
         self.cut(group);
         let Some(watch) = self.watches.get_mut(&group) else { return };
         watch.state.stopped = true;
@@ -414,6 +422,7 @@ impl Worker {
     }
 
     fn drop_group(&mut self, group: Group) {
+        self.drain(group);
         self.cut(group);
         self.kill(group);
         if group == Group::ALL {

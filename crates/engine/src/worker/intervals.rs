@@ -117,7 +117,13 @@ impl Worker {
                 }
                 continue;
             }
-            if link.flow.want().wake.is_some_and(|wake| wake <= now) {
+            if self.wakes(key, now) {
+                // What it waits for may have come: a worker that had no core for a while sees the time first.
+                self.drain_one(key);
+            }
+            if self.wakes(key, now)
+                && let Some(link) = self.links.get(key)
+            {
                 if let Some(state) = link.flow.curious().then(|| link.socket.state()).flatten() {
                     self.tell(key, News::State(Box::new(state)));
                 }
@@ -126,6 +132,11 @@ impl Worker {
                 self.queue(key);
             }
         }
+    }
+
+    /// Whether a flow is to be woken by now.
+    fn wakes(&mut self, key: Key, now: Mono) -> bool {
+        self.links.get(key).and_then(|link| link.flow.want().wake).is_some_and(|wake| wake <= now)
     }
 
     pub(super) fn arm(&mut self, key: Key, at: Mono) {

@@ -67,19 +67,22 @@ impl Worker {
         watch.state.ask_at = opener.tend(&mut cx);
     }
 
-    fn answer_knocks(&mut self, at: usize) {
+    /// Some of those who knock; whether there may be more.
+    pub(super) fn answer_knocks(&mut self, at: usize) -> bool {
         for _ in 0..AT_ONCE {
             let now = self.clock.now();
             let Some(opener) = self.watches.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) else {
-                return;
+                return false;
             };
-            let Some(udp) = self.outfit.datagrams.get_mut(at).filter(|_| self.listening) else { return };
+            let Some(udp) = self.outfit.datagrams.get_mut(at).filter(|_| self.listening) else {
+                return false;
+            };
             let (desk, memory) = self.packets.memory();
             let mut net = udp.net(memory, &self.clock);
             let got = match net.recv(Read::look(LONGEST_KNOCK)) {
                 Got::Batch(got) => got,
                 // Whatever is wrong with one datagram, the next is asked for when there is one.
-                Got::Nothing | Got::Fin | Got::Fault(_) => return,
+                Got::Nothing | Got::Fin | Got::Fault(_) => return false,
             };
             let Some(path) = got.from else { continue };
             let mut cx =
@@ -98,6 +101,7 @@ impl Worker {
                 self.let_in(flow, path, socket);
             }
         }
+        true
     }
 
     /// Gives a peer the socket that was made for it.

@@ -11,7 +11,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A worker thread, and what it says.
-struct Thread {
+pub(super) struct Thread {
     mailbox: Sender<Command>,
     waker: Waker,
     reports: Receiver<(usize, Report)>,
@@ -19,7 +19,7 @@ struct Thread {
 }
 
 impl Thread {
-    fn start(datagrams: Vec<Udp>) -> Self {
+    pub(super) fn start(datagrams: Vec<Udp>) -> Self {
         let (reactor, control) = (Reactor::new().unwrap(), Reactor::new().unwrap());
         let (mailbox, commands) = channel();
         let (report, reports) = channel();
@@ -44,11 +44,18 @@ impl Thread {
     }
 
     fn tell(&self, command: Command) {
-        self.mailbox.send(command).unwrap();
+        self.tell_all([command]);
+    }
+
+    /// Commands that are all there when the worker looks.
+    pub(super) fn tell_all(&self, commands: impl IntoIterator<Item = Command>) {
+        for command in commands {
+            self.mailbox.send(command).unwrap();
+        }
         self.waker.wake();
     }
 
-    fn group(&self, group: Group, opener: Box<dyn Opener>, wait: Wait, packets: bool) {
+    pub(super) fn group(&self, group: Group, opener: Box<dyn Opener>, wait: Wait, packets: bool) {
         self.tell(Command::Group(Box::new(Watch {
             group,
             opener: Some(opener),
@@ -70,7 +77,7 @@ impl Thread {
     }
 
     /// Hears reports until one is what is asked for.
-    fn until<T>(&self, mut wanted: impl FnMut(Report) -> Option<T>) -> T {
+    pub(super) fn until<T>(&self, mut wanted: impl FnMut(Report) -> Option<T>) -> T {
         loop {
             let (_, report) = self.reports.recv_timeout(PATIENCE).expect("the worker says nothing");
             if let Report::Trouble(text) = &report {

@@ -113,7 +113,7 @@ impl Worker {
     }
 
     /// A turn; `None` when it was the last.
-    fn take_turn(&mut self, key: Key, sleeps: bool) -> Option<Mono> {
+    pub(super) fn take_turn(&mut self, key: Key, sleeps: bool) -> Option<Mono> {
         let link = self.links.get(key)?;
         let can = Can { send: link.can.send, read: link.can.read || link.hung_up };
         let now = Mono(0);

@@ -218,13 +218,20 @@ impl Probe {
         }
     }
 
-    /// Whether everything has come, at both ends, or is too late to be waited for.
-    fn settled(&self, now: Mono) -> bool {
-        let State::End(since) = self.state else { return false };
+    /// Whether everything has come, at both ends, and both know it.
+    fn all_came(&self) -> bool {
         let all = self.missing() == 0 && (!self.client || self.missed == Some(0));
         let known = self.theirs.is_some() || self.receiver.is_none();
+        matches!(self.state, State::End(_)) && all && (!self.client || (known && self.missed.is_some()))
+    }
+
+    /// Whether everything has come, at both ends, or is too late to be waited for. The latter is asked when the socket has been
+    /// read empty, and not while it is read: what is still in it has come.
+    fn settled(&self, now: Mono) -> bool {
+        let State::End(since) = self.state else { return false };
+        let all = self.all_came();
         if self.client {
-            (known && self.missed.is_some() && all) || now.since(since) >= self.terms.probe.late_ns
+            all || now.since(since) >= self.terms.probe.late_ns
         } else {
             // The client says END again until it knows all it wants; it is gone when it says nothing.
             now.since(self.heard) >= 4 * AGAIN && (all || now.since(since) >= self.terms.probe.late_ns)
@@ -441,7 +448,7 @@ impl Flow for Probe {
             receiver.take(cx, row, got, self.clocks.ours());
             receiver.show(cx, row, self.id);
         }
-        if self.client && self.settled(cx.now) {
+        if self.client && self.all_came() {
             self.finish(cx);
         }
         Ok(())

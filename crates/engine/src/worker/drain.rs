@@ -1,0 +1,227 @@
+//! Before the books of datagrams are closed, what is in their sockets is read: it has arrived, and nobody may call it lost.
+//!
+//! A worker that was kept from its core finds time-outs that have passed and orders to end before it finds what came meanwhile.
+
+use super::Worker;
+use crate::link::{Key, Phase, Socket};
+use io::Udp;
+use metrics::{Group, Mono, SECOND};
+use seam::Read;
+
+/// The least that the kernel takes of a receive buffer for a datagram, bytes; its bookkeeping alone has more.
+const LEAST: u32 = 512;
+/// A socket whose buffer nobody tells holds no more datagrams than so many.
+const UNTOLD: u32 = 8_192;
+/// The sockets of a group are read for so long at most, ns, and one of them as long.
+const LONGEST: u64 = 2 * SECOND;
+
+impl Worker {
+    /// Reads what is in the sockets of a group; of the group of all that comes, what knocks as well.
+    pub(super) fn drain(&mut self, group: Group) {
+        let until = self.clock.now().plus(LONGEST);
+        if group == Group::ALL {
+            self.drain_doors();
+        }
+        for key in self.keys_of(group) {
+            self.drain_link(key, until);
+        }
+    }
+
+    /// The same for one link, before it is woken.
+    pub(super) fn drain_one(&mut self, key: Key) {
+        let until = self.clock.now().plus(LONGEST);
+        self.drain_link(key, until);
+    }
+
+    /// Reads a UDP socket until it is empty, or as many datagrams as its buffer can have held: those that go on coming are not
+    /// waited for. Nothing but replies is sent meanwhile.
+    fn drain_link(&mut self, key: Key, until: Mono) {
+        let (mut turns, mut most) = (0, u32::MAX);
+        loop {
+            let Some(link) = self.links.get(key) else { return };
+            let Socket::Datagram(udp) = &link.socket else { return };
+            let want = link.flow.want();
+            if link.phase != Phase::Open || want.end.is_some() || want.read == Read::Pause {
+                return;
+            }
+            if turns == 1 {
+                // Most sockets are empty, and never get here.
+                most = holds(udp);
+            }
+            if turns >= most {
+                return;
+            }
+            turns += 1;
+            let could_send = std::mem::replace(&mut link.can.send, false);
+            link.can.read = true;
+            let Some(now) = self.take_turn(key, false) else { return };
+            let Some(link) = self.links.get(key) else { return };
+            link.can.send = could_send;
+            if !link.can.read || now >= until {
+                return;
+            }
+        }
+    }
+
+    /// Lets in, or takes in, whoever knocks.
+    pub(super) fn drain_doors(&mut self) {
+        for at in 0..self.outfit.datagrams.len() {
+            let mut left = holds(&self.outfit.datagrams[at]);
+            while left > 0 && self.answer_knocks(at) {
+                left = left.saturating_sub(super::AT_ONCE as u32);
+            }
+        }
+    }
+}
+
+/// How many datagrams a socket's buffer can hold.
+fn holds(udp: &Udp) -> u32 {
+    udp.effective().rcvbuf.map_or(UNTOLD, |bytes| bytes / LEAST).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Thread;
+    use super::super::{Command, Report};
+    use super::*;
+    use io::UdpSettings;
+    use metrics::{Ending, Row};
+    use seam::{
+        Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Target, Violation, Wait, Want,
+        When, Wrote,
+    };
+    use std::net::UdpSocket;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
+
+    const GROUP: Group = Group(7);
+    /// They fit into a buffer that nobody has enlarged.
+    const MANY: u64 = 150;
+    /// The loopback, too, may deliver a moment later on a loaded machine.
+    const TRIES: u32 = 5;
+
+    /// How many datagrams a reader had when it closed its books.
+    struct Had(u64);
+
+    /// Counts what comes, until it is told to stop, or is woken while `closes`.
+    #[derive(Default)]
+    struct Reader {
+        row: Option<Row>,
+        had: u64,
+        wake: Option<Mono>,
+        closes: Arc<AtomicBool>,
+        over: bool,
+        /// Where it says that it holds its worker up, and how it learns that it may go on.
+        holds: Option<(Sender<()>, Receiver<()>)>,
+    }
+
+    impl Flow for Reader {
+        fn want(&self) -> Want {
+            let end = self.over.then_some(End::Done { how: Ending::Completed, reset: false });
+            Want { send: When::Never, read: Read::look(1_000), wake: self.wake, end }
+        }
+        fn fill(&mut self, _: &mut Cx<'_>, _: &mut Burst<'_>) {}
+        fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {}
+        fn take(&mut self, _: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+            self.had += got.count() as u64;
+            if let Some((held, go_on)) = self.holds.take() {
+                held.send(()).unwrap();
+                go_on.recv().unwrap();
+            }
+            Ok(())
+        }
+        fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+            match news {
+                News::Up(_) => self.row = Some(cx.rec.open(GROUP, cx.now)),
+                News::Wake if !self.closes.load(Ordering::SeqCst) => {
+                    self.wake = Some(cx.now.plus(SECOND / 100))
+                }
+                News::Wake | News::Stop => {
+                    (self.over, self.wake) = (true, None);
+                    cx.post.push(Box::new(Had(self.had)));
+                }
+                _ => {}
+            }
+            Ok(())
+        }
+        fn card(&self) -> Card {
+            Card { row: self.row, ..Card::default() }
+        }
+    }
+
+    struct Nobody;
+
+    impl Opener for Nobody {
+        fn open(&mut self, _: &mut Cx<'_>) -> Open {
+            Open::Idle
+        }
+        fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+            None
+        }
+        fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+        fn stop(&mut self) {}
+    }
+
+    /// A socket for a flow, and whoever sends to it.
+    fn pair() -> (UdpSocket, Udp) {
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let target = Target { to: near.local_addr().unwrap(), from: None };
+        let udp = Udp::connect(&target, &UdpSettings::default()).unwrap();
+        near.connect(udp.path().unwrap().local).unwrap();
+        (near, udp)
+    }
+
+    fn adopt(udp: Udp, flow: Reader) -> Command {
+        let path = udp.path().unwrap();
+        Command::Adopt { socket: Socket::Datagram(Box::new(udp)), path, flow: Box::new(flow) }
+    }
+
+    fn had(thread: &Thread) -> u64 {
+        thread.until(|report| match report {
+            Report::Note(note) => note.downcast::<Had>().ok().map(|had| had.0),
+            _ => None,
+        })
+    }
+
+    /// The worker finds a flow, and the order to end it, in one look at its mailbox.
+    fn stopped() -> u64 {
+        let thread = Thread::start(Vec::new());
+        thread.group(GROUP, Box::new(Nobody), Wait::Block, false);
+        let (near, udp) = pair();
+        (0..MANY).for_each(|n| drop(near.send(&n.to_be_bytes()).unwrap()));
+        thread.tell_all([adopt(udp, Reader::default()), Command::Stop(GROUP)]);
+        had(&thread)
+    }
+
+    #[test]
+    fn what_has_come_is_read_before_a_flow_is_stopped() {
+        assert!((0..TRIES).any(|_| stopped() == MANY));
+    }
+
+    /// Another flow holds the worker up until a wake is overdue and the datagrams are there.
+    fn woken() -> u64 {
+        let thread = Thread::start(Vec::new());
+        thread.group(GROUP, Box::new(Nobody), Wait::Block, false);
+        let ((near, udp), (other, second)) = (pair(), pair());
+        let closes = Arc::new(AtomicBool::new(false));
+        let first = Reader { wake: Some(Mono(0)), closes: closes.clone(), ..Reader::default() };
+        let ((held, is_held), (let_go, go_on)) = (channel(), channel());
+        let holder = Reader { holds: Some((held, go_on)), ..Reader::default() };
+        thread.tell_all([adopt(udp, first), adopt(second, holder)]);
+        other.send(b"stay").unwrap();
+        is_held.recv().unwrap();
+        (0..MANY).for_each(|n| drop(near.send(&n.to_be_bytes()).unwrap()));
+        closes.store(true, Ordering::SeqCst);
+        // Longer than until it is woken again.
+        std::thread::sleep(Duration::from_millis(30));
+        let_go.send(()).unwrap();
+        had(&thread)
+    }
+
+    #[test]
+    fn what_has_come_is_read_before_a_flow_is_woken() {
+        assert!((0..TRIES).any(|_| woken() == MANY));
+    }
+}
