@@ -33,6 +33,36 @@ pub(crate) struct DatagramArgs {
     /// Take the time of arrival after the receive call, not from the kernel.
     #[arg(long)]
     pub(crate) no_stamps: bool,
+    /// Take times from the network card, where they agree with the kernel's: auto uses a card that stamps already, on tells this
+    /// host's to (CAP_NET_ADMIN), and leaves it as it was when it is over; a server's own option does that there.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "auto|on|off",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = CardStamps::Auto,
+        default_missing_value = "on",
+        hide_possible_values = true
+    )]
+    pub(crate) hardware_stamps: CardStamps,
+}
+
+/// What is done about a network card's stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CardStamps {
+    Auto,
+    On,
+    Off,
+}
+
+impl CardStamps {
+    /// Permits cards to be told to stamp, if that is what was asked for.
+    pub(crate) fn permit(self) {
+        if self == CardStamps::On {
+            engine::permit_card_change();
+        }
+    }
 }
 
 /// How senders wait.
@@ -56,6 +86,7 @@ pub(crate) fn sockets(args: &DatagramArgs) -> SocketSettings {
         gso: !args.no_gso,
         gro: args.gro,
         stamps: !args.no_stamps,
+        card_stamps: !args.no_stamps && args.hardware_stamps != CardStamps::Off,
         dont_fragment: args.df.as_deref().map(|df| df == "on"),
         ..SocketSettings::default()
     }

@@ -181,6 +181,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trou
         );
         return Err(Trouble::usage(text));
     }
+    args.sockets.hardware_stamps.permit();
     let config = plan::client(&args.target, &args.local, true)?;
     let axis = args.sweep.sweep.as_deref().map(|text| Axis::parse(text, &AxisName::DATAGRAMS)).transpose();
     let axes: Vec<Axis> = axis.map_err(Trouble::usage)?.into_iter().collect();

@@ -257,7 +257,7 @@ fn answered(protocol: Protocol, stamp: StampSettings) -> Phase {
             kind: Kind::Train,
             udpmon: Some(Box::default()),
             buffer: Range::just(1 << 16),
-            sockets: SocketSettings { rcvbuf: Some(4 << 20), ..SocketSettings::default() },
+            sockets: SocketSettings { rcvbuf: Some(4 << 20), card_stamps: true, ..SocketSettings::default() },
             ..common
         },
         // One connection is served at a time by the original, any number here.

@@ -56,6 +56,10 @@ pub(crate) struct ServeArgs {
     /// End after so many data connections [default: run until it is ended].
     #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>, help_heading = "Limits")]
     pub(crate) exit_after: Option<u64>,
+    /// Tell this host's network cards to stamp packets while sessions want that (CAP_NET_ADMIN); they are left as they were
+    /// [default: cards that stamp already are used].
+    #[arg(long)]
+    pub(crate) hardware_stamps: bool,
     /// Let Prometheus scrape /metrics at this address; a port alone is one of the loopback address.
     #[arg(long, value_name = "ADDR", value_parser = crate::scrape::address, help_heading = "Output")]
     pub(crate) metrics: Option<SocketAddr>,
@@ -78,6 +82,9 @@ pub(crate) struct StopArgs {
 
 /// The far end.
 pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+    if args.hardware_stamps {
+        engine::permit_card_change();
+    }
     let metrics = Arc::new(Mutex::new(ServerMetrics::default()));
     let mut outputs = Outputs::with_metrics(&args.output, Some(scrape::shared(&metrics)))?;
     let config = ServerConfig {

@@ -170,6 +170,7 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, Trou
             "the protocol {protocol} carries no trains; native and udpmon do"
         )));
     }
+    args.sockets.hardware_stamps.permit();
     let repeat = args.repeat.plain();
     let method = match args.preset.preset {
         Some(Preset::Slac) => {

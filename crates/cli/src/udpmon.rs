@@ -133,8 +133,10 @@ fn note(spec: &Spec, kept: &mut Option<Journal<File>>, event: &Event) {
     }
     let Event::Udpmon(test) = event else { return };
     if spec.udpmon.stamps && test.over && !of_the_card(test) {
-        let (own, far) =
-            ("this program reads the kernel's", "the responder's card, or its program, gave none");
+        let (own, far) = (
+            "it has none, or they are off (hwstamp_ctl -r 1)",
+            "the responder's card, or its program, gave none",
+        );
         let why = if spec.program.serves() { own } else { far };
         eprintln!("{}: no stamps of the card (-N): {why}", spec.program.name());
     }

@@ -107,6 +107,7 @@ pub(crate) fn udp_settings(of: &SocketSettings, device: Option<&str>) -> io::Udp
         gso: of.gso,
         gro: of.gro,
         stamps: of.stamps,
+        card_stamps: of.card_stamps,
         pacing: of.pacing,
         marks: of.marks,
     }

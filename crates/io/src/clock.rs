@@ -90,8 +90,21 @@ impl Clock {
         (taken(wall, ahead, now), now)
     }
 
+    /// How far the wall clock is ahead of this one, ns, and how far that may be off.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn wall_ahead(&self) -> (i64, u64) {
+        let (ahead, off, _) = self.related();
+        (ahead, off)
+    }
+
     /// How far the wall clock is ahead of this one, ns, and the current instant.
     fn relate(&self) -> (i64, Mono) {
+        let (ahead, _, now) = self.related();
+        (ahead, now)
+    }
+
+    /// How far the wall clock is ahead of this one, ns, how far that may be off, and the current instant.
+    fn related(&self) -> (i64, u64, Mono) {
         let mut before = self.now();
         let (mut reading, mut after) = (SystemTime::now(), self.now());
         for _ in 0..2 {
@@ -101,8 +114,9 @@ impl Clock {
             before = after;
             (reading, after) = (SystemTime::now(), self.now());
         }
-        let middle = before.plus(after.since(before) / 2);
-        (nanoseconds(reading).saturating_sub(i64::try_from(middle.0).unwrap_or(i64::MAX)), after)
+        let half = after.since(before) / 2;
+        let middle = i64::try_from(before.plus(half).0).unwrap_or(i64::MAX);
+        (nanoseconds(reading).saturating_sub(middle), half + 1, after)
     }
 
     /// What the host's monotonic clock says at `Mono(0)`, found once for the process: the tightest of a few readings.

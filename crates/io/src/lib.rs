@@ -5,6 +5,7 @@
 //! [`tcp::TcpNet`] and [`udp::UdpNet`] implement [`seam::Net`], and the engine joins them to flows.
 #![expect(unsafe_code, reason = "system calls that std and socket2 do not offer")]
 
+pub mod card;
 pub mod clock;
 pub mod host;
 pub mod keys;

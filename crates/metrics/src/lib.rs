@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod binned;
+mod card;
 mod compare;
 mod dist;
 mod fairness;
@@ -28,6 +29,7 @@ mod units;
 mod variation;
 
 pub use binned::{Binned, Shape};
+pub use card::{CardClock, CardStamp, Crossing, LONGEST_IN_CARD, Placement};
 pub use compare::Contrast;
 pub use dist::{Dist, DistSummary};
 pub use fairness::Moments;

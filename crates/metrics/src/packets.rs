@@ -85,6 +85,11 @@ pub struct PacketTally {
     pub blocked_ns: u64,
     /// Datagrams whose arrival was stamped by the kernel, not by us.
     pub kernel_stamped: u64,
+    /// Datagrams whose arrival was stamped by the network card: none of the former. And how far that may be off, ns, for having
+    /// been taken by the card's clock; the worst.
+    pub card_stamped: (u64, u64),
+    /// Stamps of the card that could not be true; the kernel's were taken.
+    pub card_refused: u64,
     /// RFC 3550 jitter at the end, ns; of several flows the worst.
     pub jitter_ns: f64,
     /// Loss bursts and reordering extents of flows that have ended.
@@ -193,6 +198,9 @@ impl PacketTally {
             .max_by_key(|found| (found.round_trip_ns, found.bound_ns));
         self.blocked_ns += other.blocked_ns;
         self.kernel_stamped += other.kernel_stamped;
+        self.card_stamped.0 += other.card_stamped.0;
+        self.card_stamped.1 = self.card_stamped.1.max(other.card_stamped.1);
+        self.card_refused += other.card_refused;
         self.jitter_ns = self.jitter_ns.max(other.jitter_ns);
         self.arrivals.merge(&other.arrivals);
         self.marks.add(&other.marks);

@@ -52,6 +52,7 @@ const CHECKS: &[Check] = &[
     packets::queue_drops,
     packets::own_buffer,
     packets::clocks,
+    packets::card_stamps,
     packets::late_sends,
     packets::train_spacing,
     packets::train_not_stretched,

@@ -44,8 +44,21 @@ pub struct PacketReport {
     pub blocked_ns: u64,
     /// Datagrams whose arrival was stamped by the kernel; that of the others was read after the receive call.
     pub kernel_stamped: u64,
+    /// Datagrams whose arrival was stamped by the network card; none of the former.
+    #[serde(skip_serializing_if = "is_none")]
+    pub card_stamped: u64,
+    /// How far those stamps may be off, ns, for having been taken by the card's clock; the worst. Part of `clock_bound_ns`.
+    #[serde(skip_serializing_if = "is_none")]
+    pub card_bound_ns: u64,
+    /// Stamps of the card that could not be true, being later than the kernel's or far too early; the kernel's were taken.
+    #[serde(skip_serializing_if = "is_none")]
+    pub card_refused: u64,
     /// Marks of received datagrams.
     pub marks: Marks,
+}
+
+fn is_none(n: &u64) -> bool {
+    *n == 0
 }
 
 impl PacketReport {
@@ -97,6 +110,9 @@ impl PacketReport {
             before_sent_ns: packets.before_sent.1,
             blocked_ns: packets.blocked_ns,
             kernel_stamped: packets.kernel_stamped,
+            card_stamped: packets.card_stamped.0,
+            card_bound_ns: packets.card_stamped.1,
+            card_refused: packets.card_refused,
             marks: packets.marks,
             ..PacketReport::default()
         }
@@ -132,6 +148,9 @@ impl PacketReport {
         self.before_sent_ns = self.before_sent_ns.max(other.before_sent_ns);
         self.blocked_ns += other.blocked_ns;
         self.kernel_stamped += other.kernel_stamped;
+        self.card_stamped += other.card_stamped;
+        self.card_bound_ns = self.card_bound_ns.max(other.card_bound_ns);
+        self.card_refused += other.card_refused;
         self.marks.add(&other.marks);
     }
 

@@ -36,6 +36,9 @@ pub struct SocketSettings {
     pub gro: bool,
     /// UDP: receive stamps of the kernel, where it gives them.
     pub stamps: bool,
+    /// UDP: beside the kernel's stamps those of the network card, where it stamps.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub card_stamps: bool,
     /// UDP: time to live, traffic class and overflows of what is received. Each end knows for itself whether it needs them.
     #[serde(skip, default = "told")]
     pub marks: bool,
@@ -69,6 +72,7 @@ impl Default for SocketSettings {
             gso: true,
             gro: false,
             stamps: true,
+            card_stamps: false,
             marks: true,
             dont_fragment: None,
             pacing: None,
@@ -87,6 +91,7 @@ impl SocketSettings {
     /// is read by itself.
     #[must_use]
     pub fn of_messages(&self, stamps: bool) -> Self {
-        SocketSettings { stamps: self.stamps && stamps, marks: false, gro: false, ..self.clone() }
+        let stamps = self.stamps && stamps;
+        SocketSettings { stamps, card_stamps: false, marks: false, gro: false, ..self.clone() }
     }
 }

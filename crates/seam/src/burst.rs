@@ -1,7 +1,7 @@
 //! One send call's worth of bytes on the way out, one receive call's worth on the way in.
 
 use crate::Path;
-use metrics::{Mono, Stamp};
+use metrics::{CardStamp, Mono, Stamp, StampKind};
 
 /// Part of a [`Burst`].
 #[derive(Clone, Copy, Debug)]
@@ -147,8 +147,10 @@ pub struct Batch<'a> {
     pub stride: usize,
     /// When the receive call returned.
     pub at: Mono,
-    /// When it arrived, if better known than that.
+    /// When it arrived, if better known than that: by the kernel.
     pub stamp: Option<Stamp>,
+    /// What the network card says of that, where it was asked to.
+    pub card: Option<CardStamp>,
     /// Datagrams: where from, and to which local address.
     pub from: Option<Path>,
     /// Traffic class octet as received.
@@ -178,11 +180,23 @@ impl<'a> Batch<'a> {
             stride: len,
             at,
             stamp: None,
+            card: None,
             from: None,
             tos: 0,
             ttl: 0,
             truncated: false,
             dropped: 0,
+        }
+    }
+
+    /// When it came, and who says so, as well as anybody does: the card, the kernel, or whoever read it; and how far off that may
+    /// be for having been taken by another clock, ns.
+    #[must_use]
+    pub fn came(&self) -> (Stamp, u64) {
+        match (self.card.and_then(|card| card.placed), self.stamp) {
+            (Some((at, bound)), _) => (Stamp { at, kind: StampKind::Hardware }, bound),
+            (None, Some(stamp)) => (stamp, 0),
+            (None, None) => (Stamp { at: self.at, kind: StampKind::User }, 0),
         }
     }
 
@@ -238,6 +252,18 @@ mod tests {
             bytes.fill(b'y');
         });
         assert_eq!(made, 2);
+    }
+
+    #[test]
+    fn a_card_is_believed_before_the_kernel_and_the_kernel_before_the_reader() {
+        let read = Batch::stream(b"a", Mono(30));
+        assert_eq!(read.came(), (Stamp { at: Mono(30), kind: StampKind::User }, 0));
+        let kernel = Stamp { at: Mono(20), kind: StampKind::KernelRx };
+        let refused = CardStamp { raw_ns: 7, placed: None };
+        let stamped = Batch { stamp: Some(kernel), card: Some(refused), ..read };
+        assert_eq!(stamped.came(), (kernel, 0));
+        let card = Some(CardStamp { placed: Some((Mono(10), 3)), ..refused });
+        assert_eq!(Batch { card, ..stamped }.came(), (Stamp { at: Mono(10), kind: StampKind::Hardware }, 3));
     }
 
     #[test]

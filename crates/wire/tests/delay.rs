@@ -10,7 +10,7 @@ use model::{
     Event, Interval, Kind, PacketReport, PacketRow, Pattern, Phase, Probe, Spacing, Status, Totals, Trace,
 };
 use wire::native::{Client, ClientPlan};
-use wire::sim::{Host, Link, Network, Quirks, START};
+use wire::sim::{Card, Host, Link, Network, Quirks, START};
 
 const MS: u64 = 1_000_000;
 const HEADER: u32 = 40;
@@ -34,10 +34,14 @@ struct Run {
 }
 
 fn run(phase: Phase, up: Link, down: Link, seed: u64, far_clock: u64) -> Run {
+    run_with(phase, up, down, seed, Quirks { host_clock: far_clock, ..Quirks::default() })
+}
+
+fn run_with(phase: Phase, up: Link, down: Link, seed: u64, far: Quirks) -> Run {
     let mut network = Network::new(seed);
     network.datagram_links(up, down);
     let server = serve(&mut network, server_plan());
-    network.quirks(server, Quirks { host_clock: far_clock, ..Quirks::default() });
+    network.quirks(server, far);
     let plan = ClientPlan { workers: 1, ..client_plan(&phase) };
     let client = network.join(client_ip(1), 1, Box::new(Client::new(plan, START)));
     network.run();
@@ -257,6 +261,39 @@ fn the_kernel_tells_when_a_datagram_left() {
         assert_eq!(rows.iter().filter(|row| row.sent_stamp == StampKind::KernelTx).count(), 500);
         assert!(rows.iter().all(|row| row.sent_ns >= row.intended_ns + 4_990), "{:?}", rows[0]);
     }
+}
+
+#[test]
+fn the_card_tells_when_a_datagram_came_and_how_sure_that_is() {
+    const EARLIER: u64 = 30_000;
+    let with = |card| {
+        let mut asked = phase(Pattern::Push, 1_000, 200, 500);
+        asked.probe = asked.probe.map(|probe| Probe { samples: true, ..probe });
+        let far = Quirks { host_clock: 3 * SECOND, card, ..Quirks::default() };
+        run_with(asked, Link::new().delay(MS), Link::new().delay(MS), 3, far)
+    };
+    let came = |run: &Run| -> Vec<i64> {
+        told(run, true).iter().map(|row| row.received_ns.expect("nothing was lost")).collect()
+    };
+    let silent = with(Card::Silent);
+    let (_, kernel) = silent.complete().packets();
+    assert_eq!((kernel.kernel_stamped, kernel.card_stamped, kernel.card_refused), (500, 0, 0));
+
+    let right = with(Card::Right(EARLIER));
+    let (_, card) = right.complete().packets();
+    assert_eq!((card.kernel_stamped, card.card_stamped, card.card_refused), (0, 500, 0));
+    assert_eq!(card.card_bound_ns, EARLIER);
+    assert_eq!(card.clock_bound_ns, kernel.clock_bound_ns.map(|bound| bound + EARLIER));
+    assert!(told(&right, true).iter().all(|row| row.stamp == Some(StampKind::Hardware)));
+    // The clocks of the two hosts are compared by the kernel's stamps all the same.
+    let earlier: Vec<i64> = came(&silent).iter().map(|at| at - EARLIER as i64).collect();
+    assert_eq!(came(&right), earlier);
+
+    let wrong = with(Card::Wrong);
+    let (_, card) = wrong.complete().packets();
+    assert_eq!((card.kernel_stamped, card.card_stamped, card.card_refused), (500, 0, 500));
+    assert_eq!((card.card_bound_ns, card.clock_bound_ns), (0, kernel.clock_bound_ns));
+    assert_eq!(came(&wrong), came(&silent));
 }
 
 #[test]

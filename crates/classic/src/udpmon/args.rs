@@ -403,6 +403,8 @@ impl Spec {
             rcvbuf: self.buffer.or(room),
             dscp: self.tos.map(|tos| tos >> 2),
             gso: false,
+            // Its clients say later whether they want them (-N).
+            card_stamps: self.program.serves() && !self.program.tcp(),
             ..SocketSettings::default()
         };
         let sockets = SocketSettings { mss: self.mss, ..sockets };

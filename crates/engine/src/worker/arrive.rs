@@ -153,10 +153,22 @@ impl Worker {
         if self.watches.get(&group).is_none_or(|w| w.state.effective.is_some()) {
             return None;
         }
-        self.links.get(key).map(|link| match &link.socket {
+        let mut trouble = None;
+        let found = self.links.get(key).map(|link| match &link.socket {
             Socket::Stream(stream) => machine::effective(stream.effective()),
-            Socket::Datagram(udp) => machine::effective_udp(&udp.effective()),
-        })
+            Socket::Datagram(udp) => {
+                let effective = udp.effective();
+                // Whoever permitted cards to be changed wants to know why that was of no use; others have the kernel's stamps.
+                if let Some(why) = effective.no_card.clone().filter(|_| io::card::may_change()) {
+                    trouble = Some(why);
+                }
+                machine::effective_udp(&effective)
+            }
+        });
+        if let Some(why) = trouble {
+            self.report(Report::Trouble(why));
+        }
+        found
     }
 
     pub(super) fn accept(&mut self, listener: usize) {

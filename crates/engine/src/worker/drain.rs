@@ -173,6 +173,12 @@ mod tests {
         (near, udp)
     }
 
+    fn fill(near: &UdpSocket) {
+        for n in 0..MANY {
+            near.send(&n.to_be_bytes()).unwrap();
+        }
+    }
+
     fn adopt(udp: Udp, flow: Reader) -> Command {
         let path = udp.path().unwrap();
         Command::Adopt { socket: Socket::Datagram(Box::new(udp)), path, flow: Box::new(flow) }
@@ -190,7 +196,7 @@ mod tests {
         let thread = Thread::start(Vec::new());
         thread.group(GROUP, Box::new(Nobody), Wait::Block, false);
         let (near, udp) = pair();
-        (0..MANY).for_each(|n| drop(near.send(&n.to_be_bytes()).unwrap()));
+        fill(&near);
         thread.tell_all([adopt(udp, Reader::default()), Command::Stop(GROUP)]);
         had(&thread)
     }
@@ -212,7 +218,7 @@ mod tests {
         thread.tell_all([adopt(udp, first), adopt(second, holder)]);
         other.send(b"stay").unwrap();
         is_held.recv().unwrap();
-        (0..MANY).for_each(|n| drop(near.send(&n.to_be_bytes()).unwrap()));
+        fill(&near);
         closes.store(true, Ordering::SeqCst);
         // Longer than until it is woken again.
         std::thread::sleep(Duration::from_millis(30));

@@ -21,6 +21,9 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use portable as system;
 
+#[cfg(target_os = "linux")]
+pub(crate) use linux::stamping;
+
 pub use reading::{MachineUse, ProcessUse, Reading, Usage, difference};
 /// The kernel's counters as it prints them, of the calling thread's network namespace; empty where it does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

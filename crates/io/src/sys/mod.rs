@@ -6,6 +6,8 @@ use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 
 #[cfg(target_os = "linux")]
+pub(crate) mod card;
+#[cfg(target_os = "linux")]
 pub(crate) mod linux;
 #[cfg(target_os = "linux")]
 pub(crate) mod message;

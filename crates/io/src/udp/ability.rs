@@ -71,8 +71,8 @@ mod linux {
         let ((near, _), (far, there)) = (open()?, open()?);
         near.connect(&there.into()).ok()?;
         let mut found = NOTHING;
-        set_stamps(&near, false);
-        set_stamps(&far, true);
+        set_stamps(&near, false, false);
+        set_stamps(&far, true, false);
         for segments in SEGMENTS {
             set_gro(&far, true);
             let Some(marks) = there_and_back(&near, &far, segments, at.is_ipv6(), &mut found) else {
@@ -111,7 +111,7 @@ mod linux {
         burst.segment = SIZE;
         burst.tag = Some(0);
         let mut control = Control::new();
-        describe(&burst, v6, segments > 1, &mut control);
+        describe(&burst, v6, segments > 1, false, &mut control);
         let sent = send(near.as_fd(), &[IoSlice::new(&bytes)], None, &mut control).ok()?;
         if sent != bytes.len() {
             return None;

@@ -2,6 +2,8 @@
 //! to live, local address, overflow counter and kernel stamps, as far as the system really delivers them.
 
 mod ability;
+#[cfg(target_os = "linux")]
+mod asked;
 mod net;
 mod plain;
 mod settings;

@@ -176,7 +176,7 @@ mod linux {
     use super::super::wire::{Marks, describe, local_address};
     use super::{Batch, Burst, Deed, ErrorKind, Fault, Got, LONGEST, PIECES, Path, UdpNet, errno, io};
     use crate::sys::{self, SHORT, gather, message};
-    use metrics::{Stamp, StampKind};
+    use metrics::{CardStamp, Stamp, StampKind};
     use std::io::IoSlice;
     use std::os::fd::AsFd as _;
 
@@ -241,7 +241,8 @@ mod linux {
         fn call(&mut self, burst: &Burst<'_>, pieces: &[IoSlice<'_>], segmented: bool) -> io::Result<usize> {
             let to = self.destination(burst).map(socket2::SockAddr::from);
             let control = &mut self.memory.control;
-            describe(burst, self.udp.v6, segmented, control);
+            let card = self.udp.state.card.as_ref().is_some_and(|card| card.sends());
+            describe(burst, self.udp.v6, segmented, card, control);
             let n = loop {
                 match message::send(self.udp.socket.as_fd(), pieces, to.as_ref(), control) {
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -249,7 +250,7 @@ mod linux {
                 }
             };
             if let Some(tag) = burst.tag.filter(|_| self.udp.state.numbers) {
-                self.udp.tagged(tag);
+                self.udp.state.asked.sent(tag);
             }
             Ok(n)
         }
@@ -297,6 +298,10 @@ mod linux {
                 Some(wall) => memory.relation.stamped(clock, wall),
                 None => (None, clock.now()),
             };
+            let card = marks.card.zip(udp.state.card.as_ref()).map(|(raw_ns, card)| CardStamp {
+                raw_ns,
+                placed: card.placement().and_then(|placement| placement.arrival(raw_ns, stamp.unwrap_or(at))),
+            });
             let from = udp.path.or_else(|| {
                 let peer = sys::plain(received.from?);
                 let any = if peer.is_ipv6() {
@@ -313,6 +318,7 @@ mod linux {
                 stride: marks.stride.map_or(len, |stride| stride.min(len)),
                 at,
                 stamp: stamp.map(|at| Stamp { at, kind: StampKind::KernelRx }),
+                card,
                 from,
                 tos: marks.tos,
                 ttl: marks.ttl,

@@ -29,6 +29,8 @@ pub struct UdpSettings {
     pub gro: bool,
     /// The kernel's receive stamps, where it gives them.
     pub stamps: bool,
+    /// Beside the kernel's stamps those of the network card, where it has them ([`crate::card`]). Linux; connected sockets only.
+    pub card_stamps: bool,
     /// Most that the kernel sends (`SO_MAX_PACING_RATE`), bits/s; kept by the queueing discipline `fq` only. Linux.
     pub pacing: Option<u64>,
     /// Time to live, traffic class and overflows of what is received, where the kernel tells.
@@ -47,6 +49,7 @@ impl Default for UdpSettings {
             gso: true,
             gro: false,
             stamps: true,
+            card_stamps: false,
             pacing: None,
             marks: true,
         }
@@ -72,6 +75,8 @@ pub struct UdpEffective {
     pub gro: bool,
     /// Whether the kernel stamps what arrives.
     pub stamps: bool,
+    /// Why the card's stamps are not used, where they were asked for: one sentence.
+    pub no_card: Option<String>,
 }
 
 /// Sets what is asked for, all of it even when something is refused; the first refusal.
@@ -119,6 +124,7 @@ pub(super) fn effective(socket: &Socket, v6: bool) -> UdpEffective {
         segments: 1,
         gro: false,
         stamps: false,
+        no_card: None,
     }
 }
 

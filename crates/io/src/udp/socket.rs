@@ -9,7 +9,6 @@ use crate::sys::{self, fault, open_for, plain, share_port};
 use crate::tcp::Refusal;
 use seam::{Deed, Fault, Path, Target};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 /// A nonblocking UDP socket: bound, for whoever knocks, or connected to one peer.
@@ -40,18 +39,17 @@ pub(super) struct State {
     pub(super) dropped: u32,
     /// Datagrams of others may be waiting, from before it was connected.
     pub(super) strangers: bool,
-    /// Transmit stamps asked for: the kernel's number and the flow's tag.
-    pub(super) tags: VecDeque<(u32, u32)>,
+    /// Transmit stamps asked for.
     #[cfg(target_os = "linux")]
-    pub(super) next_number: u32,
+    pub(super) asked: super::asked::Asked,
+    /// The card that stamps besides, or why none does.
+    #[cfg(target_os = "linux")]
+    pub(super) card: Option<std::sync::Arc<crate::card::Card>>,
+    pub(super) no_card: Option<String>,
     /// The socket numbers its transmit stamps.
     #[cfg(target_os = "linux")]
     pub(super) numbers: bool,
 }
-
-/// Transmit stamps waited for at once; older ones are given up.
-#[cfg(target_os = "linux")]
-const MOST_TAGS: usize = 64;
 
 impl Udp {
     /// Whether several sockets may share one port here, and a peer's own socket stand beside a bound one.
@@ -156,9 +154,25 @@ impl Udp {
             let stamps = settings.stamps && able.receive_stamps;
             super::wire::tell_marks(&self.socket, self.v6, settings.marks);
             self.state.plain = !settings.marks && !stamps && !self.state.gro && self.path.is_some();
-            self.state.numbers = super::wire::set_stamps(&self.socket, stamps);
+            self.find_card(settings, stamps);
+            let card = self.state.card.is_some();
+            // An old kernel that takes both, but not together, gives its own.
+            self.state.numbers = super::wire::set_stamps(&self.socket, stamps, card)
+                || super::wire::set_stamps(&self.socket, stamps, false);
             self.state.stamps = self.state.numbers && stamps;
         }
+    }
+
+    /// The card of the socket's interface, where its stamps are wanted. What it says is checked against the kernel's.
+    #[cfg(target_os = "linux")]
+    fn find_card(&mut self, settings: &UdpSettings, stamps: bool) {
+        let local = self.path.map(|path| path.local.ip()).filter(|_| settings.card_stamps && stamps);
+        let found = local.map(|local| crate::card::Card::of(local, settings.device.as_deref()));
+        (self.state.card, self.state.no_card) = match found {
+            None => (None, None),
+            Some(Ok(card)) => (Some(card), None),
+            Some(Err(why)) => (None, Some(why)),
+        };
     }
 
     /// Sets options anew, when the group is known that a socket belongs to: all of them, even when one is refused.
@@ -175,7 +189,8 @@ impl Udp {
     #[must_use]
     pub fn effective(&self) -> UdpEffective {
         let State { segments, gro, stamps, .. } = self.state;
-        UdpEffective { segments, gro, stamps, ..effective(&self.socket, self.v6) }
+        let no_card = self.state.no_card.clone();
+        UdpEffective { segments, gro, stamps, no_card, ..effective(&self.socket, self.v6) }
     }
 
     /// Both ends, of a connected socket; IPv4 is shown as IPv4.
@@ -226,22 +241,42 @@ impl Udp {
     #[inline]
     #[must_use]
     pub fn awaits_stamps(&self) -> bool {
-        !self.state.tags.is_empty()
+        #[cfg(target_os = "linux")]
+        return !self.state.asked.is_empty();
+        #[cfg(not(target_os = "linux"))]
+        false
     }
 
-    /// The next transmit stamp that has come back, with its tag. Those that were given up are passed over.
+    /// The next transmit stamp that has come back, with its tag: the card's, where it stamps, as long as it comes soon and can be
+    /// true. Those that were given up are passed over.
     #[cfg(target_os = "linux")]
     pub fn stamped(&mut self, memory: &mut UdpMemory, clock: &Clock) -> Option<(u32, metrics::Stamp)> {
+        use super::wire::Taken;
+        use metrics::Mono;
         use std::os::fd::AsFd as _;
         let control = &mut memory.control;
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
         while self.awaits_stamps() {
-            let fd = self.socket.as_fd();
-            sys::message::recv(fd, &mut [], control, false, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT).ok()?;
-            let Some((number, wall)) = super::wire::transmit_stamp(control) else { continue };
-            let known = self.state.tags.iter().position(|&(n, _)| n == number);
-            let Some((_, tag)) = known.and_then(|at| self.state.tags.remove(at)) else { continue };
-            if let (Some(at), _) = clock.from_wall(wall) {
-                return Some((tag, metrics::Stamp { at, kind: metrics::StampKind::KernelTx }));
+            if sys::message::recv(self.socket.as_fd(), &mut [], control, false, flags).is_err() {
+                return self.state.asked.overdue(clock.now());
+            }
+            let State { asked, card, .. } = &mut self.state;
+            let card = card.as_ref().filter(|card| card.sends());
+            let told = match super::wire::transmit_stamp(control) {
+                None => None,
+                Some((number, Taken::Kernel(wall))) => {
+                    asked.by_kernel(number, clock.from_wall(wall).0, card.is_some())
+                }
+                Some((number, Taken::Card(raw))) => {
+                    let placement = card.and_then(|card| card.placement());
+                    asked.by_card(number, |kernel| {
+                        let left = placement?.departure(raw, kernel.unwrap_or(Mono(0)), clock.now());
+                        left.map(|(at, _)| at)
+                    })
+                }
+            };
+            if told.is_some() {
+                return told;
             }
         }
         None
@@ -251,16 +286,6 @@ impl Udp {
     #[cfg(not(target_os = "linux"))]
     pub fn stamped(&mut self, _: &mut UdpMemory, _: &Clock) -> Option<(u32, metrics::Stamp)> {
         None
-    }
-
-    /// A send that asked for a stamp has left.
-    #[cfg(target_os = "linux")]
-    pub(super) fn tagged(&mut self, tag: u32) {
-        if self.state.tags.len() == MOST_TAGS {
-            self.state.tags.pop_front();
-        }
-        self.state.tags.push_back((self.state.next_number, tag));
-        self.state.next_number = self.state.next_number.wrapping_add(1);
     }
 }
 

@@ -217,7 +217,7 @@ fn stamps_that_never_come_do_not_pile_up() {
     for tag in 0..1_000 {
         send_burst(&mut near, b"x", |burst| burst.tag = Some(tag));
     }
-    assert!(near.state.tags.len() <= 64);
+    assert!(near.state.asked.len() <= 64);
 }
 
 #[test]

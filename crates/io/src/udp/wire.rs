@@ -9,11 +9,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsFd as _;
 
 /// `SOF_TIMESTAMPING_*` of linux/net_tstamp.h: transmit stamps are asked for per send, everything else per socket.
+const TX_HARDWARE: u32 = 1 << 0;
 const TX_SOFTWARE: u32 = 1 << 1;
+const RX_HARDWARE: u32 = 1 << 2;
 const RX_SOFTWARE: u32 = 1 << 3;
 const SOFTWARE: u32 = 1 << 4;
+const RAW_HARDWARE: u32 = 1 << 6;
 const OPT_ID: u32 = 1 << 7;
 const OPT_TSONLY: u32 = 1 << 11;
+/// The kernel's transmit stamp beside the card's, each in a message of its own. Linux 4.14.
+const OPT_TX_SWHW: u32 = 1 << 14;
 /// `SO_EE_ORIGIN_TIMESTAMPING` of linux/errqueue.h.
 const ORIGIN_TIMESTAMPING: u8 = 4;
 
@@ -48,9 +53,14 @@ pub(super) fn set_gro(socket: &Socket, on: bool) -> bool {
     set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, &value).is_ok() && on
 }
 
-/// Switches receive stamps on or off and readies the socket for transmit stamps; whether the kernel took it.
-pub(super) fn set_stamps(socket: &Socket, receive: bool) -> bool {
-    let flags = SOFTWARE | OPT_ID | OPT_TSONLY | if receive { RX_SOFTWARE } else { 0 };
+/// Switches receive stamps on or off, those of the `card` besides, and readies the socket for transmit stamps; whether the kernel
+/// took it.
+pub(super) fn set_stamps(socket: &Socket, receive: bool, card: bool) -> bool {
+    let flags = SOFTWARE
+        | OPT_ID
+        | OPT_TSONLY
+        | if receive { RX_SOFTWARE } else { 0 }
+        | if card { RX_HARDWARE | RAW_HARDWARE | OPT_TX_SWHW } else { 0 };
     set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags.to_ne_bytes()).is_ok()
 }
 
@@ -62,8 +72,10 @@ pub(super) struct Marks {
     pub(super) ttl: u8,
     pub(super) local: Option<(IpAddr, u32)>,
     pub(super) dropped: Option<u32>,
-    /// Wall time in ns since 1970.
+    /// The kernel's, wall time in ns since 1970.
     pub(super) stamp: Option<i64>,
+    /// The card's, by its own clock, ns.
+    pub(super) card: Option<i64>,
 }
 
 impl Marks {
@@ -75,7 +87,9 @@ impl Marks {
                     marks.stride = word(data).and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0);
                 }
                 (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => marks.dropped = word(data).map(|n| n as u32),
-                (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => marks.stamp = software_stamp(data),
+                (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => {
+                    (marks.stamp, marks.card) = (stamp(data, Taker::Kernel), stamp(data, Taker::Card));
+                }
                 (libc::SOL_IP, libc::IP_TTL) | (libc::SOL_IPV6, libc::IPV6_HOPLIMIT) => {
                     marks.ttl = word(data).and_then(|n| u8::try_from(n).ok()).unwrap_or(0);
                 }
@@ -112,21 +126,29 @@ fn word(data: &[u8]) -> Option<i32> {
     data.first_chunk().copied().map(i32::from_ne_bytes)
 }
 
-/// The first of three time stamps (`struct scm_timestamping`), which is the one that software took; zero is none.
-fn software_stamp(data: &[u8]) -> Option<i64> {
+/// Who took a stamp: its place among the three of `struct scm_timestamping`. The one in between is no longer used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taker {
+    Kernel = 0,
+    Card = 2,
+}
+
+/// One of three time stamps (`struct scm_timestamping`), wide or narrow; zero is none.
+fn stamp(data: &[u8], taker: Taker) -> Option<i64> {
+    let place = taker as usize;
     let (seconds, nanoseconds) = if data.len() >= 48 {
         let part = |at: usize| data.get(at..)?.first_chunk().copied().map(i64::from_ne_bytes);
-        (part(0)?, part(8)?)
+        (part(16 * place)?, part(16 * place + 8)?)
     } else {
         let part = |at: usize| data.get(at..).and_then(word).map(i64::from);
-        (part(0)?, part(4)?)
+        (part(8 * place)?, part(8 * place + 4)?)
     };
     let ns = seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)?;
     (ns != 0).then_some(ns)
 }
 
-/// What a send says of itself: segment size, traffic class, source address, whether a stamp is wanted.
-pub(super) fn describe(burst: &Burst<'_>, v6: bool, segmented: bool, control: &mut Control) {
+/// What a send says of itself: segment size, traffic class, source address, whether a stamp is wanted, and the `card`'s too.
+pub(super) fn describe(burst: &Burst<'_>, v6: bool, segmented: bool, card: bool, control: &mut Control) {
     control.clear();
     if segmented {
         control.put(libc::SOL_UDP, libc::UDP_SEGMENT, &burst.segment.to_ne_bytes());
@@ -152,16 +174,29 @@ pub(super) fn describe(burst: &Burst<'_>, v6: bool, segmented: bool, control: &m
         None => {}
     }
     if burst.tag.is_some() {
-        control.put(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &TX_SOFTWARE.to_ne_bytes());
+        let takers = TX_SOFTWARE | if card { TX_HARDWARE } else { 0 };
+        control.put(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &takers.to_ne_bytes());
     }
 }
 
-/// The number and the wall time (ns since 1970) of a transmit stamp from the error queue.
-pub(super) fn transmit_stamp(control: &Control) -> Option<(u32, i64)> {
-    let (mut number, mut stamp) = (None, None);
+/// A transmit stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// By the kernel: wall time, ns since 1970.
+    Kernel(i64),
+    /// By the card: its own clock, ns.
+    Card(i64),
+}
+
+/// The number and the time of a transmit stamp from the error queue.
+pub(super) fn transmit_stamp(control: &Control) -> Option<(u32, Taken)> {
+    let (mut number, mut taken) = (None, None);
     for (level, kind, data) in control.messages() {
         match (level, kind) {
-            (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => stamp = software_stamp(data),
+            (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => {
+                let card = stamp(data, Taker::Card).map(Taken::Card);
+                taken = stamp(data, Taker::Kernel).map(Taken::Kernel).or(card);
+            }
             // struct sock_extended_err: errno u32, origin, type, code, pad u8 each, info u32, data u32.
             (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
                 if data.get(4) == Some(&ORIGIN_TIMESTAMPING) =>
@@ -171,7 +206,7 @@ pub(super) fn transmit_stamp(control: &Control) -> Option<(u32, i64)> {
             _ => {}
         }
     }
-    number.zip(stamp)
+    number.zip(taken)
 }
 
 #[cfg(test)]
@@ -183,11 +218,48 @@ mod tests {
         let mut wide = [0; 48];
         wide[..8].copy_from_slice(&1_700_000_000_i64.to_ne_bytes());
         wide[8..16].copy_from_slice(&5_i64.to_ne_bytes());
-        assert_eq!(software_stamp(&wide), Some(1_700_000_000_000_000_005));
+        assert_eq!(stamp(&wide, Taker::Kernel), Some(1_700_000_000_000_000_005));
+        assert_eq!(stamp(&wide, Taker::Card), None);
+        wide[32..40].copy_from_slice(&37_i64.to_ne_bytes());
+        wide[40..48].copy_from_slice(&9_i64.to_ne_bytes());
+        assert_eq!(stamp(&wide, Taker::Card), Some(37_000_000_009));
         let mut narrow = [0; 24];
         narrow[..4].copy_from_slice(&1_700_000_000_i32.to_ne_bytes());
-        assert_eq!(software_stamp(&narrow), Some(1_700_000_000_000_000_000));
-        assert_eq!(software_stamp(&[0; 48]), None);
-        assert_eq!(software_stamp(&[1; 7]), None);
+        narrow[20..24].copy_from_slice(&3_i32.to_ne_bytes());
+        assert_eq!(stamp(&narrow, Taker::Kernel), Some(1_700_000_000_000_000_000));
+        assert_eq!(stamp(&narrow, Taker::Card), Some(3));
+        for taker in [Taker::Kernel, Taker::Card] {
+            assert_eq!(stamp(&[0; 48], taker), None);
+            assert_eq!(stamp(&[1; 7], taker), None);
+        }
+    }
+
+    /// As linux/errqueue.h and linux/socket.h lay them out: what a socket is told of a datagram that came, and of one that left.
+    #[test]
+    fn the_cards_stamps_are_found_in_control_messages() {
+        let mut stamps = [0; 48];
+        stamps[..8].copy_from_slice(&1_i64.to_ne_bytes());
+        stamps[32..40].copy_from_slice(&2_i64.to_ne_bytes());
+        let mut control = Control::new();
+        control.put(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &stamps);
+        control.put(libc::SOL_IP, libc::IP_TTL, &64_i32.to_ne_bytes());
+        let marks = Marks::read(&control);
+        assert_eq!((marks.stamp, marks.card, marks.ttl), (Some(1_000_000_000), Some(2_000_000_000), 64));
+
+        // Of what left there are two messages: errno ENOMSG, origin, type, code, padding, which stamp, number; and the sender.
+        let mut error = [0; 32];
+        error[..4].copy_from_slice(&42_i32.to_ne_bytes());
+        error[4] = ORIGIN_TIMESTAMPING;
+        error[12..16].copy_from_slice(&7_u32.to_ne_bytes());
+        let told = |stamps: &[u8]| {
+            let mut control = Control::new();
+            control.put(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, stamps);
+            control.put(libc::SOL_IP, libc::IP_RECVERR, &error);
+            transmit_stamp(&control)
+        };
+        assert_eq!(told(&stamps), Some((7, Taken::Kernel(1_000_000_000))));
+        stamps[..8].fill(0);
+        assert_eq!(told(&stamps), Some((7, Taken::Card(2_000_000_000))));
+        assert_eq!(told(&[0; 48]), None);
     }
 }

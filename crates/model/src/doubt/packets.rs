@@ -100,6 +100,20 @@ pub(super) fn clocks(case: &Case<'_>) -> Option<Doubt> {
     Some(Doubt::new("clock-offset", text, advice))
 }
 
+pub(super) fn card_stamps(case: &Case<'_>) -> Option<Doubt> {
+    let clauses = super::join(reports(case).filter_map(|(name, report)| {
+        let (refused, taken) = (report.card_refused, report.card_stamped);
+        (refused > 0).then(|| format!("{name} refused {refused} of {}", refused.saturating_add(taken)))
+    }))?;
+    let text = format!(
+        "Stamps of a network card could not be true ({clauses}): they were later than the kernel's of the same packet, or far \
+         earlier, and the kernel's were taken."
+    );
+    let advice = "Look who sets or steers the card's clock while the test lasts (ptp4l, phc2sys), or do without its stamps \
+                  (--hardware-stamps=off).";
+    Some(Doubt::new("card-stamps", text, advice))
+}
+
 pub(super) fn late_sends(case: &Case<'_>) -> Option<Doubt> {
     let phase = &case.point.phase;
     if phase.train.is_some() {

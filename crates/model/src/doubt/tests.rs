@@ -384,6 +384,25 @@ fn streams(point: &mut Point) {
 }
 
 #[test]
+fn stamps_of_a_card_that_cannot_be_true() {
+    let probes = |p: &mut Point| {
+        p.phase.kind = Kind::Delay;
+        let counts = Packets { sent: 100, received: 100, ..Packets::default() };
+        p.far[0].packets =
+            Some(Box::new(PacketReport { counts, card_stamped: 90, ..PacketReport::default() }));
+    };
+    let found = |refused| {
+        let all = doubts(|p, _| {
+            probes(p);
+            p.far[0].packets.as_mut().unwrap().card_refused = refused;
+        });
+        all.into_iter().find(|doubt| doubt.code == "card-stamps").map(|doubt| doubt.text)
+    };
+    assert_eq!(found(0), None);
+    assert!(found(10).unwrap().contains("(server 10.0.0.2 refused 10 of 100)"));
+}
+
+#[test]
 fn the_first_limit_of_streams() {
     let code = "stream-limit";
     let said = |spoil: fn(&mut Point)| {

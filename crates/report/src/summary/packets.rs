@@ -146,12 +146,8 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
         words.extend(of(got.longest_loss, |n| format!("longest loss {n} in a row")));
         words.extend(of(got.max_extent, |n| format!("reordered by up to {n}")));
         words.extend(of(Some(got.counts.dropped), |n| format!("{n} dropped by the receiver's own buffer")));
-        let merged = got.counts.received.saturating_sub(got.kernel_stamped);
-        words.push(if merged == 0 {
-            "kernel receive stamps".to_owned()
-        } else {
-            "received times by the program".to_owned()
-        });
+        words.push(stamps(got));
+        words.extend(of(Some(got.card_refused), |n| format!("{n} stamps of the card not believed")));
         words.extend(got.marks.ttl.map(|(low, high)| {
             if low == high { format!("TTL {low}") } else { format!("TTL {low} to {high}") }
         }));
@@ -181,6 +177,20 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
         );
     }
     page.paragraph(Tone::Plain, &format!("  {}: ", way.name), &words.join(", "))
+}
+
+/// Who stamped what came.
+fn stamps(got: &PacketReport) -> String {
+    let (received, card) = (got.counts.received, got.card_stamped);
+    let rest = received.saturating_sub(card);
+    let others = if rest > got.kernel_stamped { "the program" } else { "the kernel" };
+    let bound = format_duration(got.card_bound_ns as f64);
+    match (card, rest) {
+        (0, _) if others == "the kernel" => "kernel receive stamps".to_owned(),
+        (0, _) => "received times by the program".to_owned(),
+        (_, 0) => format!("receive stamps of the network card (right to ±{bound} by this host's clock)"),
+        _ => format!("{card} receive stamps of the network card (right to ±{bound}), the others by {others}"),
+    }
 }
 
 /// A share with as many digits as it deserves.

@@ -131,6 +131,7 @@ pub(crate) fn phase() -> Phase {
             dont_fragment: Some(true),
             pacing: Some(1_000_000_000),
             multipath: true,
+            card_stamps: true,
             user_timeout_ns: Some(30 * SECOND),
             ..SocketSettings::default()
         },
@@ -303,7 +304,10 @@ pub(crate) fn packets() -> Box<PacketReport> {
         before_sent: 1,
         before_sent_ns: 40,
         blocked_ns: 2_000,
-        kernel_stamped: 980,
+        kernel_stamped: 900,
+        card_stamped: 80,
+        card_bound_ns: 700,
+        card_refused: 2,
         marks: Marks { ttl: Some((63, 64)), dscp: Some((0, 46)), ecn: [970, 0, 8, 2] },
     })
 }

@@ -55,4 +55,4 @@ pub use link::{At, Cut, Link};
 pub use network::Network;
 pub use pair::{End, Pair, START};
 pub use raw::{HungUp, Raw, Say};
-pub use side::{Quirks, Side};
+pub use side::{Card, Quirks, Side};

@@ -3,7 +3,7 @@
 use super::datagram::Lanes;
 use super::link::chance;
 use super::stream::{Stream, Taken};
-use metrics::{Clock, Ending, Mono, Recorder, Stamp, StampKind};
+use metrics::{CardStamp, Clock, Ending, Mono, Recorder, Stamp, StampKind};
 use seam::{
     Arena, Batch, Burst, Can, Cause, Cx, Desk, End, Flow, Got, Net, News, Note, Read, Rng, Want, When, Wrote,
     turn,
@@ -35,6 +35,33 @@ pub struct Quirks {
     pub segments: usize,
     /// What the host's monotonic clock says at `Mono(0)`, ns: two machines need not agree.
     pub host_clock: u64,
+    /// What the network card says of datagrams that come.
+    pub card: Card,
+}
+
+/// A network card.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Card {
+    /// It stamps nothing.
+    #[default]
+    Silent,
+    /// It stamps so many ns before the kernel, and is right to within as many.
+    Right(u64),
+    /// Nothing that it says can be true.
+    Wrong,
+}
+
+impl Card {
+    fn stamp(self, kernel: Mono) -> Option<CardStamp> {
+        // Its clock shows another time altogether.
+        let raw_ns = kernel.0 as i64 + 37_000_000_000;
+        let placed = match self {
+            Card::Silent => return None,
+            Card::Right(ns) => Some((Mono(kernel.0.saturating_sub(ns)), ns)),
+            Card::Wrong => None,
+        };
+        Some(CardStamp { raw_ns, placed })
+    }
 }
 
 impl Default for Quirks {
@@ -51,6 +78,7 @@ impl Default for Quirks {
             room: 64 * 1024,
             segments: 64,
             host_clock: 0,
+            card: Card::Silent,
         }
     }
 }
@@ -83,6 +111,7 @@ impl Quirks {
             room: 5_000,
             segments: 1,
             host_clock: 1 << 50,
+            card: Card::Silent,
         }
     }
 }
@@ -231,6 +260,7 @@ impl Net for SimNet<'_> {
                 Got::Batch(Batch {
                     stride: head.stride,
                     stamp: Some(Stamp { at: head.arrived, kind: StampKind::KernelRx }),
+                    card: self.quirks.card.stamp(head.arrived),
                     from: Some(head.path),
                     tos: head.tos,
                     ttl: 64,

@@ -43,6 +43,7 @@ pub(super) struct Ledger {
     /// The last packet in order: when it came, when it left, its number; and its stamp.
     newest: (i64, i64, i64),
     stamp_ns: i64,
+    raw_ns: i64,
 }
 
 /// A packet that has come.
@@ -54,6 +55,8 @@ pub(super) struct Packet {
     pub(super) at: Mono,
     /// Wall time of the kernel's stamp, ns; 0 without.
     pub(super) stamp_ns: i64,
+    /// The card's stamp by its own clock, ns; 0 without.
+    pub(super) raw_ns: i64,
 }
 
 impl Ledger {
@@ -79,12 +82,13 @@ impl Ledger {
             lost: Vec::new(),
             newest: (0, 0, -1),
             stamp_ns: 0,
+            raw_ns: 0,
         }
     }
 
     /// Counts a packet.
     pub(super) fn packet(&mut self, packet: &Packet) {
-        let Packet { frame, sent, bytes, at, stamp_ns } = *packet;
+        let Packet { frame, sent, bytes, at, stamp_ns, raw_ns } = *packet;
         // The first packet has no gap before it; the original takes the time since the test before for one.
         if self.first.is_none() {
             self.first = Some(at);
@@ -93,10 +97,13 @@ impl Ledger {
             if self.stamp_ns != 0 && stamp_ns != 0 && self.setup.stamps != 0 {
                 self.hists[3].fill(stamp_ns.saturating_sub(self.stamp_ns));
             }
+            if self.raw_ns != 0 && raw_ns != 0 && self.setup.stamps != 0 {
+                self.hists[4].fill(raw_ns.saturating_sub(self.raw_ns));
+            }
         }
         // Two stamps of the kernel may be told out of order.
         self.last = self.last.max(at);
-        self.stamp_ns = stamp_ns;
+        (self.stamp_ns, self.raw_ns) = (stamp_ns, raw_ns);
         self.received += 1;
         self.bytes += bytes as u64;
         let came = tenths(at.since(self.zero));
@@ -108,12 +115,12 @@ impl Ledger {
                     self.missing(gap);
                 }
                 self.newest = (came, sent, frame);
-                self.record(frame, came, sent, stamp_ns);
+                self.record(packet, came);
             }
             Seen::Reordered { .. } => {
                 self.bad_order += 1;
                 self.hists[2].fill(back);
-                self.record(frame, came, sent, stamp_ns);
+                self.record(packet, came);
             }
             Seen::Duplicate | Seen::Ancient => {
                 self.bad_order += 1;
@@ -123,20 +130,21 @@ impl Ledger {
     }
 
     /// Keeps a packet's record at its own place: what is lost leaves zeros, and what comes late or twice moves nothing.
-    fn record(&mut self, frame: i64, received: i64, sent: i64, stamp_ns: i64) {
+    fn record(&mut self, packet: &Packet, received: i64) {
         if self.setup.log_lost == 1 {
             return;
         }
-        let place = usize::try_from(frame.saturating_sub(self.setup.skip.into()));
+        let place = usize::try_from(packet.frame.saturating_sub(self.setup.skip.into()));
         let Ok(place) = place.map_err(drop).and_then(|n| if n < self.room { Ok(n) } else { Err(()) }) else {
             return;
         };
         if self.records.len() <= place {
             self.records.resize(place + 1, UdpmonRecord::default());
         }
-        let system_ns = if self.setup.stamps != 0 { stamp_ns } else { 0 };
+        let (system_ns, raw_ns) =
+            if self.setup.stamps != 0 { (packet.stamp_ns, packet.raw_ns) } else { (0, 0) };
         if self.records[place] == UdpmonRecord::default() {
-            self.records[place] = UdpmonRecord { received, sent, system_ns, raw_ns: 0 };
+            self.records[place] = UdpmonRecord { received, sent: packet.sent, system_ns, raw_ns };
         }
     }
 
@@ -223,7 +231,8 @@ mod tests {
         for (n, &frame) in frames.iter().enumerate() {
             // One packet each 10 µs, the first 5 µs after zero.
             let at = Mono(6_000 + 10_000 * n as u64);
-            ledger.packet(&Packet { frame, sent: frame.wrapping_mul(100), bytes: 100, at, stamp_ns: 0 });
+            let sent = frame.wrapping_mul(100);
+            ledger.packet(&Packet { frame, sent, bytes: 100, at, stamp_ns: 0, raw_ns: 0 });
         }
         ledger
     }
@@ -259,6 +268,24 @@ mod tests {
         let told: Vec<_> = ledger.records().iter().map(|row| (row.received, row.sent)).collect();
         // Packet 1 came 15 µs after zero, 4 at 25, 3 at 35; 2 did not come, 9 has no record.
         assert_eq!(told, [(150, 100), (0, 0), (350, 300), (250, 400)]);
+    }
+
+    #[test]
+    fn stamps_are_told_only_to_whoever_asked_for_them() {
+        let test = |stamps| {
+            let setup = Setup { record_bytes: 32 * 3, bin_width: 1, stamps, ..Setup::default() };
+            let mut ledger = Ledger::new(setup, Mono(1_000), 100);
+            // The card did not stamp the second one; its clock shows another time than the kernel's.
+            for (frame, raw_ns) in [(0, 7_000), (1, 0), (2, 8_300), (3, 8_800)] {
+                let (at, stamp_ns) = (Mono(2_000 + 600 * frame as u64), 1_000_000 + 600 * frame);
+                ledger.packet(&Packet { frame, sent: 0, bytes: 100, at, stamp_ns, raw_ns });
+            }
+            let counts = [3, 4].map(|n| ledger.histogram(n).unwrap().0.count());
+            let rows: Vec<_> = ledger.records().iter().map(|row| (row.system_ns, row.raw_ns)).collect();
+            (counts, rows)
+        };
+        assert_eq!(test(0), ([0, 0], vec![(0, 0); 3]));
+        assert_eq!(test(1), ([3, 1], vec![(1_000_000, 7_000), (1_000_600, 0), (1_001_200, 8_300)]));
     }
 
     #[test]

@@ -57,7 +57,8 @@ fn arrival(got: &Batch<'_>) -> Mono {
 fn packet(cx: &Cx<'_>, got: &Batch<'_>, bytes: usize, frame: i64, sent: i64) -> Packet {
     let at = arrival(got);
     let stamp_ns = if got.stamp.is_some() { cx.clock.wall(at).0 } else { 0 };
-    Packet { frame, sent, bytes, at, stamp_ns }
+    let raw_ns = got.card.map_or(0, |card| card.raw_ns);
+    Packet { frame, sent, bytes, at, stamp_ns, raw_ns }
 }
 
 /// The readings of this host at a test's start and stop.

@@ -7,6 +7,7 @@ mod routes;
 mod stat;
 mod sys;
 
+pub(crate) use nic::stamping;
 pub use routes::connected_networks;
 pub use sys::{clock_state, raise_nofile, rlimit_nofile};
 

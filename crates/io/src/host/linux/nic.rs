@@ -5,6 +5,7 @@
 
 use super::netlink;
 use super::sys::{self, Address, Ethtool, EthtoolAnswer};
+use crate::card::layout::Able;
 use crate::host::Nic;
 use std::net::IpAddr;
 use std::os::unix::net::UnixDatagram;
@@ -45,15 +46,22 @@ fn driver(socket: &UnixDatagram, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `SOF_TIMESTAMPING_TX_HARDWARE`, `_RX_HARDWARE` and `_RAW_HARDWARE`.
-const HARDWARE: u32 = 1 | 1 << 2 | 1 << 6;
-
-/// Whether the card stamps packets both ways, and the number of its clock (`/dev/ptpN`): the second and third word of `struct
-/// ethtool_ts_info`.
+/// Whether the card stamps packets both ways, and the number of its clock (`/dev/ptpN`).
 fn stamps(socket: &UnixDatagram, name: &str) -> Option<(bool, Option<u32>)> {
-    let answer = sys::ethtool(socket, name, Ethtool::StampInfo, 0)?;
-    // -1 is none.
-    Some((answer[1] & HARDWARE == HARDWARE, u32::try_from(answer[2] as i32).ok()))
+    let able = Able::read(&sys::ethtool(socket, name, Ethtool::StampInfo, 0)?)?;
+    Some((able.both(), able.clock))
+}
+
+/// The interface `device`, or the one that owns `local`, and what its card can stamp; `None` when there is no such interface.
+pub(crate) fn stamping(local: IpAddr, device: Option<&str>) -> Option<(String, Able)> {
+    let name = match device {
+        Some(device) => device.to_owned(),
+        None => owner(&sys::addresses(), local)?.0,
+    };
+    let socket = UnixDatagram::unbound().ok()?;
+    let words = sys::ethtool(&socket, &name, Ethtool::StampInfo, 0);
+    let able = words.and_then(|words| Able::read(&words)).unwrap_or_default();
+    Some((name, able))
 }
 
 /// These tell a constant (10 Gbit/s, 10 Mbit/s) that has nothing to do with what they carry.

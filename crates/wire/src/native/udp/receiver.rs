@@ -10,7 +10,7 @@ use crate::Judged;
 use crate::payload;
 use metrics::{
     Arrival, Arrived, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, Row, Seen, Sequence,
-    StampKind,
+    Stamp, StampKind,
 };
 use model::Verify;
 use seam::{Batch, Cx};
@@ -146,10 +146,7 @@ impl Receiver {
     /// Takes in a batch of DATA. `clock` is what is known of the sender's clock: its offset is ours minus theirs.
     pub(super) fn take(&mut self, cx: &mut Cx<'_>, row: Row, got: &Batch<'_>, clock: Estimate) {
         let group = cx.rec.group(row);
-        let (at, kernel) = match got.stamp {
-            Some(stamp) => (stamp.at, stamp.kind != StampKind::User),
-            None => (got.at, false),
-        };
+        let (Stamp { at, kind }, card_bound_ns) = got.came();
         // A sender's time plus the offset is a time of ours.
         let host = cx.clock.host(at);
         let now = (host as i64).wrapping_sub(clock.offset_ns);
@@ -157,15 +154,22 @@ impl Receiver {
         let mut bytes = 0;
         let n = got.count() as u64;
         let tally = cx.rec.packet_tally(group);
-        tally.clock_bound_ns = tally.clock_bound_ns.max(Some(clock.bound_ns));
-        tally.kernel_stamped += if kernel { n } else { 0 };
+        tally.clock_bound_ns = tally.clock_bound_ns.max(Some(clock.bound_ns.saturating_add(card_bound_ns)));
+        match kind {
+            StampKind::User => {}
+            StampKind::Hardware => {
+                tally.card_stamped = (tally.card_stamped.0 + n, tally.card_stamped.1.max(card_bound_ns));
+            }
+            StampKind::KernelRx | StampKind::KernelTx => tally.kernel_stamped += n,
+        }
+        tally.card_refused += if got.card.is_some_and(|card| card.placed.is_none()) { n } else { 0 };
         tally.marks.see(got.ttl, got.tos, n);
         let mut stretch: Option<Stretch> = None;
         let came = |sequence, damaged| Arrived {
             sequence,
             received_ns: host as i64,
             offset_ns: clock.offset_ns,
-            stamp: got.stamp.map_or(StampKind::User, |stamp| stamp.kind),
+            stamp: kind,
             damaged,
         };
         for datagram in got.datagrams() {
@@ -192,6 +196,7 @@ impl Receiver {
                     let held_ns = header.actual.wrapping_sub(header.intended) as i64;
                     log.returned(Echo { sequence, back_ns: received_ns, held_ns });
                 } else {
+                    let kernel = kind != StampKind::User;
                     log.arrived(Arrival { sequence, received_ns, offset_ns, kernel });
                 }
             }

@@ -1,0 +1,233 @@
+//! Cards of Linux: found, told to stamp, their clocks read, and left as they were.
+
+use super::layout::{Choice, How, Reading, WAYS, Way, choose, crossing};
+use super::may_change;
+use crate::sys::{card as sys, terminal};
+use crate::{Clock, host};
+use metrics::{CardClock, Placement};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixDatagram;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Time between two readings of a card's clock.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A card whose stamps are used.
+#[derive(Debug)]
+pub(crate) struct Card {
+    sends: bool,
+    shared: Arc<Shared>,
+    reader: Option<JoinHandle<()>>,
+    /// It was told to stamp, by this name.
+    changed: Option<String>,
+}
+
+/// What its reader tells.
+#[derive(Debug, Default)]
+struct Shared {
+    placement: Mutex<Option<Placement>>,
+    over: Mutex<bool>,
+    ends: Condvar,
+}
+
+/// The cards in use, by the interface's name.
+static CARDS: Mutex<BTreeMap<String, Weak<Card>>> = Mutex::new(BTreeMap::new());
+/// Those that were told to stamp.
+static CHANGED: Mutex<Vec<Changed>> = Mutex::new(Vec::new());
+
+/// A card that was told to stamp: a socket that sees it, how it did before, and how it did when it had been told.
+struct Changed {
+    socket: UnixDatagram,
+    name: String,
+    was: How,
+    told: How,
+}
+
+/// Whoever panicked with it has left it whole: it is only ever replaced.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Card {
+    /// The card of the interface `device`, or of the one that owns `local`; all sockets on it share it.
+    ///
+    /// # Errors
+    /// A sentence that says why its stamps cannot be had.
+    pub(crate) fn of(local: IpAddr, device: Option<&str>) -> Result<Arc<Card>, String> {
+        let (name, able) =
+            host::stamping(local, device).ok_or("no stamps of the card: no interface has that address")?;
+        let mut cards = lock(&CARDS);
+        if let Some(card) = cards.get(&name).and_then(Weak::upgrade) {
+            return Ok(card);
+        }
+        // One whose last socket is just letting go of it.
+        restore(|changed| changed.name == name);
+        let no = |why: String| format!("no stamps of the card of {name}: {why}");
+        let socket = UnixDatagram::unbound().map_err(|e| no(e.to_string()))?;
+        let how = sys::how(socket.as_fd(), &name).ok().map(How::of);
+        let choice = choose(&able, how, may_change()).map_err(no)?;
+        let path = format!("/dev/ptp{}", able.clock.unwrap_or_default());
+        let clock = File::open(&path).map_err(|e| no(format!("its clock {path} cannot be opened: {e}")))?;
+        let mut reader = Reader::new(clock);
+        let first = reader.read().map_err(|e| no(format!("its clock {path} cannot be read: {e}")))?;
+        let (sends, changed) = match choice {
+            Choice::Leave => (how.is_some_and(How::sends_any), None),
+            Choice::Change(to) => {
+                let told = change(socket, &name, how.unwrap_or(to), to).map_err(no)?;
+                (told.sends_any(), Some(name.clone()))
+            }
+        };
+        let shared = Arc::new(Shared { placement: Mutex::new(first), ..Shared::default() });
+        let theirs = shared.clone();
+        let thread = std::thread::Builder::new().name("card-clock".to_owned());
+        let handle = thread.spawn(move || reader.run(&theirs));
+        // From here on the card is left as it was when this is dropped, whatever becomes of the thread.
+        let mut card = Card { sends, shared, reader: None, changed };
+        card.reader = Some(handle.map_err(|e| no(format!("no thread to read its clock: {e}")))?);
+        let card = Arc::new(card);
+        cards.insert(name, Arc::downgrade(&card));
+        Ok(card)
+    }
+
+    /// Whether it stamps what leaves.
+    pub(crate) fn sends(&self) -> bool {
+        self.sends
+    }
+
+    /// Where its times lie now; `None` when its clock can no longer be read.
+    pub(crate) fn placement(&self) -> Option<Placement> {
+        *lock(&self.shared.placement)
+    }
+}
+
+impl Drop for Card {
+    fn drop(&mut self) {
+        *lock(&self.shared.over) = true;
+        self.shared.ends.notify_all();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+        if let Some(name) = &self.changed {
+            restore(|changed| changed.name == *name);
+        }
+    }
+}
+
+/// Tells a card to stamp; how it does then.
+fn change(socket: UnixDatagram, name: &str, was: How, to: How) -> Result<How, String> {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| terminal::at_exit(restore_all));
+    // Held meanwhile, so that no end of the process comes between the telling and the list.
+    let mut list = lock(&CHANGED);
+    let told = sys::set(socket.as_fd(), name, to.words()).map(How::of).map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "they are off, and switching them on needs CAP_NET_ADMIN".to_owned()
+        }
+        _ => format!("they could not be switched on: {e}"),
+    })?;
+    list.push(Changed { socket, name: name.to_owned(), was, told });
+    drop(list);
+    if told.receives_all() {
+        return Ok(told);
+    }
+    restore(|changed| changed.name == name);
+    Err("its driver chose to stamp packets of PTP only".to_owned())
+}
+
+/// Cards stamp as they did before, unless somebody else has told them something meanwhile.
+fn restore(which: impl Fn(&Changed) -> bool) {
+    let mut list = lock(&CHANGED);
+    list.retain(|changed| {
+        let fits = which(changed);
+        if fits {
+            let now = sys::how(changed.socket.as_fd(), &changed.name).map(How::of);
+            if now.is_ok_and(|now| now == changed.told) {
+                // A card that is gone needs nothing; nobody is left to be told of another failure.
+                let _ = sys::set(changed.socket.as_fd(), &changed.name, changed.was.words());
+            }
+        }
+        !fits
+    });
+}
+
+extern "C" fn restore_all() {
+    restore(|_| true);
+}
+
+/// What reads a card's clock.
+struct Reader {
+    file: File,
+    way: usize,
+    clock: Clock,
+    crossings: CardClock,
+}
+
+impl Reader {
+    fn new(file: File) -> Self {
+        Reader { file, way: 0, clock: Clock::new(), crossings: CardClock::default() }
+    }
+
+    /// Reads it once, in the best way that it has.
+    fn read(&mut self) -> io::Result<Option<Placement>> {
+        loop {
+            let way = WAYS[self.way];
+            let before = self.clock.wall_ahead();
+            match self.ask(way) {
+                Ok(reading) => {
+                    let after = self.clock.wall_ahead();
+                    let found = reading.and_then(|reading| crossing(reading, before, after));
+                    return Ok(found.and_then(|found| self.crossings.cross(found)));
+                }
+                // The driver, or the kernel, does not know this one.
+                Err(_) if self.way + 1 < WAYS.len() => self.way += 1,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn ask(&self, way: Way) -> io::Result<Option<Reading>> {
+        let (request, mut block) = way.question();
+        sys::ask_clock(self.file.as_fd(), request, &mut block)?;
+        Ok(way.answer(&block))
+    }
+
+    /// Reads it until that is over. What cannot be read is told as such, and tried again.
+    fn run(mut self, shared: &Shared) {
+        let mut over = lock(&shared.over);
+        while !*over {
+            (over, _) = shared.ends.wait_timeout(over, PAUSE).unwrap_or_else(PoisonError::into_inner);
+            match self.read() {
+                Ok(Some(placement)) => *lock(&shared.placement) = Some(placement),
+                // The wall clock was set in between; the last one is good for a while.
+                Ok(None) => {}
+                Err(_) => *lock(&shared.placement) = None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_without_stamps_say_so() {
+        let why = Card::of("127.0.0.1".parse().unwrap(), None).unwrap_err();
+        assert!(why.starts_with("no stamps of the card of lo"), "{why}");
+        let why = Card::of("192.0.2.77".parse().unwrap(), None).unwrap_err();
+        assert!(why.contains("no interface"), "{why}");
+    }
+
+    #[test]
+    fn what_is_no_clock_cannot_be_read() {
+        let mut reader = Reader::new(File::open("/dev/null").unwrap());
+        assert!(reader.read().is_err());
+        assert_eq!(reader.way, WAYS.len() - 1);
+    }
+}

@@ -1,0 +1,28 @@
+//! Network cards that stamp packets themselves: whose stamps can be had, and where they lie on our clock.
+//!
+//! A card is used while a socket has it. Its clock (`/dev/ptpN`) is read ten times a second by a thread of its own, and whoever
+//! has a stamp of the card places it by the last reading ([`metrics::CardClock`]). A card that stamps already is left as it is; one
+//! that does not is told to only if the whole process was permitted to ([`permit_change`]), and is told to stamp as before when the last
+//! socket has let go of it, and at the latest when the process ends, however that is asked for.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[cfg(target_os = "linux")]
+pub(crate) mod layout;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::Card;
+
+static MAY_CHANGE: AtomicBool = AtomicBool::new(false);
+
+/// From now on cards may be told to stamp, where somebody wants their stamps and they do not: the user of this process said so.
+pub fn permit_change() {
+    MAY_CHANGE.store(true, Ordering::Relaxed);
+}
+
+/// Whether cards may be told to stamp.
+#[must_use]
+pub fn may_change() -> bool {
+    MAY_CHANGE.load(Ordering::Relaxed)
+}

@@ -1,0 +1,142 @@
+//! Transmit stamps that were asked for and have not come back. No system call is made here.
+
+use metrics::{Mono, SECOND, Stamp, StampKind};
+use std::collections::VecDeque;
+
+/// Waited for at once; older ones are given up.
+const MOST: usize = 64;
+/// How long the card's stamp is waited for behind the kernel's, ns.
+const PATIENCE: u64 = SECOND / 50;
+
+/// Those of a socket, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    all: VecDeque<Ask>,
+    next: u32,
+}
+
+/// One of them: by the kernel's number and the flow's tag.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    number: u32,
+    tag: u32,
+    /// The kernel's has come, and the card's is waited for.
+    kernel: Option<Mono>,
+}
+
+impl Asked {
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// A send that asked for a stamp has left; the kernel numbers them.
+    pub(super) fn sent(&mut self, tag: u32) {
+        if self.all.len() == MOST {
+            self.all.pop_front();
+        }
+        self.all.push_back(Ask { number: self.next, tag, kernel: None });
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// The kernel's stamp has come, if it can be told when that was; the one to be told now, with its tag, unless the card's `follows`.
+    pub(super) fn by_kernel(&mut self, number: u32, at: Option<Mono>, follows: bool) -> Option<(u32, Stamp)> {
+        let place = self.place(number)?;
+        if follows {
+            self.all[place].kernel = at;
+            return None;
+        }
+        let ask = self.all.remove(place)?;
+        Some((ask.tag, Stamp { at: at?, kind: StampKind::KernelTx }))
+    }
+
+    /// The card's has come: where it lies is told by `at`, given when the kernel let the datagram go, unless it cannot be true. The
+    /// kernel's stands in for it then.
+    pub(super) fn by_card(
+        &mut self,
+        number: u32,
+        at: impl FnOnce(Option<Mono>) -> Option<Mono>,
+    ) -> Option<(u32, Stamp)> {
+        let place = self.place(number)?;
+        let ask = self.all.remove(place)?;
+        let card = at(ask.kernel).map(|at| Stamp { at, kind: StampKind::Hardware });
+        let kernel = ask.kernel.map(|at| Stamp { at, kind: StampKind::KernelTx });
+        Some((ask.tag, card.or(kernel)?))
+    }
+
+    /// A kernel's stamp behind which the card's has not come.
+    pub(super) fn overdue(&mut self, now: Mono) -> Option<(u32, Stamp)> {
+        let old = |ask: &Ask| ask.kernel.is_some_and(|at| now.since(at) > PATIENCE);
+        let place = self.all.iter().position(old)?;
+        let ask = self.all.remove(place)?;
+        Some((ask.tag, Stamp { at: ask.kernel?, kind: StampKind::KernelTx }))
+    }
+
+    fn place(&self, number: u32) -> Option<usize> {
+        self.all.iter().position(|ask| ask.number == number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(at: u64) -> Stamp {
+        Stamp { at: Mono(at), kind: StampKind::KernelTx }
+    }
+
+    fn three() -> Asked {
+        let mut asked = Asked::default();
+        [10, 11, 12].into_iter().for_each(|tag| asked.sent(tag));
+        asked
+    }
+
+    #[test]
+    fn the_kernels_stamp_is_told_at_once_where_no_card_stamps() {
+        let mut asked = three();
+        assert_eq!(asked.by_kernel(1, Some(Mono(5)), false), Some((11, kernel(5))));
+        assert_eq!(asked.by_kernel(1, Some(Mono(5)), false), None, "only once");
+        assert_eq!(asked.by_kernel(0, None, false), None, "at a time that nobody knows");
+        assert_eq!(asked.by_kernel(77, Some(Mono(5)), false), None);
+        assert_eq!(asked.by_kernel(2, Some(Mono(6)), false), Some((12, kernel(6))));
+        assert!(asked.is_empty());
+    }
+
+    #[test]
+    fn the_cards_stamp_is_waited_for_and_taken_if_it_can_be_true() {
+        let mut asked = three();
+        assert_eq!(asked.by_kernel(0, Some(Mono(5)), true), None);
+        let told = asked.by_card(0, |kernel| {
+            assert_eq!(kernel, Some(Mono(5)));
+            Some(Mono(9))
+        });
+        assert_eq!(told, Some((10, Stamp { at: Mono(9), kind: StampKind::Hardware })));
+        asked.by_kernel(1, Some(Mono(6)), true);
+        assert_eq!(asked.by_card(1, |_| None), Some((11, kernel(6))));
+        // Where the kernel's did not come, a card that cannot be right leaves nothing.
+        assert_eq!(asked.by_card(2, |_| None), None);
+        assert!(asked.is_empty());
+    }
+
+    #[test]
+    fn a_card_that_says_nothing_is_waited_for_so_long() {
+        let mut asked = three();
+        asked.by_kernel(1, Some(Mono(5)), true);
+        assert_eq!(asked.overdue(Mono(5 + PATIENCE)), None);
+        assert_eq!(asked.overdue(Mono(6 + PATIENCE)), Some((11, kernel(5))));
+        assert_eq!(asked.overdue(Mono(u64::MAX)), None, "the others have no stamp at all");
+    }
+
+    #[test]
+    fn no_more_are_waited_for_than_there_is_room() {
+        let mut asked = Asked::default();
+        (0..100).for_each(|tag| asked.sent(tag));
+        assert_eq!(asked.all.len(), MOST);
+        assert_eq!(asked.by_kernel(35, Some(Mono(1)), false), None);
+        assert_eq!(asked.by_kernel(36, Some(Mono(1)), false), Some((36, kernel(1))));
+    }
+}
