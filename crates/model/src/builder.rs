@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 /// Ended connections kept per point; all of them are in the connection CSV and the journal.
 const MAX_CONNECTIONS_KEPT: usize = 10_000;
-/// Notices kept.
+/// Notices kept, those of what is left out among them.
 const MAX_NOTICES: usize = 200;
-/// Intervals kept per point (a day of seconds and more): a server that runs for months stays small.
+/// Intervals kept per point of a measurement (a day of seconds and more).
 const MAX_INTERVALS: usize = 100_000;
 /// Tests of UDPmon kept per point, and records of all of them; all are in the journal.
 const MAX_TESTS_KEPT: usize = 2_000;
@@ -37,6 +37,9 @@ struct Bounds {
 /// Events may be missing or come out of order: each one goes to the latest phase, intervals are put in order by
 /// their index (one told twice counts once, as told last), and totals that never came are made of the intervals. So a
 /// journal that a crash cut short still gives an outcome; without its end it is [`Status::Partial`].
+///
+/// Of a server, whose life has no planned end, older intervals are joined ([`Interval::join`]): what is gathered does not grow with
+/// its age. Whatever is left out is told among the notices.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     /// All but `points` and `sweep`.
@@ -45,6 +48,8 @@ pub struct Builder {
     ended: bool,
     /// Whether it stays small, whatever comes.
     bounded: bool,
+    /// Whether it is a server's life, which may last for months.
+    serving: bool,
 }
 
 /// A point under construction.
@@ -61,7 +66,9 @@ struct Draft {
     records: usize,
     /// Intervals beyond [`MAX_INTERVALS`].
     dropped: u64,
-    /// Intervals before those of the point, joined; only where it is to stay small.
+    /// Ended connections, and tests of UDPmon, beyond those that are kept.
+    unkept: (u64, u64),
+    /// Intervals before those of the point, joined; only where they are to stay few.
     coarse: Coarse,
     /// The finished point, once the next phase has begun; only where it is to stay small.
     settled: Option<Box<Point>>,
@@ -78,7 +85,10 @@ impl Builder {
     /// Takes in one event.
     pub fn absorb(&mut self, event: &Event) {
         match event {
-            Event::Begin(begin) => self.outcome.begin = (**begin).clone(),
+            Event::Begin(begin) => {
+                self.serving = begin.verb == "serve";
+                self.outcome.begin = (**begin).clone();
+            }
             Event::Phase { label, repeat, phase } => {
                 if self.drafts.last().is_none_or(|draft| draft.told) {
                     self.settle();
@@ -93,14 +103,15 @@ impl Builder {
             Event::Session(session) => self.draft().point.sessions.push((**session).clone()),
             Event::Start { at } => self.draft().point.started = Some(*at),
             Event::Interval(interval) => {
-                let bounded = self.bounded;
-                self.draft().interval(interval, bounded);
+                let joins = self.bounded || self.serving;
+                self.draft().interval(interval, joins);
             }
             Event::Connection(record) => {
                 let most = self.bounds().connections;
-                let kept = &mut self.draft().point.connections;
-                if kept.len() < most {
-                    kept.push((**record).clone());
+                let draft = self.draft();
+                match draft.point.connections.len() < most {
+                    true => draft.point.connections.push((**record).clone()),
+                    false => draft.unkept.0 += 1,
                 }
             }
             // One per frame, message or connection (told again when it ends): for journals and sample files.
@@ -147,16 +158,45 @@ impl Builder {
         outcome.points = self.drafts.iter().map(|draft| self.finish(draft)).collect();
         outcome.path_mtu = mtu::found(&outcome.points);
         outcome.sweep = if outcome.path_mtu.is_some() { Vec::new() } else { sweep_rows(&outcome.points) };
-        let dropped: u64 = self.drafts.iter().map(|draft| draft.dropped).sum();
-        if dropped > 0 && outcome.notices.len() < MAX_NOTICES {
-            outcome.notices.push(format!(
-                "{dropped} intervals beyond the first {MAX_INTERVALS} are only in the status CSV and the journal"
-            ));
-        }
+        let left_out = self.left_out();
+        outcome.notices.truncate(MAX_NOTICES.saturating_sub(left_out.len()));
+        outcome.notices.extend(left_out);
         outcome
     }
 
-    /// The latest point; an empty one when no phase was told yet.
+    /// What is not kept of all that came, a sentence each. What is only looked at while it goes on needs none.
+    fn left_out(&self) -> Vec<String> {
+        let all = |of: fn(&Draft) -> u64| self.drafts.iter().map(of).sum::<u64>();
+        let mut told = Vec::new();
+        let dropped = all(|draft| draft.dropped);
+        if dropped > 0 {
+            told.push(format!(
+                "{dropped} intervals beyond the first {MAX_INTERVALS} are only in the status CSV and the journal"
+            ));
+        }
+        if self.bounded {
+            return told;
+        }
+        let (joined, longer) = (all(|draft| draft.coarse.came()), all(|draft| draft.coarse.kept()));
+        if joined > 0 {
+            told.push(format!(
+                "the first {joined} intervals are joined to {longer} longer ones, whose bytes and counts are exact and whose \
+                 percentiles are the largest of each: one by one they are only in the status CSV and the journal"
+            ));
+        }
+        let (connections, tests) = (all(|draft| draft.unkept.0), all(|draft| draft.unkept.1));
+        if connections > 0 {
+            told.push(format!(
+                "{connections} ended connections beyond the first {MAX_CONNECTIONS_KEPT} are counted, and told one by one only \
+                 in the connection CSV and the journal"
+            ));
+        }
+        if tests > 0 {
+            told.push(format!("{tests} tests beyond the first {MAX_TESTS_KEPT} are only in the journal"));
+        }
+        told
+    }
+
     fn bounds(&self) -> Bounds {
         if self.bounded { BOUNDED } else { UNBOUNDED }
     }
@@ -177,6 +217,7 @@ impl Builder {
         }
     }
 
+    /// The latest point; an empty one when no phase was told yet.
     fn draft(&mut self) -> &mut Draft {
         if self.drafts.is_empty() {
             self.drafts.push(Draft::default());
@@ -201,9 +242,18 @@ impl Builder {
             return (**settled).clone();
         }
         let mut point = draft.point.clone();
+        let latest = self.serving.then(|| point.intervals.clone());
         draft.coarse.before(&mut point.intervals);
         point.near = draft.near.clone().unwrap_or_else(|| figures::totals_of(&point.intervals));
-        figures::derive(&mut point, self.outcome.begin.verb == "serve");
+        match latest {
+            // Those that were joined are no readings of a rate, and a server's idle time in them is no time that counts.
+            Some(latest) => {
+                let all = std::mem::replace(&mut point.intervals, latest);
+                figures::derive(&mut point, Some(draft.coarse.busy()));
+                point.intervals = all;
+            }
+            None => figures::derive(&mut point, None),
+        }
         point.doubts = doubts_about(&point, &self.outcome.begin);
         point
     }
@@ -212,6 +262,7 @@ impl Builder {
 impl Draft {
     fn test(&mut self, test: &UdpmonTest, bounds: Bounds) {
         if self.point.udpmon.len() >= bounds.tests {
+            self.unkept.1 += 1;
             return;
         }
         let mut test = test.clone();
@@ -228,8 +279,8 @@ impl Draft {
         self.point.udpmon.push(test);
     }
 
-    fn interval(&mut self, interval: &Interval, bounded: bool) {
-        if bounded {
+    fn interval(&mut self, interval: &Interval, joins: bool) {
+        if joins {
             return self.coarse.keep(interval, &mut self.point.intervals);
         }
         let mut interval = interval.clone();

@@ -106,18 +106,20 @@ struct Side {
 const SILENT: Side = Side { total: None, of: |_| None };
 
 /// Fills in everything in `point` that is computed from the rest of it. `serving` tells that the point was recorded
-/// by a server: there the near end is the server, and the clients' counts are not known.
-pub(crate) fn derive(point: &mut Point, serving: bool) {
+/// by a server, and what moved before its intervals: there the near end is the server, and the clients' counts are not known.
+pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
     if point.phase.kind == Kind::Ping {
         return; // its figures are distributions, which are told as they are
     }
     let near = Side { total: Some(point.near.traffic), of: |i| Some(i.near) };
     let far = Side { total: far_total(point), of: |i| i.far };
-    let (client, server) = if serving {
-        (SILENT, Side { total: busy(point), of: |i| Some(i.near).filter(|t| !is_idle(t)) })
-    } else {
-        (near, far)
+    let (client, server) = match serving {
+        Some(before) => {
+            (SILENT, Side { total: busy(point, before), of: |i| Some(i.near).filter(|t| !is_idle(t)) })
+        }
+        None => (near, far),
     };
+    let serving = serving.is_some();
     let up = direction(point, &client, &server);
     let down = direction(point, &server, &client);
     let moved = |d: &Direction| d.sent_bytes > 0 || d.received_bytes > 0;
@@ -136,8 +138,9 @@ pub(crate) fn derive(point: &mut Point, serving: bool) {
 }
 
 /// A server waits most of its life: it counts in the intervals in which something moved.
-fn busy(point: &Point) -> Option<Traffic> {
-    sum(point.counted().map(|i| i.near).filter(|t| !is_idle(t)))
+fn busy(point: &Point, before: Traffic) -> Option<Traffic> {
+    let stretches = std::iter::once(before).chain(point.counted().map(|i| i.near));
+    sum(stretches.filter(|t| !is_idle(t)))
 }
 
 /// Stretches of traffic one after the other; `None` when there are none.
@@ -148,7 +151,8 @@ fn sum(stretches: impl Iterator<Item = Traffic>) -> Option<Traffic> {
     })
 }
 
-fn is_idle(traffic: &Traffic) -> bool {
+/// Whether nothing moved.
+pub(crate) fn is_idle(traffic: &Traffic) -> bool {
     traffic.tx_bytes == 0 && traffic.rx_bytes == 0
 }
 

@@ -1,6 +1,7 @@
 //! Intervals made coarser, so that a run of any length can be looked at while it goes on.
 
-use crate::{Interval, PacketReport, PingInterval, Point};
+use crate::figures::is_idle;
+use crate::{Interval, PacketReport, PingInterval, Point, Traffic};
 
 impl Interval {
     /// Adds the interval that follows: sums of what was counted in each, and how things stood at the end of the later one. A
@@ -55,6 +56,10 @@ pub(crate) struct Coarse {
     level: u32,
     /// Numbers below this one have been joined already.
     first: u32,
+    /// How many have been joined.
+    came: u64,
+    /// What moved in those of them in which anything did, and how long they lasted.
+    busy: Traffic,
 }
 
 impl Coarse {
@@ -72,6 +77,9 @@ impl Coarse {
         }
         let old: Vec<Interval> = fresh.drain(..FRESH).collect();
         self.first = old.last().map_or(0, |last| last.index + 1);
+        self.came += old.len() as u64;
+        let counted = old.iter().filter(|i| !i.omitted && !is_idle(&i.near));
+        counted.for_each(|interval| self.busy.after(&interval.near));
         for part in old.chunks(1 << self.level) {
             if let [first, rest @ ..] = part {
                 let mut joined = first.clone();
@@ -86,6 +94,21 @@ impl Coarse {
             halve(&mut self.joined);
             self.level = (self.level + 1).min(FRESH.ilog2());
         }
+    }
+
+    /// How many that came have been joined.
+    pub(crate) fn came(&self) -> u64 {
+        self.came
+    }
+
+    /// What moved in those in which anything did, and how long these lasted together.
+    pub(crate) fn busy(&self) -> Traffic {
+        self.busy
+    }
+
+    /// To how many.
+    pub(crate) fn kept(&self) -> u64 {
+        self.joined.len() as u64
     }
 
     /// Puts what was joined before `fresh`.
@@ -162,7 +185,6 @@ fn join_reports(report: &mut Option<Box<PacketReport>>, more: Option<&PacketRepo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Traffic;
     use metrics::SECOND;
 
     fn second(index: u32, bytes: u64) -> Interval {

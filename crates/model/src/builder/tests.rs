@@ -393,10 +393,11 @@ fn what_is_kept_is_bounded() {
     assert_eq!(outcome.points[0].connections[9_999].ended_ns, 9_999, "the first ones are kept");
     assert_eq!(outcome.notices.len(), 200);
     assert_eq!(outcome.notices[7], "warning: 7");
+    assert!(outcome.notices[199].starts_with("1 ended connections beyond the first 10000 "), "that one is told");
 }
 
 #[test]
-fn a_server_that_runs_for_months_stays_small() {
+fn a_measurement_of_days_keeps_its_first_intervals() {
     let mut builder = Builder::default();
     let sample = Sample { id: Uuid::nil(), slot: 0, tx_bytes: 0, rx_bytes: 0, info: TcpInfo::default() };
     for index in 0..100_010 {
@@ -410,6 +411,43 @@ fn a_server_that_runs_for_months_stays_small() {
         "{}",
         outcome.notices[0]
     );
+}
+
+#[test]
+fn a_server_that_runs_for_months_stays_small_and_loses_no_byte() {
+    let mut builder = Builder::default();
+    builder.absorb(&begin("serve"));
+    builder.absorb(&of(Pattern::Push));
+    let sample = Sample { id: Uuid::nil(), slot: 0, tx_bytes: 0, rx_bytes: 0, info: TcpInfo::default() };
+    let gathered = |builder: &Builder| {
+        let intervals = builder.outcome().points[0].intervals.clone();
+        intervals.len() + intervals.iter().map(|i| i.samples.len()).sum::<usize>()
+    };
+    // Three days of seconds, in one of four of which a client sends 100 bytes to it.
+    let (mut most, seconds) = (0, 3 * 86_400);
+    for index in 0..seconds {
+        let near = if index % 4 == 0 { traffic(0, 100, SECOND) } else { traffic(0, 0, SECOND) };
+        let samples = vec![sample.clone(); 9];
+        builder.absorb(&interval(Interval { near, samples, ..second(index, 0, None) }));
+        if index % 50_000 == 1_000 {
+            most = most.max(gathered(&builder));
+        }
+    }
+    // 512 as they came with their 9 samples, and 512 joined without.
+    assert!(most.max(gathered(&builder)) <= 512 * 10 + 512, "{most}");
+    let outcome = builder.outcome();
+    let (point, sent) = (&outcome.points[0], u64::from(seconds / 4) * 100);
+    assert_eq!(point.near.traffic.rx_bytes, sent);
+    let up = point.up.unwrap();
+    assert_eq!(up.received_bytes, sent);
+    // Idle seconds are none in which it received.
+    near(up.goodput_bps, 800.0);
+    near(up.per_interval.unwrap().mean, 800.0);
+    assert_eq!(outcome.notices.len(), 1, "{:?}", outcome.notices);
+    let told = &outcome.notices[0];
+    assert!(told.starts_with("the first ") && told.contains("joined to"), "{told}");
+    let joined: usize = told.split(' ').nth(2).unwrap().parse().unwrap();
+    assert!((seconds as usize - joined) < 512, "{told}");
 }
 
 #[test]
