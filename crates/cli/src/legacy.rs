@@ -188,12 +188,13 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, Trouble> {
         direct: args.legacy.stamp_direct,
         ..StampSettings::default()
     };
-    let phase = answered(asked.protocol, stamp);
+    let phase = Phase { interval_ns: args.interval, ..answered(asked.protocol, stamp) };
     let config = ServerConfig {
         listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(Trouble::usage)?,
         fence: Fence { allow: args.allow.clone(), deny: args.deny.clone() },
         open_to: plan::open_to(&[])?,
         records: args.output.web.wanted(),
+        links_ns: args.output.web.wanted().then_some(args.interval),
         psk: stamp_key.filter(|_| asked.protocol == Protocol::Stamp),
         device: args.cores.bind_dev.clone(),
         placement: plan::placement(&args.cores),

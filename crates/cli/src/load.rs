@@ -13,6 +13,7 @@ use model::load::{Load, Part, Stage};
 use model::{Event, Outcome, Phase, Point, Status, Until};
 use report::Planned;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 #[derive(Args, Debug)]
@@ -101,7 +102,7 @@ fn enough(until: Until, outcome: &Outcome) -> bool {
     !parts.is_empty() && parts.values().all(|same| until.reached(same))
 }
 
-/// Runs all parts of a stage beside each other, and tells them one after the other.
+/// Runs all parts of a stage, and tells them one after the other.
 fn run(
     load: &Load,
     (stage, repeat): (Stage, u32),
@@ -110,34 +111,11 @@ fn run(
     outputs: &mut Outputs,
 ) -> Result<(Status, Option<String>), Trouble> {
     let (filler, probes) = (load.filler(stage), load.probes(stage));
-    let teller = outputs.teller();
-    let one = |number: u32, (label, phase): &Part| -> Told {
-        let config = ClientConfig { run: engine::run_id(), ..config.clone() };
-        let mut events = Vec::new();
-        let tell = |event: &Event| teller.iter().for_each(|teller| teller.tell(number, event));
-        tell(&Event::Phase { label: label.clone(), repeat, phase: Box::new(phase.clone()) });
-        let (status, reason) = measure::one(&config, phase, interrupt, &mut |event| {
-            tell(&event);
-            events.push(event);
-        })?;
-        Ok((status, reason, events))
-    };
-    let one = &one;
-    let died = || Trouble::failed("a measurement ended without a result");
-    let told: Vec<Told> = std::thread::scope(|scope| {
-        let filling = filler.as_ref().map(|part| scope.spawn(move || one(0, part)));
-        if filling.is_some() {
-            std::thread::sleep(Duration::from_nanos(load.ramp_ns));
-        }
-        let probing = (1..).zip(&probes).map(|(number, part)| scope.spawn(move || one(number, part)));
-        let probing: Vec<_> = probing.collect();
-        let all = probing.into_iter().chain(filling);
-        all.map(|thread| thread.join().unwrap_or_else(|_| Err(died()))).collect()
-    });
+    let told = beside((filler.as_ref(), load.ramp_ns), &probes, repeat, (config, interrupt), outputs);
     let (mut worst, mut why) = (Status::Complete, None);
     for ((label, phase), told) in probes.into_iter().chain(filler).zip(told) {
         let (status, reason, events) = told?;
-        // The view has been told as it happened.
+        // Those who show it have been told as it happened.
         outputs.record(&Event::Phase { label, repeat, phase: Box::new(phase) });
         events.iter().for_each(|event| outputs.record(event));
         if status != Status::Complete && worst == Status::Complete {
@@ -145,4 +123,42 @@ fn run(
         }
     }
     Ok((worst, why))
+}
+
+/// Runs all parts of a stage beside each other, and shows what happens meanwhile.
+fn beside(
+    (filler, ramp_ns): (Option<&Part>, u64),
+    probes: &[Part],
+    repeat: u32,
+    (config, interrupt): (&ClientConfig, &Interrupt),
+    outputs: &mut Outputs,
+) -> Vec<Told> {
+    let shown = Mutex::new(outputs);
+    let one = |(number, place): (u32, u32), (label, phase): &Part| -> Told {
+        let config = ClientConfig { run: engine::run_id(), ..config.clone() };
+        let mut events = Vec::new();
+        let show = |event: &Event| {
+            shown.lock().unwrap_or_else(PoisonError::into_inner).show_part((number, place), event);
+        };
+        show(&Event::Phase { label: label.clone(), repeat, phase: Box::new(phase.clone()) });
+        let (status, reason) = measure::one(&config, phase, interrupt, &mut |event| {
+            show(&event);
+            events.push(event);
+        })?;
+        Ok((status, reason, events))
+    };
+    let one = &one;
+    let died = || Trouble::failed("a measurement ended without a result");
+    std::thread::scope(|scope| {
+        // The load comes first on a terminal, and last in the report.
+        let last = probes.len() as u32;
+        let filling = filler.map(|part| scope.spawn(move || one((0, last), part)));
+        if filling.is_some() {
+            std::thread::sleep(Duration::from_nanos(ramp_ns));
+        }
+        let probing = (0..).zip(probes).map(|(at, part)| scope.spawn(move || one((at + 1, at), part)));
+        let probing: Vec<_> = probing.collect();
+        let all = probing.into_iter().chain(filling);
+        all.map(|thread| thread.join().unwrap_or_else(|_| Err(died()))).collect()
+    })
 }

@@ -2,7 +2,7 @@
 //! it goes, and a file that fails is reported once while the run goes on.
 
 use crate::args::OutputArgs;
-use crate::live::{self, Live, Teller};
+use crate::live::{self, Live};
 use crate::watch::{Page, WebArgs};
 use crate::{Exit, Trouble, keeping, kept, scrape};
 use engine::Interrupt;
@@ -207,9 +207,15 @@ impl Outputs {
         Ok(())
     }
 
-    /// For those who measure several things beside each other and tell them when they are over: what shows them meanwhile.
-    pub(crate) fn teller(&self) -> Option<Teller> {
-        self.live.as_ref().map(Live::teller)
+    /// For those who measure several things beside each other and tell them when they are over ([`Outputs::record`], in the order of
+    /// their `place`): shows an event of one of them meanwhile. On the terminal it is the part `number`.
+    pub(crate) fn show_part(&mut self, (number, place): (u32, u32), event: &Event) {
+        if let Some(live) = &self.live {
+            live.teller().tell(number, event);
+        }
+        if let Some(page) = &mut self.page {
+            page.hear_part(place, event);
+        }
     }
 
     /// Takes an event to all outputs.

@@ -74,6 +74,11 @@ impl Page {
         self.web.view().hear_beside(protocol, event);
     }
 
+    /// Takes an event of one of several measurements that run beside each other to it.
+    pub(crate) fn hear_part(&mut self, place: u32, event: &Event) {
+        self.web.view().hear_part(place, event);
+    }
+
     /// The run is over; whoever looks is told.
     pub(crate) fn end(self, outcome: &Outcome) {
         let linger = Duration::from_nanos(self.linger.unwrap_or(0));

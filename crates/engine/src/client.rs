@@ -237,6 +237,7 @@ pub(crate) fn client_setup(config: &ClientConfig, phase: &Phase, workers: u16) -
         inherited_udp: io::UdpSettings { device: config.device.clone(), ..io::UdpSettings::default() },
         buffer: (phase.buffer.high as usize).max(SMALLEST_BUFFER),
         realtime: config.realtime,
+        links: None,
     }
 }
 

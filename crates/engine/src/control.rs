@@ -8,7 +8,7 @@ use crate::place::Placement;
 use crate::worker::{Command, Outfit, Report, Watch, WatchState, Worker};
 use io::{Clock, Listener, Reactor, Settings, Stream, Udp, UdpSettings, Waker};
 use metrics::{Group, Mono, Recorder};
-use model::{Book, Complete, Event, Level};
+use model::{Book, Complete, Event, Level, Links};
 use seam::{
     Action, Burst, Cx, Deed, End, Fault, Got, GroupPlan, Input, Link, Net, Note, Order, Read, Rng, Session,
     Target,
@@ -36,6 +36,8 @@ pub(crate) struct Setup {
     pub(crate) buffer: usize,
     /// Whether workers run before all ordinary threads.
     pub(crate) realtime: bool,
+    /// How often workers tell who is served, ns; `None` where nobody wants to know.
+    pub(crate) links: Option<u64>,
 }
 
 /// Longest queue of a control link; a peer that lets it grow longer is cut off.
@@ -116,6 +118,7 @@ impl<'a> Control<'a> {
                 inherited: setup.inherited.clone(),
                 inherited_udp: setup.inherited_udp.clone(),
                 realtime: setup.realtime,
+                links: setup.links,
             };
             let body = move || Worker::new(outfit, its_reactor).run();
             let thread = std::thread::Builder::new()
@@ -317,6 +320,10 @@ impl<'a> Control<'a> {
                     let totals = book.totals();
                     self.feed(Input::Dropped(group, Box::new(totals)));
                 }
+            }
+            Report::Links { at, ns, rows } => {
+                let links = Links { worker: worker as u32, at, ns, rows };
+                (self.sink)(Event::Links(Box::new(links)));
             }
             Report::Note(note) => self.feed(Input::Note(note)),
             Report::Lifted { stream, path } => {

@@ -81,6 +81,8 @@ pub struct ServerConfig {
     /// Whether every connection is told when it has come to be, and every datagram where there are no connections; legacy
     /// protocols only.
     pub arrivals: bool,
+    /// How often it is told what everybody who is served has moved ([`Event::Links`]), ns; `None` is not at all.
+    pub links_ns: Option<u64>,
     /// A server of connections listens to datagrams on the same port, too, where its protocol knows both.
     pub also_datagrams: bool,
     /// How an ntttcp receiver's test is laid out; without it there is no conversation.
@@ -112,6 +114,7 @@ impl Default for ServerConfig {
             records: false,
             sessions: false,
             arrivals: false,
+            links_ns: None,
             also_datagrams: false,
             ntttcp: None,
             iperf3: Iperf3Server::default(),
@@ -313,6 +316,7 @@ impl Bound {
             inherited_udp: self.udp,
             buffer: BUFFER,
             realtime: false,
+            links: config.links_ns,
         };
         if let Some((phase, openers)) = config.settled()? {
             setup.buffer = (phase.buffer.high as usize).max(client::SMALLEST_BUFFER);

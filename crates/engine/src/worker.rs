@@ -5,75 +5,28 @@ mod close;
 mod drain;
 mod intervals;
 mod knock;
+mod links;
+mod mail;
 mod rest;
 #[cfg(test)]
 mod tests;
 mod turns;
 mod watch;
 
+pub(crate) use mail::{Command, Report};
 pub(crate) use watch::{Watch, WatchState};
 
 use crate::link::{Key, Links, Phase, Socket};
 use io::{Clock, Listener, Reactor, Ready, Settings, Stream, Udp, UdpSettings, Waker};
 use knock::Packets;
-use metrics::{Ending, Group, Mono, Recorder, Tally, TcpInfo};
-use model::{ConnectionRecord, Effective};
+use links::Peers;
+use metrics::{Ending, Group, Mono, Recorder, TcpInfo};
+use model::ConnectionRecord;
 use rest::Rest;
-use seam::{Arena, Cause, Desk, Flow, News, Note, Path, Rng, Violation};
+use seam::{Arena, Cause, Desk, News, Note, Rng, Violation};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
-
-/// From the control thread.
-pub(crate) enum Command {
-    /// A group begins.
-    Group(Box<Watch>),
-    /// Its intervals begin, and its links are told.
-    Start(Group, Mono),
-    /// Its links say how they stand.
-    Ask(Group, u32),
-    /// Its last interval ends, and its links say how they stand.
-    Freeze(Group, u32),
-    /// Its links end in good order.
-    Stop(Group),
-    /// Its links are aborted.
-    Kill(Group),
-    /// It is forgotten.
-    Drop(Group),
-    /// A link from another worker.
-    Adopt { socket: Socket, path: Path, flow: Box<dyn Flow> },
-    /// A warm tally for an interval to come.
-    Spare(Box<Tally>),
-    /// The thread ends.
-    Quit,
-}
-
-/// To the control thread.
-pub(crate) enum Report {
-    Tally {
-        group: Group,
-        index: u32,
-        to: Mono,
-        /// The group has ended here: `to` is when its last payload moved, not when the clock said so.
-        last: bool,
-        tally: Box<Tally>,
-    },
-    Ended(Vec<ConnectionRecord>),
-    Idle(Group),
-    Dropped {
-        group: Group,
-        tally: Box<Tally>,
-        peak: u64,
-        effective: Option<Effective>,
-    },
-    Note(Note),
-    Lifted {
-        stream: Stream,
-        path: Path,
-    },
-    /// Something that the user should know.
-    Trouble(String),
-}
 
 /// What a worker is made of.
 pub(crate) struct Outfit {
@@ -97,6 +50,8 @@ pub(crate) struct Outfit {
     pub(crate) inherited_udp: UdpSettings,
     /// It runs before all ordinary threads.
     pub(crate) realtime: bool,
+    /// How often it is told who is served, ns; `None` where nobody wants to know.
+    pub(crate) links: Option<u64>,
 }
 
 /// Listener keys start here; link keys stay below.
@@ -148,6 +103,8 @@ pub(crate) struct Worker {
     quit: bool,
     /// Settings that accepted sockets have from their listener.
     inherited: Settings,
+    /// Where it is told who is served.
+    peers: Option<Peers>,
 }
 
 impl Worker {
@@ -158,7 +115,6 @@ impl Worker {
         Worker {
             rng: Rng::new(outfit.seed),
             wall: clock.sample(),
-            clock,
             rec: Recorder::default(),
             post: Vec::new(),
             // Flows write their framing, and random payload, into the arena: a buffer and some marks.
@@ -187,6 +143,8 @@ impl Worker {
             listening: true,
             quit: false,
             inherited: outfit.inherited.clone(),
+            peers: outfit.links.map(|every| Peers::new(every, clock.now())),
+            clock,
             outfit,
             reactor,
         }
@@ -233,6 +191,7 @@ impl Worker {
         if self.next_boundary <= now {
             self.boundaries(now);
         }
+        self.tell_links(now);
         self.due_timers(now);
         self.open_links(now);
         if self.watches.get(&Group::ALL).and_then(|w| w.state.ask_at).is_some_and(|at| at <= now) {

@@ -82,6 +82,13 @@ impl Builder {
         Builder { bounded: true, ..Builder::default() }
     }
 
+    /// One for a measurement that runs beside those of this one, of the same run: it stays small, too.
+    #[must_use]
+    pub fn beside(&self) -> Builder {
+        let outcome = Outcome { begin: self.outcome.begin.clone(), ..Outcome::default() };
+        Builder { outcome, serving: self.serving, ..Builder::bounded() }
+    }
+
     /// Takes in one event.
     pub fn absorb(&mut self, event: &Event) {
         match event {
@@ -123,6 +130,7 @@ impl Builder {
             | Event::Packets { .. }
             | Event::Bulk(_)
             | Event::Served(_)
+            | Event::Links(_)
             | Event::Established { .. } => {}
             Event::Empty(empty) => self.draft().point.empty = Some(empty.clone()),
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
@@ -150,12 +158,20 @@ impl Builder {
     /// What is known so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
+        self.outcome_with(std::iter::empty())
+    }
+
+    /// The same, with measurements that run beside each other ([`Builder::beside`]) after those that are over.
+    #[must_use]
+    pub fn outcome_with<'a>(&'a self, beside: impl IntoIterator<Item = &'a Builder>) -> Outcome {
         let mut outcome = self.outcome.clone();
         outcome.schema = SCHEMA.to_owned();
         if !self.ended {
             outcome.reason = Some("the end of the run is not on record".to_owned());
         }
-        outcome.points = self.drafts.iter().map(|draft| self.finish(draft)).collect();
+        let all = std::iter::once(self).chain(beside);
+        let points = all.flat_map(|builder| builder.drafts.iter().map(|draft| builder.finish(draft)));
+        outcome.points = points.collect();
         outcome.path_mtu = mtu::found(&outcome.points);
         outcome.sweep = if outcome.path_mtu.is_some() { Vec::new() } else { sweep_rows(&outcome.points) };
         let left_out = self.left_out();

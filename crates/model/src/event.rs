@@ -5,7 +5,7 @@ mod rows;
 pub use rows::{ConnectionRecord, DatagramRow, Failure, FrameRow, FrameVerdict, Marked, Portion, Sample};
 
 use crate::{
-    Bulk, CpuUse, EmptyPath, FlowRow, HostCounters, HostSnapshot, PacketReport, PacketRow, Phase,
+    Bulk, CpuUse, EmptyPath, FlowRow, HostCounters, HostSnapshot, Links, PacketReport, PacketRow, Phase,
     PingInterval, PingRow, RoundTrips, Served, Status, Trains, UdpmonTest,
 };
 use metrics::{
@@ -95,6 +95,8 @@ pub enum Event {
     Bulk(Box<Bulk>),
     /// How a session of a server stands: when that changes, and each of its intervals; told when asked for.
     Served(Box<Served>),
+    /// What everybody who is served at the moment has moved; told when asked for.
+    Links(Box<Links>),
     /// Something a person should know now.
     Notice {
         /// How bad.

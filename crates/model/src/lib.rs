@@ -68,7 +68,7 @@ pub use ping::{
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
 pub use quantity::{Figure, Stat, Unit, Way};
 pub use search::{Highest, Search};
-pub use served::{Served, Standing};
+pub use served::{LinkRow, Links, Served, Standing};
 pub use sockets::SocketSettings;
 pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};

@@ -73,6 +73,14 @@ fn label(stage: Stage, part: &str) -> BTreeMap<String, String> {
     BTreeMap::from([pair("stage", stage.name()), pair("part", part)])
 }
 
+/// Whether two points are parts of one stage of such a run, which run beside each other.
+#[must_use]
+pub fn are_beside(one: &Point, other: &Point) -> bool {
+    let stage =
+        |point: &Point| Some((point.label.get("part").and(point.label.get("stage"))?.clone(), point.repeat));
+    stage(one).is_some_and(|of| stage(other) == Some(of))
+}
+
 /// A measurement and its label.
 pub type Part = (BTreeMap<String, String>, Phase);
 

@@ -56,3 +56,31 @@ impl Standing {
         matches!(self, Standing::Ended | Standing::Lost)
     }
 }
+
+/// Whom a worker of a server serves at a moment. A worker's list takes the place of the one before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Links {
+    /// Which of the server's workers.
+    pub worker: u32,
+    /// When. The server's wall clock.
+    pub at: Wall,
+    /// How long that is after the last time when the worker looked, ns.
+    pub ns: u64,
+    /// Connections that are open, and senders of datagrams that were heard lately; not more than a few hundred.
+    pub rows: Vec<LinkRow>,
+}
+
+/// Somebody who is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkRow {
+    /// Our address.
+    pub local: SocketAddr,
+    /// The client's address.
+    pub remote: SocketAddr,
+    /// Since when. The server's wall clock.
+    pub since: Wall,
+    /// Payload bytes sent since then.
+    pub tx_bytes: u64,
+    /// Payload bytes received since then.
+    pub rx_bytes: u64,
+}

@@ -78,6 +78,7 @@ impl Console {
             Event::Frames { .. } | Event::Pings { .. } | Event::Datagrams { .. } | Event::Portion(_) => {}
             Event::Empty(_) | Event::Trains(_) | Event::TrainPackets { .. } | Event::Udpmon(_) => {}
             Event::Flows { .. } | Event::Packets { .. } | Event::Bulk(_) | Event::Served(_) => {}
+            Event::Links(_) => {}
             Event::Near(_) | Event::Far(_) => {}
         }
         Ok(())

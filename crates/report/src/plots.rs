@@ -35,17 +35,24 @@ pub(crate) fn sheets(outcome: &Outcome) -> Vec<Sheet> {
     some_sheets(outcome, |at| at < MOST_SHEETS)
 }
 
-/// Those of the sweep, and of the phase that runs; while there is nothing to see of it, of the one before.
+/// Those of the sweep, and of what runs: a phase, or the parts of a stage beside each other. While there is nothing to see of it,
+/// of what ran before.
 pub(crate) fn latest_sheets(outcome: &Outcome) -> Vec<Sheet> {
-    let all = outcome.points.len();
-    let mut sheets = some_sheets(outcome, |at| at + 2 >= all);
-    let singles = sheets.iter().filter(|sheet| sheet.single).count();
-    let mut at = 0;
-    sheets.retain(|sheet| {
-        at += usize::from(sheet.single);
-        !sheet.single || at == singles
-    });
-    sheets
+    let points = &outcome.points;
+    let now = points.len() - together(points);
+    let before = now - together(&points[..now]);
+    let sheets = some_sheets(outcome, |at| at >= now);
+    match sheets.iter().any(|sheet| sheet.single) {
+        true => sheets,
+        false => some_sheets(outcome, |at| (before..now).contains(&at)),
+    }
+}
+
+/// How many of the last points ran beside each other.
+fn together(points: &[Point]) -> usize {
+    let Some(last) = points.last() else { return 0 };
+    let beside = |point: &&Point| model::load::are_beside(point, last);
+    points.iter().rev().take_while(beside).count().max(1)
 }
 
 /// Those of the sweep, and of the phases that are wanted.

@@ -73,14 +73,26 @@ impl Shown {
     }
 }
 
-/// An event, and the protocol that it is of, if that goes along with a server's own.
-struct Told<'a>(Option<&'static str>, Cow<'a, Event>);
+/// What an event is of.
+#[derive(Clone, Copy)]
+enum Of {
+    /// The run, or the server's own protocol.
+    Run,
+    /// A protocol that goes along with a server's own.
+    Beside(&'static str),
+    /// One of several measurements that run beside each other, by its place among them.
+    Part(u32),
+}
+
+/// An event, and what it is of.
+struct Told<'a>(Of, Cow<'a, Event>);
 
 impl Told<'_> {
     fn told(&self, page: &mut LivePage) {
         match self.0 {
-            Some(protocol) => page.hear_beside(protocol, &self.1),
-            None => page.hear(&self.1),
+            Of::Run => page.hear(&self.1),
+            Of::Beside(protocol) => page.hear_beside(protocol, &self.1),
+            Of::Part(place) => page.hear_part(place, &self.1),
         }
     }
 
@@ -104,12 +116,18 @@ impl View {
     /// Takes an event to the page. It waits for nothing: what comes while the page is being copied is taken in with the next
     /// event.
     pub fn hear(&mut self, event: &Event) {
-        self.take(Told(None, Cow::Borrowed(event)));
+        self.take(Told(Of::Run, Cow::Borrowed(event)));
     }
 
     /// The same with an event of a protocol that a server speaks beside its own.
     pub fn hear_beside(&mut self, protocol: &'static str, event: &Event) {
-        self.take(Told(Some(protocol), Cow::Borrowed(event)));
+        self.take(Told(Of::Beside(protocol), Cow::Borrowed(event)));
+    }
+
+    /// The same with an event of one of several measurements that run beside each other, while they do: when they are over, they
+    /// are told again one after the other, in the order of their `place`.
+    pub fn hear_part(&mut self, place: u32, event: &Event) {
+        self.take(Told(Of::Part(place), Cow::Borrowed(event)));
     }
 
     fn take(&mut self, told: Told<'_>) {

@@ -1,5 +1,6 @@
 //! Intervals and timers.
 
+use super::links::Peers;
 use super::{Report, Watch, Worker};
 use crate::link::{Key, Phase};
 use metrics::{Group, LinkSample, Mono};
@@ -87,7 +88,13 @@ impl Worker {
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
         let asks = self.opening.iter().filter_map(|group| self.watches.get(group)?.state.ask_at);
         let tend = self.watches.get(&Group::ALL).and_then(|watch| watch.state.ask_at);
-        asks.chain(timer).chain(tend).chain([self.next_boundary]).min().filter(|at| *at < Mono(u64::MAX))
+        let links = self.peers.as_ref().map(Peers::next);
+        asks.chain(timer)
+            .chain(tend)
+            .chain(links)
+            .chain([self.next_boundary])
+            .min()
+            .filter(|at| *at < Mono(u64::MAX))
     }
 
     /// Whether an opener is to be asked at once.

@@ -71,6 +71,7 @@ impl Worker {
     pub(super) fn answer_knocks(&mut self, at: usize) -> bool {
         for _ in 0..AT_ONCE {
             let now = self.clock.now();
+            let before = self.counted();
             let Some(opener) = self.watches.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) else {
                 return false;
             };
@@ -90,6 +91,11 @@ impl Worker {
             cx.now = got.at;
             let mut reply = Burst::new(&mut desk.reply, desk.reply_room.min(got.len));
             let flow = opener.knock(&mut cx, &got, &mut reply);
+            if let Some(peers) = &mut self.peers {
+                let tally = self.rec.tally(Group::ALL);
+                let moved = (tally.tx_bytes - before.0, tally.rx_bytes - before.1);
+                peers.knocked(path, moved, now);
+            }
             // The socket comes before the answer: what a peer sends once it has read that must not end at the door.
             let let_in = flow.map(|flow| (flow, Udp::beside(&path, &self.outfit.inherited_udp)));
             if !reply.is_empty() && !matches!(let_in, Some((_, Err(_)))) {

@@ -1,8 +1,10 @@
 //! Workers with UDP sockets over loopback: a peer knocks, gets a socket of its own, and is echoed.
 
 use super::*;
-use metrics::{Packets as Counts, Row, SECOND};
-use seam::{Batch, Burst, Card, Cx, End, Fault, Open, Opener, Read, Target, Wait, Want, When, Wrote};
+use metrics::{Packets as Counts, Row, SECOND, Tally};
+use seam::{
+    Batch, Burst, Card, Cx, End, Fault, Flow, Open, Opener, Path, Read, Target, Wait, Want, When, Wrote,
+};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -38,6 +40,7 @@ impl Thread {
             inherited: Settings::default(),
             inherited_udp: UdpSettings::default(),
             realtime: false,
+            links: None,
         };
         let thread = Some(std::thread::spawn(move || Worker::new(outfit, reactor).run()));
         Thread { mailbox, waker, reports, thread }

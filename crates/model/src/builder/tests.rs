@@ -393,7 +393,10 @@ fn what_is_kept_is_bounded() {
     assert_eq!(outcome.points[0].connections[9_999].ended_ns, 9_999, "the first ones are kept");
     assert_eq!(outcome.notices.len(), 200);
     assert_eq!(outcome.notices[7], "warning: 7");
-    assert!(outcome.notices[199].starts_with("1 ended connections beyond the first 10000 "), "that one is told");
+    assert!(
+        outcome.notices[199].starts_with("1 ended connections beyond the first 10000 "),
+        "that one is told"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::plots::{Sheet, latest_sheets, sheets};
 use crate::{summary, words};
 use model::{Builder, Event, Meanwhile, Outcome, doubts_so_far};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io;
 
 /// The report's style sheet, for pages that bring their own.
@@ -27,6 +28,8 @@ pub fn page_policy() -> String {
 #[derive(Clone, Debug)]
 pub struct LivePage {
     builder: Builder,
+    /// Measurements that run beside each other, in the order in which they are told to the builder when they are over.
+    parts: BTreeMap<u32, Builder>,
     sessions: Sessions,
     ended: bool,
     /// Grows with everything that is heard.
@@ -35,7 +38,13 @@ pub struct LivePage {
 
 impl Default for LivePage {
     fn default() -> Self {
-        LivePage { builder: Builder::bounded(), sessions: Sessions::default(), ended: false, heard: 0 }
+        LivePage {
+            builder: Builder::bounded(),
+            parts: BTreeMap::new(),
+            sessions: Sessions::default(),
+            ended: false,
+            heard: 0,
+        }
     }
 }
 
@@ -69,6 +78,10 @@ impl LivePage {
     /// Takes in an event.
     pub fn hear(&mut self, event: &Event) {
         self.heard += 1;
+        if matches!(event, Event::Phase { .. }) {
+            // It was shown while it went on: now it is told as a whole.
+            self.parts.pop_first();
+        }
         self.builder.absorb(event);
         self.sessions.hear(event);
         self.ended |= matches!(event, Event::End { .. });
@@ -80,6 +93,13 @@ impl LivePage {
         self.sessions.hear_beside(protocol, event);
     }
 
+    /// Takes in an event of one of several measurements that run beside each other, while they do. When they are over, all of
+    /// them are told again ([`LivePage::hear`]), one after the other in the order of their `place`.
+    pub fn hear_part(&mut self, place: u32, event: &Event) {
+        self.heard += 1;
+        self.parts.entry(place).or_insert_with(|| self.builder.beside()).absorb(event);
+    }
+
     /// How much was heard: as long as it stays, so does the view.
     #[must_use]
     pub fn heard(&self) -> u64 {
@@ -89,15 +109,15 @@ impl LivePage {
     /// What was found so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        self.builder.outcome()
+        self.builder.outcome_with(self.parts.values())
     }
 
     /// What is shown now.
     #[must_use]
     pub fn view(&self) -> LiveView {
-        let mut outcome = self.builder.outcome();
+        let mut outcome = self.outcome();
         if !self.ended {
-            Self::soften(&mut outcome);
+            Self::soften(&mut outcome, self.parts.len().max(1));
         }
         let serving = outcome.begin.verb == "serve";
         // What earlier phases found stands in the tables until all is shown.
@@ -115,10 +135,10 @@ impl LivePage {
         }
     }
 
-    /// Of the phase that runs, what can be doubted already.
-    fn soften(outcome: &mut Outcome) {
-        if let Some(last) = outcome.points.last_mut() {
-            last.doubts = doubts_so_far(last.clone(), &outcome.begin, &Meanwhile::default());
+    /// Of the phase that runs, or those that do, what can be doubted already.
+    fn soften(outcome: &mut Outcome, running: usize) {
+        for point in outcome.points.iter_mut().rev().take(running) {
+            point.doubts = doubts_so_far(point.clone(), &outcome.begin, &Meanwhile::default());
         }
     }
 
@@ -193,8 +213,8 @@ pub fn live_units() -> Value {
 mod tests {
     use super::*;
     use metrics::SECOND;
-    use model::{Begin, Interval, Status, Traffic};
-    use std::collections::BTreeMap;
+    use model::load::{Load, Stage};
+    use model::{Begin, Interval, Phase, Status, Traffic};
 
     const EVIL: &str = "</script><img src=x onerror=\"x\">'";
 
@@ -228,6 +248,50 @@ mod tests {
             assert!(all.iter().any(|title| title.ends_with(&format!("repetition {n}"))), "{all:?}");
         }
         assert!(page.view().ended);
+    }
+
+    #[test]
+    fn parts_of_a_stage_are_shown_while_they_run_and_once_when_it_is_over() {
+        let filler = Phase { duration_ns: Some(10 * SECOND), ..Phase::default() };
+        let load = Load { filler, ramp_ns: SECOND, rate: 50.0, seed: 1 };
+        let mut page = LivePage::default();
+        page.hear(&Event::Begin(Box::new(Begin { verb: "load".to_owned(), ..Begin::default() })));
+        let titles = |page: &LivePage| page.view().sheets.into_iter().map(|s| s.0).collect::<Vec<_>>();
+        let interval = |index: u32| {
+            let near = Traffic { tx_bytes: 1_000_000, rx_bytes: 0, ns: SECOND };
+            let (start_ns, end_ns) = (u64::from(index) * SECOND, u64::from(index + 1) * SECOND);
+            Event::Interval(Box::new(Interval { index, start_ns, end_ns, near, ..Interval::default() }))
+        };
+        let mut shown_of_idle = Vec::new();
+        for stage in [Stage::Idle, Stage::Up] {
+            let parts: Vec<_> = load.probes(stage).into_iter().chain(load.filler(stage)).collect();
+            let phase = |(label, phase): &(BTreeMap<_, _>, Phase)| Event::Phase {
+                label: label.clone(),
+                repeat: 1,
+                phase: Box::new(phase.clone()),
+            };
+            for (place, part) in (0..).zip(&parts) {
+                page.hear_part(place, &phase(part));
+                (0..3).for_each(|index| page.hear_part(place, &interval(index)));
+            }
+            let during = titles(&page);
+            for part in &parts {
+                page.hear(&phase(part));
+                (0..3).for_each(|index| page.hear(&interval(index)));
+                assert_eq!(titles(&page), during, "none is doubled or gone, however far that has come");
+            }
+            assert_eq!(page.outcome().points.len(), if stage == Stage::Idle { 2 } else { 5 });
+            match stage {
+                Stage::Idle => shown_of_idle = during,
+                _ => {
+                    assert!(during.iter().any(|title| title.contains("load")), "{during:?}");
+                    assert!(
+                        !during.iter().any(|title| title.contains("idle")),
+                        "{during:?} {shown_of_idle:?}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Who is served: sessions in progress, those that are over, and the protocols that go along.
 
+mod links;
+
 use super::{escape, utc};
 use crate::words;
+use links::Serving;
 use metrics::{Wall, format_bits_per_second, format_bytes, format_duration};
 use model::{Bulk, BulkNews, BulkTerms, ConnectionRecord, Event, Served, Standing, StreamRow, Traffic};
 use std::collections::{BTreeMap, VecDeque};
@@ -14,12 +17,21 @@ const MOST_ENDED: usize = 100;
 /// Clients of protocols that know no sessions, by address.
 const MOST_CLIENTS: usize = 200;
 
+/// What a session is called.
+#[derive(Clone, Copy, Debug)]
+enum Session {
+    /// Its number among those of its protocol.
+    Number(u64),
+    /// Nothing: the protocol knows none, or it has not begun.
+    None,
+}
+
 /// A session, whatever is spoken.
 #[derive(Clone, Debug)]
 struct Row {
     protocol: &'static str,
-    number: u64,
-    client: SocketAddr,
+    session: Session,
+    client: String,
     what: String,
     standing: &'static str,
     since: Wall,
@@ -58,11 +70,14 @@ pub(super) struct Sessions {
     now: BTreeMap<(&'static str, String), Row>,
     ended: VecDeque<Row>,
     over: u64,
+    /// Clients of protocols that know none.
+    serving: Serving,
     services: BTreeMap<&'static str, Service>,
     clients: BTreeMap<(&'static str, IpAddr), Client>,
 }
 
 const OWN: &str = "native";
+const IPERF3: &str = "iperf3";
 
 impl Sessions {
     /// Takes in an event of the server's own protocol.
@@ -85,6 +100,9 @@ impl Sessions {
                 service.errors = interval.network_errors + interval.data_errors;
             }
             Event::Connection(record) => self.connection(protocol, record),
+            // Its tests are told as such.
+            Event::Links(links) if protocol != IPERF3 => self.serving.hear(protocol, links),
+            Event::PhaseEnd { .. } => self.serving.over(protocol),
             Event::Bulk(bulk) => self.bulk(protocol, bulk),
             _ => {}
         }
@@ -119,8 +137,8 @@ impl Sessions {
         if let BulkNews::Met { peer, at, .. } = &bulk.news {
             let row = Row {
                 protocol,
-                number: bulk.test,
-                client: *peer,
+                session: Session::Number(bulk.test),
+                client: peer.to_string(),
                 what: String::new(),
                 standing: "granted",
                 since: *at,
@@ -169,16 +187,14 @@ impl Sessions {
     /// All of it as tables.
     pub(super) fn html(&self) -> String {
         let mut out = String::from("<section id=\"sessions\"><h2>Sessions</h2>\n");
-        if self.now.is_empty() {
+        let unnamed = self.serving.rows();
+        let all = self.now.len() + unnamed.len();
+        if all == 0 {
             out.push_str("<p>Nobody is being served.</p>\n");
         } else {
-            let more = self.now.len().saturating_sub(MOST_ROWS);
-            table(
-                "In progress",
-                &SESSION,
-                self.now.values().take(MOST_ROWS).map(|row| (row.errors > 0, cells(row, false))),
-                &mut out,
-            );
+            let more = all.saturating_sub(MOST_ROWS);
+            let rows = self.now.values().chain(&unnamed).take(MOST_ROWS);
+            table("In progress", &SESSION, rows.map(|row| (row.errors > 0, cells(row, false))), &mut out);
             if more > 0 {
                 out.push_str(&format!("<p class=\"soft\">and {more} more</p>\n"));
             }
@@ -232,8 +248,8 @@ const CLIENT: [&str; 6] = ["protocol", "client", "connections", "failed", "recei
 fn own(served: &Served) -> Row {
     Row {
         protocol: OWN,
-        number: served.number,
-        client: served.peer,
+        session: if served.number == 0 { Session::None } else { Session::Number(served.number) },
+        client: served.peer.to_string(),
         what: words::phase(&served.phase),
         standing: match served.standing {
             Standing::Waiting => "waiting",
@@ -284,17 +300,18 @@ fn terms(terms: &BulkTerms) -> String {
 }
 
 fn cells(row: &Row, over: bool) -> Vec<String> {
-    let name = match (row.protocol, row.number) {
-        (OWN, 0) => "-".to_owned(),
-        (OWN, n) => n.to_string(),
-        (protocol, n) => format!("{protocol} {n}"),
+    let name = match (row.protocol, row.session) {
+        (OWN, Session::None) => "-".to_owned(),
+        (OWN, Session::Number(n)) => n.to_string(),
+        (protocol, Session::None) => protocol.to_owned(),
+        (protocol, Session::Number(n)) => format!("{protocol} {n}"),
     };
     let standing = match row.total.ns {
         0 => row.standing.to_owned(),
         ns => format!("{}, {}", row.standing, format_duration(ns as f64)),
     };
     let since = utc(row.since).trim_end_matches(" UTC").to_owned();
-    let mut cells = vec![name, row.client.to_string()];
+    let mut cells = vec![name, row.client.clone()];
     if !over {
         cells.extend([row.latest.rx_bps(), row.latest.tx_bps()].map(format_bits_per_second));
     }

@@ -1,0 +1,124 @@
+//! Who is being served at the moment: told every so often where somebody looks, and only there.
+
+use super::{Report, Worker};
+use crate::link::Phase;
+use metrics::{Group, Mono, SECOND};
+use model::LinkRow;
+use seam::Path;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// Links that one list has at most, and senders without a socket of their own.
+const MOST: usize = 256;
+/// Whoever has no socket of its own and was not heard for so long is gone, ns.
+const SILENT: u64 = 10 * SECOND;
+
+/// What is remembered for that.
+pub(super) struct Peers {
+    every: u64,
+    /// When it was last looked who there is, and when that is to be done next.
+    last: Mono,
+    next: Mono,
+    /// Those at the door: datagrams of peers that have no socket of their own.
+    door: BTreeMap<SocketAddr, Knocking>,
+    /// Whether the last list had any.
+    told: bool,
+}
+
+struct Knocking {
+    local: SocketAddr,
+    since: Mono,
+    last: Mono,
+    tx_bytes: u64,
+    rx_bytes: u64,
+}
+
+impl Peers {
+    pub(super) fn new(every: u64, now: Mono) -> Peers {
+        Peers { every, last: now, next: now.plus(every), door: BTreeMap::new(), told: false }
+    }
+
+    pub(super) fn next(&self) -> Mono {
+        self.next
+    }
+
+    /// Somebody without a socket of its own moved so many bytes, to us and from us.
+    pub(super) fn knocked(&mut self, path: Path, (tx_bytes, rx_bytes): (u64, u64), now: Mono) {
+        if tx_bytes + rx_bytes == 0 || (self.door.len() >= MOST && !self.door.contains_key(&path.peer)) {
+            return;
+        }
+        let fresh = Knocking { local: path.local, since: now, last: now, tx_bytes: 0, rx_bytes: 0 };
+        let known = self.door.entry(path.peer).or_insert(fresh);
+        known.last = now;
+        known.tx_bytes += tx_bytes;
+        known.rx_bytes += rx_bytes;
+    }
+}
+
+impl Worker {
+    /// Payload that was counted since the last interval: what a knock adds to it is that knock's.
+    pub(super) fn counted(&mut self) -> (u64, u64) {
+        let tally = self.rec.tally(Group::ALL);
+        (tally.tx_bytes, tally.rx_bytes)
+    }
+
+    /// Tells who is served, if it is time to.
+    pub(super) fn tell_links(&mut self, now: Mono) {
+        let Some(peers) = self.peers.as_mut().filter(|peers| peers.next <= now) else { return };
+        let ns = now.since(std::mem::replace(&mut peers.last, now));
+        peers.next = now.plus(peers.every);
+        peers.door.retain(|_, known| now.since(known.last) < SILENT);
+        let knocking = peers.door.iter().map(|(&remote, known)| LinkRow {
+            local: known.local,
+            remote,
+            since: self.wall.wall(known.since),
+            tx_bytes: known.tx_bytes,
+            rx_bytes: known.rx_bytes,
+        });
+        let mut rows: Vec<LinkRow> = knocking.collect();
+        for key in self.links.keys() {
+            if rows.len() >= MOST {
+                break;
+            }
+            let Some(link) = self.links.get(key).filter(|l| l.phase == Phase::Open) else { continue };
+            let (Some(path), Some(row)) = (link.path, link.flow.card().row) else { continue };
+            let (counts, since) = self.rec.life(row);
+            rows.push(LinkRow {
+                local: path.local,
+                remote: path.peer,
+                since: self.wall.wall(since),
+                tx_bytes: counts.tx_bytes,
+                rx_bytes: counts.rx_bytes,
+            });
+        }
+        // That there are none any more is said once.
+        let was =
+            self.peers.as_mut().is_some_and(|peers| std::mem::replace(&mut peers.told, !rows.is_empty()));
+        if was || !rows.is_empty() {
+            self.report(Report::Links { at: self.wall.wall(now), ns, rows });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_at_the_door_are_told_apart_and_bounded() {
+        let mut peers = Peers::new(SECOND, Mono(0));
+        let path = |port: u16| Path {
+            peer: SocketAddr::from(([192, 0, 2, 1], port)),
+            local: SocketAddr::from(([192, 0, 2, 2], 7)),
+        };
+        peers.knocked(path(9), (0, 0), Mono(1));
+        assert!(peers.door.is_empty(), "whoever was refused moved nothing");
+        for port in 1..=1_000 {
+            peers.knocked(path(port), (1, 2), Mono(5));
+            peers.knocked(path(port), (3, 4), Mono(6));
+        }
+        assert_eq!(peers.door.len(), MOST);
+        let known = &peers.door[&path(1).peer];
+        assert_eq!((known.tx_bytes, known.rx_bytes, known.since, known.last), (4, 6, Mono(5), Mono(6)));
+    }
+}
