@@ -52,14 +52,17 @@ impl Feed {
 
     /// The next message; `None` at the end.
     fn next(&mut self) -> Option<Value> {
-        let mut line = String::new();
+        let (mut line, mut beat) = (String::new(), false);
         loop {
             line.clear();
             if self.0.read_line(&mut line).unwrap() == 0 {
                 return None;
             }
-            if let Some(data) = line.strip_prefix("data: ") {
-                return Some(serde_json::from_str(data).unwrap());
+            match line.strip_prefix("data: ") {
+                // A sign of life.
+                Some(_) if beat => beat = false,
+                Some(data) => return Some(serde_json::from_str(data).unwrap()),
+                None => beat |= line.starts_with("event: beat") || line.starts_with("event:beat"),
             }
         }
     }

@@ -133,7 +133,9 @@ async fn events(State(shown): State<Arc<Shown>>) -> Response {
         let sentence = format!("{MOST_FOLLOWERS} pages are open already: close one\n");
         return (StatusCode::SERVICE_UNAVAILABLE, sentence).into_response();
     }
-    Sse::new(feed(shown).await).keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE)).into_response()
+    // A page hears of events only, not of comments.
+    let alive = KeepAlive::new().interval(SIGN_OF_LIFE).event(Event::default().event("beat").data("1"));
+    Sse::new(feed(shown).await).keep_alive(alive).into_response()
 }
 
 async fn feed(shown: Arc<Shown>) -> impl Stream<Item = Result<Event, Infallible>> {

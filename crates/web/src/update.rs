@@ -58,7 +58,7 @@ fn message(version: u64, before: &LiveView, view: &LiveView) -> Value {
         }
     }
     json!({
-        "v": version, "title": view.title, "kind": view.kind, "ended": view.ended, "parts": parts, "sheets": sheets,
+        "v": version, "run": view.run, "title": view.title, "kind": view.kind, "ended": view.ended, "parts": parts, "sheets": sheets,
         "frames": frames, "plots": plots,
     })
 }

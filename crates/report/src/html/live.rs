@@ -53,6 +53,8 @@ impl Default for LivePage {
 pub struct LiveView {
     /// Its title.
     pub title: String,
+    /// Names the run.
+    pub run: String,
     /// Whether the run has ended.
     pub ended: bool,
     /// `run` or `serve`.
@@ -127,6 +129,7 @@ impl LivePage {
             (title, plots)
         });
         LiveView {
+            run: outcome.begin.run.to_string(),
             title: if outcome.begin.verb.is_empty() { "netcaliper".to_owned() } else { title(&outcome) },
             ended: self.ended,
             kind: if serving { "serve" } else { "run" },

@@ -138,29 +138,60 @@
     return true;
   };
 
+  const clock = () => new Date().toLocaleTimeString();
+  // The program gives a sign of life every 10 s: a connection that went without a word is given up when two of them are missing.
+  const PATIENCE = 25000;
+  // For so long it is said that the page was disconnected.
+  const REMEMBER = 60000;
+  let feed = null, heard = 0, lost = null, retry = 0, run = null, back = "", said = 0;
+
+  const again = delay => {
+    feed.close();
+    clearTimeout(retry);
+    retry = setTimeout(listen, delay);
+  };
+
+  const missed = () => {
+    lost ??= clock();
+    state("lost", `disconnected since ${lost}: this is what the program told last. Trying again`);
+  };
+
+  const alive = () => { heard = Date.now(); };
+
   const listen = () => {
-    const feed = new EventSource("/events");
-    feed.onopen = () => state("live", "live");
+    feed = new EventSource("/events");
+    version = null; // All of it is told anew: nothing is missing, and nothing doubled.
+    alive();
+    feed.onopen = alive;
+    feed.addEventListener("beat", alive);
     feed.onmessage = event => {
+      alive();
       const message = JSON.parse(event.data);
-      if (!told(message)) { // Something was missed: from the beginning.
-        feed.close();
-        version = null;
-        setTimeout(listen, 1000);
-        return;
+      if (!told(message)) return again(1000); // Something was missed: from the beginning.
+      if (lost) {
+        const whole = message.run === run ? "nothing of it is missing" : "this is another run than before";
+        [back, said, lost] = [`; disconnected from ${lost} to ${clock()}, ${whole}`, Date.now(), null];
       }
-      const clock = new Date().toLocaleTimeString();
+      if (Date.now() - said > REMEMBER) back = "";
+      run = message.run;
       if (message.ended) {
         feed.close();
-        state("", message.kind === "serve" ? `the server ended at ${clock}` : `the run ended; this is its result, as of ${clock}`);
-      } else state("live", `live, ${clock}`);
+        feed = null;
+        state("", message.kind === "serve" ? `the server ended at ${clock()}` : `the run ended; this is its result, as of ${clock()}`);
+      } else state("live", `live, ${clock()}${back}`);
       document.body.dataset.told = String(Number(document.body.dataset.told ?? 0) + 1);
     };
     feed.onerror = () => {
-      state("lost", "the program does not answer; this is what it told last");
+      missed();
       // A browser that was refused does not ask again by itself.
-      if (feed.readyState === EventSource.CLOSED) setTimeout(listen, 3000);
+      if (feed.readyState === EventSource.CLOSED) again(3000);
     };
   };
+
+  setInterval(() => {
+    if (!feed || Date.now() - heard < PATIENCE) return;
+    missed();
+    again(0);
+  }, 5000);
   listen();
 }
