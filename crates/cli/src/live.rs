@@ -5,23 +5,28 @@
 //! keeps nobody waiting but this thread. The terminal is put back on every way out: at the end, after an error, after a panic,
 //! when a signal ends the program at once (the view leaves no signals to itself: Ctrl-C stays one).
 
+mod screen;
+
+pub(crate) use screen::leave_at_once;
+
 use crate::Trouble;
 use clap::ValueEnum;
-use engine::{CpuMeter, Interrupt, Keys};
+use engine::{Called, CpuMeter, Interrupt, Keys};
 use metrics::SECOND;
 use model::Event;
 use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
-use ratatui::crossterm::cursor::{self, Hide};
+use ratatui::crossterm::cursor::Hide;
 use ratatui::crossterm::queue;
-use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
+use ratatui::crossterm::terminal::EnterAlternateScreen;
 use ratatui::layout::Rect;
 use report::{Feed, Look, Planned, Presses, View, Wish};
+use screen::{Pen, UP};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -129,30 +134,6 @@ fn decide(when: When, to: Stdout, planned: Planned, terminal: &Terminal) -> Resu
     }
 }
 
-/// Whether the screen is the view's at the moment.
-static UP: AtomicBool = AtomicBool::new(false);
-/// Whoever writes to the terminal has it.
-static PEN: Mutex<()> = Mutex::new(());
-/// Where it is; written once.
-static PLACE: Mutex<Place> = Mutex::new(Place::Stdout);
-
-/// Gives the screen back, if it is the view's, before the program ends at once. A terminal that takes nothing gets nothing.
-pub(crate) fn leave_at_once() {
-    if UP.swap(false, Ordering::AcqRel)
-        && let Ok(_pen) = PEN.try_lock()
-    {
-        leave();
-    }
-}
-
-/// Gives the screen back.
-fn leave() {
-    let place = *PLACE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut out = place.writer();
-    // A terminal that is gone needs nothing back.
-    let _ = queue!(out, cursor::Show, LeaveAlternateScreen).and_then(|()| out.flush());
-}
-
 /// A line on stderr. A terminal that is gone is no reason to leave anything undone.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
@@ -201,15 +182,14 @@ impl Live {
             };
         };
         let shared = Arc::new(Shared { feed: Mutex::new(Feed::default()), over: AtomicBool::new(false) });
-        *PLACE.lock().unwrap_or_else(PoisonError::into_inner) = place;
-        on_panic();
+        screen::take(place);
         UP.store(true, Ordering::Release);
         let (ours, interrupt) = (Arc::clone(&shared), interrupt.clone());
         let show = move || {
             let shown = Show::new(place, keys, ours, interrupt, planned).and_then(Show::run);
             if UP.swap(false, Ordering::AcqRel) {
-                let _pen = PEN.lock().unwrap_or_else(PoisonError::into_inner);
-                leave();
+                let _pen = Pen::take();
+                screen::leave();
             }
             shown
         };
@@ -281,18 +261,6 @@ impl Drop for Live {
     }
 }
 
-/// Whoever panics says so on a screen that stays.
-fn on_panic() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            leave_at_once();
-            usual(info);
-        }));
-    });
-}
-
 type Canvas = CrosstermBackend<BufWriter<Box<dyn Write + Send>>>;
 
 /// What the thread has.
@@ -308,6 +276,8 @@ struct Show {
     size: Option<(u16, u16)>,
     /// What the terminal shows; nothing is known of it when its area is empty.
     shown: Buffer,
+    /// Whether its screen has been taken, as far as that is known.
+    entered: bool,
 }
 
 impl Show {
@@ -327,7 +297,7 @@ impl Show {
         let view = View::new(look, planned, 0);
         let shown = Buffer::empty(Rect::default());
         let (cpus, began) = (CpuMeter::default(), Instant::now());
-        Ok(Show { canvas, keys, shared, interrupt, view, cpus, began, size: None, shown })
+        Ok(Show { canvas, keys, shared, interrupt, view, cpus, began, size: None, shown, entered: false })
     }
 
     fn now_ns(&self) -> u64 {
@@ -354,6 +324,13 @@ impl Show {
                 let wish = self.view.press(press, self.now_ns());
                 self.grant(wish)?;
             }
+            match self.keys.called() {
+                Some(Called::Stop) => self.aside(Keys::stop_alone),
+                // Nobody could give it back before: the shell has taken it as it was.
+                Some(Called::GoOn) => self.entered = false,
+                None => {}
+            }
+            changed |= !self.entered;
             if self.interrupt.asked() && !std::mem::replace(&mut ending, true) {
                 self.view.ending();
                 // At Ctrl-C the kernel throws away what the terminal has not shown yet.
@@ -367,7 +344,8 @@ impl Show {
     }
 
     fn enter(&mut self) -> io::Result<()> {
-        let _pen = PEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let _pen = Pen::take();
+        self.entered = true;
         queue!(self.canvas, EnterAlternateScreen, Hide)?;
         self.shown = Buffer::empty(Rect::default());
         Write::flush(&mut self.canvas)
@@ -390,13 +368,18 @@ impl Show {
                 leave_at_once();
                 std::process::exit(130);
             }
-            Wish::Stop => {
-                leave();
-                self.keys.stop();
-                self.enter()?;
-            }
+            Wish::Stop => self.aside(Keys::stop),
         }
         Ok(())
+    }
+
+    /// Leaves the terminal to the shell while this process is stopped. It is taken back with the next drawing in its foreground.
+    fn aside(&mut self, stop: impl Fn(&Keys)) {
+        if std::mem::take(&mut self.entered) {
+            let _pen = Pen::take();
+            screen::leave();
+        }
+        stop(&self.keys);
     }
 
     /// Keeps what is shown as a picture.
@@ -422,12 +405,16 @@ impl Show {
             self.shown = Buffer::empty(Rect::default());
             return Ok(());
         }
+        if !self.entered {
+            self.keys.again();
+            self.enter()?;
+        }
         self.size = self.keys.size();
         let (width, height) = self.size.unwrap_or((80, 24));
         let area = Rect::new(0, 0, width.min(LARGEST.0), height.min(LARGEST.1));
         let mut next = Buffer::empty(area);
         self.view.draw(&mut next, now_ns);
-        let _pen = PEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let _pen = Pen::take();
         if !UP.load(Ordering::Acquire) {
             return Ok(());
         }

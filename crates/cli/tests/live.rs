@@ -141,6 +141,21 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_takes_it_back() {
 }
 
 #[test]
+fn whoever_stops_it_from_elsewhere_finds_the_terminal_as_it_was() {
+    let server = serve("");
+    let words = format!("tcp {} -P 2 -t 600s", server.at());
+    for (signal, given_back) in [("TSTP", true), ("STOP", false)] {
+        let sent = format!("signal:{signal}");
+        let steps = ["see:goodput up", &sent, "stopped", "taken:2", "see:goodput up", "keys:q"];
+        let Some(seen) = on_terminal("whoever_stops_it", "80x24", &steps, &words, &[]) else { return };
+        left_well(&seen, 130);
+        // SIGSTOP leaves nobody any time.
+        assert_eq!(seen["meanwhile"], serde_json::json!([given_back, given_back]), "{signal}: {seen:#}");
+        assert_eq!(seen["taken"].as_u64(), Some(2), "{signal}: {seen:#}");
+    }
+}
+
+#[test]
 fn a_terminal_that_takes_nothing_does_not_hold_the_run_up() {
     let server = serve("");
     let scratch = Scratch::new();

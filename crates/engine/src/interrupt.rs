@@ -1,6 +1,6 @@
 //! The user's wish to end, from a signal handler's thread to the control thread.
 
-pub use io::Keys;
+pub use io::{Called, Keys};
 use io::Waker;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -5,15 +5,24 @@
 #[derive(Debug)]
 pub struct Keys(());
 
+/// What somebody else did to this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// It is to stop (`kill -TSTP`): see [`Keys::stop_alone`].
+    Stop,
+    /// It goes on after it was stopped without being asked (`kill -STOP`): the terminal may have been changed.
+    GoOn,
+}
+
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::Keys;
-    use crate::sys::terminal::{self, Manners};
+    use super::{Called, Keys};
+    use crate::sys::terminal::{self, Manners, Whom};
     use std::fs::File;
     use std::io::{self, Read};
     use std::os::fd::{AsFd, OwnedFd};
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Mutex, Once, PoisonError};
-    use std::time::Duration;
 
     /// The terminal, how it was before and how it is meanwhile.
     struct Before {
@@ -22,11 +31,19 @@ mod linux {
         is: Manners,
     }
 
-    /// Much longer than a signal takes to stop all threads.
-    const STOPPING: Duration = Duration::from_millis(100);
-
     static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
     static ONCE: Once = Once::new();
+    /// Signals that came and have not been asked for.
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static GO_ON: AtomicBool = AtomicBool::new(false);
+
+    extern "C" fn told_to_stop(_: i32) {
+        STOP.store(true, Ordering::Release);
+    }
+
+    extern "C" fn told_to_go_on(_: i32) {
+        GO_ON.store(true, Ordering::Release);
+    }
 
     /// Does something with the terminal, if there is one.
     fn with<T>(deed: impl FnOnce(&Before) -> T) -> Option<T> {
@@ -48,11 +65,24 @@ mod linux {
             Keys::take(io::stdin().as_fd().try_clone_to_owned().ok()?, terminal::key_by_key)
         }
 
-        /// The same of the terminal that this process belongs to, whatever stdin is; Ctrl-Z and Ctrl-\ are keys, too.
+        /// The same of the terminal that this process belongs to, whatever stdin is; Ctrl-Z and Ctrl-\ are keys, too, and whoever
+        /// stops this process is [heard](Keys::called) before it stops.
         #[must_use]
         pub fn at_terminal() -> Option<Keys> {
             let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
-            Keys::take(terminal.into(), |was| terminal::unstopped(&terminal::key_by_key(was)))
+            let keys = Keys::take(terminal.into(), |was| terminal::unstopped(&terminal::key_by_key(was)))?;
+            terminal::call_at(libc::SIGTSTP, told_to_stop);
+            terminal::call_at(libc::SIGCONT, told_to_go_on);
+            Some(keys)
+        }
+
+        /// What somebody else has done to this process since it was last asked. A stop is waited with until it is asked for.
+        #[must_use]
+        pub fn called(&self) -> Option<Called> {
+            if STOP.swap(false, Ordering::AcqRel) {
+                return Some(Called::Stop);
+            }
+            GO_ON.swap(false, Ordering::AcqRel).then_some(Called::GoOn)
         }
 
         fn take(terminal: OwnedFd, manners: impl Fn(&Manners) -> Manners) -> Option<Keys> {
@@ -100,10 +130,17 @@ mod linux {
         /// Puts the terminal back, stops this process and its group, as Ctrl-Z does, and has it give keys again when they have
         /// been told to go on.
         pub fn stop(&self) {
+            self.halt(Whom::Group);
+        }
+
+        /// The same of this process alone, as it was told to.
+        pub fn stop_alone(&self) {
+            self.halt(Whom::Own);
+        }
+
+        fn halt(&self, whom: Whom) {
             with(|before| terminal::behave(before.terminal.as_fd(), &before.was));
-            terminal::stop();
-            // The signal reaches the threads one after the other: this one must not go on as if it were over.
-            std::thread::sleep(STOPPING);
+            terminal::stop(whom);
             self.again();
         }
 
@@ -162,8 +199,17 @@ impl Keys {
         false
     }
 
+    /// Nobody does anything to this process.
+    #[must_use]
+    pub fn called(&self) -> Option<Called> {
+        None
+    }
+
     /// There is nothing to put back.
     pub fn stop(&self) {}
+
+    /// Nor here.
+    pub fn stop_alone(&self) {}
 
     /// There is nothing to change.
     pub fn again(&self) {}

@@ -34,7 +34,7 @@ pub const TIMED_OUT: i32 = libc::ETIMEDOUT;
 pub const TIMED_OUT: i32 = 10_060;
 
 pub use clock::Clock;
-pub use keys::Keys;
+pub use keys::{Called, Keys};
 pub use reactor::{Reactor, Ready, Waker, Watchable};
 pub use tcp::{Effective, Listener, Settings, Stream, TcpNet};
 pub use udp::{Datagrams, Udp, UdpEffective, UdpMemory, UdpNet, UdpSettings};

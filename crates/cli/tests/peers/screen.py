@@ -12,6 +12,7 @@ Steps are taken in order, each waits for the one before:
   hear           takes what is there again
   lines:N:FILE   waits until FILE has N lines more than now
   hangup         takes the terminal away (SIGHUP)
+  taken:N        waits until the other screen has been taken N times
   stopped        waits until the program has been stopped, and has it go on
 Prints one line of JSON: the exit code; whether the terminal's modes are as before, whether the screen is the first one again, whether
 the cursor is shown; what was printed on the first screen; how often the other one was taken; the last of the other one.
@@ -198,6 +199,8 @@ class Run:
             count = lambda: open(path, "rb").read().count(b"\n")
             wanted = count() + int(number)
             self.until(step, lambda: count() >= wanted)
+        elif deed == "taken":
+            self.until(step, lambda: self.screen.taken >= int(what))
         elif deed == "hangup":
             os.close(self.mine)
             self.reading, self.gone = False, True

@@ -105,8 +105,56 @@ pub(crate) fn typed(fd: BorrowedFd<'_>, ms: i32, into: &mut [u8]) -> io::Result<
     }
 }
 
-/// Stops this process and all others of its group, as the terminal does at Ctrl-Z, until somebody has them go on.
-pub(crate) fn stop() {
+/// Whom a stop concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whom {
+    /// This process and all others of its group, as Ctrl-Z does.
+    Group,
+    /// This process.
+    Own,
+}
+
+/// Stops until somebody has it go on, whatever was to be called instead ([`call_at`]).
+pub(crate) fn stop(whom: Whom) {
+    let handled = [libc::SIGTSTP, libc::SIGCONT].map(|signal| (signal, handle(signal, libc::SIG_DFL)));
+    // SAFETY: takes nothing.
+    let own = unsafe { libc::getpid() };
+    let process = if whom == Whom::Group { 0 } else { own };
     // SAFETY: takes numbers; 0 is the own group.
-    let _ = unsafe { libc::kill(0, libc::SIGTSTP) };
+    let _ = unsafe { libc::kill(process, libc::SIGTSTP) };
+    // The signal reaches the threads one after the other: this one must not go on as if it were over.
+    std::thread::sleep(STOPPING);
+    for (signal, handler) in handled {
+        if let Some(handler) = handler {
+            handle(signal, handler);
+        }
+    }
+}
+
+/// Much longer than a signal takes to stop all threads.
+const STOPPING: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// Has `called` called when the signal comes, unless the program is to ignore it. It may do no more than store a number.
+pub(crate) fn call_at(signal: i32, called: extern "C" fn(i32)) {
+    if let Some(before) = handle(signal, called as *const () as libc::sighandler_t)
+        && before == libc::SIG_IGN
+    {
+        handle(signal, before);
+    }
+}
+
+/// Sets what a signal does; what it did before. Calls that it interrupts go on, where they can.
+fn handle(signal: i32, handler: libc::sighandler_t) -> Option<libc::sighandler_t> {
+    // SAFETY: zeros are a whole sigaction: no flags, nothing blocked.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    let mut before = MaybeUninit::<libc::sigaction>::uninit();
+    action.sa_sigaction = handler;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: both pointers are to a sigaction each; the handler is one of the system's, or a function that lives as long as the
+    // program, takes one number and does what may be done in a signal's handler (see the callers).
+    if unsafe { libc::sigaction(signal, &raw const action, before.as_mut_ptr()) } < 0 {
+        return None;
+    }
+    // SAFETY: the call above has answered 0, and so filled it in.
+    Some(unsafe { before.assume_init() }.sa_sigaction)
 }

@@ -1,0 +1,129 @@
+//! The terminal's screen: whose it is, and how it is given back on every way out.
+
+use super::Place;
+use ratatui::crossterm::cursor;
+use ratatui::crossterm::queue;
+use ratatui::crossterm::terminal::LeaveAlternateScreen;
+use std::cell::Cell;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
+
+/// Whether the screen is the view's at the moment.
+pub(super) static UP: AtomicBool = AtomicBool::new(false);
+/// Whoever writes to the terminal has it.
+static PEN: Mutex<()> = Mutex::new(());
+/// Where it is; written once.
+static PLACE: Mutex<Place> = Mutex::new(Place::Stdout);
+
+thread_local! {
+    /// Whether this thread has the pen.
+    static DRAWING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The right to write to the terminal.
+pub(super) struct Pen(#[expect(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
+
+impl Pen {
+    /// Waits for it.
+    pub(super) fn take() -> Pen {
+        let pen = PEN.lock().unwrap_or_else(PoisonError::into_inner);
+        DRAWING.set(true);
+        Pen(pen)
+    }
+}
+
+impl Drop for Pen {
+    fn drop(&mut self) {
+        DRAWING.set(false);
+    }
+}
+
+/// Gives the screen back, if it is the view's, before the program ends at once. A terminal that takes nothing gets nothing.
+pub(crate) fn leave_at_once() {
+    if !UP.swap(false, Ordering::AcqRel) {
+        return;
+    }
+    // Whoever panics while drawing has the pen already.
+    if DRAWING.get() {
+        return leave();
+    }
+    match PEN.try_lock() {
+        Ok(_) | Err(TryLockError::Poisoned(_)) => leave(),
+        Err(TryLockError::WouldBlock) => {}
+    }
+}
+
+/// Gives the screen back.
+pub(super) fn leave() {
+    let place = *PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut out = place.writer();
+    // A terminal that is gone needs nothing back.
+    let _ = queue!(out, cursor::Show, LeaveAlternateScreen).and_then(|()| out.flush());
+}
+
+/// The view is to be there; whoever panics gives the screen back first.
+pub(super) fn take(place: Place) {
+    *PLACE.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    on_panic();
+}
+
+/// Whoever panics says so on a screen that stays.
+fn on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            leave_at_once();
+            usual(info);
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    const INSIDE: &str = "NETCALIPER_TEST_PANIC";
+
+    /// What a program prints that has the screen and panics: with the pen, as while it draws, or without, or while another thread
+    /// has died with it.
+    fn printed(how: &str) -> String {
+        let itself = std::env::current_exe().unwrap();
+        let mut command = Command::new(itself);
+        command.args([
+            "--exact",
+            "live::screen::tests::whoever_panics_says_so_on_a_screen_that_stays",
+            "--nocapture",
+        ]);
+        let output = command.env(INSIDE, how).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    #[test]
+    fn whoever_panics_says_so_on_a_screen_that_stays() {
+        if let Ok(how) = std::env::var(INSIDE) {
+            take(Place::Stderr);
+            if how == "poisoned" {
+                let _ = std::thread::spawn(|| {
+                    let _pen = Pen::take();
+                    panic!("the first one");
+                })
+                .join();
+            }
+            UP.store(true, Ordering::Release);
+            let _pen = (how == "drawing").then(Pen::take);
+            panic!("that is why");
+        }
+        for how in ["drawing", "idle", "poisoned"] {
+            let printed = printed(how);
+            let left =
+                printed.find("\x1b[?1049l").unwrap_or_else(|| panic!("{how}: not given back: {printed:?}"));
+            let shown = printed.find("\x1b[?25h").expect("the cursor is shown");
+            let why = printed.find("that is why").expect("it says why");
+            assert!(left < why && shown < why, "{how}: {printed:?}");
+        }
+    }
+}
