@@ -6,12 +6,13 @@ use flate2::read::MultiGzDecoder;
 use jiff::Timestamp;
 use metrics::{Packets, Wall};
 use model::{
-    Begin, Builder, ConnectionRecord, Event, Interval, Kind, Level, Outcome, PacketReport, Pattern, Phase,
-    Ping, Range, Status, Totals, UdpmonTest,
+    Begin, Builder, ConnectionRecord, Event, FrameRow, Interval, Kind, Level, Outcome, PacketReport, Pattern,
+    Phase, Ping, Range, Status, Totals, UdpmonTest,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
+use uuid::Uuid;
 
 /// Largest file, unpacked.
 const LARGEST: u64 = 1 << 29;
@@ -98,6 +99,8 @@ pub(crate) struct Part {
     pub(crate) records: Vec<ConnectionRecord>,
     /// Tests of UDPmon.
     pub(crate) tests: Vec<UdpmonTest>,
+    /// Frames of a media stream, in order.
+    pub(crate) frames: Vec<FrameRow>,
     pub(crate) near: Totals,
     pub(crate) far: Option<Totals>,
 }
@@ -124,7 +127,7 @@ impl Found {
         }
         for part in self.parts {
             let Part { label, kind, pattern, connections, duration_ns, ping, .. } = part;
-            let Part { intervals, records, tests, mut near, mut far, .. } = part;
+            let Part { intervals, records, tests, frames, mut near, mut far, .. } = part;
             // Whatever they did with what they read, it was not what receivers of this program do.
             near.receive.clone_from(&receive);
             far.iter_mut().for_each(|far| far.receive.clone_from(&receive));
@@ -148,6 +151,9 @@ impl Found {
             }
             for record in records {
                 builder.absorb(&Event::Connection(Box::new(record)));
+            }
+            if !frames.is_empty() {
+                builder.absorb(&Event::Frames { id: Uuid::nil(), rows: frames });
             }
             for test in tests {
                 builder.absorb(&Event::Udpmon(Box::new(test)));

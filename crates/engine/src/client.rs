@@ -214,7 +214,8 @@ fn call(
         sources: config.sources.clone(),
         ports: config.ports,
         workers,
-        frames: config.records,
+        // Of a single stream it costs little, and shows how evenly it came.
+        frames: config.records || phase.connections == 1,
         arrivals: config.arrivals,
         key: config.psk.clone(),
         marks: config.marks,

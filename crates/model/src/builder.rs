@@ -1,5 +1,6 @@
 //! From events to an outcome, live or from a journal alike.
 
+use crate::frames::FrameWatch;
 use crate::thin::{self, Coarse};
 use crate::{
     Event, Interval, Kind, Level, Outcome, Point, SCHEMA, Slot, Status, SweepRow, Totals, UdpmonTest,
@@ -64,6 +65,8 @@ struct Draft {
     samples: usize,
     /// Records of tests kept.
     records: usize,
+    /// Makes its frame times.
+    frames: FrameWatch,
     /// Intervals beyond [`MAX_INTERVALS`].
     dropped: u64,
     /// Ended connections, and tests of UDPmon, beyond those that are kept.
@@ -121,9 +124,12 @@ impl Builder {
                     false => draft.unkept.0 += 1,
                 }
             }
-            // One per frame, message or connection (told again when it ends): for journals and sample files.
-            Event::Frames { .. }
-            | Event::Pings { .. }
+            Event::Frames { id, rows } => {
+                let draft = self.draft();
+                draft.frames.see(*id, rows, &mut draft.point.frame_times);
+            }
+            // One per message or connection (told again when it ends): for journals and sample files.
+            Event::Pings { .. }
             | Event::Datagrams { .. }
             | Event::TrainPackets { .. }
             | Event::Portion(_)

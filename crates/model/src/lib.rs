@@ -15,6 +15,7 @@ mod doubt;
 mod event;
 mod figures;
 mod flows;
+mod frames;
 mod host;
 mod knee;
 mod layout;
@@ -51,6 +52,7 @@ pub use event::{
     FrameVerdict, Interval, Level, Marked, Portion, Sample, SessionInfo, Totals, Traffic,
 };
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
+pub use frames::{FrameTime, FrameTimes};
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
 pub use knee::Slot;
 pub use layout::{ASIDE, Layout};

@@ -1,8 +1,8 @@
 //! What a run found: the document that reports print, files keep and `schema/outcome.v1.json` describes.
 
 use crate::{
-    Begin, ConnectionRecord, Doubt, EmptyPath, FlowRow, Interval, PathMtu, Phase, SessionInfo, Slot, Totals,
-    Trains, UdpmonTest,
+    Begin, ConnectionRecord, Doubt, EmptyPath, FlowRow, FrameTimes, Interval, PathMtu, Phase, SessionInfo,
+    Slot, Totals, Trains, UdpmonTest,
 };
 use metrics::{Spread, Wall};
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,9 @@ pub struct Point {
     /// What messages read on an empty path, where that was looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub empty: Option<Box<EmptyPath>>,
+    /// When the frames of a media stream came, where each was told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frame_times: Option<Box<FrameTimes>>,
     /// What was found of packet trains, when they are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trains: Option<Box<Trains>>,

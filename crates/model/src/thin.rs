@@ -128,6 +128,7 @@ pub(crate) fn settled(mut point: Point, before: usize) -> Point {
     }
     if before > MOST_PHASES {
         point.intervals = Vec::new();
+        point.frame_times = None;
     }
     for interval in point.intervals.iter_mut().filter(|i| i.samples.len() > MOST_SAMPLES) {
         interval.samples = Vec::new();

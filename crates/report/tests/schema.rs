@@ -9,10 +9,11 @@ use common::{built, events, outcome};
 use jsonschema::Validator;
 use metrics::{Binned, ClockKind, Ending, SocketState, TroubleKind, Wall};
 use model::{
-    EmptyPath, Event, Kind, Media, MtuFound, PathMtu, Pattern, Payload, Phase, Ping, Probe, Schedule,
-    Shutdown, Slot, Spacing, Stairs, StampSettings, Stamping, Status, Trace, Transport, Udpmon, UdpmonCard,
-    UdpmonClock, UdpmonCounts, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp, UdpmonLatency, UdpmonLost,
-    UdpmonPut, UdpmonRecord, UdpmonRecords, UdpmonRole, UdpmonTest, Verify, Waiting,
+    EmptyPath, Event, FrameRow, FrameVerdict, Kind, Media, MtuFound, PathMtu, Pattern, Payload, Phase, Ping,
+    Probe, Schedule, Shutdown, Slot, Spacing, Stairs, StampSettings, Stamping, Status, Trace, Transport,
+    Udpmon, UdpmonCard, UdpmonClock, UdpmonCounts, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp,
+    UdpmonLatency, UdpmonLost, UdpmonPut, UdpmonRecord, UdpmonRecords, UdpmonRole, UdpmonTest, Verify,
+    Waiting,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,16 @@ fn full() -> Value {
         repeat: 3,
         phase: Box::new(Phase { kind: Kind::Stream, media: Some(media), ..common::phase() }),
     });
+    let frame = FrameRow {
+        seq: 1,
+        verdict: FrameVerdict::Completed,
+        bytes: 1,
+        sender_ticks: 1,
+        sender_hz: 1,
+        receiver_ticks: 1,
+        receiver_hz: 1,
+    };
+    told.push(Event::Frames { id: Default::default(), rows: vec![frame] });
     let schedule = Schedule::Poisson { gap_ns: 1_000_000 };
     let ping = Ping { messages: Some(1000), warmup: 50, chunk: Some(32), schedule, ..Ping::default() };
     let stamp = StampSettings { cos: Some(46), ..StampSettings::default() };

@@ -1,9 +1,46 @@
 //! Media streams: frames over time, and which buffer depth would have been enough.
 
 use super::over_time;
-use crate::plot::{Axis, Plot, Series, Unit};
-use metrics::{Frames, PlayoutSummary};
-use model::Point;
+use crate::plot::{Axis, Plot, Series, Style, Unit};
+use metrics::{Frames, PlayoutSummary, SECOND};
+use model::{FrameTime, Point};
+
+/// How evenly the frames of a stream came, one by one: ctsTraffic's jitter table.
+fn times(point: &Point) -> Vec<Plot> {
+    let Some(times) = &point.frame_times else { return Vec::new() };
+    let line = |of: fn(&FrameTime) -> f64| -> Vec<_> {
+        times.rows.iter().map(|row| (row.at_ns as f64 / SECOND as f64, Some(of(row)))).collect()
+    };
+    let each = times.rows.iter().map(|row| row.frames).max().unwrap_or(1);
+    let joined = match each {
+        1 => String::new(),
+        n => format!(" A point stands for up to {n} frames that followed each other."),
+    };
+    let mut jitter =
+        vec![Series::line(if each > 1 { "mean" } else { "from the frame before" }, line(|r| r.jitter_ns))];
+    if each > 1 {
+        jitter.push(Series::new("largest", Style::Dashed, line(|r| r.most_ns)));
+    }
+    vec![
+        Plot::new("jitter", "Jitter of the frames", Axis::time(), Axis::new("jitter", Unit::Ns))
+            .note(format!(
+                "By how much the time in flight of each whole frame differs from that of the whole frame before, from its last \
+                 datagram's stamps, at the time when it came (since the first one).{joined}"
+            ))
+            .with(jitter),
+        Plot::new(
+            "frame-flight",
+            "Time in flight of the frames",
+            Axis::time(),
+            Axis::new("more than the first frame's", Unit::Ns),
+        )
+        .note(
+            "Relative to the first whole frame: the two clocks were not compared, and a slope is what they drift apart, or a queue \
+             that grows.",
+        )
+        .with([Series::line("whole frames", line(|r| r.flight_ns as f64))]),
+    ]
+}
 
 pub(super) fn plots(point: &Point) -> Vec<Plot> {
     let count =
@@ -37,5 +74,5 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
         let points = playout.misses.iter().map(|&(depth, n)| (depth as f64, Some(n as f64)));
         Series::line(*name, points.collect())
     }));
-    [frames, misses].into_iter().filter_map(Plot::some).collect()
+    [frames, misses].into_iter().chain(times(point)).filter_map(Plot::some).collect()
 }

@@ -78,6 +78,25 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
             Series::new("99th from the intended send", Style::Dashed, intended),
         ]),
     ];
+    let variation =
+        |of: fn(&DistSummary) -> f64| over_time(point, move |i| Some(of((way.of)(i)?.ipdv_ns.as_ref()?)));
+    plots.push(
+        Plot::new(
+            &named("jitter"),
+            &title("Jitter over time"),
+            Axis::time(),
+            Axis::new("delay variation", Unit::Ns).log(),
+        )
+        .note(
+            "By how much the delays of datagrams that were sent one after the other differ, without sign (RFC 5481); it needs no \
+             clocks that agree.",
+        )
+        .with([
+            Series::line("median", variation(|d| d.p50 as f64)),
+            Series::line("99th percentile", variation(|d| d.p99 as f64)),
+            Series::new("largest", Style::Dashed, variation(|d| d.max as f64)),
+        ]),
+    );
     if let Some(report) = (way.total)(point) {
         plots.extend(distributions(report, way, &certain));
     }

@@ -4,7 +4,7 @@ use crate::ctstraffic::read::{Connections, Ended, Frame, TcpInfo};
 use crate::ctstraffic::spec::Transport;
 use crate::import::{Part, ns};
 use metrics::{Dist, Ending, FrameStamps, Frames};
-use model::{CauseCount, ConnectionRecord, Interval, Kind, Pattern, Totals};
+use model::{CauseCount, ConnectionRecord, FrameRow, FrameVerdict, Interval, Kind, Pattern, Totals};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -171,8 +171,23 @@ pub(super) fn frames(rows: &[Frame]) -> Part {
         pattern: Pattern::Pull,
         connections: 1,
         intervals: intervals.collect(),
+        frames: rows.iter().map(told).collect(),
         near,
         ..Part::default()
+    }
+}
+
+/// A row as our own streams tell it.
+fn told(row: &Frame) -> FrameRow {
+    let [sender_ticks, sender_hz, receiver_ticks, receiver_hz] = row.stamps;
+    FrameRow {
+        seq: u64::try_from(row.seq).unwrap_or(0),
+        verdict: if row.dropped() { FrameVerdict::Dropped } else { FrameVerdict::Completed },
+        bytes: 0,
+        sender_ticks,
+        sender_hz,
+        receiver_ticks,
+        receiver_hz,
     }
 }
 
