@@ -384,7 +384,7 @@ class Chart {
     this.svg.addEventListener("keydown", event => {
       const places = this.places();
       const move = by => {
-        let at = this.place === null ? (by > 0 ? -1 : places.length) : places.findLastIndex(v => v <= this.place * (1 + 1e-12));
+        let at = this.place === null ? (by > 0 ? -1 : places.length) : places.findLastIndex(v => v <= this.place + Math.abs(this.place) * 1e-12);
         at = Math.min(places.length - 1, Math.max(0, at + by));
         if (places.length) this.place = places[at];
         this.cursor(true);
