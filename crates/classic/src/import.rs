@@ -167,6 +167,19 @@ impl Found {
     }
 }
 
+/// Text from UTF-16, little-endian with a byte order mark, or UTF-8 with or without one. What is damaged is replaced.
+pub(crate) fn decode(bytes: &[u8]) -> String {
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => {
+            let units: Vec<u16> =
+                rest.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect();
+            String::from_utf16_lossy(&units)
+        }
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}
+
 /// A JSON document, if this is one; large files of other kinds are told by their first byte.
 pub(crate) fn json(bytes: &[u8]) -> Option<Value> {
     let first = bytes.iter().find(|b| !b.is_ascii_whitespace())?;

@@ -4,6 +4,7 @@ mod join;
 mod show;
 mod table;
 
+use crate::import::decode;
 use std::io::{self, Write};
 pub(super) use table::{Connections, Ended, Frame, Table, TcpInfo};
 
@@ -19,7 +20,7 @@ pub struct File {
 #[must_use]
 pub fn is_table(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(2048)];
-    table::Shape::of(table::decode(start).lines().next().unwrap_or_default()).is_some()
+    table::Shape::of(decode(start).lines().next().unwrap_or_default()).is_some()
 }
 
 /// Reports on tables: each by itself, and the connection tables of several hosts joined by the connections' identifiers.

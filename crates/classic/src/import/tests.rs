@@ -120,6 +120,54 @@ fn ntttcp_of_either_kind() {
     }
 }
 
+/// What NTttcp of Windows writes with `-xml`: the elements that it shares with the Linux program, with binary units. The figures are
+/// those of a printed run: 112.875 MEG in 9.999 s, 1806 buffers of 64 KiB, 11.289 MB/s, 11559.556 KB/s of its only thread.
+const WINDOWS: &str = r#"<?xml version="1.0" encoding="utf-8"?>
+<ntttcps computername="WIN-LAB" version="5.33">
+	<parameters>
+		<send_socket_buff>-1</send_socket_buff>
+		<port>5001</port>
+		<async>True</async>
+		<run_time>10000</run_time>
+	</parameters>
+	<thread index="0">
+		<realtime metric="s">9.999</realtime>
+		<throughput metric="KB/s">11559.556</throughput>
+		<throughput metric="MB/s">11.289</throughput>
+		<avg_bytes_per_compl metric="B">65536.000</avg_bytes_per_compl>
+	</thread>
+	<total_bytes metric="MB">112.875000</total_bytes>
+	<realtime metric="s">9.999000</realtime>
+	<avg_frame_size metric="B">1455.729</avg_frame_size>
+	<throughput metric="MB/s">11.289</throughput>
+	<throughput metric="buffers/s">180.618</throughput>
+	<packets_sent>81305</packets_sent>
+	<packets_received>79529</packets_received>
+	<packets_retransmitted>3</packets_retransmitted>
+	<errors>0</errors>
+	<cpu metric="%">2.315</cpu>
+</ntttcps>
+"#;
+
+#[test]
+fn ntttcp_of_windows_counts_in_binary_megabytes() {
+    for bytes in [WINDOWS.as_bytes().to_vec(), WINDOWS.replace('\n', "\r\n").into_bytes(), utf16(WINDOWS)] {
+        let outcome = read(&bytes);
+        let point = only(&outcome);
+        // 1806 buffers of 65536 bytes.
+        assert_eq!(point.up.unwrap().sent_bytes, 118_358_016);
+        near(point.up.map(|d| d.sent_bps), 118_358_016.0 * 8.0 / 9.999);
+        assert_eq!(point.near.tcp.retransmits, 3);
+        assert!(outcome.notices.iter().any(|n| n.contains("whole host")), "{:?}", outcome.notices);
+        assert_eq!(outcome.begin.host.name, "WIN-LAB");
+    }
+    let receiver = WINDOWS.replace("ntttcps", "ntttcpr");
+    let outcome = read(receiver.as_bytes());
+    let point = only(&outcome);
+    assert_eq!(point.up.map(|d| d.received_bytes), Some(118_358_016));
+    assert_eq!(point.far[0].tcp.retransmits, 0, "a receiver's host sends again for others");
+}
+
 #[test]
 fn ctstraffics_status_tables() {
     // Lines of ctsTraffic.Status.csv as its guide shows them (rates in bytes/s), as the original writes them.

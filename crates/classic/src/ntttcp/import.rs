@@ -1,8 +1,11 @@
 //! ntttcp's result files, XML (`-x`) and JSON (`-j`), of Linux and of Windows.
 
-use crate::import::{Found, Part, json, ns, number};
+use crate::import::{Found, Part, decode, json, ns, number};
 use model::{Kind, Pattern, Totals};
 use serde_json::Value;
+
+/// Where the root begins at the latest, bytes.
+const HEAD: usize = 4096;
 
 /// What both kinds of file tell.
 struct Told {
@@ -12,6 +15,8 @@ struct Told {
     bytes: f64,
     seconds: f64,
     retransmits: Option<f64>,
+    /// Whether those are all that the host has sent again meanwhile, whoever for.
+    of_host: bool,
     threads: usize,
 }
 
@@ -19,7 +24,9 @@ struct Told {
 pub(crate) fn read(bytes: &[u8]) -> Option<Result<Found, String>> {
     let told = match json(bytes) {
         Some(document) => of_json(&document)?,
-        None => of_xml(std::str::from_utf8(bytes).ok()?)?,
+        // Other programs' files may be large.
+        None if !decode(&bytes[..bytes.len().min(HEAD)]).contains("<ntttcp") => return None,
+        None => of_xml(&decode(bytes))?,
     };
     Some(told.and_then(found))
 }
@@ -51,13 +58,17 @@ fn found(told: Told) -> Result<Found, String> {
         part.far = Some(totals);
     }
     let end = if told.sender { "sender" } else { "receiver" };
+    let mut notices = vec![format!("the file is the {end}'s, which counts for itself only")];
+    if told.of_host && told.retransmits.is_some() {
+        notices.push("segments sent again are those of the whole host in that time".to_owned());
+    }
     Ok(Found {
         program: format!("ntttcp {}", told.version),
         protocol: "ntttcp",
         verb: "tcp",
         host: told.computer,
         parts: vec![part],
-        notices: vec![format!("the file is the {end}'s, which counts for itself only")],
+        notices,
         ..Found::default()
     })
 }
@@ -84,6 +95,7 @@ fn of_json(document: &Value) -> Option<Result<Told, String>> {
             .or_else(|| root.get("retransmits"))
             .and_then(number)
             .filter(|_| sender),
+        of_host: false,
         threads: root["threads"].as_array().map_or(1, Vec::len),
     }))
 }
@@ -113,14 +125,18 @@ fn of_xml(text: &str) -> Option<Result<Told, String>> {
     };
     // Windows counts in binary megabytes, and says nothing of it but by its version.
     let version = attribute("version").unwrap_or_default();
-    let unit = if version.contains("linux") { 1e6 } else { 1_048_576.0 };
+    let linux = version.contains("linux");
+    let unit = if linux { 1e6 } else { 1_048_576.0 };
+    let own = element("tcp_retransmits").or_else(|| element("retransmits"));
+    let of_host = element("packets_retransmitted").filter(|_| !linux);
     Some(Ok(Told {
         sender,
         computer: attribute("computername").unwrap_or_default(),
         version,
         bytes: megabytes * unit,
         seconds,
-        retransmits: element("tcp_retransmits").or_else(|| element("retransmits")).filter(|_| sender),
+        retransmits: own.or(of_host).filter(|_| sender),
+        of_host: own.is_none(),
         threads: text.matches("<thread ").count().max(1),
     }))
 }

@@ -2,23 +2,11 @@
 
 use crate::ctstraffic::spec::Transport;
 use crate::ctstraffic::{connection, jitter, line};
+use crate::import::decode;
 use metrics::FrameStamps;
 
 /// Rows kept of one file.
 const MOST_ROWS: usize = 5_000_000;
-
-/// Text from UTF-16, little-endian with a byte order mark, or UTF-8 with or without one. What is damaged is replaced.
-pub(super) fn decode(bytes: &[u8]) -> String {
-    match bytes {
-        [0xff, 0xfe, rest @ ..] => {
-            let units: Vec<u16> =
-                rest.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect();
-            String::from_utf16_lossy(&units)
-        }
-        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
-        _ => String::from_utf8_lossy(bytes).into_owned(),
-    }
-}
 
 /// Which table a header announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
