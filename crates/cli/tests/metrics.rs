@@ -5,6 +5,8 @@
 
 mod support;
 
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -196,4 +198,94 @@ fn what_cannot_be_monitored_is_said() {
     monitor("ping").exits(2).says_one_sentence().complains(&["'ping'"]);
     let bad = netcaliper("monitor").args("--assert speed>1 -- ping x").run();
     bad.exits(2).complains(&["cannot be asserted"]);
+}
+
+/// The dashboard in `contrib`.
+fn dashboard() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/grafana/netcaliper.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// What its panels ask: the query, and what stands beside its line.
+fn queries(board: &Value) -> Vec<(String, String)> {
+    let panels = board["panels"].as_array().unwrap();
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    targets.map(|target| (text(&target["expr"]), text(&target["legendFormat"]))).collect()
+}
+
+/// The words of a text that are names of metrics or labels.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+#[test]
+fn prometheus_understands_every_query_of_the_dashboard() {
+    let scratch = Scratch::new();
+    let rule = |(n, (query, _)): (usize, (String, String))| {
+        // What Grafana puts in.
+        let query = query.replace("$__rate_interval", "5m").replace("$verb", ".+").replace("$target", ".+");
+        assert!(!query.contains('$'), "{query}");
+        serde_json::json!({ "record": format!("query:{n}"), "expr": query })
+    };
+    let rules: Vec<Value> = queries(&dashboard()).into_iter().enumerate().map(rule).collect();
+    assert!(rules.len() > 20);
+    let rules = serde_json::json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
+    let file = scratch.with("rules.yml", &rules.to_string());
+    let Ok(told) = Command::new("promtool").args(["check", "rules"]).arg(&file).output() else {
+        return skip(
+            "prometheus_understands_every_query_of_the_dashboard",
+            "there is no promtool (package prometheus)",
+        );
+    };
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_and_labels_that_a_scrape_has() {
+    let scratch = Scratch::new();
+    let server = serve("--metrics 127.0.0.1:0");
+    let at = scraped_at(&server.proc);
+    let mut pages = String::new();
+    for (verb, words) in [
+        ("tcp", "-t 300ms -i 100ms -b 20M"),
+        ("delay", "-t 300ms --bidir --pps 200"),
+        ("connect", "-t 200ms --rate 100"),
+        ("stream", "-t 1s --rate 1M --length 1s"),
+    ] {
+        let file = scratch.file(&format!("{verb}.prom"));
+        netcaliper(verb).arg(server.at()).args(words).arg("--metrics-file").arg(&file).run().exits(0);
+        pages += &std::fs::read_to_string(&file).unwrap();
+    }
+    let prom = scratch.file("monitor.prom");
+    let monitor =
+        netcaliper("monitor").args("--every 10ms --count 2 --assert messages-lost=0 --metrics-file");
+    let monitor = monitor.arg(&prom).arg("--store").arg(scratch.file("runs.sqlite"));
+    monitor.arg("--").arg("ping").arg(server.at()).args("-n 20").run().exits(0);
+    pages += &std::fs::read_to_string(&prom).unwrap();
+    pages += body(&get(&at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"));
+    // Metrics and the labels that they have; every scrape adds two.
+    let mut known: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for line in pages.lines().filter(|line| !line.starts_with('#')) {
+        let (name, rest) = line.split_at(line.find(['{', ' ']).unwrap());
+        let labels = known.entry(name).or_insert_with(|| BTreeSet::from(["instance", "job"]));
+        labels.extend(rest.split('"').step_by(2).flat_map(names));
+    }
+    let mut asked = 0;
+    for (query, legend) in queries(&dashboard()) {
+        let metrics: Vec<&str> = names(&query).filter(|word| word.starts_with("netcaliper_")).collect();
+        for metric in metrics {
+            asked += 1;
+            let labels = known.get(metric).unwrap_or_else(|| panic!("no scrape has {metric}: {query}"));
+            let selected = query.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+            let selected = selected.flat_map(|all| all.split(',')).filter_map(|pair| names(pair).next());
+            let summed =
+                query.split("by (").skip(1).filter_map(|rest| rest.split(')').next()).flat_map(names);
+            let shown = legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
+            for label in selected.chain(summed).chain(shown.map(str::trim)) {
+                assert!(labels.contains(label), "{metric} has no label {label}: {query} ({legend})");
+            }
+        }
+    }
+    assert!(asked > 20, "{asked}");
 }
