@@ -192,3 +192,44 @@ fn a_name_with_two_addresses_uses_both_or_the_one_that_is_there() {
     assert_eq!(remotes(&outcome).len(), 1);
     server.end();
 }
+
+/// All of an answer to a request that a shell in a namespace makes.
+fn asked_from(space: &Namespace, at: &str, request: &str) -> String {
+    let (host, port) = at.rsplit_once(':').unwrap();
+    let script = format!(
+        "exec 3<>/dev/tcp/{}/{port} && printf '{request}\\r\\n\\r\\n' >&3 && cat <&3",
+        host.trim_matches(['[', ']'])
+    );
+    let mut command = std::process::Command::new("ip");
+    command.args(["netns", "exec", space.name(), "bash", "-c", &script]);
+    String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
+}
+
+#[test]
+fn a_page_at_an_address_of_the_cable_wants_its_token() {
+    let Some((here, there)) = two_hosts("namespaces::a_page_at_an_address_of_the_cable_wants_its_token")
+    else {
+        return;
+    };
+    here.ip("address add fd77::1/64 dev nc0 nodad");
+    there.ip("address add fd77::2/64 dev nc0 nodad");
+    for bound in ["10.77.0.2:0", "[fd77::2]:0"] {
+        let server = serve_in(&there, &format!("--web {bound}"));
+        let line = server.proc.hears("live view at http://");
+        let (at, token) = line.split("http://").nth(1).unwrap().split_once("/?token=").unwrap();
+        assert_eq!(at.rsplit_once(':').unwrap().0, bound.rsplit_once(':').unwrap().0);
+        // Nobody is let in without it: neither the other host, nor one that calls it by a name of its own, nor this host itself.
+        for (space, host) in [(&here, at), (&here, "localhost"), (&there, at), (&there, "127.0.0.1")] {
+            for path in ["/", "/events", "/run.json", "/metrics", "/?token=00"] {
+                let answer = asked_from(space, at, &format!("GET {path} HTTP/1.1\\r\\nHost: {host}"));
+                assert!(answer.starts_with("HTTP/1.1 403"), "{path} {host}: {answer}");
+            }
+        }
+        let welcome = asked_from(&here, at, &format!("GET /?token={token} HTTP/1.1\\r\\nHost: {at}"));
+        assert!(welcome.starts_with("HTTP/1.1 303"), "{welcome}");
+        let told = asked_from(&here, at, &format!("GET /run.json?token={token} HTTP/1.1\\r\\nHost: {at}"));
+        assert!(told.starts_with("HTTP/1.1 200") && told.contains("netcaliper.outcome.v1"), "{told}");
+        server.proc.signal("INT");
+        server.proc.wait().exits(0);
+    }
+}

@@ -6,8 +6,11 @@
 mod support;
 
 use serde_json::Value;
+use std::io::ErrorKind::{TimedOut, WouldBlock};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use support::browser::Browser;
 use support::files::Scratch;
 use support::{Line, Proc, netcaliper, serve, tcp};
@@ -47,6 +50,15 @@ impl Feed {
         stream.set_read_timeout(Some(support::PATIENCE)).unwrap();
         // Without chunks: HTTP/1.0 ends with the connection.
         stream.write_all(b"GET /events HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+        Feed(BufReader::new(stream))
+    }
+
+    /// The feed of a page that was away, which has heard `last`.
+    fn again(at: &str, last: &str) -> Feed {
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.set_read_timeout(Some(support::PATIENCE)).unwrap();
+        let request = format!("GET /events HTTP/1.0\r\nHost: localhost\r\nLast-Event-ID: {last}\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
         Feed(BufReader::new(stream))
     }
 
@@ -268,6 +280,105 @@ fn a_server_shows_who_is_served() {
     }
     assert_eq!(last.expect("the end is told")["ended"], true);
     server.proc.wait().exits(0);
+}
+
+/// A relay in front of a page that can be cut: all connections end, and new ones are refused until it is mended.
+struct Cable {
+    port: u16,
+    whole: Arc<AtomicBool>,
+}
+
+impl Cable {
+    fn to(at: String) -> Cable {
+        let door = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = door.local_addr().unwrap().port();
+        let whole = Arc::new(AtomicBool::new(true));
+        let state = Arc::clone(&whole);
+        std::thread::spawn(move || {
+            for near in door.incoming() {
+                let Ok(near) = near else { continue };
+                // Whoever comes meanwhile finds nobody.
+                if !state.load(Ordering::Acquire) {
+                    continue;
+                }
+                let Ok(far) = TcpStream::connect(&at) else { continue };
+                for (from, to) in [(&near, &far), (&far, &near)] {
+                    let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    let state = Arc::clone(&state);
+                    from.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
+                    std::thread::spawn(move || {
+                        let mut piece = [0; 16_384];
+                        while state.load(Ordering::Acquire) {
+                            match from.read(&mut piece) {
+                                Ok(0) => break,
+                                Ok(n) if to.write_all(&piece[..n]).is_err() => break,
+                                Err(e) if !matches!(e.kind(), WouldBlock | TimedOut) => break,
+                                _ => {}
+                            }
+                        }
+                        let _ = from.shutdown(Shutdown::Both);
+                        let _ = to.shutdown(Shutdown::Both);
+                    });
+                }
+            }
+        });
+        Cable { port, whole }
+    }
+}
+
+/// The points of a series that a page has after these messages, as its script puts them together.
+fn put_together(messages: &[Value], plot: &str) -> Vec<(String, String)> {
+    let mut points: Vec<(String, String)> = Vec::new();
+    for message in messages {
+        let Some(series) = message["plots"][plot]["series"].get(0) else { continue };
+        points.truncate(series["keep"].as_u64().unwrap_or(0) as usize);
+        let values = |axis: &str| series[axis].as_array().unwrap().iter().map(Value::to_string);
+        points.extend(values("x").zip(values("y")).collect::<Vec<_>>());
+    }
+    points
+}
+
+#[test]
+fn a_page_that_was_away_is_told_all_of_it_and_nothing_twice() {
+    let server = serve("");
+    let run = endless(server.at()).spawn();
+    let (at, _) = live(&run);
+    let cable = Cable::to(at.clone());
+    let near = format!("127.0.0.1:{}", cable.port);
+    let mut feed = Feed::open(&near);
+    let mut messages: Vec<Value> = (0..3).map(|_| feed.next().unwrap()).collect();
+    cable.whole.store(false, Ordering::Release);
+    // What is under way still comes; then it ends.
+    while let Some(message) = feed.next() {
+        messages.push(message);
+    }
+    // The run goes on meanwhile, and others see it.
+    let mut witness = Feed::open(&at);
+    let known = put_together(&messages, "goodput").len();
+    while points(&witness.next().unwrap(), "goodput").is_none_or(|n| n < known + 10) {}
+    cable.whole.store(true, Ordering::Release);
+    // As an EventSource comes back: it says what it has heard last.
+    let last = messages.last().unwrap()["v"].to_string();
+    let mut feed = Feed::again(&near, &last);
+    let first = feed.next().unwrap();
+    assert!(first.get("from").is_none(), "all of it is told: {}", first["from"]);
+    assert_eq!(first["run"], messages[0]["run"]);
+    messages.push(first);
+    messages.extend((0..2).map(|_| feed.next().unwrap()));
+    let shown = put_together(&messages, "goodput");
+    let xs: Vec<f64> = shown.iter().map(|(x, _)| x.parse().unwrap()).collect();
+    assert!(xs.windows(2).all(|pair| pair[0] < pair[1]), "none twice, in order: {xs:?}");
+    // And none is missing: a page that was there all the time has the same.
+    let all = Feed::open(&at).next().unwrap();
+    while messages.last().unwrap()["v"].as_u64() < all["v"].as_u64() {
+        messages.push(feed.next().unwrap());
+    }
+    assert_eq!(messages.last().unwrap()["v"], all["v"], "every version is told");
+    let (shown, all) = (put_together(&messages, "goodput"), put_together(&[all], "goodput"));
+    assert!(all.len() > known + 10, "{} of {known}", all.len());
+    assert_eq!(shown, all);
+    run.signal("INT");
+    run.wait().exits(130);
 }
 
 #[test]
