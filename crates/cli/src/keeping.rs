@@ -80,3 +80,32 @@ fn put_away(outcome: &Outcome) -> Result<(), String> {
     Store::open(&path).and_then(|mut store| store.keep(outcome, "")).map_err(|e| e.to_string())?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Interval;
+
+    #[test]
+    fn a_faces_server_gathers_no_more_with_its_age() {
+        let mut keeping = Keeping { builder: Some(Builder::default()), end: None };
+        keeping.hear(&Event::Begin(Box::new(Begin { verb: "serve".to_owned(), ..Begin::default() })));
+        let gathered = |keeping: &Keeping| {
+            let outcome = keeping.builder.as_ref().unwrap().outcome();
+            (outcome.points[0].intervals.len(), outcome.notices)
+        };
+        for index in 0..50_000_u32 {
+            let (start_ns, end_ns) = (u64::from(index), u64::from(index) + 1);
+            keeping.hear(&Event::Interval(Box::new(Interval {
+                index,
+                start_ns,
+                end_ns,
+                opened: 1,
+                ..Interval::default()
+            })));
+        }
+        let (kept, notices) = gathered(&keeping);
+        assert!(kept <= 1024, "{kept}");
+        assert!(notices.iter().any(|notice| notice.contains("intervals are joined")), "{notices:?}");
+    }
+}

@@ -176,7 +176,7 @@ impl Builder {
             outcome.reason = Some("the end of the run is not on record".to_owned());
         }
         let all = std::iter::once(self).chain(beside);
-        let points = all.flat_map(|builder| builder.drafts.iter().map(|draft| builder.finish(draft)));
+        let points = all.flat_map(|builder| builder.drafts.iter().map(move |draft| builder.finish(draft)));
         outcome.points = points.collect();
         outcome.path_mtu = mtu::found(&outcome.points);
         outcome.sweep = if outcome.path_mtu.is_some() { Vec::new() } else { sweep_rows(&outcome.points) };

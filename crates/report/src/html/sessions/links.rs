@@ -21,7 +21,7 @@ impl Serving {
     /// Takes in a worker's list.
     pub(super) fn hear(&mut self, protocol: &'static str, links: &Links) {
         let key = (protocol, links.worker);
-        let before = self.0.get(&key).map_or(&[][..], |list| &list.rows);
+        let before = self.0.get(&key).map_or(&[][..], |list| &list.rows[..]);
         let known: BTreeMap<_, _> = before.iter().map(|(row, _)| ((row.remote, row.local), row)).collect();
         let latest = |row: &LinkRow| {
             // A new one has moved all that it has since then.
@@ -46,7 +46,7 @@ impl Serving {
         for ((protocol, _), list) in &self.0 {
             for (row, latest) in &list.rows {
                 let client = row.remote.ip().to_canonical();
-                clients.entry((protocol, client)).or_default().add(row, latest, list.at);
+                clients.entry((*protocol, client)).or_default().add(row, latest, list.at);
             }
         }
         clients.into_iter().map(|((protocol, address), sum)| sum.row(protocol, address)).collect()
