@@ -33,6 +33,8 @@ mod linux {
 
     static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
     static ONCE: Once = Once::new();
+    /// Whether these are heard.
+    static HEARS: AtomicBool = AtomicBool::new(false);
     /// Signals that came and have not been asked for.
     static STOP: AtomicBool = AtomicBool::new(false);
     static GO_ON: AtomicBool = AtomicBool::new(false);
@@ -71,6 +73,7 @@ mod linux {
         pub fn at_terminal() -> Option<Keys> {
             let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
             let keys = Keys::take(terminal.into(), |was| terminal::unstopped(&terminal::key_by_key(was)))?;
+            HEARS.store(true, Ordering::Release);
             terminal::call_at(libc::SIGTSTP, told_to_stop);
             terminal::call_at(libc::SIGCONT, told_to_go_on);
             Some(keys)
@@ -155,6 +158,14 @@ mod linux {
     impl Drop for Keys {
         fn drop(&mut self) {
             restore();
+            if HEARS.swap(false, Ordering::AcqRel) {
+                terminal::as_usual(libc::SIGTSTP);
+                terminal::as_usual(libc::SIGCONT);
+                // It came when nobody asked any more.
+                if STOP.swap(false, Ordering::AcqRel) {
+                    terminal::stop(Whom::Own);
+                }
+            }
         }
     }
 }

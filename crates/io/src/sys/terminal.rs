@@ -143,6 +143,15 @@ pub(crate) fn call_at(signal: i32, called: extern "C" fn(i32)) {
     }
 }
 
+/// Has the signal do again what it usually does, unless the program is to ignore it.
+pub(crate) fn as_usual(signal: i32) {
+    if let Some(before) = handle(signal, libc::SIG_DFL)
+        && before == libc::SIG_IGN
+    {
+        handle(signal, before);
+    }
+}
+
 /// Sets what a signal does; what it did before. Calls that it interrupts go on, where they can.
 fn handle(signal: i32, handler: libc::sighandler_t) -> Option<libc::sighandler_t> {
     // SAFETY: zeros are a whole sigaction: no flags, nothing blocked.
