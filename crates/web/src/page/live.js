@@ -138,7 +138,7 @@
     return true;
   };
 
-  const clock = () => new Date().toLocaleTimeString();
+  const clock = (at = Date.now()) => new Date(at).toLocaleTimeString();
   // The program gives a sign of life every 10 s: a connection that went without a word is given up when two of them are missing.
   const PATIENCE = 25000;
   // For so long it is said that the page was disconnected.
@@ -152,7 +152,7 @@
   };
 
   const missed = () => {
-    lost ??= clock();
+    lost ??= clock(heard);
     state("lost", `disconnected since ${lost}: this is what the program told last. Trying again`);
   };
 
