@@ -1,7 +1,7 @@
 //! What can be doubted while a phase still runs: the same checks, on what is known so far.
 
 use super::{Doubt, doubts_about};
-use crate::{Begin, CpuUse, Interval, PacketReport, PingCounts, Point, RoundTrips, Totals, figures};
+use crate::{Begin, CpuUse, Interval, PacketReport, PingCounts, Point, RoundTrips, Totals, Traffic, figures};
 use metrics::TcpTotals;
 
 /// Codes that say that something is too little or has not ended, which is no wonder meanwhile.
@@ -34,7 +34,7 @@ pub fn doubts_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec<
     near.pings = trips(&point.intervals);
     point.near = near;
     point.far.extend(far(&point));
-    figures::derive(&mut point, begin.verb == "serve");
+    figures::derive(&mut point, (begin.verb == "serve").then(Traffic::default));
     let early = point.counted().count() < FEW;
     let mut found = doubts_about(&point, begin);
     found.retain(|doubt| {
