@@ -4,7 +4,7 @@ use super::times_axis;
 use crate::plot::{Axis, Plot, Series, Style, Unit};
 use metrics::{Binned, format_bytes, format_duration};
 use model::{Figure, Point, UdpmonTest};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Tests whose histograms and packets are drawn.
 const MOST: usize = 8;
@@ -57,28 +57,49 @@ fn against(tests: &[&UdpmonTest]) -> Vec<Plot> {
     };
     let series = |of: &dyn Fn(&UdpmonTest) -> Option<f64>| -> Vec<Series> {
         let one = |(name, line): &(String, Vec<&UdpmonTest>)| {
-            let mut points: Vec<(f64, Option<f64>)> =
-                line.iter().map(|test| (place(test), of(test))).collect();
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            Series::line(name.clone(), points)
+            over_tests(name, line.iter().filter_map(|test| Some((place(test), of(test)?))).collect())
         };
         groups.iter().map(one).collect()
     };
     let rate = Axis::new("rate received, UDP payload", Unit::BitsPerSecond);
     vec![
         Plot::new("udpmon-rate", "Rate received", across(), rate)
-            .note("Between the first packet and the last, as the receiver timed them.")
+            .note(format!("Between the first packet and the last, as the receiver timed them. {REPEATED}"))
             .with(series(&|test| figure(test, |f| matches!(f, Figure::Goodput(_))))),
         Plot::new("udpmon-loss", "Packets lost", across(), Axis::new("lost", Unit::Percent))
+            .note(REPEATED)
             .with(series(&|test| figure(test, |f| matches!(f, Figure::Loss(_))))),
     ]
+}
+
+/// What is said of lines over tests that were repeated.
+const REPEATED: &str = "Of tests that were repeated the mean is shown, and a bar from the least to the most.";
+
+/// A line over the means of tests with the same setting, with bars from the least to the most of several.
+fn over_tests(name: &str, mut values: Vec<(f64, f64)>) -> Series {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let (mut points, mut spread) = (Vec::new(), Vec::new());
+    for same in values.chunk_by(|a, b| a.0 == b.0) {
+        let mean = same.iter().map(|(_, value)| value).sum::<f64>() / same.len() as f64;
+        points.push((same[0].0, Some(mean)));
+        spread.push((same.len() > 1).then(|| (same[0].1, same[same.len() - 1].1)));
+    }
+    Series { spread, ..Series::line(name, points) }
+}
+
+/// Of tests with the same setting the first.
+fn firsts<'a>(tests: &[&'a UdpmonTest], wanted: impl Fn(&UdpmonTest) -> bool) -> Vec<&'a UdpmonTest> {
+    let mut names = BTreeSet::new();
+    let drawn = tests.iter().copied().filter(|test| wanted(test) && names.insert(name(test)));
+    drawn.take(MOST).collect()
 }
 
 /// Round trips against the size of the response.
 fn round_trips(tests: &[&UdpmonTest]) -> Plot {
     let line = |name: &str, style, of: fn(&model::UdpmonLatency) -> f64| {
         let known = tests.iter().filter_map(|test| test.latency.as_ref().filter(|trips| trips.count > 0));
-        Series::new(name, style, known.map(|trips| (f64::from(trips.response), Some(of(trips)))).collect())
+        let values = known.map(|trips| (f64::from(trips.response), of(trips))).collect();
+        Series { style, ..over_tests(name, values) }
     };
     Plot::new(
         "udpmon-round-trips",
@@ -109,17 +130,22 @@ fn gaps(tests: &[&UdpmonTest]) -> Plot {
     let (x, y) = times_axis(false);
     // tcpmon's are the times that messages took to be sent, in µs.
     let unit = |test: &UdpmonTest| if test.connection.is_some() { 1_000.0 } else { TENTH };
-    let drawn = tests.iter().filter(|test| test.gaps.is_some()).take(MOST);
+    let drawn = firsts(tests, |test| test.gaps.is_some());
     Plot::new("udpmon-gaps", "Time between packets", x, y)
-        .note("As the receiver counted it; with tcpmon, how long each message took to be sent.")
-        .with(drawn.filter_map(|test| histogram(name(test), test.gaps.as_ref()?, unit(test))))
+        .note(
+            "As the receiver counted it; with tcpmon, how long each message took to be sent. The first test of each setting.",
+        )
+        .with(drawn.into_iter().filter_map(|test| histogram(name(test), test.gaps.as_ref()?, unit(test))))
 }
 
 fn trip_histogram(tests: &[&UdpmonTest]) -> Plot {
     let (x, y) = times_axis(false);
-    let drawn = tests.iter().filter(|test| test.latency.is_some()).take(MOST);
-    Plot::new("udpmon-trip-histogram", "Round trips", x, y)
-        .with(drawn.filter_map(|test| histogram(name(test), &test.latency.as_ref()?.histogram, 1_000.0)))
+    let drawn = firsts(tests, |test| test.latency.is_some());
+    Plot::new("udpmon-trip-histogram", "Round trips", x, y).with(
+        drawn
+            .into_iter()
+            .filter_map(|test| histogram(name(test), &test.latency.as_ref()?.histogram, 1_000.0)),
+    )
 }
 
 /// Packets one by one: how much longer each took than the fastest.
@@ -139,5 +165,17 @@ fn packets(tests: &[&UdpmonTest]) -> Plot {
         Axis::new("above the least", Unit::Ns),
     )
     .note("The two clocks have nothing to do with each other: only differences mean something. Gaps are packets that did not come.")
-    .with(tests.iter().filter(|test| !test.records.is_empty()).take(MOST).filter_map(one))
+    .with(firsts(tests, |test| !test.records.is_empty()).iter().filter_map(one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_tests_are_a_mean_with_its_extremes() {
+        let series = over_tests("all", vec![(20.0, 7.0), (10.0, 4.0), (10.0, 1.0), (10.0, 1.0)]);
+        assert_eq!(series.points, [(10.0, Some(2.0)), (20.0, Some(7.0))]);
+        assert_eq!(series.spread, [Some((1.0, 4.0)), None]);
+    }
 }
