@@ -84,6 +84,9 @@ fn over_tests(name: &str, mut values: Vec<(f64, f64)>) -> Series {
         points.push((same[0].0, Some(mean)));
         spread.push((same.len() > 1).then(|| (same[0].1, same[same.len() - 1].1)));
     }
+    if spread.iter().all(Option::is_none) {
+        spread.clear();
+    }
     Series { spread, ..Series::line(name, points) }
 }
 
