@@ -1,7 +1,7 @@
 //! The user's wish to end, from a signal handler's thread to the control thread.
 
-pub use io::{Called, Keys};
 use io::Waker;
+pub use io::{Called, Keys};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
