@@ -64,9 +64,8 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words) = (Vec::new(), Vec::new());
     let mut word: Option<String> = None;
     let mut quote = None;
-    let mut letters = line.chars().peekable();
     let mut redirected = false;
-    while let Some(letter) = letters.next() {
+    for letter in line.chars() {
         match (quote, letter) {
             (Some(open), _) if letter == open => quote = None,
             (Some(_), _) => word.get_or_insert_default().push(letter),

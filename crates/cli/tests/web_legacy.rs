@@ -111,7 +111,7 @@ fn clients_of_every_protocol_are_shown_while_they_are_served() {
                 cells[1..3].iter().any(|rate| rate != "0 bit/s") && cells[7..9].iter().any(|b| b != "0 B")
             })
         };
-        names.iter().all(|name| moves(&name))
+        names.iter().all(|name| moves(name))
     });
     let told = clients.map(|client| {
         client.signal("KILL");

@@ -17,7 +17,7 @@ pub(crate) use mail::{Command, Report};
 pub(crate) use watch::{Watch, WatchState};
 
 use crate::link::{Key, Links, Phase, Socket};
-use io::{Clock, Listener, Reactor, Ready, Settings, Stream, Udp, UdpSettings, Waker};
+use io::{Clock, Listener, Reactor, Ready, Settings, Udp, UdpSettings, Waker};
 use knock::Packets;
 use links::Peers;
 use metrics::{Ending, Group, Mono, Recorder, TcpInfo};

@@ -136,7 +136,7 @@ mod tests {
             match news {
                 News::Up(_) => self.row = Some(cx.rec.open(GROUP, cx.now)),
                 News::Wake if !self.closes.load(Ordering::SeqCst) => {
-                    self.wake = Some(cx.now.plus(SECOND / 100))
+                    self.wake = Some(cx.now.plus(SECOND / 100));
                 }
                 News::Wake | News::Stop => {
                     (self.over, self.wake) = (true, None);

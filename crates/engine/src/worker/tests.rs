@@ -64,6 +64,7 @@ impl Thread {
             opener: Some(opener),
             settings: Settings::default(),
             udp: UdpSettings::default(),
+            whole_segments: false,
             throttle: 10,
             connect_timeout: SECOND,
             interval: 3_600 * SECOND,

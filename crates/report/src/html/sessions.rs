@@ -8,7 +8,7 @@ use links::Serving;
 use metrics::{Wall, format_bits_per_second, format_bytes, format_duration};
 use model::{Bulk, BulkNews, BulkTerms, ConnectionRecord, Event, Served, Standing, StreamRow, Traffic};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 /// Rows of a table; of more the first are shown, and how many there are.
 const MOST_ROWS: usize = 200;
@@ -377,6 +377,7 @@ fn table(title: &str, header: &[&str], rows: impl Iterator<Item = (bool, Vec<Str
 mod tests {
     use super::*;
     use metrics::SECOND;
+    use std::net::SocketAddr;
     use uuid::Uuid;
 
     fn served(port: u16, number: u64, standing: Standing) -> Event {

@@ -73,8 +73,7 @@ impl Lot {
     /// neither a rate nor an amount is asked for.
     pub(super) fn in_whole_segments(mut self, wished: bool) -> Self {
         let terms = &self.terms;
-        self.free =
-            wished && !terms.udp && terms.rate == 0 && self.store.is_none() && limit(terms).is_none();
+        self.free = wished && !terms.udp && terms.rate == 0 && self.store.is_none() && limit(terms).is_none();
         self
     }
 
