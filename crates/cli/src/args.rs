@@ -319,8 +319,8 @@ pub(crate) struct DataArgs {
     /// Payload of the whole run in bytes: it ends when they have moved [default: the run ends by time].
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) bytes: Option<u64>,
-    /// Bytes per send and receive call, 1 to 16Mi, or a range [low,high] that each call draws from [default: 256Ki, of which a
-    /// send call takes what fills whole segments].
+    /// Bytes per send and receive call, 1 to 16Mi, or a range [low,high] that each call draws from [default: 256Ki; with
+    /// --protocol iperf3 a send call takes what fills whole segments].
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::range, allow_negative_numbers = true)]
     pub(crate) buffer: Option<Range>,
     /// Rate limit of each connection and direction, in bits per second, 8 to 10T [default: none].

@@ -133,9 +133,9 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
         wire::Protocol::Ttcp | wire::Protocol::Ntttcp | wire::Protocol::Tcpmon
     );
     let common = common(&args.run, &args.sockets, (!ends_by_itself).then_some(length));
-    // A length that was asked for is kept, and so is that of originals that tell how many calls they made.
-    let whole_segments = data.buffer.is_none()
-        && matches!(args.target.protocol, wire::Protocol::Native | wire::Protocol::Iperf3);
+    // A length that was asked for is kept, and so is that of originals that tell how many calls they made. The send buffer that
+    // our own protocol chooses within a host was chosen with calls of a fixed length.
+    let whole_segments = data.buffer.is_none() && args.target.protocol == wire::Protocol::Iperf3;
     Phase {
         connections: if plain { args.run.connections.unwrap_or(1) } else { common.connections },
         iterations: common.iterations.or((plain && data.transfer.is_some()).then_some(1)),
