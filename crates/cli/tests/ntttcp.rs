@@ -291,7 +291,7 @@ fn the_result_files_are_written() {
 #[test]
 fn bad_words_are_named() {
     for (words, why) in
-        [("-s", "needs the receiver's address"), ("-r -Z", "no option"), ("-r -P 0", "1 to 512")]
+        [("-s", "needs the receiver's address"), ("-r -Z", "not an option"), ("-r -P 0", "1 to 512")]
     {
         let done = netcaliper("ntttcp").args(words).run().exits(23);
         assert!(done.err.contains(why), "{words}: {}", done.tell());

@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_said() {
         let wrong = |text: &str| Assertion::parse(text).unwrap_err();
-        assert!(wrong("p99").contains("is no condition"));
+        assert!(wrong("p99").contains("is not a condition"));
         assert!(wrong("speed>1").contains("'speed' cannot be asserted"));
         assert!(wrong("p101<1ms").contains("cannot be asserted"));
         assert!(wrong("p99<fast").contains("not a duration"));

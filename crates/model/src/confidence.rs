@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_said() {
         for bad in ["", "90,5", "99,0", "99,x", "99,-5", "99,500"] {
-            assert!(Until::parse(bad).unwrap_err().contains("no confidence"), "{bad}");
+            assert!(Until::parse(bad).unwrap_err().contains("not a confidence"), "{bad}");
         }
         assert_eq!(Until::parse("99").unwrap(), Until::parse("99,5%").unwrap());
     }

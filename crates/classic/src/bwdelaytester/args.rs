@@ -308,8 +308,8 @@ mod tests {
             ("-p x", "a whole number"),
             ("-l 9999999999", "a whole number"),
             ("--what", "unknown option --what"),
-            ("--port 70000", "no port"),
-            ("server", "no option"),
+            ("--port 70000", "not a port"),
+            ("server", "not an option"),
             ("-:", "invalid option"),
         ] {
             let told = asked(line).unwrap_err();

@@ -420,7 +420,7 @@ mod tests {
             ("-c h -R --bidir", "both reverse and bidirectional"),
             ("-c h -i 0.01", "0.1 to 60"),
             ("-c h -f x", "one of k, m, g, t"),
-            ("-c h --nonsense", "no option"),
+            ("-c h --nonsense", "not an option"),
             ("-c h --js", "several"),
             ("-c h -n 5X", "suffix"),
             ("-c h -p", "needs a value"),

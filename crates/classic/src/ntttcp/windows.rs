@@ -262,7 +262,7 @@ mod tests {
             ("-s -ns -m 600,*,h", "1 to 512"),
             ("-s -v -p 64800 -m 1,*,h", "beyond 65535"),
             ("-s -ns -wu 1 -m 1,*,h", "need a length"),
-            ("-s -ns -zz -m 1,*,h", "no option of NTttcp"),
+            ("-s -ns -zz -m 1,*,h", "not an option of NTttcp"),
             ("-s -ns -u -l 70000 -m 1,*,h", "at most 65507"),
         ] {
             let told = asked(words).unwrap_err();
