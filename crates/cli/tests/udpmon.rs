@@ -372,7 +372,7 @@ fn what_cannot_be_is_one_sentence() {
         ("udpmon_bw_mon", "", "-d HOST"),
         ("udpmon_bw_mon", "-d 127.0.0.1 -B 0", "bin"),
         ("udpmon_req", "-d 127.0.0.1 -r 64 -e 100", "step"),
-        ("udpmon_resp", "127.0.0.1", "no option"),
+        ("udpmon_resp", "127.0.0.1", "not an option"),
     ] {
         netcaliper(face).args(words).run().exits(1).says_one_sentence().complains(&[why]);
     }
