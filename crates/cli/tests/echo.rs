@@ -266,7 +266,7 @@ fn k_ends_a_server_of_ours_and_says_what_it_cannot() {
     assert!(done.err.contains("proprietary"), "{}", done.tell());
     other.still_serves();
     for (words, why) in
-        [("m=5", "i=192.0.2.1"), ("i=127.0.0.1 m=none", "whole number"), ("i=127.0.0.1 z", "no argument")]
+        [("m=5", "i=192.0.2.1"), ("i=127.0.0.1 m=none", "whole number"), ("i=127.0.0.1 z", "not an argument")]
     {
         netcaliper("rttcpip").args(words).run().exits(2).complains(&[why]);
     }

@@ -55,7 +55,7 @@ fn what_cannot_be_is_a_usage_error() {
         ("--loss 200%", "--loss: '200%' is not a probability"),
         ("--up delay=1h", "--up: delay"),
         ("--down lag=1s", "--down: 'lag' is not a condition"),
-        ("--rate 4", "rate: it must be"),
+        ("--rate 4", "a rate of at least 8 bit/s"),
     ] {
         netcaliper("lab").args(options).args("-- true").run().exits(2).complains(&[word]);
     }
