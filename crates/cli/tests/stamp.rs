@@ -335,5 +335,5 @@ fn what_cannot_be_is_said_in_a_sentence() {
     ] {
         netcaliper("ping").arg("127.0.0.1").args(words).run().exits(2).complains(&[why]);
     }
-    netcaliper("serve").args("--legacy quote").run().exits(2).complains(&["no protocol"]);
+    netcaliper("serve").args("--legacy quote").run().exits(2).complains(&["not a protocol"]);
 }
