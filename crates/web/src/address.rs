@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(at("[::1]:9"), "[::1]:9");
         assert_eq!(at("192.0.2.1:80"), "192.0.2.1:80");
         for wrong in ["lab2", "192.0.2.1", "::1", "70000", "1:2:3"] {
-            assert!(parse_address(wrong).unwrap_err().contains("no address to be seen at"), "{wrong}");
+            assert!(parse_address(wrong).unwrap_err().contains("not an address to be seen at"), "{wrong}");
         }
     }
 
