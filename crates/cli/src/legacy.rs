@@ -197,7 +197,7 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, Trouble> {
         links_ns: args.output.web.wanted().then_some(args.interval),
         psk: stamp_key.filter(|_| asked.protocol == Protocol::Stamp),
         device: args.cores.bind_dev.clone(),
-        placement: plan::placement(&args.cores),
+        placement: plan::placement(&args.cores, asked.protocol),
         workers: args.cores.workers,
         version: plan::VERSION.to_owned(),
         also_datagrams: asked.protocol == Protocol::Ttcp,

@@ -9,6 +9,7 @@ use crate::values::{self, Affinity};
 use engine::{ClientConfig, Placement};
 use metrics::SECOND;
 use model::{Axis, AxisName, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
+use wire::Protocol;
 use wire::native::Psk;
 
 /// The version that both ends tell each other.
@@ -47,8 +48,11 @@ pub(crate) fn open_to(given: &[String]) -> Result<Vec<ipnet::IpNet>, Trouble> {
         .collect()
 }
 
-pub(crate) fn placement(args: &CoreArgs) -> Placement {
+/// Where the workers of a test run whose protocol is this.
+pub(crate) fn placement(args: &CoreArgs, protocol: Protocol) -> Placement {
     match &args.affinity {
+        // The other end's threads are where the scheduler wants them, and ours had better be where they are not.
+        None if protocol == Protocol::Iperf3 => Placement::Spread,
         None => Placement::Even,
         Some(Affinity(None)) => Placement::Spread,
         Some(Affinity(Some(cores))) => Placement::Cores(cores.clone()),
@@ -66,7 +70,7 @@ pub(crate) fn client(target: &TargetArgs, local: &LocalArgs, records: bool) -> R
         sources: local.bind.clone(),
         ports: local.local_port,
         device: local.cores.bind_dev.clone(),
-        placement: placement(&local.cores),
+        placement: placement(&local.cores, protocol),
         workers: local.cores.workers,
         run: engine::run_id(),
         version: VERSION.to_owned(),
@@ -128,14 +132,11 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
     let ends_by_itself = args.run.iterations.is_some() || data.bytes.is_some();
     let length = if args.sweep.sweep.is_empty() { 10 * SECOND } else { 3 * SECOND };
     // Whose receiver takes one connection, reads it to its end and compares nothing.
-    let plain = matches!(
-        args.target.protocol,
-        wire::Protocol::Ttcp | wire::Protocol::Ntttcp | wire::Protocol::Tcpmon
-    );
+    let plain = matches!(args.target.protocol, Protocol::Ttcp | Protocol::Ntttcp | Protocol::Tcpmon);
     let common = common(&args.run, &args.sockets, (!ends_by_itself).then_some(length));
     // A length that was asked for is kept, and so is that of originals that tell how many calls they made. The send buffer that
     // our own protocol chooses within a host was chosen with calls of a fixed length.
-    let whole_segments = data.buffer.is_none() && args.target.protocol == wire::Protocol::Iperf3;
+    let whole_segments = data.buffer.is_none() && args.target.protocol == Protocol::Iperf3;
     Phase {
         connections: if plain { args.run.connections.unwrap_or(1) } else { common.connections },
         iterations: common.iterations.or((plain && data.transfer.is_some()).then_some(1)),
@@ -164,13 +165,13 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
 }
 
 /// A phase as iperf3 can carry it, where what it cannot was not asked for; as it is for other protocols.
-pub(crate) fn suited(protocol: wire::Protocol, phase: Phase) -> Phase {
-    let plain = matches!(protocol, wire::Protocol::Ttcp | wire::Protocol::Ntttcp);
+pub(crate) fn suited(protocol: Protocol, phase: Phase) -> Phase {
+    let plain = matches!(protocol, Protocol::Ttcp | Protocol::Ntttcp);
     if plain && phase.kind == Kind::Delay {
         // Datagrams are sent for a time, however many those are.
         return Phase { transfer: wire::bulk::UNLIMITED, verify: Verify::Connection, ..phase };
     }
-    if protocol != wire::Protocol::Iperf3 {
+    if protocol != Protocol::Iperf3 {
         return phase;
     }
     // Its payload is random: nobody could compare it.

@@ -104,7 +104,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
         exit_after: args.exit_after,
         interval_ns: args.interval,
         device: args.cores.bind_dev.clone(),
-        placement: plan::placement(&args.cores),
+        placement: plan::placement(&args.cores, Protocol::Native),
         workers: args.cores.workers,
         version: plan::VERSION.to_owned(),
         records: outputs.wants_records()
