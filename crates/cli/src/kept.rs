@@ -6,6 +6,7 @@ use crate::{Exit, Trouble, saved, values};
 use clap::Args;
 use model::Outcome;
 use report::Past;
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -166,6 +167,16 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, Trouble> {
         .into_iter()
         .map(web::past)
         .collect();
+    let has = |name: &str| runs.iter().flat_map(|run| &run.figures).any(|figure| figure.name == name);
+    if let Some(name) = args.figure.iter().find(|name| !runs.is_empty() && !has(name)) {
+        let there: BTreeSet<&str> =
+            runs.iter().flat_map(|run| &run.figures).map(|figure| figure.name.as_str()).collect();
+        let there: Vec<&str> = there.into_iter().collect();
+        return Err(Trouble::usage(format!(
+            "none of these runs has a figure called '{name}'; there are {}",
+            there.join(", ")
+        )));
+    }
     let mut out = io::stdout().lock();
     let written = if args.json {
         report::write_history_json(&runs, &mut out)

@@ -89,7 +89,12 @@ pub fn resolve_targets(targets: &[String], port: u16, v4: bool, v6: bool) -> Res
 /// `host:port` and `[v6]:port` apart; a bare IPv6 address has no port.
 fn split_port(target: &str, default: u16) -> Result<(&str, u16), String> {
     let split = target.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
-    let Some((host, port)) = split else { return Ok((target, default)) };
+    let Some((host, port)) = split else {
+        if target.starts_with('[') && !target.ends_with(']') {
+            return Err(format!("'{target}' lacks its ']': an IPv6 address with a port is written [ADDRESS]:PORT"));
+        }
+        return Ok((target, default));
+    };
     match port.parse() {
         Ok(port @ 1..) => Ok((host, port)),
         _ => Err(format!("'{port}' in '{target}' is not a port (1 to 65535)")),
@@ -417,7 +422,7 @@ mod tests {
         assert_eq!(split_port("[::1]:80", 7411), Ok(("[::1]", 80)));
         assert_eq!(split_port("::1", 7411), Ok(("::1", 7411)));
         assert_eq!(split_port("fe80::1%eth0", 7411), Ok(("fe80::1%eth0", 7411)));
-        for bad in ["host:x", "host:0", "host:99999", "[::1]:0"] {
+        for bad in ["host:x", "host:0", "host:99999", "[::1]:0", "[::1", "[::1:80"] {
             assert!(split_port(bad, 7411).is_err(), "{bad}");
         }
     }

@@ -13,6 +13,7 @@ use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use metrics::Wall;
 use model::{Figure, Outcome, Status, UdpmonTest};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -232,20 +233,23 @@ impl Store {
             .map_err(|why| StoreError::Damaged { path: self.path.clone(), why: format!("run {id}: {why}") })
     }
 
-    /// Takes these runs out; how many there were.
+    /// Takes these runs out, all or none of them: how many those are.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// [`StoreError::NoRun`], or when the store cannot be written.
     pub fn forget(&mut self, ids: &[i64]) -> Result<usize, StoreError> {
-        let mut gone = 0;
-        for id in ids {
-            let deleted = self.connection.execute("DELETE FROM run WHERE id = ?1", [id]);
-            gone += deleted.map_err(|e| told(&self.path, "written", &e))?;
+        let path = &self.path;
+        let written = |error| told(path, "written", &error);
+        let transaction = self.connection.transaction().map_err(written)?;
+        let ids: BTreeSet<i64> = ids.iter().copied().collect();
+        for &id in &ids {
+            if transaction.execute("DELETE FROM run WHERE id = ?1", [id]).map_err(written)? == 0 {
+                return Err(StoreError::NoRun { path: path.clone(), id });
+            }
         }
-        self.connection
-            .execute_batch("PRAGMA incremental_vacuum")
-            .map_err(|e| told(&self.path, "written", &e))?;
-        Ok(gone)
+        transaction.commit().map_err(written)?;
+        self.connection.execute_batch("PRAGMA incremental_vacuum").map_err(written)?;
+        Ok(ids.len())
     }
 
     /// What is kept.
