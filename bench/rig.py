@@ -1,5 +1,6 @@
 """The machine that bench/run measures on: its load, network namespaces, memory limits, and processes that do not outlive us."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -180,18 +181,35 @@ def niceness(number):
     def step():
         if number:
             os.setpriority(os.PRIO_PROCESS, 0, number)
-            try:
-                # Every session is a scheduling group of its own, and what counts between groups is the group's.
-                with open("/proc/self/autogroup", "w") as f:
-                    f.write(str(number))
-            except OSError:
-                pass
 
     return step
 
 
+@contextlib.contextmanager
+def group_niceness(number):
+    """Every session is a scheduling group, and what counts between groups is the group's priority: ours is this one meanwhile."""
+    path, before = "/proc/self/autogroup", None
+    try:
+        if number:
+            with open(path) as f:
+                before = f.read().split()[-1]
+            with open(path, "w") as f:
+                f.write(str(number))
+    except OSError:
+        before = None
+    try:
+        yield
+    finally:
+        if before is not None:
+            with open(path, "w") as f:
+                f.write(before)
+
+
 class Process:
-    """A command with its output in files. It is in a session of its own, so that all of it can be ended."""
+    """A command with its output in files, in a process group of its own, so that all of it can be ended.
+
+    In a session of its own it would be a scheduling group as well, beside that of the other end. The bare loop has both ends in one
+    process, and so both ends of everybody are in one such group: that of whoever started this."""
 
     running = set()
 
@@ -200,12 +218,12 @@ class Process:
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
 
         def prepare():
+            os.setpgid(0, 0)
             for step in enter:
                 step()
 
         self.popen = subprocess.Popen(
-            self.argv, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, start_new_session=True,
-            preexec_fn=prepare,
+            self.argv, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, preexec_fn=prepare
         )
         self.pid = self.popen.pid
         Process.running.add(self)
