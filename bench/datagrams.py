@@ -288,7 +288,7 @@ def streams(bench):
     limit = loops.median(bare.name)
     if not limit:
         raise Skip("the bare loop found nothing")
-    n = round(0.92 * limit / A_SECOND)
+    n = round(0.93 * limit / A_SECOND)
     case = Case(f"streams: {n} of 25 Mbit/s and 60 frames a second", seconds, pairs(bench), flows=n)
     ours = [Streams(bench.args.netcaliper), Streams(bench.args.netcaliper, "ctstraffic")]
     bench.compare(case, ours)
