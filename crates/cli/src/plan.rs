@@ -134,8 +134,8 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
     // Whose receiver takes one connection, reads it to its end and compares nothing.
     let plain = matches!(args.target.protocol, Protocol::Ttcp | Protocol::Ntttcp | Protocol::Tcpmon);
     let common = common(&args.run, &args.sockets, (!ends_by_itself).then_some(length));
-    // A length that was asked for is kept, and so is that of originals that tell how many calls they made. The send buffer that
-    // our own protocol chooses within a host was chosen with calls of a fixed length.
+    // A length that was asked for is kept, and so is that of originals that tell how many calls they made. Our own protocol, whose
+    // ends choose the send buffer within a host, is no faster with whole segments.
     let whole_segments = data.buffer.is_none() && args.target.protocol == Protocol::Iperf3;
     Phase {
         connections: if plain { args.run.connections.unwrap_or(1) } else { common.connections },
