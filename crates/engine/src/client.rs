@@ -91,7 +91,9 @@ fn split_port(target: &str, default: u16) -> Result<(&str, u16), String> {
     let split = target.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
     let Some((host, port)) = split else {
         if target.starts_with('[') && !target.ends_with(']') {
-            return Err(format!("'{target}' lacks its ']': an IPv6 address with a port is written [ADDRESS]:PORT"));
+            return Err(format!(
+                "'{target}' lacks its ']': an IPv6 address with a port is written [ADDRESS]:PORT"
+            ));
         }
         return Ok((target, default));
     };
