@@ -7,7 +7,7 @@ use crate::keeping::Keeping;
 use crate::{measure, plan};
 use classic::ctstraffic::{Asked, Cores, Face, Resolved, Role, Spec, page, read};
 use engine::{Bound, ClientConfig, EngineError, Interrupt, Placement, ServerConfig};
-use model::{Begin, Event, Phase, Status};
+use model::{Begin, Event, Kind, Phase, Status};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -119,6 +119,7 @@ fn client(
     placement: Placement,
     command: Vec<String>,
 ) -> Result<u8, Refusal> {
+    let streams = spec.phase.kind == Kind::Stream;
     let config = ClientConfig {
         protocol: Protocol::CtsTraffic,
         peers: resolve::rotation(&spec, &resolved),
@@ -128,7 +129,7 @@ fn client(
         placement,
         run: engine::run_id(),
         version: plan::VERSION.to_owned(),
-        records: wants_records(&spec),
+        records: wants_records(&spec) || (streams && plan::tells_frames(spec.phase.connections)),
         arrivals: wants_arrivals(&spec),
         ..ClientConfig::default()
     };

@@ -97,8 +97,8 @@ pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, Tr
     let mut config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
     let outputs = Outputs::open(&args.output, None)?.with_frames(args.run.samples.as_ref())?;
-    // Frames one by one are for files; the printout needs none.
-    config.records = outputs.wants_records() || args.run.samples.is_some();
+    config.records =
+        outputs.wants_records() || args.run.samples.is_some() || plan::tells_frames(args.run.connections);
     measure::run("stream", command, &config, method, outputs)
 }
 

@@ -428,6 +428,10 @@ fn a_stream_with_its_three_files() {
         .run()
         .exits(0)
         .prints(&["120 whole frames, 0 dropped", "jitter from frame to frame"]);
+    let page = pair.folder.file("jitter.html");
+    netcaliper("report").arg(pair.folder.file("jitter.csv")).arg("--html").arg(&page).run().exits(0);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("id=\"plot-jitter\"") && page.contains("id=\"plot-frame-flight\""));
     pair.over().0.exits(0).prints(&["SuccessfulConnections [1]   NetworkErrors [0]   ProtocolErrors [0]"]);
 }
 

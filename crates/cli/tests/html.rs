@@ -38,7 +38,7 @@ fn every_verb_writes_a_page_and_a_saved_run_gives_the_same() {
     let scratch = Scratch::new();
     let server = serve("");
     let page = |name: &str| scratch.file(&format!("{name}.html"));
-    let runs: [(&str, Line, &[&str]); 5] = [
+    let runs: [(&str, Line, &[&str]); 6] = [
         // Connections that last, so that each one's rate is known.
         (
             "tcp",
@@ -65,6 +65,11 @@ fn every_verb_writes_a_page_and_a_saved_run_gives_the_same() {
             netcaliper("train").arg(server.at()).args("-n 10 --repeat 5 --every 50ms --wait 0,20us"),
             &["plot-delay-by-number", "plot-train-rates", "plot-rate-by-spacing"],
         ),
+        (
+            "stream",
+            netcaliper("stream").arg(server.at()).args("--length 1s --depth 100ms -b 1M"),
+            &["plot-frames", "plot-buffer-depth", "plot-jitter", "plot-frame-flight"],
+        ),
     ];
     for (name, line, plots) in runs {
         let saved = scratch.file(&format!("{name}.jsonl"));
@@ -76,6 +81,11 @@ fn every_verb_writes_a_page_and_a_saved_run_gives_the_same() {
         assert_eq!(foreign(&text), Vec::<&str>::new(), "{name} loads something");
         assert!(text.contains("<pre class=\"command\">"), "{name}");
         let again = netcaliper("report").arg(&saved).arg("--html").arg(page("again")).run();
+        assert_eq!(fs::read_to_string(page("again")).unwrap(), text, "{name}: {}", again.tell());
+        // Of an outcome, which the store keeps, what a page shows is there, too.
+        let outcome = netcaliper("report").arg(&saved).arg("--json").run().out;
+        let outcome = scratch.with(&format!("{name}.json"), &outcome);
+        let again = netcaliper("report").arg(&outcome).arg("--html").arg(page("again")).run();
         assert_eq!(fs::read_to_string(page("again")).unwrap(), text, "{name}: {}", again.tell());
     }
 }

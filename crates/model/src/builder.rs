@@ -140,6 +140,7 @@ impl Builder {
             | Event::Established { .. } => {}
             Event::Empty(empty) => self.draft().point.empty = Some(empty.clone()),
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
+            Event::FrameTimes(times) => self.draft().point.frame_times = Some(times.clone()),
             Event::Udpmon(test) => {
                 let bounds = self.bounds();
                 self.draft().test(test, bounds);

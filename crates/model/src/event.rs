@@ -5,8 +5,8 @@ mod rows;
 pub use rows::{ConnectionRecord, DatagramRow, Failure, FrameRow, FrameVerdict, Marked, Portion, Sample};
 
 use crate::{
-    Bulk, CpuUse, EmptyPath, FlowRow, HostCounters, HostSnapshot, Links, PacketReport, PacketRow, Phase,
-    PingInterval, PingRow, RoundTrips, Served, Status, Trains, UdpmonTest,
+    Bulk, CpuUse, EmptyPath, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links, PacketReport, PacketRow,
+    Phase, PingInterval, PingRow, RoundTrips, Served, Status, Trains, UdpmonTest,
 };
 use metrics::{
     DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpTotals, TrainPacket, Wall,
@@ -74,6 +74,8 @@ pub enum Event {
     Empty(Box<EmptyPath>),
     /// What was found of packet trains.
     Trains(Box<Trains>),
+    /// When the frames of a stream came, of a run that is told again: [`Event::Frames`] tells each of one that goes on.
+    FrameTimes(Box<FrameTimes>),
     /// The packets of trains, in the order of their schedule; told when asked for.
     TrainPackets {
         /// One row per packet.

@@ -78,7 +78,7 @@ impl Console {
             Event::Frames { .. } | Event::Pings { .. } | Event::Datagrams { .. } | Event::Portion(_) => {}
             Event::Empty(_) | Event::Trains(_) | Event::TrainPackets { .. } | Event::Udpmon(_) => {}
             Event::Flows { .. } | Event::Packets { .. } | Event::Bulk(_) | Event::Served(_) => {}
-            Event::Links(_) => {}
+            Event::FrameTimes(_) | Event::Links(_) => {}
             Event::Near(_) | Event::Far(_) => {}
         }
         Ok(())
@@ -292,7 +292,8 @@ fn tx(interval: &Interval) -> String {
 }
 
 fn rx(interval: &Interval) -> String {
-    format_bits_per_second(interval.near.rx_bps())
+    // Of no time at all no rate is known: a table of frames tells no bytes.
+    if interval.near.ns == 0 { "-".to_owned() } else { format_bits_per_second(interval.near.rx_bps()) }
 }
 
 /// What the far ends received; a dash when no report came.

@@ -253,17 +253,20 @@ fn clocks(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     )?;
     for (name, host) in hosts {
         let clock = match host.clock_synced {
+            _ if host.cpus == 0 => "not known".to_owned(),
             true => format!("synchronised, wrong by at most {}", format_duration(host.clock_error_ns as f64)),
             false => "not synchronised".to_owned(),
         };
+        let system = match host.cpus {
+            0 => "not known".to_owned(),
+            cpus => format!("{}, {cpus} x {}", host.kernel, host.cpu),
+        };
         writeln!(
             out,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}, {} x {}</td><td>{}</td></tr>",
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>",
             escape(&name),
             escape(&host.name),
-            escape(&host.kernel),
-            host.cpus,
-            escape(&host.cpu),
+            escape(&system),
             escape(&clock)
         )?;
     }

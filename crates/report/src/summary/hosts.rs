@@ -152,18 +152,28 @@ fn placement(point: &Point, begin: &Begin, page: &mut Page<'_>) -> io::Result<()
             (words::count(u64::from(workers), "worker"), words::count(u64::from(cpus), "CPU"));
         format!("{name}: {workers} ({placement}) on {cpus}")
     };
-    let mut all = vec![text("this end", &begin.placement, begin.workers, begin.host.cpus)];
+    // Files of other programs do not tell what they ran on.
+    let known =
+        (begin.host.cpus > 0).then(|| text("this end", &begin.placement, begin.workers, begin.host.cpus));
+    let mut all: Vec<String> = known.into_iter().collect();
     all.extend(
         point
             .sessions
             .iter()
             .map(|s| text(&format!("server {}", s.address), &s.placement, s.workers, s.host.cpus)),
     );
+    if all.is_empty() {
+        return Ok(());
+    }
     page.paragraph(Tone::Plain, "Placement     ", &all.join("; "))
 }
 
 /// A host and its interface.
 fn snapshot(name: &str, host: &HostSnapshot, page: &mut Page<'_>) -> io::Result<()> {
+    if host.cpus == 0 {
+        let host = if host.name.is_empty() { "not known" } else { host.name.as_str() };
+        return page.line(Tone::Heading, &format!("Host of {name}: {host}"));
+    }
     page.line(Tone::Heading, &format!("Host of {name}: {}", host.name))?;
     let clock = match host.clock_synced {
         true => format!("clock synchronised within {}", format_duration(host.clock_error_ns as f64)),

@@ -118,6 +118,10 @@ fn streams(point: &Point, serving: bool, page: &mut Page<'_>) -> io::Result<()> 
         let lead = format!("  {:<10}{:>12}  {:>10}  ", "of none", frames.errors, "");
         page.paragraph(Tone::Warning, &lead, "datagrams of frames that were shown already, or far ahead")?;
     }
+    if near.traffic.ns == 0 {
+        // A table of frames does not tell what they held.
+        return Ok(());
+    }
     let text = format!(
         "  received: {} in {}, the time that frames are held included",
         format_bytes(near.traffic.rx_bytes),
