@@ -334,7 +334,7 @@ fn the_kernels_stamps_leave_this_program_out() {
         if trips["kernel_ns"].is_null() {
             return support::skip(
                 "the_kernels_stamps_leave_this_program_out",
-                "the kernel stamps no datagrams here",
+                "no stamp of the kernel came before its echo: it stamps none here, or the host is too busy",
             );
         }
         // A message leaves after the program's stamp, and its echo comes before it is read.
