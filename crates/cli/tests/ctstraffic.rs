@@ -5,13 +5,11 @@
 
 mod support;
 
-use engine::{Bound, Interrupt, ServerConfig};
-use model::{Burst, ConnectionRecord, Event, Failure, Pattern, Phase, Range, Status, Totals};
+use model::{Burst, Failure, Pattern, Phase, Range, Status};
 use serde_json::Value;
-use std::thread::JoinHandle;
 use support::files::Scratch;
+use support::ours::server_of_ours;
 use support::{Outcome, Proc, number, tcp, text};
-use wire::Protocol;
 
 const MS: u64 = 1_000_000;
 
@@ -31,55 +29,6 @@ fn peer_server(test: &str, settings: &str) -> Option<(Proc, u16)> {
 fn lines(peer: Proc) -> Vec<Value> {
     let done = peer.wait().exits(0);
     done.out.lines().filter(|l| l.starts_with('{')).map(|l| serde_json::from_str(l).unwrap()).collect()
-}
-
-/// A server of ours, as a thread; what it told, in the end.
-struct Ours {
-    port: u16,
-    interrupt: Interrupt,
-    thread: JoinHandle<Vec<Event>>,
-}
-
-fn our_server(phase: Phase, exit_after: Option<u64>) -> Ours {
-    let config = ServerConfig {
-        listen: vec![([127, 0, 0, 1], 0).into()],
-        exit_after,
-        records: true,
-        workers: Some(2),
-        ..ServerConfig::legacy(Protocol::CtsTraffic, phase)
-    };
-    let bound = Bound::new(config).unwrap();
-    let (port, interrupt) = (bound.addresses()[0].port(), Interrupt::new());
-    let asked = interrupt.clone();
-    let thread = std::thread::spawn(move || {
-        let mut events = Vec::new();
-        bound.run(&asked, &mut |event| events.push(event)).unwrap();
-        events
-    });
-    Ours { port, interrupt, thread }
-}
-
-/// What a server of ours told.
-struct Story {
-    records: Vec<ConnectionRecord>,
-    near: Totals,
-    status: Status,
-}
-
-impl Ours {
-    fn story(self) -> Story {
-        let events = self.thread.join().unwrap();
-        let (mut records, mut near, mut status) = (vec![], None, None);
-        for event in events {
-            match event {
-                Event::Connection(record) => records.push(*record),
-                Event::Near(totals) => near = Some(*totals),
-                Event::PhaseEnd { status: how, .. } => status = Some(how),
-                _ => {}
-            }
-        }
-        Story { records, near: near.expect("totals"), status: status.expect("an end") }
-    }
 }
 
 fn phase(pattern: Pattern, transfer: u64) -> Phase {
@@ -147,7 +96,7 @@ fn our_client_against_a_foreign_server() {
 fn a_foreign_client_against_our_server() {
     for (name, pattern, up, down) in PATTERNS {
         for settings in ["", "rude=1", "fault=reset", "buffer=777"] {
-            let ours = our_server(phase(pattern, 300_001), Some(3));
+            let ours = server_of_ours(phase(pattern, 300_001), Some(3));
             let set =
                 format!("pattern={name} transfer=300001 push=50000 pull=30000 connections=3 {settings}");
             let Some(client) =
@@ -239,7 +188,7 @@ fn our_server_finds_what_a_client_does_wrong() {
         (Pattern::Pull, 100, "pattern=push transfer=100", Failure::TooMany, "pattern another"),
         (Pattern::Duplex, 255, "pattern=duplex transfer=255 fault=flip:127", Failure::BadData, "offset 127"),
     ] {
-        let ours = our_server(phase(pattern, transfer), Some(1));
+        let ours = server_of_ours(phase(pattern, transfer), Some(1));
         let set = format!("transfer=100000 {theirs}");
         let test = "our_server_finds_what_a_client_does_wrong";
         let Some(client) = peer(test, "client", "127.0.0.1", ours.port, &set) else {
@@ -278,7 +227,7 @@ fn our_two_ends_with_everything_set() {
             Phase { rate, rate_period_ns: Some(10 * MS), ..phase(Pattern::Pull, 300_000) }
         }),
     ] {
-        let ours = our_server(server.clone(), None);
+        let ours = server_of_ours(server.clone(), None);
         let line = format!("--protocol ctstraffic -p {} {args}", ours.port);
         let outcome = tcp("127.0.0.1").args(&line).outcome().exits(0).status("complete");
         let connections = number(&outcome.near()["opened"]);
@@ -315,7 +264,7 @@ fn what_the_protocol_cannot_do_is_said_before_anything_is_opened() {
 
 #[test]
 fn a_time_limit_and_an_interrupt_end_a_client_with_its_figures() {
-    let ours = our_server(phase(Pattern::Push, 1 << 40), None);
+    let ours = server_of_ours(phase(Pattern::Push, 1 << 40), None);
     let line = format!("--protocol ctstraffic -p {} -P 2 --transfer 1Ti -t 700ms -i 100ms", ours.port);
     let outcome = tcp("127.0.0.1").args(&line).outcome().exits(0).status("complete");
     assert_eq!((number(&outcome.near()["stopped"]), number(&outcome.near()["opened"])), (2, 2));

@@ -5,14 +5,12 @@
 
 mod support;
 
-use engine::{Bound, Interrupt, ServerConfig};
 use metrics::Frames;
-use model::{ConnectionRecord, Event, Kind, Media, Pattern, Phase, Status, Totals};
+use model::{Kind, Media, Pattern, Phase, Status};
 use serde_json::Value;
 use std::net::IpAddr;
-use std::thread::JoinHandle;
+use support::ours::{Ours, Story, server_of_ours_at};
 use support::{Outcome, Proc, netcaliper, number, text};
-use wire::Protocol;
 
 const MS: u64 = 1_000_000;
 
@@ -99,13 +97,7 @@ fn our_client_ends_a_stream_that_is_wrong() {
     assert_eq!((text(&failure["why"]), number(&failure["errno"])), ("system", 111), "{failure}");
 }
 
-/// A server of ours, as a thread; what it told, in the end.
-struct Ours {
-    port: u16,
-    interrupt: Interrupt,
-    thread: JoinHandle<Vec<Event>>,
-}
-
+/// A server of these streams, at this address.
 fn our_server(listen: IpAddr, exit_after: Option<u64>) -> Ours {
     let phase = Phase {
         kind: Kind::Stream,
@@ -115,37 +107,7 @@ fn our_server(listen: IpAddr, exit_after: Option<u64>) -> Ours {
         interval_ns: 200 * MS,
         ..Phase::default()
     };
-    let config = ServerConfig {
-        listen: vec![(listen, 0).into()],
-        exit_after,
-        records: true,
-        workers: Some(2),
-        ..ServerConfig::legacy(Protocol::CtsTraffic, phase)
-    };
-    let bound = Bound::new(config).unwrap();
-    let (port, interrupt) = (bound.addresses()[0].port(), Interrupt::new());
-    let asked = interrupt.clone();
-    let thread = std::thread::spawn(move || {
-        let mut events = Vec::new();
-        bound.run(&asked, &mut |event| events.push(event)).unwrap();
-        events
-    });
-    Ours { port, interrupt, thread }
-}
-
-impl Ours {
-    fn story(self) -> (Vec<ConnectionRecord>, Totals, Status) {
-        let (mut records, mut near, mut status) = (vec![], None, None);
-        for event in self.thread.join().unwrap() {
-            match event {
-                Event::Connection(record) => records.push(*record),
-                Event::Near(totals) => near = Some(*totals),
-                Event::PhaseEnd { status: how, .. } => status = Some(how),
-                _ => {}
-            }
-        }
-        (records, near.expect("totals"), status.expect("an end"))
-    }
+    server_of_ours_at(listen, phase, exit_after)
 }
 
 #[test]
@@ -160,7 +122,7 @@ fn our_server_streams_to_a_foreign_client() {
                 return;
             };
             let theirs = lines(client);
-            let (records, near, status) = ours.story();
+            let Story { records, near, status } = ours.story();
             assert_eq!(status, Status::Complete, "it ends after one stream");
             assert_eq!(
                 (text(&theirs[0]["result"]), number(&theirs[0]["whole"])),
@@ -190,6 +152,6 @@ fn our_two_ends_with_many_streams() {
     assert_eq!(frames(&outcome), (20 * 40, 0, 0, 0), "{}", outcome.tell());
     assert_eq!(number(&outcome.near()["traffic"]["rx_bytes"]), 20 * 40 * 12_500);
     ours.interrupt.ask();
-    let (records, near, _) = ours.story();
+    let Story { records, near, .. } = ours.story();
     assert_eq!((records.len(), near.completed, near.traffic.tx_bytes), (20, 20, 20 * 40 * 12_500));
 }

@@ -4,11 +4,10 @@
 #[path = "common/bench.rs"]
 mod bench;
 
-use bench::{Bench, INPUTS, last_news, mutate};
+use bench::{Bench, INPUTS, last_news, mutate, vectors};
 use metrics::SECOND;
 use model::{Event, Phase, Udpmon, UdpmonRecords};
 use seam::{Flow, News, Path, Rng};
-use std::collections::BTreeMap;
 use uuid::Uuid;
 use wire::host::Host;
 use wire::sim::{Link, Pair, Quirks};
@@ -17,26 +16,7 @@ use wire::tcpmon::codec::{Command, Counts, Head, PARAM, answer, decode, decode_c
 use wire::tcpmon::{Plan, Requester, Responder};
 use wire::udpmon::blocks::decode_cpus;
 
-/// What was captured, by name. A number in brackets is so many bytes of 0.
-fn vectors() -> BTreeMap<&'static str, Vec<u8>> {
-    let text = include_str!("vectors/tcpmon.txt");
-    let bytes = |coded: &str| {
-        let (mut bytes, mut rest) = (Vec::new(), coded);
-        while !rest.is_empty() {
-            if let Some(zeros) = rest.strip_prefix('(') {
-                let (n, behind) = zeros.split_once(')').unwrap();
-                bytes.resize(bytes.len() + n.parse::<usize>().unwrap(), 0);
-                rest = behind;
-            } else {
-                bytes.push(u8::from_str_radix(&rest[..2], 16).unwrap());
-                rest = &rest[2..];
-            }
-        }
-        bytes
-    };
-    let lines = text.lines().skip(1).map(|line| line.split(' ').collect::<Vec<_>>());
-    lines.map(|words| (words[0], bytes(words[2]))).collect()
-}
+const VECTORS: &str = include_str!("vectors/tcpmon.txt");
 
 fn head(bytes: &[u8]) -> &[u8; PARAM] {
     bytes.first_chunk().unwrap()
@@ -44,7 +24,7 @@ fn head(bytes: &[u8]) -> &[u8; PARAM] {
 
 #[test]
 fn heads_of_the_originals() {
-    let v = vectors();
+    let v = vectors(VECTORS);
     for (name, command, frame, length) in [
         ("data_0", Command::Data, 0, 1000),
         ("data_3", Command::Data, 3, 1000),

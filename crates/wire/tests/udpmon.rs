@@ -4,11 +4,10 @@
 #[path = "common/bench.rs"]
 mod bench;
 
-use bench::{INPUTS, mutate};
+use bench::{INPUTS, mutate, vectors};
 use metrics::{Binned, Clock, Mono, Recorder, SECOND};
 use model::{Kind, Phase, UdpmonCpu, UdpmonRecord};
 use seam::{Arena, Batch, Burst, Cx, Flow, News, Note, Path, Rng, When, Wrote};
-use std::collections::BTreeMap;
 use wire::solo::Answers;
 use wire::udpmon::answerers;
 use wire::udpmon::blocks::{
@@ -20,27 +19,7 @@ use wire::udpmon::codec::{
 };
 use wire::udpmon::proc::between;
 
-/// What was captured, by name. A number in brackets is so many bytes of 0.
-fn vectors() -> BTreeMap<&'static str, Vec<u8>> {
-    let text = include_str!("vectors/udpmon.txt");
-    let bytes = |coded: &str| {
-        let mut bytes = Vec::new();
-        let mut rest = coded;
-        while !rest.is_empty() {
-            if let Some(zeros) = rest.strip_prefix('(') {
-                let (n, behind) = zeros.split_once(')').unwrap();
-                bytes.resize(bytes.len() + n.parse::<usize>().unwrap(), 0);
-                rest = behind;
-            } else {
-                bytes.push(u8::from_str_radix(&rest[..2], 16).unwrap());
-                rest = &rest[2..];
-            }
-        }
-        bytes
-    };
-    let lines = text.lines().skip(1).map(|line| line.split(' ').collect::<Vec<_>>());
-    lines.map(|words| (words[0], bytes(words[2]))).collect()
-}
+const VECTORS: &str = include_str!("vectors/udpmon.txt");
 
 fn zero(message: Option<Message>) -> Setup {
     match message {
@@ -51,7 +30,7 @@ fn zero(message: Option<Message>) -> Setup {
 
 #[test]
 fn requests_of_the_originals() {
-    let v = vectors();
+    let v = vectors(VECTORS);
     let plain = Setup { bin_width: 5, ..Setup::default() };
     assert_eq!(zero(decode(&v["zerostats"])), plain);
     let records = Setup { record_bytes: 640, bin_width: 1, skip: 5, ..Setup::default() };
@@ -88,7 +67,7 @@ fn requests_of_the_originals() {
 
 #[test]
 fn answers_of_the_originals() {
-    let v = vectors();
+    let v = vectors(VECTORS);
     for name in ["zerostats_ok", "start_ok", "testend_ok"] {
         assert_eq!(decode(&v[name]), Some(Message::Ok { version: 7 }), "{name}");
     }
@@ -104,7 +83,7 @@ fn answers_of_the_originals() {
 
 #[test]
 fn blocks_of_the_originals() {
-    let v = vectors();
+    let v = vectors(VECTORS);
     // As printed beside it: "counts 59 mean 191.49 underflows 0 overflows 1".
     let hist = decode_histogram(&v["histogram_0"]).unwrap();
     assert_eq!(
@@ -152,7 +131,7 @@ fn blocks_of_the_originals() {
 
 #[test]
 fn what_we_ask_for_is_what_the_originals_ask_for() {
-    let v = vectors();
+    let v = vectors(VECTORS);
     for name in [
         "zerostats",
         "zerostats_records",
@@ -239,7 +218,7 @@ fn responder(room: &mut Room, first: &[u8]) -> Box<dyn Flow> {
 
 #[test]
 fn a_captured_test_is_answered_as_the_original_did() {
-    let v = vectors();
+    let v = vectors(VECTORS);
     let mut room = Room::new();
     let mut flow = responder(&mut room, &v["zerostats"]);
     assert_eq!(room.hear(&mut *flow), v["zerostats_ok"]);
@@ -265,7 +244,7 @@ fn a_captured_test_is_answered_as_the_original_did() {
 
 #[test]
 fn no_request_reaches_beyond_what_there_is() {
-    let v = vectors();
+    let v = vectors(VECTORS);
     let mut room = Room::new();
     let mut flow =
         responder(&mut room, &encode(&Message::Zero(Setup { record_bytes: 64, ..Setup::default() }), 208));
@@ -308,7 +287,7 @@ fn no_request_reaches_beyond_what_there_is() {
 
 #[test]
 fn a_million_damaged_messages_do_no_harm() {
-    let v = vectors();
+    let v = vectors(VECTORS);
     let good: Vec<&Vec<u8>> = v.values().filter(|bytes| bytes.len() <= 208).collect();
     let mut rng = Rng::new(21);
     let mut room = Room::new();
@@ -334,7 +313,7 @@ fn a_million_damaged_messages_do_no_harm() {
 
 #[test]
 fn damaged_blocks_do_no_harm() {
-    let v = vectors();
+    let v = vectors(VECTORS);
     let mut rng = Rng::new(22);
     for _ in 0..20_000 {
         let mut bytes = v["histogram_0"].clone();

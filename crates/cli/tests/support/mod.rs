@@ -10,8 +10,10 @@
 )]
 
 pub(crate) mod browser;
+
 pub(crate) mod files;
 pub(crate) mod net;
+pub(crate) mod ours;
 pub(crate) mod outcome;
 pub(crate) mod peer;
 pub(crate) mod relay;

@@ -3,6 +3,7 @@
 
 use metrics::{Clock, Mono, Recorder};
 use seam::{Arena, Batch, Burst, Cx, End, Flow, News, Note, Read, Rng, When, Wrote};
+use std::collections::BTreeMap;
 
 /// Inputs for each decoder.
 pub(crate) const INPUTS: u32 = 1_000_000;
@@ -101,4 +102,25 @@ pub(crate) fn last_news(rng: &mut Rng) -> News {
         2 => News::Wake,
         _ => News::Broken(seam::Fault { deed: seam::Deed::Receive, errno: 104 }),
     }
+}
+
+/// What was captured, by name, of a file of vectors whose lines are a name, where it comes from and its bytes in hexadecimal digits.
+/// A number in brackets is so many bytes of 0.
+pub(crate) fn vectors(text: &'static str) -> BTreeMap<&'static str, Vec<u8>> {
+    let bytes = |coded: &str| {
+        let (mut bytes, mut rest) = (Vec::new(), coded);
+        while !rest.is_empty() {
+            if let Some(zeros) = rest.strip_prefix('(') {
+                let (n, behind) = zeros.split_once(')').unwrap();
+                bytes.resize(bytes.len() + n.parse::<usize>().unwrap(), 0);
+                rest = behind;
+            } else {
+                bytes.push(u8::from_str_radix(&rest[..2], 16).unwrap());
+                rest = &rest[2..];
+            }
+        }
+        bytes
+    };
+    let lines = text.lines().skip(1).map(|line| line.split(' ').collect::<Vec<_>>());
+    lines.map(|words| (words[0], bytes(words[2]))).collect()
 }

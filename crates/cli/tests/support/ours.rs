@@ -1,0 +1,63 @@
+//! A server of ctsTraffic's that the engine runs, as the binary runs it, in a thread: what it told can be asked of it.
+
+use engine::{Bound, Interrupt, ServerConfig};
+use model::{ConnectionRecord, Event, Phase, Status, Totals};
+use std::net::{IpAddr, Ipv4Addr};
+use std::thread::JoinHandle;
+use wire::Protocol;
+
+/// A server that runs.
+pub(crate) struct Ours {
+    pub(crate) port: u16,
+    pub(crate) interrupt: Interrupt,
+    thread: JoinHandle<Vec<Event>>,
+}
+
+/// What it told.
+pub(crate) struct Story {
+    pub(crate) records: Vec<ConnectionRecord>,
+    pub(crate) near: Totals,
+    pub(crate) status: Status,
+}
+
+/// A server at the loopback address that ends after so many connections.
+pub(crate) fn server_of_ours(phase: Phase, exit_after: Option<u64>) -> Ours {
+    server_of_ours_at(Ipv4Addr::LOCALHOST.into(), phase, exit_after)
+}
+
+/// The same at another address.
+pub(crate) fn server_of_ours_at(listen: IpAddr, phase: Phase, exit_after: Option<u64>) -> Ours {
+    let config = ServerConfig {
+        listen: vec![(listen, 0).into()],
+        exit_after,
+        records: true,
+        workers: Some(2),
+        ..ServerConfig::legacy(Protocol::CtsTraffic, phase)
+    };
+    let bound = Bound::new(config).unwrap();
+    let (port, interrupt) = (bound.addresses()[0].port(), Interrupt::new());
+    let asked = interrupt.clone();
+    let thread = std::thread::spawn(move || {
+        let mut events = Vec::new();
+        bound.run(&asked, &mut |event| events.push(event)).unwrap();
+        events
+    });
+    Ours { port, interrupt, thread }
+}
+
+impl Ours {
+    /// Waits for its end.
+    pub(crate) fn story(self) -> Story {
+        let events = self.thread.join().unwrap();
+        let (mut records, mut near, mut status) = (vec![], None, None);
+        for event in events {
+            match event {
+                Event::Connection(record) => records.push(*record),
+                Event::Near(totals) => near = Some(*totals),
+                Event::PhaseEnd { status: how, .. } => status = Some(how),
+                _ => {}
+            }
+        }
+        Story { records, near: near.expect("totals"), status: status.expect("an end") }
+    }
+}
