@@ -126,7 +126,7 @@ fn a_queue_of_half_a_second_is_recognised_each_way() {
 #[test]
 fn a_queue_of_ten_milliseconds_passes() {
     let mut grades = Vec::new();
-    // A host that is busy with others delays messages by more than such a queue, and says so: then it is tried again.
+    // A host that is busy with others delays messages by more than such a queue: then it is tried again.
     for _ in 0..4 {
         let Some((_, _, grade)) = loaded("a_queue_of_ten_milliseconds_passes", "10ms") else { return };
         // Two such queues are 20 ms: what hosts add to that may be some, but not as much as a full buffer.

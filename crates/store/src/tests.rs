@@ -88,7 +88,9 @@ fn what_is_beyond_the_retention_goes_and_numbers_are_not_given_again() {
     // One byte is less than any run: the latest stays all the same.
     assert_eq!(store.retain(&Retention::parse("size=1").unwrap()).unwrap(), 1);
     assert_eq!(ids(&store), [7]);
-    assert_eq!(store.forget(&[7, 7, 99]).unwrap(), 1);
+    assert!(matches!(store.forget(&[7, 99]), Err(StoreError::NoRun { id: 99, .. })));
+    assert_eq!(ids(&store), [7], "none goes where one is not there");
+    assert_eq!(store.forget(&[7, 7]).unwrap(), 1);
     assert_eq!(store.keep(&run(0, 1.0), "").unwrap(), 8);
     let left: i64 =
         store.connection.query_row("SELECT count(*) FROM figure WHERE run <> 8", [], |r| r.get(0)).unwrap();
