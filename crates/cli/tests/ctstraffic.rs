@@ -199,10 +199,6 @@ fn our_server_finds_what_a_client_does_wrong() {
         assert_ne!(said[0]["result"], "ok", "{theirs}");
         let story = ours.story();
         let [record] = &story.records[..] else { panic!("{theirs}: {:?}", story.records) };
-        // A client that closes with bytes of ours unread resets; whether its own bytes or that are noticed first is chance.
-        if pattern == Pattern::Pull && matches!(record.failure, Some(Failure::System { errno: 104, .. })) {
-            continue;
-        }
         assert_eq!(record.failure, Some(why), "{theirs}: {:?}", record.error);
         let error = record.error.clone().unwrap();
         assert!(error.contains(words), "{theirs}: {error}");

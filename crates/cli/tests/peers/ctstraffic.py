@@ -177,6 +177,8 @@ class Peer:
             self.sock.close()
         except Wrong as wrong:
             result = str(wrong)
+            # What was sent is to be seen by the other end before the reset is.
+            time.sleep(0.5)
             self.abort()
         except OSError as error:
             result = type(error).__name__
