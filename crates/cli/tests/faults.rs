@@ -20,12 +20,18 @@ fn flag(way: Way) -> &'static str {
 /// One connection of [`TRANSFER`] bytes through a relay that does `harm` to it.
 #[track_caller]
 fn harmed(server: &Server, way: Way, harm: Harm, args: &str) -> Outcome {
+    harmed_by(server, way, harm, args).0
+}
+
+/// The same, and the relay that did it.
+#[track_caller]
+fn harmed_by(server: &Server, way: Way, harm: Harm, args: &str) -> (Outcome, Relay) {
     let relay = Relay::new(server.port, 0, way, harm);
     let line =
         tcp(relay.at()).args(&format!("-P 1 --iterations 1 --transfer {TRANSFER} {} {args}", flag(way)));
     let outcome = line.outcome();
     relay.did(1);
-    outcome
+    (outcome, relay)
 }
 
 /// The run failed in exactly one connection, which is told as an error of this class by the client.
@@ -132,8 +138,10 @@ fn random_payload_finds_blocks_that_changed_places() {
     let server = serve("");
     let harm = Harm::Swap { offset: 3 * BLOCK, size: BLOCK };
     for way in [Way::Up, Way::Down] {
-        let outcome = harmed(&server, way, harm, "--payload random");
-        one_error(outcome, "data_errors").tells(&wrong_at(3 * BLOCK).0);
+        let (outcome, relay) = harmed_by(&server, way, harm, "--payload random");
+        let first = relay.first_swapped();
+        assert!((3 * BLOCK..3 * BLOCK + 16).contains(&first), "blocks that differ: {first}");
+        one_error(outcome, "data_errors").tells(&wrong_at(first).0);
         // A swap by one period of the fixed pattern is invisible in it, which is why there is the other.
         let outcome = harmed(&server, way, harm, "--payload pattern");
         outcome.moved(

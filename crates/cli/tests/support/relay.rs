@@ -5,7 +5,7 @@ use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -65,6 +65,7 @@ pub(crate) struct Relay {
     pub(crate) port: u16,
     over: Arc<AtomicBool>,
     done: Arc<AtomicU32>,
+    swapped: Arc<AtomicU64>,
 }
 
 #[derive(Clone)]
@@ -72,6 +73,8 @@ struct Job {
     way: Way,
     harm: Harm,
     done: Arc<AtomicU32>,
+    /// The first byte that two blocks' change of places altered.
+    swapped: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
 }
 
@@ -87,7 +90,9 @@ impl Relay {
         let port = listener.local_addr().unwrap().port();
         let (over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let seen = Arc::new(AtomicU32::new(0));
-        let job = Job { way, harm, done: Arc::clone(&done), over: Arc::clone(&over) };
+        let swapped = Arc::new(AtomicU64::new(u64::MAX));
+        let job =
+            Job { way, harm, done: Arc::clone(&done), swapped: Arc::clone(&swapped), over: Arc::clone(&over) };
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 if job.over.load(Ordering::Relaxed) {
@@ -97,7 +102,7 @@ impl Relay {
                 thread::spawn(move || serve(client, server, &seen, victim, &job));
             }
         });
-        Relay { port, over, done }
+        Relay { port, over, done, swapped }
     }
 
     pub(crate) fn at(&self) -> String {
@@ -108,6 +113,12 @@ impl Relay {
     #[track_caller]
     pub(crate) fn did(&self, times: u32) {
         assert_eq!(self.done.load(Ordering::Relaxed), times, "times the relay did its harm");
+    }
+
+    /// The offset of the first payload byte that a swap altered: of blocks of random bytes it need not be the first,
+    /// one time in 256 those are alike.
+    pub(crate) fn first_swapped(&self) -> u64 {
+        self.swapped.load(Ordering::Relaxed)
     }
 }
 
@@ -334,7 +345,8 @@ impl Pipe {
                 self.held.push(byte);
                 if at + 1 == offset + 2 * size {
                     did();
-                    self.swapped(size as usize, out);
+                    let first = self.swapped(size as usize, out);
+                    job.swapped.store(first.map_or(u64::MAX, |i| offset + i as u64), Ordering::Relaxed);
                 }
             }
             Harm::Lose { offset, count } if (offset..offset + count).contains(&at) => {
@@ -364,8 +376,10 @@ impl Pipe {
         Then::Go
     }
 
-    /// The held payload with its halves exchanged, and the framing where it was.
-    fn swapped(&mut self, size: usize, out: &mut Vec<u8>) {
+    /// The held payload with its halves exchanged, and the framing where it was; says which byte is the first that
+    /// is another now.
+    fn swapped(&mut self, size: usize, out: &mut Vec<u8>) -> Option<usize> {
+        let first = self.held[..size].iter().zip(&self.held[size..]).position(|(a, b)| a != b);
         self.held.rotate_left(size);
         let mut framing = std::mem::take(&mut self.between).into_iter().peekable();
         for (i, byte) in std::mem::take(&mut self.held).into_iter().enumerate() {
@@ -375,5 +389,6 @@ impl Pipe {
             out.push(byte);
         }
         out.extend(framing.map(|(_, mark)| mark));
+        first
     }
 }
