@@ -108,14 +108,17 @@ class Streams(Datagrams):
     def result(self, case, clients, server):
         point = json.loads(clients[0].text())["points"][0]
         near, all_frames = point["near"], case.flows * case.seconds * FRAMES_A_SECOND
-        # Whoever falls behind takes longer than the streams last. A ctsTraffic client holds the last frame for a second, and
-        # does not learn how late the server was.
-        behind = point["far"][0]["late_ns"]["max"] if point["far"] else near["traffic"]["ns"] - (case.seconds + 1) * 1e9
-        seconds = case.seconds + max(0, behind) / 1e9
+        got, seconds = near["packets"]["counts"]["received"], near["traffic"]["ns"] / 1e9
+        if self.protocol == "native":
+            # The rate is that of what came while the streams were to last: a server that is behind goes on after that.
+            seconds *= got / max(1, sum(interval["packets"]["counts"]["received"] for interval in point["intervals"]))
+        else:
+            # The client holds the last frame for a second, and does not learn how late the server was.
+            seconds = max(case.seconds, seconds - 1)
         missed = all_frames - near["frames"]["completed"]
         limit = [doubt["text"] for doubt in point["doubts"] if doubt["code"] == "stream-limit"]
         sent = all_frames * IN_A_FRAME
-        return self.found(near["packets"]["counts"]["received"], sent, seconds, missed=missed, limit=limit)
+        return self.found(got, sent, seconds, missed=missed, limit=limit)
 
 
 class Bare(Datagrams):
