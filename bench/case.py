@@ -34,15 +34,22 @@ class Case:
         return outcome
 
 
-def paired(case, ours, other, field):
-    """The median of the ratios within each round."""
-    rounds = {}
-    for name in ours, other:
-        for run in case.clean(name)[0]:
-            if run.get(field):
-                rounds.setdefault(run["round"], {})[name] = run[field]
-    ratios = [r[ours] / r[other] for r in rounds.values() if len(r) == 2]
-    return statistics.median(ratios) if ratios else None
+def ratios(case, ours, other, field="value"):
+    """The ratios within the rounds in which both were undisturbed, sorted."""
+    found = {name: {run["round"]: run[field] for run in case.clean(name)[0] if run.get(field)} for name in (ours, other)}
+    return sorted(found[ours][n] / found[other][n] for n in found[ours] if n in found[other])
+
+
+def interval(values):
+    """The 95 % interval of the median of sorted `values`: those whose ranks a fair coin passes in 2.5 % of cases at most."""
+    n, below, ways, k = len(values), 0.0, 1.0, 0
+    if not n:
+        return float("nan"), float("nan")
+    while below + ways / 2**n <= 0.025:
+        below += ways / 2**n
+        k += 1
+        ways = ways * (n - k + 1) / k
+    return values[max(0, k - 1)], values[min(n - 1, n - k)]
 
 
 def show(case):

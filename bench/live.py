@@ -10,7 +10,7 @@ import sys
 
 import pings
 import tools
-from case import Case
+from case import Case, interval, ratios
 
 SCREEN = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "screen.py")]
 WITH, WITHOUT = "with the view", "without"
@@ -43,7 +43,7 @@ def no_worse(bench, case, field, what, higher):
     mine, other = case.median(WITH, field), case.median(WITHOUT, field)
     if not mine or not other:
         return bench.verdict(False, f"{case.title}: nothing was measured")
-    low, high = pings.interval(pings.ratios(case, WITH, WITHOUT, field))
+    low, high = interval(ratios(case, WITH, WITHOUT, field))
     met = high >= 1.0 if higher else low <= 1.0
     text = f"{case.title}: {what} with the view {mine / other:.3f} x without, round by round {low:.3f} to {high:.3f} (95 %); "
     text += "wanted no worse"

@@ -1,11 +1,10 @@
 """Mixed pairs: our end with a stock iperf3 at the other, beside two stock ends. Ours must never be the slower one."""
 
 import json
-import random
 import statistics
 
 import tools
-from case import Case
+from case import Case, interval, ratios
 
 KINDS = {
     "TCP": [],
@@ -40,22 +39,6 @@ class Pair(tools.Tool):
         return end["sum_received"]["bits_per_second"] / 1e9
 
 
-def interval(ratios, draws=10_000, seed=7):
-    """The median of the ratios, and its 95 % interval: the bootstrap's percentiles."""
-    rng = random.Random(seed)
-    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(draws))
-    return statistics.median(ratios), medians[int(0.025 * draws)], medians[int(0.975 * draws) - 1]
-
-
-def ratios(case, ours, other):
-    """Ratios within the rounds in which both were undisturbed."""
-    rounds = {}
-    for name in ours, other:
-        for run in case.clean(name)[0]:
-            rounds.setdefault(run["round"], {})[name] = run["value"]
-    return [both[ours] / both[other] for both in rounds.values() if len(both) == 2 and both[other]]
-
-
 def mixed(bench):
     """our iperf3 client and server, each with a stock iperf3 at the other end, against two stock ends"""
     stock = [bench.given("iperf3_321")] if bench.args.iperf3_321 else [tools.installed("iperf3")]
@@ -77,8 +60,8 @@ def mixed(bench):
                 if len(found) < 3:
                     bench.verdict(False, f"{name}: too few undisturbed rounds ({len(found)})")
                     continue
-                middle, low, high = interval(found)
-                text = f"{name}: {middle:.3f} x stock to stock, 95 % interval {low:.3f} to {high:.3f}, {len(found)} rounds"
+                low, high = interval(found)
+                text = f"{name}: {statistics.median(found):.3f} x stock to stock, 95 % interval {low:.3f} to {high:.3f}, {len(found)} rounds"
                 bench.verdict(high >= 1.0, f"{text} (wanted: it reaches 1.0)")
 
 

@@ -13,6 +13,7 @@ import time
 
 import tools
 from case import Case as Table
+from case import interval, ratios
 from rig import Process, Skip
 
 SIZE = 64
@@ -176,24 +177,6 @@ def judge(bench, case, field, factor):
     text = f"{case.title}: {what} {ratio:.3f} x {best}, round by round {low:.3f} to {high:.3f} (95 %); {wanted}"
     case.targets.append({"text": text, "met": met, "ratio": ratio, "interval": [low, high], "wanted": factor})
     bench.verdict(met, text)
-
-
-def ratios(case, ours, other, field):
-    """The ratios within rounds."""
-    found = {name: {run["round"]: run[field] for run in case.clean(name)[0]} for name in (ours, other)}
-    return sorted(found[ours][n] / found[other][n] for n in found[ours] if n in found[other])
-
-
-def interval(values):
-    """The 95 % interval of the median of sorted `values`: those whose ranks a fair coin passes in 2.5 % of cases at most."""
-    n, below, ways, k = len(values), 0.0, 1.0, 0
-    if not n:
-        return float("nan"), float("nan")
-    while below + ways / 2**n <= 0.025:
-        below += ways / 2**n
-        k += 1
-        ways = ways * (n - k + 1) / k
-    return values[max(0, k - 1)], values[min(n - 1, n - k)]
 
 
 def two(bench):

@@ -28,7 +28,7 @@ const READERS: [(&str, Reader); 7] = [
     ("ntttcp -x, -j", crate::ntttcp::import::read),
     ("ctsTraffic's tables", crate::ctstraffic::import::read),
     ("bwdelaytester", crate::bwdelaytester::import::read),
-    ("udpmon_bw_mon, udpmon_req", crate::udpmon::import::read),
+    ("udpmon_bw_mon, udpmon_req, udpmon_recv, tcpmon_mon", crate::udpmon::import::read),
 ];
 
 /// The outcome that a file of another program tells; `None` when it is of none that is known.

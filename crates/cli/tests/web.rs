@@ -106,7 +106,11 @@ fn a_run_is_told_while_it_goes_on_and_its_end_too() {
         let next = feed.next().unwrap();
         let (known, now) = (next["from"].as_u64(), next["v"].as_u64().unwrap());
         // What is new, or all of it where a version was missed.
-        assert!(if known.is_some() { known == Some(version) && now == version + 1 } else { now > version + 1 });
+        assert!(if known.is_some() {
+            known == Some(version) && now == version + 1
+        } else {
+            now > version + 1
+        });
         assert_eq!(next["ended"], false);
         version = now;
         if let Some(n) = points(&next, "goodput").filter(|_| known.is_some()) {

@@ -124,8 +124,11 @@ pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
     let down = direction(point, &server, &client);
     let moved = |d: &Direction| d.sent_bytes > 0 || d.received_bytes > 0;
     let asked = &point.phase.pattern;
-    point.up = Some(up).filter(|d| moved(d) || (!serving && asked.sends_up()));
-    point.down = Some(down).filter(|d| moved(d) || (!serving && asked.sends_down()));
+    // Datagrams without bytes are another program's, which told how many came and not how fast.
+    let untold = |totals: &Totals| totals.packets.as_ref().is_some_and(|p| p.counts.received > 0);
+    let (up_told, down_told) = (!point.far.iter().any(untold), !untold(&point.near));
+    point.up = Some(up).filter(|d| moved(d) || (!serving && asked.sends_up() && up_told));
+    point.down = Some(down).filter(|d| moved(d) || (!serving && asked.sends_down() && down_told));
 
     if point.phase.kind == Kind::Connect {
         return; // the rest is about bytes, and they are not its work

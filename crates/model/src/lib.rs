@@ -61,7 +61,7 @@ pub use method::{Axis, AxisName, Method, Step, SweepError};
 pub use mtu::{MtuFound, PathMtu};
 pub use outcome::{Direction, Outcome, Point, SCHEMA, Status, SweepRow};
 pub use pace::{Delays, Pace, Quanta};
-pub use packets::PacketReport;
+pub use packets::{DelayRange, PacketReport};
 pub use phase::{Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, Verify};
 pub use ping::{
     Echo, EmptyPath, MOST_PIECES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule,

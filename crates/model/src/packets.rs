@@ -12,6 +12,9 @@ pub struct PacketReport {
     pub counts: Packets,
     /// Delay from the actual send, ns.
     pub delay_ns: Option<DistSummary>,
+    /// The same where another program told no distribution of it, only its extremes and its mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_range_ns: Option<DelayRange>,
     /// Delay from the intended send, ns: what an application that keeps the schedule would have seen.
     pub intended_ns: Option<DistSummary>,
     /// Delay variation between datagrams sent one after the other (RFC 5481 §4.1), ns without sign; not of merged runs.
@@ -57,11 +60,49 @@ pub struct PacketReport {
     pub marks: Marks,
 }
 
+/// What is known of delays whose distribution nobody kept, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DelayRange {
+    /// Smallest; `None` where it was not told either.
+    pub min: Option<u64>,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Largest.
+    pub max: u64,
+}
+
 fn is_none(n: &u64) -> bool {
     *n == 0
 }
 
+impl DelayRange {
+    /// Of both together: of `n` delays ours, of `m` theirs.
+    fn joined(self, other: DelayRange, n: u64, m: u64) -> DelayRange {
+        let all = n + m;
+        let share = if all > 0 { n as f64 / all as f64 } else { 0.5 };
+        DelayRange {
+            min: self.min.zip(other.min).map(|(ours, theirs)| ours.min(theirs)),
+            mean: self.mean * share + other.mean * (1.0 - share),
+            max: self.max.max(other.max),
+        }
+    }
+}
+
 impl PacketReport {
+    /// Smallest delay from the actual send, ns.
+    #[must_use]
+    pub fn least_delay_ns(&self) -> Option<u64> {
+        let range = || self.delay_range_ns.and_then(|range| range.min);
+        self.delay_ns.as_ref().map(|dist| dist.min).or_else(range)
+    }
+
+    /// Largest delay from the actual send, ns.
+    #[must_use]
+    pub fn largest_delay_ns(&self) -> Option<u64> {
+        let range = || self.delay_range_ns.map(|range| range.max);
+        self.delay_ns.as_ref().map(|dist| dist.max).or_else(range)
+    }
+
     /// An interval's report: distributions without their buckets, and nothing that is known at the end only. `None` when no
     /// datagrams are counted.
     #[must_use]
@@ -130,6 +171,12 @@ impl PacketReport {
     }
 
     fn with(&mut self, other: &PacketReport, both: fn(&DistSummary, &DistSummary) -> Option<DistSummary>) {
+        self.delay_range_ns = match (self.delay_range_ns, other.delay_range_ns) {
+            (Some(ours), Some(theirs)) => {
+                Some(ours.joined(theirs, self.counts.received, other.counts.received))
+            }
+            (ours, theirs) => ours.or(theirs),
+        };
         self.counts.add(&other.counts);
         let either = |ours: &mut Option<DistSummary>, theirs: &Option<DistSummary>| {
             *ours = match (ours.take(), theirs) {

@@ -84,8 +84,13 @@ fn of_point(point: &Point, serving: bool) -> Vec<Plot> {
         Kind::Tcp => tcp::plots(point, serving),
         Kind::Connect => tcp::connects(point),
         Kind::Ping => pings::plots(point),
-        Kind::Stream => [frames::plots(point), packets::plots(point, serving)].concat(),
-        Kind::Delay => packets::plots(point, serving),
+        Kind::Stream => {
+            let goodput = tcp::goodput(point, serving).into_iter().collect();
+            [frames::plots(point), goodput, packets::plots(point, serving)].concat()
+        }
+        Kind::Delay => {
+            [packets::plots(point, serving), tcp::goodput(point, serving).into_iter().collect()].concat()
+        }
         Kind::Train => [trains::plots(point), packets::plots(point, serving)].concat(),
     };
     plots.splice(0..0, udpmon::plots(point));

@@ -17,6 +17,7 @@ use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::{Frames, Spread, format_bits_per_second, format_duration};
 use model::{Direction, Doubt, Kind, Outcome, PathMtu, Point, Status, SweepRow};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// Writes the report on `outcome`: each point in full, or, for a sweep, a table of all (and the points when verbose).
@@ -204,8 +205,9 @@ fn sweep(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     ];
     let figures: Vec<Figure> =
         all.into_iter().filter(|(_, of, _)| rows.iter().any(|row| of(row).is_some())).collect();
-    let names: Vec<&str> =
-        rows.first().map_or_else(Vec::new, |r| r.label.keys().map(String::as_str).collect());
+    // Of another program's file one part may have no setting.
+    let names: BTreeSet<&str> = rows.iter().flat_map(|r| r.label.keys().map(String::as_str)).collect();
+    let names: Vec<&str> = names.into_iter().collect();
     let extremes = figures.len() == 1; // there is room for them
 
     let mut header: Vec<String> = if names.is_empty() { vec!["run".to_owned()] } else { owned(&names) };

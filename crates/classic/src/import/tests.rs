@@ -1,6 +1,6 @@
 use super::*;
 use flate2::{Compression, write::GzEncoder};
-use model::{Figure, Point, Stat, Way};
+use model::{DelayRange, Figure, Point, Stat, Way};
 use std::io::Write as _;
 
 /// The file after its first line, which says where it comes from.
@@ -248,6 +248,29 @@ fn bwdelaytesters_lines() {
     near(Figure::Goodput(Way::Up).of(point), 253_000.0 * 8.0 / 0.3);
     assert_eq!(Figure::Loss(Way::Up).of(point), Some(0.0));
     near(Figure::Delay(Way::Up, Stat::MEDIAN).of(point), 200e3);
+    let ranges: Vec<_> = point.intervals.iter().map(|i| i.far_packets.as_ref()?.delay_range_ns).collect();
+    // The first smallest one is what the original begins to compare with.
+    assert_eq!(ranges[0], Some(DelayRange { min: None, mean: 243e3, max: 243_000 }));
+    assert_eq!(ranges[1], Some(DelayRange { min: Some(6_000), mean: 175e3, max: 1_403_000 }));
+}
+
+#[test]
+fn bwdelaytesters_table_of_rates() {
+    // From a sweep of the original, `-p 500 -b 60 -s`.
+    let text = "## Printing latency histogram:\n0 2194 88\n## Printing sweep data:\n10 0.000000 0 321924 353 326\n\
+        70 5.628461 0 219105 882 44\n";
+    let outcome = read(text.as_bytes());
+    assert_eq!(outcome.points.len(), 3);
+    let last = &outcome.points[2];
+    assert_eq!(last.label["rate"], "70000000");
+    near(Figure::Loss(Way::Up).of(last), 5.6285);
+    let told = last.far[0].packets.as_ref().and_then(|p| p.delay_range_ns);
+    assert_eq!(told, Some(DelayRange { min: None, mean: 882e3, max: 219_105_000 }));
+    // How much came at a rate is not told.
+    assert!(
+        outcome.points.iter().all(|point| point.up.is_none())
+            && outcome.sweep.iter().all(|row| row.up.is_none())
+    );
 }
 
 #[test]
@@ -262,6 +285,52 @@ fn udpmons_tests() {
     near(Figure::Goodput(Way::Up).of(&outcome.points[0]), 911.391_975e6);
     assert_eq!(Figure::Loss(Way::Up).of(&outcome.points[1]), Some(25.0));
     assert_eq!(outcome.points[1].label["spacing"], "30000");
+}
+
+#[test]
+fn our_own_udpmons_rates_are_right_as_they_are() {
+    let table = "  pkt len; num_sent; inter-pkt_time us; send_user_data_rate Mbit; num_recv; num_lost; num_badorder; %lost; \
+        num_lost_innet; %lost_innet; recv_user_data_rate Mbit; recv_wire_rate Mbit;\n \
+        600; 40;  0;  1288.59; 40; 0; 0; 0; 0; 0;  934.761;  1037.59;  \n";
+    let rate = |head: &str| Figure::Goodput(Way::Up).of(&read(format!("{head}{table}").as_bytes()).points[0]);
+    let head = " Fri Nov 20 04:20:59 2026 :  UDPmon Version 1.5.2  CPUs Command line:  udpmon_bw_mon -d ::1";
+    near(rate(&format!("{head}\n")), 934.761e6);
+    // 934.761 · 39 / 40.
+    near(rate(&format!("{head}\nDefault affinity: 00000003 Set affinity: 00000003\n")), 911.391_975e6);
+    near(rate(&format!("{head} --as-original\n")), 911.391_975e6);
+}
+
+#[test]
+fn udpmon_recvs_periods() {
+    // Lines of UDPmon 1.5.2 between namespaces, every 2 s, without the counters of the host.
+    let text = "num; linux time; excel time; hour; num_recv; num_lost; num_badorder; %lost; num_lost_innet; %lost_innet; Bytes Recv; \
+        Bytes/frame; elapsed time us; time/recv pkt; recv_user_data_rate Mbit; recv_wire_rate Mbit; <L CPU>; user cpu %\n \
+        0; 1795148542; 46346.182199; 0; 0; 0; 0; 0; 0; 0; 0; 0; 0; 0; 0; 0;L ; 14; 18;\n \
+        1; 1795148544; 46346.182222; 0.000555556; 53; 0; 0; 0; 0; 0; 53000; 1000; 1.3683e+06; 25817; 0.309874; 0.330325;L ; 29; 14;\n \
+        2; 1795148546; 46346.182245; 0.00111111; 79; 3; 0; 0; 0; 0; 79000; 1000; 1.60472e+06; 20313; 0.393837; 0.41983;L ; 41; 33;\n";
+    let outcome = read(text.as_bytes());
+    let point = only(&outcome);
+    assert_eq!((outcome.begin.verb.as_str(), point.intervals.len()), ("delay", 3));
+    assert_eq!(outcome.begin.started.0, 1_795_148_540_000_000_000);
+    near(Figure::Goodput(Way::Up).of(point), 132_000.0 * 8.0 / 6.0);
+    assert_eq!(point.intervals[2].far.map(|far| (far.rx_bytes, far.ns)), Some((79_000, 2_000_000_000)));
+    near(Figure::Loss(Way::Up).of(point), 100.0 * 3.0 / 135.0);
+}
+
+#[test]
+fn tcpmons_tests() {
+    // A line of tcpmon 2.2.1 on loopback, without the counters of the hosts.
+    let text = " pkt len; soc_buf_size; num_sent; wait_time; Time/frame us; Send_time; send_data_rate Mbit; TCPOutSegs; \
+        tcpi_total_retrans; tcp_retrans_rate%;  ; Recv soc_buf_size; num_recv; bytes_recv; Recv time/Frame; recv_time; recv_data_rate Mbit;  ; \
+        L if; interface:;\n 1000;  0;  40;   100;   318.418;   12736.7;   25.1242;   80;  2;   0;   ; 0;  40;  40000;   300.275;   12011;   \
+        26.6422;   ;L if;    lo: ;\n";
+    let outcome = read(text.as_bytes());
+    let point = only(&outcome);
+    assert_eq!((outcome.begin.verb.as_str(), point.phase.kind), ("tcp", Kind::Tcp));
+    // 40 messages over 39 gaps: 26.6422 · 39 / 40.
+    near(Figure::Goodput(Way::Up).of(point), 25.976_145e6);
+    assert_eq!((point.near.tcp.retransmits, point.up.map(|up| up.sent_bytes)), (2, Some(40_000)));
+    assert_eq!(point.label["spacing"], "100000");
 }
 
 #[test]

@@ -57,15 +57,25 @@ pub fn is_table(bytes: &[u8]) -> bool {
 
 /// One table: its titles, and its rows.
 pub(super) struct Table<'a> {
+    /// Its rates are of as many packets as there are gaps: it was printed by this program.
+    pub(super) right: bool,
     pub(super) titles: Vec<&'a str>,
     pub(super) rows: Vec<Vec<&'a str>>,
 }
 
+/// Whether a printout is of this program's counterparts, with their own arithmetic: they head it as the originals do, but say
+/// nothing of cores.
+fn is_ours(text: &str) -> bool {
+    let heading = text.lines().find(|line| line.contains("mon Version "));
+    heading.is_some_and(|line| !line.contains("--as-original")) && !text.contains(" affinity: ")
+}
+
 pub(super) fn tables(text: &str) -> Vec<Table<'_>> {
     let mut found: Vec<Table<'_>> = Vec::new();
+    let right = is_ours(text);
     for line in text.lines() {
         if heads(line) {
-            found.push(Table { titles: columns(line), rows: Vec::new() });
+            found.push(Table { right, titles: columns(line), rows: Vec::new() });
             continue;
         }
         let Some(table) = found.last_mut() else { continue };
@@ -120,7 +130,10 @@ pub fn tell(name: &str, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
 /// What is known to be wrong with the figures of the original.
 fn doubts(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
     let place = |beginning: &str| table.titles.iter().position(|column| column.starts_with(beginning));
-    let (Some(received), Some(rate)) = (place("num_recv"), place("recv_user")) else { return Ok(()) };
+    let (Some(received), Some(rate)) = (place("num_recv"), place("recv_user").filter(|_| !table.right))
+    else {
+        return Ok(());
+    };
     let number =
         |row: &[&str], place: usize| row.get(place).and_then(|cell| cell.parse::<f64>().ok()).unwrap_or(0.0);
     let few = table.rows.iter().filter(|row| (2.0..100.0).contains(&number(row, received)));

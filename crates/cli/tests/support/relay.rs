@@ -91,8 +91,13 @@ impl Relay {
         let (over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let seen = Arc::new(AtomicU32::new(0));
         let swapped = Arc::new(AtomicU64::new(u64::MAX));
-        let job =
-            Job { way, harm, done: Arc::clone(&done), swapped: Arc::clone(&swapped), over: Arc::clone(&over) };
+        let job = Job {
+            way,
+            harm,
+            done: Arc::clone(&done),
+            swapped: Arc::clone(&swapped),
+            over: Arc::clone(&over),
+        };
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 if job.over.load(Ordering::Relaxed) {

@@ -62,6 +62,9 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
     let delay =
         |of: fn(&DistSummary) -> f64| over_time(point, move |i| Some(of((way.of)(i)?.delay_ns.as_ref()?)));
     let intended = over_time(point, |i| Some((way.of)(i)?.intended_ns.as_ref()?.p99 as f64));
+    let extreme =
+        |of: fn(&PacketReport) -> Option<u64>| over_time(point, move |i| Some(of((way.of)(i)?)? as f64));
+    let mean = over_time(point, |i| Some((way.of)(i)?.delay_range_ns?.mean));
     let mut plots = vec![
         Plot::new(
             &named("delay"),
@@ -73,8 +76,9 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
         .with([
             Series::line("median", delay(|d| d.p50 as f64)),
             Series::line("99th percentile", delay(|d| d.p99 as f64)),
-            Series::new("largest", Style::Dashed, delay(|d| d.max as f64)),
-            Series::new("smallest", Style::Dashed, delay(|d| d.min as f64)),
+            Series::line("mean", mean),
+            Series::new("largest", Style::Dashed, extreme(PacketReport::largest_delay_ns)),
+            Series::new("smallest", Style::Dashed, extreme(PacketReport::least_delay_ns)),
             Series::new("99th from the intended send", Style::Dashed, intended),
         ]),
     ];

@@ -3,7 +3,7 @@
 use crate::plot::{Axis, Plot, Series, Unit};
 use crate::words;
 use metrics::{Spread, Wall};
-use model::{Outcome, PacketReport, Point, SweepRow};
+use model::{DelayRange, Outcome, PacketReport, Point, SweepRow};
 use std::collections::BTreeMap;
 
 /// Lines of one plot: values of the second setting.
@@ -159,6 +159,9 @@ fn figures(outcome: &Outcome) -> Vec<Plot> {
                 ("99th percentile", |p| delay(p).map(|d| d.1)),
                 ("median there", |p| far_delay(p).map(|d| d.0)),
                 ("99th percentile there", |p| far_delay(p).map(|d| d.1)),
+                ("mean there", |p| Some(far_range(p)?.mean)),
+                ("largest there", |p| Some(far_range(p)?.max as f64)),
+                ("smallest there", |p| Some(far_range(p)?.min? as f64)),
             ],
         },
         Panel {
@@ -213,6 +216,11 @@ fn delay(point: &Point) -> Option<(f64, f64)> {
 fn far_delay(point: &Point) -> Option<(f64, f64)> {
     let dist = point.far.iter().find_map(|t| t.packets.as_ref())?.delay_ns.as_ref()?;
     Some((dist.p50 as f64, dist.p99 as f64))
+}
+
+/// What is known of the far end's delays where another program kept no distribution.
+fn far_range(point: &Point) -> Option<DelayRange> {
+    point.far.iter().find_map(|t| t.packets.as_ref())?.delay_range_ns
 }
 
 /// The knee: where the rate that came through, divided by the median delay, is largest (the power of Kleinrock, 1979). Beyond

@@ -46,7 +46,7 @@ pub(super) fn connects(point: &Point) -> Vec<Plot> {
 }
 
 /// The receivers' rates, and the senders' beside them.
-fn goodput(point: &Point, serving: bool) -> Option<Plot> {
+pub(super) fn goodput(point: &Point, serving: bool) -> Option<Plot> {
     let known = point.intervals.iter().any(|i| i.far.is_some());
     let far = |of: fn(&Traffic) -> f64| move |i: &Interval| i.far.as_ref().map(of);
     let near = |of: fn(&Traffic) -> f64| move |i: &Interval| Some(of(&i.near));

@@ -2,7 +2,7 @@
 
 use crate::text::{Page, Table, Tone};
 use metrics::{ClockKind, DistSummary, format_bits_per_second, format_duration};
-use model::{PacketReport, Point, Totals};
+use model::{DelayRange, PacketReport, Point, Totals};
 use std::io;
 
 /// One direction: who sent, who received.
@@ -97,6 +97,7 @@ fn counts(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
 fn times(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
     let mut table =
         Table::new(&["One-way delay", "min", "mean", "p50", "p90", "p99", "p99.9", "max", "count"]);
+    let mut ranges = Vec::new();
     let mut row = |name: String, dist: Option<&DistSummary>| {
         let Some(d) = dist else { return };
         let values =
@@ -109,6 +110,9 @@ fn times(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
     for way in ways {
         if let Some(got) = way.got {
             row(way.name.to_owned(), got.delay_ns.as_ref());
+            if let Some(range) = got.delay_range_ns {
+                ranges.push((way.name.to_owned(), range));
+            }
             row("  from the intended send".to_owned(), got.intended_ns.as_ref());
             row("  variation (IPDV)".to_owned(), got.ipdv_ns.as_ref());
         }
@@ -116,6 +120,13 @@ fn times(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
             row("  sends late by".to_owned(), sent.late_ns.as_ref());
             row("  in the sender's system".to_owned(), sent.stack_ns.as_ref());
         }
+    }
+    for (name, DelayRange { min, mean, max }) in ranges {
+        let mut cells = vec!["-".to_owned(); 9];
+        let told = [(1, min.map(|ns| ns as f64)), (2, Some(mean)), (7, Some(max as f64))];
+        told.into_iter().for_each(|(at, ns)| cells[at] = ns.map_or("-".to_owned(), format_duration));
+        cells[0] = name;
+        table.row(Tone::Plain, cells);
     }
     if table.is_empty() {
         return Ok(());

@@ -7,10 +7,10 @@ use metrics::{
     TrainPacket, TrainReport, Wall, WayCounts, WayFacts, join,
 };
 use model::{
-    Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, Effective, Event, Failure,
-    FlowRow, FlowWay, HostCounters, HostSnapshot, Interval, Kind, Level, NicSnapshot, Outcome, PacketReport,
-    Pattern, Phase, PingCounts, PingInterval, Probe, Range, RoundTrips, Sample, SessionInfo, SocketSettings,
-    Status, Totals, Traffic, Train, Trains, Ways,
+    Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, DelayRange, Effective,
+    Event, Failure, FlowRow, FlowWay, HostCounters, HostSnapshot, Interval, Kind, Level, NicSnapshot,
+    Outcome, PacketReport, Pattern, Phase, PingCounts, PingInterval, Probe, Range, RoundTrips, Sample,
+    SessionInfo, SocketSettings, Status, Totals, Traffic, Train, Trains, Ways,
 };
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -283,6 +283,7 @@ pub(crate) fn packets() -> Box<PacketReport> {
             refused: 1,
         },
         delay_ns: Some(dist(20_000)),
+        delay_range_ns: Some(DelayRange { min: Some(20_000), mean: 52_500.0, max: 80_000 }),
         intended_ns: Some(dist(21_000)),
         ipdv_ns: Some(dist(500)),
         late_ns: Some(dist(300)),
