@@ -10,9 +10,13 @@ const MOST_CPUS: usize = 129;
 /// Columns of a line of /proc/net/dev: bytes, packets, errors, drops, four others; the same out.
 const DEV_COLUMNS: [usize; 8] = [1, 0, 2, 3, 9, 8, 10, 11];
 
-/// What a host did between two readings. `v6` takes the counters of IPv6.
+/// What a host did between two readings; of one that was not taken, nothing is known. `v6` takes the counters of IPv6.
 #[must_use]
 pub fn between(start: &HostTexts, stop: &HostTexts, v6: bool) -> UdpmonHost {
+    let taken = |texts: &HostTexts| *texts != HostTexts::default();
+    if !taken(start) || !taken(stop) {
+        return UdpmonHost::default();
+    }
     UdpmonHost {
         cpus: cpus(&start.stat, &stop.stat),
         interfaces: interfaces(&start.dev, &stop.dev),
@@ -202,6 +206,17 @@ mod tests {
         let found = ip(start, stop);
         assert_eq!((found.in_receives, found.in_discards, found.udp_in, found.udp_in_errors), (20, 2, 20, 3));
         assert_eq!(found.out_requests, 0, "what is not told has not moved");
+    }
+
+    #[test]
+    fn of_a_reading_that_was_not_taken_nothing_is_known() {
+        let snmp = "Ip: Forwarding InReceives InDiscards\nIp: 1 30 2\n".to_owned();
+        let taken = HostTexts { dev: DEV.to_owned(), snmp, ..HostTexts::default() };
+        let none = HostTexts::default();
+        for (start, stop) in [(&taken, &none), (&none, &taken)] {
+            assert_eq!(between(start, stop, false), UdpmonHost::default());
+        }
+        assert_eq!(between(&taken, &taken, false).interfaces.len(), 1);
     }
 
     #[test]
