@@ -47,7 +47,7 @@ impl Program {
             Program::Recv => ("adtuBGILMQST", "hqv6DHNV"),
             Program::Resp => ("auIPQST", "hv6DV"),
             Program::TcpMon => ("adgilnprtuwABFGMPQST", "hqv6CHNV"),
-            Program::TcpResp => ("actuiABFGIMPQST", "hqv6HV"),
+            Program::TcpResp => ("acdtuiABGILMPQST", "hqv6FHV"),
         }
     }
 
@@ -102,7 +102,7 @@ pub struct Spec {
     pub tos: Option<u8>,
     /// Cores (`-a`).
     pub cores: Option<Vec<usize>>,
-    /// Largest segment of a TCP connection, bytes (`-F`).
+    /// Largest segment of a TCP connection, bytes (`-F`; that of `tcpmon_resp` takes no value).
     pub mss: Option<u32>,
     /// Interfaces in a table of their own (`-N` of tcpmon), and CPUs (`-C`).
     pub apart: (bool, bool),
@@ -134,12 +134,18 @@ fn saved(arguments: &[String]) -> Result<(Option<PathBuf>, Vec<String>), String>
     Ok((file, rest))
 }
 
+/// Largest segment that `tcpmon_resp -F` allows, bytes.
+const RESP_MSS: u32 = 1460;
+
 /// What getopt finds: letters with their values, in order.
 fn letters(program: Program, arguments: &[String]) -> Result<Vec<(char, String)>, String> {
     let (with, without) = program.letters();
     let mut found = Vec::new();
     let mut words = arguments.iter().filter(|word| *word != "--as-original");
     while let Some(word) = words.next() {
+        if word == "--help" {
+            return Ok(vec![('h', String::new())]);
+        }
         let Some(mut rest) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
             return Err(format!("'{word}' is not an option of {}", program.name()));
         };
@@ -295,12 +301,16 @@ fn tcp_option(spec: &mut Spec, letter: char, value: &str) -> Result<bool, String
     let program = spec.program;
     match letter {
         'A' => spec.cores = Some(vec![number(letter, value)?]),
+        // The responder's has no value.
+        'F' if program == Program::TcpResp => spec.mss = Some(RESP_MSS),
         'F' => spec.mss = Some(number(letter, value)?),
         'S' => spec.buffer = Some(number::<u64>(letter, value)?).filter(|n| *n > 0),
         'N' => spec.apart.0 = true,
         'C' => spec.apart.1 = true,
         'i' => spec.udpmon.every_ns = seconds(letter, value)?,
         't' if program == Program::TcpResp => spec.life_ns = seconds(letter, value)?,
+        // The original takes them and does nothing with them.
+        'd' | 'L' if program == Program::TcpResp => {}
         'c' => spec.ignored.push(format!("-c {value} (nor has it any in the original)")),
         _ => return Ok(false),
     }

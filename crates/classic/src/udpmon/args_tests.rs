@@ -59,7 +59,10 @@ fn tcpmon_has_letters_of_its_own() {
     assert_eq!((s.udpmon.size, s.udpmon.packets, s.buffer, s.mss), (144, 40, None, Some(1000)));
     assert_eq!((s.cores, s.apart), (Some(vec![1]), (true, true)));
     assert_eq!(spec(Program::TcpMon, "-d h").udpmon.size, 10_000);
-    let phase = spec(Program::TcpResp, "-S 100000").phase();
+    // The responder's -F has no value, and of some letters the original makes nothing.
+    let resp = spec(Program::TcpResp, "-F -S 100000 -L 5 -d h");
+    assert_eq!((resp.mss, &resp.udpmon.records), (Some(1460), &UdpmonRecords::None));
+    let phase = resp.phase();
     assert_eq!((phase.check(), phase.kind, phase.sockets.rcvbuf), (Ok(()), Kind::Tcp, Some(100_000)));
 }
 
@@ -80,5 +83,6 @@ fn what_cannot_be_is_one_sentence() {
         assert!(told.contains(why), "{bad}: {told}");
     }
     assert_eq!(read(Program::Resp, &words("-h")), Ok(Asked::Help));
+    assert_eq!(read(Program::TcpMon, &words("--help")), Ok(Asked::Help));
     assert_eq!(read(Program::Resp, &words("-V")), Ok(Asked::Version));
 }

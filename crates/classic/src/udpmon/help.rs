@@ -76,7 +76,7 @@ const TCP_MON: &str = "  -d  the host that runs tcpmon_resp        -u  its port 
 ";
 
 const TCP_RESP: &str = "  -u  port [14233]                          -t  seconds it runs [for ever]
-  -F  largest segment, bytes                -A  core
+  -F  segments of at most 1460 bytes        -A  core
   -I  interface whose driver's counters are told; two at most
   -i  seconds from a line about what came to the next, for each connection
   -H  histograms of the times between messages and of reading them; -B bin width [1], -M lower edge [0], us, of the first
