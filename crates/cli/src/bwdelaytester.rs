@@ -37,6 +37,10 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let ran = match read(arguments) {
         Ok(Asked::Client(client)) => send(&client, command),
         Ok(Asked::Server(server)) => receive(&server, command),
+        Ok(Asked::Help) => {
+            let _ = io::stdout().write_all(USAGE.as_bytes());
+            return ExitCode::SUCCESS;
+        }
         Err(text) => {
             eprintln!("bwdelaytester: {text}");
             // Nobody reads on: then nobody needs the rest either.
@@ -90,7 +94,7 @@ fn receive(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
     let interrupt = measure::on_signals()?;
     if server.both.port.is_some() {
         for address in bound.addresses() {
-            eprintln!("listening on {address}");
+            eprintln!("# listening on {address}");
         }
     }
     let mut show = Show::new(Face::server(server), server.both.save.as_ref())?;
@@ -105,6 +109,8 @@ struct Show {
     face: Face,
     kept: Option<Journal<File>>,
     keeping: Keeping,
+    /// Nobody reads what is printed, which has been told.
+    unread: bool,
 }
 
 impl Show {
@@ -113,7 +119,7 @@ impl Show {
             let file = File::create(path);
             file.map(Journal::new).map_err(|e| Refusal(format!("cannot write to {}: {e}", path.display())))
         };
-        Ok(Show { face, kept: save.map(open).transpose()?, keeping: Keeping::new() })
+        Ok(Show { face, kept: save.map(open).transpose()?, keeping: Keeping::new(), unread: false })
     }
 
     /// Keeps an event, but for every single datagram; a file that fails is told of once, and the run goes on.
@@ -132,7 +138,12 @@ impl Show {
             eprintln!("# {text}");
         }
         // Where nobody reads on, the tables on stderr are still wanted.
-        let _ = self.face.hear(event, &mut io::stdout().lock(), &mut io::stderr().lock());
+        let heard = self.face.hear(event, &mut io::stdout().lock(), &mut io::stderr().lock());
+        if let Err(error) = heard.map_err(|e| e.to_string())
+            && !std::mem::replace(&mut self.unread, true)
+        {
+            eprintln!("# nobody reads the lines any more ({error}): the tables come at the end");
+        }
     }
 
     fn finish(mut self) -> u8 {

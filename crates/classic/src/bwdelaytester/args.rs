@@ -11,6 +11,8 @@ pub enum Asked {
     Client(Client),
     /// A server.
     Server(Server),
+    /// How it is used (`--help`, which the original does not have).
+    Help,
 }
 
 /// What both ends have.
@@ -121,6 +123,9 @@ pub fn read(arguments: &[String]) -> Result<Asked, String> {
     let mut given = Given::default();
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
+        if word == "--help" {
+            return Ok(Asked::Help);
+        }
         if let Some(long) = word.strip_prefix("--") {
             given.long(long, &mut words)?;
         } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
@@ -296,6 +301,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_named() {
+        assert_eq!(read(&["-c".to_owned(), "h".to_owned(), "--help".to_owned()]), Ok(Asked::Help));
         for (line, why) in [
             ("-c h -p 8 -b 1", "Unsupported packet size"),
             ("-c h -p 2001 -b 1", "Unsupported packet size"),
@@ -307,7 +313,7 @@ mod tests {
             ("-p", "requires an argument"),
             ("-p x", "a whole number"),
             ("-l 9999999999", "a whole number"),
-            ("--what", "unknown option --what"),
+            ("--helper", "unknown option --helper"),
             ("--port 70000", "not a port"),
             ("server", "not an option"),
             ("-:", "invalid option"),
