@@ -70,6 +70,11 @@ pub(crate) fn parse(name: &Path, bytes: Vec<u8>) -> Result<Outcome, Trouble> {
         return imported.map_err(|e| named(name, &e));
     }
     let text = String::from_utf8(bytes).map_err(|_| named(name, &"the file is not UTF-8 text"))?;
+    if !text.trim().is_empty() && !text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
+        let others = classic::importable();
+        let what = format!("the file is neither a saved outcome nor a journal, nor known to be of {others}");
+        return Err(named(name, &what));
+    }
     report::read_run(&text).map_err(|e| named(name, &e))
 }
 
