@@ -17,7 +17,13 @@ fn peer(test: &str, words: &str) -> Option<Proc> {
 
 /// Our responder and its port.
 fn responder() -> (Proc, String) {
-    let proc = netcaliper("serve").args("-B 127.0.0.1 --port 0 --legacy udpmon:0").spawn();
+    responder_with("")
+}
+
+/// The same, with more options.
+fn responder_with(words: &str) -> (Proc, String) {
+    let words = format!("-B 127.0.0.1 --port 0 --legacy udpmon:0 {words}");
+    let proc = netcaliper("serve").args(&words).spawn();
     let line = proc.hears("answering udpmon on 127.0.0.1:");
     let port = line.rsplit(':').next().unwrap().split(' ').next().unwrap().to_owned();
     (proc, port)
@@ -364,6 +370,33 @@ fn a_saved_run_is_printed_again() {
     let lines = told.out.lines().filter(|line| line.starts_with(" 200; 20; 0; ")).count();
     assert_eq!(lines, 4, "{}", told.tell());
     netcaliper("report").arg(&json).args("--as tcpmon_mon").run();
+}
+
+#[test]
+fn a_server_keeps_what_requesters_tested() {
+    let scratch = Scratch::new();
+    let file = scratch.file("served.jsonl");
+    let (server, port) = responder_with(&format!("--save {}", file.display()));
+    for size in [300, 700] {
+        let words = format!("-d 127.0.0.1 -u {port} -p {size} -l 20 -w 100");
+        netcaliper("udpmon_bw_mon").args(&words).run().exits(0);
+    }
+    server.signal("INT");
+    server.wait();
+    let outcome = json(&netcaliper("report").arg(&file).args("--json").run().exits(0));
+    let tests = outcome["points"][0]["udpmon"].as_array().unwrap();
+    let told = |test: &Value| (test["counts"]["received"].as_u64(), test["counts"]["bytes"].as_u64());
+    assert_eq!(
+        tests.iter().map(told).collect::<Vec<_>>(),
+        [(Some(20), Some(6_000)), (Some(20), Some(14_000))]
+    );
+    let printed = netcaliper("report").arg(&file).args("--as udpmon_bw_mon").run().exits(0);
+    assert_eq!(
+        printed.out.lines().filter(|line| line.contains("; 20; 0; ")).count(),
+        2,
+        "{}",
+        printed.tell()
+    );
 }
 
 #[test]

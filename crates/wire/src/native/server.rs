@@ -13,6 +13,7 @@ use super::preamble::Guess;
 use super::udp::{Log, Track};
 use crate::Run;
 use crate::counted::Intervals;
+use crate::solo::Tell;
 use metrics::{Ending, Group, Mono, SECOND, Tally, Wall};
 use model::{
     Event, HostSnapshot, Level, PacketReport, Phase, SocketSettings, Standing, Status, Totals, Traffic,
@@ -489,7 +490,11 @@ impl Session<Run> for Server {
             Input::Down(link, _) => self.leave(cx, link),
             Input::Note(note) => match note.downcast::<Stranger>() {
                 Ok(stranger) => self.stranger(&stranger),
-                Err(note) => self.tell(note),
+                // A test of a protocol that goes along.
+                Err(note) => match note.downcast::<Tell>() {
+                    Ok(tell) => self.actions.push_back(Action::Emit(tell.0)),
+                    Err(note) => self.tell(note),
+                },
             },
             Input::Tally { group, index, from, to, tally } => {
                 self.tally(group, index, from, to, tally);
