@@ -4,7 +4,7 @@ use super::args::{Client, Server};
 use super::original::Original;
 use super::slots::{Slots, Sum};
 use super::table::{COLUMNS, Line, SWEEP};
-use metrics::{SECOND, Wall};
+use metrics::{SECOND, Wall, format_duration};
 use model::{Event, Outcome, Status};
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -170,14 +170,24 @@ impl Face {
 }
 
 /// Prints a saved run of datagrams as the original would have printed it: a line per interval in which any came. Of runs of lost
-/// ones an interval knows nothing; column 4 says whether there were any.
+/// ones an interval knows nothing; column 4 says whether there were any. Intervals of other lengths than a tenth of a second, as of
+/// long runs, whose older ones are joined, are told of first.
 ///
 /// # Errors
 /// When it cannot be printed.
 pub fn print(_: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{COLUMNS}")?;
-    for event in events {
-        let Event::Interval(interval) = event else { continue };
+    let intervals =
+        || events.iter().filter_map(|event| if let Event::Interval(i) = event { Some(i) } else { None });
+    let longest = intervals().map(|interval| interval.ns()).max().unwrap_or(0);
+    if longest > SECOND / 10 + SECOND / 100 {
+        let longest = format_duration(longest as f64);
+        writeln!(
+            out,
+            "# rates over intervals of up to {longest}: a tenth of columns 1 and 2 is not what came in a line, as it was when this ran"
+        )?;
+    }
+    for interval in intervals() {
         let all = [(&interval.packets, Some(interval.near)), (&interval.far_packets, interval.far)];
         for (packets, traffic) in all {
             let (Some(packets), Some(traffic)) = (packets, traffic) else { continue };
