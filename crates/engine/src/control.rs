@@ -321,8 +321,8 @@ impl<'a> Control<'a> {
                     self.feed(Input::Dropped(group, Box::new(totals)));
                 }
             }
-            Report::Links { at, ns, rows } => {
-                let links = Links { worker: worker as u32, at, ns, rows };
+            Report::Links { at, ns, rows, more } => {
+                let links = Links { worker: worker as u32, at, ns, rows, more };
                 (self.sink)(Event::Links(Box::new(links)));
             }
             Report::Note(note) => self.feed(Input::Note(note)),

@@ -68,6 +68,9 @@ pub struct Links {
     pub ns: u64,
     /// Connections that are open, and senders of datagrams that were heard lately; not more than a few hundred.
     pub rows: Vec<LinkRow>,
+    /// Connections that are open beside those.
+    #[serde(default)]
+    pub more: u64,
 }
 
 /// Somebody who is served.

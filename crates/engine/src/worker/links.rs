@@ -8,7 +8,7 @@ use seam::Path;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Links that one list has at most, and senders without a socket of their own.
+/// Links that one list has at most, and senders without a socket of their own. Of open links beyond those the number is told.
 const MOST: usize = 256;
 /// Whoever has no socket of its own and was not heard for so long is gone, ns.
 const SILENT: u64 = 10 * SECOND;
@@ -42,7 +42,7 @@ impl Peers {
         self.next
     }
 
-    /// Somebody without a socket of its own moved so many bytes, to us and from us.
+    /// With somebody without a socket of its own so many bytes were moved, from us and to us.
     pub(super) fn knocked(&mut self, path: Path, (tx_bytes, rx_bytes): (u64, u64), now: Mono) {
         if tx_bytes + rx_bytes == 0 || (self.door.len() >= MOST && !self.door.contains_key(&path.peer)) {
             return;
@@ -76,12 +76,14 @@ impl Worker {
             rx_bytes: known.rx_bytes,
         });
         let mut rows: Vec<LinkRow> = knocking.collect();
+        let mut more = 0;
         for key in self.links.keys() {
-            if rows.len() >= MOST {
-                break;
-            }
             let Some(link) = self.links.get(key).filter(|l| l.phase == Phase::Open) else { continue };
             let (Some(path), Some(row)) = (link.path, link.flow.card().row) else { continue };
+            if rows.len() >= MOST {
+                more += 1;
+                continue;
+            }
             let (counts, since) = self.rec.life(row);
             rows.push(LinkRow {
                 local: path.local,
@@ -95,7 +97,7 @@ impl Worker {
         let was =
             self.peers.as_mut().is_some_and(|peers| std::mem::replace(&mut peers.told, !rows.is_empty()));
         if was || !rows.is_empty() {
-            self.report(Report::Links { at: self.wall.wall(now), ns, rows });
+            self.report(Report::Links { at: self.wall.wall(now), ns, rows, more });
         }
     }
 }

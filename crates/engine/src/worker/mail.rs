@@ -59,6 +59,7 @@ pub(crate) enum Report {
         at: Wall,
         ns: u64,
         rows: Vec<LinkRow>,
+        more: u64,
     },
     /// Something that the user should know.
     Trouble(String),

@@ -39,6 +39,8 @@ struct Row {
     total: Traffic,
     open: u64,
     opened: u64,
+    /// Whether more may be open that were not listed.
+    at_least: bool,
     errors: u64,
     /// Names the run on both ends, where the protocol has such a name.
     run: String,
@@ -146,6 +148,7 @@ impl Sessions {
                 total: Traffic::default(),
                 open: 0,
                 opened: 0,
+                at_least: false,
                 errors: 0,
                 run: String::new(),
             };
@@ -198,6 +201,10 @@ impl Sessions {
             if more > 0 {
                 out.push_str(&format!("<p class=\"soft\">and {more} more</p>\n"));
             }
+        }
+        for (protocol, n) in self.serving.more() {
+            let more = words::count(n, "more connection");
+            out.push_str(&format!("<p class=\"soft\">and {more} of {protocol} that no row counts</p>\n"));
         }
         if !self.ended.is_empty() {
             let title = match self.over as usize {
@@ -263,6 +270,7 @@ fn own(served: &Served) -> Row {
         total: served.total,
         open: served.open,
         opened: served.opened,
+        at_least: false,
         errors: served.errors + u64::from(served.standing == Standing::Lost),
         run: served.run.to_string(),
     }
@@ -315,7 +323,11 @@ fn cells(row: &Row, over: bool) -> Vec<String> {
     if !over {
         cells.extend([row.latest.rx_bps(), row.latest.tx_bps()].map(format_bits_per_second));
     }
-    let connections = if over { row.opened.to_string() } else { format!("{} of {}", row.open, row.opened) };
+    let connections = match (over, row.at_least) {
+        (true, _) => row.opened.to_string(),
+        (false, true) => format!("at least {}", row.open),
+        (false, false) => format!("{} of {}", row.open, row.opened),
+    };
     cells.extend([standing, row.what.clone(), connections, row.errors.to_string()]);
     cells.extend([row.total.rx_bytes, row.total.tx_bytes].map(format_bytes));
     cells.extend([since, row.run.get(..8).unwrap_or_default().to_owned()]);
@@ -445,5 +457,17 @@ mod tests {
         assert!(html.contains("iperf3 3") && html.contains("16.0 Mbit/s"), "{html}");
         hear(&mut sessions, BulkNews::Failed { error: String::new() });
         assert!(sessions.html().contains("failed") && sessions.now.is_empty());
+    }
+
+    #[test]
+    fn what_no_row_counts_is_said() {
+        let address = SocketAddr::from(([192, 0, 2, 9], 5001));
+        let row =
+            model::LinkRow { local: address, remote: address, since: Wall(0), tx_bytes: 0, rx_bytes: 1 };
+        let links = model::Links { worker: 0, at: Wall(1), ns: 1, rows: vec![row], more: 744 };
+        let mut sessions = Sessions::default();
+        sessions.hear_beside("ttcp", &Event::Links(Box::new(links)));
+        let html = sessions.html();
+        assert!(html.contains("at least 1") && html.contains("and 744 more connections of ttcp"), "{html}");
     }
 }

@@ -11,6 +11,8 @@ use std::net::IpAddr;
 struct List {
     at: Wall,
     rows: Vec<(LinkRow, Traffic)>,
+    /// Open connections that are not among them.
+    more: u64,
 }
 
 /// The latest lists of all workers, by protocol.
@@ -24,20 +26,32 @@ impl Serving {
         let before = self.0.get(&key).map_or(&[][..], |list| &list.rows[..]);
         let known: BTreeMap<_, _> = before.iter().map(|(row, _)| ((row.remote, row.local), row)).collect();
         let latest = |row: &LinkRow| {
-            // A new one has moved all that it has since then.
             let old = known
                 .get(&(row.remote, row.local))
                 .filter(|old| old.tx_bytes <= row.tx_bytes && old.rx_bytes <= row.rx_bytes);
-            let (tx, rx) = old.map_or((0, 0), |old| (old.tx_bytes, old.rx_bytes));
-            Traffic { tx_bytes: row.tx_bytes - tx, rx_bytes: row.rx_bytes - rx, ns: links.ns }
+            let Some(old) = old else { return newly(row, links) };
+            Traffic {
+                tx_bytes: row.tx_bytes - old.tx_bytes,
+                rx_bytes: row.rx_bytes - old.rx_bytes,
+                ns: links.ns,
+            }
         };
         let rows = links.rows.iter().map(|row| (*row, latest(row))).collect();
-        self.0.insert(key, List { at: links.at, rows });
+        self.0.insert(key, List { at: links.at, rows, more: links.more });
     }
 
     /// A protocol's server has ended.
     pub(super) fn over(&mut self, protocol: &'static str) {
         self.0.retain(|(of, _), _| *of != protocol);
+    }
+
+    /// Open connections that are in no row, by protocol.
+    pub(super) fn more(&self) -> BTreeMap<&'static str, u64> {
+        let mut more = BTreeMap::new();
+        for ((protocol, _), list) in self.0.iter().filter(|(_, list)| list.more > 0) {
+            *more.entry(*protocol).or_default() += list.more;
+        }
+        more
     }
 
     /// A row for each client's address and protocol.
@@ -49,8 +63,21 @@ impl Serving {
                 clients.entry((*protocol, client)).or_default().add(row, latest, list.at);
             }
         }
-        clients.into_iter().map(|((protocol, address), sum)| sum.row(protocol, address)).collect()
+        let more = self.more();
+        let row = |((protocol, address), sum): ((&'static str, IpAddr), Sum)| Row {
+            at_least: more.contains_key(protocol),
+            ..sum.row(protocol, address)
+        };
+        clients.into_iter().map(row).collect()
     }
+}
+
+/// What is new of one that the last list did not have: all that it has moved, or, where it began before that list and had no place
+/// in it, what is an interval's of it in the mean.
+fn newly(row: &LinkRow, links: &Links) -> Traffic {
+    let age = u64::try_from(links.at.0.saturating_sub(row.since.0)).unwrap_or(0).max(links.ns).max(1);
+    let of = |bytes: u64| (u128::from(bytes) * u128::from(links.ns) / u128::from(age)) as u64;
+    Traffic { tx_bytes: of(row.tx_bytes), rx_bytes: of(row.rx_bytes), ns: links.ns }
 }
 
 /// All that stands open with one address.
@@ -98,6 +125,7 @@ impl Sum {
             total: self.total,
             open: self.open,
             opened: self.open,
+            at_least: false,
             errors: 0,
             run: String::new(),
         }
@@ -116,7 +144,7 @@ mod tests {
     }
 
     fn list(worker: u32, seconds: u64, rows: Vec<LinkRow>) -> Links {
-        Links { worker, at: Wall((seconds * SECOND) as i64), ns: SECOND, rows }
+        Links { worker, at: Wall((seconds * SECOND) as i64), ns: SECOND, rows, more: 0 }
     }
 
     #[test]
@@ -129,8 +157,9 @@ mod tests {
         assert_eq!((rows[0].latest.rx_bps(), rows[0].total.rx_bytes), (1e6, 126_000));
         assert_eq!(rows[0].total.ns, 2 * SECOND);
         // Another of the same client, at another worker, and one that came with the same port again.
-        serving.hear("ttcp", &list(1, 2, vec![row(8, 125_000)]));
-        serving.hear("ttcp", &list(0, 3, vec![row(7, 5_000)]));
+        let since = |seconds: u64, row| LinkRow { since: Wall((seconds * SECOND) as i64), ..row };
+        serving.hear("ttcp", &list(1, 2, vec![since(1, row(8, 125_000))]));
+        serving.hear("ttcp", &list(0, 3, vec![since(2, row(7, 5_000))]));
         let rows = serving.rows();
         assert_eq!((rows[0].client.as_str(), rows[0].open), ("192.0.2.2", 2));
         assert_eq!((rows[0].latest.rx_bytes, rows[0].total.rx_bytes), (130_000, 130_000));
@@ -145,5 +174,19 @@ mod tests {
         assert_eq!(serving.rows().len(), 1);
         serving.over("ttcp");
         assert!(serving.rows().is_empty());
+    }
+
+    #[test]
+    fn one_that_had_no_place_in_the_list_before_has_not_moved_all_of_it_now() {
+        let mut serving = Serving::default();
+        serving.hear("ttcp", &Links { more: 3, ..list(0, 9, vec![row(7, 1_000)]) });
+        assert_eq!(serving.more(), BTreeMap::from([("ttcp", 3)]));
+        assert!(serving.rows()[0].at_least);
+        // It is ten seconds old.
+        serving.hear("ttcp", &list(0, 10, vec![row(8, 10_000)]));
+        let rows = serving.rows();
+        assert_eq!((rows[0].latest.rx_bytes, rows[0].latest.ns), (1_000, SECOND));
+        assert_eq!(rows[0].total.rx_bytes, 10_000);
+        assert!(serving.more().is_empty() && !rows[0].at_least);
     }
 }
