@@ -4,6 +4,7 @@
 use crate::args::OutputArgs;
 use crate::{Exit, Trouble, saved, values};
 use clap::Args;
+use metrics::format_count;
 use model::Outcome;
 use report::Past;
 use std::collections::BTreeSet;
@@ -154,12 +155,12 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, Trouble> {
     };
     if let Some(retention) = &args.retain {
         let gone = args.store.make()?.retain(retention).map_err(Trouble::failed)?;
-        return say(&format!("{retention}; {gone} runs deleted"));
+        return say(&format!("{retention}; {} deleted", format_count(gone as u64, "run")));
     }
     let mut store = args.store.open()?;
     if !args.forget.is_empty() {
         let gone = store.forget(&args.forget).map_err(Trouble::failed)?;
-        return say(&format!("{gone} runs deleted"));
+        return say(&format!("{} deleted", format_count(gone as u64, "run")));
     }
     let runs: Vec<Past> = store
         .list(&args.runs.query(Some(args.number)))
@@ -172,10 +173,12 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, Trouble> {
         let there: BTreeSet<&str> =
             runs.iter().flat_map(|run| &run.figures).map(|figure| figure.name.as_str()).collect();
         let there: Vec<&str> = there.into_iter().collect();
-        return Err(Trouble::usage(format!(
-            "none of these runs has a figure called '{name}'; there are {}",
-            there.join(", ")
-        )));
+        let known = if there.is_empty() {
+            "they have no figures".to_owned()
+        } else {
+            format!("there are {}", there.join(", "))
+        };
+        return Err(Trouble::usage(format!("none of these runs has a figure called '{name}'; {known}")));
     }
     let mut out = io::stdout().lock();
     let written = if args.json {

@@ -63,6 +63,7 @@ fn every_run_is_kept_and_found_again() {
     at(netcaliper("history"), &store).args("--retain runs=1").run().exits(0).prints(&["2 runs deleted"]);
     at(netcaliper("show"), &store).arg("1").run().exits(1).says_one_sentence().complains(&["holds no run 1"]);
     at(netcaliper("show"), &store).arg("one").run().exits(2).says_one_sentence();
+    at(netcaliper("history"), &store).args("--forget 3").run().exits(0).prints(&["1 run deleted"]);
 }
 
 /// A run against a store in trouble: its result is complete, and one sentence warns.

@@ -172,6 +172,12 @@ pub fn format_bytes(bytes: u64) -> String {
     format!("{}B", prefixed(bytes as f64, 1024.0, &["", "Ki", "Mi", "Gi", "Ti", "Pi"]))
 }
 
+/// `1 server`, `2 servers`.
+#[must_use]
+pub fn format_count(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// `12.3 ms`: three significant digits in the largest unit up to seconds.
 #[must_use]
 pub fn format_duration(ns: f64) -> String {
@@ -223,5 +229,11 @@ mod tests {
         assert_eq!(format_duration(12_345_678.0), "12.3 ms");
         assert_eq!(format_duration(51_000.0), "51.0 µs");
         assert_eq!(format_duration(3.0e9), "3.00 s");
+    }
+
+    #[test]
+    fn one_of_them_and_several() {
+        assert_eq!(["server", "run"].map(|what| format_count(1, what)), ["1 server", "1 run"]);
+        assert_eq!([0, 2].map(|n| format_count(n, "server")), ["0 servers", "2 servers"]);
     }
 }

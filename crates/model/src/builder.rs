@@ -6,7 +6,7 @@ use crate::{
     Event, Interval, Kind, Level, Outcome, Point, SCHEMA, Slot, Status, SweepRow, Totals, UdpmonTest,
 };
 use crate::{doubts_about, figures, knee, mtu};
-use metrics::Spread;
+use metrics::{Spread, format_count};
 use std::collections::BTreeMap;
 
 /// Ended connections kept per point; all of them are in the connection CSV and the journal.
@@ -194,7 +194,8 @@ impl Builder {
         let dropped = all(|draft| draft.dropped);
         if dropped > 0 {
             told.push(format!(
-                "{dropped} intervals beyond the first {MAX_INTERVALS} are only in the status CSV and the journal"
+                "{} beyond the first {MAX_INTERVALS}: only in the status CSV and the journal",
+                format_count(dropped, "interval")
             ));
         }
         if self.bounded {
@@ -210,12 +211,15 @@ impl Builder {
         let (connections, tests) = (all(|draft| draft.unkept.0), all(|draft| draft.unkept.1));
         if connections > 0 {
             told.push(format!(
-                "{connections} ended connections beyond the first {MAX_CONNECTIONS_KEPT} are counted, and told one by one only \
-                 in the connection CSV and the journal"
+                "{} beyond the first {MAX_CONNECTIONS_KEPT}: counted, and told one by one only in the connection CSV and the journal",
+                format_count(connections, "ended connection")
             ));
         }
         if tests > 0 {
-            told.push(format!("{tests} tests beyond the first {MAX_TESTS_KEPT} are only in the journal"));
+            told.push(format!(
+                "{} beyond the first {MAX_TESTS_KEPT}: only in the journal",
+                format_count(tests, "test")
+            ));
         }
         told
     }

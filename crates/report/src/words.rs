@@ -1,5 +1,6 @@
 //! The words of the model as people read them; every reporter for people uses these.
 
+pub(crate) use metrics::format_count as count;
 use metrics::{Ending, SECOND, format_bits_per_second, format_bytes, format_duration};
 use model::{Kind, Media, Phase, Ping, Probe, Schedule, Spacing, Status, Totals, Train, Transport, Verify};
 use std::collections::BTreeMap;
@@ -213,11 +214,6 @@ fn stream(media: &Media, streams: u32) -> [String; 4] {
         format!("{} of them buffered", media.depth_frames),
         format!("datagrams of up to {datagrams}{}", if media.spread { ", spread" } else { ", back to back" }),
     ]
-}
-
-/// `1 server`, `2 servers`.
-pub(crate) fn count(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -394,7 +394,7 @@ fn what_is_kept_is_bounded() {
     assert_eq!(outcome.notices.len(), 200);
     assert_eq!(outcome.notices[7], "warning: 7");
     assert!(
-        outcome.notices[199].starts_with("1 ended connections beyond the first 10000 "),
+        outcome.notices[199].starts_with("1 ended connection beyond the first 10000: "),
         "that one is told"
     );
 }
@@ -410,7 +410,7 @@ fn a_measurement_of_days_keeps_its_first_intervals() {
     assert_eq!(outcome.points[0].intervals.len(), 100_000);
     assert_eq!(outcome.points[0].intervals.iter().map(|i| i.samples.len()).sum::<usize>(), 20_000);
     assert!(
-        outcome.notices[0].starts_with("10 intervals beyond the first 100000 "),
+        outcome.notices[0].starts_with("10 intervals beyond the first 100000: "),
         "{}",
         outcome.notices[0]
     );
