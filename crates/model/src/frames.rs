@@ -26,7 +26,7 @@ pub struct FrameTime {
     pub frames: u64,
     /// When the last of them came, ns since the first frame came, by the receiver's clock.
     pub at_ns: i64,
-    /// The time in flight of the last of them, ns more than that of the first frame: between two clocks no more can be said.
+    /// The longest time in flight among them, ns more than that of the first frame: between two clocks no more can be said.
     pub flight_ns: i64,
     /// By how much times in flight differed from frame to frame, ns, in the mean.
     pub jitter_ns: f64,
@@ -42,7 +42,7 @@ impl FrameTime {
         self.most_ns = self.most_ns.max(later.most_ns);
         self.frames += later.frames;
         self.at_ns = later.at_ns;
-        self.flight_ns = later.flight_ns;
+        self.flight_ns = self.flight_ns.max(later.flight_ns);
     }
 }
 
@@ -145,6 +145,7 @@ mod tests {
         assert_eq!(times.rows.iter().map(|row| row.frames).sum::<u64>(), 100_000);
         let worst = times.rows.iter().map(|row| row.most_ns).fold(0.0, f64::max);
         assert!((worst - 50e6).abs() < 1.0, "{worst}");
+        assert_eq!(times.rows.iter().map(|row| row.flight_ns).max(), Some(50_000_000), "so late it came");
         let mean = times.rows.iter().map(|row| row.jitter_ns * row.frames as f64).sum::<f64>();
         // It came late, and the next one came in time again.
         assert!((mean - 100e6).abs() < 10.0, "{mean}");

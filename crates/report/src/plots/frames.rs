@@ -12,9 +12,9 @@ fn times(point: &Point) -> Vec<Plot> {
         times.rows.iter().map(|row| (row.at_ns as f64 / SECOND as f64, Some(of(row)))).collect()
     };
     let each = times.rows.iter().map(|row| row.frames).max().unwrap_or(1);
-    let joined = match each {
+    let joined = |which: &str| match each {
         1 => String::new(),
-        n => format!(" A point stands for up to {n} frames that followed each other."),
+        n => format!(" A point stands for up to {n} frames that followed each other{which}."),
     };
     let mut jitter =
         vec![Series::line(if each > 1 { "mean" } else { "from the frame before" }, line(|r| r.jitter_ns))];
@@ -24,8 +24,9 @@ fn times(point: &Point) -> Vec<Plot> {
     vec![
         Plot::new("jitter", "Jitter of the frames", Axis::time(), Axis::new("jitter", Unit::Ns))
             .note(format!(
-                "By how much the time in flight of each whole frame differs from that of the whole frame before, from its last \
-                 datagram's stamps, at the time when it came (since the first one).{joined}"
+                "By how much the time in flight of each whole frame of the first stream differs from that of the whole frame before, \
+                 from its last datagram's stamps, at the time when it came (since the first one).{}",
+                joined("")
             ))
             .with(jitter),
         Plot::new(
@@ -34,10 +35,11 @@ fn times(point: &Point) -> Vec<Plot> {
             Axis::time(),
             Axis::new("more than the first frame's", Unit::Ns),
         )
-        .note(
-            "Relative to the first whole frame: the two clocks were not compared, and a slope is what they drift apart, or a queue \
-             that grows.",
-        )
+        .note(format!(
+            "Of the first stream, relative to its first whole frame: this plot does not compare the two clocks, and a slope is what \
+             they drift apart, or a queue that grows.{}",
+            joined(": the longest of their times")
+        ))
         .with([Series::line("whole frames", line(|r| r.flight_ns as f64))]),
     ]
 }

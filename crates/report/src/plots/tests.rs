@@ -79,3 +79,23 @@ fn udpmons_sweep_is_drawn_against_its_spacing() {
     assert_eq!(plots[1].series[0].points[0].1, Some(20.0));
     assert!(udpmon::plots(&Point::default()).is_empty());
 }
+
+#[test]
+fn the_notes_about_frames_say_what_a_point_stands_for() {
+    let notes = |frames| {
+        let row = model::FrameTime { frames, ..Default::default() };
+        let times = model::FrameTimes { frames: 2 * frames, rows: vec![row; 2] };
+        let point = Point { frame_times: Some(Box::new(times)), ..Point::default() };
+        frames::plots(&point).into_iter().map(|plot| plot.note).collect::<Vec<String>>()
+    };
+    let [one, several] = [notes(1), notes(4)];
+    assert_eq!((one.len(), several.len()), (2, 2));
+    for note in one.iter().chain(&several) {
+        assert!(note.contains("of the first stream") || note.contains("Of the first stream"), "{note}");
+    }
+    assert!(!one.iter().any(|note| note.contains("stands for")), "{one:?}");
+    assert!(
+        several.iter().all(|note| note.contains("up to 4 frames that followed each other")),
+        "{several:?}"
+    );
+}
