@@ -5,7 +5,7 @@ use crate::thin::{self, Coarse};
 use crate::{
     Event, Interval, Kind, Level, Outcome, Point, SCHEMA, Slot, Status, SweepRow, Totals, UdpmonTest,
 };
-use crate::{doubts_about, figures, knee, mtu};
+use crate::{Meanwhile, doubts_about, figures, knee, mtu};
 use metrics::{Spread, format_count};
 use std::collections::BTreeMap;
 
@@ -187,6 +187,15 @@ impl Builder {
         outcome
     }
 
+    /// What [`doubts_so_far`](crate::doubts_so_far) has to know of the latest phase's intervals.
+    #[must_use]
+    pub fn meanwhile(&self) -> Meanwhile {
+        let latest = self.drafts.last().map(|draft| &draft.coarse);
+        let (joined, busy) = latest.map(|coarse| (coarse.kept(), coarse.busy())).unwrap_or_default();
+        let joined = usize::try_from(joined).unwrap_or(usize::MAX);
+        Meanwhile { joined, busy, ..Meanwhile::default() }
+    }
+
     /// What is not kept of all that came, a sentence each. What is only looked at while it goes on needs none.
     fn left_out(&self) -> Vec<String> {
         let all = |of: fn(&Draft) -> u64| self.drafts.iter().map(of).sum::<u64>();
@@ -205,7 +214,8 @@ impl Builder {
         if joined > 0 {
             told.push(format!(
                 "the first {joined} intervals are joined to {longer} longer ones, whose bytes and counts are exact and whose \
-                 percentiles are the largest of each: one by one they are only in the status CSV and the journal"
+                 percentiles are the largest of each, and the spread over the intervals is that of the later ones: one by one \
+                 they are only in the status CSV and the journal"
             ));
         }
         let (connections, tests) = (all(|draft| draft.unkept.0), all(|draft| draft.unkept.1));

@@ -449,8 +449,16 @@ fn a_server_that_runs_for_months_stays_small_and_loses_no_byte() {
     assert_eq!(outcome.notices.len(), 1, "{:?}", outcome.notices);
     let told = &outcome.notices[0];
     assert!(told.starts_with("the first ") && told.contains("joined to"), "{told}");
+    assert!(told.contains("the spread over the intervals is that of the later ones"), "{told}");
     let joined: usize = told.split(' ').nth(2).unwrap().parse().unwrap();
     assert!((seconds as usize - joined) < 512, "{told}");
+    let known = builder.meanwhile();
+    assert_eq!(
+        point.intervals.len() - known.joined,
+        seconds as usize - joined,
+        "those that came as they are"
+    );
+    assert_eq!(known.busy.ns, known.busy.rx_bytes / 100 * SECOND, "the seconds in which anything came");
 }
 
 #[test]

@@ -21,6 +21,10 @@ pub struct Meanwhile {
     pub tcp: TcpTotals,
     /// Whether the phase's first intervals are not among those given.
     pub cut: bool,
+    /// How many of the intervals given, the first ones, were joined of several: they are no readings of a rate.
+    pub joined: usize,
+    /// What moved in those of which they were joined in which anything did, and how long these lasted together.
+    pub busy: Traffic,
 }
 
 /// The reasons to doubt what `point` has shown so far: its phase, its sessions and its intervals are looked at, and its totals
@@ -34,13 +38,15 @@ pub fn doubts_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec<
     near.pings = trips(&point.intervals);
     point.near = near;
     point.far.extend(far(&point));
-    figures::derive(&mut point, (begin.verb == "serve").then(Traffic::default));
+    // The totals are those of all.
+    point.intervals.drain(..known.joined.min(point.intervals.len()));
+    figures::derive(&mut point, (begin.verb == "serve").then_some(known.busy));
     let early = point.counted().count() < FEW;
     let mut found = doubts_about(&point, begin);
     found.retain(|doubt| {
         let code = doubt.code.as_str();
         let too_soon = IN_THE_END.contains(&code) || (early && STEADY.contains(&code));
-        let known_of = known.cut && code == "slow-start";
+        let known_of = (known.cut || known.joined > 0) && code == "slow-start";
         !(too_soon || known_of)
     });
     found
@@ -141,6 +147,12 @@ mod tests {
         assert_eq!(codes(tcp(&[500, 1_000, 1_000]), &Meanwhile::default()), ["slow-start", "unstable"]);
         let cut = Meanwhile { cut: true, ..Meanwhile::default() };
         assert_eq!(codes(tcp(&[500, 1_000, 1_000]), &cut), ["unstable"], "its start is not known any more");
+        let joined = Meanwhile { joined: 1, ..Meanwhile::default() };
+        assert_eq!(
+            codes(tcp(&[500, 1_000, 1_000, 1_000]), &joined),
+            [""; 0],
+            "those that were joined are no readings"
+        );
         let cpu = CpuUse { machine_s: 9.8, available_s: 10.0, busiest: 1.0, ..CpuUse::default() };
         let busy = Meanwhile { cpu: Some(cpu), ..Meanwhile::default() };
         assert_eq!(codes(tcp(&[1_000; 5]), &busy), ["cpu-bound"]);

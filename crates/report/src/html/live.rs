@@ -5,7 +5,7 @@ use super::{SCRIPT, SCRIPT_HASH, STYLE, conditions, doubts, escape, figure, figu
 use crate::plot::{Axis, Plot, UNITS};
 use crate::plots::{Sheet, latest_sheets, sheets};
 use crate::{summary, words};
-use model::{Builder, Event, Meanwhile, Outcome, doubts_so_far};
+use model::{Builder, Event, Outcome, doubts_so_far};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io;
@@ -119,7 +119,7 @@ impl LivePage {
     pub fn view(&self) -> LiveView {
         let mut outcome = self.outcome();
         if !self.ended {
-            Self::soften(&mut outcome, self.parts.len().max(1));
+            self.soften(&mut outcome);
         }
         let serving = outcome.begin.verb == "serve";
         // What earlier phases found stands in the tables until all is shown.
@@ -139,9 +139,11 @@ impl LivePage {
     }
 
     /// Of the phase that runs, or those that do, what can be doubted already.
-    fn soften(outcome: &mut Outcome, running: usize) {
-        for point in outcome.points.iter_mut().rev().take(running) {
-            point.doubts = doubts_so_far(point.clone(), &outcome.begin, &Meanwhile::default());
+    fn soften(&self, outcome: &mut Outcome) {
+        let own = self.parts.is_empty().then_some(&self.builder);
+        let running = self.parts.values().chain(own);
+        for (point, builder) in outcome.points.iter_mut().rev().zip(running.rev()) {
+            point.doubts = doubts_so_far(point.clone(), &outcome.begin, &builder.meanwhile());
         }
     }
 

@@ -316,6 +316,7 @@ impl Known {
             cpu: self.cpu.map(|(phase, _)| phase),
             tcp: track.connections.totals(),
             cut: track.forgotten > 0,
+            ..Meanwhile::default()
         };
         let found = model::doubts_so_far(point, &self.begin, &known);
         let setting = track.setting();
