@@ -199,7 +199,7 @@ fn stamps(got: &PacketReport) -> String {
     match (card, rest) {
         (0, _) if others == "the kernel" => "kernel receive stamps".to_owned(),
         (0, _) => "received times by the program".to_owned(),
-        (_, 0) => format!("receive stamps of the network card (right to ±{bound} by this host's clock)"),
+        (_, 0) => format!("receive stamps of the network card (right to ±{bound} by the receiver's clock)"),
         _ => format!("{card} receive stamps of the network card (right to ±{bound}), the others by {others}"),
     }
 }
