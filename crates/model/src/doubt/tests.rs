@@ -220,6 +220,20 @@ fn placement() {
         p.sessions[0].placement = "cores 0,1".to_owned();
     });
     silent(|_, b| b.host.cpus = 1); // nothing to choose from
+    // Not pinned is how these are meant to be: the other end is where its own scheduler put it.
+    let iperf3 = |spoil: fn(&mut Point, &mut Begin)| {
+        doubts(|p, b| {
+            b.protocol = "iperf3".to_owned();
+            spoil(p, b);
+        })
+    };
+    assert_eq!(iperf3(|_, b| b.host.cpus = 4), []);
+    let shared = iperf3(|p, b| {
+        b.host.cpus = 2;
+        p.sessions[0].host = b.host.clone();
+    });
+    assert_eq!(shared.len(), 1);
+    assert!(shared[0].code == "placement" && !shared[0].advice.contains("--affinity"), "{shared:?}");
 }
 
 #[test]
