@@ -138,10 +138,10 @@ pub(crate) struct CoreArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) bind_dev: Option<String>,
     /// Cores for the worker threads, such as 0,2: worker i on the i-th; `none` leaves them to the scheduler [default: one core
-    /// each, when there are several workers].
+    /// each, when there are several workers; with iperf3's protocol `none`].
     #[arg(long, value_name = "CORES", value_parser = values::affinity)]
     pub(crate) affinity: Option<Affinity>,
-    /// Worker threads, 1 to 1024 [default: one per core, but not more than connections].
+    /// Worker threads, 1 to 1024 [default: one per core, with iperf3's protocol one less, but not more than connections].
     #[arg(long, value_name = "N", value_parser = values::count16::<1024>)]
     pub(crate) workers: Option<u16>,
 }
@@ -320,7 +320,7 @@ pub(crate) struct DataArgs {
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) bytes: Option<u64>,
     /// Bytes per send and receive call, 1 to 16Mi, or a range [low,high] that each call draws from [default: 256Ki; with
-    /// --protocol iperf3 a send call takes what fills whole segments].
+    /// --protocol iperf3, without -b and -n, a send call takes what fills whole segments].
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::range, allow_negative_numbers = true)]
     pub(crate) buffer: Option<Range>,
     /// Rate limit of each connection and direction, in bits per second, 8 to 10T [default: none].

@@ -140,9 +140,11 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
     // Whose receiver takes one connection, reads it to its end and compares nothing.
     let plain = matches!(args.target.protocol, Protocol::Ttcp | Protocol::Ntttcp | Protocol::Tcpmon);
     let common = common(&args.run, &args.sockets, (!ends_by_itself).then_some(length));
-    // A length that was asked for is kept, and so is that of originals that tell how many calls they made. Our own protocol, whose
+    // A length that was asked for is kept, and so is that of originals that tell how many calls they made; at a rate or up to an
+    // amount iperf3 sends block by block. Our own protocol, whose
     // ends choose the send buffer within a host, is no faster with whole segments.
-    let whole_segments = data.buffer.is_none() && args.target.protocol == Protocol::Iperf3;
+    let free = data.buffer.is_none() && data.rate.is_none() && data.bytes.is_none();
+    let whole_segments = free && args.target.protocol == Protocol::Iperf3;
     Phase {
         connections: if plain { args.run.connections.unwrap_or(1) } else { common.connections },
         iterations: common.iterations.or((plain && data.transfer.is_some()).then_some(1)),
@@ -207,5 +209,33 @@ pub(crate) fn connect(args: &ConnectArgs) -> Phase {
         buffer: Range::just(args.transfer.clamp(4096, 64 * 1024)),
         connect_rate: args.rate,
         ..common(&args.run, &args.sockets, args.run.iterations.is_none().then_some(10 * SECOND))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: TcpArgs,
+    }
+
+    #[test]
+    fn calls_end_with_segments_where_nothing_says_how_much_they_move() {
+        for (words, free) in [
+            ("", false),
+            ("--protocol iperf3", true),
+            ("--protocol iperf3 --reverse", true),
+            ("--protocol iperf3 -l 64Ki", false),
+            ("--protocol iperf3 -b 1M", false),
+            ("--protocol iperf3 -n 1M", false),
+        ] {
+            let all = ["tcp", "host"].into_iter().chain(words.split_whitespace());
+            let line = Line::try_parse_from(all).unwrap_or_else(|e| panic!("{words}: {e}"));
+            assert_eq!(tcp(&line.args).sockets.whole_segments, free, "{words}");
+        }
     }
 }

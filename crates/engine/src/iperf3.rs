@@ -149,6 +149,8 @@ fn terms_of(phase: &Phase, version: &str) -> BulkTerms {
     let seconds = |ns: u64| u32::try_from(ns.div_ceil(SECOND)).unwrap_or(u32::MAX);
     let sockets = &phase.sockets;
     let udp = phase.kind == Kind::Delay;
+    // Where no length was asked for it is the original's: a server takes another for a wish.
+    let longest = if sockets.whole_segments { BLOCK } else { 1 << 20 };
     BulkTerms {
         udp,
         streams: phase.connections,
@@ -157,7 +159,7 @@ fn terms_of(phase: &Phase, version: &str) -> BulkTerms {
         omit_s: seconds(phase.omit_ns),
         time_s: phase.duration_ns.map_or(0, |ns| seconds(ns.saturating_sub(phase.omit_ns)).max(1)),
         bytes: phase.total_bytes.unwrap_or(0),
-        block: phase.probe.map_or(phase.buffer.high.min(1 << 20) as u32, |probe| probe.size),
+        block: phase.probe.map_or(phase.buffer.high.min(longest.into()) as u32, |probe| probe.size),
         rate: phase.rate.unwrap_or(0),
         window: sockets.sndbuf.max(sockets.rcvbuf.filter(|_| !udp)).unwrap_or(0),
         mss: sockets.mss.unwrap_or(0),
@@ -233,4 +235,17 @@ pub(crate) fn run(
     let mut setup = client::client_setup(config, phase, workers);
     setup.inherited.keepalive = Some(asked.keepalive_ns.map_or(KEEPALIVE, Duration::from_nanos));
     Control::new(Box::new(Client::new(plan, now())), setup, interrupt, sink)?.run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_call_is_asked_for_as_the_original_does_unless_one_was_wanted() {
+        let mut phase = Phase::default();
+        assert_eq!(u64::from(terms_of(&phase, "").block), phase.buffer.high);
+        phase.sockets.whole_segments = true;
+        assert_eq!(terms_of(&phase, "").block, BLOCK);
+    }
 }

@@ -77,7 +77,10 @@ impl AxisName {
                 phase.sockets.whole_segments = false;
             }
             AxisName::Connections => phase.connections = u32::try_from(value).unwrap_or(u32::MAX),
-            AxisName::Rate => phase.rate = Some(value),
+            AxisName::Rate => {
+                phase.rate = Some(value);
+                phase.sockets.whole_segments = false;
+            }
             AxisName::Size => {
                 let Some(probe) = &mut phase.probe else { return };
                 let was = u128::from(probe.size.max(1));
@@ -410,6 +413,17 @@ mod tests {
         assert_eq!(values("rate=10M..40M:4"), [10_000_000, 20_000_000, 30_000_000, 40_000_000]);
         assert_eq!(values("connections=1..2:2"), [1, 2]);
         assert!(Axis::parse("rate=1M..2M:1", &AxisName::STREAMS).is_err());
+    }
+
+    #[test]
+    fn what_is_swept_takes_the_freedom_of_the_call_length() {
+        for (text, free) in [("connections=1..2", true), ("rate=1M..2M", false), ("buffer=16..32", false)] {
+            let mut phase = Phase::default();
+            phase.sockets.whole_segments = true;
+            let axis = Axis::parse(text, &AxisName::STREAMS).unwrap();
+            axis.name.apply(axis.values[0], &mut phase);
+            assert_eq!(phase.sockets.whole_segments, free, "{text}");
+        }
     }
 
     #[test]
