@@ -1,9 +1,9 @@
 //! `netcaliper bwdelaytester`: either end.
 
 use crate::keeping::Keeping;
-use crate::{measure, plan};
+use crate::{faces, measure, plan};
 use classic::bwdelaytester::{Asked, Client, Face, Server, USAGE, read};
-use engine::{Bound, ClientConfig, EngineError, ServerConfig};
+use engine::{Bound, ClientConfig, ServerConfig};
 use model::{Event, Level, Status, Waiting};
 use report::Journal;
 use std::collections::BTreeMap;
@@ -17,20 +17,7 @@ use wire::Protocol;
 /// What the original ends with, but for a sweep that was climbed to its end.
 const FAILED: u8 = 1;
 
-/// Why there is no run: one sentence.
-struct Refusal(String);
-
-impl From<EngineError> for Refusal {
-    fn from(error: EngineError) -> Self {
-        Refusal(error.to_string())
-    }
-}
-
-impl From<crate::Trouble> for Refusal {
-    fn from(trouble: crate::Trouble) -> Self {
-        Refusal(trouble.text)
-    }
-}
+type Refusal = faces::Refusal<FAILED, FAILED>;
 
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
@@ -48,10 +35,7 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
             return ExitCode::from(FAILED);
         }
     };
-    ExitCode::from(ran.unwrap_or_else(|Refusal(text)| {
-        eprintln!("bwdelaytester: {text}");
-        FAILED
-    }))
+    faces::ended("bwdelaytester", ran)
 }
 
 fn send(client: &Client, command: Vec<String>) -> Result<u8, Refusal> {
@@ -72,7 +56,7 @@ fn send(client: &Client, command: Vec<String>) -> Result<u8, Refusal> {
         probe.waiting = Waiting::Hybrid;
     }
     engine::check(&config, &phase)?;
-    let interrupt = measure::on_signals()?;
+    let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
     let mut show = Show::new(Face::client(client), client.both.save.as_ref())?;
     show.hear(&Event::Begin(Box::new(config.begin("bwdelaytester", command, &phase))));
     show.hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
@@ -84,14 +68,14 @@ fn receive(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
     let port = server.both.port.unwrap_or_else(|| Protocol::Bwdelaytester.port());
     let config = ServerConfig {
         listen: vec![SocketAddr::from(([0, 0, 0, 0], port))],
-        open_to: plan::open_to(&[])?,
+        open_to: plan::open_to(&[]).map_err(|trouble| Refusal::new(trouble.text, FAILED))?,
         device: server.both.device.clone(),
         version: plan::VERSION.to_owned(),
         arrivals: true,
         ..ServerConfig::legacy(Protocol::Bwdelaytester, server.phase())
     };
     let bound = Bound::new(config)?;
-    let interrupt = measure::on_signals()?;
+    let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
     if server.both.port.is_some() {
         for address in bound.addresses() {
             eprintln!("# listening on {address}");
@@ -117,7 +101,8 @@ impl Show {
     fn new(face: Face, save: Option<&PathBuf>) -> Result<Show, Refusal> {
         let open = |path: &PathBuf| {
             let file = File::create(path);
-            file.map(Journal::new).map_err(|e| Refusal(format!("cannot write to {}: {e}", path.display())))
+            file.map(Journal::new)
+                .map_err(|e| Refusal::new(format!("cannot write to {}: {e}", path.display()), FAILED))
         };
         Ok(Show { face, kept: save.map(open).transpose()?, keeping: Keeping::new(), unread: false })
     }

@@ -1,13 +1,11 @@
 //! `netcaliper iperf3`: from its understood command line to a run.
 
 use crate::keeping::Keeping;
-use crate::{measure, plan};
+use crate::{faces, measure, plan};
 use classic::iperf3::{
     Asked, Desk, DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, Spec, Style, read, scribe,
 };
-use engine::{
-    Bound, ClientConfig, EngineError, Iperf3Client, Iperf3Credentials, Iperf3Server, Placement, ServerConfig,
-};
+use engine::{Bound, ClientConfig, Iperf3Client, Iperf3Credentials, Iperf3Server, Placement, ServerConfig};
 use metrics::SECOND;
 use model::{Begin, BulkNews, BulkTerms, Event, Level, Phase, Range, SocketSettings, Status, Verify};
 use std::collections::BTreeMap;
@@ -24,13 +22,11 @@ use wire::iperf3::auth::{Keeper, Users};
 /// Any error, as the original has it.
 const FAILED: u8 = 1;
 
-/// Why there is no run: one sentence.
-struct Refusal(String);
+type Refusal = faces::Refusal<FAILED, FAILED>;
 
-impl From<EngineError> for Refusal {
-    fn from(error: EngineError) -> Self {
-        Refusal(error.to_string())
-    }
+/// Why there is no run: one sentence.
+fn refused(text: impl Into<String>) -> Refusal {
+    Refusal::new(text, FAILED)
 }
 
 /// Runs it.
@@ -39,12 +35,9 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
         Ok(Asked::Help) => Ok(say(HELP)),
         Ok(Asked::Version) => Ok(say(&format!("iperf 3.21 (netcaliper {})\n", plan::VERSION))),
         Ok(Asked::Run(spec)) => start(&spec, command),
-        Err(text) => Err(Refusal(format!("parameter error - {text}"))),
+        Err(text) => Err(refused(format!("parameter error - {text}"))),
     };
-    ExitCode::from(done.unwrap_or_else(|Refusal(text)| {
-        eprintln!("iperf3: {text}");
-        FAILED
-    }))
+    faces::ended("iperf3", done)
 }
 
 /// Prints; where nobody reads on, nobody needs the rest either.
@@ -67,7 +60,7 @@ fn start(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
 fn output(spec: &Spec) -> Result<Box<dyn Write>, Refusal> {
     let Some(path) = &spec.logfile else { return Ok(Box::new(io::stdout())) };
     let file = OpenOptions::new().create(true).append(true).open(path);
-    let file = file.map_err(|error| Refusal(format!("unable to open log file {path}: {error}")))?;
+    let file = file.map_err(|error| refused(format!("unable to open log file {path}: {error}")))?;
     Ok(Box::new(file))
 }
 
@@ -160,7 +153,7 @@ fn style(spec: &Spec) -> Style {
 /// The text of a file that an option names.
 fn text_of(option: &str, path: &str) -> Result<String, Refusal> {
     std::fs::read_to_string(path)
-        .map_err(|error| Refusal(format!("parameter error - {option} {path}: {error}")))
+        .map_err(|error| refused(format!("parameter error - {option} {path}: {error}")))
 }
 
 /// Who may have a test, where keys were given.
@@ -173,7 +166,7 @@ fn keeper(spec: &Spec) -> Result<Option<Keeper>, Refusal> {
     let users: Users = Arc::new(move || std::fs::read_to_string(&path).ok());
     engine::iperf3_keeper(&pem, users, spec.skew_s, spec.pkcs1)
         .map(Some)
-        .map_err(|why| Refusal(format!("parameter error - --rsa-private-key-path {key}: {why}")))
+        .map_err(|why| refused(format!("parameter error - --rsa-private-key-path {key}: {why}")))
 }
 
 /// Who asks, where a name was given. The password is in the environment, or is asked for.
@@ -185,7 +178,7 @@ fn credentials(spec: &Spec) -> Result<Option<Iperf3Credentials>, Refusal> {
         Err(_) => {
             let read = engine::read_hidden("Password: ");
             eprintln!();
-            read.map_err(|error| Refusal(format!("parameter error - no password: {error}")))?
+            read.map_err(|error| refused(format!("parameter error - no password: {error}")))?
         }
     };
     Ok(Some(Iperf3Credentials { user: user.clone(), password, key: pem, pkcs1: spec.pkcs1 }))
@@ -200,10 +193,10 @@ impl PidFile {
         let at = path.display();
         let before = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u32>().ok());
         if let Some(pid) = before.filter(|pid| Path::new("/proc").join(pid.to_string()).exists()) {
-            return Err(Refusal(format!("error - {at} is that of process {pid}, which is running")));
+            return Err(refused(format!("error - {at} is that of process {pid}, which is running")));
         }
         std::fs::write(&path, format!("{}\n", std::process::id()))
-            .map_err(|error| Refusal(format!("error - unable to write the pid file {at}: {error}")))?;
+            .map_err(|error| refused(format!("error - unable to write the pid file {at}: {error}")))?;
         Ok(PidFile(Some(path)))
     }
 }
@@ -234,7 +227,7 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
         protocol: Protocol::Iperf3,
         listen: vec![SocketAddr::new(spec.bind.unwrap_or(any), spec.port)],
         exit_after: spec.one_off.then_some(1),
-        open_to: plan::open_to(&[]).map_err(|trouble| Refusal(trouble.text))?,
+        open_to: plan::open_to(&[]).map_err(|trouble| refused(trouble.text))?,
         interval_ns: spec.interval_ns,
         device: spec.device.clone(),
         placement: placement(spec),
@@ -260,10 +253,10 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
     let bound = Bound::new(config)?;
     if spec.daemon {
         engine::to_background()
-            .map_err(|error| Refusal(format!("error - unable to become a daemon: {error}")))?;
+            .map_err(|error| refused(format!("error - unable to become a daemon: {error}")))?;
     }
     let _pidfile = PidFile::new(pidfile)?;
-    let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text))?;
+    let interrupt = measure::on_signals().map_err(|trouble| refused(trouble.text))?;
     let begin = bound.begin(command);
     let facts = facts(spec, &begin, None);
     let phase = Phase { duration_ns: None, interval_ns: spec.interval_ns, ..Phase::default() };
@@ -311,13 +304,15 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
         terms.block = 0;
     }
     terms.version = format!("3.21 (netcaliper {})", plan::VERSION);
+    let unlimited = (terms.rate, terms.bytes, terms.blocks) == (0, 0, 0);
+    let free = !spec.length_given && !terms.udp && unlimited && spec.file.is_none();
     let phase = Phase {
         connections: terms.streams,
         verify: Verify::None,
         duration_ns: None,
         connect_timeout_ns: spec.connect_timeout_ns.unwrap_or(130 * SECOND),
         buffer: Range::just(1 << 20),
-        sockets: SocketSettings { whole_segments: !spec.length_given, ..SocketSettings::default() },
+        sockets: SocketSettings { whole_segments: free, ..SocketSettings::default() },
         ..Phase::default()
     };
     let mut out = output(spec)?;
@@ -335,7 +330,7 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
     }
     let config = caller(spec, host, terms)?;
     engine::check(&config, &phase)?;
-    let interrupt = measure::on_signals().map_err(|trouble| Refusal(trouble.text))?;
+    let interrupt = measure::on_signals().map_err(|trouble| refused(trouble.text))?;
     let begin = config.begin("iperf3", command, &phase);
     let mut teller = Teller::new(spec, facts(spec, &begin, Some((host.to_owned(), spec.port))));
     let mut keeping = Keeping::begun(begin, &phase);
@@ -365,14 +360,14 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
         (None, _) => Ok(0),
         // It is in the document.
         (Some(_), Output::Json | Output::Stream | Output::StreamAndAll) => Ok(FAILED),
-        (Some(why), Output::Text) => Err(Refusal(why)),
+        (Some(why), Output::Text) => Err(refused(why)),
     }
 }
 
 fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Refusal> {
     let (v4, v6) = spec.family;
     let peers = engine::resolve_targets(&[host.to_owned()], spec.port, v4, v6)
-        .map_err(|error| Refusal(format!("error - unable to connect to server: {error}")))?;
+        .map_err(|error| refused(format!("error - unable to connect to server: {error}")))?;
     Ok(ClientConfig {
         protocol: Protocol::Iperf3,
         peers: peers.into_iter().take(1).collect(),
