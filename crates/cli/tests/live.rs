@@ -12,6 +12,18 @@ use support::{BIN, Done, Proc, netcaliper, serve, skip};
 
 /// What a terminal has seen of `netcaliper` with `words`, while `steps` were taken; `None` (and a skip on record) without Python.
 fn on_terminal(test: &str, size: &str, steps: &[&str], words: &str, env: &[(&str, &str)]) -> Option<Value> {
+    on_terminal_by(&[], test, size, steps, words, env)
+}
+
+/// The same, started by another program, which is given its name and its words.
+fn on_terminal_by(
+    starter: &[&str],
+    test: &str,
+    size: &str,
+    steps: &[&str],
+    words: &str,
+    env: &[(&str, &str)],
+) -> Option<Value> {
     let there = Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success());
     if !there || !Path::new("/dev/ptmx").exists() {
         skip(test, "python3 or pseudo terminals are not there");
@@ -23,7 +35,7 @@ fn on_terminal(test: &str, size: &str, steps: &[&str], words: &str, env: &[(&str
         .arg(size)
         .args(steps)
         .arg("--");
-    command.arg(BIN).args(words.split_whitespace());
+    command.args(starter).arg(BIN).args(words.split_whitespace());
     command
         .env("TERM", "xterm-256color")
         .env("LC_ALL", "C.UTF-8")
@@ -138,6 +150,17 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_takes_it_back() {
     left_well(&seen, 130);
     assert_eq!(seen["meanwhile"], serde_json::json!([true, true]), "{seen:#}");
     assert_eq!(seen["taken"].as_u64(), Some(2), "{seen:#}");
+}
+
+#[test]
+fn a_program_that_is_to_ignore_ctrl_z_goes_on() {
+    let server = serve("");
+    let words = format!("tcp {} -P 2 -t 600s", server.at());
+    let steps = ["see:goodput up", "keys:\\x1a?", "see:end the run in good order", "keys:q"];
+    let ignoring = ["sh", "-c", "trap '' TSTP; exec \"$@\"", "sh"];
+    let test = "a_program_that_is_to_ignore_ctrl_z";
+    let Some(seen) = on_terminal_by(&ignoring, test, "80x24", &steps, &words, &[]) else { return };
+    left_well(&seen, 130);
 }
 
 #[test]

@@ -114,8 +114,12 @@ pub(crate) enum Whom {
     Own,
 }
 
-/// Stops until somebody has it go on, whatever was to be called instead ([`call_at`]).
+/// Stops until somebody has it go on, whatever was to be called instead ([`call_at`]); a program that is to ignore that signal
+/// goes on at once.
 pub(crate) fn stop(whom: Whom) {
+    if ignored(libc::SIGTSTP) {
+        return;
+    }
     let handled = [libc::SIGTSTP, libc::SIGCONT].map(|signal| (signal, handle(signal, libc::SIG_DFL)));
     // SAFETY: takes nothing.
     let own = unsafe { libc::getpid() };
@@ -150,6 +154,18 @@ pub(crate) fn as_usual(signal: i32) {
     {
         handle(signal, before);
     }
+}
+
+/// Whether the program is to ignore the signal.
+fn ignored(signal: i32) -> bool {
+    let mut now = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action nothing changes; the pointer is to memory for one sigaction, which the call fills in when it
+    // answers 0.
+    if unsafe { libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) } < 0 {
+        return false;
+    }
+    // SAFETY: the call above has answered 0, and so filled it in.
+    unsafe { now.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 /// Sets what a signal does; what it did before. Calls that it interrupts go on, where they can.
