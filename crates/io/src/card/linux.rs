@@ -11,6 +11,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,11 +22,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A card whose stamps are used.
 #[derive(Debug)]
 pub(crate) struct Card {
+    /// No other has had it in this process, also none of the same interface.
+    serial: u64,
     sends: bool,
     shared: Arc<Shared>,
     reader: Option<JoinHandle<()>>,
-    /// It was told to stamp, by this name.
-    changed: Option<String>,
+    /// It was told to stamp.
+    changed: bool,
 }
 
 /// What its reader tells.
@@ -41,8 +44,12 @@ static CARDS: Mutex<BTreeMap<String, Weak<Card>>> = Mutex::new(BTreeMap::new());
 /// Those that were told to stamp.
 static CHANGED: Mutex<Vec<Changed>> = Mutex::new(Vec::new());
 
-/// A card that was told to stamp: a socket that sees it, how it did before, and how it did when it had been told.
+/// The next card's serial number; 0 is nobody's.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A card that was told to stamp, and for whom: a socket that sees it, how it did before, and how it did when it had been told.
 struct Changed {
+    serial: u64,
     socket: UnixDatagram,
     name: String,
     was: How,
@@ -76,11 +83,12 @@ impl Card {
         let clock = File::open(&path).map_err(|e| no(format!("its clock {path} cannot be opened: {e}")))?;
         let mut reader = Reader::new(clock);
         let first = reader.read().map_err(|e| no(format!("its clock {path} cannot be read: {e}")))?;
+        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
         let (sends, changed) = match choice {
-            Choice::Leave => (how.is_some_and(How::sends_any), None),
+            Choice::Leave => (how.is_some_and(How::sends_any), false),
             Choice::Change(to) => {
-                let told = change(socket, &name, how.unwrap_or(to), to).map_err(no)?;
-                (told.sends_any(), Some(name.clone()))
+                let told = change(serial, socket, &name, how.unwrap_or(to), to).map_err(no)?;
+                (told.sends_any(), true)
             }
         };
         let shared = Arc::new(Shared { placement: Mutex::new(first), ..Shared::default() });
@@ -88,11 +96,18 @@ impl Card {
         let thread = std::thread::Builder::new().name("card-clock".to_owned());
         let handle = thread.spawn(move || reader.run(&theirs));
         // From here on the card is left as it was when this is dropped, whatever becomes of the thread.
-        let mut card = Card { sends, shared, reader: None, changed };
+        let mut card = Card { serial, sends, shared, reader: None, changed };
         card.reader = Some(handle.map_err(|e| no(format!("no thread to read its clock: {e}")))?);
         let card = Arc::new(card);
         cards.insert(name, Arc::downgrade(&card));
         Ok(card)
+    }
+
+    /// One of no interface, whose clock nobody reads.
+    #[cfg(test)]
+    pub(crate) fn idle(changed: bool) -> Card {
+        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        Card { serial, sends: true, shared: Arc::default(), reader: None, changed }
     }
 
     /// Whether it stamps what leaves.
@@ -113,14 +128,15 @@ impl Drop for Card {
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }
-        if let Some(name) = &self.changed {
-            restore(|changed| changed.name == *name);
+        if self.changed {
+            // Not by its name: somebody else may have had it told again meanwhile.
+            restore(|changed| changed.serial == self.serial);
         }
     }
 }
 
 /// Tells a card to stamp; how it does then.
-fn change(socket: UnixDatagram, name: &str, was: How, to: How) -> Result<How, String> {
+fn change(serial: u64, socket: UnixDatagram, name: &str, was: How, to: How) -> Result<How, String> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| terminal::at_exit(restore_all));
     // Held meanwhile, so that no end of the process comes between the telling and the list.
@@ -131,12 +147,12 @@ fn change(socket: UnixDatagram, name: &str, was: How, to: How) -> Result<How, St
         }
         _ => format!("they could not be switched on: {e}"),
     })?;
-    list.push(Changed { socket, name: name.to_owned(), was, told });
+    list.push(Changed { serial, socket, name: name.to_owned(), was, told });
     drop(list);
     if told.receives_all() {
         return Ok(told);
     }
-    restore(|changed| changed.name == name);
+    restore(|changed| changed.serial == serial);
     Err("its driver chose to stamp packets of PTP only".to_owned())
 }
 
@@ -222,6 +238,31 @@ mod tests {
         assert!(why.starts_with("no stamps of the card of lo"), "{why}");
         let why = Card::of("192.0.2.77".parse().unwrap(), None).unwrap_err();
         assert!(why.contains("no interface"), "{why}");
+    }
+
+    #[test]
+    fn a_card_that_is_let_go_of_late_leaves_to_the_next_user_what_is_theirs() {
+        let name = "no-such-card".to_owned();
+        let how = How::of([0, 0, 0]);
+        let users = [Card::idle(true), Card::idle(true)];
+        for card in &users {
+            let socket = UnixDatagram::unbound().unwrap();
+            let serial = card.serial;
+            lock(&CHANGED).push(Changed { serial, socket, name: name.clone(), was: how, told: how });
+        }
+        let left = || -> Vec<u64> {
+            lock(&CHANGED)
+                .iter()
+                .filter(|changed| changed.name == name)
+                .map(|changed| changed.serial)
+                .collect()
+        };
+        let [first, second] = users;
+        let theirs = second.serial;
+        drop(first);
+        assert_eq!(left(), [theirs]);
+        drop(second);
+        assert!(left().is_empty());
     }
 
     #[test]
