@@ -51,6 +51,22 @@ pub(super) struct State {
     pub(super) numbers: bool,
 }
 
+#[cfg(target_os = "linux")]
+impl State {
+    /// Switches stamps on by `set`, which is told whether to have the card's as well; whether that was taken. An old kernel that
+    /// takes both, but not together, gives its own, and the card's are not waited for.
+    fn switch_stamps(&mut self, set: impl Fn(bool) -> bool) -> bool {
+        if self.card.is_some() {
+            if set(true) {
+                return true;
+            }
+            let why = "no stamps of the card: this system does not give them beside its own";
+            (self.card, self.no_card) = (None, Some(why.to_owned()));
+        }
+        set(false)
+    }
+}
+
 impl Udp {
     /// Whether several sockets may share one port here, and a peer's own socket stand beside a bound one.
     pub const CAN_SHARE: bool = cfg!(target_os = "linux");
@@ -155,11 +171,9 @@ impl Udp {
             super::wire::tell_marks(&self.socket, self.v6, settings.marks);
             self.state.plain = !settings.marks && !stamps && !self.state.gro && self.path.is_some();
             self.find_card(settings, stamps);
-            let card = self.state.card.is_some();
-            // An old kernel that takes both, but not together, gives its own.
-            self.state.numbers = super::wire::set_stamps(&self.socket, stamps, card)
-                || super::wire::set_stamps(&self.socket, stamps, false);
-            self.state.stamps = self.state.numbers && stamps;
+            let Udp { socket, state, .. } = self;
+            state.numbers = state.switch_stamps(|card| super::wire::set_stamps(socket, stamps, card));
+            state.stamps = state.numbers && stamps;
         }
     }
 
@@ -304,5 +318,25 @@ impl std::os::fd::AsFd for Udp {
 impl std::os::windows::io::AsSocket for Udp {
     fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
         self.socket.as_socket()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::State;
+    use crate::card::Card;
+
+    #[test]
+    fn a_card_whose_stamps_are_refused_is_not_waited_for() {
+        let with_card = || State { card: Some(Card::idle(false).into()), ..State::default() };
+        let mut both = with_card();
+        assert!(both.switch_stamps(|_| true));
+        assert!(both.card.is_some() && both.no_card.is_none());
+        let mut one = with_card();
+        assert!(one.switch_stamps(|card| !card));
+        assert!(one.card.is_none() && one.no_card.is_some_and(|why| why.contains("beside its own")));
+        let mut none = with_card();
+        assert!(!none.switch_stamps(|_| false) && none.card.is_none());
+        assert!(State::default().switch_stamps(|card| !card), "nothing is asked of a card that is not there");
     }
 }
