@@ -4,7 +4,7 @@ use super::layout::{Choice, How, Reading, WAYS, Way, choose, crossing};
 use super::may_change;
 use crate::sys::{card as sys, terminal};
 use crate::{Clock, host};
-use metrics::{CardClock, Placement};
+use metrics::{CardClock, Mono, Placement};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -121,6 +121,29 @@ impl Card {
     }
 }
 
+/// For how long a card's times are taken to lie where they did, ns: its clock is read much less often.
+const ALIKE: u64 = metrics::SECOND / 1000;
+
+/// Where a card's times lie, looked up once a millisecond: for those who read many stamps, each of which would take a lock.
+#[derive(Debug, Default)]
+pub(crate) struct LastPlacement {
+    /// Whose, by its serial number.
+    card: u64,
+    placement: Option<Placement>,
+    until: Mono,
+}
+
+impl LastPlacement {
+    /// The same as [`Card::placement`].
+    pub(crate) fn of(&mut self, card: &Card, now: Mono) -> Option<Placement> {
+        if self.card != card.serial || now >= self.until {
+            let placement = card.placement();
+            *self = LastPlacement { card: card.serial, placement, until: now.plus(ALIKE) };
+        }
+        self.placement
+    }
+}
+
 impl Drop for Card {
     fn drop(&mut self) {
         *lock(&self.shared.over) = true;
@@ -231,6 +254,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metrics::Crossing;
 
     #[test]
     fn interfaces_without_stamps_say_so() {
@@ -263,6 +287,25 @@ mod tests {
         assert_eq!(left(), [theirs]);
         drop(second);
         assert!(left().is_empty());
+    }
+
+    #[test]
+    fn where_times_lie_is_looked_up_for_each_card_and_millisecond() {
+        let at = |before| {
+            let (before, after) = (Mono(before), Mono(before + 1_000));
+            CardClock::default().cross(Crossing { before, card: 77, after })
+        };
+        let cards = [Card::idle(false), Card::idle(false)];
+        let put = |card: &Card, placement| *lock(&card.shared.placement) = placement;
+        put(&cards[0], at(1_000));
+        put(&cards[1], at(2_000));
+        let mut last = LastPlacement::default();
+        assert!(at(1_000).is_some() && at(1_000) != at(2_000));
+        assert_eq!(last.of(&cards[0], Mono(5)), at(1_000));
+        assert_eq!(last.of(&cards[1], Mono(6)), at(2_000));
+        put(&cards[1], None);
+        assert_eq!(last.of(&cards[1], Mono(7)), at(2_000), "no lock for each");
+        assert_eq!(last.of(&cards[1], Mono(6 + ALIKE)), None);
     }
 
     #[test]

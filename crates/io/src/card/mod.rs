@@ -12,7 +12,7 @@ pub(crate) mod layout;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::Card;
+pub(crate) use linux::{Card, LastPlacement};
 
 static MAY_CHANGE: AtomicBool = AtomicBool::new(false);
 

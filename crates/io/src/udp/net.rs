@@ -20,6 +20,9 @@ pub struct UdpMemory {
     /// How the clocks relate.
     #[cfg(target_os = "linux")]
     relation: crate::clock::Relation,
+    /// Where the times of a card lie.
+    #[cfg(target_os = "linux")]
+    placement: crate::card::LastPlacement,
     #[cfg(target_os = "linux")]
     pub(super) control: crate::sys::message::Control,
 }
@@ -34,6 +37,8 @@ impl UdpMemory {
             whole: Vec::new(),
             #[cfg(target_os = "linux")]
             relation: crate::clock::Relation::default(),
+            #[cfg(target_os = "linux")]
+            placement: crate::card::LastPlacement::default(),
             #[cfg(target_os = "linux")]
             control: crate::sys::message::Control::new(),
         }
@@ -300,7 +305,10 @@ mod linux {
             };
             let card = marks.card.zip(udp.state.card.as_ref()).map(|(raw_ns, card)| CardStamp {
                 raw_ns,
-                placed: card.placement().and_then(|placement| placement.arrival(raw_ns, stamp.unwrap_or(at))),
+                placed: memory
+                    .placement
+                    .of(card, at)
+                    .and_then(|placement| placement.arrival(raw_ns, stamp.unwrap_or(at))),
             });
             let from = udp.path.or_else(|| {
                 let peer = sys::plain(received.from?);
