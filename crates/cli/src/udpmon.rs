@@ -134,7 +134,7 @@ fn note(spec: &Spec, kept: &mut Option<Journal<File>>, event: &Event) {
     let Event::Udpmon(test) = event else { return };
     if spec.udpmon.stamps && test.over && !of_the_card(test) {
         let (own, far) = (
-            "it has none, or they are off (hwstamp_ctl -r 1)",
+            "it has none, they are off (hwstamp_ctl -r 1), or its clock (/dev/ptpN) cannot be opened",
             "the responder's card, or its program, gave none",
         );
         let why = if spec.program.serves() { own } else { far };
