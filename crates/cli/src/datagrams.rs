@@ -1,9 +1,10 @@
 //! Options of UDP sockets and of their senders, which several commands have.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
-use crate::values;
+use crate::{Trouble, values};
 use clap::{Args, ValueEnum};
 use model::{SocketSettings, Waiting};
+use wire::Protocol;
 
 /// Options of UDP sockets, for both ends.
 #[derive(Args, Debug)]
@@ -34,7 +35,8 @@ pub(crate) struct DatagramArgs {
     #[arg(long)]
     pub(crate) no_stamps: bool,
     /// Take times from the network card, where they agree with the kernel's: auto uses a card that stamps already, on tells this
-    /// host's to (CAP_NET_ADMIN), and leaves it as it was when it is over; a server's own option does that there.
+    /// host's to (CAP_NET_ADMIN), and leaves it as it was when it is over; a server's own option does that there. Native
+    /// protocol only.
     #[arg(
         long,
         value_enum,
@@ -56,12 +58,29 @@ pub(crate) enum CardStamps {
     Off,
 }
 
-impl CardStamps {
-    /// Permits cards to be told to stamp, if that is what was asked for.
-    pub(crate) fn permit(self) {
-        if self == CardStamps::On {
-            engine::permit_card_change();
+/// Whether clients of a protocol take stamps of a card.
+fn takes_card_stamps(protocol: Protocol) -> bool {
+    protocol == Protocol::Native
+}
+
+impl DatagramArgs {
+    /// Permits cards to be told to stamp, if that is what was asked for and of use: a card is not changed for nothing.
+    pub(crate) fn permit_card_change(&self, protocol: Protocol) -> Result<(), Trouble> {
+        if self.hardware_stamps != CardStamps::On {
+            return Ok(());
         }
+        if !takes_card_stamps(protocol) {
+            return Err(Trouble::usage(format!(
+                "--hardware-stamps: clients of {protocol} take no stamps of a network card; those of native do"
+            )));
+        }
+        if self.no_stamps {
+            return Err(Trouble::usage(
+                "--hardware-stamps needs the kernel's stamps, with which a card's are compared: leave out --no-stamps",
+            ));
+        }
+        engine::permit_card_change();
+        Ok(())
     }
 }
 
@@ -76,8 +95,9 @@ pub(crate) enum WaitArg {
     Spin,
 }
 
-/// Options of UDP args.
-pub(crate) fn sockets(args: &DatagramArgs) -> SocketSettings {
+/// Options of UDP sockets for `protocol`.
+pub(crate) fn sockets(args: &DatagramArgs, protocol: Protocol) -> SocketSettings {
+    let card = takes_card_stamps(protocol) && args.hardware_stamps != CardStamps::Off;
     SocketSettings {
         sndbuf: args.sndbuf,
         rcvbuf: Some(args.rcvbuf),
@@ -86,7 +106,7 @@ pub(crate) fn sockets(args: &DatagramArgs) -> SocketSettings {
         gso: !args.no_gso,
         gro: args.gro,
         stamps: !args.no_stamps,
-        card_stamps: !args.no_stamps && args.hardware_stamps != CardStamps::Off,
+        card_stamps: card && !args.no_stamps,
         dont_fragment: args.df.as_deref().map(|df| df == "on"),
         ..SocketSettings::default()
     }

@@ -181,7 +181,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trou
         );
         return Err(Trouble::usage(text));
     }
-    args.sockets.hardware_stamps.permit();
+    args.sockets.permit_card_change(args.target.protocol)?;
     let config = plan::client(&args.target, &args.local, true)?;
     let axis = args.sweep.sweep.as_deref().map(|text| Axis::parse(text, &AxisName::DATAGRAMS)).transpose();
     let axes: Vec<Axis> = axis.map_err(Trouble::usage)?.into_iter().collect();
@@ -240,7 +240,7 @@ fn phase(args: &DelayArgs) -> Result<Phase, Trouble> {
         rate,
         verify: if probe.no_compare { Verify::Connection } else { Verify::Data },
         exclusive: probe.exclusive,
-        sockets: datagrams::sockets(sockets),
+        sockets: datagrams::sockets(sockets, args.target.protocol),
         probe: Some(Probe {
             size,
             spacing: match probe.schedule {

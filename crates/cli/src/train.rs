@@ -170,7 +170,7 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, Trou
             "the protocol {protocol} carries no trains; native and udpmon do"
         )));
     }
-    args.sockets.hardware_stamps.permit();
+    args.sockets.permit_card_change(protocol)?;
     let repeat = args.repeat.plain();
     let method = match args.preset.preset {
         Some(Preset::Slac) => {
@@ -213,7 +213,7 @@ fn train_of(shape: &ShapeArgs) -> Train {
 /// A phase of such trains.
 fn phase(args: &TrainArgs, train: Train, size: u32) -> Phase {
     let shape = &args.trains;
-    let mut sockets = datagrams::sockets(&args.sockets);
+    let mut sockets = datagrams::sockets(&args.sockets, args.target.protocol);
     // A stamp for each packet needs a send call for each.
     sockets.gso = false;
     Phase {

@@ -303,6 +303,8 @@ fn what_cannot_be_is_said_in_a_sentence() {
         ("-b 1M --pps 5", "cannot be used with"),
         ("-b 1M --search", "cannot be used with"),
         ("--search=100%", "'100%' is not a share from 0 to below 1"),
+        ("--hardware-stamps --protocol bwdelaytester", "clients of bwdelaytester take no stamps"),
+        ("--hardware-stamps --no-stamps", "leave out --no-stamps"),
     ] {
         let done = delay("127.0.0.1:1").args(words).run().exits(2);
         assert!(done.err.contains(complaint), "{words}: {}", done.tell());

@@ -152,6 +152,7 @@ fn what_cannot_be_is_one_sentence() {
         ("-n 10000 --repeat 11 --every 1s", "100000"),
         ("-l 39", "40 to 65507"),
         ("--protocol echo", "carries no trains"),
+        ("--protocol udpmon --hardware-stamps", "clients of udpmon take no stamps"),
     ] {
         netcaliper("train")
             .args("127.0.0.1")
