@@ -9,6 +9,7 @@ mod report;
 pub use echo::{Echo, Echoes, join_echoes};
 pub use report::{DelayAt, Quartiles, TrainReport, TrainRow, TrainSetting, Trouble, TroubleKind, Trough};
 
+use crate::StampKind;
 use serde::{Deserialize, Serialize};
 
 /// A datagram that left, as its sender logged it; its sequence number is its place in the log.
@@ -29,8 +30,8 @@ pub struct Arrival {
     pub received_ns: i64,
     /// That clock minus the sender's, as far as the receiver knew then, ns.
     pub offset_ns: i64,
-    /// Whether the kernel stamped it, or the program after the receive call.
-    pub kernel: bool,
+    /// Who stamped it.
+    pub stamp: StampKind,
 }
 
 /// A place in a schedule of trains.
@@ -58,8 +59,9 @@ pub struct TrainPacket {
     pub sent_ns: Option<i64>,
     /// When it came for the first time; `None` when it did not.
     pub received_ns: Option<i64>,
-    /// Whether the kernel stamped its coming.
-    pub kernel: bool,
+    /// Who stamped its coming; `None` when it did not come.
+    #[serde(default)]
+    pub stamp: Option<StampKind>,
     /// How often it came once more.
     pub repeats: u32,
     /// Packets of its train with higher numbers that came before it (RFC 4737: reordered when not 0).
@@ -123,7 +125,7 @@ pub fn join(
         let train = packet.place.train as usize;
         let offset = offsets.get_mut(train).map_or(0, |known| *known.get_or_insert(arrival.offset_ns));
         packet.received_ns = Some(arrival.received_ns.wrapping_sub(offset).wrapping_sub(start_ns));
-        packet.kernel = arrival.kernel;
+        packet.stamp = Some(arrival.stamp);
         if let Some(come) = come.get_mut(train) {
             let rank = come.partition_point(|&number| number < packet.place.number);
             packet.overtaken_by = (come.len() - rank) as u32;

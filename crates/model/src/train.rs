@@ -118,7 +118,8 @@ impl Train {
 pub struct Trains {
     /// What IP and UDP add to a packet, bytes; dispersion rates count it.
     pub headers: u32,
-    /// How far one-way delays may be wrong because two clocks were compared, ns.
+    /// How far one-way delays may be wrong because clocks were compared, those of two hosts and that of a network card that
+    /// stamped packets, ns.
     pub clock_bound_ns: u64,
     /// Packets that came and were none of these trains'.
     pub strays: u64,

@@ -80,7 +80,8 @@ fn cells(label: &str, row: &PacketRow) -> [String; 12] {
     ]
 }
 
-fn word(stamp: StampKind) -> &'static str {
+/// Who stamped a datagram.
+pub(crate) fn word(stamp: StampKind) -> &'static str {
     match stamp {
         StampKind::User => "user",
         StampKind::KernelRx | StampKind::KernelTx => "kernel",

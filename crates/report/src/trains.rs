@@ -1,5 +1,6 @@
 //! Tables of packet trains for scripts: one row per packet, one row per train.
 
+use crate::datagrams::word;
 use csv::Writer;
 use metrics::TrainPacket;
 use model::Event;
@@ -67,11 +68,6 @@ fn packet_row(packet: &TrainPacket) -> [String; 15] {
         _ if packet.repeats > 0 => "duplicate",
         _ => "received",
     };
-    let stamp = match packet.received_ns {
-        None => "",
-        Some(_) if packet.kernel => "kernel",
-        Some(_) => "user",
-    };
     [
         place.train.to_string(),
         place.setting.to_string(),
@@ -81,7 +77,7 @@ fn packet_row(packet: &TrainPacket) -> [String; 15] {
         or_empty(packet.sent_ns),
         or_empty(packet.received_ns),
         or_empty(packet.delay_ns()),
-        stamp.to_owned(),
+        packet.stamp.map_or("", word).to_owned(),
         verdict.to_owned(),
         packet.repeats.to_string(),
         packet.overtaken_by.to_string(),
@@ -156,22 +152,23 @@ impl<W: Write> TrainsCsv<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metrics::Place;
+    use metrics::{Place, StampKind};
 
     #[test]
     fn a_row_per_packet_with_its_verdict() {
         let place = Place { train: 1, setting: 0, round: 1, number: 3, intended_ns: 500 };
         let packet = TrainPacket { place, ..TrainPacket::default() };
         let sent = TrainPacket { sent_ns: Some(510), ..packet };
-        let came = TrainPacket { received_ns: Some(400), kernel: true, ..sent };
+        let stamp = Some(StampKind::KernelRx);
+        let came = TrainPacket { received_ns: Some(400), stamp, ..sent };
         let mut bytes = Vec::new();
         let mut out = PacketsCsv::new(&mut bytes).unwrap();
         let rows = vec![
             packet,
             sent,
             came,
-            TrainPacket { overtaken_by: 2, ..came },
-            TrainPacket { repeats: 1, kernel: false, ..came },
+            TrainPacket { overtaken_by: 2, stamp: Some(StampKind::Hardware), ..came },
+            TrainPacket { repeats: 1, stamp: Some(StampKind::User), ..came },
             TrainPacket { back_ns: Some(900), held_ns: Some(50), ..came },
         ];
         out.on_event(&Event::TrainPackets { rows }).unwrap();
@@ -184,7 +181,7 @@ mod tests {
                 "1,0,1,3,500,,,,,unsent,0,0,,,",
                 "1,0,1,3,500,510,,,,lost,0,0,,,",
                 "1,0,1,3,500,510,400,-110,kernel,received,0,0,,,",
-                "1,0,1,3,500,510,400,-110,kernel,reordered,0,2,,,",
+                "1,0,1,3,500,510,400,-110,hardware,reordered,0,2,,,",
                 "1,0,1,3,500,510,400,-110,user,duplicate,1,0,,,",
                 "1,0,1,3,500,510,400,-110,kernel,received,0,0,900,390,50",
             ]

@@ -163,7 +163,7 @@ fn messages() -> Vec<Message> {
             bound_ns: 8,
             left_out: 9,
             sent: vec![(0, 1), (1, -2)],
-            got: vec![(0, 3, 4, true), (1, -5, 6, false)],
+            got: vec![(0, 3, 4, 2), (1, -5, 6, 0)],
         },
         Message::Start,
         Message::Bye,

@@ -5,10 +5,10 @@
 mod machines;
 
 use machines::{MS, client_ip, client_plan, serve, server_plan};
-use metrics::{SECOND, TrainPacket, TroubleKind};
+use metrics::{SECOND, StampKind, TrainPacket, TroubleKind};
 use model::{Event, Kind, PacketReport, Pattern, Phase, Probe, Status, Train, Trains};
 use wire::native::{Client, ClientPlan};
-use wire::sim::{Host, Link, Network, Quirks, START};
+use wire::sim::{Card, Host, Link, Network, Quirks, START};
 
 const SIZE: u32 = 1_000;
 /// IPv4 and UDP.
@@ -34,10 +34,15 @@ struct Run {
 }
 
 fn run(phase: &Phase, up: Link, down: Link, seed: u64) -> Run {
+    run_with(phase, up, down, seed, Card::Silent)
+}
+
+/// The same where the server has such a network card.
+fn run_with(phase: &Phase, up: Link, down: Link, seed: u64, card: Card) -> Run {
     let mut network = Network::new(seed);
     network.datagram_links(up, down);
     let server = serve(&mut network, server_plan());
-    network.quirks(server, Quirks { host_clock: 3_000 * SECOND, ..Quirks::default() });
+    network.quirks(server, Quirks { host_clock: 3_000 * SECOND, card, ..Quirks::default() });
     let plan = ClientPlan { workers: 1, ..client_plan(phase) };
     let client = network.join(client_ip(1), 1, Box::new(Client::new(plan, START)));
     network.run();
@@ -126,6 +131,26 @@ fn the_dispersion_rate_is_the_links() {
         assert!((delay - 5.08e6).abs() <= trains.clock_bound_ns as f64, "{delay} {}", trains.clock_bound_ns);
         assert!(report.trains.iter().all(|row| row.at_ns % (30 * MS) == 0));
     }
+}
+
+#[test]
+fn what_a_card_stamped_is_told_and_its_clock_makes_delays_less_sure() {
+    const EARLIER: u64 = 30_000;
+    let train = Train { packets: 20, repeat: 5, every_ns: 20 * MS, ..Train::default() };
+    let with = |card| {
+        let link = || Link::new().delay(5 * MS);
+        run_with(&phase(Pattern::Push, train.clone()), link(), link(), 7, card)
+    };
+    let (silent, right) = (with(Card::Silent), with(Card::Right(EARLIER)));
+    let stamped = |run: &Run| {
+        let report = &run.trains().report;
+        (report.kernel_stamped, report.card_stamped)
+    };
+    assert_eq!((stamped(&silent), stamped(&right)), ((100, 0), (0, 100)));
+    assert!(silent.packets().iter().all(|packet| packet.stamp == Some(StampKind::KernelRx)));
+    assert!(right.packets().iter().all(|packet| packet.stamp == Some(StampKind::Hardware)));
+    assert_eq!(right.trains().clock_bound_ns, silent.trains().clock_bound_ns + EARLIER);
+    assert_eq!(stamped(&with(Card::Wrong)), (100, 0));
 }
 
 #[test]

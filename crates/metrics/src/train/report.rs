@@ -1,7 +1,7 @@
 //! The figures of packet trains.
 
 use super::{Echoes, TrainPacket};
-use crate::{Dist, DistSummary, Spread};
+use crate::{Dist, DistSummary, Spread, StampKind};
 use serde::{Deserialize, Serialize};
 
 /// Most detail records.
@@ -208,6 +208,13 @@ pub struct TrainReport {
     pub more_troubles: u64,
     /// Packets whose coming was stamped by the kernel.
     pub kernel_stamped: u64,
+    /// Packets whose coming was stamped by the network card; none of the former.
+    #[serde(skip_serializing_if = "is_none")]
+    pub card_stamped: u64,
+}
+
+fn is_none(n: &u64) -> bool {
+    *n == 0
 }
 
 impl TrainReport {
@@ -231,7 +238,9 @@ impl TrainReport {
             });
         }
         report.troughs = troughs(&report.trains, waits_ns.len());
-        report.kernel_stamped = packets.iter().filter(|p| p.kernel).count() as u64;
+        let stamped = |kind| packets.iter().filter(|p| p.stamp == Some(kind)).count() as u64;
+        report.kernel_stamped = stamped(StampKind::KernelRx);
+        report.card_stamped = stamped(StampKind::Hardware);
         let all = packets.iter().flat_map(befell);
         for trouble in all {
             if report.troubles.len() < MOST_TROUBLES {

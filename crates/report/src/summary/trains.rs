@@ -140,14 +140,25 @@ fn delays(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
     let received: u64 = report.settings.iter().map(|s| s.received).sum();
     let before: u64 = report.settings.iter().map(|s| s.before_sent).sum();
     let mut words = vec![format!("right to ±{}", format_duration(trains.clock_bound_ns as f64))];
-    words.push(if report.kernel_stamped == received {
-        "kernel receive stamps".to_owned()
-    } else {
-        format!("{} of {received} stamped by the kernel, the others by the program", report.kernel_stamped)
-    });
+    words.push(stamps(report, received));
     words.extend((before > 0).then(|| format!("{before} seemed to come before they were sent, taken for 0")));
     words.extend((trains.left_out > 0).then(|| format!("{} arrivals not remembered", trains.left_out)));
     page.paragraph(Tone::Plain, "  ", &words.join(", "))
+}
+
+/// Who stamped what came.
+fn stamps(report: &TrainReport, received: u64) -> String {
+    let (kernel, card) = (report.kernel_stamped, report.card_stamped);
+    match (kernel, card) {
+        (n, 0) if n == received => "kernel receive stamps".to_owned(),
+        (0, n) if n == received => "receive stamps of the network card".to_owned(),
+        (_, 0) => format!("{kernel} of {received} stamped by the kernel, the others by the program"),
+        (0, _) => format!("{card} of {received} stamped by the network card, the others by the program"),
+        _ => {
+            let all = format!("{card} of {received} stamped by the network card, {kernel} by the kernel");
+            if kernel + card < received { all + ", the others by the program" } else { all }
+        }
+    }
 }
 
 /// What was returned: two-way rates, round trips, and the time for each packet.

@@ -3,8 +3,8 @@
 
 use metrics::{
     Arrival, ClockFound, ClockKind, Departure, DistSummary, Ending, FlowSums, Frames, Framing, Marks,
-    Moments, Packets, Place, PlayoutSummary, Remote, SECOND, SignedSummary, Spectrum, TcpInfo, TcpTotals,
-    TrainPacket, TrainReport, Wall, WayCounts, WayFacts, join,
+    Moments, Packets, Place, PlayoutSummary, Remote, SECOND, SignedSummary, Spectrum, StampKind, TcpInfo,
+    TcpTotals, TrainPacket, TrainReport, Wall, WayCounts, WayFacts, join,
 };
 use model::{
     Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, DelayRange, Effective,
@@ -528,7 +528,8 @@ pub(crate) fn trains() -> Trains {
         let received_ns = (p.intended_ns - 10_000 * u64::from(p.setting) * u64::from(p.number)
             + 1_000_000
             + number * gap) as i64;
-        let arrival = Arrival { sequence: i as u64, received_ns, offset_ns: 0, kernel: true };
+        let stamp = if i == 0 { StampKind::Hardware } else { StampKind::KernelRx };
+        let arrival = Arrival { sequence: i as u64, received_ns, offset_ns: 0, stamp };
         got.push(arrival);
         got.extend((i == 8).then_some(arrival));
     }

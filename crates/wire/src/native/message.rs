@@ -127,9 +127,9 @@ pub enum Message {
         /// Packets sent, in order: place in the schedule, time.
         #[serde(default)]
         sent: Vec<(u32, i64)>,
-        /// Packets that came, in order: sequence number, time, offset, whether the kernel stamped it.
+        /// Packets that came, in order: sequence number, time, offset, who stamped it (0 the program, 1 the kernel, 2 the card).
         #[serde(default)]
-        got: Vec<(u64, i64, i64, bool)>,
+        got: Vec<(u64, i64, i64, u8)>,
     },
     /// What the server found out of one flow of datagrams, before its result.
     Flow {

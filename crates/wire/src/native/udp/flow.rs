@@ -282,7 +282,8 @@ impl Probe {
         let mut log = self.receiver.as_mut().and_then(Receiver::take_log).unwrap_or_default();
         let (start, sent) = self.sender.as_mut().map(Sender::take_log).unwrap_or_default();
         log.group = Some(self.terms.group);
-        log.bound_ns = self.clocks.known().bound_ns;
+        // So far it has what comes of the card's clock.
+        log.bound_ns = log.bound_ns.saturating_add(self.clocks.known().bound_ns);
         log.start_ns = start.map(|start| cx.clock.host(start) as i64);
         log.sent = sent;
         cx.post.push(log);

@@ -1,5 +1,6 @@
 //! What both ends of packet trains remember of every packet, and how the server's part comes to the client.
 
+use super::track::{number, stamp};
 use crate::native::message::Message;
 use metrics::{Arrival, Departure, Echo, Group, TrainPacket, TrainReport, join, join_echoes};
 use model::{MOST_TRAIN_PACKETS, Train, Trains};
@@ -15,7 +16,7 @@ pub(in crate::native) struct Log {
     pub(in crate::native) group: Option<Group>,
     /// When the schedule began, ns of the sender's host clock; only the sender knows.
     pub(in crate::native) start_ns: Option<i64>,
-    /// How far the receiver may be wrong about the sender's clock, ns.
+    /// How far the receiver may be wrong about the sender's clock, and about its card's where that stamped packets, ns.
     pub(in crate::native) bound_ns: u64,
     /// Packets sent, in order.
     pub(in crate::native) sent: Vec<Departure>,
@@ -63,7 +64,7 @@ impl Log {
                 .map(|a| {
                     let (at, offset) =
                         (a.received_ns.wrapping_sub(zero_ns), a.offset_ns.wrapping_sub(offset_ns));
-                    (a.sequence, at, offset, a.kernel)
+                    (a.sequence, at, offset, number(a.stamp))
                 })
                 .collect(),
         };
@@ -86,9 +87,9 @@ impl Log {
                 .take(room)
                 .map(|(place, at)| Departure { place, sent_ns: at.wrapping_add(zero_ns) }),
         );
-        for (sequence, at, offset, kernel) in got {
+        for (sequence, at, offset, who) in got {
             let (received_ns, offset_ns) = (at.wrapping_add(zero_ns), offset.wrapping_add(offset_ns));
-            self.arrived(Arrival { sequence, received_ns, offset_ns, kernel });
+            self.arrived(Arrival { sequence, received_ns, offset_ns, stamp: stamp(who) });
         }
     }
 }
@@ -118,6 +119,7 @@ pub(in crate::native) fn found(
 mod tests {
     use super::*;
     use crate::native::message::{Frames, MAX_MESSAGE, encode};
+    use metrics::StampKind;
 
     #[test]
     fn a_log_comes_whole_through_bounded_messages() {
@@ -131,7 +133,7 @@ mod tests {
                     sequence: n,
                     received_ns: i64::MIN + n as i64,
                     offset_ns: i64::MAX - n as i64,
-                    kernel: n % 2 == 0,
+                    stamp: [StampKind::User, StampKind::KernelRx, StampKind::Hardware][n as usize % 3],
                 })
                 .collect(),
             back: Vec::new(),

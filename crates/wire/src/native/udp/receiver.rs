@@ -196,8 +196,8 @@ impl Receiver {
                     let held_ns = header.actual.wrapping_sub(header.intended) as i64;
                     log.returned(Echo { sequence, back_ns: received_ns, held_ns });
                 } else {
-                    let kernel = kind != StampKind::User;
-                    log.arrived(Arrival { sequence, received_ns, offset_ns, kernel });
+                    log.arrived(Arrival { sequence, received_ns, offset_ns, stamp: kind });
+                    log.bound_ns = log.bound_ns.max(card_bound_ns);
                 }
             }
             if let Some(memory) = &mut self.memory {

@@ -103,7 +103,8 @@ impl Track {
     }
 }
 
-fn number(stamp: StampKind) -> u8 {
+/// Who stamped a datagram, as messages tell it.
+pub(super) fn number(stamp: StampKind) -> u8 {
     match stamp {
         StampKind::User => 0,
         StampKind::KernelRx | StampKind::KernelTx => 1,
@@ -111,7 +112,8 @@ fn number(stamp: StampKind) -> u8 {
     }
 }
 
-fn stamp(number: u8) -> StampKind {
+/// The same of one that came.
+pub(super) fn stamp(number: u8) -> StampKind {
     match number {
         0 => StampKind::User,
         1 => StampKind::KernelRx,

@@ -2,7 +2,7 @@
 
 use super::Requester;
 use crate::solo::Tell;
-use metrics::{Arrival, Departure, Mono, TrainReport, join};
+use metrics::{Arrival, Departure, Mono, StampKind, TrainReport, join};
 use model::{Event, Trains, UdpmonRecord};
 use seam::Cx;
 
@@ -24,7 +24,7 @@ impl Requester {
                     sequence,
                     received_ns,
                     offset_ns: estimate.offset_ns,
-                    kernel: false,
+                    stamp: StampKind::User,
                 });
             }
             self.sent.push(Departure { place, sent_ns: host(at) });
