@@ -123,14 +123,20 @@ impl Placement {
         Some((Mono(at), self.bound_ns.saturating_add(off).saturating_add(1)))
     }
 
-    /// When a datagram that the kernel stamped `kernel` reached the card, by the card's stamp: `None` when that cannot be, because
-    /// it would be after the kernel had it, or longer before than a packet lies in a card.
-    #[must_use]
-    pub fn arrival(&self, card: i64, kernel: Mono) -> Option<(Mono, u64)> {
-        let (at, bound) = self.place(card)?;
+    /// When a datagram that the kernel stamped `kernel` reached the card, by the card's stamp.
+    ///
+    /// # Errors
+    /// When that cannot be, because it would be after the kernel had it, or longer before than a packet lies in a card; or when the
+    /// card's clock has not been read for long.
+    pub fn arrival(&self, card: i64, kernel: Mono) -> Result<(Mono, u64), Unplaced> {
+        let (at, bound) = self.place(card).ok_or(if kernel.since(self.at) > FAR {
+            Unplaced::Unread
+        } else {
+            Unplaced::Untrue
+        })?;
         let sooner = kernel.since(at) <= LONGEST_IN_CARD;
         let later = at.since(kernel) <= bound;
-        (sooner && later).then_some((at.min(kernel), bound))
+        if sooner && later { Ok((at.min(kernel), bound)) } else { Err(Unplaced::Untrue) }
     }
 
     /// When a datagram that the kernel handed to the card at `kernel` left it, by the card's stamp, which came back until `now`:
@@ -149,8 +155,17 @@ impl Placement {
 pub struct CardStamp {
     /// By the card's own clock, ns.
     pub raw_ns: i64,
-    /// When that was, and how far that may be off, ns; `None` when it cannot be true.
-    pub placed: Option<(Mono, u64)>,
+    /// When that was, and how far that may be off, ns; or why that cannot be told.
+    pub placed: Result<(Mono, u64), Unplaced>,
+}
+
+/// Why a card's stamp has no place on the host's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unplaced {
+    /// The card's clock cannot be read, or has not been for long.
+    Unread,
+    /// It contradicts the kernel's own stamp.
+    Untrue,
 }
 
 #[cfg(test)]
@@ -223,11 +238,15 @@ mod tests {
         let (at, bound) = placement.arrival(card(SECOND + 490_000), kernel).unwrap();
         assert!(at.0.abs_diff(SECOND + 490_000) <= bound);
         // After the kernel had it, by more than anybody can be wrong; and long before.
-        assert_eq!(placement.arrival(card(SECOND + 520_000), kernel), None);
-        assert_eq!(placement.arrival(card(SECOND - 200_000_000), kernel), None);
+        let untrue = Err(Unplaced::Untrue);
+        assert_eq!(placement.arrival(card(SECOND + 520_000), kernel), untrue);
+        assert_eq!(placement.arrival(card(SECOND - 200_000_000), kernel), untrue);
         // A clock of another time altogether, and none at all.
-        assert_eq!(placement.arrival(card(SECOND) - 37 * SECOND as i64, kernel), None);
-        assert_eq!(placement.arrival(i64::MIN, kernel), None);
+        assert_eq!(placement.arrival(card(SECOND) - 37 * SECOND as i64, kernel), untrue);
+        assert_eq!(placement.arrival(i64::MIN, kernel), untrue);
+        // Three seconds after the clock was read last, nothing is held against what it says.
+        let long = 4 * SECOND;
+        assert_eq!(placement.arrival(card(long), Mono(long + 10_000)), Err(Unplaced::Unread));
         // What seems to be later by what the bound allows was no later.
         assert!(placement.arrival(card(SECOND + 500_500), kernel).unwrap().0 <= kernel);
 

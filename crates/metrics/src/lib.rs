@@ -29,7 +29,7 @@ mod units;
 mod variation;
 
 pub use binned::{Binned, Shape};
-pub use card::{CardClock, CardStamp, Crossing, LONGEST_IN_CARD, Placement};
+pub use card::{CardClock, CardStamp, Crossing, LONGEST_IN_CARD, Placement, Unplaced};
 pub use compare::Contrast;
 pub use dist::{Dist, DistSummary};
 pub use fairness::Moments;

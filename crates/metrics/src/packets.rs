@@ -90,6 +90,8 @@ pub struct PacketTally {
     pub card_stamped: (u64, u64),
     /// Stamps of the card that could not be true; the kernel's were taken.
     pub card_refused: u64,
+    /// Those of which nothing can be told because the card's clock could not be read; likewise.
+    pub card_unplaced: u64,
     /// RFC 3550 jitter at the end, ns; of several flows the worst.
     pub jitter_ns: f64,
     /// Loss bursts and reordering extents of flows that have ended.
@@ -201,6 +203,7 @@ impl PacketTally {
         self.card_stamped.0 += other.card_stamped.0;
         self.card_stamped.1 = self.card_stamped.1.max(other.card_stamped.1);
         self.card_refused += other.card_refused;
+        self.card_unplaced += other.card_unplaced;
         self.jitter_ns = self.jitter_ns.max(other.jitter_ns);
         self.arrivals.merge(&other.arrivals);
         self.marks.add(&other.marks);

@@ -56,6 +56,9 @@ pub struct PacketReport {
     /// Stamps of the card that could not be true, being later than the kernel's or far too early; the kernel's were taken.
     #[serde(skip_serializing_if = "is_none")]
     pub card_refused: u64,
+    /// Stamps of the card of which nothing can be told because its clock could not be read; likewise.
+    #[serde(skip_serializing_if = "is_none")]
+    pub card_unplaced: u64,
     /// Marks of received datagrams.
     pub marks: Marks,
 }
@@ -154,6 +157,7 @@ impl PacketReport {
             card_stamped: packets.card_stamped.0,
             card_bound_ns: packets.card_stamped.1,
             card_refused: packets.card_refused,
+            card_unplaced: packets.card_unplaced,
             marks: packets.marks,
             ..PacketReport::default()
         }
@@ -198,6 +202,7 @@ impl PacketReport {
         self.card_stamped += other.card_stamped;
         self.card_bound_ns = self.card_bound_ns.max(other.card_bound_ns);
         self.card_refused += other.card_refused;
+        self.card_unplaced += other.card_unplaced;
         self.marks.add(&other.marks);
     }
 

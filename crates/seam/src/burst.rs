@@ -193,7 +193,7 @@ impl<'a> Batch<'a> {
     /// be for having been taken by another clock, ns.
     #[must_use]
     pub fn came(&self) -> (Stamp, u64) {
-        match (self.card.and_then(|card| card.placed), self.stamp) {
+        match (self.card.and_then(|card| card.placed.ok()), self.stamp) {
             (Some((at, bound)), _) => (Stamp { at, kind: StampKind::Hardware }, bound),
             (None, Some(stamp)) => (stamp, 0),
             (None, None) => (Stamp { at: self.at, kind: StampKind::User }, 0),
@@ -215,6 +215,7 @@ impl<'a> Batch<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metrics::Unplaced;
 
     fn gather(burst: &Burst<'_>) -> Vec<u8> {
         burst.slices().flatten().copied().collect()
@@ -259,10 +260,10 @@ mod tests {
         let read = Batch::stream(b"a", Mono(30));
         assert_eq!(read.came(), (Stamp { at: Mono(30), kind: StampKind::User }, 0));
         let kernel = Stamp { at: Mono(20), kind: StampKind::KernelRx };
-        let refused = CardStamp { raw_ns: 7, placed: None };
+        let refused = CardStamp { raw_ns: 7, placed: Err(Unplaced::Untrue) };
         let stamped = Batch { stamp: Some(kernel), card: Some(refused), ..read };
         assert_eq!(stamped.came(), (kernel, 0));
-        let card = Some(CardStamp { placed: Some((Mono(10), 3)), ..refused });
+        let card = Some(CardStamp { placed: Ok((Mono(10), 3)), ..refused });
         assert_eq!(Batch { card, ..stamped }.came(), (Stamp { at: Mono(10), kind: StampKind::Hardware }, 3));
     }
 

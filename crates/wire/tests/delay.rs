@@ -292,8 +292,15 @@ fn the_card_tells_when_a_datagram_came_and_how_sure_that_is() {
     let wrong = with(Card::Wrong);
     let (_, card) = wrong.complete().packets();
     assert_eq!((card.kernel_stamped, card.card_stamped, card.card_refused), (500, 0, 500));
+    assert_eq!(card.card_unplaced, 0);
     assert_eq!((card.card_bound_ns, card.clock_bound_ns), (0, kernel.clock_bound_ns));
     assert_eq!(came(&wrong), came(&silent));
+
+    let unread = with(Card::Unread);
+    let (_, card) = unread.complete().packets();
+    assert_eq!((card.kernel_stamped, card.card_stamped), (500, 0));
+    assert_eq!((card.card_refused, card.card_unplaced), (0, 500));
+    assert_eq!(came(&unread), came(&silent));
 }
 
 #[test]

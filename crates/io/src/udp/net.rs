@@ -181,7 +181,7 @@ mod linux {
     use super::super::wire::{Marks, describe, local_address};
     use super::{Batch, Burst, Deed, ErrorKind, Fault, Got, LONGEST, PIECES, Path, UdpNet, errno, io};
     use crate::sys::{self, SHORT, gather, message};
-    use metrics::{CardStamp, Stamp, StampKind};
+    use metrics::{CardStamp, Stamp, StampKind, Unplaced};
     use std::io::IoSlice;
     use std::os::fd::AsFd as _;
 
@@ -308,6 +308,7 @@ mod linux {
                 placed: memory
                     .placement
                     .of(card, at)
+                    .ok_or(Unplaced::Unread)
                     .and_then(|placement| placement.arrival(raw_ns, stamp.unwrap_or(at))),
             });
             let from = udp.path.or_else(|| {

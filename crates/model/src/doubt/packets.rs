@@ -102,15 +102,20 @@ pub(super) fn clocks(case: &Case<'_>) -> Option<Doubt> {
 
 pub(super) fn card_stamps(case: &Case<'_>) -> Option<Doubt> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
-        let (refused, taken) = (report.card_refused, report.card_stamped);
-        (refused > 0).then(|| format!("{name} refused {refused} of {}", refused.saturating_add(taken)))
+        let (untrue, unread) = (report.card_refused, report.card_unplaced);
+        let all = untrue.saturating_add(unread).saturating_add(report.card_stamped);
+        let mut words = Vec::new();
+        words.extend((untrue > 0).then(|| {
+            format!("{untrue} of {all} were later than the kernel's of the same packet, or far earlier")
+        }));
+        words.extend((unread > 0).then(|| {
+            format!("nothing can be told of {unread} of {all}, because the card's clock could not be read")
+        }));
+        (!words.is_empty()).then(|| format!("at {name}, {}", words.join(", and ")))
     }))?;
-    let text = format!(
-        "Stamps of a network card could not be true ({clauses}): they were later than the kernel's of the same packet, or far \
-         earlier, and the kernel's were taken."
-    );
-    let advice = "Look who sets or steers the card's clock while the test lasts (ptp4l, phc2sys), or do without its stamps \
-                  (--hardware-stamps=off).";
+    let text = format!("Stamps of a network card were of no use ({clauses}): the kernel's were taken.");
+    let advice = "Look who sets or steers the card's clock while the test lasts (ptp4l, phc2sys), and whether it can be read \
+                  (/dev/ptpN), or do without its stamps (--hardware-stamps=off).";
     Some(Doubt::new("card-stamps", text, advice))
 }
 

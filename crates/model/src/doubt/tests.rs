@@ -398,22 +398,30 @@ fn streams(point: &mut Point) {
 }
 
 #[test]
-fn stamps_of_a_card_that_cannot_be_true() {
+fn stamps_of_a_card_that_are_of_no_use() {
     let probes = |p: &mut Point| {
         p.phase.kind = Kind::Delay;
         let counts = Packets { sent: 100, received: 100, ..Packets::default() };
         p.far[0].packets =
             Some(Box::new(PacketReport { counts, card_stamped: 90, ..PacketReport::default() }));
     };
-    let found = |refused| {
+    let found = |untrue, unread| {
         let all = doubts(|p, _| {
             probes(p);
-            p.far[0].packets.as_mut().unwrap().card_refused = refused;
+            let report = p.far[0].packets.as_mut().unwrap();
+            (report.card_refused, report.card_unplaced) = (untrue, unread);
         });
         all.into_iter().find(|doubt| doubt.code == "card-stamps").map(|doubt| doubt.text)
     };
-    assert_eq!(found(0), None);
-    assert!(found(10).unwrap().contains("(server 10.0.0.2 refused 10 of 100)"));
+    assert_eq!(found(0, 0), None);
+    let untrue = found(10, 0).unwrap();
+    assert!(untrue.contains("(at server 10.0.0.2, 10 of 100 were later than"), "{untrue}");
+    assert!(!untrue.contains("could not be read"), "{untrue}");
+    let unread = found(0, 10).unwrap();
+    assert!(unread.contains("of 10 of 100, because the card's clock could not be read)"), "{unread}");
+    assert!(!unread.contains("later"), "{unread}");
+    let both = found(4, 6).unwrap();
+    assert!(both.contains("4 of 100 were") && both.contains("of 6 of 100,"), "{both}");
 }
 
 #[test]

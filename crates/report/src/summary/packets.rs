@@ -159,6 +159,9 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
         words.extend(of(Some(got.counts.dropped), |n| format!("{n} dropped by the receiver's own buffer")));
         words.push(stamps(got));
         words.extend(of(Some(got.card_refused), |n| format!("{n} stamps of the card not believed")));
+        words.extend(of(Some(got.card_unplaced), |n| {
+            format!("{n} stamps of the card not placed (its clock could not be read)")
+        }));
         words.extend(got.marks.ttl.map(|(low, high)| {
             if low == high { format!("TTL {low}") } else { format!("TTL {low} to {high}") }
         }));

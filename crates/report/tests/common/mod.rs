@@ -309,6 +309,7 @@ pub(crate) fn packets() -> Box<PacketReport> {
         card_stamped: 80,
         card_bound_ns: 700,
         card_refused: 2,
+        card_unplaced: 1,
         marks: Marks { ttl: Some((63, 64)), dscp: Some((0, 46)), ecn: [970, 0, 8, 2] },
     })
 }

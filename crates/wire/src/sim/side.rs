@@ -3,7 +3,7 @@
 use super::datagram::Lanes;
 use super::link::chance;
 use super::stream::{Stream, Taken};
-use metrics::{CardStamp, Clock, Ending, Mono, Recorder, Stamp, StampKind};
+use metrics::{CardStamp, Clock, Ending, Mono, Recorder, Stamp, StampKind, Unplaced};
 use seam::{
     Arena, Batch, Burst, Can, Cause, Cx, Desk, End, Flow, Got, Net, News, Note, Read, Rng, Want, When, Wrote,
     turn,
@@ -49,6 +49,8 @@ pub enum Card {
     Right(u64),
     /// Nothing that it says can be true.
     Wrong,
+    /// It stamps, but its clock cannot be read.
+    Unread,
 }
 
 impl Card {
@@ -57,8 +59,9 @@ impl Card {
         let raw_ns = kernel.0 as i64 + 37_000_000_000;
         let placed = match self {
             Card::Silent => return None,
-            Card::Right(ns) => Some((Mono(kernel.0.saturating_sub(ns)), ns)),
-            Card::Wrong => None,
+            Card::Right(ns) => Ok((Mono(kernel.0.saturating_sub(ns)), ns)),
+            Card::Wrong => Err(Unplaced::Untrue),
+            Card::Unread => Err(Unplaced::Unread),
         };
         Some(CardStamp { raw_ns, placed })
     }

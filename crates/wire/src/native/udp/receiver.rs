@@ -10,7 +10,7 @@ use crate::Judged;
 use crate::payload;
 use metrics::{
     Arrival, Arrived, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, Row, Seen, Sequence,
-    Stamp, StampKind,
+    Stamp, StampKind, Unplaced,
 };
 use model::Verify;
 use seam::{Batch, Cx};
@@ -162,7 +162,11 @@ impl Receiver {
             }
             StampKind::KernelRx | StampKind::KernelTx => tally.kernel_stamped += n,
         }
-        tally.card_refused += if got.card.is_some_and(|card| card.placed.is_none()) { n } else { 0 };
+        match got.card.and_then(|card| card.placed.err()) {
+            Some(Unplaced::Untrue) => tally.card_refused += n,
+            Some(Unplaced::Unread) => tally.card_unplaced += n,
+            None => {}
+        }
         tally.marks.see(got.ttl, got.tos, n);
         let mut stretch: Option<Stretch> = None;
         let came = |sequence, damaged| Arrived {
