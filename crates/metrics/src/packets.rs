@@ -59,9 +59,11 @@ pub struct PacketTally {
     pub intended_ns: Dist,
     /// Difference between the delays of successive datagrams, ns, without its sign (RFC 5481 §4.1).
     pub ipdv_ns: Dist,
-    /// How long a datagram was in the sender's system, from the program's stamp to the kernel's when it left, ns; of those that
-    /// the kernel stamped.
+    /// How long a datagram was in the sender's system, from the program's stamp to the kernel's (or the network card's) when it
+    /// left, ns; of those that were stamped so.
     pub stack_ns: Dist,
+    /// Those that the card stamped, and how far that may be off, ns, for having been taken by the card's clock; the worst.
+    pub card_sent: (u64, u64),
     /// Of a round trip, what the far end says it spent between receiving and sending, ns; none when it does not say.
     pub far_ns: Dist,
     /// Round trips without that, ns: what the path and the two hosts' kernels took.
@@ -202,6 +204,8 @@ impl PacketTally {
         self.kernel_stamped += other.kernel_stamped;
         self.card_stamped.0 += other.card_stamped.0;
         self.card_stamped.1 = self.card_stamped.1.max(other.card_stamped.1);
+        self.card_sent.0 += other.card_sent.0;
+        self.card_sent.1 = self.card_sent.1.max(other.card_sent.1);
         self.card_refused += other.card_refused;
         self.card_unplaced += other.card_unplaced;
         self.jitter_ns = self.jitter_ns.max(other.jitter_ns);

@@ -21,8 +21,15 @@ pub struct PacketReport {
     pub ipdv_ns: Option<DistSummary>,
     /// How late sends left, ns.
     pub late_ns: Option<DistSummary>,
-    /// How long datagrams were in this system after their actual send, by the kernel's transmit stamps, ns; `None` without them.
+    /// How long datagrams were in this system after their actual send, by the transmit stamps of the kernel or the network card,
+    /// ns; `None` without them.
     pub stack_ns: Option<DistSummary>,
+    /// How many of those stamps were the card's.
+    #[serde(skip_serializing_if = "is_none")]
+    pub card_sent: u64,
+    /// How far they may be off, ns, for having been taken by the card's clock; the worst.
+    #[serde(skip_serializing_if = "is_none")]
+    pub card_sent_bound_ns: u64,
     /// RFC 3550 jitter at the end of a flow, ns; of several flows the worst. Only over a whole phase.
     pub jitter_ns: Option<f64>,
     /// Runs of consecutive lost datagrams. Only over a whole phase, as the next two.
@@ -148,6 +155,8 @@ impl PacketReport {
             ipdv_ns: packets.ipdv_ns.summary(),
             late_ns: tally.late_ns.summary(),
             stack_ns: packets.stack_ns.summary(),
+            card_sent: packets.card_sent.0,
+            card_sent_bound_ns: packets.card_sent.1,
             clock_bound_ns: packets.clock_bound_ns,
             clock: packets.clock,
             before_sent: packets.before_sent.0,
@@ -201,6 +210,8 @@ impl PacketReport {
         self.kernel_stamped += other.kernel_stamped;
         self.card_stamped += other.card_stamped;
         self.card_bound_ns = self.card_bound_ns.max(other.card_bound_ns);
+        self.card_sent += other.card_sent;
+        self.card_sent_bound_ns = self.card_sent_bound_ns.max(other.card_sent_bound_ns);
         self.card_refused += other.card_refused;
         self.card_unplaced += other.card_unplaced;
         self.marks.add(&other.marks);

@@ -161,12 +161,14 @@ pub enum News {
     /// The kernel gave the link up. On a datagram socket: one datagram could not be received, or one that was sent earlier
     /// came back as an ICMP message; the link goes on unless the flow ends it.
     Broken(Fault),
-    /// A kernel transmit stamp that was asked for with this tag.
+    /// A transmit stamp that was asked for with this tag: the kernel's, or the network card's.
     Stamped {
         /// The tag.
         tag: u32,
         /// The stamp.
         stamp: Stamp,
+        /// How far it may be off for having been taken by the card's clock, ns; 0 when it was not.
+        bound_ns: u64,
     },
     /// The instant asked for with `Want::wake` has come.
     Wake,

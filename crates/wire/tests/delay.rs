@@ -264,6 +264,22 @@ fn the_kernel_tells_when_a_datagram_left() {
 }
 
 #[test]
+fn the_card_tells_when_a_datagram_left() {
+    for (card, stamped) in [(Card::Right(700), (500, 700)), (Card::Wrong, (0, 0))] {
+        let mut asked = phase(Pattern::Pull, 1_000, 200, 500);
+        asked.probe = asked.probe.map(|probe| Probe { tx_stamps: true, samples: true, ..probe });
+        let far = Quirks { host_clock: 3 * SECOND, card, ..Quirks::default() };
+        let run = run_with(asked, Link::new().delay(MS), Link::new().delay(MS), 3, far);
+        let (_, sender) = run.complete().packets();
+        assert_eq!(sender.stack_ns.as_ref().unwrap().count, 500);
+        assert_eq!((sender.card_sent, sender.card_sent_bound_ns), stamped);
+        let of_the_card =
+            told(&run, false).iter().filter(|row| row.sent_stamp == StampKind::Hardware).count();
+        assert_eq!(of_the_card as u64, stamped.0);
+    }
+}
+
+#[test]
 fn the_card_tells_when_a_datagram_came_and_how_sure_that_is() {
     const EARLIER: u64 = 30_000;
     let with = |card| {

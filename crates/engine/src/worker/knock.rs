@@ -37,8 +37,8 @@ impl Packets {
         let (desk, memory) = self.memory();
         if udp.awaits_stamps() {
             cx.now = clock.now();
-            while let Some((tag, stamp)) = udp.stamped(memory, clock) {
-                flow.hear(cx, News::Stamped { tag, stamp })?;
+            while let Some((tag, stamp, bound_ns)) = udp.stamped(memory, clock) {
+                flow.hear(cx, News::Stamped { tag, stamp, bound_ns })?;
             }
         }
         desk.segments = udp.segments();

@@ -24,6 +24,16 @@ struct Ask {
     kernel: Option<Mono>,
 }
 
+/// A stamp with its flow's tag, and how far it may be off for having been taken by the card's clock, ns.
+pub(super) type Told = (u32, Stamp, u64);
+
+impl Ask {
+    /// The kernel's stamp.
+    fn told(&self) -> Option<Told> {
+        Some((self.tag, Stamp { at: self.kernel?, kind: StampKind::KernelTx }, 0))
+    }
+}
+
 impl Asked {
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
@@ -43,37 +53,37 @@ impl Asked {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// The kernel's stamp has come, if it can be told when that was; the one to be told now, with its tag, unless the card's `follows`.
-    pub(super) fn by_kernel(&mut self, number: u32, at: Option<Mono>, follows: bool) -> Option<(u32, Stamp)> {
+    /// The kernel's stamp has come, if it can be told when that was; the one to be told now, unless the card's `follows`.
+    pub(super) fn by_kernel(&mut self, number: u32, at: Option<Mono>, follows: bool) -> Option<Told> {
         let place = self.place(number)?;
         if follows {
             self.all[place].kernel = at;
             return None;
         }
         let ask = self.all.remove(place)?;
-        Some((ask.tag, Stamp { at: at?, kind: StampKind::KernelTx }))
+        Ask { kernel: at, ..ask }.told()
     }
 
-    /// The card's has come: where it lies is told by `at`, given when the kernel let the datagram go, unless it cannot be true. The
-    /// kernel's stands in for it then.
+    /// The card's has come: where it lies, and how far that may be off, ns, is told by `at`, given when the kernel let the datagram
+    /// go, unless it cannot be true. The kernel's stands in for it then.
     pub(super) fn by_card(
         &mut self,
         number: u32,
-        at: impl FnOnce(Option<Mono>) -> Option<Mono>,
-    ) -> Option<(u32, Stamp)> {
+        at: impl FnOnce(Option<Mono>) -> Option<(Mono, u64)>,
+    ) -> Option<Told> {
         let place = self.place(number)?;
         let ask = self.all.remove(place)?;
-        let card = at(ask.kernel).map(|at| Stamp { at, kind: StampKind::Hardware });
-        let kernel = ask.kernel.map(|at| Stamp { at, kind: StampKind::KernelTx });
-        Some((ask.tag, card.or(kernel)?))
+        match at(ask.kernel) {
+            Some((at, bound)) => Some((ask.tag, Stamp { at, kind: StampKind::Hardware }, bound)),
+            None => ask.told(),
+        }
     }
 
     /// A kernel's stamp behind which the card's has not come.
-    pub(super) fn overdue(&mut self, now: Mono) -> Option<(u32, Stamp)> {
+    pub(super) fn overdue(&mut self, now: Mono) -> Option<Told> {
         let old = |ask: &Ask| ask.kernel.is_some_and(|at| now.since(at) > PATIENCE);
         let place = self.all.iter().position(old)?;
-        let ask = self.all.remove(place)?;
-        Some((ask.tag, Stamp { at: ask.kernel?, kind: StampKind::KernelTx }))
+        self.all.remove(place)?.told()
     }
 
     fn place(&self, number: u32) -> Option<usize> {
@@ -85,8 +95,8 @@ impl Asked {
 mod tests {
     use super::*;
 
-    fn kernel(at: u64) -> Stamp {
-        Stamp { at: Mono(at), kind: StampKind::KernelTx }
+    fn kernel(tag: u32, at: u64) -> Told {
+        (tag, Stamp { at: Mono(at), kind: StampKind::KernelTx }, 0)
     }
 
     fn three() -> Asked {
@@ -98,11 +108,11 @@ mod tests {
     #[test]
     fn the_kernels_stamp_is_told_at_once_where_no_card_stamps() {
         let mut asked = three();
-        assert_eq!(asked.by_kernel(1, Some(Mono(5)), false), Some((11, kernel(5))));
+        assert_eq!(asked.by_kernel(1, Some(Mono(5)), false), Some(kernel(11, 5)));
         assert_eq!(asked.by_kernel(1, Some(Mono(5)), false), None, "only once");
         assert_eq!(asked.by_kernel(0, None, false), None, "at a time that nobody knows");
         assert_eq!(asked.by_kernel(77, Some(Mono(5)), false), None);
-        assert_eq!(asked.by_kernel(2, Some(Mono(6)), false), Some((12, kernel(6))));
+        assert_eq!(asked.by_kernel(2, Some(Mono(6)), false), Some(kernel(12, 6)));
         assert!(asked.is_empty());
     }
 
@@ -112,11 +122,11 @@ mod tests {
         assert_eq!(asked.by_kernel(0, Some(Mono(5)), true), None);
         let told = asked.by_card(0, |kernel| {
             assert_eq!(kernel, Some(Mono(5)));
-            Some(Mono(9))
+            Some((Mono(9), 3))
         });
-        assert_eq!(told, Some((10, Stamp { at: Mono(9), kind: StampKind::Hardware })));
+        assert_eq!(told, Some((10, Stamp { at: Mono(9), kind: StampKind::Hardware }, 3)));
         asked.by_kernel(1, Some(Mono(6)), true);
-        assert_eq!(asked.by_card(1, |_| None), Some((11, kernel(6))));
+        assert_eq!(asked.by_card(1, |_| None), Some(kernel(11, 6)));
         // Where the kernel's did not come, a card that cannot be right leaves nothing.
         assert_eq!(asked.by_card(2, |_| None), None);
         assert!(asked.is_empty());
@@ -127,7 +137,7 @@ mod tests {
         let mut asked = three();
         asked.by_kernel(1, Some(Mono(5)), true);
         assert_eq!(asked.overdue(Mono(5 + PATIENCE)), None);
-        assert_eq!(asked.overdue(Mono(6 + PATIENCE)), Some((11, kernel(5))));
+        assert_eq!(asked.overdue(Mono(6 + PATIENCE)), Some(kernel(11, 5)));
         assert_eq!(asked.overdue(Mono(u64::MAX)), None, "the others have no stamp at all");
     }
 
@@ -137,6 +147,6 @@ mod tests {
         (0..100).for_each(|tag| asked.sent(tag));
         assert_eq!(asked.all.len(), MOST);
         assert_eq!(asked.by_kernel(35, Some(Mono(1)), false), None);
-        assert_eq!(asked.by_kernel(36, Some(Mono(1)), false), Some((36, kernel(1))));
+        assert_eq!(asked.by_kernel(36, Some(Mono(1)), false), Some(kernel(36, 1)));
     }
 }

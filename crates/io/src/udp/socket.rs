@@ -262,9 +262,9 @@ impl Udp {
     }
 
     /// The next transmit stamp that has come back, with its tag: the card's, where it stamps, as long as it comes soon and can be
-    /// true. Those that were given up are passed over.
+    /// true, with how far it may be off, ns (the kernel's: 0). Those that were given up are passed over.
     #[cfg(target_os = "linux")]
-    pub fn stamped(&mut self, memory: &mut UdpMemory, clock: &Clock) -> Option<(u32, metrics::Stamp)> {
+    pub fn stamped(&mut self, memory: &mut UdpMemory, clock: &Clock) -> Option<(u32, metrics::Stamp, u64)> {
         use super::wire::Taken;
         use metrics::Mono;
         use std::os::fd::AsFd as _;
@@ -284,8 +284,7 @@ impl Udp {
                 Some((number, Taken::Card(raw))) => {
                     let placement = card.and_then(|card| card.placement());
                     asked.by_card(number, |kernel| {
-                        let left = placement?.departure(raw, kernel.unwrap_or(Mono(0)), clock.now());
-                        left.map(|(at, _)| at)
+                        placement?.departure(raw, kernel.unwrap_or(Mono(0)), clock.now())
                     })
                 }
             };
@@ -298,7 +297,7 @@ impl Udp {
 
     /// The next transmit stamp that has come back: never, here.
     #[cfg(not(target_os = "linux"))]
-    pub fn stamped(&mut self, _: &mut UdpMemory, _: &Clock) -> Option<(u32, metrics::Stamp)> {
+    pub fn stamped(&mut self, _: &mut UdpMemory, _: &Clock) -> Option<(u32, metrics::Stamp, u64)> {
         None
     }
 }

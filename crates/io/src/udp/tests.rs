@@ -199,8 +199,8 @@ fn transmit_stamps_come_back_under_their_tags() {
     let mut tags = Vec::new();
     while tags.len() < 3 {
         match near.stamped(&mut memory, &clock) {
-            Some((tag, stamp)) => {
-                assert_eq!(stamp.kind, StampKind::KernelTx);
+            Some((tag, stamp, bound_ns)) => {
+                assert_eq!((stamp.kind, bound_ns), (StampKind::KernelTx, 0));
                 assert!(before.0 < stamp.at.0 + 100_000 && stamp.at < clock.now().plus(100_000));
                 tags.push(tag);
             }

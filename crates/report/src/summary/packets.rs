@@ -174,6 +174,12 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
     }
     if let Some(sent) = way.sent {
         words.push(match (&sent.stack_ns, asked) {
+            (Some(d), _) if sent.card_sent > 0 => format!(
+                "transmit stamps of {} sends, {} of them the network card's (right to ±{} by that host's clock)",
+                d.count,
+                sent.card_sent,
+                format_duration(sent.card_sent_bound_ns as f64)
+            ),
             (Some(d), _) => format!("kernel transmit stamps of {} sends", d.count),
             (None, true) => "no transmit stamps came: send times by the program".to_owned(),
             (None, false) => "send times by the program".to_owned(),

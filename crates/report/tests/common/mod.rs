@@ -288,6 +288,8 @@ pub(crate) fn packets() -> Box<PacketReport> {
         ipdv_ns: Some(dist(500)),
         late_ns: Some(dist(300)),
         stack_ns: Some(dist(4_000)),
+        card_sent: 60,
+        card_sent_bound_ns: 600,
         jitter_ns: Some(450.5),
         loss_bursts: Some(9),
         longest_loss: Some(3),

@@ -468,7 +468,7 @@ impl Flow for Pinger {
                 self.tell_all(cx);
                 Ok(())
             }
-            News::Stamped { tag, stamp } => {
+            News::Stamped { tag, stamp, .. } => {
                 self.left_at(tag, stamp.at);
                 Ok(())
             }

@@ -45,7 +45,7 @@ pub enum Card {
     /// It stamps nothing.
     #[default]
     Silent,
-    /// It stamps so many ns before the kernel, and is right to within as many.
+    /// It stamps what comes so many ns before the kernel, and what leaves with it, and is right to within as many.
     Right(u64),
     /// Nothing that it says can be true.
     Wrong,
@@ -64,6 +64,14 @@ impl Card {
             Card::Unread => Err(Unplaced::Unread),
         };
         Some(CardStamp { raw_ns, placed })
+    }
+
+    /// Who stamps what leaves, and how far that may be off, ns.
+    fn left(self) -> (StampKind, u64) {
+        match self {
+            Card::Right(ns) => (StampKind::Hardware, ns),
+            Card::Silent | Card::Wrong | Card::Unread => (StampKind::KernelTx, 0),
+        }
     }
 }
 
@@ -346,8 +354,9 @@ impl Side {
             && at <= now
         {
             socket.stamps.pop_front();
-            let stamp = Stamp { at, kind: StampKind::KernelTx };
-            if let Err(violation) = flow.hear(&mut self.cx(now), News::Stamped { tag, stamp }) {
+            let (kind, bound_ns) = self.quirks.card.left();
+            let stamp = Stamp { at, kind };
+            if let Err(violation) = flow.hear(&mut self.cx(now), News::Stamped { tag, stamp, bound_ns }) {
                 return Stepped::Ended(Err(violation.into()), true);
             }
         }

@@ -215,7 +215,7 @@ impl Flow for Reflector {
                     cx.rec.packets(row, &Packets { received: 1, ..Packets::default() });
                 }
             }
-            News::Stamped { tag, stamp } => {
+            News::Stamped { tag, stamp, .. } => {
                 let found = self.leaving.iter().position(|(known, ..)| *known == tag);
                 if let Some((_, ssid, number)) = found.and_then(|at| self.leaving.remove(at))
                     && let Some(session) = self.sessions.get_mut(&ssid)

@@ -10,7 +10,7 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::serve::{Seat, Terms};
 use super::track::Track;
-use metrics::{ClockKind, Ending, Mono, Packets, Row, SECOND};
+use metrics::{ClockKind, Ending, Mono, Packets, Row, SECOND, StampKind};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
@@ -466,12 +466,16 @@ impl Flow for Probe {
                 self.heard = cx.now;
                 self.owed = (!self.client).then_some(Kind::Opened);
             }
-            News::Stamped { tag, stamp } => {
+            News::Stamped { tag, stamp, bound_ns } => {
                 if let (Some(sender), Some(row)) = (&mut self.sender, self.row)
                     && let Some(ns) = sender.stamped(cx, tag, stamp)
                 {
                     let group = cx.rec.group(row);
-                    cx.rec.packet_tally(group).stack_ns.record(ns);
+                    let tally = cx.rec.packet_tally(group);
+                    tally.stack_ns.record(ns);
+                    if stamp.kind == StampKind::Hardware {
+                        tally.card_sent = (tally.card_sent.0 + 1, tally.card_sent.1.max(bound_ns));
+                    }
                 }
             }
             News::Broken(_) => {
