@@ -151,6 +151,21 @@ fn parallel_streams_have_their_windows() {
     // Linux keeps twice what was asked for, for its own bookkeeping.
     assert!([65_536, 131_072].contains(&number(&effective["sndbuf"])), "{effective}");
     assert_eq!(outcome.point()["udpmon"].as_array().unwrap().len(), 12, "a test for each stream");
+    // What the responder says it received is the result.
+    let up = &outcome.point()["up"];
+    assert_eq!((&up["confirmed"], number(&up["received_bytes"])), (&true.into(), 12 * 400_000), "{up}");
+}
+
+#[test]
+fn what_came_until_the_time_was_over_is_confirmed() {
+    let (_server, port) = responder("");
+    let words = format!("127.0.0.1:{port} --protocol tcpmon --verify connection -P 2 -t 300ms -b 50M");
+    let outcome = netcaliper("tcp").args(&words).outcome();
+    assert_eq!(outcome.done.code, Some(0), "{}", outcome.done.tell());
+    let up = &outcome.point()["up"];
+    assert_eq!((&up["confirmed"], &up["received_bytes"]), (&true.into(), &up["sent_bytes"]), "{up}");
+    let doubts = outcome.point()["doubts"].as_array().unwrap();
+    assert!(doubts.iter().all(|doubt| doubt["code"] != "unconfirmed"), "{doubts:?}");
 }
 
 #[test]

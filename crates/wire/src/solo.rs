@@ -18,7 +18,7 @@ use crate::native::udp::wait;
 use crate::native::{Fence, Psk};
 use crate::{Judged, Run};
 use metrics::{Group, Mono, SECOND};
-use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
+use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals, Traffic};
 use seam::{Action, Cx, GroupPlan, Input, Note, Opener, Order, Path, Session};
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -185,6 +185,8 @@ pub struct Solo {
     /// Groups whose end is waited for.
     left: u8,
     near: Option<Box<Totals>>,
+    /// Payload bytes that the far end says it received, connection by connection, and when it last did: tcpmon's does.
+    received: Option<(u64, Mono)>,
     status: Status,
     reason: Option<String>,
     remarks: HashSet<String>,
@@ -239,6 +241,7 @@ impl Solo {
             stop_at,
             kill_at: None,
             near: None,
+            received: None,
             status: Status::Complete,
             reason: None,
             remarks: HashSet::new(),
@@ -293,11 +296,31 @@ impl Solo {
                 self.status = Status::Failed;
                 self.reason = near.causes.first().map(|cause| cause.first.clone());
             }
+            let ns = near.traffic.ns;
             self.actions.push_back(Action::Emit(Event::Near(near)));
+            if let Some((rx_bytes, told)) = self.received {
+                // The last of them came after the time that was to be measured was over.
+                let ns = ns.max(told.since(self.start));
+                let traffic = Traffic { tx_bytes: 0, rx_bytes, ns };
+                let far = Totals { traffic, receive: "as tcpmon does".to_owned(), ..Totals::default() };
+                self.actions.push_back(Action::Emit(Event::Far(Box::new(far))));
+            }
         }
         let (status, reason) = (self.status, self.reason.take());
         self.actions.push_back(Action::Emit(Event::PhaseEnd { status, reason }));
         self.actions.push_back(Action::Done);
+    }
+
+    /// Adds what the far end says of a connection that is over. It counts from the beginning, so of a run with an omitted start
+    /// its sums are of something else.
+    fn confirmed(&mut self, now: Mono, event: &Event) {
+        let client = !self.serving && self.phase.kind == Kind::Tcp && self.phase.omit_ns == 0;
+        if let Event::Udpmon(test) = event
+            && let Some(counts) = test.counts.as_ref().filter(|_| client && test.over)
+        {
+            let before = self.received.map_or(0, |(bytes, _)| bytes);
+            self.received = Some((before.saturating_add(counts.bytes), now));
+        }
     }
 
     fn note(&mut self, now: Mono, note: Note) {
@@ -319,7 +342,10 @@ impl Solo {
             Err(note) => note,
         };
         let note = match note.downcast::<Tell>() {
-            Ok(tell) => return self.actions.push_back(Action::Emit(tell.0)),
+            Ok(tell) => {
+                self.confirmed(now, &tell.0);
+                return self.actions.push_back(Action::Emit(tell.0));
+            }
             Err(note) => note,
         };
         let note = match note.downcast::<Samples>() {

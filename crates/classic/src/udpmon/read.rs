@@ -1,6 +1,7 @@
 //! UDPmon's and tcpmon's own tables, read back: the lines of `udpmon_bw_mon`, `udpmon_send`, `udpmon_recv`, `udpmon_req` and `tcpmon_mon`, of
 //! one file or of a sweep over many.
 
+use metrics::format_count;
 use std::io::{self, Write};
 
 /// A column that is told, by the beginning of its title.
@@ -102,7 +103,8 @@ pub fn tell(name: &str, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
     let rows: usize = told.iter().map(|table| table.rows.len()).sum();
     let tcp = told.first().is_some_and(|table| table.titles.get(1) == Some(&"soc_buf_size"));
     let program = if tcp { "tcpmon" } else { "UDPmon" };
-    writeln!(out, "{name}: {program}, {} tables, {rows} tests", told.len())?;
+    let (tables, tests) = (format_count(told.len() as u64, "table"), format_count(rows as u64, "test"));
+    writeln!(out, "{name}: {program}, {tables}, {tests}")?;
     for table in &told {
         let latency = table.titles.first().is_some_and(|title| title.starts_with("response"));
         let wanted: &[(&str, &str)] = if latency { &LATENCY } else { &TOLD };
@@ -163,7 +165,7 @@ mod tests {
         tell("sweep.txt", SWEEP.as_bytes(), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(text.lines().next(), Some("sweep.txt: UDPmon, 1 tables, 2 tests"));
+        assert_eq!(text.lines().next(), Some("sweep.txt: UDPmon, 1 table, 2 tests"));
         assert_eq!(lines[2], ["600", "0", "40", "40", "0", "0", "1288.59", "934.761", "1037.59"]);
         assert_eq!(lines[3][7], "161.331");
         // 161.331 · 39 / 40, of the first with so few packets.
