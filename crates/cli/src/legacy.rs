@@ -323,6 +323,8 @@ fn answer_once(
         show(name, &event);
         match event {
             Event::Notice { level, text } => say(level, &text),
+            // A test of UDPmon or tcpmon is kept with what the server itself does.
+            event @ Event::Udpmon(_) => tell(&event),
             Event::Portion(_) if name == "ntttcp" => {}
             Event::Portion(portion) => {
                 let ns = portion.to_ns.saturating_sub(portion.from_ns);

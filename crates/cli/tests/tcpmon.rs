@@ -163,7 +163,9 @@ fn what_came_until_the_time_was_over_is_confirmed() {
     let outcome = netcaliper("tcp").args(&words).outcome();
     assert_eq!(outcome.done.code, Some(0), "{}", outcome.done.tell());
     let up = &outcome.point()["up"];
-    assert_eq!((&up["confirmed"], &up["received_bytes"]), (&true.into(), &up["sent_bytes"]), "{up}");
+    // What was under way when the time was over has come, too.
+    let [sent, received] = [&up["sent_bytes"], &up["received_bytes"]].map(number);
+    assert!(up["confirmed"] == true && sent > 0 && received >= sent, "{up}");
     let doubts = outcome.point()["doubts"].as_array().unwrap();
     assert!(doubts.iter().all(|doubt| doubt["code"] != "unconfirmed"), "{doubts:?}");
 }

@@ -383,7 +383,8 @@ fn a_server_keeps_what_requesters_tested() {
     }
     server.signal("INT");
     server.wait();
-    let outcome = json(&netcaliper("report").arg(&file).args("--json").run().exits(0));
+    let kept = netcaliper("report").arg(&file).args("--json").run().exits(0);
+    let outcome: Value = serde_json::from_str(&kept.out).unwrap();
     let tests = outcome["points"][0]["udpmon"].as_array().unwrap();
     let told = |test: &Value| (test["counts"]["received"].as_u64(), test["counts"]["bytes"].as_u64());
     assert_eq!(

@@ -13,7 +13,6 @@ use super::preamble::Guess;
 use super::udp::{Log, Track};
 use crate::Run;
 use crate::counted::Intervals;
-use crate::solo::Tell;
 use metrics::{Ending, Group, Mono, SECOND, Tally, Wall};
 use model::{
     Event, HostSnapshot, Level, PacketReport, Phase, SocketSettings, Standing, Status, Totals, Traffic,
@@ -490,11 +489,7 @@ impl Session<Run> for Server {
             Input::Down(link, _) => self.leave(cx, link),
             Input::Note(note) => match note.downcast::<Stranger>() {
                 Ok(stranger) => self.stranger(&stranger),
-                // A test of a protocol that goes along.
-                Err(note) => match note.downcast::<Tell>() {
-                    Ok(tell) => self.actions.push_back(Action::Emit(tell.0)),
-                    Err(note) => self.tell(note),
-                },
+                Err(note) => self.tell(note),
             },
             Input::Tally { group, index, from, to, tally } => {
                 self.tally(group, index, from, to, tally);
