@@ -193,7 +193,8 @@ fn by_streams(outcome: &Outcome) -> Series {
             point.phase.connections.to_string(),
             maybe(rate, mbit),
             maybe(rate.map(|rate| rate / f64::from(point.phase.connections.max(1))), mbit),
-            maybe(point.fairness, |f| format!("{f:.3}")),
+            // Of one stream there is only how even its connections were, one after the other.
+            maybe(point.fairness.filter(|_| point.phase.connections > 1), |f| format!("{f:.3}")),
             maybe(window(Some(&point.near)), |(sent, _)| sent),
             maybe(window(far), |(_, received)| received),
             (point.near.tcp.retransmits + point.far.iter().map(|t| t.tcp.retransmits).sum::<u64>())
