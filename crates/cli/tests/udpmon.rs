@@ -354,6 +354,17 @@ fn a_saved_run_is_printed_again() {
         let done = netcaliper(face).args(&words).arg(&file).run().exits(0);
         let again = netcaliper("report").arg(&file).args(&format!("--as {face}")).run().exits(0);
         assert_eq!(again.out, done.out, "{face} {words}");
+        let told = netcaliper("report").arg(&file).run().exits(0);
+        assert!(!told.out.contains("No trains"), "{}", told.tell());
+        if face == "udpmon_bw_mon" {
+            // The responder has said what came: nothing is left to be confirmed.
+            assert!(told.out.contains("Tests (receiver's count)"), "{}", told.tell());
+            assert!(
+                !told.out.contains("NOT CONFIRMED") && !told.out.contains("unconfirmed"),
+                "{}",
+                told.tell()
+            );
+        }
         let outcome = netcaliper("report").arg(&file).args("--json").run().exits(0);
         let json = scratch.file("run.json");
         std::fs::write(&json, &outcome.out).unwrap();

@@ -239,7 +239,7 @@ fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
             column("lost", 7, |i| lost(i.far_packets.as_deref())),
             column("delay p50", 9, |i| delay(i.far_packets.as_deref(), |d| d.p50)),
             column("p99", 9, |i| delay(i.far_packets.as_deref(), |d| d.p99)),
-            column("max", 9, |i| delay(i.far_packets.as_deref(), |d| d.max)),
+            column("max", 9, |i| largest(i.far_packets.as_deref())),
         ]);
     }
     if down {
@@ -251,7 +251,7 @@ fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
             column("lost", 7, |i| lost(i.packets.as_deref())),
             column("delay p50", 9, |i| delay(i.packets.as_deref(), |d| d.p50)),
             column("p99", 9, |i| delay(i.packets.as_deref(), |d| d.p99)),
-            column("max", 9, |i| delay(i.packets.as_deref(), |d| d.max)),
+            column("max", 9, |i| largest(i.packets.as_deref())),
         ]);
     }
     all
@@ -269,6 +269,11 @@ fn lost(report: Option<&PacketReport>) -> String {
 fn delay(report: Option<&PacketReport>, of: fn(&metrics::DistSummary) -> u64) -> String {
     let dist = report.and_then(|report| report.delay_ns.as_ref());
     dist.map_or("-".to_owned(), |dist| format_duration(of(dist) as f64))
+}
+
+fn largest(report: Option<&PacketReport>) -> String {
+    let largest = report.and_then(PacketReport::largest_delay_ns);
+    largest.map_or("-".to_owned(), |ns| format_duration(ns as f64))
 }
 
 fn connects(interval: &Interval) -> String {

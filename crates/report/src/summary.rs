@@ -10,6 +10,7 @@ mod point;
 mod repeats;
 mod slots;
 mod trains;
+mod udpmon;
 mod ways;
 
 use crate::console::Style;
@@ -137,6 +138,9 @@ fn found(point: &Point) -> Vec<String> {
     if let Some(frames) = frames {
         return vec![format!("{} of {} frames whole and in time", frames.completed, judged(&frames))];
     }
+    if matches!(point.phase.kind, Kind::Train | Kind::Delay) && udpmon::any(point) && point.trains.is_none() {
+        return udpmon::found(point);
+    }
     if point.phase.kind == Kind::Train {
         return trains::found(point);
     }
@@ -208,6 +212,10 @@ fn sweep(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     // Of another program's file one part may have no setting.
     let names: BTreeSet<&str> = rows.iter().flat_map(|r| r.label.keys().map(String::as_str)).collect();
     let names: Vec<&str> = names.into_iter().collect();
+    if figures.is_empty() {
+        // A row without any says nothing.
+        return Ok(());
+    }
     let extremes = figures.len() == 1; // there is room for them
 
     let mut header: Vec<String> = if names.is_empty() { vec!["run".to_owned()] } else { owned(&names) };

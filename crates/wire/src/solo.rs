@@ -17,8 +17,8 @@ use crate::host::Host;
 use crate::native::udp::wait;
 use crate::native::{Fence, Psk};
 use crate::{Judged, Run};
-use metrics::{Group, Mono, SECOND};
-use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals, Traffic};
+use metrics::{Group, Mono, Packets, SECOND};
+use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
 use seam::{Action, Cx, GroupPlan, Input, Note, Opener, Order, Path, Session};
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -126,6 +126,9 @@ impl Portion {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tell(pub Event);
 
+/// Packets of one test that a far end is believed to have counted.
+const MOST_TOLD: u64 = 1 << 48;
+
 /// Different remarks told in one run.
 const REMARKS: usize = 100;
 
@@ -185,8 +188,8 @@ pub struct Solo {
     /// Groups whose end is waited for.
     left: u8,
     near: Option<Box<Totals>>,
-    /// Payload bytes that the far end says it received, connection by connection, and when it last did: tcpmon's does.
-    received: Option<(u64, Mono)>,
+    /// What the far end says it received, test by test, and when it last did: UDPmon's and tcpmon's do.
+    received: Option<(Box<Totals>, Mono)>,
     status: Status,
     reason: Option<String>,
     remarks: HashSet<String>,
@@ -298,12 +301,10 @@ impl Solo {
             }
             let ns = near.traffic.ns;
             self.actions.push_back(Action::Emit(Event::Near(near)));
-            if let Some((rx_bytes, told)) = self.received {
+            if let Some((mut far, told)) = self.received.take() {
                 // The last of them came after the time that was to be measured was over.
-                let ns = ns.max(told.since(self.start));
-                let traffic = Traffic { tx_bytes: 0, rx_bytes, ns };
-                let far = Totals { traffic, receive: "as tcpmon does".to_owned(), ..Totals::default() };
-                self.actions.push_back(Action::Emit(Event::Far(Box::new(far))));
+                far.traffic.ns = ns.max(told.since(self.start));
+                self.actions.push_back(Action::Emit(Event::Far(far)));
             }
         }
         let (status, reason) = (self.status, self.reason.take());
@@ -311,15 +312,27 @@ impl Solo {
         self.actions.push_back(Action::Done);
     }
 
-    /// Adds what the far end says of a connection that is over. It counts from the beginning, so of a run with an omitted start
-    /// its sums are of something else.
+    /// Adds what the far end says of a test that is over. It counts from the beginning, so of a run with an omitted start its sums
+    /// are of something else.
     fn confirmed(&mut self, now: Mono, event: &Event) {
-        let client = !self.serving && self.phase.kind == Kind::Tcp && self.phase.omit_ns == 0;
-        if let Event::Udpmon(test) = event
-            && let Some(counts) = test.counts.as_ref().filter(|_| client && test.over)
-        {
-            let before = self.received.map_or(0, |(bytes, _)| bytes);
-            self.received = Some((before.saturating_add(counts.bytes), now));
+        let Event::Udpmon(test) = event else { return };
+        let Some(counts) = test.counts.filter(|_| test.over && !self.serving && self.phase.omit_ns == 0)
+        else {
+            return;
+        };
+        let (far, at) = self.received.get_or_insert_with(|| (Box::default(), now));
+        *at = now;
+        far.receive = format!("as {} does", if self.phase.kind == Kind::Tcp { "tcpmon" } else { "UDPmon" });
+        // UDPmon tells packets, tcpmon bytes.
+        let bytes =
+            if counts.bytes > 0 { counts.bytes } else { counts.received.saturating_mul(test.size.into()) };
+        far.traffic.rx_bytes = far.traffic.rx_bytes.saturating_add(bytes);
+        if self.phase.kind != Kind::Tcp {
+            let packets = far.packets.get_or_insert_default();
+            // More than anybody can send is nothing that sums could be made of.
+            let [received, lost, reordered] =
+                [counts.received, counts.lost, counts.bad_order].map(|n| n.min(MOST_TOLD));
+            packets.counts.add(&Packets { received, lost: lost as i64, reordered, ..Packets::default() });
         }
     }
 

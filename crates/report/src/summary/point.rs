@@ -1,6 +1,6 @@
 //! One phase in full: goodput or connections per second, the connections, and where they went.
 
-use super::{flows, frames, hosts, packets, pings, trains};
+use super::{flows, frames, hosts, packets, pings, trains, udpmon};
 use crate::console::Style;
 use crate::text::{Page, Table, Tone};
 use crate::words;
@@ -26,6 +26,7 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
         page.line(Tone::Bad, "Nothing was measured")?;
         return failures(point, page);
     }
+    udpmon::write(point, page)?;
     match point.phase.kind {
         Kind::Connect => established(point, page)?,
         Kind::Ping if serving => {}

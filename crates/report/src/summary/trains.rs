@@ -1,5 +1,6 @@
 //! Packet trains: rates, dispersion, delays, and what befell packets.
 
+use super::udpmon;
 use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::{
@@ -31,6 +32,9 @@ pub(super) fn found(point: &Point) -> Vec<String> {
 /// All about the trains of `point`.
 pub(super) fn write(point: &Point, verbose: bool, page: &mut Page<'_>) -> io::Result<()> {
     let Some(trains) = &point.trains else {
+        if udpmon::any(point) {
+            return Ok(());
+        }
         return page.line(Tone::Bad, "No trains: not both ends told what they remember");
     };
     let report = &trains.report;
