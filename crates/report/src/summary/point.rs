@@ -27,6 +27,9 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
         return failures(point, page);
     }
     udpmon::write(point, page)?;
+    if udpmon::any(point) && (point.phase.kind != Kind::Train || point.trains.is_some()) {
+        page.gap()?;
+    }
     match point.phase.kind {
         Kind::Connect => established(point, page)?,
         Kind::Ping if serving => {}
@@ -45,7 +48,9 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
                 trains::write(point, style.verbose, page)?;
                 page.gap()?;
             }
-            packets::write(point, page)?;
+            if !udpmon::only_trips(point) {
+                packets::write(point, page)?;
+            }
             flows::write(point, page)?;
             failures(point, page)?;
             return hosts::write(point, begin, style.verbose, page);

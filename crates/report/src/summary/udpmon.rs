@@ -20,6 +20,11 @@ pub(super) fn any(point: &Point) -> bool {
     over(point).next().is_some()
 }
 
+/// Whether all of them are of round trips: then there were no datagrams one way.
+pub(super) fn only_trips(point: &Point) -> bool {
+    any(point) && over(point).all(|test| test.latency.is_some())
+}
+
 fn figure(test: &UdpmonTest, wanted: fn(&Figure) -> bool) -> Option<f64> {
     Figure::of_test(test).into_iter().find(|(figure, _)| wanted(figure)).map(|(_, value)| value)
 }
@@ -117,7 +122,6 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     }
     for table in [streams, trips].iter().filter(|table| !table.is_empty()) {
         page.table(table)?;
-        page.gap()?;
     }
     let more = over(point).count().saturating_sub(MOST_SHOWN);
     if more > 0 {
@@ -125,7 +129,6 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
             Tone::Plain,
             &format!("  and {} more (--json has all)", format_count(more as u64, "test")),
         )?;
-        page.gap()?;
     }
     Ok(())
 }
