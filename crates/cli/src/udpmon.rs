@@ -131,6 +131,17 @@ fn note(spec: &Spec, kept: &mut Option<Journal<File>>, event: &Event) {
         eprintln!("{}: cannot write to the file of --save: {e}", spec.program.name());
         *kept = None;
     }
+    if let (Event::Near(totals), Some(asked)) = (event, spec.buffer)
+        && let Some(got) =
+            totals.effective.as_ref().map(|effective| granted(effective.sndbuf.min(effective.rcvbuf)))
+        && got < asked
+    {
+        let limits = "net.core.wmem_max and net.core.rmem_max";
+        eprintln!(
+            "{}: -S {asked}: the system gave socket buffers of {got} bytes ({limits})",
+            spec.program.name()
+        );
+    }
     let Event::Udpmon(test) = event else { return };
     if spec.udpmon.stamps && test.over && !of_the_card(test) {
         let (own, far) = (
@@ -140,6 +151,11 @@ fn note(spec: &Spec, kept: &mut Option<Journal<File>>, event: &Event) {
         let why = if spec.program.serves() { own } else { far };
         eprintln!("{}: no stamps of the card (-N): {why}", spec.program.name());
     }
+}
+
+/// Of a socket buffer's size as the system tells it, what was granted: Linux tells twice that, for its own bookkeeping.
+fn granted(told: u64) -> u64 {
+    if cfg!(target_os = "linux") { told / 2 } else { told }
 }
 
 /// Whether records of single packets or messages are wanted.

@@ -198,6 +198,11 @@ impl Ledger {
         UdpmonCounts { received: self.received, lost, bad_order: self.bad_order, bytes: self.bytes, span }
     }
 
+    /// Packets that came, repeats included, and their bytes.
+    pub(super) fn came(&self) -> (u64, u64) {
+        (self.received, self.bytes)
+    }
+
     /// The sums as they go on the wire.
     pub(super) fn told(&self) -> Counts {
         let small = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);

@@ -114,6 +114,8 @@ pub struct Responder {
     ledger: Arc<Mutex<Ledger>>,
     peer: Option<Path>,
     row: Option<Row>,
+    /// Packets and bytes of this test that `row` has.
+    accounted: (u64, u64),
     id: Uuid,
     /// What is owed.
     answer: Vec<u8>,
@@ -145,6 +147,7 @@ impl Responder {
             ledger,
             peer: None,
             row: None,
+            accounted: (0, 0),
             id: Uuid::nil(),
             answer: Vec::new(),
             waits: None,
@@ -165,6 +168,15 @@ impl Responder {
         what(&mut self.ledger.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Accounts for what came and has not been accounted for: the first packets of a stream may be there before its socket is.
+    fn account(&mut self, cx: &mut Cx<'_>) {
+        let Some(row) = self.row else { return };
+        let (packets, bytes) = self.with(|ledger| ledger.came());
+        let (known, moved) = std::mem::replace(&mut self.accounted, (packets, bytes));
+        cx.rec.received(row, bytes.saturating_sub(moved));
+        cx.rec.packets(row, &Packets { received: packets.saturating_sub(known), ..Packets::default() });
+    }
+
     /// A message has come.
     fn hears(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, bytes: &[u8], message: Message) {
         self.heard = cx.now;
@@ -178,10 +190,7 @@ impl Responder {
                 if acks {
                     self.answer = codec::encode(&Message::Ack, codec::ACK);
                 }
-                if let Some(row) = self.row {
-                    cx.rec.received(row, bytes.len() as u64);
-                    cx.rec.packets(row, &Packets { received: 1, ..Packets::default() });
-                }
+                self.account(cx);
                 return;
             }
             Message::Zero(setup) => self.begin(cx.now, setup, Some(arrival(got)), bytes),
@@ -213,6 +222,7 @@ impl Responder {
         let room = self.place.room(&setup);
         let zero = zero.unwrap_or_else(|| self.with(|ledger| ledger.zero()));
         self.with(|ledger| *ledger = Ledger::new(setup, zero, room));
+        self.accounted = (0, 0);
         self.readings = Readings { start: Some(self.place.house.host.ask()), stop: None };
         self.waits = None;
         (self.testing, self.silent, self.report) = (true, false, None);
@@ -362,6 +372,7 @@ impl Responder {
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>, how: Ending) {
+        self.account(cx);
         if self.over.is_some() || self.report.as_ref().is_some_and(|report| report.last.is_some()) {
             return;
         }
@@ -424,6 +435,7 @@ impl Flow for Responder {
                 self.up = Some(cx.now);
                 self.id = cx.rng.uuid();
                 self.row = Some(cx.rec.open(GROUP, cx.now));
+                self.account(cx);
             }
             News::Wake => {
                 if self.up.is_some_and(|up| cx.now >= up.plus(SETTLE)) {
