@@ -412,6 +412,20 @@ fn a_server_keeps_what_requesters_tested() {
 }
 
 #[test]
+fn a_stream_without_a_word_is_accounted_for_from_its_first_packet() {
+    let (server, port) = responder();
+    for n in [50, 1] {
+        let words = format!("-d 127.0.0.1 -u {port} -p 500 -l {n} -w 10");
+        netcaliper("udpmon_send").args(&words).run().exits(0);
+    }
+    // The last of them is accounted for a moment after it came.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    server.signal("INT");
+    let done = server.wait();
+    assert!(done.out.contains("udpmon: 2 connections, 25500 bytes received"), "{}", done.tell());
+}
+
+#[test]
 fn what_cannot_be_is_one_sentence() {
     for (face, words, why) in [
         ("udpmon_bw_mon", "", "-d HOST"),

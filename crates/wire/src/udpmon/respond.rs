@@ -441,6 +441,7 @@ impl Flow for Responder {
                 if self.up.is_some_and(|up| cx.now >= up.plus(SETTLE)) {
                     self.quiet = false;
                 }
+                self.account(cx);
                 self.wakes(cx);
             }
             News::Stop => self.finish(cx, Ending::Stopped),
