@@ -10,7 +10,7 @@ mod point;
 mod repeats;
 mod slots;
 mod trains;
-mod udpmon;
+pub(crate) mod udpmon;
 mod ways;
 
 use crate::console::Style;
@@ -85,13 +85,16 @@ fn verdict(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
 pub(crate) fn verdict_line(outcome: &Outcome) -> String {
     let mut words = found_in_all(outcome);
     words.extend(outcome.reason.clone());
-    format!("Run {}: {}", words::status(outcome.status), words.join(", "))
+    told(&format!("Run {}", words::status(outcome.status)), &words)
 }
 
 /// The same while it goes on: `Running: 9.87 Gbit/s to server`.
 pub(crate) fn running_line(outcome: &Outcome) -> String {
-    let words = found_in_all(outcome);
-    if words.is_empty() { "Running".to_owned() } else { format!("Running: {}", words.join(", ")) }
+    told("Running", &found_in_all(outcome))
+}
+
+fn told(what: &str, words: &[String]) -> String {
+    if words.is_empty() { what.to_owned() } else { format!("{what}: {}", words.join(", ")) }
 }
 
 fn found_in_all(outcome: &Outcome) -> Vec<String> {

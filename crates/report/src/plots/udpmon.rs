@@ -2,14 +2,13 @@
 
 use super::times_axis;
 use crate::plot::{Axis, Plot, Series, Style, Unit};
+use crate::summary::udpmon::{TENTH, figure};
 use metrics::{Binned, format_bytes, format_duration};
 use model::{Figure, Point, UdpmonTest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Tests whose histograms and packets are drawn.
 const MOST: usize = 8;
-/// A tenth of a microsecond, in which UDPmon counts, ns.
-const TENTH: f64 = 100.0;
 
 pub(super) fn plots(point: &Point) -> Vec<Plot> {
     let tests: Vec<&UdpmonTest> = point.udpmon.iter().filter(|test| test.over).collect();
@@ -30,10 +29,6 @@ fn name(test: &UdpmonTest) -> String {
         Some(trips) => format!("{} back", format_bytes(trips.response.into())),
         None => format!("{} every {}", format_bytes(test.size.into()), format_duration(wait_ns(test))),
     }
-}
-
-fn figure(test: &UdpmonTest, wanted: impl Fn(Figure) -> bool) -> Option<f64> {
-    Figure::of_test(test).into_iter().find(|(figure, _)| wanted(*figure)).map(|(_, value)| value)
 }
 
 /// What arrived and what was lost, against what was varied: the spacing, a line per size, or the size.

@@ -9,7 +9,7 @@ use std::io;
 /// Tests that are shown; the JSON has all.
 const MOST_SHOWN: usize = 50;
 /// A tenth of a microsecond, in which UDPmon counts, ns.
-const TENTH: f64 = 100.0;
+pub(crate) const TENTH: f64 = 100.0;
 
 fn over(point: &Point) -> impl Iterator<Item = &UdpmonTest> {
     point.udpmon.iter().filter(|test| test.over)
@@ -25,7 +25,8 @@ pub(super) fn only_trips(point: &Point) -> bool {
     any(point) && over(point).all(|test| test.latency.is_some())
 }
 
-fn figure(test: &UdpmonTest, wanted: fn(&Figure) -> bool) -> Option<f64> {
+/// What a test found, of one kind.
+pub(crate) fn figure(test: &UdpmonTest, wanted: fn(&Figure) -> bool) -> Option<f64> {
     Figure::of_test(test).into_iter().find(|(figure, _)| wanted(figure)).map(|(_, value)| value)
 }
 
