@@ -70,7 +70,8 @@ pub struct Desk {
     pub segments: usize,
 }
 
-/// One turn: want, fill, send, wrote; want, recv, take. At most one send and one receive.
+/// One turn: want, fill, send, wrote; want, recv, take. At most one send and one receive: where nothing was due before the
+/// receive call and something is after it, such as an answer, it is sent last (want, fill, send, wrote) and not in the next turn.
 ///
 /// On a stream, a send that the kernel refuses does not end the turn: what the peer said before it hung up is still read,
 /// because it may explain why. On a datagram socket a refused send is the flow's to judge (`wrote`), and so is a refused
@@ -89,23 +90,10 @@ pub fn turn<N: Net>(
     let mut done = Turn::default();
     cx.now = net.now();
     let mut want = flow.want();
-    let due = match want.send {
-        When::Now => true,
-        When::At(at) => at <= cx.now,
-        When::Never => false,
-    };
     let mut broken = None;
-    if can.send && due {
-        let mut burst = Burst::new(&mut desk.tx, desk.room).datagrams(desk.segments);
-        flow.fill(cx, &mut burst);
-        if !burst.is_empty() {
-            let wrote = net.send(&burst);
-            done.sent = wrote.bytes;
-            // A refusal is no fullness: nobody will tell that there is room again.
-            done.full = wrote.fault.is_none() && wrote.bytes < burst.len();
-            broken = wrote.fault.filter(|_| stream);
-            flow.wrote(cx, wrote);
-        }
+    let first = can.send && is_due(want.send, cx.now);
+    if first {
+        broken = send(net, flow, cx, desk, &mut done);
         want = flow.want();
     }
     if !(can.read || broken.is_some()) || want.read == Read::Pause {
@@ -148,11 +136,50 @@ pub fn turn<N: Net>(
         }
         return Err(Cause::Violation(violation));
     }
+    if can.send && !first && done.got > 0 {
+        let due = flow.want().send;
+        if due != When::Never {
+            cx.now = net.now();
+            if is_due(due, cx.now) {
+                broken = send(net, flow, cx, desk, &mut done);
+            }
+        }
+    }
     // A broken link is read to its end, a turn at a time, before it is given up.
     match broken {
         Some(fault) if done.got == 0 => hang_up(flow, cx, fault, done),
         _ => Ok(done),
     }
+}
+
+fn is_due(send: When, now: Mono) -> bool {
+    match send {
+        When::Now => true,
+        When::At(at) => at <= now,
+        When::Never => false,
+    }
+}
+
+/// Sends what the flow offers. A stream's refusal is returned.
+#[inline]
+fn send<N: Net>(
+    net: &mut N,
+    flow: &mut dyn Flow,
+    cx: &mut Cx<'_>,
+    desk: &mut Desk,
+    done: &mut Turn,
+) -> Option<Fault> {
+    let mut burst = Burst::new(&mut desk.tx, desk.room).datagrams(desk.segments);
+    flow.fill(cx, &mut burst);
+    if burst.is_empty() {
+        return None;
+    }
+    let wrote = net.send(&burst);
+    done.sent = wrote.bytes;
+    // A refusal is no fullness: nobody will tell that there is room again.
+    done.full = wrote.fault.is_none() && wrote.bytes < burst.len();
+    flow.wrote(cx, wrote);
+    wrote.fault.filter(|_| net.stream())
 }
 
 /// Tells the flow that the kernel gave the link up. The flow may know a better reason, or may have been done with it.
@@ -161,5 +188,106 @@ fn hang_up(flow: &mut dyn Flow, cx: &mut Cx<'_>, fault: Fault, done: Turn) -> Re
     match flow.want().end {
         Some(End::Done { .. }) => Ok(done),
         _ => Err(Cause::Fault(fault)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Card, Note, Rng, Violation, Want};
+    use metrics::{Clock, Recorder};
+
+    /// A socket on which `come` is waiting; what happens to it is written down, with the time.
+    struct Wire {
+        come: &'static [u8],
+        at: u64,
+        said: Vec<(u64, String)>,
+    }
+
+    impl Net for Wire {
+        fn stream(&self) -> bool {
+            true
+        }
+
+        fn send(&mut self, burst: &Burst<'_>) -> Wrote {
+            let bytes: Vec<u8> = burst.slices().flatten().copied().collect();
+            self.said.push((self.at, format!("send {}", String::from_utf8_lossy(&bytes))));
+            Wrote { bytes: bytes.len(), fault: None }
+        }
+
+        fn recv(&mut self, _: Read) -> Got<'_> {
+            self.said.push((self.at, "recv".to_owned()));
+            if self.come.is_empty() {
+                return Got::Nothing;
+            }
+            Got::Batch(Batch::stream(std::mem::take(&mut self.come), self.now()))
+        }
+
+        fn now(&mut self) -> Mono {
+            self.at += 1;
+            Mono(self.at)
+        }
+    }
+
+    /// Has something to say from the start, or answers.
+    struct Talker {
+        says: bool,
+        at: Vec<Mono>,
+    }
+
+    impl Flow for Talker {
+        fn want(&self) -> Want {
+            let send = if self.says { When::Now } else { When::Never };
+            Want { send, read: Read::look(10), wake: None, end: None }
+        }
+
+        fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+            self.at.push(cx.now);
+            out.fixed(b"word");
+        }
+
+        fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {
+            self.says = false;
+        }
+
+        fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+            self.says = true;
+            Ok(())
+        }
+
+        fn hear(&mut self, _: &mut Cx<'_>, _: News) -> Result<(), Violation> {
+            Ok(())
+        }
+
+        fn card(&self) -> Card {
+            Card::default()
+        }
+    }
+
+    fn told(come: &'static [u8], mut talker: Talker, send: bool) -> (Vec<(u64, String)>, Vec<Mono>, Turn) {
+        let (clock, mut rng, mut rec) = (Clock::default(), Rng::new(1), Recorder::default());
+        let mut post: Vec<Note> = Vec::new();
+        let mut cx = Cx { now: Mono(0), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+        let mut desk =
+            Desk { tx: Arena::new(64), reply: Arena::new(0), room: 64, reply_room: 0, segments: 1 };
+        let mut wire = Wire { come, at: 0, said: Vec::new() };
+        let done = turn(&mut wire, &mut talker, &mut cx, &mut desk, Can { send, read: true }).unwrap();
+        (wire.said, talker.at, done)
+    }
+
+    #[test]
+    fn what_a_receive_makes_due_is_sent_in_the_same_turn_and_nothing_twice() {
+        let answers = || Talker { says: false, at: Vec::new() };
+        let (said, at, done) = told(b"question", answers(), true);
+        assert_eq!(said, [(1, "recv".to_owned()), (3, "send word".to_owned())]);
+        assert_eq!(at, [Mono(3)], "the clock is read between the two");
+        assert_eq!((done.got, done.sent), (8, 4));
+        let (said, ..) = told(b"", answers(), true);
+        assert_eq!(said, [(1, "recv".to_owned())], "nothing came, nothing is due");
+        let (said, ..) = told(b"question", answers(), false);
+        assert_eq!(said, [(1, "recv".to_owned())], "the socket was full");
+        // Who had its send before may have more to say: next time.
+        let (said, ..) = told(b"question", Talker { says: true, at: Vec::new() }, true);
+        assert_eq!(said, [(1, "send word".to_owned()), (1, "recv".to_owned())]);
     }
 }
