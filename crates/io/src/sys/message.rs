@@ -13,6 +13,7 @@ use std::io::{self, IoSlice};
 use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{null, null_mut};
 
 /// Bytes of a control message before its data.
 const HEADER: usize = size_of::<usize>() + 8;
@@ -105,18 +106,27 @@ pub(crate) fn send(
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
-/// Sends one datagram to the peer of a connected socket: nothing but its bytes.
+/// Sends to the peer of a connected socket, one datagram or part of a stream: nothing but its bytes.
+///
+/// This and [`recv_plain`] are what round trips are made of. They ask the kernel itself: the C library's functions are points at
+/// which a thread can be cancelled, which costs two atomic operations a call where there are threads.
 pub(crate) fn send_plain(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    // SAFETY: the kernel reads as many bytes as `bytes` has.
-    let n = unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    let (to, len) = (null::<libc::sockaddr>(), 0_usize);
+    // SAFETY: the kernel reads as many bytes as `bytes` has, and no address.
+    let n = unsafe {
+        libc::syscall(libc::SYS_sendto, fd.as_raw_fd(), bytes.as_ptr(), bytes.len(), flags, to, len)
+    };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
 /// Receives into `buffer` what a stream has, or one datagram: nothing but its bytes, and its rest is lost if it is longer.
 pub(crate) fn recv_plain(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
-    // SAFETY: the kernel writes at most as many bytes as `buffer` has, which is borrowed by nobody else.
-    let n = unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
+    let (from, len) = (null_mut::<libc::sockaddr>(), null_mut::<libc::socklen_t>());
+    // SAFETY: the kernel writes at most as many bytes as `buffer` has, which is borrowed by nobody else, and no address.
+    let n = unsafe {
+        libc::syscall(libc::SYS_recvfrom, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len(), flags, from, len)
+    };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 

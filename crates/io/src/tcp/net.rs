@@ -167,6 +167,9 @@ impl Net for TcpNet<'_> {
 fn push(socket: &Socket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     loop {
         let result = match pieces {
+            #[cfg(target_os = "linux")]
+            [one] => crate::sys::message::send_plain(std::os::fd::AsFd::as_fd(socket), one),
+            #[cfg(not(target_os = "linux"))]
             [one] => socket.send_with_flags(one, SEND_FLAGS),
             many => socket.send_vectored_with_flags(many, SEND_FLAGS),
         };
