@@ -72,7 +72,7 @@ impl Params {
     }
 
     /// Bytes of unit `piece` of a message.
-    pub(super) fn unit(&self, piece: u64) -> u64 {
+    pub(crate) fn unit(&self, piece: u64) -> u64 {
         let size = u64::from(self.ping.size);
         if !self.datagrams() {
             return size;

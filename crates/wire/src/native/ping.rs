@@ -16,9 +16,10 @@
 //! ```
 //!
 //! A message is drawn in [`crate::echo::codec`]. In the echo its second word says how long the server had it, ns: over TCP from
-//! the return of the receive call that completed it to the send call; over UDP from the kernel's receive stamp, if there is one,
-//! so that the server's wake-up is in it. A message shorter than 16 bytes has no room for that. The end of a flow of datagrams is
-//! the end of its session.
+//! the return of the receive call that completed it to the send call; over UDP from the kernel's receive stamp to that return, so
+//! that the server's wake-up is in it, or as over TCP where there is no stamp: a server that spins has none, because it is never
+//! woken and they cost time. A message shorter than 16 bytes has no room for that. The end of a flow of datagrams is the end of
+//! its session.
 
 use super::grants::Seat;
 use super::mark::{Kind, MARK, Mark};
@@ -255,7 +256,7 @@ impl Reflector {
             slot: preamble.slot,
             row: None,
             greeting: if datagrams { 0 } else { MARK },
-            message: if datagrams { Vec::new() } else { vec![0; params.ping.size as usize] },
+            message: vec![0; if datagrams { params.unit(0) as usize } else { params.ping.size as usize }],
             params,
             come: 0,
             back: 0,
@@ -277,10 +278,16 @@ impl Reflector {
     }
 
     fn owes(&self) -> bool {
-        self.greeting > 0 || (self.come == self.message.len() && self.back < self.come)
+        self.greeting > 0 || (self.is_whole() && self.back < self.come)
     }
 
-    /// Datagrams go back at once, with how long they waited here.
+    /// A message has come: a datagram is one, however long it is.
+    fn is_whole(&self) -> bool {
+        self.come == self.message.len() || (self.datagrams() && self.come > 0)
+    }
+
+    /// Datagrams go back at once, with how long they waited here: from the kernel's stamp until they were read or, without one,
+    /// from then until they are sent.
     fn reflect(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) {
         let again: Option<Preamble> = got.bytes.try_into().ok().and_then(Preamble::decode);
         if again.is_some_and(|p| p.id == self.id) {
@@ -292,15 +299,21 @@ impl Reflector {
             }
             return;
         }
+        if let Some(row) = self.row {
+            cx.rec.received(row, got.bytes.len() as u64);
+        }
+        let len = got.bytes.len();
+        if got.stamp.is_none() && len <= self.message.len() {
+            self.message[..len].copy_from_slice(got.bytes);
+            (self.come, self.back, self.whole) = (len, 0, cx.now);
+            return;
+        }
         let spent = got.stamp.map_or(0, |stamp| got.at.since(stamp.at));
         let own = reply.own(got.bytes.len());
         let n = own.len();
         own.copy_from_slice(&got.bytes[..n]);
         if let Some(word) = own.get_mut(WORD) {
             word.copy_from_slice(&spent.to_be_bytes());
-        }
-        if let Some(row) = self.row {
-            cx.rec.received(row, n as u64);
         }
     }
 }
@@ -319,12 +332,12 @@ impl Flow for Reflector {
         if let Some(to) = self.leave {
             return Want { end: Some(End::Hand(to)), ..quiet };
         }
+        if self.owes() {
+            let wake = Some(self.moved.plus(self.params.stall_ns)).filter(|_| !self.datagrams());
+            return Want { send: When::Now, wake, ..quiet };
+        }
         if self.datagrams() {
             return Want { read: Read::look(65_535), ..quiet };
-        }
-        if self.owes() {
-            let wake = Some(self.moved.plus(self.params.stall_ns));
-            return Want { send: When::Now, wake, ..quiet };
         }
         Want { read: Read::look((self.message.len() - self.come) as u64), ..quiet }
     }
@@ -341,11 +354,11 @@ impl Flow for Reflector {
             return own.copy_from_slice(&rest[..n]);
         }
         if self.back == 0
-            && let Some(word) = self.message.get_mut(WORD)
+            && let Some(word) = self.message[..self.come].get_mut(WORD)
         {
             word.copy_from_slice(&cx.now.since(self.whole).to_be_bytes());
         }
-        let rest = &self.message[self.back..];
+        let rest = &self.message[self.back..self.come];
         let own = out.own(rest.len());
         let n = own.len();
         own.copy_from_slice(&rest[..n]);
@@ -353,6 +366,10 @@ impl Flow for Reflector {
 
     fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
         if n.bytes == 0 {
+            if n.fault.is_some() && self.datagrams() {
+                // A lost echo looks to the peer like a lost datagram, which it is.
+                self.come = 0;
+            }
             return;
         }
         self.moved = cx.now;
@@ -365,7 +382,7 @@ impl Flow for Reflector {
             cx.rec.sent(row, n.bytes as u64);
         }
         self.back += n.bytes;
-        if !self.datagrams() && self.back >= self.message.len() {
+        if self.back >= self.come {
             (self.come, self.back) = (0, 0);
         }
     }

@@ -171,8 +171,8 @@ impl Server {
             group: held.group,
             openers: Vec::new(),
             sockets: match &phase.ping {
-                // How long a message waited here is part of what this end spent.
-                Some(_) => phase.sockets.of_messages(true),
+                // How long a message waited here is part of what this end spent. Who spins does not let it wait.
+                Some(_) => phase.sockets.of_messages(waiting != Wait::Spin),
                 None => phase.sockets.clone(),
             },
             throttle: 0,
