@@ -207,7 +207,7 @@ impl<'a> Batch<'a> {
     }
 
     /// The datagrams of the batch, none if they were not looked at or hold no byte.
-    pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> {
+    pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + Clone {
         self.bytes.chunks(self.stride.max(1))
     }
 }

@@ -33,8 +33,8 @@
 //!
 //! The check covers the header of DATA, and all of the others, with two words of key: the flow's id in DATA, zero in the
 //! others. With `mix(a, b)` the low half of the 128-bit product xor its high half, it is
-//! `h = mix(key₁ ^ C₁, key₂ ^ C₂)`, then `h = mix(h ^ word, C₃ ^ position)` for each 64-bit word after it. It tells damage
-//! and strays, not forgers.
+//! `h = mix(key₁ ^ C₁, key₂ ^ C₂)`, then `h = mix(h ^ word, C₃ ^ position)` for each 64-bit word after it, in DATA from the last
+//! to the first: what datagrams of one send share comes before what tells them apart. It tells damage and strays, not forgers.
 
 use uuid::Uuid;
 
@@ -107,14 +107,12 @@ impl Check {
         Check(mix(high ^ C1, low ^ C2))
     }
 
-    /// The check of a header's four words after it.
+    /// The check of a header's four words after it, as far as its number.
     #[inline]
-    fn header(self, words: [u64; 4]) -> u64 {
-        let mut h = self.0;
-        for (at, word) in words.into_iter().enumerate() {
-            h = mix(h ^ word, C3 ^ at as u64);
-        }
-        h
+    fn shared(self, [intended, actual, last]: [u64; 3]) -> u64 {
+        [(3, last), (2, actual), (1, intended)]
+            .into_iter()
+            .fold(self.0, |h, (at, word)| mix(h ^ word, C3 ^ at))
     }
 
     fn bytes(self, bytes: &[u8]) -> u64 {
@@ -162,14 +160,7 @@ impl Header {
     /// Writes it before the payload; `out` has at least 40 bytes.
     #[inline]
     pub(super) fn write(self, check: Check, out: &mut [u8]) {
-        let words = [self.sequence, self.intended, self.actual, self.last()];
-        // Five stores, and no copy of what has just been stored in parts.
-        let Some(out) = out.first_chunk_mut::<HEADER>() else { return };
-        out[..8].copy_from_slice(&check.header(words).to_be_bytes());
-        out[8..16].copy_from_slice(&words[0].to_be_bytes());
-        out[16..24].copy_from_slice(&words[1].to_be_bytes());
-        out[24..32].copy_from_slice(&words[2].to_be_bytes());
-        out[32..].copy_from_slice(&words[3].to_be_bytes());
+        Alike::of(self, check).write(self.sequence, out);
     }
 
     /// Reads it; `None` when it is damaged, not of this flow, or not the header of this datagram.
@@ -184,10 +175,56 @@ impl Header {
             size: (words[3] >> 32) as u16,
             slot: words[3] as u32,
         };
-        let good = word(bytes, 0)? == check.header(words)
+        let good = word(bytes, 0)? == numbered(check.shared([words[1], words[2], words[3]]), words[0])
             && header.last() == words[3]
             && usize::from(header.size) == datagram.len();
         good.then_some(header)
+    }
+}
+
+/// The check of a header, given that of what it shares.
+#[inline]
+fn numbered(shared: u64, sequence: u64) -> u64 {
+    mix(shared ^ sequence, C3)
+}
+
+/// Headers that differ in nothing but their number, as those of most datagrams of one send do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alike {
+    shared: u64,
+    /// What is behind the number.
+    rest: [u8; HEADER - 16],
+}
+
+impl Alike {
+    /// Those like `header`.
+    #[inline]
+    pub(super) fn of(header: Header, check: Check) -> Self {
+        let words = [header.intended, header.actual, header.last()];
+        let mut rest = [0; HEADER - 16];
+        for (bytes, word) in rest.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *bytes = word.to_be_bytes();
+        }
+        Alike { shared: check.shared(words), rest }
+    }
+
+    /// Writes number `sequence` of them before the payload; `out` has at least 40 bytes.
+    #[inline]
+    pub(super) fn write(&self, sequence: u64, out: &mut [u8]) {
+        // No copy of what has just been stored in parts.
+        let Some(out) = out.first_chunk_mut::<HEADER>() else { return };
+        out[..8].copy_from_slice(&numbered(self.shared, sequence).to_be_bytes());
+        out[8..16].copy_from_slice(&sequence.to_be_bytes());
+        out[16..].copy_from_slice(&self.rest);
+    }
+
+    /// Whether a datagram, of the size that they say, has number `sequence` of them before its payload.
+    #[inline]
+    pub(super) fn heads(&self, sequence: u64, datagram: &[u8]) -> bool {
+        let Some(bytes) = datagram.first_chunk::<HEADER>() else { return false };
+        word(bytes, 0) == Some(numbered(self.shared, sequence))
+            && word(bytes, 8) == Some(sequence)
+            && bytes[16..] == self.rest
     }
 }
 
@@ -360,10 +397,14 @@ mod tests {
     fn every_flipped_bit_of_a_header_is_noticed_and_so_are_strays() {
         let mut bytes = [0xab; 64];
         header().write(Check::of(ID), &mut bytes);
+        let alike = Alike::of(header(), Check::of(ID));
+        assert!(alike.heads(header().sequence, &bytes));
+        assert!(!alike.heads(header().sequence + 1, &bytes) && !alike.heads(header().sequence, &bytes[..39]));
         for bit in 0..HEADER * 8 {
             let mut bad = bytes;
             bad[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Header::read(Check::of(ID), &bad), None, "bit {bit}");
+            assert!(!alike.heads(header().sequence, &bad), "bit {bit}");
         }
         assert_eq!(Header::read(Check::of(Uuid::from_u128(1)), &bytes), None, "another flow's");
         assert_eq!(Header::read(Check::of(ID), &bytes[..63]), None, "cut short");

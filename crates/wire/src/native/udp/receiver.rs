@@ -1,6 +1,6 @@
 //! One direction's receiver: which datagrams came, intact or not, and how long they took.
 
-use super::codec::{Check, HEADER, Header};
+use super::codec::{Alike, Check, HEADER, Header};
 use super::log::Log;
 use super::sender::datagrams_of;
 use super::serve::Terms;
@@ -176,7 +176,9 @@ impl Receiver {
             stamp: kind,
             damaged,
         };
-        for datagram in got.datagrams() {
+        let each = n == 1 || self.log.is_some() || self.memory.is_some() || self.show.is_some();
+        let mut datagrams = got.datagrams();
+        while let Some(datagram) = datagrams.next() {
             let Some(header) = Header::read(self.check, datagram).filter(|_| !got.truncated) else {
                 counts.corrupt += 1;
                 // Its number will be missed, but it is not lost.
@@ -225,7 +227,10 @@ impl Receiver {
                 bytes += size;
                 shown(&mut self.show, at, &header, true, host);
                 let Header { sequence: first, actual, intended, .. } = header;
-                stretch = Some(Stretch { first, count: 1, actual, intended, alike: 1 });
+                // Nobody wants to know of each that goes on as this one began.
+                let more = if each { 0 } else { self.pass(header, datagram.len(), &mut datagrams) };
+                bytes += size * more;
+                stretch = Some(Stretch { first, count: 1 + more, actual, intended, alike: 1 + more });
             } else if self.see(header.sequence, &mut counts) {
                 tally.intended_ns.record(delay(now, header.intended));
                 bytes += size;
@@ -245,6 +250,31 @@ impl Receiver {
         self.sums.counts.add(&counts);
         cx.rec.received(row, bytes);
         cx.rec.packets(row, &counts);
+    }
+
+    /// Passes over those datagrams that follow on `header` and are like its own but for their number, which is one more each time,
+    /// and intact; how many. They are of its `size`.
+    fn pass<'a>(
+        &self,
+        header: Header,
+        size: usize,
+        rest: &mut (impl Iterator<Item = &'a [u8]> + Clone),
+    ) -> u64 {
+        let alike = Alike::of(header, self.check);
+        let mut passed = 0;
+        loop {
+            let here = rest.clone();
+            let good = |datagram: &&[u8]| {
+                datagram.len() == size
+                    && alike.heads(header.sequence.wrapping_add(passed + 1), datagram)
+                    && (!self.compare || payload::is_start(&datagram[HEADER..]))
+            };
+            if rest.next().filter(good).is_none() {
+                *rest = here;
+                return passed;
+            }
+            passed += 1;
+        }
     }
 
     /// The lowest number that has not come and that no higher one has overtaken.
@@ -359,4 +389,74 @@ fn shown(show: &mut Option<Show>, at: Mono, header: &Header, fresh: bool, host: 
 #[inline]
 fn delay(now: i64, then: u64) -> u64 {
     now.wrapping_sub(then as i64).max(0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::{Clock, Group, Recorder};
+    use model::{Kind, Phase, Probe};
+    use seam::Rng;
+
+    const SIZE: usize = 64;
+
+    /// What a receiver makes of `datagrams` that come so many at a time.
+    fn received(datagrams: &[Vec<u8>], at_once: usize) -> (Packets, u64, Vec<(u64, u64)>) {
+        let phase = Phase { kind: Kind::Delay, probe: Some(Probe::default()), ..Phase::default() };
+        let terms = Terms::of(&phase, Group(1), [0; 16]).unwrap();
+        let mut receiver = Receiver::new(&terms, Check::of(Uuid::nil()), false);
+        let (mut rec, mut rng, clock) = (Recorder::default(), Rng::new(1), Clock::default());
+        let row = rec.open(Group(1), Mono(0));
+        let mut post = Vec::new();
+        let mut cx = Cx { now: Mono(0), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+        // Only the last of a run may be shorter.
+        for run in
+            datagrams.chunks(at_once).flat_map(|run| run.chunk_by(|datagram, _| datagram.len() == SIZE))
+        {
+            let bytes = run.concat();
+            let got = Batch { stride: run[0].len(), ..Batch::stream(&bytes, Mono(5_000)) };
+            receiver.take(&mut cx, row, &got, Estimate::default());
+        }
+        receiver.finish(&mut cx, row, Uuid::nil(), None);
+        let tally = cx.rec.packet_tally(Group(1));
+        let delays = [&tally.delay_ns, &tally.intended_ns].map(|d| (d.count(), d.quantile(0.5)));
+        (cx.rec.packets_of(row), receiver.sums.counts.received, delays.to_vec())
+    }
+
+    #[test]
+    fn merged_or_one_by_one_the_same_has_come() {
+        let mut rng = Rng::new(11);
+        for round in 0..300 {
+            let mut datagrams: Vec<Vec<u8>> = Vec::new();
+            let (mut actual, mut intended) = (0, 0);
+            for sequence in 0..rng.between(1, 400) {
+                if rng.between(0, 40) == 0 {
+                    actual = sequence;
+                }
+                if rng.between(0, 40) == 0 {
+                    intended = sequence;
+                }
+                let len = if rng.between(0, 90) == 0 { SIZE - 1 } else { SIZE };
+                let mut datagram = vec![0; len];
+                payload::start(&mut datagram[HEADER..]);
+                let header = Header { sequence, intended, actual, size: len as u16, slot: 0 };
+                header.write(Check::of(Uuid::nil()), &mut datagram);
+                match rng.between(0, 60) {
+                    0 => continue,
+                    1 => datagrams.push(datagram.clone()),
+                    2 => datagram[rng.between(0, len as u64 - 1) as usize] ^= 1,
+                    3 if !datagrams.is_empty() => {
+                        let at = rng.between(0, datagrams.len() as u64 - 1) as usize;
+                        datagrams.insert(at, datagram);
+                        continue;
+                    }
+                    _ => {}
+                }
+                datagrams.push(datagram);
+            }
+            let one_by_one = received(&datagrams, 1);
+            assert_eq!(received(&datagrams, 128), one_by_one, "round {round}");
+            assert_eq!(received(&datagrams, 7), one_by_one, "round {round}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! One direction's sender: the schedule, the numbers, the batches.
 
-use super::codec::{Check, HEADER, Header};
+use super::codec::{Alike, Check, HEADER, Header};
 use super::serve::Terms;
 use super::track::Memory;
 use crate::payload;
@@ -287,10 +287,24 @@ impl Sender {
             }
         });
         let (check, slot) = (self.check, self.slot);
-        for ((sequence, datagram), &intended) in (self.sent..).zip(bytes.chunks_mut(size)).zip(&self.pending)
-        {
-            let (intended, size) = (cx.clock.host(intended), datagram.len() as u16);
-            Header { sequence, intended, actual, size, slot }.write(check, datagram);
+        let alike = |at: Mono, size: usize| {
+            let intended = cx.clock.host(at);
+            Alike::of(Header { sequence: 0, intended, actual, size: size as u16, slot }, check)
+        };
+        let (mut sequence, mut rest) = (self.sent, bytes);
+        for due in self.pending[..n].chunk_by(|at, next| at == next) {
+            let (these, others) = rest.split_at_mut((due.len() * size).min(rest.len()));
+            rest = others;
+            let whole = alike(due[0], size);
+            let mut datagrams = these.chunks_exact_mut(size);
+            for datagram in &mut datagrams {
+                whole.write(sequence, datagram);
+                sequence += 1;
+            }
+            let shorter = datagrams.into_remainder();
+            if !shorter.is_empty() {
+                alike(due[0], shorter.len()).write(sequence, shorter);
+            }
         }
     }
 
