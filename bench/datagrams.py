@@ -32,6 +32,8 @@ class Case(Table):
     def __init__(self, title, seconds, cores, size=LARGE, flows=1, rate=None):
         super().__init__(title, "veth", flows, seconds, buffer=size, unit="datagrams/s")
         (self.senders, self.receivers), self.rate = cores, rate
+        # A sender and a receiver on one core.
+        self.shared = set(self.senders) & set(self.receivers)
 
 
 def across(bench):
@@ -66,8 +68,9 @@ class Ours(Datagrams):
         self.extra = list(extra)
 
     def server(self, case, port):
-        # Its receiver spins when the client asks for it.
-        return [self.path, "serve", "--port", port, "--quiet", "--busy", "--affinity", spell(case.receivers)], port
+        # Its receiver spins when the client asks for it, unless it has to leave the core to a sender.
+        words = [self.path, "serve", "--port", port, "--quiet"] + ([] if case.shared else ["--busy"])
+        return words + ["--affinity", spell(case.receivers)], port
 
     def client(self, case, address, port):
         words = [self.path, "delay", address, "--port", port, "-t", f"{case.seconds}s", "--json", "-l", case.buffer]
@@ -167,6 +170,21 @@ class Limit(Bare):
         return value, more
 
 
+class Spaced(Bare):
+    """The bare loop at a rate, each datagram a call of its own, both ends spinning: how late they leave."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.name = "bare, spin"
+
+    def _words(self, case, role, address, port, cores):
+        return super()._words(case, role, address, port, cores) + ["--segments", 1, "--wait", "spin"]
+
+    def result(self, case, clients, server):
+        late = json.loads(clients[0].text())["late"]
+        return super().result(case, clients, server)[0], {"p50": late["p50_us"], "p99": late["p99_us"]}
+
+
 class Iperf3(Datagrams):
     """iperf3 over UDP as fast as it goes; `--gsro` (3.21) sends and receives merged."""
 
@@ -175,11 +193,11 @@ class Iperf3(Datagrams):
         self.flags = list(flags)
 
     def server(self, case, port):
-        return [self.path, "-s", "-1", "-p", port], port
+        return ["taskset", "-c", spell(case.receivers), self.path, "-s", "-1", "-p", port], port
 
     def client(self, case, address, port):
-        words = [self.path, "-c", address, "-p", port, "-u", "-b", 0, "-l", case.buffer, "-t", case.seconds, "-J"]
-        return words + ["-A", f"{case.senders[0]},{case.receivers[0]}", *self.flags]
+        words = ["taskset", "-c", spell(case.senders), self.path, "-c", address, "-p", port, "-u", "-b", 0, "-J"]
+        return words + ["-l", case.buffer, "-P", case.flows, "-t", case.seconds, *self.flags]
 
     def result(self, case, clients, server):
         end = json.loads(clients[0].text())["end"]
@@ -203,32 +221,39 @@ def percent(share):
 
 def delay(bench):
     """datagrams as fast as they go, each accounted for, against iperf3 and the bare loop"""
-    for size in LARGE, SMALL:
-        cores, seconds = across(bench), bench.args.seconds
-        case = Case(f"delay: {size} bytes, one flow across two cores", seconds, cores, size)
-        ours, bare = Ours(bench.args.netcaliper, extra=["-b", 0, "--gro"]), Bare(bench.args.bare)
-        makers = [
-            ours,
-            bare,
-            Bare(bench.args.bare, "compare"),
-            lambda: Iperf3("iperf3 (Debian)", tools.installed("iperf3")),
-            lambda: Iperf3("iperf3 3.21", bench.given("iperf3_321"), ["--gsro"]),
-        ]
-        bench.compare(case, makers, [(ours.name, ["iperf3 (Debian)"], 20), (ours.name, [bare.name], 0.9)])
-        rival = "iperf3 3.21 --gsro"
-        theirs = case.median(rival)
-        if not theirs:
-            continue
-        # As fast as they go, who sends faster loses more: at one rate the receivers are compared.
-        level = Case(f"delay: {size} bytes at the rate that {rival} receives", seconds, cores, size, rate=round(theirs))
-        same = Ours(bench.args.netcaliper, "netcaliper delay -b RATE", ["--gro"])
-        bench.compare(level, [same])
-        mine, lost, allowed = level.median(same.name) or 0, level.median(same.name, "loss"), case.median(rival, "loss")
-        bench.verdict(
-            mine >= 0.95 * theirs and lost is not None and lost <= allowed,
-            f"{same.name}: {mine / theirs:.2f} x {rival} with {percent(lost)} lost (wanted >= 0.95, and no more than its "
-            f"{percent(allowed)})",
-        )
+    # Where both ends are on one core, the sender's has to leave it to the receiver's now and then.
+    layouts = [("one flow across two cores", across(bench), 1, 0), ("two flows, both ends on both cores", pairs(bench), 2, 512 * 1024)]
+    for where, cores, flows, pause in layouts:
+        for size in LARGE, SMALL:
+            flat_out(bench, f"{size} bytes, {where}", cores, flows, size, pause)
+
+
+def flat_out(bench, what, cores, flows, size, pause):
+    case = Case(f"delay: {what}", bench.args.seconds, cores, size, flows)
+    ours, bare = Ours(bench.args.netcaliper, extra=["-b", 0, "--gro"]), Bare(bench.args.bare, pause=pause)
+    makers = [
+        ours,
+        bare,
+        Bare(bench.args.bare, "compare", pause=pause),
+        lambda: Iperf3("iperf3 (Debian)", tools.installed("iperf3")),
+        lambda: Iperf3("iperf3 3.21", bench.given("iperf3_321"), ["--gsro"]),
+    ]
+    bench.compare(case, makers, [(ours.name, ["iperf3 (Debian)"], 20), (ours.name, [bare.name], 0.9)])
+    rival = "iperf3 3.21 --gsro"
+    theirs = case.median(rival)
+    if not theirs:
+        return
+    # As fast as they go, who sends faster loses more: at one rate the receivers are compared.
+    title = f"delay: {what}, at the rate that {rival} receives"
+    level = Case(title, bench.args.seconds, cores, size, flows, rate=round(theirs))
+    same = Ours(bench.args.netcaliper, "netcaliper delay -b RATE", ["--gro"])
+    bench.compare(level, [same])
+    mine, lost, allowed = level.median(same.name) or 0, level.median(same.name, "loss"), case.median(rival, "loss")
+    bench.verdict(
+        mine >= 0.95 * theirs and lost is not None and lost <= allowed,
+        f"{same.name}: {mine / theirs:.2f} x {rival} with {percent(lost)} lost (wanted >= 0.95, and no more than its "
+        f"{percent(allowed)})",
+    )
 
 
 def search(bench):
@@ -327,6 +352,14 @@ def spacing(bench):
     """a datagram every 10 us: how late they leave, spinning and not"""
     print("\n### spacing: 64 bytes every 10 us, one flow across two cores\n")
     print("| waiting | late p50, us | p99 | max | sent of 100,000/s | n |\n|---|---:|---:|---:|---:|---:|")
+    # How late a loop is that does nothing but look at the clock and send: what takes its core away is not ours.
+    loop = Spaced(bench.args.bare)
+    runs = [bench.measure(loop, Case("spacing", bench.args.seconds, across(bench), SMALL, rate=100_000)) for _ in range(bench.args.rounds)]
+    good = [run for run in runs if "value" in run]
+    limit = {key: statistics.median(run[key] for run in good) for key in ("p50", "p99")} if good else None
+    if limit:
+        print(f"| {loop.name} | {limit['p50']:.2f} | {limit['p99']:.2f} | | | {len(good)}/{len(runs)} |")
+        bench.note("spacing", waiting=loop.name, late_us=limit)
     for waiting in "spin", "hybrid", "block":
         tool = Ours(bench.args.netcaliper, extra=["--spacing", "10us", "--wait", waiting])
         runs = [bench.measure(tool, Case("spacing", bench.args.seconds, across(bench), SMALL)) for _ in range(bench.args.rounds)]
@@ -339,7 +372,8 @@ def spacing(bench):
         print(f"| {waiting} | {middle['p50']:.2f} | {middle['p99']:.2f} | {middle['max']:.0f} | {share:.4f} | {len(good)}/{len(runs)} |")
         bench.note("spacing", waiting=waiting, late_us=middle, share=share)
         if waiting == "spin":
-            verdict = middle["p99"] < 1.0, f"lateness while spinning: p99 {middle['p99']:.2f} us (wanted < 1)"
+            beside = f"; the bare loop's is {limit['p99']:.2f} us" if limit else ""
+            verdict = middle["p99"] < 1.0, f"lateness while spinning: p99 {middle['p99']:.2f} us (wanted < 1){beside}"
     print()
     bench.verdict(*verdict)
 

@@ -17,6 +17,7 @@ from case import interval, ratios
 from rig import Process, Skip
 
 SIZE = 64
+BARE = "bare echo"
 # Messages of a run that do not count: sockperf leaves out as much of its beginning.
 WARMUP = "400ms"
 # How long the server stands still, and the messages a second that an open loop sends meanwhile.
@@ -62,6 +63,28 @@ class Ours(tools.Tool):
         intended = trips["intended_ns"]
         more = {"intended_p99": quantile(intended["counts"], 0.99) / 1e3} if intended else {}
         return of_run(trips["rtt_ns"]["counts"], **more)
+
+
+class Bare(tools.Tool):
+    """Two system calls an end and nothing else: what is left for a tester to be better in."""
+
+    def __init__(self, path):
+        super().__init__(BARE, path)
+
+    def _words(self, case, role, address, port, core):
+        words = [self.path, "echo", "--role", role, "--addr", f"{address}:{port}", "--buffer", SIZE, "--cores", core]
+        words += ["--seconds", case.seconds, "--transport", "tcp" if case.tcp else "udp"]
+        return words + ["--wait", "spin" if case.spin else "block"]
+
+    def server(self, case, port):
+        return self._words(case, "server", "0.0.0.0", port, case.cores[1]), port if case.tcp else ("udp", port)
+
+    def client(self, case, address, port):
+        return self._words(case, "client", address, port, case.cores[0])
+
+    def result(self, case, clients, server):
+        found = json.loads(clients[0].text())["tcp" if case.tcp else "udp"]
+        return found["p50_us"], {"p99": found["p99_us"]}
 
 
 class Sockperf(tools.Tool):
@@ -168,6 +191,7 @@ def judge(bench, case, field, factor):
     mine = case.median(ours, field)
     theirs = {name: case.median(name, field) for name in case.runs if name != ours}
     theirs = {name: value for name, value in theirs.items() if value is not None}
+    limit = theirs.pop(BARE, None)
     if mine is None or not theirs:
         return
     best = min(theirs, key=theirs.get)
@@ -177,6 +201,8 @@ def judge(bench, case, field, factor):
     text = f"{case.title}: {what} {ratio:.3f} x {best}, round by round {low:.3f} to {high:.3f} (95 %); {wanted}"
     case.targets.append({"text": text, "met": met, "ratio": ratio, "interval": [low, high], "wanted": factor})
     bench.verdict(met, text)
+    if limit is not None:
+        print(f"  the bare loop: {limit / theirs[best]:.3f} x {best}, so that {mine / limit:.3f} x the bare loop is netcaliper's")
 
 
 def two(bench):
@@ -186,7 +212,7 @@ def two(bench):
 
 
 def makers(bench):
-    return [lambda: Ours(bench.args.netcaliper, ["-O", WARMUP, "-i", WARMUP]), Sockperf, Irtt]
+    return [lambda: Ours(bench.args.netcaliper, ["-O", WARMUP, "-i", WARMUP]), lambda: Bare(bench.args.bare), Sockperf, Irtt]
 
 
 # Scenarios --------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ pub(crate) enum Job {
     Connect,
     /// Datagrams.
     Datagrams,
+    /// Messages that come back.
+    Echo,
 }
 
 /// Which end this is.
@@ -63,6 +65,10 @@ pub(crate) struct Plan {
     pub(crate) verify: Verify,
     /// Connections end with RST rather than FIN.
     pub(crate) rst: bool,
+    /// Messages go over TCP rather than UDP.
+    pub(crate) tcp: bool,
+    /// Who waits for one does not sleep.
+    pub(crate) spin: bool,
     pub(crate) settings: Settings,
 }
 
@@ -72,10 +78,12 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
         Some("stream") => Job::Stream,
         Some("connect") => Job::Connect,
         Some("datagrams") => Job::Datagrams,
+        Some("echo") => Job::Echo,
         _ => {
             return Err(
-                "say `bare stream …`, `bare connect …` or `bare datagrams …` (see the top of bench/bare/src/main.rs)"
-                    .to_owned()
+                "say `bare stream …`, `bare connect …`, `bare datagrams …` or `bare echo …` (see the top of \
+                        bench/bare/src/main.rs)"
+                    .to_owned(),
             );
         }
     };
@@ -84,9 +92,13 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
         role: Role::Both,
         addr: SocketAddr::from(([127, 0, 0, 1], 7500)),
         connections: 8,
-        workers: 2,
+        workers: if job == Job::Echo { 1 } else { 2 },
         cores: Vec::new(),
-        buffer: if job == Job::Datagrams { 1400 } else { 256 << 10 },
+        buffer: match job {
+            Job::Datagrams => 1400,
+            Job::Echo => 64,
+            Job::Stream | Job::Connect => 256 << 10,
+        },
         segments: 1,
         sockets: 1,
         pause: 0,
@@ -94,6 +106,8 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
         length: 2 * metrics::SECOND,
         verify: if job == Job::Datagrams { Verify::Read } else { Verify::Compare },
         rst: true,
+        tcp: true,
+        spin: false,
         settings: Settings::default(),
     };
     while let Some(option) = words.next() {
@@ -107,6 +121,11 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
     }
     if job == Job::Datagrams && !(HEADER..=65_507).contains(&plan.buffer) {
         return Err(format!("a datagram has {HEADER} to 65507 bytes"));
+    }
+    if job == Job::Echo && (plan.workers > 1 || (!plan.tcp && plan.buffer > 65_507)) {
+        return Err(
+            "messages go one by one between two threads, and a datagram has 65507 bytes at most".to_owned()
+        );
     }
     Ok(plan)
 }
@@ -137,6 +156,10 @@ fn set(plan: &mut Plan, option: &str, value: &str) -> Option<()> {
         ("--verify", "discard") => plan.verify = Verify::Discard,
         ("--close", "rst") => plan.rst = true,
         ("--close", "fin") => plan.rst = false,
+        ("--transport", "tcp") => plan.tcp = true,
+        ("--transport", "udp") => plan.tcp = false,
+        ("--wait", "spin") => plan.spin = true,
+        ("--wait", "block") => plan.spin = false,
         ("--congestion", _) => plan.settings.congestion = Some(value.to_owned()),
         ("--nodelay", "on") => plan.settings.nodelay = true,
         ("--nodelay", "off") => plan.settings.nodelay = false,
@@ -187,6 +210,16 @@ mod tests {
     }
 
     #[test]
+    fn messages_are_short_and_go_either_way() {
+        let plan = parse("echo --transport udp --wait spin").unwrap();
+        assert_eq!(
+            (plan.job, plan.buffer, plan.workers, plan.tcp, plan.spin),
+            (Job::Echo, 64, 1, false, true)
+        );
+        assert!(parse("echo --transport udp --buffer 65508").is_err());
+    }
+
+    #[test]
     fn what_cannot_be_is_refused() {
         for line in
             ["", "listen", "stream --role", "stream --role x", "stream --workers 0", "connect --buffer 1Ti"]
@@ -194,5 +227,6 @@ mod tests {
             assert!(parse(line).is_err(), "{line}");
         }
         assert!(parse("stream --connections 1 --workers 2").is_err());
+        assert!(parse("echo --workers 2").is_err());
     }
 }

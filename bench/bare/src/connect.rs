@@ -102,7 +102,11 @@ pub(crate) fn call(plan: &Plan) -> Outcome<()> {
         connect(plan, (plan.connections - worker).div_ceil(plan.workers), begun.plus(plan.length))
     })?;
     let seconds = Clock::new().now().since(begun).max(1) as f64 / SECOND as f64;
-    result::print(plan, &Count { role: "client", n: counts.iter().sum(), lost: 0, seconds }, &before)
+    result::print(
+        plan,
+        &Count { role: "client", n: counts.iter().sum(), lost: 0, seconds, times: None },
+        &before,
+    )
 }
 
 /// A connection under way.

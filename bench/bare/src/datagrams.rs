@@ -6,7 +6,7 @@ use crate::result::{self, Count};
 use crate::{Outcome, on_workers};
 use io::host::Reading;
 use io::{Clock, Reactor, Ready, Udp, UdpMemory, UdpSettings};
-use metrics::{Mono, SECOND};
+use metrics::{Dist, Mono, SECOND};
 use seam::{Arena, Burst, Got, Net as _, Read, Target};
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
@@ -30,6 +30,8 @@ struct Moved {
     damaged: u64,
     first: Mono,
     last: Mono,
+    /// How late each call was, where there is a rate.
+    late: Option<Dist>,
 }
 
 fn settings(plan: &Plan) -> UdpSettings {
@@ -59,7 +61,12 @@ fn total(plan: &Plan, role: &'static str, moved: &[Moved], before: &Reading) -> 
     if damaged > 0 {
         return Err(format!("{damaged} datagrams came damaged"));
     }
-    result::print(plan, &Count { role, n, lost, seconds }, before)
+    let mut late: Option<Dist> = None;
+    for one in moved.iter().filter_map(|m| m.late.as_ref()) {
+        late.get_or_insert_default().merge(one);
+    }
+    let times = late.map(|late| ("late", late));
+    result::print(plan, &Count { role, n, lost, seconds, times }, before)
 }
 
 /// Receives until nothing comes any more.
@@ -135,7 +142,8 @@ fn receive(plan: &Plan, sockets: &mut [Udp]) -> Outcome<Moved> {
     let mut events: Vec<Ready> = Vec::new();
     let mut until = work.clock.now().plus(PATIENCE);
     loop {
-        reactor.wait(Some(until), &work.clock, &mut events).map_err(|e| format!("waiting failed: {e}"))?;
+        let asleep = if plan.spin { work.clock.now() } else { until };
+        reactor.wait(Some(asleep), &work.clock, &mut events).map_err(|e| format!("waiting failed: {e}"))?;
         let mut some = false;
         for event in events.drain(..) {
             let at = event.key as usize;
@@ -182,7 +190,7 @@ fn send(plan: &Plan, worker: usize) -> Outcome<Moved> {
     let mut events: Vec<Ready> = Vec::new();
     let first = clock.now();
     let end = first.plus(plan.length);
-    let mut moved = Moved { first, ..Moved::default() };
+    let mut moved = Moved { first, late: plan.rate.map(|_| Dist::default()), ..Moved::default() };
     // Each worker has its part of the rate.
     let gap = plan.rate.map_or(0.0, |rate| 1e9 * (segments * plan.workers) as f64 / rate);
     let mut calls = 0u64;
@@ -196,6 +204,9 @@ fn send(plan: &Plan, worker: usize) -> Outcome<Moved> {
         moved.last = now;
         if now >= end {
             return Ok(moved);
+        }
+        if let Some(late) = &mut moved.late {
+            late.record(now.since(due));
         }
         let at = (calls % plan.sockets as u64) as usize;
         let Some(out) = sockets.get_mut(at) else { return Ok(moved) };

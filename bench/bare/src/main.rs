@@ -7,14 +7,15 @@
 //!              [--sndbuf BYTES] [--rcvbuf BYTES]
 //! bare connect --role server|client|both --addr 127.0.0.1:7500 --connections 8 --workers 2 [--cores 0,1]
 //!              [--seconds 2] [--close rst|fin]
-//! ```
-//!
 //! bare datagrams --role server|client|both --addr 127.0.0.1:7500 --workers 2 [--cores 0,1] [--buffer 1400]
 //!                [--segments 46] [--rate DATAGRAMS-PER-SECOND] [--seconds 2] [--sndbuf BYTES] [--rcvbuf BYTES]
-//!                [--sockets N] [--verify compare|read] [--pause BYTES]
+//!                [--sockets N] [--verify compare|read] [--pause BYTES] [--wait spin|block]
+//! bare echo    --role server|client|both --addr 127.0.0.1:7500 --transport tcp|udp --wait spin|block [--cores 0]
+//!              [--buffer 64] [--seconds 2]
+//! ```
 //!
 //! Each role prints one line of JSON when it ends. `both` runs the server on threads of the same process. The receiver's
-//! line is the result of `stream` and `datagrams`, the client's that of `connect`. Worker i of the server listens at port + i in
+//! line is the result of `stream` and `datagrams`, the client's that of `connect` and `echo`. Worker i of the server listens at port + i in
 //! `stream`, so that connections are spread evenly without a protocol that says where they belong; in `connect` all
 //! workers share one port.
 //!
@@ -24,6 +25,7 @@
 mod args;
 mod connect;
 mod datagrams;
+mod echo;
 mod result;
 mod stream;
 
@@ -55,8 +57,8 @@ fn run(plan: &Plan) -> Outcome<()> {
             let server = scope.spawn(|| serve(plan, Some(ready)));
             // A server that cannot listen drops its end, and says why when it is joined.
             let called = if listening.recv().is_ok() { call(plan) } else { Ok(()) };
-            // A connect server has no end of its own; leaving takes it along.
-            if plan.job == Job::Connect && called.is_ok() && !server.is_finished() {
+            // Some servers have no end of their own; leaving takes them along.
+            if matches!(plan.job, Job::Connect | Job::Echo) && called.is_ok() && !server.is_finished() {
                 std::process::exit(0);
             }
             server.join().unwrap_or_else(|_| Err("the server has panicked".to_owned())).and(called)
@@ -70,6 +72,7 @@ fn serve(plan: &Plan, ready: Option<Sender<()>>) -> Outcome<()> {
         Job::Stream => stream::serve(plan, ready),
         Job::Connect => connect::serve(plan, ready),
         Job::Datagrams => datagrams::serve(plan, ready),
+        Job::Echo => echo::serve(plan, ready),
     }
 }
 
@@ -78,6 +81,7 @@ fn call(plan: &Plan) -> Outcome<()> {
         Job::Stream => stream::call(plan),
         Job::Connect => connect::call(plan),
         Job::Datagrams => datagrams::call(plan),
+        Job::Echo => echo::call(plan),
     }
 }
 

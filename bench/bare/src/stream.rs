@@ -52,7 +52,7 @@ fn total(plan: &Plan, role: &'static str, moved: &[Moved], before: &Reading) -> 
     let last = moved.iter().map(|m| m.last).max().unwrap_or_default();
     let seconds = last.since(first).max(1) as f64 / SECOND as f64;
     let n = moved.iter().map(|m| m.bytes).sum();
-    result::print(plan, &Count { role, n, lost: 0, seconds }, before)
+    result::print(plan, &Count { role, n, lost: 0, seconds, times: None }, before)
 }
 
 /// Receives until every connection has ended.
