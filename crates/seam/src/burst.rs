@@ -50,13 +50,26 @@ pub struct Burst<'a> {
     pub tos: Option<u8>,
     /// Asks for a kernel transmit stamp, which comes back as `News::Stamped` with this tag.
     pub tag: Option<u32>,
+    /// `wrote` is to be told the instant just before the send call, not that before `fill`.
+    pub timed: bool,
 }
 
 impl<'a> Burst<'a> {
     /// An empty burst that may hold up to `room` bytes.
     pub fn new(arena: &'a mut Arena, room: usize) -> Self {
         arena.pieces.clear();
-        Burst { arena, room, segments: 1, used: 0, len: 0, segment: 0, to: None, tos: None, tag: None }
+        Burst {
+            arena,
+            room,
+            segments: 1,
+            used: 0,
+            len: 0,
+            segment: 0,
+            to: None,
+            tos: None,
+            tag: None,
+            timed: false,
+        }
     }
 
     /// The same with room for so many datagrams, if they are of one size and `segment` says so.

@@ -86,11 +86,13 @@ pub fn turn<N: Net>(
     desk: &mut Desk,
     can: Can,
 ) -> Result<Turn, Cause> {
-    let stream = net.stream();
     let mut done = Turn::default();
-    cx.now = net.now();
     let mut want = flow.want();
     let mut broken = None;
+    // Whoever only waits for what comes is told when it came.
+    if !can.read || want.send != When::Never || want.read == Read::Pause {
+        cx.now = net.now();
+    }
     let first = can.send && is_due(want.send, cx.now);
     if first {
         broken = send(net, flow, cx, desk, &mut done);
@@ -102,17 +104,56 @@ pub fn turn<N: Net>(
     if want.send != When::Never {
         net.hurry();
     }
-    let budget = match want.read {
+    if !receive(net, flow, cx, desk, want.read, &mut done)? {
+        return Ok(done);
+    }
+    let mut before = 0;
+    if can.send && !first && done.got > 0 {
+        let due = flow.want().send;
+        if due != When::Never {
+            cx.now = net.now();
+            if is_due(due, cx.now) {
+                broken = send(net, flow, cx, desk, &mut done);
+            }
+        }
+        if broken.is_some() {
+            before = done.got;
+            let read = flow.want().read;
+            if read != Read::Pause && !receive(net, flow, cx, desk, read, &mut done)? {
+                return Ok(done);
+            }
+        }
+    }
+    // A broken link is read to its end, a turn at a time, before it is given up.
+    match broken {
+        Some(fault) if done.got == before => hang_up(flow, cx, fault, done),
+        _ => Ok(done),
+    }
+}
+
+/// Receives once; whether the link goes on, which it does not where its flow is done with one that the kernel gave up.
+#[inline]
+fn receive<N: Net>(
+    net: &mut N,
+    flow: &mut dyn Flow,
+    cx: &mut Cx<'_>,
+    desk: &mut Desk,
+    read: Read,
+    done: &mut Turn,
+) -> Result<bool, Cause> {
+    let stream = net.stream();
+    let budget = match read {
         Read::Look(n) | Read::Skip(n) => n.get() as usize,
         Read::Pause => 0,
     };
-    let result = match net.recv(want.read) {
+    let result = match net.recv(read) {
         Got::Nothing => {
+            cx.now = net.now();
             done.empty = true;
             Ok(())
         }
         Got::Batch(batch) => {
-            done.got = batch.len;
+            done.got += batch.len;
             done.empty = stream && batch.len < budget;
             cx.now = batch.at;
             let mut reply =
@@ -124,32 +165,25 @@ pub fn turn<N: Net>(
             }
             taken
         }
-        Got::Fin => flow.hear(cx, News::Fin),
-        Got::Fault(fault) if stream => return hang_up(flow, cx, fault, done),
-        Got::Fault(fault) => flow.hear(cx, News::Broken(fault)),
-    };
-    if let Err(violation) = result {
-        let mut burst = Burst::new(&mut desk.tx, desk.room).datagrams(desk.segments);
-        flow.fill(cx, &mut burst);
-        if !burst.is_empty() {
-            net.send(&burst);
-        }
-        return Err(Cause::Violation(violation));
-    }
-    if can.send && !first && done.got > 0 {
-        let due = flow.want().send;
-        if due != When::Never {
+        Got::Fin => {
             cx.now = net.now();
-            if is_due(due, cx.now) {
-                broken = send(net, flow, cx, desk, &mut done);
-            }
+            flow.hear(cx, News::Fin)
         }
+        Got::Fault(fault) => {
+            cx.now = net.now();
+            if stream {
+                return hang_up(flow, cx, fault, *done).map(|_| false);
+            }
+            flow.hear(cx, News::Broken(fault))
+        }
+    };
+    let Err(violation) = result else { return Ok(true) };
+    let mut burst = Burst::new(&mut desk.tx, desk.room).datagrams(desk.segments);
+    flow.fill(cx, &mut burst);
+    if !burst.is_empty() {
+        net.send(&burst);
     }
-    // A broken link is read to its end, a turn at a time, before it is given up.
-    match broken {
-        Some(fault) if done.got == 0 => hang_up(flow, cx, fault, done),
-        _ => Ok(done),
-    }
+    Err(Cause::Violation(violation))
 }
 
 fn is_due(send: When, now: Mono) -> bool {
@@ -174,6 +208,9 @@ fn send<N: Net>(
     if burst.is_empty() {
         return None;
     }
+    if burst.timed {
+        cx.now = net.now();
+    }
     let wrote = net.send(&burst);
     done.sent = wrote.bytes;
     // A refusal is no fullness: nobody will tell that there is room again.
@@ -194,14 +231,15 @@ fn hang_up(flow: &mut dyn Flow, cx: &mut Cx<'_>, fault: Fault, done: Turn) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Card, Note, Rng, Violation, Want};
+    use crate::{Card, Deed, Note, Rng, Violation, Want};
     use metrics::{Clock, Recorder};
 
     /// A socket on which `come` is waiting; what happens to it is written down, with the time.
     struct Wire {
         come: &'static [u8],
         at: u64,
-        said: Vec<(u64, String)>,
+        said: Vec<(u64, &'static str)>,
+        refuses: bool,
     }
 
     impl Net for Wire {
@@ -210,13 +248,13 @@ mod tests {
         }
 
         fn send(&mut self, burst: &Burst<'_>) -> Wrote {
-            let bytes: Vec<u8> = burst.slices().flatten().copied().collect();
-            self.said.push((self.at, format!("send {}", String::from_utf8_lossy(&bytes))));
-            Wrote { bytes: bytes.len(), fault: None }
+            self.said.push((self.at, "send"));
+            let fault = self.refuses.then_some(Fault { deed: Deed::Send, errno: 104 });
+            Wrote { bytes: if self.refuses { 0 } else { burst.len() }, fault }
         }
 
         fn recv(&mut self, _: Read) -> Got<'_> {
-            self.said.push((self.at, "recv".to_owned()));
+            self.said.push((self.at, "recv"));
             if self.come.is_empty() {
                 return Got::Nothing;
             }
@@ -232,6 +270,8 @@ mod tests {
     /// Has something to say from the start, or answers.
     struct Talker {
         says: bool,
+        timed: bool,
+        /// When it was asked for what to send, and when told of what was sent.
         at: Vec<Mono>,
     }
 
@@ -243,11 +283,13 @@ mod tests {
 
         fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
             self.at.push(cx.now);
+            out.timed = self.timed;
             out.fixed(b"word");
         }
 
-        fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {
-            self.says = false;
+        fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+            self.at.push(cx.now);
+            self.says = n.bytes == 0;
         }
 
         fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
@@ -264,30 +306,48 @@ mod tests {
         }
     }
 
-    fn told(come: &'static [u8], mut talker: Talker, send: bool) -> (Vec<(u64, String)>, Vec<Mono>, Turn) {
+    const ANSWERS: Talker = Talker { says: false, timed: false, at: Vec::new() };
+
+    type Told = (Vec<(u64, &'static str)>, Vec<Mono>, Result<Turn, Cause>);
+
+    fn told(come: &'static [u8], mut talker: Talker, can_send: bool, refuses: bool) -> Told {
         let (clock, mut rng, mut rec) = (Clock::default(), Rng::new(1), Recorder::default());
         let mut post: Vec<Note> = Vec::new();
         let mut cx = Cx { now: Mono(0), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
         let mut desk =
             Desk { tx: Arena::new(64), reply: Arena::new(0), room: 64, reply_room: 0, segments: 1 };
-        let mut wire = Wire { come, at: 0, said: Vec::new() };
-        let done = turn(&mut wire, &mut talker, &mut cx, &mut desk, Can { send, read: true }).unwrap();
+        let mut wire = Wire { come, at: 0, said: Vec::new(), refuses };
+        let done = turn(&mut wire, &mut talker, &mut cx, &mut desk, Can { send: can_send, read: true });
         (wire.said, talker.at, done)
     }
 
     #[test]
     fn what_a_receive_makes_due_is_sent_in_the_same_turn_and_nothing_twice() {
-        let answers = || Talker { says: false, at: Vec::new() };
-        let (said, at, done) = told(b"question", answers(), true);
-        assert_eq!(said, [(1, "recv".to_owned()), (3, "send word".to_owned())]);
-        assert_eq!(at, [Mono(3)], "the clock is read between the two");
+        let (said, at, done) = told(b"question", ANSWERS, true, false);
+        assert_eq!(said, [(0, "recv"), (2, "send")]);
+        assert_eq!(at, [Mono(2), Mono(2)], "the clock is read between the two");
+        let done = done.unwrap();
         assert_eq!((done.got, done.sent), (8, 4));
-        let (said, ..) = told(b"", answers(), true);
-        assert_eq!(said, [(1, "recv".to_owned())], "nothing came, nothing is due");
-        let (said, ..) = told(b"question", answers(), false);
-        assert_eq!(said, [(1, "recv".to_owned())], "the socket was full");
+        let (said, ..) = told(b"", ANSWERS, true, false);
+        assert_eq!(said, [(0, "recv")], "nothing came, nothing is due");
+        let (said, ..) = told(b"question", ANSWERS, false, false);
+        assert_eq!(said, [(0, "recv")], "the socket was full");
         // Who had its send before may have more to say: next time.
-        let (said, ..) = told(b"question", Talker { says: true, at: Vec::new() }, true);
-        assert_eq!(said, [(1, "send word".to_owned()), (1, "recv".to_owned())]);
+        let (said, ..) = told(b"question", Talker { says: true, ..ANSWERS }, true, false);
+        assert_eq!(said, [(1, "send"), (1, "recv")]);
+    }
+
+    #[test]
+    fn who_wants_to_know_is_told_the_time_just_before_the_send() {
+        let (said, at, _) = told(b"", Talker { says: true, timed: true, ..ANSWERS }, true, false);
+        assert_eq!(said, [(2, "send"), (2, "recv")]);
+        assert_eq!(at, [Mono(1), Mono(2)]);
+    }
+
+    #[test]
+    fn an_answer_that_is_refused_is_the_end_once_everything_is_read() {
+        let (said, _, done) = told(b"question", ANSWERS, true, true);
+        assert_eq!(said, [(0, "recv"), (2, "send"), (2, "recv")]);
+        assert_eq!(done, Err(Cause::Fault(Fault { deed: Deed::Send, errno: 104 })));
     }
 }
