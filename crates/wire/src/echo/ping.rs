@@ -69,6 +69,8 @@ pub struct Pinger {
     since: Mono,
     book: Book,
     sending: Option<Sending>,
+    /// The word of the message that was offered last.
+    word: u64,
     slots: Slots,
     /// When the next message is to be sent, in an open loop; not before then, in a closed one.
     due: Mono,
@@ -105,6 +107,7 @@ impl Pinger {
             since: Mono(0),
             book: Book::default(),
             sending: None,
+            word: 0,
             slots,
             due: Mono(0),
             coming: 0,
@@ -150,9 +153,9 @@ impl Pinger {
         may.then_some(self.due)
     }
 
-    fn count(&self, cx: &mut Cx<'_>, packets: &Packets) {
+    fn count(&self, cx: &mut Cx<'_>, what: impl Fn(&mut Packets)) {
         if let Some(row) = self.row {
-            cx.rec.packets(row, packets);
+            cx.rec.packet(row, what);
         }
     }
 
@@ -169,13 +172,13 @@ impl Pinger {
             self.due = self.due.plus(self.slots.next(cx.rng).unwrap_or(1));
         }
         if missed > 0 {
-            self.count(cx, &Packets { unsent: missed, ..Packets::default() });
+            self.count(cx, |packets| packets.unsent += missed);
         }
     }
 
     /// The first bytes of a message have left.
-    fn begun(&mut self, cx: &mut Cx<'_>, word: u64) {
-        let number = self.book.next();
+    fn begun(&mut self, cx: &mut Cx<'_>) {
+        let (number, word) = (self.book.next(), self.word);
         let warm = number < self.params.ping.warmup || cx.now.since(self.since) < self.params.omit_ns;
         let intended = if self.closed_loop() { cx.now } else { self.due };
         if let Some(gap) = self.slots.next(cx.rng) {
@@ -193,7 +196,7 @@ impl Pinger {
             cx.rec.packet_tally(self.params.group).omitted += 1;
             return;
         }
-        self.count(cx, &Packets { sent: 1, ..Packets::default() });
+        self.count(cx, |packets| packets.sent += 1);
         if !self.closed_loop() {
             cx.rec.tally(self.params.group).late_ns.record(cx.now.since(intended));
         }
@@ -220,7 +223,7 @@ impl Pinger {
             None => cx.now.plus(HOLD),
             Some(gap) => self.due.plus(gap),
         };
-        let mut packets = Packets { refused: 1, ..Packets::default() };
+        self.count(cx, |packets| packets.refused += 1);
         if begun.is_none() {
             // It has a number, but it never was under way.
             let slot = Slot {
@@ -236,9 +239,8 @@ impl Pinger {
                 talk.left(self.book.next(), false);
             }
             self.book.push(slot, self.params.remembered());
-            packets.unsent = 1;
+            self.count(cx, |packets| packets.unsent += 1);
         }
-        self.count(cx, &packets);
     }
 
     /// Tells of a message.
@@ -311,13 +313,17 @@ impl Pinger {
     }
 
     fn wake(&self) -> Option<Mono> {
+        let first = if self.params.datagrams() {
+            self.book.known_oldest().map(|slot| slot.sent.plus(self.params.ping.timeout_ns))
+        } else {
+            (self.book.waiting() > 0).then(|| self.moved.plus(self.params.stall_ns))
+        };
+        if self.rows.is_empty() && self.step == Step::Running {
+            return first;
+        }
         let until = if let Step::Draining(until) = self.step { until } else { None };
-        let oldest = self.book.known_oldest().filter(|_| self.params.datagrams());
-        let stall = (!self.params.datagrams() && self.book.waiting() > 0)
-            .then(|| self.moved.plus(self.params.stall_ns));
-        let overdue = oldest.map(|slot| slot.sent.plus(self.params.ping.timeout_ns));
         let told = (!self.rows.is_empty()).then(|| self.told.plus(TELL_AFTER));
-        until.into_iter().chain(overdue).chain(stall).chain(told).min()
+        [first, until, told].into_iter().flatten().min()
     }
 
     fn woken(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
@@ -374,6 +380,9 @@ impl Flow for Pinger {
             return;
         }
         let Sending { number, word, off } = self.next_send(cx);
+        self.word = word;
+        // Those to whom something is said are told the time before it was said.
+        out.timed = self.talk.is_none();
         let whole = self.params.ping.size as usize;
         if self.params.ping.kernel_stamps {
             out.tag = Some(number as u32);
@@ -398,8 +407,7 @@ impl Flow for Pinger {
             return;
         }
         if self.sending.is_none() {
-            let word = self.word(cx);
-            self.begun(cx, word);
+            self.begun(cx);
         }
         self.moved = cx.now;
         self.bytes.0 += n.bytes as u64;
@@ -455,7 +463,7 @@ impl Flow for Pinger {
             }
             News::Broken(_) if self.params.datagrams() => {
                 self.refused += 1;
-                self.count(cx, &Packets { refused: 1, ..Packets::default() });
+                self.count(cx, |packets| packets.refused += 1);
                 if self.refused < HOPELESS || self.answered {
                     return Ok(());
                 }

@@ -139,11 +139,14 @@ impl Caller {
 
 impl Flow for Caller {
     fn want(&self) -> Want {
+        if self.entry == Entry::In {
+            return self.pinger.want();
+        }
         let quiet = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
         let limit = if self.datagrams { AGAIN } else { PATIENCE };
         let wake = Some(self.since.plus(limit));
         match self.entry {
-            Entry::In => self.pinger.want(),
+            Entry::In => quiet,
             Entry::Failed => quiet,
             Entry::Knocking(_) => Want { send: When::Now, wake, ..quiet },
             Entry::Waiting(have) => {

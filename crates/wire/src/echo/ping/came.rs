@@ -23,7 +23,7 @@ impl Pinger {
     fn missing(&mut self, cx: &mut Cx<'_>, number: u64, slot: &Slot) {
         self.book.enter(number, State::Missing);
         if slot.counted {
-            self.count(cx, &Packets { lost: 1, ..Packets::default() });
+            self.count(cx, |packets| packets.lost += 1);
         }
         self.tell(cx, number, slot, Echo::Missing, None);
     }
@@ -42,12 +42,16 @@ impl Pinger {
         self.book.enter(number, State::Settled);
         if late {
             if slot.counted {
-                self.count(cx, &Packets { received: 1, late: 1, lost: -1, ..Packets::default() });
+                self.count(cx, |packets| {
+                    packets.received += 1;
+                    packets.late += 1;
+                    packets.lost -= 1;
+                });
             }
             return self.tell(cx, number, &slot, Echo::Late, far_ns);
         }
         if slot.counted {
-            self.count(cx, &Packets { received: 1, ..Packets::default() });
+            self.count(cx, |packets| packets.received += 1);
             let tally = cx.rec.packet_tally(self.params.group);
             tally.delay_ns.record(rtt);
             if !self.closed_loop() {
@@ -73,7 +77,10 @@ impl Pinger {
         let lost = -i64::from(slot.state == State::Missing);
         self.book.enter(number, State::Settled);
         if slot.counted {
-            self.count(cx, &Packets { corrupt: 1, lost, ..Packets::default() });
+            self.count(cx, |packets| {
+                packets.corrupt += 1;
+                packets.lost += lost;
+            });
         }
         self.first_bad.get_or_insert(what);
         self.tell(cx, number, &slot, Echo::Damaged, None);
@@ -154,11 +161,11 @@ impl Pinger {
         let (message, piece) = (number / units, number % units);
         let size = self.params.unit(piece);
         let Some(slot) = self.book.slot(message).copied() else {
-            return self.count(cx, &Packets { duplicated: 1, ..Packets::default() });
+            return self.count(cx, |packets| packets.duplicated += 1);
         };
         let bit = 1u64 << piece.min(63);
         if slot.left & bit == 0 {
-            return self.count(cx, &Packets { duplicated: 1, ..Packets::default() });
+            return self.count(cx, |packets| packets.duplicated += 1);
         }
         if bytes.len() as u64 != size {
             let (got, want) = (bytes.len() as u64, size);
@@ -190,8 +197,8 @@ impl Pinger {
         let Some(talk) = &mut self.talk else { return };
         let Said::Answer { number, word } = talk.hear(bytes, next) else { return };
         let slot = self.book.slot(number).copied();
-        let repeated = Packets { duplicated: 1, ..Packets::default() };
-        let Some(slot) = slot else { return self.count(cx, &repeated) };
+        let repeated = |packets: &mut Packets| packets.duplicated += 1;
+        let Some(slot) = slot else { return self.count(cx, repeated) };
         if slot.word != word {
             let (want, got) = (slot.word.to_be_bytes(), word.to_be_bytes());
             return self.bad(cx, number, codec::bad_head(&want, &got));
@@ -199,7 +206,7 @@ impl Pinger {
         let fresh = slot.left != 0;
         let times = talk.answered(cx, got, slot.sent, fresh);
         if !fresh {
-            return self.count(cx, &repeated);
+            return self.count(cx, repeated);
         }
         if let Some(slot) = self.book.slot(number) {
             slot.left = 0;
