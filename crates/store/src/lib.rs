@@ -14,7 +14,7 @@ use metrics::Wall;
 use model::{Figure, Outcome, Status, UdpmonTest};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use uuid::Uuid;
@@ -384,9 +384,11 @@ fn udpmon_setting(test: &UdpmonTest) -> String {
 }
 
 fn packed(outcome: &Outcome) -> Result<Vec<u8>, String> {
-    let mut out = DeflateEncoder::new(Vec::new(), Compression::default());
+    // The text comes a word at a time, and the encoder readies 32 KiB for whatever it is given.
+    let mut out = BufWriter::with_capacity(1 << 16, DeflateEncoder::new(Vec::new(), Compression::default()));
     serde_json::to_writer(&mut out, outcome).map_err(|e| e.to_string())?;
-    out.flush().and_then(|()| out.finish()).map_err(|e| e.to_string())
+    let packed = out.into_inner().map_err(io::IntoInnerError::into_error).and_then(DeflateEncoder::finish);
+    packed.map_err(|e| e.to_string())
 }
 
 fn unpacked(bytes: &[u8]) -> Result<Outcome, String> {
