@@ -18,7 +18,9 @@ use crate::sys::linux::monotonic as read;
 #[cfg(not(target_os = "linux"))]
 type Reading = std::time::Instant;
 #[cfg(not(target_os = "linux"))]
-use std::time::Instant::now as read;
+fn read() -> Reading {
+    Reading::now()
+}
 
 /// For how long the two clocks are taken to go alike, ns: at 500 ppm they part by half a nanosecond meanwhile.
 #[cfg(target_os = "linux")]
