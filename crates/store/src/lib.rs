@@ -130,7 +130,7 @@ impl Store {
     /// # Errors
     /// When that cannot be done.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
-        let refused = |why: std::io::Error| StoreError::Refused {
+        let refused = |why: io::Error| StoreError::Refused {
             path: path.to_owned(),
             deed: "written",
             why: why.to_string(),

@@ -146,8 +146,7 @@ impl Flow for Caller {
         let limit = if self.datagrams { AGAIN } else { PATIENCE };
         let wake = Some(self.since.plus(limit));
         match self.entry {
-            Entry::In => quiet,
-            Entry::Failed => quiet,
+            Entry::In | Entry::Failed => quiet,
             Entry::Knocking(_) => Want { send: When::Now, wake, ..quiet },
             Entry::Waiting(have) => {
                 let most = if self.datagrams { 65_535 } else { MARK - have };
