@@ -23,7 +23,6 @@ pub struct TcpNet<'a> {
     buffer: &'a mut [u8],
     clock: &'a Clock,
     /// Receive calls sleep until something comes.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux can do both on one socket"))]
     sleeps: bool,
 }
 

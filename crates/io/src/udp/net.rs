@@ -57,7 +57,6 @@ pub struct UdpNet<'a> {
     memory: &'a mut UdpMemory,
     clock: &'a Clock,
     /// Receive calls sleep until something comes.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux can do both on one socket"))]
     sleeps: bool,
 }
 
