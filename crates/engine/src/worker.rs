@@ -66,7 +66,7 @@ const AT_ONCE: usize = 64;
 const POUR: usize = 512 << 10;
 /// What a turn moves at most of a stream that carries messages rather than bulk, bytes.
 const SHORT: usize = 16 << 10;
-/// The reactor is asked at least this often, ns.
+/// The reactor is asked at least this often while there is something to do, ns.
 const LOOK_AFTER: u64 = 100_000;
 pub(crate) struct Worker {
     outfit: Outfit,

@@ -18,7 +18,7 @@ const LEAST_MARGIN: u64 = 20_000;
 const MOST_MARGIN: u64 = 400_000;
 /// A receive call does not sleep when something is due within so many ns: its patience is less.
 pub(super) const SOON: u64 = 25_000_000;
-/// While links are tried, spinning or in receive calls that sleep, others are looked for this often, ns: a look takes a
+/// While the only link is tried, spinning or in receive calls that sleep, others are looked for this often, ns: a look takes a
 /// microsecond, and once in a hundred round trips it would be what their 99th percentile tells.
 const LOOK_BESIDE: u64 = 1_000_000;
 /// A worker that is flooded sleeps so long at least, ns: to be woken for each burst costs as much as the burst, and takes the
@@ -126,7 +126,7 @@ impl Worker {
             return Some(Some(now));
         }
         if self.rest.wait == Wait::Spin {
-            let look = self.looked.plus(LOOK_BESIDE);
+            let look = self.looked.plus(if self.tries_all_there_is() { LOOK_BESIDE } else { LOOK_AFTER });
             if now < look && self.spin_on(due.map_or(look, |due| look.min(Mono(due.0.saturating_sub(NEAR)))))
             {
                 return None;
@@ -171,6 +171,13 @@ impl Worker {
             Wait::Receive => self.links.len() == 1,
             Wait::Block | Wait::Hybrid => false,
         }
+    }
+
+    /// Whether there is one link only, and trying tells all of it: that a full one has room, or a new one is connected, the
+    /// reactor alone knows.
+    fn tries_all_there_is(&mut self) -> bool {
+        let only = self.links.only();
+        only.and_then(|key| self.links.get(key)).is_some_and(|link| link.is_tried())
     }
 
     /// The only link is to be slept for in the reactor.
