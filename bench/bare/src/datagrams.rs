@@ -205,9 +205,6 @@ fn send(plan: &Plan, worker: usize) -> Outcome<Moved> {
         if now >= end {
             return Ok(moved);
         }
-        if let Some(late) = &mut moved.late {
-            late.record(now.since(due));
-        }
         let at = (calls % plan.sockets as u64) as usize;
         let Some(out) = sockets.get_mut(at) else { return Ok(moved) };
         let mut burst = Burst::new(&mut arena, bytes);
@@ -229,6 +226,9 @@ fn send(plan: &Plan, worker: usize) -> Outcome<Moved> {
         out.next += sent;
         moved.n += sent;
         calls += 1;
+        if let Some(late) = &mut moved.late {
+            late.record(now.since(due));
+        }
         if plan.pause > 0 && calls.is_multiple_of((plan.pause / bytes).max(1) as u64) {
             std::thread::yield_now();
         }
