@@ -72,7 +72,7 @@ pub struct Desk {
 
 /// One turn: want, fill, send, wrote; want, recv, take. At most one send and one receive: where nothing was due before the
 /// receive call and something is after it, such as an answer, it is sent last (want, fill, send, wrote) and not in the next turn.
-/// Where that send is refused, there is a second receive.
+/// Where a stream refuses that send, there is a second receive.
 ///
 /// On a stream, a send that the kernel refuses does not end the turn: what the peer said before it hung up is still read,
 /// because it may explain why. On a datagram socket a refused send is the flow's to judge (`wrote`), and so is a refused
