@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// What the host's monotonic clock said at `Mono(0)`, the same for the whole process.
 static ORIGIN: OnceLock<Reading> = OnceLock::new();
 
-/// The host's monotonic clock. On Linux it is read as nanoseconds, which takes half the time of an `Instant` and its difference:
-/// a round trip has some five readings.
+/// The host's monotonic clock. On Linux it is read as nanoseconds, which takes about three quarters of the time of an `Instant`
+/// and its difference: a round trip has some five readings.
 #[cfg(target_os = "linux")]
 type Reading = u64;
 #[cfg(target_os = "linux")]

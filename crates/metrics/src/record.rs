@@ -329,7 +329,7 @@ impl Recorder {
         self.packet(row, |packets| packets.add(more));
     }
 
-    /// The same where it is one thing about one datagram: this costs a tenth of adding all that could be said.
+    /// The same where it is one thing about one datagram: what did not happen is not added.
     pub fn packet(&mut self, row: Row, count: impl Fn(&mut Packets)) {
         let at = row.0 as usize;
         if at >= self.packets.len() {
