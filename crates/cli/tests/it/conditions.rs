@@ -1,0 +1,86 @@
+//! `--assert`, `--repeat` and `--until-confidence` on every question.
+
+use crate::support::{Line, Outcome, netcaliper, number, serve, tcp};
+
+#[test]
+fn a_condition_that_is_not_met_is_exit_code_3() {
+    let server = serve("");
+    let run = |words: &str| tcp(server.at()).args("-t 300ms -i 100ms -b 10M -P 1").args(words).run();
+    run("--assert goodput>1k --assert errors=0 --assert goodput.up<1T").exits(0);
+    run("--assert goodput>1T --quiet")
+        .exits(3)
+        .says_one_sentence()
+        .complains(&["not met: goodput>1T: goodput to server was"]);
+    run("--assert loss<1%").exits(3).complains(&["nothing was measured that it is about"]);
+    run("--assert speed>1").exits(2).complains(&["'speed' cannot be asserted"]);
+    // Machine formats say so, too.
+    let done = run("--assert goodput>1T --json").exits(3);
+    assert!(done.out.starts_with('{'), "{}", done.tell());
+}
+
+#[test]
+fn every_question_takes_conditions_and_repetitions() {
+    let server = serve("");
+    let line = |verb: &str, words: &str| netcaliper(verb).arg(server.at()).args(words);
+    let all: [(&str, &str, &str); 6] = [
+        ("tcp", "-t 200ms -i 100ms -b 10M -P 1", "goodput"),
+        ("connect", "-t 200ms -i 100ms --rate 100 -P 1", "connects"),
+        ("ping", "-n 20", "rtt.max"),
+        ("delay", "-t 200ms --pps 100", "delay.max"),
+        ("stream", "-t 1s --length 1s --rate 1M", "frames"),
+        ("train", "-n 10 --every 20ms", "doubts"),
+    ];
+    for (verb, words, name) in all {
+        let times = if verb == "train" { "--runs 2" } else { "--repeat 2" };
+        let run =
+            |condition: &str| Outcome::of(line(verb, words).args(times).args(condition).arg("--json").run());
+        let kept = run(&format!("--assert {name}>=0"));
+        assert_eq!(kept.done.code, Some(0), "{verb}: {}", kept.done.tell());
+        let points = kept.json["points"].as_array().unwrap();
+        assert_eq!(points.iter().map(|p| number(&p["repeat"])).collect::<Vec<_>>(), [1, 2], "{verb}");
+        let broken = run(&format!("--assert {name}<0"));
+        assert_eq!(broken.done.code, Some(3), "{verb}: {}", broken.done.tell());
+        broken.done.complains(&["not met"]);
+    }
+}
+
+#[test]
+fn load_is_repeated_stage_by_stage() {
+    let server = serve("");
+    let line: Line = netcaliper("load").arg(server.at()).args("-t 200ms --ramp 1s -P 1 --repeat 2");
+    let outcome = Outcome::of(line.arg("--json").run());
+    let idle = |repeat: u64| {
+        let points = outcome.json["points"].as_array().unwrap().iter();
+        points.filter(|p| p["label"]["stage"] == "idle" && p["repeat"] == repeat).count()
+    };
+    assert_eq!((idle(1), idle(2), idle(3)), (2, 2, 0));
+}
+
+#[test]
+fn repeats_until_the_mean_is_known() {
+    let server = serve("");
+    // Within ±50 % with 95 % confidence: whatever a loaded machine does, it ends between 3 and 12.
+    let outcome = Outcome::of(
+        tcp(server.at())
+            .args("-t 200ms -i 100ms -b 5M -P 1 --repeat 12 --until-confidence 95,100 --json")
+            .run()
+            .exits(0),
+    );
+    let n = outcome.json["points"].as_array().unwrap().len();
+    assert!((3..=12).contains(&n), "{n} repetitions");
+    let told = outcome.json["notices"].to_string();
+    assert!(told.contains("repetitions were"), "{told}");
+    let line = || tcp(server.at()).args("-t 200ms -b 5M");
+    line().args("--until-confidence 90,5").run().exits(2).complains(&["is not a confidence"]);
+}
+
+#[test]
+fn saved_runs_are_held_to_conditions() {
+    let scratch = crate::support::files::Scratch::new();
+    let server = serve("");
+    let file = scratch.file("run.jsonl");
+    tcp(server.at()).args("-t 300ms -i 100ms -b 10M -P 1 --save").arg(&file).run().exits(0);
+    let report = |words: &str| netcaliper("report").arg(&file).args(words).run();
+    report("--assert goodput>1k").exits(0);
+    report("--assert goodput>1T").exits(3).complains(&["not met"]);
+}

@@ -1,0 +1,628 @@
+//! The command pairs of ctsTraffic's practical guide, as they stand there but for the port and for what would take minutes,
+//! with the real binary at both ends.
+
+use crate::support::files::{Csv, Scratch};
+use crate::support::net::{Namespace, free_port};
+use crate::support::{BIN, Done, Line, Proc, eventually, netcaliper, skip};
+use std::path::Path;
+
+/// `netcaliper ctstraffic` in a folder.
+fn cts(folder: &Path, words: &str) -> Line {
+    let mut line = netcaliper("ctstraffic").args(words);
+    line.0.current_dir(folder);
+    line
+}
+
+/// Whether something listens at `port`, without connecting to it (a server would count that); UDP sockets are there as soon
+/// as they are bound.
+fn listens(port: u16) -> bool {
+    let at = format!(":{port:04X}");
+    let found = |table: &str, state: &str| {
+        let text = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+        text.lines().any(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            words.next().is_some_and(|local| local.ends_with(&at)) && words.nth(1) == Some(state)
+        })
+    };
+    found("tcp", "0A") || found("tcp6", "0A") || found("udp", "07") || found("udp6", "07")
+}
+
+/// A pair over loopback: `{port}` in either line is replaced; the server has listened before the client starts.
+struct Pair {
+    folder: Scratch,
+    port: u16,
+    server: Proc,
+}
+
+impl Pair {
+    #[track_caller]
+    fn serve(words: &str) -> Pair {
+        let (folder, port) = (Scratch::new(), free_port());
+        let server = cts(folder.path(), &format!("{words} -port:{port}")).spawn();
+        eventually("the server listens", || listens(port));
+        Pair { folder, port, server }
+    }
+
+    #[track_caller]
+    fn call(&self, words: &str) -> Done {
+        self.client(words).run()
+    }
+
+    fn client(&self, words: &str) -> Line {
+        cts(self.folder.path(), &format!("{words} -port:{}", self.port))
+    }
+
+    fn csv(&self, name: &str) -> Csv {
+        Csv::read(&self.folder.file(name))
+    }
+
+    /// Waits for a server that ends by itself.
+    #[track_caller]
+    fn over(self) -> (Done, Scratch) {
+        (self.server.wait(), self.folder)
+    }
+}
+
+/// The figures of the final summary: successes, network errors, protocol errors, bytes received, bytes sent.
+#[track_caller]
+fn summary(out: &str) -> [u64; 5] {
+    let after = |name: &str| {
+        let from = out.find(name).unwrap_or_else(|| panic!("no '{name}' in {out}")) + name.len();
+        let digits: String = out[from..]
+            .chars()
+            .skip_while(|c| !c.is_ascii_digit())
+            .take_while(char::is_ascii_digit)
+            .collect();
+        digits.parse::<u64>().unwrap()
+    };
+    [
+        after("SuccessfulConnections"),
+        after("NetworkErrors"),
+        after("ProtocolErrors"),
+        after("Total Bytes Recv"),
+        after("Total Bytes Sent"),
+    ]
+}
+
+/// Status lines: those with seven numbers.
+fn status_lines(out: &str) -> Vec<Vec<f64>> {
+    let numbers =
+        |line: &str| line.split_whitespace().map(|w| w.parse::<f64>().ok()).collect::<Option<Vec<_>>>();
+    out.lines().filter(|l| l.starts_with(' ')).filter_map(numbers).filter(|n| n.len() == 7).collect()
+}
+
+/// Identifier (37) and DONE (4), which the original counts in totals.
+const FRAMING: u64 = 41;
+
+/// "A suggested starting point: measuring Good Put", with less to transfer, and an end.
+#[test]
+fn good_put_with_status_and_connection_files() {
+    let pair = Pair::serve(
+        "-listen:* -consoleverbosity:1 -transfer:8388608 -connectionfilename:server.csv -serverexitlimit:24",
+    );
+    let done = pair
+        .call(
+            "-target:localhost -consoleverbosity:1 -statusfilename:clientstatus.csv \
+             -connectionfilename:clientconnections.csv -transfer:8388608 -iterations:3 -statusupdate:50",
+        )
+        .exits(0)
+        .prints(&[
+            "\tProtocol: TCP\n",
+            "\tIoPattern: Push <TCP client send/server recv>\n",
+            "\tLevel of verification: Connections & Data\n",
+            "\tBuffer used for each IO request: 65536 [0x10000] bytes\n",
+            "\tTotal transfer per connection: 8388608 bytes\n",
+            "(iterations * concurrent connections) : 24 [0x18]\n",
+            "* In-Flight - count of established connections",
+            " TimeSlice      SendBps      RecvBps  In-Flight  Completed  NetError  DataError \n",
+        ]);
+    assert_eq!(summary(&done.out), [24, 0, 0, 24 * FRAMING, 24 << 23]);
+    assert!(done.err.is_empty(), "{}", done.err);
+
+    let status = pair.csv("clientstatus.csv");
+    assert_eq!(status.header.join(","), "TimeSlice,SendBps,RecvBps,In-Flight,Completed,NetError,DataError");
+    let lines = status_lines(&done.out);
+    assert_eq!(lines.len(), status.rows.len(), "the console shows what the file holds");
+    assert_eq!(status.column("Completed").last(), Some(&"24"));
+
+    let client = pair.csv("clientconnections.csv");
+    assert_eq!(client.rows.len(), 24);
+    assert!(client.column("Result").iter().all(|r| *r == "Succeeded"));
+    assert_eq!((client.sum("SendBytes"), client.sum("RecvBytes")), (24 << 23, 0));
+    let (server_done, folder) = pair.over();
+    let server = Csv::read(&folder.file("server.csv"));
+    assert_eq!(summary(&server_done.exits(0).out), [24, 0, 0, 24 << 23, 24 * FRAMING]);
+    let sorted = |csv: &Csv| {
+        let mut all: Vec<String> = csv.column("ConnectionId").iter().map(ToString::to_string).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(sorted(&client), sorted(&server), "both ends know the same identifiers");
+
+    // "One could look at which remote addresses had more failures": the two files joined.
+    let report =
+        netcaliper("report").arg(folder.file("clientconnections.csv")).arg(folder.file("server.csv"));
+    report.run().exits(0).prints(&[
+        "24 succeeded, 0 failed",
+        "Joined by ConnectionId: 24 connections are in two files",
+        "0 ended differently, 0 moved different bytes",
+        "clientconnections.csv: 0 connections",
+        "server.csv: 0 connections",
+    ]);
+}
+
+/// "One should append -pattern:pull to both", "-pattern:duplex", "-buffer:1048576", "-buffer:[1024,1048576]", and pushpull.
+#[test]
+fn patterns_and_buffers() {
+    // Options of both ends, transfer, bytes up and down by the patterns' definition.
+    for (options, transfer, up, down) in [
+        ("-pattern:pull", 1_000_001, 0, 1_000_001),
+        ("-pattern:duplex", 1_000_001, 500_001, 500_001),
+        ("-pattern:duplex -buffer:1048576", 3_000_000, 1_500_000, 1_500_000),
+        ("-pattern:duplex -buffer:[1024,1048576]", 3_000_000, 1_500_000, 1_500_000),
+        ("-pattern:pushpull", 2_500_000, 1_048_576 + 402_848, 1_048_576),
+        ("-pattern:push -verify:connection", 1_000_001, 1_000_001, 0),
+    ] {
+        let pair = Pair::serve(&format!(
+            "-listen:* -consoleverbosity:1 {options} -transfer:{transfer} -serverexitlimit:8"
+        ));
+        let done = pair.call(&format!(
+            "-target:localhost -consoleverbosity:1 {options} -transfer:{transfer} -iterations:1"
+        ));
+        let told = done.tell();
+        assert_eq!(summary(&done.exits(0).out), [8, 0, 0, 8 * (down + FRAMING), 8 * up], "{options}: {told}");
+        let (server, _) = pair.over();
+        assert_eq!(summary(&server.exits(0).out), [8, 0, 0, 8 * up, 8 * (down + FRAMING)], "{options}");
+    }
+}
+
+/// "-connections:100 -iterations:10 will iterate 10 times over 100 connections for a total of 1000 connections, at which
+/// point ctsTraffic will gracefully exit."
+#[test]
+fn a_thousand_connections() {
+    let pair = Pair::serve("-listen:* -consoleverbosity:1 -transfer:64 -serverexitlimit:1000");
+    let done =
+        pair.call("-target:localhost -consoleverbosity:1 -transfer:64 -connections:100 -iterations:10");
+    assert_eq!(summary(&done.exits(0).out), [1000, 0, 0, 1000 * FRAMING, 64_000]);
+    assert_eq!(summary(&pair.over().0.exits(0).out), [1000, 0, 0, 64_000, 1000 * FRAMING]);
+}
+
+/// "-serverExitLimit:10": the first ten are served, further ones are not accepted.
+#[test]
+fn a_server_that_ends_after_ten() {
+    let pair = Pair::serve("-listen:* -consoleverbosity:1 -transfer:64 -serverExitLimit:10");
+    let done = pair.call("-target:localhost -consoleverbosity:1 -transfer:64 -connections:5 -iterations:2");
+    assert_eq!(summary(&done.exits(0).out)[0], 10);
+    let (server, _) = pair.over();
+    assert_eq!(summary(&server.exits(0).prints(&["before exit : 10 [0xa]"]).out)[0], 10);
+}
+
+/// "-timeLimit … the number of milliseconds to run before exiting", and "-statusUpdate:500".
+#[test]
+fn a_time_limit() {
+    let pair = Pair::serve("-listen:* -consoleverbosity:1");
+    let done = pair
+        .call("-target:localhost -consoleverbosity:1 -statusUpdate:500 -timeLimit:1600")
+        .exits(0)
+        .prints(&["Time-limit of 1600 ms has been reached"]);
+    let lines = status_lines(&done.out);
+    assert!((3..=4).contains(&lines.len()), "{}", done.out);
+    assert!(lines.iter().take(3).zip([0.5, 1.0, 1.5]).all(|(line, at)| line[0] >= at), "{}", done.out);
+    // What was cut is counted nowhere here, and is an error there: the server's exit code is their number.
+    assert_eq!(summary(&done.out)[1..3], [0, 0]);
+    pair.server.signal("INT");
+    let (server, _) = pair.over();
+    let [_, network, ..] = summary(&server.out);
+    assert!(network > 0, "{}", server.tell());
+    assert_eq!(server.code, Some(i32::try_from(network).unwrap()), "{}", server.tell());
+}
+
+/// "-consoleverbosity … setting 0 turns off all output"; 1 shows status lines, 3 connections.
+#[test]
+fn verbosities() {
+    let pair = Pair::serve("-listen:* -consoleverbosity:0 -transfer:1000 -serverexitlimit:6");
+    let run = |verbosity: u8| {
+        let words = format!(
+            "-target:localhost -transfer:1000 -connections:2 -iterations:1 -consoleverbosity:{verbosity}"
+        );
+        pair.call(&words).exits(0)
+    };
+    let nothing = run(0);
+    assert_eq!((nothing.out.as_str(), nothing.err.as_str()), ("", ""));
+    let status = run(1);
+    assert!(status.out.contains("Legend:") && !status.out.contains("TCP connection"), "{}", status.out);
+    let connections = run(3);
+    assert!(!connections.out.contains("Legend:"), "{}", connections.out);
+    let lines: Vec<&str> = connections.out.lines().filter(|l| l.starts_with('[')).collect();
+    assert_eq!(
+        lines.iter().filter(|l| l.contains("] TCP connection established [")).count(),
+        2,
+        "{lines:#?}"
+    );
+    let good: Vec<&&str> = lines.iter().filter(|l| l.contains("] TCP connection succeeded : [")).collect();
+    assert_eq!(good.len(), 2, "{lines:#?}");
+    assert!(
+        good.iter().all(|l| l.contains("]: SendBytes[1000]  SendBps[") && l.ends_with(" ms]")),
+        "{good:#?}"
+    );
+    let server = pair.over().0.exits(0);
+    assert_eq!((server.out.as_str(), server.err.as_str()), ("", ""));
+}
+
+/// "Any other extension would be written as a line of text", all three in one file, with the wall clock.
+#[test]
+fn text_logs() {
+    let pair = Pair::serve("-listen:* -consoleverbosity:0 -transfer:1000 -serverexitlimit:2");
+    pair.call(
+        "-target:localhost -transfer:1000 -connections:2 -iterations:1 -consoleverbosity:1 -statusfilename:log.txt \
+         -connectionfilename:log.txt -errorfilename:log.txt",
+    )
+    .exits(0);
+    let text = std::fs::read_to_string(pair.folder.file("log.txt")).unwrap();
+    for part in [
+        "\tProtocol: TCP\r\n",
+        "Started at 20",
+        "Legend:\r\n",
+        "  Completed  NetError  DataError \r\n",
+        "] TCP connection succeeded : [",
+        "  SuccessfulConnections [2]   NetworkErrors [0]   ProtocolErrors [0]\r\n",
+    ] {
+        assert!(text.contains(part), "'{part}' is missing in {text}");
+    }
+    assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "every line ends in CR LF");
+    assert_eq!(text.matches("Started at").count(), 1);
+}
+
+#[test]
+fn files_as_the_original_encodes_them() {
+    let pair = Pair::serve("-listen:* -consoleverbosity:0 -transfer:1000 -serverexitlimit:2");
+    pair.call(
+        "-target:localhost -transfer:1000 -connections:2 -iterations:1 -consoleverbosity:0 -connectionfilename:c.csv \
+         -tcpinfofilename:t.csv -logencoding:utf16",
+    )
+    .exits(0);
+    for (name, columns) in [("c.csv", 10), ("t.csv", 20)] {
+        let bytes = std::fs::read(pair.folder.file(name)).unwrap();
+        assert_eq!(bytes[..4], [0xff, 0xfe, b'T', 0]);
+        let units: Vec<u16> = bytes[2..].chunks(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect();
+        let text = String::from_utf16(&units).unwrap();
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.lines().all(|l| l.split(',').count() == columns), "{text}");
+        netcaliper("report").arg(pair.folder.file(name)).run().exits(0).prints(&["ctsTraffic", "2 rows"]);
+    }
+}
+
+/// "Looking for connection establishment issues": TIME_WAIT uses the ports up, and `-shutdown:rude` avoids it.
+#[test]
+fn ephemeral_ports_run_out_unless_the_end_is_rude() {
+    const TEST: &str = "ephemeral_ports_run_out_unless_the_end_is_rude";
+    let Some(space) = Namespace::for_test(TEST) else { return };
+    // Linux lets a port be used again after a second otherwise; Windows does not.
+    let ready = space.sysctl("net.ipv4.ip_local_port_range", "20000 20199")
+        && space.sysctl("net.ipv4.tcp_tw_reuse", "0");
+    if !ready {
+        return skip(TEST, "the range of local ports cannot be set here");
+    }
+    let folder = Scratch::new();
+    let server = space.within(cts(folder.path(), "-listen:* -consoleverbosity:1 -transfer:64")).spawn();
+    server.hears("Accepting connections on addresses");
+    let words = "-target:127.0.0.1 -consoleverbosity:1 -transfer:64 -connections:100 -iterations:5 -connectionfilename:c.csv";
+    let line = |more: &str| cts(folder.path(), &format!("{words} {more}"));
+    let rude = space.within(line("-shutdown:rude")).run().exits(0);
+    assert_eq!(summary(&rude.out)[..3], [500, 0, 0]);
+    let graceful = space.within(line("")).run();
+    let [good, network, protocol, ..] = summary(&graceful.out);
+    assert_eq!((good + network, protocol), (500, 0), "{}", graceful.tell());
+    // 200 ports, each used once; a port whose server end is not closed yet may be refused for that.
+    assert!(good <= 200 && good > 0, "{}", graceful.tell());
+    assert_eq!(graceful.code, Some(255), "more errors than an exit code can hold");
+    let results = Csv::read(&folder.file("c.csv"));
+    let failed: Vec<&str> = results.column("Result").into_iter().filter(|r| *r != "Succeeded").collect();
+    assert_eq!(failed.len() as u64, network);
+    assert!(
+        failed.iter().all(|r| r.starts_with("10049: ")),
+        "no local address is left: {:?}",
+        failed.first()
+    );
+}
+
+/// The guide's pairs between two hosts, on the default port.
+#[test]
+fn between_two_namespaces() {
+    const TEST: &str = "between_two_namespaces";
+    let (Some(near), Some(far)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
+    if !near.join(&far) {
+        return skip(TEST, "the kernel has no veth");
+    }
+    let folder = Scratch::new();
+    // Options of both ends, of the client, connections, bytes up and down by the patterns' definition.
+    for (both, client, connections, up, down) in [
+        ("-transfer:1048576", "-iterations:1", 8, 1 << 20, 0),
+        ("-transfer:1048576 -pattern:pull", "-iterations:1", 8, 0, 1 << 20),
+        ("-transfer:1048576 -pattern:duplex", "-iterations:1", 8, 1 << 19, 1 << 19),
+        ("-transfer:1048576 -pattern:duplex -buffer:1048576", "-iterations:1", 8, 1 << 19, 1 << 19),
+        ("-transfer:1048576 -pattern:duplex -buffer:[1024,1048576]", "-iterations:1", 8, 1 << 19, 1 << 19),
+        ("-transfer:64", "-connections:100 -iterations:10", 1000, 64, 0),
+        ("-transfer:64", "-connections:100 -iterations:10 -shutdown:rude", 1000, 64, 0),
+    ] {
+        let words = format!("-listen:* -consoleverbosity:1 {both} -serverexitlimit:{connections}");
+        let server = far.within(cts(folder.path(), &words)).spawn();
+        server.hears("Accepting connections on addresses");
+        let words = format!("-target:10.77.0.2 -consoleverbosity:1 {both} {client}");
+        let done = near.within(cts(folder.path(), &words)).run().exits(0);
+        let want = [connections, 0, 0, connections * (down + FRAMING), connections * up];
+        assert_eq!(summary(&done.out), want, "{both} {client}");
+        let server = server.wait().exits(0);
+        let want = [connections, 0, 0, connections * up, connections * (down + FRAMING)];
+        assert_eq!(summary(&server.out), want, "{both} {client}");
+    }
+}
+
+/// A compartment is a network namespace here.
+#[test]
+fn a_compartment_is_a_namespace() {
+    let Some(space) = Namespace::for_test("a_compartment_is_a_namespace") else { return };
+    let folder = Scratch::new();
+    let server = cts(folder.path(), "-listen:127.0.0.1 -consoleverbosity:1 -transfer:64 -serverexitlimit:1")
+        .arg(format!("-compartment:{}", space.name()))
+        .spawn();
+    server.hears("Accepting connections on addresses");
+    let words = "-target:127.0.0.1 -consoleverbosity:1 -transfer:64 -connections:1 -iterations:1";
+    assert_eq!(summary(&space.within(cts(folder.path(), words)).run().exits(0).out)[0], 1);
+    server.wait().exits(0).prints(&["IP Compartment: nct-"]);
+    let none = cts(folder.path(), "-target:127.0.0.1 -compartment:nosuchplace").run();
+    none.exits(13).complains(&["neither a network namespace nor an interface"]);
+}
+
+/// The guide's stream, of two seconds instead of sixty: 120 frames of 52083 bytes.
+const STREAM: &str =
+    "-protocol:udp -bitspersecond:25000000 -framerate:60 -bufferdepth:1 -streamlength:2 -consoleverbosity:1";
+
+/// The number after `name` in a summary.
+#[track_caller]
+fn told(out: &str, name: &str) -> String {
+    let line = out.lines().find_map(|l| l.trim_start().strip_prefix(name));
+    line.unwrap_or_else(|| panic!("no '{name}' in {out}")).trim_start_matches(" : ").to_owned()
+}
+
+/// "A suggested starting point: measuring a common UDP stream". The guide prints `framerate:60` without its dash.
+#[test]
+fn a_stream_with_its_three_files() {
+    let pair = Pair::serve(&format!("-listen:* {STREAM} -serverexitlimit:1"));
+    let client = STREAM.replace("-framerate", "framerate");
+    let done = pair
+        .call(&format!(
+            "-target:localhost {client} -connections:1 -iterations:1 -statusfilename:udpclient.csv \
+             -connectionfilename:udpconnection.csv -jitterfilename:jitter.csv -statusupdate:500"
+        ))
+        .exits(0)
+        .prints(&[
+            "\tProtocol: UDP\n",
+            "SO_RCVBUF(1048576)",
+            "\tBuffer used for each IO request: 52083 [0xcb73] bytes\n",
+            "\tUDP Stream FrameSize: 52083 bytes\n",
+            " TimeSlice       Bits/Sec    Streams   Completed   Dropped   Repeated    Errors \n",
+            "SuccessfulConnections [1]   NetworkErrors [0]   ProtocolErrors [0]",
+        ]);
+    assert_eq!(told(&done.out, "Total Bytes Recv"), "6249960", "{}", done.out);
+    assert_eq!(told(&done.out, "Total Successful Frames"), "120 (100.000000)");
+    assert_eq!(told(&done.out, "Total Dropped Frames"), "0 (0.000000)");
+    assert_eq!(told(&done.out, "Total Duplicate Frames"), "0 (0.000000)");
+
+    let jitter = pair.csv("jitter.csv");
+    let numbers: Vec<usize> = jitter.column("SequenceNumber").iter().map(|n| n.parse().unwrap()).collect();
+    assert_eq!(numbers, (1..=120).collect::<Vec<_>>(), "one row per frame, in order");
+    assert_eq!(jitter.column("RelativeInFlightTimeMs")[0], "0.000");
+    let status = pair.csv("udpclient.csv");
+    assert_eq!((status.sum("Completed"), status.sum("Dropped"), status.sum("Errors")), (120, 0, 0));
+    let connection = pair.csv("udpconnection.csv");
+    assert_eq!(connection.column("Completed"), ["120"]);
+    assert_eq!(connection.column("Result"), ["Succeeded"]);
+    assert_eq!(connection.column("ConnectionId")[0].len(), 36);
+    netcaliper("report")
+        .arg(pair.folder.file("jitter.csv"))
+        .run()
+        .exits(0)
+        .prints(&["120 whole frames, 0 dropped", "jitter from frame to frame"]);
+    let page = pair.folder.file("jitter.html");
+    netcaliper("report").arg(pair.folder.file("jitter.csv")).arg("--html").arg(&page).run().exits(0);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("id=\"plot-jitter\"") && page.contains("id=\"plot-frame-flight\""));
+    pair.over().0.exits(0).prints(&["SuccessfulConnections [1]   NetworkErrors [0]   ProtocolErrors [0]"]);
+}
+
+/// "I ran the above 25Mbps run with 10 concurrent UDP streams (-connections:10)."
+#[test]
+fn ten_streams() {
+    let pair = Pair::serve(&format!("-listen:* {STREAM} -serverexitlimit:10"));
+    let words = "-connections:10 -iterations:1 -connectionfilename:udpconnection.csv";
+    let done = pair.call(&format!("-target:localhost {STREAM} {words}")).exits(0);
+    assert_eq!(told(&done.out, "Total Successful Frames"), "1200 (100.000000)", "{}", done.out);
+    let connections = pair.csv("udpconnection.csv");
+    assert_eq!(connections.header[3], "Bits/Sec");
+    assert_eq!(connections.column("Completed"), ["120"; 10]);
+    pair.over().0.exits(0).prints(&["SuccessfulConnections [10]"]);
+}
+
+#[test]
+fn a_stream_between_two_namespaces() {
+    const TEST: &str = "a_stream_between_two_namespaces";
+    let (Some(near), Some(far)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
+    if !near.join(&far) {
+        return skip(TEST, "the kernel has no veth");
+    }
+    let folder = Scratch::new();
+    let server = far.within(cts(folder.path(), &format!("-listen:* {STREAM} -serverexitlimit:1"))).spawn();
+    server.hears("Accepting connections on addresses");
+    let client = near.within(cts(folder.path(), &format!("-target:10.77.0.2 {STREAM} -iterations:1")));
+    assert_eq!(told(&client.run().exits(0).out, "Total Successful Frames"), "120 (100.000000)");
+    server.wait().exits(0);
+    let server = far.within(cts(folder.path(), &format!("-listen:* {STREAM} -serverexitlimit:10"))).spawn();
+    server.hears("Accepting connections on addresses");
+    let words = format!("-target:10.77.0.2 {STREAM} -connections:10 -iterations:1");
+    let client = near.within(cts(folder.path(), &words));
+    assert_eq!(told(&client.run().exits(0).out, "Total Successful Frames"), "1200 (100.000000)");
+    server.wait().exits(0);
+}
+
+/// A START proves no address: streams go to this host and to directly connected networks, unless more is allowed.
+#[test]
+fn a_stream_leaves_the_fence_only_when_allowed() {
+    const TEST: &str = "a_stream_leaves_the_fence_only_when_allowed";
+    let (Some(near), Some(far)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
+    if !near.join(&far) {
+        return skip(TEST, "the kernel has no veth");
+    }
+    // The client's address is behind a router, as the server sees it.
+    near.ip("address add 10.99.0.1/32 dev lo");
+    far.ip("route add 10.99.0.0/24 via 10.77.0.1");
+    let folder = Scratch::new();
+    let stream = STREAM.replace("streamlength:2", "streamlength:1");
+    let client = || {
+        let words = format!("-target:10.77.0.2 -bind:10.99.0.1 {stream} -iterations:1");
+        near.within(cts(folder.path(), &words)).run()
+    };
+    let server = far.within(cts(folder.path(), &format!("-listen:* {stream}"))).spawn();
+    server.hears("Accepting connections on addresses");
+    let refused = client().exits(1);
+    assert!(refused.out.contains("SuccessfulConnections [0]"), "{}", refused.tell());
+    server.hears("10.99.0.1 asked for a stream and gets none");
+    server.signal("INT");
+    let told = server.wait().exits(0).err;
+    assert_eq!(told.matches("asked for a stream").count(), 1, "once: {told}");
+    let words = format!("-listen:* {stream} -serverexitlimit:1 -allow:10.99.0.0/24");
+    let server = far.within(cts(folder.path(), &words)).spawn();
+    server.hears("Accepting connections on addresses");
+    assert!(client().exits(0).out.contains("Total Successful Frames : 60 (100.000000)"));
+    server.wait().exits(0);
+    let words = format!("-listen:* {stream} -allow:everybody");
+    cts(folder.path(), &words).run().exits(13).complains(&["'everybody' is not a network"]);
+}
+
+/// Names, exit codes, help.
+#[test]
+fn names_and_exit_codes() {
+    let folder = Scratch::new();
+    let link = folder.file("ctsTraffic");
+    std::os::unix::fs::symlink(BIN, &link).unwrap();
+    let called = |words: &str| {
+        let mut command = std::process::Command::new(&link);
+        command.args(words.split_whitespace()).current_dir(folder.path());
+        Line(command).run()
+    };
+    called("").exits(13).prints(&["-Listen:<address|name|*>", "-Help:Advanced"]);
+    called("-Help:Tcp").exits(13).prints(&["-Pattern:<push|pull|pushpull|duplex>"]);
+    called("-?").exits(13).prints(&["netcaliper ctstraffic"]);
+    called("-Target:127.0.0.1 -Nonsense:1").exits(13).complains(&["-Nonsense:1"]);
+    called("-Target:127.0.0.1 -StatusFilename:no/such/folder.csv")
+        .exits(13)
+        .complains(&["no/such/folder.csv"]);
+    // One exit code per failure, as far as eight bits go.
+    let port = free_port();
+    let refused = |n: u32| {
+        called(&format!("-Target:127.0.0.1 -Port:{port} -Connections:{n} -Iterations:2 -ConsoleVerbosity:2"))
+    };
+    let few = refused(3).exits(6).complains(&["ConnectEx failed (10061) No connection could be made"]);
+    assert_eq!(summary(&few.out)[..3], [0, 6, 0]);
+    refused(200).exits(255);
+    // What has no effect is told in one line.
+    let idle = called(&format!(
+        "-Target:127.0.0.1 -Port:{port} -Connections:1 -Iterations:1 -IO:RioIocp -ThreadPool:runslong"
+    ));
+    let warnings: Vec<&str> = idle.err.lines().filter(|l| l.contains("warning")).collect();
+    assert_eq!(warnings.len(), 1, "{}", idle.err);
+    assert!(
+        warnings[0].contains("-IO:RioIocp") && warnings[0].contains("-ThreadPool:runslong"),
+        "{}",
+        warnings[0]
+    );
+}
+
+/// Ctrl-C: a line that says so, no more status lines nor results, but the summary.
+#[test]
+fn ctrl_c() {
+    let pair = Pair::serve("-listen:* -consoleverbosity:5");
+    let client = pair.client("-target:localhost -consoleverbosity:5 -statusupdate:100").spawn();
+    client.hears_often("          8          0         0          0", 2);
+    client.signal("INT");
+    let done = client.wait().exits(0);
+    let (before, after) = done.out.split_once("Ctrl-C: shutting down").expect("it says so");
+    assert!(
+        before.contains("0.1") && status_lines(after).is_empty() && !after.contains("TCP connection"),
+        "{after}"
+    );
+    assert_eq!(summary(after)[..3], [0, 0, 0]);
+    pair.server.hears_often("TCP connection failed with the error 10054", 8);
+    pair.server.signal("INT");
+    pair.over().0.exits(8);
+}
+
+/// A crash loses at most what came after the last status line.
+#[test]
+fn files_survive_a_crash() {
+    let pair = Pair::serve("-listen:* -consoleverbosity:0 -transfer:1000");
+    let client = pair
+        .client(
+            "-target:localhost -transfer:1000 -connections:4 -shutdown:rude -consoleverbosity:1 -statusupdate:100 \
+             -statusfilename:s.csv -connectionfilename:c.csv",
+        )
+        .spawn();
+    client.hears_often("         0          0", 3);
+    client.signal("KILL");
+    assert_eq!(client.wait().code, None);
+    let status = pair.csv("s.csv");
+    let done: usize = status.column("Completed").last().unwrap().parse().unwrap();
+    assert!(status.rows.len() >= 3 && done > 0);
+    let text = std::fs::read_to_string(pair.folder.file("c.csv")).unwrap();
+    let whole = text.lines().skip(1).filter(|l| l.split(',').count() == 10).count();
+    // The last row may be cut; rows of the last line's slice may have come after it.
+    assert!(whole + 1 >= done, "{whole} rows for {done} connections");
+    netcaliper("report").arg(pair.folder.file("c.csv")).run().exits(0).prints(&["succeeded, 0 failed"]);
+}
+
+/// Settings on which the original hangs for ever end with a sentence about the likely cause.
+#[test]
+fn unequal_settings_end_with_a_sentence() {
+    for (server, client, says) in [
+        ("-transfer:2000", "-transfer:1000", "transfer may be"),
+        ("-pattern:push", "-pattern:pull", "pattern"),
+    ] {
+        let pair = Pair::serve(&format!(
+            "-listen:* -consoleverbosity:4 -stalltimeout:600 -serverexitlimit:1 {server}"
+        ));
+        let words = format!("-target:localhost -connections:1 -iterations:1 -stalltimeout:600 {client}");
+        let done = pair.call(&words).exits(1);
+        let all = format!("{}{}", done.out, done.err);
+        assert!(all.contains(says) && all.contains("timed out"), "{all}");
+        let server = pair.over().0.exits(1);
+        assert!(format!("{}{}", server.out, server.err).contains(says), "{}", server.tell());
+    }
+}
+
+/// Frames of another rate have another size: the client says so, at every verbosity that says anything.
+#[test]
+fn an_unequal_frame_rate_is_told() {
+    let stream = "-protocol:udp -bitspersecond:8000000 -streamlength:1 -consoleverbosity:1";
+    let pair = Pair::serve(&format!("-listen:* {stream} -framerate:25 -serverexitlimit:1"));
+    let done = pair.call(&format!("-target:localhost {stream} -framerate:30 -iterations:1")).exits(0);
+    // 8,000,000 / 8 / 30 bytes expected, 8,000,000 / 8 / 25 came.
+    let done = done.complains(&["frames of 33333 bytes were expected and come with 40000", "frame rate"]);
+    assert_eq!(told(&done.out, "Total Successful Frames"), "0 (0.000000)");
+    pair.over().0.exits(0);
+}
+
+/// A run that the native command line saved, as ctsTraffic would have told it.
+#[test]
+fn a_saved_run_has_this_face_too() {
+    let server = crate::support::serve("");
+    let folder = Scratch::new();
+    let saved = folder.file("run.jsonl");
+    crate::support::tcp(server.at())
+        .args("-P 2 --iterations 1 --transfer 100001 --save")
+        .arg(&saved)
+        .run()
+        .exits(0);
+    let report = netcaliper("report").args("--as ctstraffic").arg(&saved).run().exits(0);
+    let told = report.prints(&["\tProtocol: TCP\n", "] TCP connection succeeded : [", "SendBytes[100001]"]);
+    assert_eq!(summary(&told.out), [2, 0, 0, 0, 200_002]);
+}

@@ -1,0 +1,317 @@
+//! `netcaliper delay` with the real binary at both ends.
+
+use crate::support::files::{Csv, Scratch};
+use crate::support::net::{Namespace, has_ipv6, is_root};
+use crate::support::{BIN, Line, Outcome, Server, netcaliper, number, serve, skip, tcp, text};
+use serde_json::Value;
+
+fn delay(target: impl AsRef<std::ffi::OsStr>) -> Line {
+    netcaliper("delay").arg(target)
+}
+
+/// What each end found out about datagrams: ours, and the server's.
+fn packets(outcome: &Outcome) -> (&Value, &Value) {
+    (&outcome.near()["packets"], &outcome.far()[0]["packets"])
+}
+
+fn counts(packets: &Value, names: [&str; 3]) -> [i64; 3] {
+    names.map(|name| packets["counts"][name].as_i64().unwrap_or_else(|| panic!("{name} in {packets}")))
+}
+
+/// `sent` datagrams left here; there each one was received or is missing, and nothing else.
+#[track_caller]
+fn accounted(from: &Value, to: &Value, sent: i64) {
+    let [left, unsent, refused] = counts(from, ["sent", "unsent", "refused"]);
+    assert_eq!((left + unsent, refused), (sent, 0), "{from}");
+    let [received, lost, corrupt] = counts(to, ["received", "lost", "corrupt"]);
+    assert_eq!((received + lost, corrupt), (left, 0), "{to}");
+    let [repeated, late, _] = counts(to, ["duplicated", "late", "lost"]);
+    assert_eq!((repeated, late), (0, 0), "{to}");
+    assert_eq!(to["delay_ns"]["count"].as_i64(), Some(received));
+    assert!(to["clock_bound_ns"].is_u64(), "no delay without its bound: {to}");
+    assert_eq!(to["before_sent"], 0, "{to}");
+}
+
+#[test]
+fn every_datagram_is_accounted_for_in_every_direction() {
+    let server = serve("");
+    for (way, up, down) in [("", true, false), ("-R", false, true), ("--bidir", true, true)] {
+        let outcome =
+            delay(server.at()).args("-t 600ms -i 200ms --pps 1000 -l 300").args(way).outcome().good();
+        let (near, far) = packets(&outcome);
+        if up {
+            accounted(near, far, 600);
+        }
+        if down {
+            accounted(far, near, 600);
+        }
+        let intervals = outcome.point()["intervals"].as_array().unwrap();
+        assert_eq!(intervals.len(), 3, "{way}: {}", outcome.tell());
+        assert!(intervals.iter().all(|i| i["packets"].is_object() && i["far_packets"].is_object()), "{way}");
+    }
+    server.still_serves();
+}
+
+/// The server finds its time-outs passed, and the order to end, before it has read what came while it was held up.
+#[test]
+fn what_a_held_up_receiver_had_not_read_is_not_lost() {
+    let server = serve("");
+    let client = delay(server.at()).args("-t 1500ms --pps 200 -l 100 --late 500ms --json").spawn();
+    std::thread::sleep(std::time::Duration::from_millis(900));
+    server.proc.signal("STOP");
+    // The schedule, and what is waited for behind it.
+    std::thread::sleep(std::time::Duration::from_millis(3_000));
+    server.proc.signal("CONT");
+    let outcome = Outcome::of(client.wait());
+    let (near, far) = packets(&outcome);
+    let [sent, ..] = counts(near, ["sent", "unsent", "refused"]);
+    assert_eq!(counts(far, ["received", "lost", "dropped"]), [sent, 0, 0], "{far}");
+}
+
+#[test]
+fn several_flows_of_the_smallest_datagram() {
+    let server = serve("");
+    let outcome =
+        delay(server.at()).args("-t 500ms -P 5 --pps 200 -l 40 --schedule poisson").outcome().good();
+    let (near, far) = packets(&outcome);
+    let [sent, ..] = counts(near, ["sent", "unsent", "refused"]);
+    // Five flows of 100 on average; six standard deviations of a Poisson count.
+    assert!((366..=634).contains(&sent), "{near}");
+    accounted(near, far, sent);
+    assert_eq!(number(&outcome.near()["opened"]), 5);
+    assert!(!outcome.point()["phase"]["probe"]["seed"].is_null(), "the seed is told");
+}
+
+#[test]
+fn times_between_datagrams_come_from_a_file() {
+    let server = serve("");
+    let scratch = Scratch::new();
+    let trace = scratch.with("trace.txt", "# two at once every 4 ms\n0.000\n4ms\n");
+    let csv = scratch.file("status.csv");
+    let line = delay(server.at()).args("-t 600ms -i 200ms -l 300 --bidir --trace").arg(&trace);
+    let outcome = line.arg("--status-csv").arg(&csv).outcome().good();
+    let (near, far) = packets(&outcome);
+    accounted(near, far, 300);
+    accounted(far, near, 300);
+    let table = Csv::read(&csv);
+    let whole = table.sum("near_datagrams_sent");
+    // What left after the last interval is in the totals alone.
+    assert!((200..=300).contains(&whole), "{whole}");
+    let bad = scratch.with("bad.txt", "1ms\nsoon\n");
+    delay("127.0.0.1:1").arg("--trace").arg(&bad).run().exits(2).says_one_sentence().complains(&["line 2"]);
+}
+
+#[test]
+fn over_ipv6_with_everything_switched() {
+    if !has_ipv6() {
+        return skip("delay::over_ipv6_with_everything_switched", "no IPv6 loopback");
+    }
+    let server = serve("");
+    for switched in ["--gro", "--no-gso --no-stamps --no-compare", "--wait block --dscp ef --ttl 9 --df on"] {
+        let outcome = delay(server.on("[::1]")).args("-t 300ms -i 100ms --pps 1000 -l 200").args(switched);
+        let outcome = outcome.outcome().good();
+        let (near, far) = packets(&outcome);
+        accounted(near, far, 300);
+        if switched.contains("ttl") {
+            assert_eq!(far["marks"]["ttl"], serde_json::json!([9, 9]), "{far}");
+            assert_eq!(far["marks"]["dscp"], serde_json::json!([46, 46]), "{far}");
+        }
+    }
+}
+
+#[test]
+fn as_fast_as_it_goes_loses_here_or_nowhere() {
+    let server = serve("");
+    let outcome = delay(server.at()).args("-b 0 -t 300ms -i 100ms -l 1400 --gro").outcome().good();
+    let (near, far) = packets(&outcome);
+    let [sent, ..] = counts(near, ["sent", "unsent", "refused"]);
+    let [received, lost, corrupt] = counts(far, ["received", "lost", "corrupt"]);
+    assert!(sent > 1_000, "{near}");
+    assert_eq!((received + lost, corrupt), (sent, 0), "{far}");
+}
+
+#[test]
+fn between_namespaces_and_beside_tcp() {
+    const TEST: &str = "delay::between_namespaces_and_beside_tcp";
+    let (Some(here), Some(there)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
+    if !here.join(&there) {
+        return skip(TEST, "no pair of virtual Ethernet devices can be made here");
+    }
+    let _server = Server::start(there.within(netcaliper("serve")));
+    let other = here.within(tcp("10.77.0.2").args("-P 1 -t 1s -b 10M -i 500ms")).spawn();
+    let line = here.within(delay("10.77.0.2").args("--bidir -t 500ms -i 100ms --pps 1000 -l 1000"));
+    let outcome = line.outcome().good();
+    let (near, far) = packets(&outcome);
+    accounted(near, far, 500);
+    accounted(far, near, 500);
+    other.wait().exits(0);
+}
+
+#[test]
+fn a_search_tries_rates_and_says_what_it_found() {
+    let server = serve("");
+    // All but nothing may be lost: whatever this machine manages gets through.
+    let done = delay(server.at()).args("--search=99.9% --gro -t 100ms --json").run().exits(0);
+    let outcome: Value = serde_json::from_str(&done.out).unwrap();
+    assert!(outcome["points"][0]["phase"]["rate"].is_null(), "{}", done.tell());
+    let notices = outcome["notices"].as_array().unwrap();
+    assert!(
+        notices.iter().any(|text| text.as_str().unwrap().starts_with("the highest rate that got through: ")),
+        "{notices:?}"
+    );
+}
+
+#[test]
+fn every_datagram_is_told_in_both_directions() {
+    let server = serve("");
+    let scratch = Scratch::new();
+    let csv = scratch.file("datagrams.csv");
+    let line = delay(server.at()).args("-t 300ms -i 100ms --pps 500 -l 200 -P 3 --bidir --samples").arg(&csv);
+    let outcome = line.outcome().good();
+    let (near, far) = packets(&outcome);
+    let table = Csv::read(&csv);
+    for (way, from, to) in [("up", near, far), ("down", far, near)] {
+        let of: Vec<&Vec<String>> = table.rows.iter().filter(|row| row[2] == way).collect();
+        let count = |verdict: &str| of.iter().filter(|row| row[9] == verdict).count() as i64;
+        let [sent, ..] = counts(from, ["sent", "unsent", "refused"]);
+        let [received, lost, _] = counts(to, ["received", "lost", "corrupt"]);
+        assert_eq!((of.len() as i64, count("lost")), (sent, lost), "{way}");
+        assert_eq!(count("received") + count("reordered") + count("late"), received, "{way}");
+        // Each flow's numbers, from 0.
+        for flow in ["0", "1", "2"] {
+            let numbers = of.iter().filter(|row| row[1] == flow).map(|row| row[3].parse::<usize>().unwrap());
+            assert!(numbers.enumerate().all(|(at, number)| at == number), "{way} {flow}");
+        }
+    }
+    assert_eq!(outcome.point()["flows"].as_array().unwrap().len(), 3);
+}
+
+/// Four flows from ports of their own, of which the path treats one badly, both ways.
+#[test]
+fn the_flow_on_the_bad_path_is_found() {
+    const TEST: &str = "delay::the_flow_on_the_bad_path_is_found";
+    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
+        return skip(TEST, "a lab needs root and /dev/net/tun");
+    }
+    let command = format!(
+        "{BIN} delay $NETCALIPER_LAB_SERVER -P 4 --local-port 40000-40003 --pps 500 -l 200 -t 1s --bidir --json"
+    );
+    let lab = netcaliper("lab").args("-q --delay 2ms --loss 30% --only udp:40002 --server");
+    let done = lab.arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run();
+    let outcome = Outcome::of(done.exits(0));
+    for flow in outcome.point()["flows"].as_array().unwrap() {
+        let bad = text(&flow["local"]).ends_with(":40002");
+        for way in ["up", "down"] {
+            // A busy machine may lose some of the others' as well; who lost nothing is not marked.
+            let lost = flow[way]["got"]["counts"]["lost"].as_i64().unwrap();
+            assert!(flow[way]["lossy"] == bad || (!bad && lost > 0), "{flow} {}", outcome.tell());
+        }
+    }
+}
+
+#[test]
+fn the_kernel_tells_when_datagrams_left() {
+    let server = serve("");
+    let line = delay(server.at()).args("-t 300ms -i 100ms --pps 500 -l 200 --bidir --tx-stamps");
+    let outcome = line.outcome().good();
+    let (near, far) = packets(&outcome);
+    for sender in [near, far] {
+        let [sent, ..] = counts(sender, ["sent", "unsent", "refused"]);
+        let stamped = sender["stack_ns"]["count"].as_i64();
+        if stamped.is_none() {
+            // What was used is in the result either way.
+            return skip(
+                "delay::the_kernel_tells_when_datagrams_left",
+                "the kernel gives no transmit stamps here",
+            );
+        }
+        // The last ones may come back after the flow has ended.
+        assert!(stamped.is_some_and(|n| 0 < n && n <= sent), "{sender}");
+    }
+}
+
+#[test]
+fn a_sweep_has_a_slot_for_each_value() {
+    let server = serve("");
+    let scratch = Scratch::new();
+    let csv = scratch.file("slots.csv");
+    let line = delay(server.at()).args("-t 100ms -i 50ms -l 500 --bidir --sweep size=100,200,400 --repeat 2");
+    let outcome = line.arg("--sweep-csv").arg(&csv).outcome().good();
+    let rows = outcome.json["sweep"].as_array().unwrap().clone();
+    let sizes: Vec<&str> = rows.iter().map(|row| row["label"]["size"].as_str().unwrap()).collect();
+    assert_eq!(sizes, ["100", "200", "400"]);
+    for row in &rows {
+        for way in ["up_slot", "down_slot"] {
+            assert_eq!(number(&row[way]["sent_bps"]["n"]), 2, "{row}");
+            assert!(row[way]["p50_ns"]["mean"].as_f64().unwrap() > 0.0, "{row}");
+        }
+    }
+    let table = Csv::read(&csv);
+    assert_eq!(table.column("size"), ["100", "200", "400"]);
+    assert!(table.column("up_knee").iter().all(|knee| ["true", "false"].contains(knee)));
+    for (words, why) in [
+        ("--sweep buffer=1..2", "rate, size and spacing"),
+        ("--sweep size=39", "40 to 65507"),
+        ("--sweep rate=2M..1M", "must rise"),
+    ] {
+        delay("127.0.0.1:1").args(words).run().exits(2).says_one_sentence().complains(&[why]);
+    }
+}
+
+/// Which slot it is depends on how busy this machine is; that it is the one of the definition does not.
+#[test]
+fn the_knee_is_where_power_is_largest() {
+    const TEST: &str = "delay::the_knee_is_where_power_is_largest";
+    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
+        return skip(TEST, "a lab needs root and /dev/net/tun");
+    }
+    let command =
+        format!("{BIN} delay $NETCALIPER_LAB_SERVER -l 1000 -t 400ms --sweep rate=5M,20M,80M,120M --json");
+    let lab = netcaliper("lab").args("-q --rate 50M --queue 200k --delay 10ms --server");
+    let done = lab.arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run();
+    let outcome = Outcome::of(done.exits(0));
+    // Load, power and mark of each slot.
+    let slots: Vec<(f64, f64, bool)> = outcome.json["sweep"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| {
+            let mean = |value: &Value| value["mean"].as_f64().unwrap_or(0.0);
+            let slot = &row["up_slot"];
+            let power = mean(&row["up"]) / (mean(&slot["p50_ns"]).max(1_000.0) / 1e9);
+            (mean(&slot["sent_bps"]), power, slot["knee"] == true)
+        })
+        .collect();
+    assert_eq!(slots.len(), 4, "{}", outcome.tell());
+    let best = slots.iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    let beyond = slots.iter().any(|slot| slot.0 > best.0);
+    let marked: Vec<&(f64, f64, bool)> = slots.iter().filter(|slot| slot.2).collect();
+    assert_eq!(marked, if beyond { vec![best] } else { vec![] }, "{slots:?}");
+}
+
+#[test]
+fn what_cannot_be_is_said_in_a_sentence() {
+    for (words, complaint) in [
+        ("-l 39", "40 to 65507"),
+        ("-P 2000", "1000"),
+        ("--protocol ctstraffic", "delay"),
+        ("-b 1M --pps 5", "cannot be used with"),
+        ("-b 1M --search", "cannot be used with"),
+        ("--search=100%", "'100%' is not a share from 0 to below 1"),
+        ("--hardware-stamps --protocol bwdelaytester", "clients of bwdelaytester take no stamps"),
+        ("--hardware-stamps --no-stamps", "leave out --no-stamps"),
+    ] {
+        let done = delay("127.0.0.1:1").args(words).run().exits(2);
+        assert!(done.err.contains(complaint), "{words}: {}", done.tell());
+    }
+}
+
+#[test]
+fn an_interrupted_run_tells_what_it_had() {
+    let server = serve("");
+    let running = delay(server.at()).args("-t 30s -i 100ms --pps 500 --jsonl").spawn();
+    running.hears("\"event\":\"interval\"");
+    running.signal("INT");
+    let done = running.wait().exits(130);
+    assert!(done.out.contains("\"event\":\"far\""), "{}", done.tell());
+}

@@ -1,0 +1,274 @@
+//! `netcaliper delay` on a path whose truth is known: what it counted against what the lab did to each datagram. Counts only:
+//! how long things take depends on how busy this machine is.
+
+use crate::support::files::{Csv, Scratch};
+use crate::support::net::is_root;
+use crate::support::{BIN, Outcome, netcaliper, number, skip};
+use serde_json::Value;
+
+/// What a datagram of this much UDP payload is with the headers of IPv4 and UDP; no word of a flow is as long.
+const PAYLOAD: usize = 200;
+const LENGTH: &str = "228";
+
+/// A packet or a copy, as the lab's trace has it.
+struct Seen {
+    /// The how-manieth datagram it is, in the order in which they were sent.
+    number: usize,
+    left_ns: Option<u64>,
+    class: String,
+    flipped: bool,
+}
+
+/// Everything about the datagrams of one direction, from the trace.
+fn truth(trace: &Csv, way: &str) -> Vec<Seen> {
+    let column = |name| trace.column(name);
+    let (ways, lengths, indices, copies) =
+        (column("direction"), column("length"), column("index"), column("copy"));
+    let (lefts, classes, flips) = (column("left_ns"), column("class"), column("flipped_bits"));
+    let ours: Vec<usize> =
+        (0..trace.rows.len()).filter(|&at| ways[at] == way && lengths[at] == LENGTH).collect();
+    let mut order: Vec<u64> =
+        ours.iter().filter(|&&at| copies[at] == "0").map(|&at| indices[at].parse().unwrap()).collect();
+    order.sort_unstable();
+    let row = |&at: &usize| Seen {
+        number: order.binary_search(&indices[at].parse().unwrap()).unwrap(),
+        left_ns: lefts[at].parse().ok(),
+        class: classes[at].to_owned(),
+        flipped: flips[at] != "0",
+    };
+    ours.iter().map(row).collect()
+}
+
+/// How long each datagram that left upwards was held by the lab, ns, ascending.
+fn held(trace: &Csv) -> Vec<u64> {
+    let (ways, lengths, times) =
+        (trace.column("direction"), trace.column("length"), trace.column("delay_ns"));
+    let ours = (0..trace.rows.len()).filter(|&at| ways[at] == "up" && lengths[at] == LENGTH);
+    let mut all: Vec<u64> = ours.filter_map(|at| times[at].parse().ok()).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Lost, repeated and reordered (RFC 4737 §3.3), counted in the plainest way.
+fn fate(seen: &[Seen], sent: usize) -> [usize; 3] {
+    let mut left: Vec<&Seen> = seen.iter().filter(|s| s.class == "left").collect();
+    left.sort_by_key(|s| s.left_ns.unwrap());
+    let mut come = vec![0; sent];
+    let (mut reordered, mut highest) = (0, None);
+    for s in left {
+        if come[s.number] == 0 && highest > Some(s.number) {
+            reordered += 1;
+        }
+        come[s.number] += 1;
+        highest = highest.max(Some(s.number));
+    }
+    let lost = come.iter().filter(|&&n| n == 0).count();
+    let repeated = come.iter().map(|&n: &usize| n.saturating_sub(1)).sum();
+    [lost, repeated, reordered]
+}
+
+/// Runs `delay` on a path with these conditions for datagrams; its outcome, the lab's report, and its trace.
+fn measured(test: &str, conditions: &str, arguments: &str) -> Option<(Outcome, Value, Csv)> {
+    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
+        skip(&format!("delay_lab::{test}"), "a lab needs root and /dev/net/tun");
+        return None;
+    }
+    let scratch = Scratch::new();
+    let (report, trace) = (scratch.file("report.json"), scratch.file("trace.csv"));
+    let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER --no-gso -l {PAYLOAD} {arguments} --json");
+    let lab = netcaliper("lab").args("-q --only udp").args(conditions).arg("--report").arg(&report);
+    let lab = lab.arg("--trace").arg(&trace).arg("--server").arg(format!("{BIN} serve"));
+    let outcome = Outcome::of(lab.args("-- sh -c").arg(command).run().exits(0));
+    let told = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
+    Some((outcome, told, Csv::read(&trace)))
+}
+
+/// Whether this run can be compared: the lab dropped nothing that it does not know of, and has told of every packet.
+#[track_caller]
+fn usable(report: &Value) {
+    for way in ["up", "down"] {
+        assert_eq!(
+            report[way]["device"],
+            serde_json::json!({ "not_read": 0, "not_received": 0 }),
+            "the lab itself lost packets"
+        );
+    }
+    assert_eq!(report["trace_lost"], 0);
+}
+
+fn count(packets: &Value, name: &str) -> i64 {
+    packets["counts"][name].as_i64().unwrap()
+}
+
+/// Each direction: what its receiver counted is what the path did.
+#[track_caller]
+fn agrees(outcome: &Outcome, trace: &Csv) {
+    let (near, far) = (&outcome.near()["packets"], &outcome.far()[0]["packets"]);
+    for (way, from, to) in [("up", near, far), ("down", far, near)] {
+        let sent = usize::try_from(count(from, "sent")).unwrap();
+        let seen = truth(trace, way);
+        let known = seen.iter().map(|s| s.number + 1).max().unwrap_or(0);
+        assert_eq!(known, sent, "{way}: every datagram that left came to the path");
+        let [lost, repeated, reordered] = fate(&seen, sent);
+        let counted = ["lost", "duplicated", "reordered"].map(|name| count(to, name));
+        let applied = [lost, repeated, reordered].map(|n| i64::try_from(n).unwrap());
+        assert_eq!(counted, applied, "{way}: lost, repeated, reordered; {}", outcome.tell());
+        assert_eq!(count(to, "corrupt"), 0);
+        assert_eq!(count(to, "dropped"), 0, "{way}");
+        assert!(lost > 0 && repeated > 0 && reordered > 0, "{way}: {lost} {repeated} {reordered}");
+    }
+}
+
+#[test]
+fn loss_repeats_and_order_are_the_paths_at_a_thousand_a_second() {
+    let conditions =
+        "--delay 3ms --loss 2% --burst-loss 1%:50% --duplicate 2%:2:1ms --reorder 2%:3 --seed 11";
+    let arguments = "--bidir --pps 1000 -t 2s";
+    let Some((outcome, report, trace)) =
+        measured("loss_repeats_and_order_are_the_paths_at_a_thousand_a_second", conditions, arguments)
+    else {
+        return;
+    };
+    usable(&report);
+    agrees(&outcome, &trace);
+}
+
+/// The rate that is asked for; what this machine does not send in time is given up, and what leaves is compared.
+#[test]
+fn loss_repeats_and_order_are_the_paths_at_twenty_thousand_a_second() {
+    const TEST: &str = "loss_repeats_and_order_are_the_paths_at_twenty_thousand_a_second";
+    let conditions = "--delay 3ms --loss 1% --duplicate 1%:1:500us --reorder 1%:3 --seed 12";
+    let Some((outcome, report, trace)) = measured(TEST, conditions, "--bidir --pps 20000 -t 500ms") else {
+        return;
+    };
+    let device = |way: &str| {
+        number(&report[way]["device"]["not_read"]) + number(&report[way]["device"]["not_received"])
+    };
+    let dropped = |packets: &Value| count(packets, "dropped");
+    if device("up") + device("down") > 0
+        || dropped(&outcome.near()["packets"]) + dropped(&outcome.far()[0]["packets"]) > 0
+    {
+        return skip(
+            &format!("delay_lab::{TEST}"),
+            "this machine is too busy: buffers overflowed on the way",
+        );
+    }
+    usable(&report);
+    agrees(&outcome, &trace);
+}
+
+#[test]
+fn damage_is_told_from_loss_exactly() {
+    let conditions = "--delay 1ms --loss 1% --corrupt 2% --seed 13";
+    let Some((outcome, report, trace)) =
+        measured("damage_is_told_from_loss_exactly", conditions, "--bidir --pps 1000 -t 2s")
+    else {
+        return;
+    };
+    usable(&report);
+    let (near, far) = (&outcome.near()["packets"], &outcome.far()[0]["packets"]);
+    for (way, to) in [("up", far), ("down", near)] {
+        let seen = truth(&trace, way);
+        let damaged = seen.iter().filter(|s| s.class == "left" && s.flipped).count();
+        let lost = seen.iter().filter(|s| s.class != "left").count();
+        let intact = seen.iter().filter(|s| s.class == "left" && !s.flipped).count();
+        let applied = [damaged, lost, intact].map(|n| i64::try_from(n).unwrap());
+        assert_eq!(
+            ["corrupt", "lost", "received"].map(|name| count(to, name)),
+            applied,
+            "{way}: damaged, lost, intact; {}",
+            outcome.tell()
+        );
+        assert!(damaged > 0 && lost > 0, "{way}");
+    }
+}
+
+/// 20 ms there and 5 ms back, which no exchange over the path can tell from 12.5 ms each way: the bound has to say so.
+#[test]
+fn the_truth_lies_within_the_bound_of_the_clock() {
+    const TEST: &str = "the_truth_lies_within_the_bound_of_the_clock";
+    let conditions = "--up delay=20ms --down delay=5ms --seed 14";
+    let Some((outcome, report, _)) = measured(TEST, conditions, "--bidir --pps 500 -t 1s --clock in-band")
+    else {
+        return;
+    };
+    let (near, far) = (&outcome.near()["packets"], &outcome.far()[0]["packets"]);
+    for (way, to) in [("up", far), ("down", near)] {
+        assert_eq!(to["clock"], "in_band");
+        let (least, bound) = (number(&to["delay_ns"]["min"]), number(&to["clock_bound_ns"]));
+        // The smallest delay is at least what was applied, and the clocks are wrong by the bound at most. Three digits are
+        // kept of a delay, and a delay below 0 is told as 0.
+        let applied = number(&report[way]["delay_ns"]["min"]);
+        assert!(least + bound + least / 500 >= applied, "{way}: {least} ± {bound}, {applied} was applied");
+        // And no more than what the slowest hundredth of the path had, as far as the whole distribution is concerned.
+        assert!(bound >= 12_000_000, "{way}: half of a round trip of 25 ms cannot be known better: {bound}");
+    }
+    let found = &near["clock_found"];
+    assert!(number(&found["round_trip_ns"]) >= 25_000_000, "{found}");
+    assert!(number(&found["exchanges"]) > 16, "{found}");
+}
+
+/// The sender itself is held up for 200 ms, and the path for 50 ms twice a second. Percentiles from the intended send have both;
+/// those from the actual send have the path's alone. Only what must be is asserted: a busy machine may make all of it worse.
+#[test]
+fn a_stalled_sender_hides_no_spikes() {
+    const TEST: &str = "delay_lab::a_stalled_sender_hides_no_spikes";
+    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
+        return skip(TEST, "a lab needs root and /dev/net/tun");
+    }
+    let scratch = Scratch::new();
+    let run = |more: &str| {
+        let (csv, out, trace) =
+            (scratch.file("status.csv"), scratch.file("out.json"), scratch.file("trace.csv"));
+        let _ = std::fs::remove_file(&csv);
+        // The sender is stopped once three intervals are over, whenever that is.
+        let command = format!(
+            "{BIN} delay $NETCALIPER_LAB_SERVER --pps 1000 -l 200 -t 3s -i 100ms {more} --status-csv {csv} --json > {out} & \
+             pid=$!; until ! kill -0 $pid || [ $(wc -l 2>/dev/null < {csv} || echo 0) -gt 3 ]; do sleep 0.02; done; \
+             kill -STOP $pid; sleep 0.2; kill -CONT $pid; wait $pid",
+            csv = csv.display(),
+            out = out.display()
+        );
+        let lab = netcaliper("lab").args("-q --only udp --up stall=100ms+50ms/500ms --trace").arg(&trace);
+        lab.arg("--server").arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run().exits(0);
+        let json: Value = serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap();
+        let point = &json["points"][0];
+        (point["near"]["packets"].clone(), point["far"][0]["packets"].clone(), Csv::read(&trace))
+    };
+    let (near, far, trace) = run("");
+    assert_eq!(count(&near, "sent") + count(&near, "unsent"), 3_000, "{near}");
+    let (actual, intended) = (&far["delay_ns"], &far["intended_ns"]);
+    // What the lab itself did to them is a part of each delay. A busy host sends fewer while the path is held up than a tenth.
+    let applied = held(&trace);
+    let rank = |share: f64| applied[(applied.len() as f64 * share).ceil() as usize - 1];
+    assert!(*applied.last().unwrap() >= 25_000_000, "the path was held up for 50 ms, six times: {applied:?}");
+    for (name, share) in [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)] {
+        for delays in [actual, intended] {
+            // Three digits are kept.
+            assert!(number(&delays[name]) * 1001 / 1000 >= rank(share), "{name} of {applied:?}: {delays}");
+        }
+    }
+    // What was to leave when the sender stopped left 200 ms later, less one place in the schedule, and three digits are kept.
+    assert!(number(&intended["max"]) >= 195_000_000, "{intended}");
+    // With --nonblock those places are given up instead: 200 ms are 200 of them, but for the last millisecond's.
+    let (near, ..) = run("--nonblock");
+    let unsent = count(&near, "unsent");
+    assert!(unsent >= 190, "{near}");
+    assert_eq!(count(&near, "sent") + unsent, 3_000, "{near}");
+}
+
+/// 1400 bytes there, where routers say so, and 1300 back, where they do not.
+#[test]
+fn the_mtu_of_each_direction_is_the_paths() {
+    const TEST: &str = "delay_lab::the_mtu_of_each_direction_is_the_paths";
+    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
+        return skip(TEST, "a lab needs root and /dev/net/tun");
+    }
+    let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER --path-mtu --bidir --json");
+    let lab = netcaliper("lab").args("-q --only udp --up path-mtu=1400 --down path-mtu=1300:silent --server");
+    let done = lab.arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run().exits(0);
+    let outcome: Value = serde_json::from_str(&done.out).unwrap();
+    let found = &outcome["path_mtu"];
+    assert_eq!(found["up"], serde_json::json!({ "mtu": 1400, "too_big": 1401, "told": true }), "{found}");
+    assert_eq!(found["down"], serde_json::json!({ "mtu": 1300, "too_big": 1301, "told": false }), "{found}");
+}

@@ -1,0 +1,276 @@
+//! Import of other programs' files, export, and what is made from the command line's definitions.
+
+use crate::support::files::{Csv, Scratch};
+use crate::support::{Line, netcaliper, skip};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../classic/src").join(name)
+}
+
+/// A sample without its first line, which says where it comes from.
+fn cut(scratch: &Scratch, name: &str) -> PathBuf {
+    let text = std::fs::read_to_string(sample(name)).unwrap();
+    scratch.with(&name.replace('/', "-"), text.split_once('\n').unwrap().1)
+}
+
+#[test]
+fn other_programs_runs_are_kept_compared_and_exported() {
+    let scratch = Scratch::new();
+    let store = scratch.file("runs.sqlite");
+    let at = |line: Line| line.env("NETCALIPER_STORE", &store);
+    let names = [
+        "import/iperf3-tcp.json.txt",
+        "import/iperf3-bidir.json.txt",
+        "import/irtt.json.txt",
+        "import/flent.json.txt",
+        "ntttcp/sample.xml.txt",
+    ];
+    let files: Vec<PathBuf> = names.iter().map(|name| cut(&scratch, name)).collect();
+    let line = files.iter().fold(at(netcaliper("import")), |line, file| line.arg(file));
+    line.run().exits(0).prints(&[
+        "kept as run 1: tcp of iperf 3.12",
+        "run 3: ping of irtt 0.9.0",
+        "flent 2.1.1",
+        "ntttcp",
+    ]);
+    at(netcaliper("history")).run().exits(0).prints(&["ping (irtt), imported", "tcp (iperf3), imported"]);
+    at(netcaliper("compare")).args("1 2").run().exits(0).prints(&["goodput to server"]);
+    at(netcaliper("show")).arg("3").run().exits(0).prints(&["messages of 60 B", "10 a second", "358 µs"]);
+    // Files are compared without being kept, and shown as a page.
+    let page = scratch.file("page.html");
+    netcaliper("compare").arg(&files[0]).arg(&files[1]).run().exits(0).prints(&["goodput to server"]);
+    netcaliper("report").arg(&files[2]).arg("--html").arg(&page).run().exits(0);
+
+    let table = scratch.file("figures.csv");
+    at(netcaliper("export")).arg("-o").arg(&table).run().exits(0);
+    let csv = Csv::read(&table);
+    let (id, figure) = (
+        csv.header.iter().position(|c| c == "id").unwrap(),
+        csv.header.iter().position(|c| c == "figure").unwrap(),
+    );
+    assert!(csv.rows.iter().any(|r| r[id] == "3" && r[figure] == "rtt.p99"));
+    assert_eq!(
+        (csv.rows[0][id].as_str(), csv.rows.last().unwrap()[id].as_str()),
+        ("1", "5"),
+        "the oldest first"
+    );
+    let lines = at(netcaliper("export")).args("--format jsonl 1 last").run().exits(0).out;
+    let runs: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        runs.iter().map(|r| r["begin"]["protocol"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["iperf3", "ntttcp"]
+    );
+    at(netcaliper("export")).arg("77").run().exits(1).says_one_sentence().complains(&["no run 77"]);
+
+    let nonsense = scratch.with("nonsense.txt", "nothing of the kind");
+    let done = at(netcaliper("import")).arg(&nonsense).arg(&files[0]).run().exits(1).says_one_sentence();
+    done.complains(&["nonsense.txt", "neither"]).prints(&["kept as run 6"]);
+}
+
+#[test]
+fn irtts_own_file_is_read() {
+    const NAME: &str = "irtts_own_file_is_read";
+    let scratch = Scratch::new();
+    let file = scratch.file("irtt.json.gz");
+    if Command::new("irtt").arg("version").output().is_err() {
+        return skip(NAME, "there is no irtt");
+    }
+    let mut command = Command::new("irtt");
+    // It chooses a port itself, and says which.
+    command.args(["server", "-b", "127.0.0.1:0"]);
+    let server = crate::support::Proc::spawn(command);
+    let line = server.hears("starting IPv4 listener on ");
+    let at = line.rsplit(' ').next().unwrap().to_owned();
+    let client = Command::new("irtt")
+        .args(["client", "-i", "10ms", "-d", "200ms", "-q", "-o"])
+        .arg(&file)
+        .arg(&at)
+        .status();
+    assert!(client.unwrap().success());
+    netcaliper("report")
+        .arg(&file)
+        .args("--json")
+        .run()
+        .exits(0)
+        .prints(&["\"protocol\": \"irtt\"", "rtt_ns"]);
+}
+
+/// Reads figures with DuckDB: its types, then the rows as CSV.
+const DUCKDB: &str = "
+import duckdb, sys
+rows = duckdb.sql(f\"select * from '{sys.argv[1]}'\")
+print(' '.join(str(t) for t in rows.types))
+for id, at, figure, value in duckdb.sql('select id, epoch_us(started_utc), figure, value from rows').fetchall():
+    print(id, at, figure, repr(value))
+";
+
+#[test]
+fn parquet_is_read_by_another_program_or_refused_in_a_sentence() {
+    const NAME: &str = "parquet_is_read_by_another_program_or_refused_in_a_sentence";
+    let scratch = Scratch::new();
+    let store = scratch.file("runs.sqlite");
+    let at = |line: Line| line.env("NETCALIPER_STORE", &store);
+    let (tcp, irtt) = (cut(&scratch, "import/iperf3-tcp.json.txt"), cut(&scratch, "import/irtt.json.txt"));
+    at(netcaliper("import")).arg(tcp).arg(irtt).run().exits(0);
+    let (table, file) = (scratch.file("figures.csv"), scratch.file("figures.parquet"));
+    let export = |format: &str, path: &Path| {
+        at(netcaliper("export")).args("--format").arg(format).arg("-o").arg(path).run()
+    };
+    if cfg!(not(feature = "parquet")) {
+        export("parquet", &file).exits(2).says_one_sentence().complains(&["--features parquet"]);
+        assert!(!file.exists());
+        return;
+    }
+    export("csv", &table).exits(0);
+    export("parquet", &file).exits(0);
+    let python = |code: &str| Command::new("python3").arg("-c").arg(code).arg(&file).output();
+    if !python("import duckdb").is_ok_and(|told| told.status.success()) {
+        return skip(NAME, "there is no Python with duckdb");
+    }
+    let read = python(DUCKDB).unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    let text = String::from_utf8(read.stdout).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "BIGINT TIMESTAMP WITH TIME ZONE VARCHAR VARCHAR VARCHAR VARCHAR VARCHAR VARCHAR UINTEGER VARCHAR VARCHAR DOUBLE"
+    );
+    let csv = Csv::read(&table);
+    let rows: Vec<Vec<String>> = lines.map(|line| line.split(' ').map(str::to_owned).collect()).collect();
+    assert_eq!(rows.len(), csv.rows.len());
+    for (row, same) in rows.iter().zip(&csv.rows) {
+        let began: jiff::Timestamp = same[1].parse().unwrap();
+        assert_eq!((&row[0], &row[2]), (&same[0], &same[9]));
+        assert_eq!(row[1], began.as_microsecond().to_string());
+        assert_eq!(row[3].parse::<f64>().unwrap(), same[11].parse::<f64>().unwrap());
+    }
+}
+
+#[test]
+fn pages_and_completions_know_every_question() {
+    let scratch = Scratch::new();
+    let folder = scratch.file("man");
+    netcaliper("man").arg(&folder).run().exits(0);
+    for verb in ["", "-tcp", "-ping", "-serve", "-monitor", "-history", "-import", "-lab"] {
+        let page = folder.join(format!("netcaliper{verb}.1"));
+        let text = std::fs::read_to_string(&page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
+        assert!(text.contains(".TH"), "{}", page.display());
+        match Command::new("mandoc").args(["-T", "lint", "-W", "error"]).arg(&page).output() {
+            Ok(told) => assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stdout)),
+            Err(_) => return skip("pages_and_completions_know_every_question", "there is no mandoc"),
+        }
+    }
+    netcaliper("man").run().exits(0).prints(&[".TH", "netcaliper"]);
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        netcaliper("completions").arg(shell).run().exits(0).prints(&["netcaliper", "until-confidence"]);
+    }
+    let script = scratch.with("bash", &netcaliper("completions").arg("bash").run().exits(0).out);
+    assert!(Command::new("bash").arg("-n").arg(script).status().unwrap().success());
+}
+
+#[test]
+fn units_are_sound_and_hardened() {
+    const NAME: &str = "units_are_sound_and_hardened";
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/systemd");
+    for (unit, instance) in [
+        ("netcaliper.service", "netcaliper.service"),
+        ("netcaliper-monitor@.service", "netcaliper-monitor@x.service"),
+    ] {
+        let scratch = Scratch::new();
+        // The program it starts must be there to be checked.
+        let text = std::fs::read_to_string(folder.join(unit))
+            .unwrap()
+            .replace("/usr/bin/netcaliper", crate::support::BIN);
+        let file = scratch.with(instance, &text);
+        let Ok(told) = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&file).output()
+        else {
+            return skip(NAME, "there is no systemd-analyze (package systemd)");
+        };
+        let said = String::from_utf8_lossy(&told.stderr);
+        assert!(told.status.success() && !said.contains(instance), "{said}");
+        let told = Command::new("systemd-analyze")
+            .args(["security", "--offline=yes", "--threshold=20"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        // 20 is an exposure of 2.0 of 10; a service without a line of hardening has 9.6.
+        assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stdout));
+    }
+}
+
+/// The system calls of a group of systemd's, and of the groups in it.
+fn calls_of(group: &str) -> BTreeSet<String> {
+    let told = Command::new("systemd-analyze").args(["syscall-filter", group]).output().unwrap();
+    assert!(told.status.success(), "{group}");
+    let mut calls = BTreeSet::new();
+    for word in String::from_utf8(told.stdout).unwrap().lines().skip(1).map(str::trim) {
+        match word {
+            "" => {}
+            comment if comment.starts_with('#') => {}
+            inner if inner.starts_with('@') => calls.append(&mut calls_of(inner)),
+            call => drop(calls.insert(call.to_owned())),
+        }
+    }
+    calls
+}
+
+/// What a unit lets a service call, from its lines in their order.
+fn allowed(unit: &str) -> BTreeSet<String> {
+    // systemd always lets these through.
+    let mut allowed = calls_of("@default");
+    for line in unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
+        let (taken, words) = line.strip_prefix('~').map_or((false, line), |words| (true, words));
+        for word in words.split_whitespace() {
+            let calls = if word.starts_with('@') { calls_of(word) } else { [word.to_owned()].into() };
+            match taken {
+                true => allowed.retain(|call| !calls.contains(call)),
+                false => allowed.extend(calls),
+            }
+        }
+    }
+    allowed
+}
+
+#[test]
+fn a_server_calls_nothing_that_its_unit_forbids() {
+    const NAME: &str = "a_server_calls_nothing_that_its_unit_forbids";
+    let works = |program: &str, args: &[&str]| {
+        Command::new(program).args(args).output().is_ok_and(|told| told.status.success())
+    };
+    if !works("systemd-analyze", &["syscall-filter", "@clock"]) {
+        return skip(NAME, "there is no systemd-analyze (package systemd)");
+    }
+    if !works("strace", &["-o", "/dev/null", "true"]) {
+        return skip(NAME, "there is no strace, or it may not watch");
+    }
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/systemd/netcaliper.service");
+    let allowed = allowed(&std::fs::read_to_string(unit).unwrap());
+    let scratch = Scratch::new();
+    let seen = scratch.file("calls");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-e", "signal=none", "-o"]).arg(&seen).arg(crate::support::BIN);
+    command.args(["serve", "--quiet", "-B", "127.0.0.1", "--port", "0", "--metrics", "127.0.0.1:0"]);
+    command.env("NETCALIPER_STORE", "off");
+    let server = crate::support::Proc::spawn(command);
+    let line = server.hears("listening on ");
+    let at = line.split(' ').nth(2).unwrap().to_owned();
+    for (verb, how) in [("tcp", "-t 300ms -b 5M"), ("delay", "-t 300ms -b 1M"), ("ping", "-n 20")] {
+        netcaliper(verb).arg(&at).args(how).run().exits(0);
+    }
+    netcaliper("stop").arg(&at).run().exits(0);
+    server.wait().exits(0);
+    let text = std::fs::read_to_string(&seen).unwrap();
+    let called = |line: &str| {
+        let (_process, rest) = line.split_once(' ')?;
+        let name = rest.trim_start().split_once('(')?.0;
+        name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then(|| name.to_owned())
+    };
+    let calls: BTreeSet<String> = text.lines().filter_map(called).collect();
+    assert!(calls.contains("epoll_ctl") && calls.contains("bind"), "{calls:?}");
+    let forbidden: Vec<&String> = calls.difference(&allowed).collect();
+    assert!(forbidden.is_empty(), "{forbidden:?}");
+}

@@ -1,0 +1,268 @@
+//! Reports as pages: what is in them, that nothing in them is foreign, and that they work in a real browser.
+
+use crate::support::browser::Browser;
+use crate::support::files::Scratch;
+use crate::support::{Line, connect, netcaliper, serve, tcp};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Half a second with several intervals and connections that end.
+fn short(target: String) -> Line {
+    tcp(target).args("-t 700ms -i 100ms -P 3 -b 20M --transfer 100001 --bidir")
+}
+
+/// The value of an attribute of the page's body.
+fn told<'a>(dom: &'a str, name: &str) -> Option<&'a str> {
+    let body = dom.split("<body").nth(1)?.split('>').next()?;
+    body.split(&format!("data-{name}=\"")).nth(1)?.split('"').next()
+}
+
+/// Everything in the page that could name something outside of it.
+fn foreign(page: &str) -> Vec<&str> {
+    let inside = |text: &str| text.starts_with('#') || text.starts_with("http://www.w3.org/2000/svg");
+    ["src=\"", "href=\"", "url(", "@import", "<link", "<iframe", "<img"]
+        .iter()
+        .flat_map(|name| page.split(name).skip(1).map(|rest| rest.get(..60).unwrap_or(rest)))
+        .filter(|rest| !inside(rest))
+        .collect()
+}
+
+#[test]
+fn every_verb_writes_a_page_and_a_saved_run_gives_the_same() {
+    let scratch = Scratch::new();
+    let server = serve("");
+    let page = |name: &str| scratch.file(&format!("{name}.html"));
+    let runs: [(&str, Line, &[&str]); 6] = [
+        // Connections that last, so that each one's rate is known.
+        (
+            "tcp",
+            tcp(server.at()).args("-t 700ms -i 100ms -P 3 -b 20M --bidir"),
+            &["plot-goodput", "plot-fairness", "plot-rtt", "plot-cpu"],
+        ),
+        (
+            "connect",
+            connect(server.at()).args("-t 500ms -i 100ms --rate 200"),
+            &["plot-connections-per-second", "plot-connect-times", "plot-connect-percentiles"],
+        ),
+        (
+            "ping",
+            netcaliper("ping").arg(server.at()).args("-n 100 -i 100ms"),
+            &["plot-latency", "plot-percentiles", "plot-histogram"],
+        ),
+        (
+            "delay",
+            netcaliper("delay").arg(server.at()).args("-t 500ms -i 100ms --bidir"),
+            &["plot-delay-up", "plot-delay-down", "plot-datagrams-unwell-up"],
+        ),
+        (
+            "train",
+            netcaliper("train").arg(server.at()).args("-n 10 --repeat 5 --every 50ms --wait 0,20us"),
+            &["plot-delay-by-number", "plot-train-rates", "plot-rate-by-spacing"],
+        ),
+        (
+            "stream",
+            netcaliper("stream").arg(server.at()).args("--length 1s --depth 100ms -b 1M"),
+            &["plot-frames", "plot-buffer-depth", "plot-jitter", "plot-frame-flight"],
+        ),
+    ];
+    for (name, line, plots) in runs {
+        let saved = scratch.file(&format!("{name}.jsonl"));
+        let done = line.arg("--html").arg(page(name)).arg("--save").arg(&saved).run();
+        let text = fs::read_to_string(page(name)).unwrap();
+        for plot in plots {
+            assert!(text.contains(&format!("id=\"{plot}\"")), "{name} has no {plot}: {}", done.tell());
+        }
+        assert_eq!(foreign(&text), Vec::<&str>::new(), "{name} loads something");
+        assert!(text.contains("<pre class=\"command\">"), "{name}");
+        let again = netcaliper("report").arg(&saved).arg("--html").arg(page("again")).run();
+        assert_eq!(fs::read_to_string(page("again")).unwrap(), text, "{name}: {}", again.tell());
+        // Of an outcome, which the store keeps, what a page shows is there, too.
+        let outcome = netcaliper("report").arg(&saved).arg("--json").run().out;
+        let outcome = scratch.with(&format!("{name}.json"), &outcome);
+        let again = netcaliper("report").arg(&outcome).arg("--html").arg(page("again")).run();
+        assert_eq!(fs::read_to_string(page("again")).unwrap(), text, "{name}: {}", again.tell());
+    }
+}
+
+#[test]
+fn a_sweep_and_its_plots_as_files() {
+    let scratch = Scratch::new();
+    let server = serve("");
+    let drawn = scratch.file("deep/er");
+    let sweep = tcp(server.at()).args("--sweep buffer=1Ki,64Ki --repeat 2 -n 1M -P 2 --svg").arg(&drawn);
+    sweep.arg("--html").arg(scratch.file("sweep.html")).run().exits(0);
+    let text = fs::read_to_string(scratch.file("sweep.html")).unwrap();
+    assert!(text.contains("id=\"plot-sweep-goodput\"") && text.contains("Goodput against buffer"));
+    assert!(text.contains("buffer 64.0 KiB, repetition 2"));
+    let mut files: Vec<PathBuf> = fs::read_dir(&drawn).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.iter().any(|path| path.ends_with("sweep-goodput.svg")), "{files:?}");
+    assert!(files.len() > 4, "each of four phases has plots of its own: {files:?}");
+    for path in &files {
+        let svg = fs::read_to_string(path).unwrap();
+        assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"), "{}", path.display());
+        assert_eq!(foreign(&svg), Vec::<&str>::new(), "{}", path.display());
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_said_before_the_run() {
+    let done = tcp("127.0.0.1:1").args("--html /nowhere/page.html").run().exits(1).says_one_sentence();
+    done.complains(&["cannot write to /nowhere/page.html"]);
+    let scratch = Scratch::new();
+    let file = scratch.with("a-file", "");
+    let done = tcp("127.0.0.1:1").arg("--svg").arg(file).run().exits(1).says_one_sentence();
+    done.complains(&["cannot make the directory"]);
+    let two = netcaliper("report").args("a.json b.json --html x.html").run().exits(2).says_one_sentence();
+    two.complains(&["one run"]);
+}
+
+/// A page in which every text that a peer or the network can choose tries to become markup.
+fn hostile(scratch: &Scratch) -> PathBuf {
+    const EVIL: &str = "</script></pre>\"'><img src=x onerror=\"document.body.dataset.owned=1\"><script>document.body.dataset.owned=2</script>";
+    let server = serve("");
+    let saved = short(server.at()).args("--json").run().exits(0).out;
+    let mut run: Value = serde_json::from_str(&saved).unwrap();
+    let evil = || Value::from(EVIL);
+    for field in ["version", "verb", "protocol", "placement"] {
+        run["begin"][field] = evil();
+    }
+    run["begin"]["command"] = Value::from(vec![EVIL, EVIL]);
+    run["begin"]["targets"] = Value::from(vec![EVIL]);
+    run["reason"] = evil();
+    run["notices"] = Value::from(vec![EVIL]);
+    let point = &mut run["points"][0];
+    point["label"] = serde_json::json!({ EVIL: EVIL });
+    for field in ["name", "kernel", "cpu", "congestion"] {
+        point["sessions"][0]["host"][field] = evil();
+    }
+    for field in ["target", "version", "placement"] {
+        point["sessions"][0][field] = evil();
+    }
+    point["sessions"][0]["accepted"]["changes"] =
+        serde_json::json!([{ "what": EVIL, "asked": EVIL, "given": EVIL, "why": EVIL }]);
+    point["near"]["causes"] =
+        serde_json::json!([{ "class": "network_error", "text": EVIL, "count": 1, "first": EVIL }]);
+    point["far"][0]["who"] = evil();
+    point["far"][0]["receive"] = evil();
+    point["doubts"] = serde_json::json!([{ "code": EVIL, "text": EVIL, "advice": EVIL }]);
+    let saved = scratch.with("evil.json", &run.to_string());
+    let page = scratch.file("evil.html");
+    let line = netcaliper("report").arg(saved).arg("--html").arg(&page);
+    line.arg("--svg").arg(scratch.file("evil")).run();
+    page
+}
+
+#[test]
+fn nothing_that_a_peer_says_becomes_markup() {
+    let scratch = Scratch::new();
+    let page = hostile(&scratch);
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.contains("&lt;img src=x"), "it is there, as text");
+    assert_eq!(text.matches("<img").count(), 0);
+    assert_eq!(text.matches("<script").count(), 2, "the data and the page's own");
+    for entry in fs::read_dir(scratch.file("evil")).unwrap() {
+        let svg = fs::read_to_string(entry.unwrap().path()).unwrap();
+        assert!(!svg.contains("<img") && !svg.contains("<script"), "{svg}");
+    }
+    let Some(browser) = Browser::find("nothing_that_a_peer_says_becomes_markup") else { return };
+    let dom = browser.dom(&page);
+    assert_eq!(told(&dom, "owned"), None, "something of it ran");
+    assert!(told(&dom, "plots").is_some_and(|n| n != "0"), "the page's own script ran");
+}
+
+/// The same page without its policy and with a script that plays a reader.
+fn played(page: &Path, script: &str) -> PathBuf {
+    let text = fs::read_to_string(page).unwrap();
+    let policy = text.split("<meta http-equiv=\"Content-Security-Policy\"").nth(1).unwrap();
+    let policy =
+        format!("<meta http-equiv=\"Content-Security-Policy\"{}>", policy.split('>').next().unwrap());
+    let text = text.replace(&policy, "").replace("</body>", &format!("<script>{script}</script></body>"));
+    let path = page.with_extension("played.html");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_reader_can_zoom_toggle_and_read_values() {
+    let Some(browser) = Browser::find("a_reader_can_zoom_toggle_and_read_values") else { return };
+    let scratch = Scratch::new();
+    let server = serve("");
+    let page = scratch.file("run.html");
+    short(server.at()).arg("--html").arg(&page).run().exits(0);
+    let dom = browser.dom(&page);
+    let figures = dom.matches("<figure").count();
+    assert!(figures >= 5, "{figures} plots");
+    assert_eq!(told(&dom, "plots"), Some(figures.to_string().as_str()), "every plot is alive");
+    assert_eq!(dom.matches("data-ready=\"1\"").count(), figures);
+
+    // What is drawn by the script is what was drawn without it.
+    let script = r##"
+        const say = (name, value) => (document.body.dataset[name] = String(value));
+        const figure = document.querySelector("#plot-goodput"), svg = figure.querySelector("svg.plot");
+        const lines = () => [...svg.querySelectorAll(".area .line")].map(l => l.getAttribute("d")).join(" ");
+        const axes = () => [...svg.querySelectorAll(".axes text")].map(t => t.textContent).join(" ");
+        const before = lines(), texts = axes();
+        const press = key => svg.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+        const drawn = () => [...document.querySelectorAll("svg.plot")].flatMap(plot =>
+            [...plot.querySelectorAll(".area [d], .area rect, .axes *")].map(e =>
+                plot.closest("figure").id + ": " + e.outerHTML.replace(/\s*xmlns="[^"]*"/g, "")));
+        const first = drawn();
+        document.querySelectorAll("svg.plot").forEach(plot => plot.dispatchEvent(new KeyboardEvent("keydown", { key: "0" })));
+        const again = drawn(), gone = first.filter(e => !again.includes(e)), come = again.filter(e => !first.includes(e));
+        say("other", gone.slice(0, 3).join(" ") + " | " + come.slice(0, 3).join(" "));
+        say("compared", first.length);
+        press("0");
+        say("same", lines() === before && axes() === texts);
+        press("ArrowRight");
+        say("read", figure.querySelector(".at").textContent);
+        say("value", figure.querySelector(".legend .value").textContent);
+        press("+");
+        say("zoomed", axes() !== texts && !figure.querySelector(".tools button").hidden);
+        press("0");
+        say("back", lines() === before);
+        const area = svg.querySelector(".area").getBoundingClientRect();
+        const point = (type, share) => svg.dispatchEvent(new PointerEvent(type, {
+            pointerId: 1, button: 0, bubbles: true,
+            clientX: area.left + area.width * share, clientY: area.top + area.height / 2 }));
+        svg.setPointerCapture = () => {};
+        point("pointerdown", 0.2); point("pointermove", 0.5); point("pointerup", 0.5);
+        say("dragged", axes() !== texts);
+        svg.dispatchEvent(new MouseEvent("dblclick", { bubbles: true }));
+        say("whole", lines() === before);
+        const key = figure.querySelector(".legend button");
+        key.click();
+        say("off", key.getAttribute("aria-pressed") === "false" && lines() !== before);
+        key.click();
+        say("on", key.getAttribute("aria-pressed") === "true" && lines() === before);
+        const details = figure.querySelector("details.table");
+        details.addEventListener("toggle", () => say("rows", details.querySelectorAll("tbody tr").length));
+        details.open = true;
+    "##;
+    let dom = browser.dom(&played(&page, script));
+    assert_eq!(told(&dom, "other"), Some(" | "), "what is drawn again looks the same");
+    assert!(told(&dom, "compared").unwrap().parse::<u32>().unwrap() > 50);
+    for deed in ["same", "zoomed", "back", "dragged", "whole", "off", "on"] {
+        assert_eq!(told(&dom, deed), Some("true"), "{deed}");
+    }
+    let read = told(&dom, "read").unwrap();
+    assert!(read.contains("time since the start") && read.contains("to server"), "{read}");
+    assert!(told(&dom, "value").unwrap().ends_with("bit/s"));
+    assert!(told(&dom, "rows").unwrap().parse::<u32>().unwrap() >= 5);
+}
+
+#[test]
+fn a_page_of_many_phases_stays_small() {
+    let scratch = Scratch::new();
+    let server = serve("");
+    let page = scratch.file("sweep.html");
+    let line =
+        tcp(server.at()).args("--sweep rate=1M..21M/1M -t 200ms -i 100ms -P 2 -q").arg("--html").arg(&page);
+    line.run().exits(0);
+    let page = fs::read_to_string(page).unwrap();
+    let data = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
+    assert!(page.matches("<figure").count() > 100, "each phase has its plots");
+    let rest = page.len() - data.len();
+    assert!(rest < 500_000, "{rest} bytes without the data");
+}

@@ -1,0 +1,361 @@
+//! Our iperf3 server against the real iperf3, where it is installed, and against clients that are none.
+
+use crate::support::net::installed;
+use crate::support::{BIN, Done, Proc, skip};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+/// Our server on a port of its own, and what it prints.
+struct Ours {
+    proc: Proc,
+    port: String,
+}
+
+fn ours(words: &str) -> Ours {
+    let mut command = Command::new(BIN);
+    command.args(["iperf3", "-s", "-p", "0"]).args(words.split_whitespace());
+    let proc = Proc::spawn(command);
+    let line = proc.hears("Server listening on ");
+    let port = line.split_whitespace().nth(3).unwrap().to_owned();
+    Ours { proc, port }
+}
+
+/// The real client against it.
+fn real(server: &Ours, words: &str) -> Proc {
+    let mut command = Command::new("iperf3");
+    command.args(["-c", "127.0.0.1", "-p", &server.port, "-J"]).args(words.split_whitespace());
+    Proc::spawn(command)
+}
+
+fn json(done: &Done) -> Value {
+    serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
+}
+
+fn missing(test: &str) -> bool {
+    let missing = !installed("iperf3");
+    if missing {
+        skip(test, "iperf3 is not installed");
+    }
+    missing
+}
+
+/// The result that the real client has, which must be one.
+fn result(done: Done) -> Value {
+    let result = json(&done);
+    assert!(done.code == Some(0) && result["error"].is_null(), "{}", done.tell());
+    result
+}
+
+fn bytes(value: &Value) -> u64 {
+    value["bytes"].as_u64().unwrap_or_else(|| panic!("no bytes: {value}"))
+}
+
+#[test]
+fn the_real_client_in_every_mode() {
+    let name = "the_real_client_in_every_mode";
+    if missing(name) {
+        return;
+    }
+    let server = ours("");
+    for words in [
+        "-t 1 -b 50M",
+        "-t 1 -b 50M -R",
+        "-t 1 -b 20M -P 3",
+        "-t 1 -b 20M -P 2 -R",
+        "-t 1 -b 20M -P 2 --bidir",
+        "-t 1 -b 50M -O 1",
+        "-n 5M",
+        "-n 5M -R",
+        "-k 40 -l 64K",
+        "-k 40 -R",
+        "-t 1 -b 50M -w 256K -M 1000 -N -S 0x28",
+        "-t 1 -b 50M -l 1000 -Z --repeating-payload",
+        "-t 1 -b 50M --get-server-output --extra-data x -T y",
+    ] {
+        let result = result(real(&server, words).wait());
+        let end = &result["end"];
+        let (sent, received) = (bytes(&end["sum_sent"]), bytes(&end["sum_received"]));
+        assert!(received > 0 && received <= sent, "{words}: {end}");
+        let streams = end["streams"].as_array().unwrap().len();
+        let (per, ways) =
+            (result["start"]["test_start"]["num_streams"].as_u64().unwrap(), words.contains("bidir"));
+        assert_eq!(streams as u64, per * if ways { 2 } else { 1 }, "{words}");
+        if ways {
+            assert!(bytes(&end["sum_received_bidir_reverse"]) > 0, "{words}");
+        }
+        if words.contains("-n") {
+            assert!(sent >= 5 << 20, "{words}: {sent}");
+        }
+        let text = result["server_output_text"].as_str().unwrap_or_default();
+        assert_eq!(
+            text.contains("Accepted connection from"),
+            words.contains("get-server"),
+            "{words}: {text}"
+        );
+    }
+}
+
+#[test]
+fn the_real_client_with_datagrams() {
+    let name = "the_real_client_with_datagrams";
+    if missing(name) {
+        return;
+    }
+    let server = ours("");
+    for words in [
+        "-u -t 1 -b 5M -l 1000",
+        "-u -t 1 -b 5M -l 1000 -R",
+        "-u -t 1 -b 5M -l 1200 -P 3",
+        "-u -t 1 -b 5M -l 1200 -P 2 -R --udp-counters-64bit",
+        "-u -t 1 -b 2M -l 600 -P 2 --bidir",
+        "-u -t 1 -b 5M -l 1000 -O 1",
+        "-u -n 200K -b 20M -l 1000",
+        "-u -k 300 -b 20M -l 1000 -R",
+        "-u -t 1 -b 5M/10 -l 1000 --udp-counters-64bit --dont-fragment",
+    ] {
+        let result = result(real(&server, words).wait());
+        let sum = &result["end"]["sum"];
+        let (packets, lost) = (sum["packets"].as_u64().unwrap(), sum["lost_packets"].as_i64().unwrap());
+        assert!(packets > 20, "{words}: {sum}");
+        // Only our own sockets' buffers could lose any here, and never most of them.
+        assert!(lost >= 0 && (lost as u64) < packets / 2, "{words}: {sum}");
+        assert!(sum["jitter_ms"].as_f64().unwrap() < 1_000.0, "{words}: {sum}");
+    }
+}
+
+#[test]
+fn fifty_real_clients_at_once() {
+    let name = "fifty_real_clients_at_once";
+    if missing(name) {
+        return;
+    }
+    let server = ours("");
+    let kinds = [
+        "-t 2 -b 1M",
+        "-t 2 -b 1M -R",
+        "-u -t 2 -b 200K -l 500",
+        "-u -t 2 -b 200K -l 500 -R -P 2",
+        "-n 200K",
+    ];
+    let clients: Vec<(&str, Proc)> =
+        (0..50).map(|i| kinds[i % kinds.len()]).map(|words| (words, real(&server, words))).collect();
+    for (words, client) in clients {
+        let result = result(client.wait());
+        let sum = &result["end"][if words.contains("-u") { "sum" } else { "sum_received" }];
+        assert!(bytes(sum) > 0, "{words}: {sum}");
+    }
+}
+
+#[test]
+fn clients_that_are_killed_disturb_nobody() {
+    let name = "clients_that_are_killed_disturb_nobody";
+    if missing(name) {
+        return;
+    }
+    let server = ours("");
+    for signal in ["INT", "KILL"] {
+        for words in
+            ["-t 30 -b 5M", "-t 30 -b 5M -R -P 2", "-u -t 30 -b 1M -l 500", "-u -t 30 -b 1M -l 500 -R"]
+        {
+            let victim = {
+                let mut command = Command::new("iperf3");
+                let own = ["-c", "127.0.0.1", "-p", &server.port, "--forceflush", "-i", "0.1"];
+                command.args(own).args(words.split_whitespace());
+                Proc::spawn(command)
+            };
+            victim.hears("connected to");
+            victim.hears("bits/sec");
+            let beside = real(&server, "-t 1 -b 5M");
+            victim.signal(signal);
+            victim.wait();
+            result(beside.wait());
+        }
+    }
+    result(real(&server, "-u -t 1 -b 1M -l 500").wait());
+}
+
+#[test]
+fn limits_and_the_end_of_a_server() {
+    let name = "limits_and_the_end_of_a_server";
+    if missing(name) {
+        return;
+    }
+    let server = ours("--server-bitrate-limit 1M/1 --server-max-duration 20");
+    for words in ["-t 5 -b 5M", "-t 5", "-t 5 -u -b 600K -P 2 -l 500", "-t 30 -b 100K"] {
+        let done = real(&server, words).wait();
+        let error = json(&done)["error"].as_str().unwrap_or_default().to_owned();
+        // With -J, 3.12 exits with 0 all the same.
+        assert!(!error.is_empty(), "{words}: {}", done.tell());
+    }
+    result(real(&server, "-t 1 -b 400K -l 8K").wait());
+    // A client is told when its server is ended, and the server ends well.
+    let mut command = Command::new("iperf3");
+    command.args([
+        "-c",
+        "127.0.0.1",
+        "-p",
+        &server.port,
+        "--forceflush",
+        "-i",
+        "0.1",
+        "-t",
+        "15",
+        "-b",
+        "400K",
+        "-l",
+        "8K",
+    ]);
+    let client = Proc::spawn(command);
+    client.hears("bits/sec");
+    server.proc.signal("INT");
+    let told = client.wait();
+    assert!(told.code == Some(1) && told.err.contains("server has terminated"), "{}", told.tell());
+    assert_eq!(server.proc.wait().code, Some(0));
+    // One test, and no more.
+    let server = ours("-1");
+    result(real(&server, "-t 1 -b 1M").wait());
+    assert_eq!(server.proc.wait().code, Some(0));
+}
+
+/// A client of our own making.
+fn raw(server: &Ours) -> TcpStream {
+    let stream = TcpStream::connect(format!("127.0.0.1:{}", server.port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream
+}
+
+fn cookie(letter: char) -> Vec<u8> {
+    let mut cookie = vec![letter as u8; 36];
+    cookie.push(0);
+    cookie
+}
+
+/// Reads all that comes until the server hangs up.
+fn rest(mut stream: TcpStream) -> Vec<u8> {
+    let mut all = vec![];
+    // A reset is an end, too.
+    let _ = stream.read_to_end(&mut all);
+    all
+}
+
+fn one_byte(stream: &mut TcpStream) -> u8 {
+    let mut byte = [0];
+    stream.read_exact(&mut byte).unwrap();
+    byte[0]
+}
+
+fn say(stream: &mut TcpStream, text: &str) {
+    stream.write_all(&(text.len() as u32).to_be_bytes()).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+}
+
+/// A test of our own making, byte by byte: the whole conversation as the originals' captures have it.
+fn whole_test(server: &Ours, letter: char) {
+    let mut control = raw(server);
+    for byte in cookie(letter) {
+        control.write_all(&[byte]).unwrap();
+    }
+    assert_eq!(one_byte(&mut control), 9);
+    let parameters = r#"{"tcp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":1,"len":1000,"client_version":"x"}"#;
+    for byte in (parameters.len() as u32).to_be_bytes().iter().chain(parameters.as_bytes()) {
+        control.write_all(&[*byte]).unwrap();
+    }
+    assert_eq!(one_byte(&mut control), 10);
+    let mut data = raw(server);
+    data.write_all(&cookie(letter)).unwrap();
+    assert_eq!((one_byte(&mut control), one_byte(&mut control)), (1, 2));
+    data.write_all(&[7; 5_000]).unwrap();
+    control.write_all(&[4]).unwrap();
+    assert_eq!(one_byte(&mut control), 13);
+    let line = r#"{"id":1,"bytes":5000,"retransmits":0,"jitter":0,"errors":0,"packets":0}"#;
+    let results = format!(
+        r#"{{"cpu_util_total":1,"cpu_util_user":1,"cpu_util_system":0,"sender_has_retransmits":1,"streams":[{line}]}}"#
+    );
+    say(&mut control, &results);
+    let mut length = [0; 4];
+    control.read_exact(&mut length).unwrap();
+    let mut text = vec![0; u32::from_be_bytes(length) as usize];
+    control.read_exact(&mut text).unwrap();
+    let theirs: Value = serde_json::from_slice(&text).unwrap();
+    // What has been received when the test ends is what counts.
+    let stream = &theirs["streams"][0];
+    assert!(stream["id"] == 1 && bytes(stream) <= 5_000, "{stream}");
+    assert_eq!(one_byte(&mut control), 14);
+    control.write_all(&[16]).unwrap();
+    assert!(rest(control).is_empty());
+}
+
+#[test]
+fn clients_that_are_none_disturb_nobody() {
+    let server = ours("");
+    // Whoever says nothing, or half a cookie, stays as it is while others are served.
+    let silent = raw(&server);
+    let mut half = raw(&server);
+    half.write_all(&cookie('h')[..20]).unwrap();
+    let mut waiting = raw(&server);
+    waiting.write_all(&cookie('w')).unwrap();
+    assert_eq!(one_byte(&mut waiting), 9);
+    whole_test(&server, 'a');
+
+    // Documents that cannot be.
+    for (bytes, code) in [
+        (vec![0xff, 0xff, 0xff, 0xff], 114),
+        (vec![0, 0, 0, 0], 114),
+        (vec![0, 0, 0x20, 1], 114),
+        ([&5_u32.to_be_bytes()[..], b"{\"a\":"].concat(), 114),
+        ([&2_u32.to_be_bytes()[..], b"[]"].concat(), 114),
+        ([&12_u32.to_be_bytes()[..], b"{\"time\":\"x\"}"].concat(), 114),
+        ([&16_u32.to_be_bytes()[..], b"{\"parallel\":999}"].concat(), 6),
+    ] {
+        let mut client = raw(&server);
+        client.write_all(&cookie('b')).unwrap();
+        assert_eq!(one_byte(&mut client), 9);
+        client.write_all(&bytes).unwrap();
+        let told = rest(client);
+        assert_eq!(told, [&[0xfe, 0, 0, 0, code][..], &[0; 4]].concat(), "{bytes:?}");
+    }
+    // A cookie that nobody waits for is a client of its own; a stream too many is sent away.
+    let mut control = raw(&server);
+    control.write_all(&cookie('c')).unwrap();
+    assert_eq!(one_byte(&mut control), 9);
+    say(&mut control, r#"{"tcp":true,"parallel":1}"#);
+    assert_eq!(one_byte(&mut control), 10);
+    let mut other = raw(&server);
+    other.write_all(&cookie('d')).unwrap();
+    assert_eq!(one_byte(&mut other), 9);
+    let mut first = raw(&server);
+    first.write_all(&cookie('c')).unwrap();
+    assert_eq!((one_byte(&mut control), one_byte(&mut control)), (1, 2));
+    let mut second = raw(&server);
+    second.write_all(&cookie('c')).unwrap();
+    assert_eq!(one_byte(&mut second), 9, "the streams are complete: this is a client of its own");
+    // The stream breaks off, the control connection vanishes, an unknown word is said.
+    first.shutdown(Shutdown::Both).unwrap();
+    drop(control);
+    other.write_all(&[99, 0, 0, 0]).unwrap();
+    assert_eq!(rest(other)[..5], [0xfe, 0, 0, 0, 114]);
+    whole_test(&server, 'e');
+    drop((silent, half, waiting, second));
+    whole_test(&server, 'f');
+    server.proc.signal("TERM");
+    assert_eq!(server.proc.wait().code, Some(0));
+}
+
+#[test]
+fn a_server_beside_the_native_one() {
+    let name = "a_server_beside_the_native_one";
+    if missing(name) {
+        return;
+    }
+    let server = crate::support::serve("--legacy iperf3:0");
+    let line = server.proc.hears("answering iperf3 on ");
+    let port = line.split(" (").next().unwrap().rsplit(':').next().unwrap().to_owned();
+    let mut command = Command::new("iperf3");
+    command.args(["-c", "127.0.0.1", "-p", &port, "-J", "-t", "1", "-b", "5M", "--get-server-output"]);
+    let result = result(Proc::spawn(command).wait());
+    assert!(result["server_output_text"].as_str().unwrap().contains("receiver"));
+    server.end();
+}

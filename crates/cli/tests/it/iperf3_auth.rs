@@ -1,0 +1,194 @@
+//! Credentials: our iperf3 server and client, with each other and with the real iperf3 where it is installed.
+
+use crate::support::files::Scratch;
+use crate::support::net::{free_port, installed};
+use crate::support::peer::call;
+use crate::support::{BIN, Done, Proc, skip};
+use std::process::Command;
+
+// Where they come from is told in that test.
+const PRIVATE: &str = include_str!("../../../wire/tests/it/iperf3_auth/private.pem");
+const PUBLIC: &str = include_str!("../../../wire/tests/it/iperf3_auth/public.pem");
+/// `printf '{mario}luigi' | sha256sum`
+const USERS: &str = "# users\nmario,e17c7b5ad21cef3dde0309e7bc33c97686f3887405dd73457e7268cafd10131b\n";
+
+/// Keys and users in files of their own.
+struct Keys(Scratch);
+
+impl Keys {
+    fn new() -> Keys {
+        let scratch = Scratch::new();
+        scratch.with("private.pem", PRIVATE);
+        scratch.with("public.pem", PUBLIC);
+        scratch.with("users.csv", USERS);
+        Keys(scratch)
+    }
+
+    /// A server of either program.
+    fn server(&self, program: &str, port: &str, words: &str) -> Proc {
+        let mut command = command(program);
+        command.args(["-s", "-p", port, "--forceflush"]);
+        command.arg("--rsa-private-key-path").arg(self.0.file("private.pem"));
+        command.arg("--authorized-users-path").arg(self.0.file("users.csv"));
+        command.args(words.split_whitespace());
+        Proc::spawn(command)
+    }
+
+    /// A client of either program.
+    fn client(&self, program: &str, port: &str, password: Option<&str>, words: &str) -> Done {
+        let mut command = command(program);
+        command.args(["-c", "127.0.0.1", "-p", port, "-n", "64K", "-l", "8K"]);
+        if let Some(password) = password {
+            command.args(["--username", "mario"]).env("IPERF3_PASSWORD", password);
+            command.arg("--rsa-public-key-path").arg(self.0.file("public.pem"));
+        }
+        command.args(words.split_whitespace());
+        Proc::spawn(command).wait()
+    }
+}
+
+fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    if program == BIN {
+        command.arg("iperf3");
+    }
+    command
+}
+
+fn ours(keys: &Keys, words: &str) -> (Proc, String) {
+    let server = keys.server(BIN, "0", words);
+    let line = server.hears("Server listening on ");
+    let port = line.split_whitespace().nth(3).unwrap().to_owned();
+    (server, port)
+}
+
+#[test]
+fn only_who_is_known_gets_a_test() {
+    let keys = Keys::new();
+    let (server, port) = ours(&keys, "");
+    for (password, code, words) in [(Some("luigi"), 0, "iperf Done"), (Some("bowser"), 1, ""), (None, 1, "")]
+    {
+        let done = keys.client(BIN, &port, password, "");
+        assert_eq!(done.code, Some(code), "{password:?}: {}", done.tell());
+        assert!(done.out.contains(words), "{}", done.tell());
+        assert_eq!(done.err.contains("authorization failed (142)"), code == 1, "{}", done.tell());
+    }
+    // The older padding is not taken unless it is allowed.
+    let done = keys.client(BIN, &port, Some("luigi"), "--use-pkcs1-padding");
+    assert!(done.code == Some(1) && done.err.contains("(142)"), "{}", done.tell());
+    let (older, its_port) = ours(&keys, "--use-pkcs1-padding");
+    for words in ["", "--use-pkcs1-padding"] {
+        let done = keys.client(BIN, &its_port, Some("luigi"), words);
+        assert_eq!(done.code, Some(0), "{words}: {}", done.tell());
+    }
+    // A user who is added while the server runs is known.
+    keys.0.with("users.csv", "");
+    assert_eq!(keys.client(BIN, &port, Some("luigi"), "").code, Some(1));
+    keys.0.with("users.csv", USERS);
+    assert_eq!(keys.client(BIN, &port, Some("luigi"), "").code, Some(0));
+    drop((server, older));
+}
+
+/// A password that is typed is not shown, whoever types as soon as it is asked for.
+#[test]
+fn a_password_is_asked_for() {
+    const NAME: &str = "a_password_is_asked_for";
+    let keys = Keys::new();
+    let (_server, port) = ours(&keys, "");
+    for (typed, code) in [("luigi\\n", 0), ("bowser\\n", 1)] {
+        let words = format!("-c 127.0.0.1 -p {port} -n 64K -l 8K --username mario --rsa-public-key-path");
+        let Some(line) = call("terminal.py", NAME, "") else { return };
+        let line = line.arg("Password: ").arg(typed).args("--").arg(BIN).args("iperf3").args(&words);
+        let done = line.arg(keys.0.file("public.pem")).without("IPERF3_PASSWORD").run().exits(0);
+        let (shown, last) = done.out.trim_end().rsplit_once('\n').unwrap();
+        let left: serde_json::Value = serde_json::from_str(last).unwrap();
+        assert_eq!((&left["code"], &left["restored"]), (&code.into(), &true.into()), "{shown}");
+        assert!(!shown.contains(typed.trim_end_matches("\\n")), "{shown}");
+    }
+}
+
+#[test]
+fn a_failed_authentication_is_no_test() {
+    let keys = Keys::new();
+    let (server, port) = ours(&keys, "-1");
+    assert_eq!(keys.client(BIN, &port, Some("bowser"), "").code, Some(1));
+    assert_eq!(keys.client(BIN, &port, Some("luigi"), "").code, Some(0));
+    assert_eq!(server.wait().code, Some(0));
+}
+
+#[test]
+fn files_that_are_no_keys_are_told_at_once() {
+    let keys = Keys::new();
+    let server = keys.server(BIN, "0", "--rsa-private-key-path /nowhere/key").wait();
+    assert!(server.code == Some(1) && server.err.contains("/nowhere/key"), "{}", server.tell());
+    keys.0.with("private.pem", PUBLIC);
+    let server = keys.server(BIN, "0", "").wait();
+    assert!(server.code == Some(1) && server.err.contains("no RSA private key"), "{}", server.tell());
+    keys.0.with("public.pem", "nothing");
+    let client = keys.client(BIN, "1", Some("luigi"), "");
+    assert!(client.code == Some(1) && client.err.contains("no RSA public key"), "{}", client.tell());
+    keys.0.with("public.pem", PUBLIC);
+    let client = keys.client(BIN, "1", Some("two words"), "");
+    assert!(client.code == Some(1) && client.err.contains("white space"), "{}", client.tell());
+}
+
+/// The padding that the installed program knows: the newer one since 3.17.
+fn padding() -> &'static str {
+    let version = Command::new("iperf3").arg("-v").output().unwrap().stdout;
+    let version = String::from_utf8_lossy(&version).into_owned();
+    let minor = version.split_whitespace().nth(1).and_then(|v| v.split('.').nth(1)?.parse::<u32>().ok());
+    if minor.unwrap_or(0) >= 17 { "" } else { "--use-pkcs1-padding" }
+}
+
+/// Whether the program is there, and knows authentication; a skip on record otherwise.
+fn there(test: &str) -> bool {
+    if !installed("iperf3") {
+        skip(test, "iperf3 is not installed");
+        return false;
+    }
+    let version = Command::new("iperf3").arg("-v").output().unwrap().stdout;
+    let knows = String::from_utf8_lossy(&version).contains("authentication");
+    if !knows {
+        skip(test, "this iperf3 was built without authentication");
+    }
+    knows
+}
+
+#[test]
+fn the_real_client_at_our_server() {
+    if !there("the_real_client_at_our_server") {
+        return;
+    }
+    let keys = Keys::new();
+    let (server, port) = ours(&keys, padding());
+    for (password, code) in [(Some("luigi"), 0), (Some("bowser"), 1), (None, 1), (Some("luigi"), 0)] {
+        let done = keys.client("iperf3", &port, password, "");
+        assert_eq!(done.code, Some(code), "{password:?}: {}", done.tell());
+    }
+    drop(server);
+}
+
+#[test]
+fn our_client_at_the_real_server() {
+    if !there("our_client_at_the_real_server") {
+        return;
+    }
+    let keys = Keys::new();
+    // It cannot be asked to choose a port, and somebody may take a free one before it does.
+    for _ in 0..20 {
+        let port = free_port().to_string();
+        let mut server = keys.server("iperf3", &port, "");
+        while !server.out().contains("Server listening on") && server.is_running() {
+            std::thread::yield_now();
+        }
+        if !server.is_running() {
+            continue;
+        }
+        for (password, code) in [(Some("luigi"), 0), (Some("bowser"), 1), (None, 1)] {
+            let done = keys.client(BIN, &port, password, padding());
+            assert_eq!(done.code, Some(code), "{password:?}: {}", done.tell());
+        }
+        return;
+    }
+    panic!("iperf3 finds no port to listen at");
+}

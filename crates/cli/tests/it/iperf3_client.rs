@@ -1,0 +1,265 @@
+//! Our iperf3 client against the real server, where it is installed, and the native report about such tests.
+
+use crate::support::net::{free_port, installed};
+use crate::support::{BIN, Done, Proc, netcaliper, number, skip, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// The real server, and its port.
+fn real_server(test: &str) -> Option<(Proc, String)> {
+    if !installed("iperf3") {
+        skip(test, "iperf3 is not installed");
+        return None;
+    }
+    // It cannot be asked to choose a port, and somebody may take a free one before it does.
+    for _ in 0..20 {
+        let port = free_port().to_string();
+        let mut command = Command::new("iperf3");
+        command.args(["-s", "-p", &port, "--forceflush"]);
+        let mut proc = Proc::spawn(command);
+        loop {
+            if proc.out().contains("Server listening on") {
+                return Some((proc, port));
+            }
+            if !proc.is_running() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+    panic!("iperf3 finds no port to listen at");
+}
+
+fn ours(port: &str, words: &str) -> Done {
+    let mut command = Command::new(BIN);
+    command.args(["iperf3", "-c", "127.0.0.1", "-p", port]).args(words.split_whitespace());
+    Proc::spawn(command).wait()
+}
+
+fn theirs(port: &str, words: &str) -> Done {
+    let mut command = Command::new("iperf3");
+    command.args(["-c", "127.0.0.1", "-p", port]).args(words.split_whitespace());
+    Proc::spawn(command).wait()
+}
+
+fn json(done: &Done) -> Value {
+    serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
+}
+
+/// Every path to a value in a document, with the value's type; what is in a list is told once.
+fn shape(value: &Value, at: &str, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| shape(value, &format!("{at}/{key}"), into)),
+        Value::Array(list) => list.iter().for_each(|value| shape(value, &format!("{at}[]"), into)),
+        leaf => {
+            let kind = match leaf {
+                Value::Number(_) => "number",
+                Value::String(_) => "text",
+                Value::Bool(_) => "flag",
+                _ => "null",
+            };
+            into.insert(format!("{at}: {kind}"));
+        }
+    }
+}
+
+#[test]
+fn our_client_in_every_mode_has_all_keys_of_the_original() {
+    let name = "our_client_in_every_mode_has_all_keys_of_the_original";
+    let Some((_server, port)) = real_server(name) else { return };
+    for words in [
+        "-t 1 -b 50M -l 16K",
+        "-t 1 -b 50M -R",
+        "-t 1 -b 20M -P 3",
+        "-t 1 -b 20M -P 2 --bidir",
+        "-t 1 -b 50M -O 1",
+        "-n 5M",
+        "-k 40 -R",
+        "-t 1 -b 20M --get-server-output -T title --extra-data x -w 256K -M 1000",
+        "-u -t 1 -b 5M -l 1000",
+        "-u -t 1 -b 5M -l 1000 -R -P 2",
+        "-u -t 1 -b 2M -l 600 --bidir --udp-counters-64bit",
+        "-u -k 300 -b 20M -l 1000",
+    ] {
+        let words = format!("{words} -J");
+        let done = ours(&port, &words);
+        assert_eq!(done.code, Some(0), "{words}: {}", done.tell());
+        let (our, their) = (json(&done), json(&theirs(&port, &words)));
+        let (mut have, mut want) = (BTreeSet::new(), BTreeSet::new());
+        shape(&our, "", &mut have);
+        shape(&their, "", &mut want);
+        let missing: Vec<&String> = want.difference(&have).collect();
+        assert!(missing.is_empty(), "{words}: {missing:?}");
+        let received = &our["end"]["sum_received"];
+        assert!(number(&received["bytes"]) > 0, "{words}: {received}");
+    }
+}
+
+#[test]
+fn the_stream_of_documents_is_in_order() {
+    let name = "the_stream_of_documents_is_in_order";
+    let Some((_server, port)) = real_server(name) else { return };
+    let done = ours(&port, "-t 1 -i 0.5 -b 5M -l 8K --json-stream");
+    assert_eq!(done.code, Some(0), "{}", done.tell());
+    let names: Vec<String> = done
+        .out
+        .lines()
+        .map(|line| text(&serde_json::from_str::<Value>(line).unwrap()["event"]).to_owned())
+        .collect();
+    assert_eq!((names.first().unwrap().as_str(), names.last().unwrap().as_str()), ("start", "end"));
+    assert!(names[1..names.len() - 1].iter().all(|name| name == "interval") && names.len() > 2, "{names:?}");
+}
+
+#[test]
+fn the_printed_report_and_the_exit_codes() {
+    let name = "the_printed_report_and_the_exit_codes";
+    let Some((server, port)) = real_server(name) else { return };
+    let done = ours(&port, "-t 1 -b 5M -P 2 -V");
+    assert_eq!(done.code, Some(0), "{}", done.tell());
+    for line in [
+        "Connecting to host 127.0.0.1, port",
+        "connected to 127.0.0.1 port",
+        "[SUM]",
+        "receiver",
+        "iperf Done.",
+    ] {
+        assert!(done.out.contains(line), "{line}: {}", done.tell());
+    }
+    drop(server);
+    assert_eq!(ours("1", "-t 1").code, Some(1));
+    assert_eq!(ours("1", "-t 1 -n 5").code, Some(1));
+    let done = ours("1", "-t 1 -J");
+    assert!(done.code == Some(1) && json(&done)["error"].is_string(), "{}", done.tell());
+}
+
+#[test]
+fn the_native_report_about_an_iperf3_server() {
+    let name = "the_native_report_about_an_iperf3_server";
+    let Some((_server, port)) = real_server(name) else { return };
+    let outcome = |verb: &str, words: &str| {
+        let line = netcaliper(verb).arg("127.0.0.1").args(&format!("-p {port} --protocol iperf3 {words}"));
+        let outcome = line.outcome();
+        assert_eq!(outcome.done.code, Some(0), "{verb} {words}: {}", outcome.done.tell());
+        outcome
+    };
+    for words in ["-t 1s -P 2 -b 20M", "-t 1s -P 2 -b 20M -R", "-t 1s -P 1 -b 20M --bidir"] {
+        let outcome = outcome("tcp", words);
+        for (way, there) in
+            [("up", !words.contains("-R")), ("down", words.contains("-R") || words.contains("bidir"))]
+        {
+            let direction = &outcome.point()[way];
+            assert_eq!(direction.is_object(), there, "{words}");
+            if there {
+                assert!(number(&direction["received_bytes"]) > 0, "{words}: {direction}");
+                assert_eq!(direction["confirmed"], true, "{words}");
+            }
+        }
+    }
+    let outcome = outcome("delay", "-t 1s --pps 500 -l 200");
+    let counts = &outcome.near()["packets"]["counts"];
+    assert!(number(&counts["sent"]) > 400, "{counts}");
+    assert!(outcome.near()["packets"]["delay_ns"].is_null(), "it is not known");
+}
+
+/// The independent peer in a role, or `None` (and a skip on record) where there is no Python.
+fn peer(test: &str, words: &str) -> Option<Proc> {
+    crate::support::peer::peer("iperf3.py", test, words)
+}
+
+fn peer_server(test: &str, how: &str) -> Option<(Proc, String)> {
+    let server = peer(test, &format!("server {how}"))?;
+    let port = server.hears("port ").trim_start_matches("port ").trim().to_owned();
+    Some((server, port))
+}
+
+/// The far end's word and ours are the same, wherever they are about the same.
+fn agree(document: &Value, words: &str) {
+    let lines = |who: &str| document[who]["streams"].as_array().unwrap().clone();
+    for (ours, theirs) in lines("ours").iter().zip(&lines("theirs")) {
+        assert_eq!(ours["id"], theirs["id"], "{words}");
+        let (a, b) = (number(&ours["bytes"]), number(&theirs["bytes"]));
+        assert!(a > 0 && b > 0, "{words}: {ours} {theirs}");
+    }
+}
+
+#[test]
+fn our_client_and_a_server_that_is_not_the_original() {
+    let name = "our_client_and_a_server_that_is_not_the_original";
+    for how in ["", "old", "split"] {
+        let Some((server, port)) = peer_server(name, how) else { return };
+        for words in [
+            "-t 1 -b 4M -l 1000",
+            "-t 1 -b 4M -l 1000 -R -P 2",
+            "-t 1 -b 4M -l 1000 --bidir",
+            "-u -t 1 -b 1M -l 500",
+            "-u -t 1 -b 1M -l 500 -R",
+            "-n 100K -b 4M",
+        ] {
+            let done = ours(&port, &format!("{words} -J"));
+            assert_eq!(done.code, Some(0), "{how} {words}: {}", done.tell());
+            assert!(number(&json(&done)["end"]["sum_received"]["bytes"]) > 0, "{how} {words}");
+        }
+        server.hears_often("\"asked\"", 6);
+        for line in server.out().lines().filter(|line| line.contains("\"asked\"")) {
+            agree(&serde_json::from_str(line).unwrap(), line);
+        }
+    }
+}
+
+#[test]
+fn datagrams_that_were_never_sent_are_lost_to_the_number() {
+    let name = "datagrams_that_were_never_sent_are_lost_to_the_number";
+    let Some((_server, port)) = peer_server(name, "lose=5,6,20") else { return };
+    let result = json(&ours(&port, "-u -k 100 -b 1M -l 500 -R -J"));
+    let sum = &result["end"]["sum_received"];
+    assert_eq!(number(&sum["lost_packets"]), 3, "{sum}");
+}
+
+#[test]
+fn servers_that_refuse_or_vanish_are_told_in_words() {
+    let name = "servers_that_refuse_or_vanish_are_told_in_words";
+    for (how, words) in [
+        ("error=27", "larger than server limit (27)"),
+        ("error=142", "authorization failed (142)"),
+        ("error=999", "unknown error (999)"),
+        ("vanish=params", "closed unexpectedly"),
+        ("vanish=run", "control"),
+        ("vanish=results", "closed unexpectedly"),
+    ] {
+        let Some((_server, port)) = peer_server(name, how) else { return };
+        let done = ours(&port, "-t 1 -b 1M -l 1000");
+        assert_eq!(done.code, Some(1), "{how}: {}", done.tell());
+        assert!(done.err.contains("iperf3: error - ") && done.err.contains(words), "{how}: {}", done.tell());
+    }
+}
+
+#[test]
+fn our_server_and_a_client_that_is_not_the_original() {
+    let name = "our_server_and_a_client_that_is_not_the_original";
+    let mut command = Command::new(BIN);
+    command.args(["iperf3", "-s", "-p", "0"]);
+    let server = Proc::spawn(command);
+    let port = server.hears("Server listening on ").split_whitespace().nth(3).unwrap().to_owned();
+    for words in [
+        "bandwidth=4000000",
+        "bandwidth=4000000 reverse=1 parallel=2",
+        "bandwidth=2000000 bidirectional=1",
+        "udp=1 bandwidth=1000000 len=500",
+        "udp=1 bandwidth=1000000 len=500 reverse=1",
+        "udp=1 bandwidth=1000000 len=500 bidirectional=1 parallel=2",
+    ] {
+        let Some(client) = peer(name, &format!("client {port} {words}")) else { return };
+        let done = client.wait();
+        assert_eq!(done.code, Some(0), "{words}: {}", done.tell());
+        let document = json(&done);
+        agree(&document, words);
+        if words.contains("udp") {
+            for line in document["theirs"]["streams"].as_array().unwrap() {
+                assert_eq!(number(&line["errors"]), 0, "{words}: {line}");
+            }
+        }
+    }
+    server.signal("INT");
+    assert_eq!(server.wait().code, Some(0));
+}

@@ -1,0 +1,186 @@
+//! Options of iperf3 that do something on this host: files, lines' beginnings, the background, cores, pacing, multipath TCP.
+
+use crate::support::files::Scratch;
+use crate::support::net::installed;
+use crate::support::{BIN, Done, Proc, eventually, number, skip};
+use serde_json::Value;
+use std::fs;
+use std::process::Command;
+
+fn ours(words: &[&str]) -> Command {
+    let mut command = Command::new(BIN);
+    command.arg("iperf3").args(words);
+    command
+}
+
+fn server(words: &[&str]) -> (Proc, String) {
+    let mut command = ours(&["-s", "-p", "0"]);
+    command.args(words);
+    let proc = Proc::spawn(command);
+    let line = proc.hears("Server listening on ");
+    let port = line.split_whitespace().nth(3).unwrap().to_owned();
+    (proc, port)
+}
+
+fn client(port: &str, words: &[&str]) -> Done {
+    let mut command = ours(&["-c", "127.0.0.1", "-p", port]);
+    command.args(words);
+    Proc::spawn(command).wait()
+}
+
+#[track_caller]
+fn good(done: Done) -> Done {
+    assert_eq!(done.code, Some(0), "{}", done.tell());
+    done
+}
+
+fn json(done: &Done) -> Value {
+    serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
+}
+
+/// Bytes that do not repeat in a short while: 300 000 of them, which are no whole blocks.
+fn content() -> Vec<u8> {
+    (0..75_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect()
+}
+
+#[test]
+fn a_file_goes_there_and_back_unchanged() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.file("from"), scratch.file("to"));
+    fs::write(&from, content()).unwrap();
+    let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
+
+    let (_server, port) = server(&["-F", to]);
+    let done = good(client(&port, &["-F", from, "-l", "64K", "-J"]));
+    assert_eq!(fs::read(to).unwrap(), content());
+    let document = json(&done);
+    assert_eq!(number(&document["end"]["sum_received"]["bytes"]), 300_000);
+    let told = &document["end"]["streams"][0]["diskfile"];
+    assert!(told["sent"] == 300_000 && told["size"] == 300_000 && told["percent_sent"] == 100, "{told}");
+    assert_eq!(told["filename"], from);
+
+    fs::remove_file(to).unwrap();
+    let (_server, port) = server(&["-F", from]);
+    let done = good(client(&port, &["-F", to, "-R", "-n", "300000"]));
+    assert_eq!(fs::read(to).unwrap(), content());
+    assert!(done.out.contains("293 KBytes (100%) of "), "{}", done.tell());
+
+    for (words, why) in [
+        (&["-F", "/nowhere/x"][..], "/nowhere/x"),
+        (&["-F", to, "-u"], "UDP"),
+        (&["-F", "/dev/null"], "empty"),
+    ] {
+        let done = client(&port, words);
+        assert!(done.code == Some(1) && done.err.contains(why), "{}", done.tell());
+    }
+}
+
+#[test]
+fn a_file_and_the_real_program() {
+    if !installed("iperf3") {
+        return skip("a_file_and_the_real_program", "iperf3 is not installed");
+    }
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.file("from"), scratch.file("to"));
+    fs::write(&from, content()).unwrap();
+    let (_server, port) = server(&["-F", to.to_str().unwrap()]);
+    let mut command = Command::new("iperf3");
+    command.args(["-c", "127.0.0.1", "-p", &port, "-l", "1000", "-F", from.to_str().unwrap()]);
+    good(Proc::spawn(command).wait());
+    // Which part of the last block it sends differs between versions; what came is what it sent.
+    let came = fs::read(&to).unwrap();
+    assert!(!came.is_empty() && content().starts_with(&came), "{} bytes", came.len());
+}
+
+#[test]
+fn lines_begin_with_the_time_and_the_title() {
+    let (_server, port) = server(&[]);
+    let words = ["-n", "64K", "-l", "8K", "-T", "name", "--timestamps=%Y|"];
+    let done = good(client(&port, &words));
+    let marked = |line: &str| line.get(4..).is_some_and(|rest| rest.starts_with("|name:  "));
+    assert!(done.out.lines().count() > 4 && done.out.lines().all(marked), "{}", done.tell());
+    let (server, _) = server(&["--timestamps=at "]);
+    assert!(server.out().lines().all(|line| line.starts_with("at ")), "{}", server.out());
+}
+
+#[test]
+fn a_server_in_the_background() {
+    if !cfg!(target_os = "linux") {
+        return skip("a_server_in_the_background", "only Linux has it");
+    }
+    let scratch = Scratch::new();
+    let (pid, log) = (scratch.file("pid"), scratch.file("log"));
+    let (pid, log) = (pid.to_str().unwrap(), log.to_str().unwrap());
+    let words = ["-s", "-p", "0", "-D", "--pidfile", pid, "--logfile", log];
+    good(Proc::spawn(ours(&words)).wait());
+    let listens = || fs::read_to_string(log).unwrap_or_default().contains("Server listening on ");
+    eventually("it listens", listens);
+    let text = fs::read_to_string(log).unwrap();
+    let line = text.lines().find(|line| line.contains("listening")).unwrap();
+    let port = line.split_whitespace().nth(3).unwrap();
+    let process = fs::read_to_string(pid).unwrap().trim().to_owned();
+    good(client(port, &["-n", "64K"]));
+    // A second one with the same file is refused, and leaves it alone.
+    let second = Proc::spawn(ours(&["-s", "-p", "0", "--pidfile", pid])).wait();
+    assert!(second.code == Some(1) && second.err.contains("is running"), "{}", second.tell());
+    assert!(Command::new("kill").arg(&process).status().unwrap().success());
+    eventually("its pid file is gone", || !std::path::Path::new(pid).exists());
+    assert!(fs::read_to_string(log).unwrap().contains("Accepted connection from 127.0.0.1"));
+}
+
+#[test]
+fn a_server_that_nobody_needs() {
+    let server = Proc::spawn(ours(&["-s", "-p", "0", "-1", "--idle-timeout", "1"]));
+    good(server.wait());
+    let server = Proc::spawn(ours(&["-s", "-p", "0", "--idle-timeout", "1"]));
+    server.hears("Server listening on ");
+    eventually("it says so", || server.err().contains("--idle-timeout without -1 changes nothing"));
+}
+
+/// A core that may be used.
+fn core() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or("0");
+    list.trim().split(['-', ',']).next().unwrap().to_owned()
+}
+
+#[test]
+fn cores_timeouts_and_pacing() {
+    let core = core();
+    let (server, port) = server(&["-A", &core, "--snd-timeout", "5000"]);
+    let both = |far: &str| format!("{core}{far}");
+    let words = ["-n", "64K", "-A", &both(&format!(",{core}")), "--snd-timeout", "5000", "--cntl-ka=20"];
+    good(client(&port, &words));
+    good(client(&port, &["-n", "64K", "-A", &both("/0")]));
+    assert!(!server.err().contains("asked for core"), "{}", server.err());
+    good(client(&port, &["-n", "64K", "-A", &both(",1000")]));
+    server.hears("asked for core 1000");
+    // The kernel lets no more out; what is measured besides is how much its buffers held at first.
+    if cfg!(target_os = "linux") {
+        let done = good(client(&port, &["-n", "4M", "--fq-rate", "16M", "-J", "-w", "64K"]));
+        let sum = &json(&done)["end"]["sum_received"];
+        assert!(sum["bits_per_second"].as_f64().unwrap() < 32e6, "{sum}");
+    }
+}
+
+/// How many multipath connections this host was asked for.
+fn multipath() -> Option<u64> {
+    let text = fs::read_to_string("/proc/net/netstat").ok()?;
+    let mut lines = text.lines().filter(|line| line.starts_with("MPTcpExt:"));
+    let at = lines.next()?.split_whitespace().position(|name| name == "MPCapableSYNACKRX")?;
+    lines.next()?.split_whitespace().nth(at)?.parse().ok()
+}
+
+#[test]
+fn multipath_tcp_where_the_kernel_has_it() {
+    let on = fs::read_to_string("/proc/sys/net/mptcp/enabled").is_ok_and(|text| text.trim() == "1");
+    let Some(before) = multipath().filter(|_| on) else {
+        return skip("multipath_tcp_where_the_kernel_has_it", "this kernel has no multipath TCP");
+    };
+    let (_server, port) = server(&[]);
+    let done = good(client(&port, &["-m", "-n", "1M", "-P", "2", "-J"]));
+    assert!(number(&json(&done)["end"]["sum_received"]["bytes"]) > 0);
+    assert!(multipath() >= Some(before + 2), "{before}: the data connections were plain TCP");
+    // Plain TCP is served by the same listener.
+    good(client(&port, &["-n", "64K"]));
+}

@@ -1,0 +1,139 @@
+//! Several servers of other protocols in one process (`serve --legacy`).
+
+use crate::support::net::Namespace;
+use crate::support::peer::call;
+use crate::support::{BIN, Line, Proc, Server, netcaliper, serve, skip};
+use serde_json::{Value, json};
+use std::net::{TcpListener, UdpSocket};
+use std::process::Command;
+use std::time::Duration;
+
+/// Where the table says that a protocol is.
+fn port(server: &Proc, name: &str) -> String {
+    let line = server.hears(&format!("{name} "));
+    let row: Vec<&str> = line.split_whitespace().collect();
+    let at = row.iter().position(|word| *word == name).unwrap();
+    row[at + 1].rsplit(':').next().unwrap().to_owned()
+}
+
+#[test]
+fn several_protocols_and_a_table() {
+    let server = serve(
+        "--legacy iperf3:0,echo:0,stamp:0 --legacy ttcp:0,ctstraffic:0,udpmon:0,bwdelaytester:0,tcpmon:0",
+    );
+    for column in ["listens at", "over", "serves"] {
+        assert!(server.proc.hears("protocol ").contains(column), "{column}");
+    }
+    let at = |name| port(&server.proc, name);
+    // All are spoken to while the others are there.
+    let run = |words: &[&str]| {
+        let mut command = Command::new(BIN);
+        command.args(words);
+        let done = Proc::spawn(command).wait();
+        assert_eq!(done.code, Some(0), "{words:?}: {}", done.tell());
+    };
+    run(&["iperf3", "-c", "127.0.0.1", "-p", &at("iperf3"), "-n", "64K"]);
+    run(&["iperf3", "-c", "127.0.0.1", "-p", &at("iperf3"), "-u", "-k", "10", "-l", "500"]);
+    run(&["ping", "127.0.0.1", "--protocol", "echo", "-p", &at("echo"), "-n", "5", "-u"]);
+    run(&["ping", "127.0.0.1", "--protocol", "stamp", "-p", &at("stamp"), "-n", "5"]);
+    let port = format!("-Port:{}", at("ctstraffic"));
+    let words =
+        ["ctstraffic", "-Target:127.0.0.1", &port, "-Connections:1", "-Iterations:1", "-ConsoleVerbosity:1"];
+    run(&words);
+    let probe = UdpSocket::bind("127.0.0.1:0").unwrap();
+    probe.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    probe.send_to(b"word", format!("127.0.0.1:{}", at("echo"))).unwrap();
+    let mut word = [0; 8];
+    assert_eq!(probe.recv(&mut word).unwrap(), 4);
+    server.still_serves();
+    server.end();
+}
+
+#[test]
+fn what_cannot_be_had_is_in_the_table_or_ends_it() {
+    // Somebody else has this port: by name it must be had.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = taken.local_addr().unwrap().port();
+    let words = format!("-B 127.0.0.1 --port 0 --legacy echo:0,iperf3:{at}");
+    netcaliper("serve").args(&words).run().exits(1).complains(&[&at.to_string()]);
+    netcaliper("serve").args("--legacy native").run().exits(2).complains(&["speaks anyway"]);
+}
+
+/// All of them in a namespace of their own, where nobody else has a port; but one, which is taken.
+#[test]
+fn all_that_can_be_had_is_there() {
+    const NAME: &str = "legacy::all_that_can_be_had_is_there";
+    let Some(space) = Namespace::for_test(NAME) else { return };
+    let own = space.within(netcaliper("serve").args("-B 127.0.0.1 --port 0 --legacy bwdelaytester")).spawn();
+    own.hears("answering bwdelaytester");
+    let proc = space.within(netcaliper("serve").args("-B 127.0.0.1 --port 0 --legacy all")).spawn();
+    let row = proc.hears("bwdelaytester ");
+    assert!(row.contains("refused") && row.contains("8888"), "{row}");
+    // ttcp has one of ntttcp's usual ports: ntttcp goes elsewhere, and says so.
+    let row = proc.hears("ntttcp ");
+    assert!(row.contains("127.0.0.1:5100 ") && row.contains("-p 5101"), "{row}");
+    for (name, port) in [
+        ("iperf3", 5201),
+        ("ctstraffic", 4444),
+        ("ttcp", 5001),
+        ("udpmon", 14_233),
+        ("echo", 7),
+        ("stamp", 862),
+    ] {
+        let row = proc.hears(&format!("{name} "));
+        assert!(row.contains(&format!("127.0.0.1:{port} ")), "{row}");
+    }
+    let sender = netcaliper("ntttcp").args("-s127.0.0.1 -p 5101 -P 1 -n 1 -t 1");
+    let done = space.within(sender).run();
+    assert_eq!(done.code, Some(0), "{}", done.tell());
+    assert!(proc.hears("native ").contains("127.0.0.1:"), "{}", proc.out());
+    for proc in [proc, own] {
+        proc.signal("INT");
+        assert_eq!(proc.wait().code, Some(0));
+    }
+}
+
+/// What cannot prove an address serves this host and directly connected networks, unless more is allowed: to others nothing is
+/// sent, whatever they ask for, and each is named once on stderr.
+#[test]
+fn answers_stay_inside_the_fence() {
+    const NAME: &str = "legacy::answers_stay_inside_the_fence";
+    let (Some(near), Some(far)) = (Namespace::for_test(NAME), Namespace::for_test(NAME)) else { return };
+    if !near.join(&far) {
+        return skip(NAME, "the kernel has no veth");
+    }
+    // The second address of those who ask is behind a router, as the server sees it.
+    near.ip("address add 10.99.0.1/32 dev lo");
+    far.ip("route add 10.99.0.0/24 via 10.77.0.1");
+    let ask = |server: Line| -> Option<(Value, Server)> {
+        let server = Server::start(far.within(server));
+        let ports = ["udpmon", "bwdelaytester", "echo", "stamp"].map(|name| port(&server.proc, name));
+        let words = format!("10.77.0.2 10.99.0.1 {}", ports.join(" "));
+        let done = near.within(call("fence.py", NAME, &words)?).run().exits(0);
+        Some((serde_json::from_str(done.out.trim()).unwrap(), server))
+    };
+    let words = "-B 0.0.0.0 --port 0 --legacy udpmon:0,bwdelaytester:0,echo:0,stamp:0";
+    let Some((told, server)) = ask(netcaliper("serve").args(words)) else { return };
+    let nothing = json!({"udpmon": [], "bwdelaytester": [], "echo": [], "stamp": []});
+    assert_eq!(told["outside"], nothing, "{told}");
+    let answers = json!({"udpmon": [208, 8000, 1400, 8064, 208], "bwdelaytester": [], "echo": [300], "stamp": [44, 44]});
+    assert_eq!(told["inside"], answers, "{told}");
+    let protocols = ["udpmon", "bwdelaytester", "echo", "stamp"];
+    for protocol in protocols {
+        server.proc.hears(&format!("{protocol}: 10.99.0.1 "));
+    }
+    let done = server.end();
+    for protocol in protocols {
+        let named = format!("{protocol}: 10.99.0.1 ");
+        assert_eq!(done.err.matches(&named).count(), 1, "{named}: {}", done.tell());
+    }
+    assert!(done.out.contains("50 datagrams from 1 senders"), "{}", done.tell());
+    // Whoever runs the server may let them in.
+    let line = netcaliper("serve").args(words).env("NETCALIPER_ALLOW", "10.99.0.0/24");
+    let Some((told, server)) = ask(line) else { return };
+    for (name, least) in [("udpmon", 1), ("echo", 10), ("stamp", 1)] {
+        let got = told["outside"][name].as_array().unwrap();
+        assert!(got.len() >= least, "{name}: {told}");
+    }
+    server.end();
+}

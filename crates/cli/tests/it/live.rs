@@ -1,0 +1,247 @@
+//! The live view with the real binary, on a terminal that knows what it shows (`peers/screen.py`).
+
+use crate::support::files::Scratch;
+use crate::support::{BIN, Done, Proc, netcaliper, serve, skip};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// What a terminal has seen of `netcaliper` with `words`, while `steps` were taken; `None` (and a skip on record) without Python.
+fn on_terminal(test: &str, size: &str, steps: &[&str], words: &str, env: &[(&str, &str)]) -> Option<Value> {
+    on_terminal_by(&[], test, size, steps, words, env)
+}
+
+/// The same, started by another program, which is given its name and its words.
+fn on_terminal_by(
+    starter: &[&str],
+    test: &str,
+    size: &str,
+    steps: &[&str],
+    words: &str,
+    env: &[(&str, &str)],
+) -> Option<Value> {
+    let there = Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success());
+    if !there || !Path::new("/dev/ptmx").exists() {
+        skip(test, "python3 or pseudo terminals are not there");
+        return None;
+    }
+    let mut command = Command::new("python3");
+    command
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers/screen.py"))
+        .arg(size)
+        .args(steps)
+        .arg("--");
+    command.args(starter).arg(BIN).args(words.split_whitespace());
+    command
+        .env("TERM", "xterm-256color")
+        .env("LC_ALL", "C.UTF-8")
+        .env("NETCALIPER_STORE", "off")
+        .env_remove("NO_COLOR");
+    command.envs(env.iter().copied());
+    let done: Done = Proc::spawn(command).wait_within(crate::support::PATIENCE * 4).exits(0);
+    Some(
+        serde_json::from_str(done.out.lines().last().unwrap())
+            .unwrap_or_else(|e| panic!("{e}: {}", done.tell())),
+    )
+}
+
+/// The terminal is as it was, and the program ended with `code`.
+#[track_caller]
+fn left_well(seen: &Value, code: i64) -> &str {
+    assert_eq!(seen["code"].as_i64(), Some(code), "{seen:#}");
+    for what in ["restored", "first", "cursor"] {
+        assert_eq!(seen[what].as_bool(), Some(true), "{what}: {seen:#}");
+    }
+    assert!(seen["taken"].as_u64().unwrap() > 0, "there was a view: {seen:#}");
+    seen["printed"].as_str().unwrap()
+}
+
+#[test]
+fn keys_lead_through_the_pages_and_end_the_run_with_its_results() {
+    let server = serve("");
+    let steps = [
+        "see:goodput up",
+        "see:q end the run",
+        "keys:c",
+        "see:2 of 2 open connections",
+        "keys:s",
+        "see:▼ sending",
+        "keys:l",
+        "see:idle round trip",
+        "keys:d",
+        // Both ends are on one host.
+        "see:loopback",
+        "keys:?",
+        "see:end the run in good order",
+        "keys:\\x1b",
+        "see:goodput up",
+        "keys:p",
+        "see:DISPLAY PAUSED",
+        "keys:p",
+        "gone:DISPLAY PAUSED",
+        "size:120x40",
+        "see:t table of runs",
+        "size:30x8",
+        "see:goodput up",
+        "size:12x1",
+        "see:bit/s",
+        "size:80x24",
+        "see:q end the run",
+        "keys:q",
+    ];
+    let words = format!("tcp {} -P 2 -t 600s", server.at());
+    let Some(seen) = on_terminal("keys_lead_through_the_pages", "80x24", &steps, &words, &[]) else { return };
+    let printed = left_well(&seen, 130);
+    assert_eq!(seen["taken"].as_u64(), Some(1), "{seen:#}");
+    assert!(printed.contains("tcp push, 2 connections"), "what was asked for is said again: {printed}");
+    assert!(
+        printed.contains("Goodput (as the receiver counted it)") && printed.contains("Run interrupted"),
+        "{printed}"
+    );
+    assert!(!printed.contains("elapsed"), "the lines of the intervals were seen already: {printed}");
+    server.still_serves();
+}
+
+#[test]
+fn every_end_leaves_the_terminal_as_it_was() {
+    let server = serve("");
+    let words = format!("tcp {} -P 2 -t 600s", server.at());
+    for (steps, code) in [
+        (&["see:goodput up", "keys:\\x03"][..], 130),
+        (&["see:goodput up", "signal:TERM"], 130),
+        (&["see:goodput up", "signal:HUP"], 130),
+        // The key that dumps a core elsewhere.
+        (&["see:goodput up", "keys:\\x1c"], 130),
+    ] {
+        let Some(seen) = on_terminal("every_end", "80x24", steps, &words, &[]) else { return };
+        let printed = left_well(&seen, code);
+        let at_once = steps[1] == "keys:\\x1c";
+        assert_eq!(printed.contains("Run interrupted"), !at_once, "{steps:?}: {printed}");
+    }
+    let short = format!("tcp {} -P 2 -t 1s --live", server.at());
+    let Some(seen) = on_terminal("every_end", "80x24", &[], &short, &[]) else { return };
+    assert!(left_well(&seen, 0).contains("Run complete"), "{seen:#}");
+    // Nobody answers there: the view has hardly begun.
+    let nobody = "tcp 127.0.0.1:1 --live";
+    let Some(seen) = on_terminal("every_end", "80x24", &[], nobody, &[]) else { return };
+    assert!(left_well(&seen, 1).contains("refused"), "{seen:#}");
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_with_the_terminal_as_it_was() {
+    // A listener that never accepts: the run waits for its answer, and for the same at its end.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let words = format!("tcp {} -t 600s --connect-timeout 600s", silent.local_addr().unwrap());
+    let steps = ["see:netcaliper tcp", "signal:INT", "signal:TERM"];
+    let Some(seen) = on_terminal("a_second_signal", "80x24", &steps, &words, &[]) else { return };
+    left_well(&seen, 130);
+}
+
+#[test]
+fn ctrl_z_gives_the_terminal_to_the_shell_and_takes_it_back() {
+    let server = serve("");
+    let words = format!("tcp {} -P 2 -t 600s", server.at());
+    let steps = ["see:goodput up", "keys:\\x1a", "stopped", "see:goodput up", "keys:q"];
+    let Some(seen) = on_terminal("ctrl_z", "80x24", &steps, &words, &[]) else { return };
+    left_well(&seen, 130);
+    assert_eq!(seen["meanwhile"], serde_json::json!([true, true]), "{seen:#}");
+    assert_eq!(seen["taken"].as_u64(), Some(2), "{seen:#}");
+}
+
+#[test]
+fn a_program_that_is_to_ignore_ctrl_z_goes_on() {
+    let server = serve("");
+    let words = format!("tcp {} -P 2 -t 600s", server.at());
+    let steps = ["see:goodput up", "keys:\\x1a?", "see:end the run in good order", "keys:q"];
+    let ignoring = ["sh", "-c", "trap '' TSTP; exec \"$@\"", "sh"];
+    let test = "a_program_that_is_to_ignore_ctrl_z";
+    let Some(seen) = on_terminal_by(&ignoring, test, "80x24", &steps, &words, &[]) else { return };
+    left_well(&seen, 130);
+}
+
+#[test]
+fn whoever_stops_it_from_elsewhere_finds_the_terminal_as_it_was() {
+    let server = serve("");
+    let words = format!("tcp {} -P 2 -t 600s", server.at());
+    for (signal, given_back) in [("TSTP", true), ("STOP", false)] {
+        let sent = format!("signal:{signal}");
+        let steps = ["see:goodput up", &sent, "stopped", "taken:2", "see:goodput up", "keys:q"];
+        let Some(seen) = on_terminal("whoever_stops_it", "80x24", &steps, &words, &[]) else { return };
+        left_well(&seen, 130);
+        // SIGSTOP leaves nobody any time.
+        assert_eq!(seen["meanwhile"], serde_json::json!([given_back, given_back]), "{signal}: {seen:#}");
+        assert_eq!(seen["taken"].as_u64(), Some(2), "{signal}: {seen:#}");
+    }
+}
+
+#[test]
+fn a_terminal_that_takes_nothing_does_not_hold_the_run_up() {
+    let server = serve("");
+    let scratch = Scratch::new();
+    let file = scratch.with("run.jsonl", "");
+    let lines = |n: u32| format!("lines:{n}:{}", file.display());
+    let words = format!("tcp {} -P 2 -t 600s -i 100ms --save {}", server.at(), file.display());
+    // The whole screen anew is more than a pseudo terminal holds. The run goes on, and ends when it is told to: its totals are
+    // written although nobody has looked. Two servers' worth of lines would be more than those.
+    let (on, end) = (lines(40), lines(4));
+    let steps = ["see:goodput up", "deaf", "size:200x60", on.as_str(), "signal:TERM", end.as_str(), "hear"];
+    let Some(seen) = on_terminal("a_terminal_that_takes_nothing", "80x24", &steps, &words, &[]) else {
+        return;
+    };
+    assert!(left_well(&seen, 130).contains("Run interrupted"), "{seen:#}");
+    let journal = std::fs::read_to_string(&file).unwrap();
+    assert!(journal.lines().last().unwrap().contains("\"event\":\"end\""), "the journal is whole");
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_the_run_in_good_order() {
+    let server = serve("");
+    let scratch = Scratch::new();
+    let file = scratch.with("run.jsonl", "");
+    let words = format!("tcp {} -P 2 -t 600s --save {}", server.at(), file.display());
+    let steps = ["see:goodput up", "hangup"];
+    let Some(seen) = on_terminal("a_terminal_that_goes_away", "80x24", &steps, &words, &[]) else { return };
+    // Nobody can be told the summary, which is a failure; what was measured is kept.
+    assert_eq!(seen["code"].as_i64(), Some(1), "{seen:#}");
+    let journal = std::fs::read_to_string(&file).unwrap();
+    assert!(journal.lines().last().unwrap().contains("\"event\":\"end\""), "the journal is whole");
+}
+
+#[test]
+fn no_color_means_none_and_every_size_is_enough() {
+    let server = serve("");
+    let words = format!("ping {} -t 600s", server.at());
+    for size in ["1x1", "20x5", "80x24", "200x60"] {
+        // One cell holds no word.
+        let steps = [if size == "1x1" { "see:" } else { "see:RTT p50" }, "keys:q"];
+        let Some(seen) = on_terminal("no_color", size, &steps, &words, &[("NO_COLOR", "1")]) else { return };
+        left_well(&seen, 130);
+        assert_eq!(seen["colors"].as_bool(), Some(false), "{seen:#}");
+    }
+    let steps = ["see:RTT p50", "keys:q"];
+    let Some(seen) = on_terminal("no_color", "80x24", &steps, &words, &[]) else { return };
+    assert_eq!(seen["colors"].as_bool(), Some(true), "{seen:#}");
+}
+
+#[test]
+fn a_server_shows_what_its_clients_do() {
+    let scratch = Scratch::new();
+    let file = scratch.file("served.jsonl");
+    let steps = ["see:listening on", "see:receiving", "keys:q"];
+    let words = format!("serve --live --port 0 --save {}", file.display());
+    let Some(seen) = on_terminal("a_server_shows", "80x24", &steps, &words, &[]) else { return };
+    // A signal is how servers are ended: that is no failure.
+    assert!(left_well(&seen, 0).contains("listening on"), "{seen:#}");
+}
+
+#[test]
+fn never_on_a_pipe() {
+    let server = serve("");
+    let refused = netcaliper("tcp").arg(server.at()).args("-t 1s --live").run().exits(2).says_one_sentence();
+    refused.complains(&["--live needs a terminal"]);
+    let run = netcaliper("tcp").arg(server.at()).args("-P 2 -t 600s -i 100ms").spawn();
+    run.hears_often("bit/s", 3);
+    run.signal("INT");
+    let done = run.wait().exits(130);
+    assert!(!done.out.contains('\u{1b}') && done.out.contains("elapsed"), "{}", done.tell());
+}

@@ -1,0 +1,134 @@
+//! `netcaliper load` on a path whose truth is known: what it says that a full queue adds to the delay of each direction, against
+//! what the lab did to each of the datagrams that it measured with.
+
+use crate::support::files::{Csv, Scratch};
+use crate::support::net::{congestion_controls, is_root};
+use crate::support::{BIN, Outcome, netcaliper, number, skip, text};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// A datagram of 160 bytes that measures delay, with the headers of IPv4 and UDP; no word of its flow is as long.
+const LENGTH: &str = "188";
+/// A stage has a hundred of them a second. A segment of TCP may happen to be as long now and then.
+const FEW: usize = 50;
+/// A lab, a server and a client are as much as a small host runs without delays of its own: one after the other.
+static ALONE: Mutex<()> = Mutex::new(());
+const STAGES: [&str; 4] = ["idle", "down", "up", "both"];
+const MS: f64 = 1e6;
+
+/// The middle one of these delays, ns; of an even number, either.
+fn median(mut delays: Vec<f64>) -> f64 {
+    delays.sort_by(f64::total_cmp);
+    delays[delays.len() / 2]
+}
+
+/// The median delay that the lab applied to the measuring datagrams of a direction, a stage after the other: each has a flow of
+/// its own.
+fn applied(trace: &Csv, way: &str) -> Vec<f64> {
+    let column = |name| trace.column(name);
+    let (ways, lengths, flows, classes) =
+        (column("direction"), column("length"), column("flow"), column("class"));
+    let delays = column("delay_ns");
+    let mut stages: Vec<(&str, Vec<f64>)> = Vec::new();
+    let mut at: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in 0..trace.rows.len() {
+        if (ways[row], lengths[row], classes[row]) != (way, LENGTH, "left") {
+            continue;
+        }
+        let stage = *at.entry(flows[row]).or_insert_with(|| {
+            stages.push((flows[row], Vec::new()));
+            stages.len() - 1
+        });
+        stages[stage].1.push(delays[row].parse().unwrap());
+    }
+    let measuring = stages.into_iter().filter(|(_, delays)| delays.len() >= FEW);
+    measuring.map(|(_, delays)| median(delays)).collect()
+}
+
+/// The median that was measured, of the datagrams of a stage's direction.
+fn measured(outcome: &Outcome, stage: &str, way: &str) -> f64 {
+    let points = outcome.json["points"].as_array().unwrap();
+    let is = |p: &&Value| text(&p["label"]["stage"]) == stage && text(&p["label"]["part"]) == "delay";
+    let point = points.iter().find(is).unwrap_or_else(|| panic!("no delays of {stage}: {}", outcome.tell()));
+    let end = if way == "up" { &point["far"][0] } else { &point["near"] };
+    number(&end["packets"]["delay_ns"]["p50"]) as f64
+}
+
+/// Runs `load` on 20 Mbit/s, 5 ms each way, with this queue: its outcome, the lab's trace, and the grade that it gives.
+fn loaded(test: &str, queue: &str) -> Option<(Outcome, Csv, String)> {
+    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
+        skip(&format!("load_lab::{test}"), "a lab needs root and /dev/net/tun");
+        return None;
+    }
+    if !congestion_controls().iter().any(|name| name == "cubic") {
+        skip(&format!("load_lab::{test}"), "the system does not offer cubic");
+        return None;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let scratch = Scratch::new();
+    let (trace, saved) = (scratch.file("trace.csv"), scratch.file("run.jsonl"));
+    let lab =
+        netcaliper("lab").args("-q --rate 20M --delay 5ms --queue").arg(queue).arg("--trace").arg(&trace);
+    let lab = lab.arg("--server").arg(format!("{BIN} serve"));
+    let words = "-t 2s --ramp 2s -P 4 -C cubic --rate 100 --json --save";
+    let command = format!("{BIN} load $NETCALIPER_LAB_SERVER {words} {}", saved.display());
+    let outcome = Outcome::of(lab.args("-- sh -c").arg(command).run().exits(0));
+    let report = netcaliper("report").arg(&saved).run().exits(0);
+    let grade = report.out.lines().find(|line| line.starts_with("Grade "));
+    let grade = grade.unwrap_or_else(|| panic!("no grade: {}", report.tell())).to_owned();
+    assert!(grade.contains("cubic"), "the congestion control is part of the verdict: {grade}");
+    Some((outcome, Csv::read(&trace), grade))
+}
+
+#[test]
+fn a_queue_of_half_a_second_is_recognised_each_way() {
+    let test = "a_queue_of_half_a_second_is_recognised_each_way";
+    // Of a host that is too busy to fill the path nothing can be asked but to try again.
+    for _ in 0..4 {
+        let Some((outcome, trace, grade)) = loaded(test, "500ms") else { return };
+        let ways = ["up", "down"];
+        let truth = ways.map(|way| applied(&trace, way));
+        assert!(truth.iter().all(|way| way.len() == STAGES.len()), "a flow in each stage: {truth:?}");
+        let added: [[f64; 2]; 4] = std::array::from_fn(|s| [0, 1].map(|w| truth[w][s] - truth[w][0]));
+        let [_, down, up, both] = added;
+        if down[1].min(up[0]).min(both[0].max(both[1])) < 100.0 * MS {
+            continue;
+        }
+        for (s, stage) in STAGES.into_iter().enumerate().skip(1) {
+            // Of what the full queue adds. The way that is not loaded has the busy host's own delays and next to none of the
+            // path's.
+            let allowed = 0.05 * added[s][0].max(added[s][1]);
+            for (w, way) in ways.into_iter().enumerate() {
+                let found = measured(&outcome, stage, way) - measured(&outcome, STAGES[0], way);
+                assert!(
+                    (found - added[s][w]).abs() <= allowed,
+                    "{stage}, {way}: {:.3} ms were added, {:.3} ms found: {}",
+                    added[s][w] / MS,
+                    found / MS,
+                    outcome.tell()
+                );
+            }
+        }
+        // The way that is loaded fills, the other does not: acknowledgements are 2 % of it.
+        assert!(down[0] < 20.0 * MS && up[1] < 20.0 * MS, "down: {down:?} ns, up: {up:?} ns");
+        assert!(["Grade C", "Grade D", "Grade F"].iter().any(|bad| grade.starts_with(bad)), "{grade}");
+        return;
+    }
+    panic!("this host never filled the path");
+}
+
+#[test]
+fn a_queue_of_ten_milliseconds_passes() {
+    let mut grades = Vec::new();
+    // A host that is busy with others delays messages by more than such a queue: then it is tried again.
+    for _ in 0..4 {
+        let Some((_, _, grade)) = loaded("a_queue_of_ten_milliseconds_passes", "10ms") else { return };
+        // Two such queues are 20 ms: what hosts add to that may be some, but not as much as a full buffer.
+        if ["Grade A", "Grade B"].iter().any(|good| grade.starts_with(good)) {
+            return;
+        }
+        grades.push(grade);
+    }
+    panic!("{grades:?}");
+}

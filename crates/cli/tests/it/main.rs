@@ -1,0 +1,74 @@
+//! The real binary, run as users run it: one executable, so that what the tests share is built and linked once.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
+
+mod architecture;
+mod bwdelaytester;
+#[cfg(unix)]
+mod compare;
+#[cfg(unix)]
+mod conditions;
+#[cfg(unix)]
+mod control;
+mod ctstraffic;
+mod ctstraffic_guide;
+mod ctstraffic_media;
+#[cfg(unix)]
+mod delay;
+#[cfg(target_os = "linux")]
+mod delay_lab;
+#[cfg(unix)]
+mod disasters;
+mod echo;
+#[cfg(unix)]
+mod endings;
+#[cfg(unix)]
+mod exchange;
+#[cfg(unix)]
+mod faults;
+#[cfg(unix)]
+mod html;
+mod iperf3;
+mod iperf3_auth;
+mod iperf3_client;
+mod iperf3_options;
+#[cfg(target_os = "linux")]
+mod lab;
+mod legacy;
+mod live;
+#[cfg(target_os = "linux")]
+mod load_lab;
+#[cfg(unix)]
+mod metrics;
+#[cfg(unix)]
+mod namespaces;
+mod ntttcp;
+#[cfg(unix)]
+mod options;
+#[cfg(unix)]
+mod outputs;
+#[cfg(unix)]
+mod patterns;
+#[cfg(unix)]
+mod server;
+#[cfg(unix)]
+mod settings;
+mod stamp;
+#[cfg(unix)]
+mod store;
+#[cfg(unix)]
+mod strangers;
+#[cfg(unix)]
+mod stream;
+mod support;
+#[cfg(unix)]
+mod sweep;
+mod tcpmon;
+#[cfg(target_os = "linux")]
+mod train;
+mod ttcp;
+mod udpmon;
+#[cfg(unix)]
+mod web;
+#[cfg(unix)]
+mod web_legacy;

@@ -1,0 +1,230 @@
+//! Between network namespaces that the tests make: exhausted ports, a cable that is pulled, a path with two ends.
+
+use crate::support::net::Namespace;
+use crate::support::{Outcome, Server, connect, netcaliper, number, skip, tcp, text};
+use std::time::Duration;
+
+/// Within this time a vanished peer must have been noticed and told.
+const NOTICED: Duration = Duration::from_secs(40);
+
+/// A server within a namespace, on the default port.
+fn serve_in(space: &Namespace, words: &str) -> Server {
+    Server::start(space.within(netcaliper("serve").args(words)))
+}
+
+/// A namespace in which closed connections hold their ports, and there are few of them.
+fn few_ports(test: &str) -> Option<Namespace> {
+    let space = Namespace::for_test(test)?;
+    let set = space.sysctl("net.ipv4.tcp_tw_reuse", "0")
+        && space.sysctl("net.ipv4.ip_local_port_range", "'40000 40049'");
+    if !set {
+        skip(test, "the port range of a namespace cannot be set here");
+        return None;
+    }
+    Some(space)
+}
+
+#[test]
+fn exhausted_ports_are_explained() {
+    let Some(space) = few_ports("namespaces::exhausted_ports_are_explained") else { return };
+    let _server = serve_in(&space, "");
+    let line = || space.within(connect("127.0.0.1").args("-P 4 -t 2s -i 500ms"));
+    let outcome = Outcome::of(line().arg("--json").run()).exits(1).status("complete");
+    let near = outcome.near();
+    assert!(number(&near["network_errors"]) > 0, "{}", outcome.tell());
+    let completed = number(&near["completed"]);
+    assert!((30..=50).contains(&completed), "as many as there are ports: {}", outcome.tell());
+    // One cause, with the system's word for it.
+    let causes = near["causes"].as_array().unwrap();
+    assert_eq!(causes.len(), 1, "{causes:?}");
+    assert!(text(&causes[0]["text"]).contains("Cannot assign requested address"), "{causes:?}");
+    assert_eq!(causes[0]["count"], near["network_errors"]);
+    let doubt = outcome.doubts("ephemeral-ports");
+    for words in ["found no free local port", "TIME_WAIT", "net.ipv4.ip_local_port_range"] {
+        assert!(doubt.contains(words), "{doubt}");
+    }
+    let advice = text(&outcome.doubt("ephemeral-ports").unwrap()["advice"]);
+    assert!(advice.contains("--shutdown rude") && advice.contains("tcp_tw_reuse"), "{advice}");
+    // A dead end is asked, not hammered: four slots that back off to a second try a few dozen times, not thousands.
+    assert!(number(&near["network_errors"]) < 200, "{}", outcome.tell());
+}
+
+#[test]
+fn a_rude_end_leaves_the_ports_free() {
+    let Some(space) = few_ports("namespaces::a_rude_end_leaves_the_ports_free") else { return };
+    let _server = serve_in(&space, "");
+    let line = space.within(connect("127.0.0.1").args("-P 4 --iterations 100 --shutdown rude"));
+    let outcome = line.outcome().good();
+    assert_eq!(outcome.near()["completed"], 400, "{}", outcome.tell());
+    assert!(outcome.doubt("ephemeral-ports").is_none());
+    // And the summary of the other says the sentence to people.
+    let line = space.within(connect("127.0.0.1").args("-P 4 -t 1s"));
+    line.run().exits(1).prints(&[
+        "ephemeral-ports: ",
+        "--shutdown rude",
+        "Failures by cause",
+        "Cannot assign requested",
+    ]);
+}
+
+/// Two namespaces with a virtual cable between them: client, server.
+fn two_hosts(test: &str) -> Option<(Namespace, Namespace)> {
+    let (client, server) = (Namespace::for_test(test)?, Namespace::for_test(test)?);
+    if !client.join(&server) {
+        skip(test, "this kernel has no virtual Ethernet pairs");
+        return None;
+    }
+    Some((client, server))
+}
+
+#[test]
+fn two_hosts_measure_the_path_between_them() {
+    let Some((here, there)) = two_hosts("namespaces::two_hosts_measure_the_path_between_them") else {
+        return;
+    };
+    let server = serve_in(&there, "");
+    for (flags, up, down) in [("", 8_000_008, 0), ("-R", 0, 8_000_008), ("--bidir", 4_000_008, 4_000_008)] {
+        let line =
+            here.within(tcp("10.77.0.2").args(&format!("-P 4 --iterations 2 --transfer 1000001 {flags}")));
+        let outcome = line.outcome().moved(8, up, down);
+        assert!(outcome.doubt("loopback").is_none());
+        let nic = &outcome.json["begin"]["host"]["nic"];
+        assert_eq!((&nic["name"], &nic["driver"]), (&"nc0".into(), &"veth".into()));
+        assert!(number(&outcome.point()["sessions"][0]["base_rtt_ns"]) > 0);
+    }
+    server.end();
+}
+
+#[test]
+fn a_link_local_address_with_its_interface_is_reached() {
+    const NAME: &str = "namespaces::a_link_local_address_with_its_interface_is_reached";
+    if !crate::support::net::has_ipv6() {
+        return skip(NAME, "this machine has no IPv6");
+    }
+    let Some((here, there)) = two_hosts(NAME) else { return };
+    here.ip("address add fe80::71/64 dev nc0 nodad");
+    there.ip("address add fe80::72/64 dev nc0 nodad");
+    let server = serve_in(&there, "");
+    for target in ["fe80::72%nc0", "[fe80::72%nc0]:7411"] {
+        let line = here.within(tcp(target).args("-P 2 --iterations 1 --transfer 100001"));
+        let outcome = line.outcome().moved(2, 200_002, 0);
+        let remote = text(&outcome.connections()[0]["remote"]);
+        assert!(remote.starts_with("[fe80::72"), "{remote}");
+    }
+    server.end();
+}
+
+#[test]
+fn a_server_without_key_is_not_stopped_from_afar() {
+    let Some((here, there)) = two_hosts("namespaces::a_server_without_key_is_not_stopped_from_afar") else {
+        return;
+    };
+    let mut server = serve_in(&there, "");
+    let done = here.within(netcaliper("stop").arg("10.77.0.2")).run().exits(1);
+    done.complains(&["no pre-shared key", "own host"]);
+    assert!(server.proc.is_running());
+    let keyed = Server::start(
+        there.within(netcaliper("serve").args("--port 7412").env("NETCALIPER_PSK", "long enough")),
+    );
+    here.within(netcaliper("stop").arg("10.77.0.2:7412").env("NETCALIPER_PSK", "long enough")).run().exits(0);
+    keyed.proc.wait().exits(0);
+}
+
+#[test]
+fn a_pulled_cable_is_noticed_by_both_ends() {
+    let Some((here, there)) = two_hosts("namespaces::a_pulled_cable_is_noticed_by_both_ends") else { return };
+    let server = serve_in(&there, "");
+    let client = here.within(tcp("10.77.0.2").args("-P 2 -t 60s -i 200ms -b 20M --json")).spawn();
+    server.proc.hears("session 1 with");
+    std::thread::sleep(Duration::from_secs(1));
+    here.ip("link set nc0 down");
+    let outcome = Outcome::of(client.wait_within(NOTICED)).exits(4).status("partial");
+    assert!(number(&outcome.near()["traffic"]["tx_bytes"]) > 0, "{}", outcome.tell());
+    server.proc.hears("session 1 with 10.77.0.1");
+    crate::support::eventually("the server lets go", || server.proc.err().contains("was lost"));
+    // The cable is put back: all is well.
+    here.ip("link set nc0 up");
+    let line = here.within(tcp("10.77.0.2").args("-P 2 --iterations 1 --transfer 100001 --exclusive"));
+    Outcome::of(line.arg("--json").spawn().wait_within(NOTICED)).moved(2, 200_002, 0);
+}
+
+#[test]
+fn nobody_at_the_other_end_is_given_up_on() {
+    let Some((here, _there)) = two_hosts("namespaces::nobody_at_the_other_end_is_given_up_on") else {
+        return;
+    };
+    // An address of the network that nobody has, and one that answers "no".
+    let done = here.within(tcp("10.77.0.99").args("-n 1M")).spawn().wait_within(NOTICED).exits(1);
+    let all = done.out.clone() + &done.err;
+    assert!(all.contains("No route to host") || all.contains("no connection within"), "{}", done.tell());
+    let done = here.within(tcp("10.77.0.2").args("-n 1M")).spawn().wait_within(NOTICED).exits(1);
+    assert!((done.out.clone() + &done.err).contains("Connection refused"), "{}", done.tell());
+    let done = here.within(tcp("192.0.2.1").args("-n 1M")).spawn().wait_within(NOTICED).exits(1);
+    assert!((done.out.clone() + &done.err).contains("Network is unreachable"), "{}", done.tell());
+}
+
+#[test]
+fn a_name_with_two_addresses_uses_both_or_the_one_that_is_there() {
+    const NAME: &str = "namespaces::a_name_with_two_addresses_uses_both_or_the_one_that_is_there";
+    let Some(space) = Namespace::for_test(NAME) else { return };
+    if !space.hosts("127.0.0.8 twice\n127.0.0.9 twice\n") {
+        return skip(NAME, "/etc/netns cannot be written");
+    }
+    let line = || space.within(tcp("twice").args("-P 4 --iterations 2 --transfer 100001"));
+    let remotes = |outcome: &Outcome| {
+        let all = outcome.connections().iter().map(|c| text(&c["remote"]).to_owned());
+        all.collect::<std::collections::BTreeSet<_>>()
+    };
+    let server = serve_in(&space, "");
+    let outcome = line().outcome().moved(8, 800_008, 0);
+    assert_eq!(remotes(&outcome).into_iter().collect::<Vec<_>>(), ["127.0.0.8:7411", "127.0.0.9:7411"]);
+    assert_eq!(outcome.far().len(), 2, "a session for each address: {}", outcome.tell());
+    assert!(outcome.doubt("other-sessions").is_none(), "they are of one run");
+    server.end();
+    // One of the two refuses: the other gets all.
+    let server = serve_in(&space, "--listen 127.0.0.9");
+    let outcome = line().outcome().moved(8, 800_008, 0);
+    assert_eq!(remotes(&outcome).len(), 1);
+    server.end();
+}
+
+/// All of an answer to a request that a shell in a namespace makes.
+fn asked_from(space: &Namespace, at: &str, request: &str) -> String {
+    let (host, port) = at.rsplit_once(':').unwrap();
+    let script = format!(
+        "exec 3<>/dev/tcp/{}/{port} && printf '{request}\\r\\n\\r\\n' >&3 && cat <&3",
+        host.trim_matches(['[', ']'])
+    );
+    let mut command = std::process::Command::new("ip");
+    command.args(["netns", "exec", space.name(), "bash", "-c", &script]);
+    String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
+}
+
+#[test]
+fn a_page_at_an_address_of_the_cable_wants_its_token() {
+    let Some((here, there)) = two_hosts("namespaces::a_page_at_an_address_of_the_cable_wants_its_token")
+    else {
+        return;
+    };
+    here.ip("address add fd77::1/64 dev nc0 nodad");
+    there.ip("address add fd77::2/64 dev nc0 nodad");
+    for bound in ["10.77.0.2:0", "[fd77::2]:0"] {
+        let server = serve_in(&there, &format!("--web {bound}"));
+        let line = server.proc.hears("live view at http://");
+        let (at, token) = line.split("http://").nth(1).unwrap().split_once("/?token=").unwrap();
+        assert_eq!(at.rsplit_once(':').unwrap().0, bound.rsplit_once(':').unwrap().0);
+        // Nobody is let in without it: neither the other host, nor one that calls it by a name of its own, nor this host itself.
+        for (space, host) in [(&here, at), (&here, "localhost"), (&there, at), (&there, "127.0.0.1")] {
+            for path in ["/", "/events", "/run.json", "/metrics", "/?token=00"] {
+                let answer = asked_from(space, at, &format!("GET {path} HTTP/1.1\\r\\nHost: {host}"));
+                assert!(answer.starts_with("HTTP/1.1 403"), "{path} {host}: {answer}");
+            }
+        }
+        let welcome = asked_from(&here, at, &format!("GET /?token={token} HTTP/1.1\\r\\nHost: {at}"));
+        assert!(welcome.starts_with("HTTP/1.1 303"), "{welcome}");
+        let told = asked_from(&here, at, &format!("GET /run.json?token={token} HTTP/1.1\\r\\nHost: {at}"));
+        assert!(told.starts_with("HTTP/1.1 200") && told.contains("netcaliper.outcome.v1"), "{told}");
+        server.proc.signal("INT");
+        server.proc.wait().exits(0);
+    }
+}

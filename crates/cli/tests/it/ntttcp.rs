@@ -1,0 +1,297 @@
+//! ntttcp with the real binary, both roles, against an independent peer (`peers/ntttcp.py`) that behaves as the original does:
+//! it goes only when a data connection ends after its own timer.
+
+use crate::support::{Done, Proc, netcaliper};
+use serde_json::{Value, json};
+
+/// The peer in a role, or `None` (and a skip on record) where there is no Python.
+fn peer(test: &str, words: &str) -> Option<Proc> {
+    crate::support::peer::peer("ntttcp.py", test, words)
+}
+
+fn deeds(peer: Proc) -> Value {
+    let done = peer.wait().exits(0);
+    serde_json::from_str(done.out.lines().last().unwrap()).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
+}
+
+/// The value behind `name` in the report.
+fn told(done: &Done, name: &str) -> String {
+    let line = done
+        .out
+        .lines()
+        .find(|line| line.contains(name))
+        .unwrap_or_else(|| panic!("{name}: {}", done.tell()));
+    line.rsplit_once(':').unwrap().1.to_owned()
+}
+
+/// Our receiver on ports in a row of which nobody has one, and the first of them.
+fn receiver(words: &str) -> (Proc, u16) {
+    for _ in 0..50 {
+        let port = crate::support::net::free_row(16, 0);
+        let proc = netcaliper("ntttcp").args(&format!("-r127.0.0.1 -p {port} {words}")).spawn();
+        // Either the ports are had, or one of them is taken and it ends.
+        let listens = || proc.out().contains("threads created");
+        crate::support::eventually("it listens, or cannot", || listens() || proc.err().contains("in use"));
+        if listens() {
+            return (proc, port);
+        }
+    }
+    panic!("there are no free ports")
+}
+
+#[test]
+fn a_sender_agrees_with_a_receiver_and_lets_it_go() {
+    for (how, words) in [("", "-t 1"), ("late", "-t 1"), ("", "-t 1 -W 1 -C 1")] {
+        let Some(far) = peer("ntttcp", &format!("receive 2 1 {how}")) else { return };
+        let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+        let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -l 2 -b 16K -B 400M {words}");
+        let done = netcaliper("ntttcp").args(&words).run().exits(0);
+        let heard = deeds(far);
+        assert_eq!(
+            (&heard["filler"], &heard["ended"]),
+            (&json!(true), &json!(true)),
+            "{heard}: {}",
+            done.tell()
+        );
+        let said = heard["heard"].as_array().unwrap();
+        assert_eq!((&said[0], &said[2]), (&json!(0x58), &json!(0x52)), "{heard}");
+        // With a warm-up we measure less than was agreed on, and say so.
+        assert_eq!(said.len(), if words.contains("-W") { 4 } else { 3 }, "{heard}");
+        assert_eq!(told(&done, "INFO: test duration"), "1.00 seconds");
+        assert!(done.out.contains("8 connections tested"), "{}", done.tell());
+        assert!(told(&done, "total bytes").parse::<u64>().unwrap() > 0);
+    }
+}
+
+#[test]
+fn a_busy_or_unwilling_receiver_is_an_error() {
+    for (how, why) in [("busy", "busy with another test"), ("refuse", "refuses to start")] {
+        let Some(far) = peer("ntttcp", &format!("receive 1 1 {how}")) else { return };
+        let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+        let done =
+            netcaliper("ntttcp").args(&format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1")).run().exits(24);
+        assert!(
+            done.out.contains(&format!(
+                "ERR : the receiver {}",
+                if how == "busy" { "is busy" } else { "refuses" }
+            )),
+            "{why}: {}",
+            done.tell()
+        );
+        deeds(far);
+    }
+}
+
+#[test]
+fn a_receiver_counts_what_a_sender_sends_in_the_time_agreed_on() {
+    let (ours, port) = receiver("-P 2 -t 1");
+    let Some(far) = peer("ntttcp", &format!("send {port} 2 2 1 1")) else { return };
+    let sent = deeds(far);
+    // Not started, the longer one of 1 and 1, run.
+    assert_eq!(sent["heard"], json!([11, 1, 0x52]));
+    let done = ours.wait().exits(0);
+    assert_eq!(told(&done, "INFO: test duration"), "1.00 seconds");
+    let got: u64 = told(&done, "total bytes").parse().unwrap();
+    assert!(got > 0 && got <= sent["bytes"].as_u64().unwrap(), "{got} {sent}");
+}
+
+#[test]
+fn a_length_that_is_a_letter_is_a_length() {
+    let (ours, port) = receiver("-P 1 -t 1");
+    let Some(far) = peer("ntttcp", &format!("send {port} 1 1 0.3 82")) else { return };
+    // 82 is 'R', on which the original starts at once; then 'E', because 0.3 s is less.
+    assert_eq!(deeds(far)["heard"], json!([11, 82, 0x52, 13]));
+    ours.wait().exits(0);
+}
+
+#[test]
+fn without_a_conversation_it_ends_when_all_have_gone() {
+    let (ours, port) = receiver("-P 2 -N -t 60");
+    let Some(far) = peer("ntttcp", &format!("send {port} 2 2 0.5 0 nosync")) else { return };
+    let sent = deeds(far);
+    let done = ours.wait().exits(0);
+    assert_eq!(told(&done, "total bytes"), sent["bytes"].to_string());
+}
+
+#[test]
+fn datagrams_go_to_a_receiver_that_only_goes_when_something_comes() {
+    let Some(far) = peer("ntttcp", "receiveudp 2 1") else { return };
+    let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+    let words = format!("-s127.0.0.1 -u -p {port} -P 2 -n 2 -l 2 -b 1000 -B 8M -t 1");
+    let done = netcaliper("ntttcp").args(&words).run().exits(0);
+    let heard = deeds(far);
+    assert_eq!((&heard["filler"], &heard["heard"]), (&json!(true), &json!([0x58, 1, 0x52])), "{heard}");
+    let sent: u64 = told(&done, "total bytes").parse().unwrap();
+    let got = heard["bytes"].as_u64().unwrap();
+    // A megabyte a second for a second; each of eight may send one datagram more. What came behind its timer counts nowhere.
+    assert!(sent <= 1_008_000 && got > 0, "{sent} {got}");
+    assert!(
+        !done.out.contains("retrans segs") && done.out.contains("8 connections tested"),
+        "{}",
+        done.tell()
+    );
+}
+
+#[test]
+fn datagrams_are_counted_with_and_without_a_conversation() {
+    for (how, words) in [("udp", "-P 2 -t 1 -u"), ("udp nosync", "-P 2 -t 60 -u -N")] {
+        let (ours, port) = receiver(words);
+        let Some(far) = peer("ntttcp", &format!("send {port} 2 2 0.5 1 {how}")) else { return };
+        let sent = deeds(far)["bytes"].as_u64().unwrap();
+        let done = ours.wait().exits(0);
+        let got: u64 = told(&done, "total bytes").parse().unwrap();
+        // Some may be dropped on a busy host; none is counted twice.
+        assert!(got <= sent && got > 0, "{how}: {sent} {got} {}", done.tell());
+    }
+}
+
+#[test]
+fn windows_ends_are_ready_when_all_have_said_so() {
+    for how in ["", "token"] {
+        let Some(far) = peer("ntttcp", &format!("winreceive 3 {how}")) else { return };
+        let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+        let no = if how.is_empty() { "-ns" } else { "-v" };
+        let words = format!("-s -m 2,*,127.0.0.1 1,*,127.0.0.1 {no} -l 4k -n 100 -p {port}");
+        let done = netcaliper("ntttcp").args(&words).run().exits(0);
+        let heard = deeds(far);
+        assert_eq!((&heard["filler"], &heard["bytes"]), (&json!(true), &json!([409_600, 409_600, 409_600])));
+        assert_eq!(heard["tokens"].as_array().unwrap().len(), if how.is_empty() { 0 } else { 3 }, "{heard}");
+        assert!(heard["tokens"].as_array().unwrap().iter().all(|token| *token == json!(true)), "{heard}");
+        windows_table(&done, 3, 3 * 409_600, 4_096);
+    }
+}
+
+#[test]
+fn a_sender_of_windows_is_read_to_its_end() {
+    for how in ["", "token"] {
+        let no = if how.is_empty() { "-ns" } else { "-v" };
+        let (ours, port) = windows_receiver(&format!("-r -m 2,*,127.0.0.1 {no} -l 4k -n 100"));
+        let Some(far) = peer("ntttcp", &format!("winsend {port} 2 100 4096 {how}")) else { return };
+        let sent = deeds(far);
+        assert_eq!(sent["bytes"], json!(2 * 409_600));
+        windows_table(&ours.wait().exits(0), 2, 2 * 409_600, 4_096);
+    }
+}
+
+/// Our receiver in Windows' spelling, on ports of which nobody has one, nor those a thousand above.
+fn windows_receiver(words: &str) -> (Proc, u16) {
+    for _ in 0..50 {
+        let port = crate::support::net::free_row(16, 1_000);
+        let proc = netcaliper("ntttcp").args(words).args(&format!("-p {port}")).spawn();
+        let listens = || proc.out().contains("Copyright Version");
+        crate::support::eventually("it listens, or cannot", || listens() || proc.err().contains("in use"));
+        if listens() {
+            return (proc, port);
+        }
+    }
+    panic!("there are no free ports")
+}
+
+/// What Windows' tables must say of so many threads and bytes.
+fn windows_table(done: &Done, threads: usize, bytes: u64, length: u64) {
+    let lines: Vec<&str> = done.out.lines().collect();
+    let below = |title: &str| {
+        let at = lines.iter().position(|line| line.contains(title));
+        let at = at.unwrap_or_else(|| panic!("{title}: {}", done.tell()));
+        lines[at + 2].split_whitespace().collect::<Vec<_>>()
+    };
+    let at = lines.iter().position(|line| line.starts_with("Thread  Time(s)")).unwrap();
+    assert_eq!(
+        lines[at + 2..].iter().take_while(|line| !line.is_empty()).count(),
+        threads,
+        "{}",
+        done.tell()
+    );
+    let totals = below("Bytes(MEG)");
+    assert_eq!(totals[0], format!("{:.6}", bytes as f64 / 1_048_576.0), "{}", done.tell());
+    let (seconds, rate): (f64, f64) = (totals[1].parse().unwrap(), totals[3].parse().unwrap());
+    // Both are rounded to three digits.
+    let want = bytes as f64 / 1_048_576.0 / seconds.max(1e-9);
+    assert!(seconds < 0.01 || (rate - want).abs() <= want * 0.0006 / seconds + 0.001, "{rate} {want}");
+    assert_eq!(below("Throughput(Buffers/s)")[2], format!("{:.3}", bytes as f64 / length as f64));
+    assert_eq!(below("Pkts(num/DPC)").len(), 4);
+    assert_eq!(below("Packets Received")[3], "0", "{}", done.tell());
+}
+
+#[test]
+fn a_server_takes_one_test_after_the_other() {
+    for _ in 0..50 {
+        let port = crate::support::net::free_row(16, 0);
+        let server = netcaliper("serve").args(&format!("--port 0 --legacy ntttcp:{port}")).spawn();
+        let said = || server.out() + &server.err();
+        let listens = || said().contains("answering ntttcp on ");
+        crate::support::eventually("it listens, or cannot", || listens() || server.err().contains("in use"));
+        if !listens() {
+            continue;
+        }
+        for n in 1..=2 {
+            // Behind a test there is an instant in which nobody listens.
+            let words = format!("-s127.0.0.1 -p {port} -P 16 -n 1 -t 1 -B 100M");
+            crate::support::eventually("a test comes about", || {
+                netcaliper("ntttcp").args(&words).run().code == Some(0)
+            });
+            let told = || said().lines().filter(|line| line.contains("ntttcp: 16 connections, ")).count();
+            crate::support::eventually("it is told", || told() >= n);
+        }
+        server.signal("INT");
+        server.wait().exits(0);
+        return;
+    }
+    panic!("there are no free ports")
+}
+
+#[test]
+fn both_ends_of_ours_agree() {
+    let (ours, port) = receiver("-P 2 -t 1 -V --show-tcp-retrans");
+    let words = format!("-s127.0.0.1 -p {port} -P 2 -n 1 -t 1 -B 100M -V");
+    let here = netcaliper("ntttcp").args(&words).run().exits(0);
+    let there = ours.wait().exits(0);
+    assert_eq!(
+        (told(&here, "INFO: test duration"), told(&there, "INFO: test duration")),
+        ("1.00 seconds".into(), "1.00 seconds".into())
+    );
+    for done in [&here, &there] {
+        assert!(
+            done.out.contains("Thread\tTime(s)\tThroughput") && done.out.contains("cycles/byte"),
+            "{}",
+            done.tell()
+        );
+    }
+    assert!(there.out.contains("slowStart_retrans/sec"), "{}", there.tell());
+}
+
+#[test]
+fn the_result_files_are_written() {
+    let scratch = crate::support::files::Scratch::new();
+    let path = |name: &str| scratch.file(name).display().to_string();
+    let (ours, port) = receiver("-P 1 -t 1");
+    let (x, j, log) = (path("r.xml"), path("r.json"), path("r.log"));
+    let words = format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1 -B 100M -V -x{x} -j {j} -O{log}");
+    let done = netcaliper("ntttcp").args(&words).run().exits(0);
+    ours.wait().exits(0);
+    let bytes: f64 = told(&done, "INFO: total bytes").parse().unwrap();
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(&j).unwrap()).unwrap();
+    assert_eq!(json["ntttcps"]["totalBytes"]["value"], format!("{:.6}", bytes / 1e6));
+    let xml = std::fs::read_to_string(&x).unwrap();
+    assert!(xml.contains(&format!("<total_bytes metric=\"MB\">{:.6}</total_bytes>", bytes / 1e6)), "{xml}");
+    for file in [&x, &j] {
+        let told = netcaliper("report").arg(file).run().exits(0);
+        assert!(told.out.contains("ntttcp for Linux 5.33-linux, sender on "), "{}", told.tell());
+        assert!(told.out.contains(&format!("total bytes           {bytes}\n")), "{}", told.tell());
+    }
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(log.contains("INFO: total bytes") && !log.contains("Real-time"), "{log}");
+    assert!(done.out.contains("tcpi rtt"), "{}", done.tell());
+}
+
+#[test]
+fn bad_words_are_named() {
+    for (words, why) in
+        [("-s", "needs the receiver's address"), ("-r -Z", "not an option"), ("-r -P 0", "1 to 512")]
+    {
+        let done = netcaliper("ntttcp").args(words).run().exits(23);
+        assert!(done.err.contains(why), "{words}: {}", done.tell());
+    }
+    assert!(netcaliper("ntttcp").arg("-h").run().exits(23).out.contains("no synchronisation"));
+    netcaliper("ntttcp").args("-s127.0.0.1 -p 2 -P 1 -t 1").run().exits(24);
+}

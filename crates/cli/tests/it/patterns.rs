@@ -1,0 +1,216 @@
+//! Who sends, what, how it is checked and how it ends: every combination moves exactly what was asked for, by the count
+//! of both ends.
+
+use crate::support::{number, serve, tcp};
+
+/// How much one connection carries in each direction: client to server, server to client.
+type Split = fn(u64) -> (u64, u64);
+
+fn push(total: u64) -> (u64, u64) {
+    (total, 0)
+}
+
+fn pull(total: u64) -> (u64, u64) {
+    (0, total)
+}
+
+/// An odd total is rounded up, as ctsTraffic does.
+fn duplex(total: u64) -> (u64, u64) {
+    (total.div_ceil(2), total.div_ceil(2))
+}
+
+/// Bytes of a turn in these tests.
+const TURNS: (u64, u64) = (100_001, 70_007);
+
+/// Played turn by turn.
+fn pushpull(total: u64) -> (u64, u64) {
+    let (mut up, mut down) = (0, 0);
+    while up + down < total {
+        up += TURNS.0.min(total - up - down);
+        down += TURNS.1.min(total - up - down);
+    }
+    (up, down)
+}
+
+/// All ways to check and to end, with payloads and buffers that go round.
+fn every_verification_and_ending(pattern: &str, split: Split) {
+    const TRANSFER: u64 = 1_234_567;
+    const RUNS: u64 = 3 * 2;
+    let server = serve("");
+    let mut turn =
+        ["--payload pattern -l 2Mi", "--payload random -l [1024,1048576]", "--payload zeros -l 1000"]
+            .into_iter()
+            .cycle();
+    for verify in ["data", "connection", "none"] {
+        for shutdown in ["graceful", "rude", "random"] {
+            // Three endings and three settings would always meet the same partner.
+            let extra =
+                if shutdown == "random" { (turn.next(), turn.next()).1 } else { turn.next() }.unwrap();
+            let (up, down) = split(TRANSFER);
+            let line = tcp(server.at())
+                .args("-P 3 --iterations 2")
+                .args(&format!(
+                    "--transfer {TRANSFER} --pattern {pattern} --verify {verify} --shutdown {shutdown}"
+                ))
+                .args(&format!("--push-bytes {} --pull-bytes {} {extra}", TURNS.0, TURNS.1));
+            let outcome = line.outcome().moved(RUNS, RUNS * up, RUNS * down);
+            let phase = &outcome.point()["phase"];
+            assert_eq!((&phase["verify"], &phase["shutdown"]), (&verify.into(), &shutdown.into()));
+            assert_eq!(outcome.doubt("verification-off").is_some(), verify != "data", "{verify}");
+        }
+    }
+    server.end().prints(&["session 9"]);
+}
+
+#[test]
+fn push_with_every_verification_and_ending() {
+    every_verification_and_ending("push", push);
+}
+
+#[test]
+fn pull_with_every_verification_and_ending() {
+    every_verification_and_ending("pull", pull);
+}
+
+#[test]
+fn pushpull_with_every_verification_and_ending() {
+    every_verification_and_ending("pushpull", pushpull);
+}
+
+#[test]
+fn duplex_with_every_verification_and_ending() {
+    every_verification_and_ending("duplex", duplex);
+}
+
+#[test]
+fn receivers_say_how_they_read() {
+    let server = serve("");
+    for (verify, receive) in [("data", "compare"), ("connection", "read"), ("none", "discard")] {
+        let line = tcp(server.at())
+            .args(&format!("-P 2 --iterations 1 --transfer 100001 --bidir --verify {verify}"));
+        let outcome = line.outcome().moved(2, 100_002, 100_002);
+        assert_eq!(outcome.near()["receive"], receive, "the client with --verify {verify}");
+        assert_eq!(outcome.far()[0]["receive"], receive, "the server with --verify {verify}");
+    }
+}
+
+#[test]
+fn every_buffer_moves_every_payload_in_both_directions() {
+    let server = serve("");
+    for payload in ["pattern", "random", "zeros"] {
+        for (buffer, transfer) in [
+            ("1", 5_003),
+            ("1000", 999_999),
+            ("[1024,1048576]", 4_000_001),
+            ("2Mi", 8_388_609),
+            ("16Mi", 20_000_003),
+        ] {
+            let (up, down) = duplex(transfer);
+            tcp(server.at())
+                .args(&format!(
+                    "-P 1 --iterations 1 --bidir --transfer {transfer} --payload {payload} -l {buffer}"
+                ))
+                .outcome()
+                .moved(1, up, down);
+        }
+    }
+}
+
+#[test]
+fn the_smallest_transfers_are_whole() {
+    let server = serve("");
+    for transfer in [1, 2, 15, 16, 17] {
+        for (pattern, split) in
+            [("push", push as Split), ("pull", pull), ("duplex", duplex), ("pushpull", pushpull)]
+        {
+            let (up, down) = split(transfer);
+            tcp(server.at())
+                .args(&format!("-P 2 --iterations 3 --transfer {transfer} --pattern {pattern}"))
+                .args(&format!("--push-bytes {} --pull-bytes {}", TURNS.0, TURNS.1))
+                .outcome()
+                .moved(6, 6 * up, 6 * down);
+        }
+    }
+}
+
+#[test]
+fn a_total_is_dealt_out_to_the_last_byte() {
+    let server = serve("");
+    for (connections, transfer, total, lives) in [
+        (1u64, 1_000_000u64, 10_000_019u64, 11u64), // ten whole ones and a rest
+        (8, 1_000_000, 3_000_001, 8),               // each less than a transfer
+        (8, 100_000, 3_000_001, 32),                // 375,000 or 375,001 each
+        (8, 1_000_000, 5, 5),                       // fewer bytes than connections
+    ] {
+        let line = tcp(server.at()).args(&format!("-P {connections} --transfer {transfer} -n {total}"));
+        line.outcome().moved(lives, total, 0);
+        let line = tcp(server.at()).args(&format!("-R -P {connections} --transfer {transfer} -n {total}"));
+        line.outcome().moved(lives, 0, total);
+    }
+}
+
+#[test]
+fn one_connection_and_eight() {
+    let server = serve("");
+    for connections in [1u64, 8] {
+        for (flags, split) in [("", push as Split), ("-R", pull), ("--bidir", duplex)] {
+            let (up, down) = split(2_000_003);
+            let outcome = tcp(server.at())
+                .args(&format!("-P {connections} --iterations 3 --transfer 2000003 {flags}"))
+                .outcome()
+                .moved(3 * connections, 3 * connections * up, 3 * connections * down);
+            assert!(number(&outcome.near()["peak"]) <= connections);
+        }
+    }
+}
+
+#[test]
+fn turns_of_push_and_pull_may_be_tiny_or_larger_than_the_transfer() {
+    let server = serve("");
+    for (push, pull, transfer) in
+        [(1, 1, 2_001), (7, 3, 1_000), (1 << 30, 1, 500_000), (1000, 1 << 30, 500_000)]
+    {
+        let (mut up, mut down) = (0, 0);
+        while up + down < transfer {
+            up += push.min(transfer - up - down);
+            down += pull.min(transfer - up - down);
+        }
+        let outcome = tcp(server.at())
+            .args(&format!("-P 2 --iterations 2 --pattern pushpull --transfer {transfer}"))
+            .args(&format!("--push-bytes {push} --pull-bytes {pull}"))
+            .outcome();
+        outcome.moved(4, 4 * up, 4 * down);
+    }
+}
+
+#[test]
+fn connections_are_known_by_one_id_at_both_ends() {
+    let scratch = crate::support::files::Scratch::new();
+    let (ours, theirs) = (scratch.file("client.csv"), scratch.file("server.csv"));
+    let server = crate::support::Server::start(
+        crate::support::netcaliper("serve").args("--port 0 --connection-csv").arg(&theirs),
+    );
+    tcp(server.at())
+        .args("-P 8 --iterations 5 --transfer 70001 --bidir --connection-csv")
+        .arg(&ours)
+        .outcome()
+        .moved(40, 40 * 35_001, 40 * 35_001);
+    server.end();
+    let (ours, theirs) = (crate::support::files::Csv::read(&ours), crate::support::files::Csv::read(&theirs));
+    assert_eq!((ours.rows.len(), theirs.rows.len()), (40, 40));
+    assert_eq!(ours.header, theirs.header);
+    let ids: std::collections::BTreeSet<&str> = ours.column("id").into_iter().collect();
+    assert_eq!(ids.len(), 40, "the ids are unique");
+    assert_eq!(ids, theirs.column("id").into_iter().collect());
+    // Joined by id, each end has the other's addresses and byte counts.
+    for (row, id) in ours.column("id").into_iter().enumerate() {
+        let other = theirs.column("id").iter().position(|it| *it == id).unwrap();
+        for (here, there) in
+            [("local", "remote"), ("remote", "local"), ("tx_bytes", "rx_bytes"), ("rx_bytes", "tx_bytes")]
+        {
+            assert_eq!(ours.column(here)[row], theirs.column(there)[other], "{here} of {id}");
+        }
+        assert_eq!((ours.column("result")[row], theirs.column("result")[other]), ("completed", "completed"));
+        assert!(theirs.column("connect_s")[other].is_empty() && !ours.column("connect_s")[row].is_empty());
+    }
+}

@@ -1,0 +1,315 @@
+//! What a server allows, to whom, and how much of it; and that it answers many at once.
+
+use crate::support::files::Scratch;
+use crate::support::{Outcome, Server, netcaliper, number, serve, tcp, text};
+
+const SMALL: &str = "-P 2 --iterations 1 --transfer 100001";
+
+// ---- keys -----------------------------------------------------------------------------------------------------------
+
+#[test]
+fn the_right_key_is_accepted_from_file_and_environment() {
+    let scratch = Scratch::new();
+    let key = scratch.with("key", "correct horse battery\n");
+    let server = Server::start(netcaliper("serve").args("--port 0 --psk-file").arg(&key));
+    let from_file = tcp(server.at()).args(SMALL).arg("--psk-file").arg(&key).outcome().moved(2, 200_002, 0);
+    assert_eq!(from_file.point()["sessions"][0]["authenticated"], true);
+    // The newline that editors leave is not part of it.
+    tcp(server.at())
+        .args(SMALL)
+        .env("NETCALIPER_PSK", "correct horse battery")
+        .outcome()
+        .moved(2, 200_002, 0);
+    tcp(server.at()).args(SMALL).env("NETCALIPER_PSK_FILE", &key).outcome().moved(2, 200_002, 0);
+    for done in [from_file.done, server.end()] {
+        assert!(
+            !done.out.contains("correct horse") && !done.err.contains("correct horse"),
+            "the key is kept"
+        );
+    }
+}
+
+#[test]
+fn a_server_may_take_its_key_from_the_environment() {
+    let server =
+        Server::start(netcaliper("serve").args("--port 0").env("NETCALIPER_PSK", "correct horse battery"));
+    tcp(server.at())
+        .args(SMALL)
+        .env("NETCALIPER_PSK", "correct horse battery")
+        .outcome()
+        .moved(2, 200_002, 0);
+    tcp(server.at()).args(SMALL).run().exits(1);
+}
+
+#[test]
+fn a_wrong_or_missing_key_says_what_to_do() {
+    let scratch = Scratch::new();
+    let key = scratch.with("key", "correct horse battery");
+    let server = Server::start(netcaliper("serve").args("--port 0 --psk-file").arg(&key));
+    let told = |done: crate::support::Done, words: &[&str]| {
+        let done = done.exits(1);
+        for word in words {
+            assert!((done.out.clone() + &done.err).contains(word), "'{word}': {}", done.tell());
+        }
+    };
+    let wrong = tcp(server.at()).args(SMALL).env("NETCALIPER_PSK", "wrong horse battery").run();
+    told(wrong, &["wrong pre-shared key"]);
+    told(tcp(server.at()).args(SMALL).run(), &["needs a pre-shared key", "--psk-file", "NETCALIPER_PSK"]);
+    told(netcaliper("stop").arg(server.at()).run(), &["needs a pre-shared key", "--psk-file"]);
+    server.proc.hears("does not know the pre-shared key");
+    tcp(server.at()).args(SMALL).arg("--psk-file").arg(&key).outcome().moved(2, 200_002, 0);
+
+    let open = serve("");
+    let vain = tcp(open.at()).args(SMALL).arg("--psk-file").arg(&key).run();
+    told(vain, &["a pre-shared key was given, but the server has none"]);
+    open.still_serves();
+
+    // A server that has the key is stopped by who has it, too.
+    netcaliper("stop").arg(server.at()).arg("--psk-file").arg(&key).run().exits(0);
+    server.proc.wait().exits(0);
+}
+
+#[test]
+fn a_key_never_stands_on_a_command_line_and_is_checked_before_use() {
+    for verb in ["tcp", "serve"] {
+        let target = if verb == "tcp" { "127.0.0.1" } else { "--port=0" };
+        let given = netcaliper(verb).arg(target).args("--psk secret-secret").run().exits(2);
+        assert!(given.err.contains("--psk"), "{}", given.tell());
+        let missing = netcaliper(verb).arg(target).args("--psk-file /nowhere/key").run().exits(2);
+        missing.says_one_sentence().complains(&["/nowhere/key", "No such file"]);
+        let short = netcaliper(verb).arg(target).env("NETCALIPER_PSK", "short").run().exits(2);
+        short.says_one_sentence().complains(&["8 to 4096 bytes"]);
+    }
+}
+
+// ---- fences ---------------------------------------------------------------------------------------------------------
+
+#[test]
+fn allow_and_deny_decide_by_the_clients_address() {
+    let refused = |server: &Server, args: &str| {
+        let done = tcp(server.at()).args(SMALL).args(args).run().exits(1);
+        assert!((done.out.clone() + &done.err).contains("does not serve 127.0.0."), "{}", done.tell());
+    };
+    let served = |server: &Server, args: &str| {
+        tcp(server.at()).args(SMALL).args(args).outcome().moved(2, 200_002, 0);
+    };
+    let denied = serve("--deny 127.0.0.0/8");
+    refused(&denied, "");
+    let allowed = serve("--allow 127.0.0.2/32 --allow 127.0.0.3/32");
+    refused(&allowed, "");
+    served(&allowed, "-B 127.0.0.2");
+    served(&allowed, "-B 127.0.0.3");
+    let both = serve("--allow 127.0.0.0/8 --deny 127.0.0.2/32");
+    served(&both, "");
+    refused(&both, "-B 127.0.0.2");
+    if crate::support::net::has_ipv6() {
+        // One family does not speak for the other.
+        tcp(denied.on("[::1]")).args(SMALL).outcome().moved(2, 200_002, 0);
+        tcp(both.on("[::1]")).args(SMALL).run().exits(1);
+    }
+}
+
+// ---- limits ---------------------------------------------------------------------------------------------------------
+
+/// The change with this name that the server made, as asked and as given.
+#[track_caller]
+fn change(outcome: &Outcome, what: &str) -> (String, String) {
+    let all = outcome.point()["sessions"][0]["accepted"]["changes"].as_array().unwrap();
+    let found =
+        all.iter().find(|c| c["what"] == what).unwrap_or_else(|| panic!("no change of {what}: {all:?}"));
+    assert!(!text(&found["why"]).is_empty());
+    assert!(outcome.doubts("server-reduced").contains(what));
+    (text(&found["asked"]).to_owned(), text(&found["given"]).to_owned())
+}
+
+#[test]
+fn more_connections_than_allowed_are_reduced() {
+    let server = serve("--max-connections 3");
+    let outcome = tcp(server.at()).args("-P 8 --iterations 2 --transfer 100001").outcome().good();
+    assert_eq!(change(&outcome, "connections"), ("8".into(), "3".into()));
+    assert!(number(&outcome.near()["peak"]) <= 3);
+    assert_eq!(outcome.near()["completed"], 6);
+    let text = tcp(server.at()).args("-P 8 --iterations 2 --transfer 100001").run().exits(0);
+    text.prints(&["connections reduced from 8 to 3"]);
+    server.still_serves();
+}
+
+#[test]
+fn a_longer_run_than_allowed_is_cut() {
+    let server = serve("--max-time 1s");
+    let outcome = tcp(server.at()).args("-P 2 -t 30s -b 20M").outcome().good();
+    assert_eq!(change(&outcome, "duration"), ("30 s".into(), "1 s".into()));
+    let outcome = tcp(server.at()).args("-P 1 -n 1G -b 20M").outcome().exits(0).status("complete");
+    assert_eq!(change(&outcome, "duration"), ("no end".into(), "1 s".into()));
+}
+
+#[test]
+fn a_faster_rate_than_allowed_is_reduced_to_the_share_of_each_connection() {
+    let server = serve("--max-rate 80M");
+    for (flags, way) in [("", "up"), ("-R", "down")] {
+        let outcome = tcp(server.at()).args(&format!("-P 4 -t 2s -i 500ms {flags}")).outcome().good();
+        assert_eq!(change(&outcome, "rate per connection"), ("unlimited".into(), "20000000 bit/s".into()));
+        let goodput = outcome.point()[way]["goodput_bps"].as_f64().unwrap();
+        assert!(goodput < 84e6 && (goodput > 76e6 || outcome.admits_lateness()), "{way}: {}", outcome.tell());
+    }
+    let within = tcp(server.at()).args("-P 2 -n 500K -b 10M").outcome().good();
+    assert!(within.doubt("server-reduced").is_none());
+}
+
+#[test]
+fn too_many_sessions_are_refused_with_the_reason() {
+    for (limits, words) in [
+        ("--max-sessions 1", "1 sessions are the limit"),
+        ("--max-per-address 1", "1 sessions from 127.0.0.1 are"),
+    ] {
+        let server = serve(limits);
+        let running = tcp(server.at()).args("-t 60s -P 1 -b 10M").spawn();
+        server.proc.hears("session 1 with");
+        let done = tcp(server.at()).args(SMALL).run().exits(1);
+        assert!((done.out.clone() + &done.err).contains(words), "{limits}: {}", done.tell());
+        if limits.contains("address") {
+            // Another address has room of its own.
+            tcp(server.at()).args(SMALL).args("-B 127.0.0.2").outcome().moved(2, 200_002, 0);
+        }
+        running.signal("INT");
+        running.wait().exits(130);
+        crate::support::eventually("the place is free again", || {
+            tcp(server.at()).args(SMALL).run().code == Some(0)
+        });
+    }
+}
+
+#[test]
+fn sessions_that_ended_badly_leave_their_place() {
+    let server = serve("--max-sessions 2");
+    for _ in 0..5 {
+        let client = tcp(server.at()).args("-t 60s -P 2 -b 10M").spawn();
+        client.hears("idle round trip");
+        client.signal("KILL");
+        client.wait();
+    }
+    crate::support::eventually("the places are free again", || {
+        tcp(server.at()).args(SMALL).run().code == Some(0)
+    });
+}
+
+// ---- queues ---------------------------------------------------------------------------------------------------------
+
+#[test]
+fn who_asks_for_the_server_alone_waits_and_is_waited_for() {
+    let server = serve("");
+    let first = tcp(server.at()).args("-P 2 -t 2s -b 10M --json").spawn();
+    server.proc.hears("session 1 with");
+    let alone = tcp(server.at()).args("-P 2 -t 1s -b 10M --exclusive").spawn();
+    alone.hears("waiting for 1 other session(s): an exclusive session waits until no other runs");
+    let last = tcp(server.at()).args("-P 2 --iterations 1 --transfer 100001").spawn();
+    last.hears("waiting for 2 other session(s): an exclusive session is running or waiting");
+    let first = Outcome::of(first.wait()).good();
+    assert!(first.doubt("other-sessions").is_none(), "those who wait do not disturb");
+    alone.wait().exits(0);
+    last.wait().exits(0);
+    let told = server.end().out;
+    let order: Vec<usize> = (1..=3)
+        .flat_map(|n| [format!("session {n} with"), format!("session {n} with")])
+        .enumerate()
+        .map(|(i, words)| {
+            told.match_indices(&words).nth(i % 2).unwrap_or_else(|| panic!("{words}: {told}")).0
+        })
+        .collect();
+    assert!(order.is_sorted(), "each ended before the next began: {told}");
+}
+
+#[test]
+fn an_exclusive_server_takes_one_after_the_other() {
+    let server = serve("--exclusive");
+    let clients: Vec<_> = (0..5)
+        .map(|_| tcp(server.at()).args("-P 2 --iterations 3 --transfer 3000000 --json").spawn())
+        .collect();
+    for client in clients {
+        let outcome = Outcome::of(client.wait()).moved(6, 18_000_000, 0);
+        assert!(outcome.doubt("other-sessions").is_none());
+    }
+}
+
+// ---- the end by count -----------------------------------------------------------------------------------------------
+
+#[test]
+fn a_server_may_end_after_an_exact_number_of_connections() {
+    let server = serve("--exit-after 10");
+    tcp(server.at()).args("-P 2 --iterations 3 --transfer 100001").outcome().moved(6, 600_006, 0);
+    // Four are left of the six that this one wants.
+    let outcome = tcp(server.at()).args("-P 2 --iterations 3 --transfer 100001").outcome().exits(1);
+    assert_eq!(outcome.near()["completed"], 4, "{}", outcome.tell());
+    assert_eq!(outcome.near()["protocol_errors"], 2, "{}", outcome.tell());
+    outcome.tells("it ends after a number of connections that is reached");
+    let port = server.port;
+    let done = server.proc.wait().exits(0);
+    assert!(done.out.contains("the limit of connections is reached"), "{}", done.tell());
+    let refused = tcp(format!("127.0.0.1:{port}")).args(SMALL).run().exits(1);
+    assert!((refused.out + &refused.err).contains("Connection refused"));
+}
+
+#[test]
+fn a_server_that_reaches_its_number_exactly_ends_well() {
+    let server = serve("--exit-after 6");
+    tcp(server.at()).args("-P 3 --iterations 2 --transfer 100001").outcome().moved(6, 600_006, 0);
+    server.proc.wait().exits(0);
+}
+
+// ---- many -----------------------------------------------------------------------------------------------------------
+
+#[test]
+fn two_hundred_clients_at_once_all_succeed() {
+    const CLIENTS: u64 = 200;
+    let server = serve("");
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| tcp(server.at()).args("-P 1 --iterations 2 --transfer 1000001 -b 20M --json").spawn())
+        .collect();
+    let mut most_others = 0;
+    for client in clients {
+        let outcome = Outcome::of(client.wait_within(2 * crate::support::PATIENCE)).moved(2, 2_000_002, 0);
+        let others = number(&outcome.far()[0]["others"]);
+        assert_eq!(outcome.doubt("other-sessions").is_some(), others > 0 || !alone_at_start(&outcome));
+        most_others = most_others.max(others);
+    }
+    assert!(most_others > 0, "some knew of others");
+    let done = server.end();
+    assert!(done.out.contains(&format!("session {CLIENTS} with")), "{}", done.tell());
+}
+
+fn alone_at_start(outcome: &Outcome) -> bool {
+    outcome.point()["sessions"][0]["accepted"]["others"] == 0
+}
+
+#[test]
+fn sessions_beside_each_other_are_told() {
+    let server = serve("");
+    let other = tcp(server.at()).args("-P 1 -t 60s -b 10M").spawn();
+    server.proc.hears("session 1 with");
+    let outcome = tcp(server.at()).args("-P 1 -t 500ms -i 100ms -b 10M").outcome().good();
+    assert_eq!(outcome.point()["sessions"][0]["accepted"]["others"], 1);
+    assert_eq!(outcome.far()[0]["others"], 1);
+    assert!(outcome.doubts("other-sessions").contains("1 other session was on a server"));
+    other.signal("INT");
+    let told = other.wait().exits(130);
+    assert!(told.out.contains("other-sessions"), "whoever came first is told, too: {}", told.tell());
+}
+
+#[test]
+fn short_sessions_beside_a_busy_one_lose_nothing() {
+    let server = serve("");
+    let busy = tcp(server.at()).args("-P 4 -t 60s --quiet").spawn();
+    server.proc.hears("session 1 with");
+    std::thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    tcp(server.at()).args("-P 4 --iterations 1 --transfer 1001").outcome().moved(4, 4004, 0);
+                }
+            });
+        }
+    });
+    busy.signal("INT");
+    busy.wait().exits(130);
+    server.end().prints(&["session 101 with"]);
+}

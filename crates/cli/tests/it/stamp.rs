@@ -1,0 +1,335 @@
+//! STAMP with the real binary against an independent peer in both roles: `peers/stamp.py`, written from RFC 8762 and RFC 8972
+//! with Python's standard library (its hmac, not ours).
+
+use crate::support::files::Scratch;
+use crate::support::net::{has_ipv6, installed};
+use crate::support::{Done, Line, Outcome, Proc, netcaliper, number, skip};
+use serde_json::Value;
+use std::process::Command;
+
+/// The peer in a role, or `None` (and a skip on record) where there is no Python.
+fn peer(test: &str, words: &str) -> Option<Proc> {
+    crate::support::peer::peer("stamp.py", test, words)
+}
+
+/// A Python reflector and its address.
+fn reflector(test: &str, how: &str) -> Option<(Proc, String)> {
+    let server = peer(test, &format!("reflector 127.0.0.1 0 {how}"))?;
+    let port = server.hears("port ").trim_start_matches("port ").to_owned();
+    Some((server, format!("127.0.0.1:{port}")))
+}
+
+/// What a reflector did.
+fn deeds(server: Proc) -> Value {
+    server.signal("INT");
+    let done = server.wait();
+    serde_json::from_str(done.out.lines().last().unwrap()).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
+}
+
+/// What a Python sender was answered.
+fn answers(test: &str, words: &str) -> Option<Vec<Value>> {
+    let done: Done = peer(test, &format!("sender {words}"))?.wait();
+    let done = done.exits(0);
+    Some(done.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+fn ping(target: &str, words: &str) -> Line {
+    netcaliper("ping").arg(target).args("--protocol stamp --rate 200 --timeout 3s").args(words)
+}
+
+fn facts(outcome: &Outcome) -> &Value {
+    &outcome.near()["pings"]["ways"]["facts"]
+}
+
+fn count(outcome: &Outcome, of: &str) -> u64 {
+    number(&outcome.near()["pings"]["counts"][of])
+}
+
+/// Our reflector, and its port.
+fn ours(line: Line) -> (Proc, u16) {
+    let proc = line.args("-B 127.0.0.1 -p 0 --legacy stamp:0").spawn();
+    let said = proc.hears("answering stamp on ");
+    let port = said.split_whitespace().find_map(|word| word.rsplit_once(':')?.1.parse().ok()).unwrap();
+    (proc, port)
+}
+
+#[test]
+fn losses_on_each_way_are_told_apart() {
+    let name = "losses_on_each_way_are_told_apart";
+    let how = "drop-there=3,4,9 drop-back=7,12 twice=15";
+    let Some((server, at)) = reflector(name, how) else { return };
+    let outcome = ping(&at, "-n 30 --tlv cos=10 --ssid 0x1234").outcome();
+    assert_eq!(outcome.done.code, Some(0), "{}", outcome.done.tell());
+    assert_eq!((count(&outcome, "sent"), count(&outcome, "received"), count(&outcome, "lost")), (30, 25, 5));
+    assert_eq!(count(&outcome, "repeated"), 1);
+    let facts = facts(&outcome);
+    assert_eq!(number(&facts["there"]["lost"]), 3, "{facts}");
+    assert_eq!(number(&facts["back"]["lost"]), 2, "{facts}");
+    assert_eq!(number(&facts["back"]["duplicated"]), 1, "{facts}");
+    assert_eq!((number(&facts["lost_somewhere"]), number(&facts["numbered"])), (0, 1), "{facts}");
+    // The peer's clock says that it may be wrong by a second and is not disciplined; it is this host's own clock.
+    assert_eq!((number(&facts["far_error_ns"]), &facts["far_synced"]), (1_000_000_000, &Value::Bool(false)));
+    let (bound, offset) = (number(&facts["clock_bound_ns"]), facts["clock_offset_ns"].as_i64().unwrap());
+    assert!(offset.unsigned_abs() <= bound + 1_000_000, "one clock: {offset} ± {bound}");
+    assert_eq!(facts["unrecognised"], serde_json::json!([4]));
+    let ways = &outcome.near()["pings"]["ways"];
+    assert_eq!((number(&ways["there_ns"]["count"]), number(&ways["back_ns"]["count"])), (25, 25));
+    let did = deeds(server);
+    assert_eq!(
+        (number(&did["ttl"]), number(&did["ssid"]), number(&did["octets"])),
+        (255, 0x1234, 52),
+        "{did}"
+    );
+}
+
+#[test]
+fn what_a_far_end_does_not_tell_is_not_made_up() {
+    let name = "what_a_far_end_does_not_tell_is_not_made_up";
+    // One that copies our numbers: no direction. One without times: no ways. One that cuts its answers: no TTL.
+    let Some((_server, at)) = reflector(name, "stateless drop-there=3 drop-back=5") else { return };
+    let outcome = ping(&at, "-n 20").outcome();
+    let found = facts(&outcome);
+    assert_eq!((number(&found["lost_somewhere"]), number(&found["copied"])), (2, 1), "{found}");
+    assert_eq!((number(&found["there"]["lost"]), number(&found["back"]["lost"])), (0, 0));
+
+    let Some((_server, at)) = reflector(name, "zeros") else { return };
+    let outcome = ping(&at, "-n 10").outcome();
+    let trips = &outcome.near()["pings"];
+    assert_eq!(number(&trips["rtt_ns"]["count"]), 10);
+    assert!(trips["ways"]["there_ns"].is_null() && trips["far_ns"].is_null() && trips["path_ns"].is_null());
+
+    for (cut, ttl) in [(36, false), (38, false), (41, true)] {
+        let Some((_server, at)) = reflector(name, &format!("cut={cut}")) else { return };
+        let outcome = ping(&at, "-n 10").outcome();
+        assert_eq!(count(&outcome, "received"), 10, "{cut}: {}", outcome.done.tell());
+        assert_eq!(facts(&outcome)["there_marks"]["ttl"].is_null(), !ttl, "{cut}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_ahead_is_found_in_both_formats() {
+    let name = "a_clock_that_is_ahead_is_found_in_both_formats";
+    for how in ["ahead=37", "ahead=37 ptp"] {
+        let Some((_server, at)) = reflector(name, how) else { return };
+        let outcome = ping(&at, "-n 20 --stamp-format ptp").outcome();
+        let facts = facts(&outcome);
+        let (bound, offset) = (number(&facts["clock_bound_ns"]), facts["clock_offset_ns"].as_i64().unwrap());
+        assert!(offset.abs_diff(37_000_000_000) <= bound + 1_000_000, "{how}: {offset} ± {bound}");
+        let ways = &outcome.near()["pings"]["ways"];
+        let both = number(&ways["there_ns"]["min"]) + number(&ways["back_ns"]["min"]);
+        assert!(both <= number(&outcome.near()["pings"]["rtt_ns"]["max"]), "{ways}");
+    }
+}
+
+#[test]
+fn packets_prove_that_their_senders_know_the_key() {
+    let name = "packets_prove_that_their_senders_know_the_key";
+    let files = Scratch::new();
+    let (key, other) = (files.with("key", "a shared secret\n"), files.with("other", "another secret"));
+    let Some((server, at)) = reflector(name, &format!("key={} forge=5", key.display())) else { return };
+    let outcome = ping(&at, "-n 20 --tlv clock,follow-up -l 200").arg("--psk-file").arg(&key).outcome();
+    assert_eq!((count(&outcome, "received"), count(&outcome, "lost")), (19, 1), "{}", outcome.done.tell());
+    assert_eq!((number(&facts(&outcome)["rejected"]), number(&facts(&outcome)["tampered"])), (1, 0));
+    let did = deeds(server);
+    assert_eq!(
+        (number(&did["seen"]), number(&did["unproven"]), number(&did["octets"])),
+        (20, 0, 200),
+        "{did}"
+    );
+
+    let Some((server, at)) = reflector(name, &format!("key={}", other.display())) else { return };
+    let outcome = ping(&at, "-n 5").arg("--psk-file").arg(&key).outcome();
+    assert_eq!((count(&outcome, "received"), count(&outcome, "lost")), (0, 5), "{}", outcome.done.tell());
+    assert_eq!(number(&deeds(server)["unproven"]), 5);
+}
+
+#[test]
+fn our_reflector_answers_what_an_independent_sender_asks() {
+    let name = "our_reflector_answers_what_an_independent_sender_asks";
+    let (server, port) = ours(netcaliper("serve"));
+    // 14 and 41 octets are TWAMP-Light's; 44 STAMP's, the rest padded by zeros.
+    for (octets, answered) in [(13, 0), (14, 44), (41, 44), (44, 44), (112, 112), (1400, 1400)] {
+        let words = format!(
+            "127.0.0.1 {port} 3 {octets} ssid=7 dscp=10 ttl=77 wait={}",
+            if answered > 0 { "9" } else { "0.3" }
+        );
+        let Some(told) = answers(name, &words) else { return };
+        assert_eq!(told.len(), 3);
+        for (n, answer) in told.iter().enumerate() {
+            assert_eq!(number(&answer["octets"]), answered, "{octets}: {answer}");
+            if answered == 0 {
+                continue;
+            }
+            assert_eq!(
+                (number(&answer["number"]), number(&answer["request"])),
+                (n as u64, n as u64),
+                "{answer}"
+            );
+            assert_eq!((number(&answer["ttl"]), number(&answer["tos"])), (77, 40), "{answer}");
+            assert_eq!(
+                (&answer["repeated"], &answer["ordered"]),
+                (&Value::Bool(true), &Value::Bool(true)),
+                "{answer}"
+            );
+            assert_eq!(number(&answer["ssid"]), if octets < 16 { 0 } else { 7 }, "{answer}");
+        }
+    }
+    // Extensions: padding understood; an unknown one, and Direct Measurement, sent back as such; a broken one called so.
+    for (tlv, back) in [
+        ("8001000401020304", "0001000401020304"),
+        ("80f0000201028001000100", "80f0000201020001000100"),
+        ("8005000c000000010000000000000000", "8005000c000000010000000000000000"),
+        ("800300ff00000000", "c00300ff00000000"),
+        ("80040004b8000000", "00040004ba800000"),
+    ] {
+        let Some(told) =
+            answers(name, &format!("127.0.0.1 {port} 1 {} dscp=40 tlv={tlv}", 44 + tlv.len() / 2))
+        else {
+            return;
+        };
+        assert_eq!(told[0]["tlv"], back, "{}", told[0]);
+    }
+    server.signal("TERM");
+    assert_eq!(server.wait().code, Some(0));
+}
+
+#[test]
+fn our_reflector_counts_each_session_by_itself_and_believes_no_repeat() {
+    let name = "our_reflector_counts_each_session_by_itself_and_believes_no_repeat";
+    let files = Scratch::new();
+    let key = files.with("key", "a shared secret\n");
+    let (server, port) = ours(netcaliper("serve").arg("--stamp-psk-file").arg(&key));
+    let sealed = format!("key={}", key.display());
+    // Padding alone needs no HMAC unit; a clock unit does, and gets its answer with one.
+    for (octets, tlv, back) in [
+        (112, "", ""),
+        (120, "8001000400000000", "0001000400000000"),
+        (140, "800300040000000080080010", "0003000405020502"),
+        (120, "8003000400000000", "a003000400000000"),
+    ] {
+        let words = format!("127.0.0.1 {port} 4 {octets} {sealed} tlv={tlv} again=2 ttl=60");
+        let Some(told) = answers(name, &words) else { return };
+        // The same packet again is not answered.
+        let seen: Vec<u64> = told.iter().map(|a| number(&a["octets"])).collect();
+        assert_eq!(seen, [octets, octets, octets, 0, octets], "{told:?}");
+        let numbers: Vec<u64> =
+            told.iter().filter(|a| number(&a["octets"]) > 0).map(|a| number(&a["number"])).collect();
+        assert_eq!(numbers, [0, 1, 2, 3], "each socket of the sender is a session");
+        for answer in told.iter().filter(|a| number(&a["octets"]) > 0) {
+            assert_eq!(answer["proven"], Value::Bool(true), "{answer}");
+            assert_eq!(number(&answer["ttl"]), 60);
+            let all = answer["tlv"].as_str().unwrap();
+            // The clock of this host may be disciplined, or not.
+            let free = all.replace("01020102", "05020502");
+            assert!(free.starts_with(back), "{answer}");
+            assert!(octets != 140 || answer["sealed"] == Value::Bool(true), "{answer}");
+        }
+    }
+    // Nor is a packet that was captured and comes from elsewhere.
+    let Some(told) = answers(name, &format!("127.0.0.1 {port} 2 112 {sealed} elsewhere=1")) else { return };
+    let seen: Vec<u64> = told.iter().map(|a| number(&a["octets"])).collect();
+    assert_eq!(seen, [112, 112, 0], "{told:?}");
+    // Without the key, and with another, there is no answer.
+    let Some(told) = answers(name, &format!("127.0.0.1 {port} 2 112 wait=0.3")) else { return };
+    assert!(told.iter().all(|a| number(&a["octets"]) == 0), "{told:?}");
+    server.signal("TERM");
+    assert_eq!(server.wait().code, Some(0));
+}
+
+#[test]
+fn two_of_ours_tell_all_there_is() {
+    let (server, port) = ours(netcaliper("serve").args("--stamp-direct"));
+    let outcome =
+        ping(&format!("127.0.0.1:{port}"), "-n 50 -l 300 --dscp 34 --tlv follow-up,clock,cos=ef,direct")
+            .outcome();
+    assert_eq!(outcome.done.code, Some(0), "{}", outcome.done.tell());
+    assert_eq!((count(&outcome, "sent"), count(&outcome, "received")), (50, 50));
+    let found = facts(&outcome);
+    assert_eq!(found["unrecognised"], serde_json::json!([]), "{found}");
+    assert_eq!(found["far_counts"], serde_json::json!([50, 50]));
+    assert_eq!(found["there_marks"]["ttl"], serde_json::json!([255, 255]));
+    assert_eq!(found["there_marks"]["dscp"], serde_json::json!([34, 34]));
+    assert_eq!(found["back_marks"]["dscp"], serde_json::json!([46, 46]), "as asked for");
+    let trips = &outcome.near()["pings"];
+    // Where the kernel stamps what leaves, all but the last answer's stamps may have come.
+    let late = &trips["ways"]["left_late_ns"];
+    assert!(late.is_null() || number(&late["count"]) <= 49, "{late}");
+    assert_eq!(number(&trips["far_ns"]["count"]), 50);
+    let shown = ping(&format!("127.0.0.1:{port}"), "-n 3").run().exits(0);
+    assert!(
+        shown.out.contains("Each way") && shown.out.contains("delays are right to ±"),
+        "{}",
+        shown.tell()
+    );
+    server.signal("TERM");
+    let done = server.wait();
+    assert!(done.out.contains("stamp: ") && done.out.contains("bytes answered"), "{}", done.tell());
+}
+
+#[test]
+fn ipv6_is_reflected_with_its_hop_limit() {
+    if !has_ipv6() {
+        return skip("ipv6_is_reflected_with_its_hop_limit", "no IPv6 here");
+    }
+    let proc = netcaliper("serve").args("-B ::1 -p 0 --stamp=0").spawn();
+    let said = proc.hears("answering stamp on ");
+    let port: u16 = said.split_whitespace().find_map(|word| word.rsplit_once(':')?.1.parse().ok()).unwrap();
+    let outcome = ping(&format!("[::1]:{port}"), "-n 10 --ttl 99").outcome();
+    assert_eq!(count(&outcome, "received"), 10, "{}", outcome.done.tell());
+    assert_eq!(facts(&outcome)["there_marks"]["ttl"], serde_json::json!([99, 99]));
+    let Some(told) =
+        answers("ipv6_is_reflected_with_its_hop_limit", &format!("::1 {port} 2 44 dscp=12 ttl=9"))
+    else {
+        return;
+    };
+    assert_eq!((number(&told[1]["ttl"]), number(&told[1]["tos"])), (9, 48), "{told:?}");
+}
+
+#[test]
+fn wireshark_reads_our_packets_as_they_are_meant() {
+    let name = "wireshark_reads_our_packets_as_they_are_meant";
+    if !installed("tshark") {
+        return skip(name, "tshark is not there");
+    }
+    let files = Scratch::new();
+    let capture = files.file("sent.pcap");
+    let Some((server, at)) = reflector(name, &format!("pcap={}", capture.display())) else { return };
+    let outcome = ping(&at, "-n 5").outcome();
+    assert_eq!(count(&outcome, "received"), 5, "{}", outcome.done.tell());
+    deeds(server);
+    let port = at.rsplit_once(':').unwrap().1.to_owned();
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(&capture).args(["-d", &format!("udp.port=={port},twamp.test"), "-T", "fields"]);
+    for field in ["seq_number", "timestamp", "error_estimate"] {
+        command.args(["-e", &format!("twamp.test.{field}")]);
+    }
+    let done = command.args(["-e", "_ws.malformed"]).env("TZ", "UTC").output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let rows: Vec<Vec<&str>> = said.lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!(rows.len(), 5, "{said} {}", String::from_utf8_lossy(&done.stderr));
+    // 146,097 days are 400 years; that may be one too few on the last day of a year.
+    let days = outcome.point()["started"].as_i64().unwrap() / 86_400_000_000_000;
+    let year = 1970 + days * 400 / 146_097;
+    for (n, row) in rows.iter().enumerate() {
+        assert_eq!(row[0], n.to_string(), "{said}");
+        let fits = |year: i64| row[1].contains(&year.to_string());
+        assert!(fits(year) || fits(year + 1), "the year of its time: {said}");
+        assert!(!row[2].is_empty(), "{said}");
+        assert!(row.last().is_some_and(|malformed| malformed.is_empty()), "{said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said_in_a_sentence() {
+    for (words, why) in [
+        ("--protocol stamp -l 46", "44 bytes, or 48 and more"),
+        ("--protocol stamp --tlv clock -l 44", "52 bytes, or 56 and more"),
+        ("--protocol stamp --tlv what", "is not an extension"),
+        ("--protocol stamp --send-chunk 20", "whole datagrams"),
+        ("--ssid 5", "use them with --protocol stamp"),
+        ("--protocol echo --tlv clock", "use them with --protocol stamp"),
+    ] {
+        netcaliper("ping").arg("127.0.0.1").args(words).run().exits(2).complains(&[why]);
+    }
+    netcaliper("serve").args("--legacy quote").run().exits(2).complains(&["not a protocol"]);
+}

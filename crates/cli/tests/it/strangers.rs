@@ -1,0 +1,332 @@
+//! Whoever speaks something else, at either end, is told so, soon, in one sentence; and nobody else suffers.
+
+use crate::support::{Done, Proc, Server, net, serve, skip, tcp};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest time in which a server must be done with a stranger.
+const SOON: Duration = Duration::from_secs(25);
+
+/// What the server answers to `words`, until it hangs up.
+#[track_caller]
+fn answer(server: &Server, words: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream.write_all(words).unwrap();
+    until_closed(&mut stream)
+}
+
+#[track_caller]
+fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
+    let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return all,
+            Ok(n) => all.extend_from_slice(&buffer[..n]),
+            Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => return all,
+            Err(e) => panic!("the server did not hang up: {e}; it said {:?}", String::from_utf8_lossy(&all)),
+        }
+    }
+}
+
+// ---- at the server --------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_browser_is_answered_in_http() {
+    let server = serve("");
+    for request in [
+        "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n\r\n",
+        "GET / HTTP/1.0\r\n\r\n",
+        "POST /x HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
+    ] {
+        let said = String::from_utf8(answer(&server, request.as_bytes())).unwrap();
+        assert!(said.starts_with("HTTP/1.1 400 ") && said.contains("netcaliper"), "{said}");
+    }
+    server.proc.hears("spoke HTTP to this port");
+    server.still_serves();
+}
+
+#[test]
+fn a_person_with_telnet_is_told_what_this_is() {
+    let server = serve("");
+    for words in ["hello?\r\n", "help\n", "a", "QUIT\r\n"] {
+        let said = String::from_utf8(answer(&server, words.as_bytes())).unwrap();
+        assert!(said.contains("netcaliper"), "{words:?}: {said}");
+    }
+    server.still_serves();
+}
+
+#[test]
+fn a_tls_client_gets_an_alert() {
+    let server = serve("");
+    let mut hello = vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+    hello.resize(517, 0x5a);
+    let said = answer(&server, &hello);
+    assert_eq!(&said[..3], [0x15, 3, 3], "a TLS alert: {said:?}");
+    server.proc.hears("spoke TLS to this port");
+    server.still_serves();
+}
+
+#[test]
+fn a_real_iperf3_client_prints_an_error_and_ends() {
+    if !net::installed("iperf3") {
+        return skip("strangers::a_real_iperf3_client_prints_an_error_and_ends", "iperf3 is not installed");
+    }
+    let server = serve("");
+    for args in ["-t 1", "-u -t 1", "-R -t 1", "-P 4 -t 1"] {
+        let mut command = Command::new("iperf3");
+        command.args(["-c", "127.0.0.1", "-p", &server.port.to_string()]).args(args.split_whitespace());
+        let done = Proc::spawn(command).wait_within(SOON);
+        assert_ne!(done.code, Some(0), "{}", done.tell());
+        assert!((done.out.clone() + &done.err).contains("error"), "{}", done.tell());
+    }
+    server.proc.hears("spoke iperf3 to this port");
+    server.still_serves();
+}
+
+#[test]
+fn the_silent_the_slow_and_the_incomplete_are_shown_the_door() {
+    let server = serve("");
+    let magic = b"\x8eNETCAL\n\x00\x01\x01\x00";
+    let mut open: Vec<TcpStream> = Vec::new();
+    for words in [&b""[..], &magic[..3], magic, &[0xff; 30], &[0; 64], &[0x8e; 200]] {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        let _ = stream.write_all(words);
+        open.push(stream);
+    }
+    // One byte a second never makes a preamble.
+    let mut slow = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
+    let drip = thread::spawn(move || {
+        let began = Instant::now();
+        while began.elapsed() < SOON {
+            if slow.write_all(&[0x8e]).is_err() {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(500));
+        }
+        false
+    });
+    // Meanwhile everybody else is served.
+    server.still_serves();
+    for stream in &mut open {
+        until_closed(stream);
+    }
+    assert!(drip.join().unwrap(), "the slow one was hung up on");
+    server.still_serves();
+}
+
+#[test]
+fn half_open_connections_by_the_hundred_keep_nobody_out() {
+    let server = serve("");
+    let silent: Vec<TcpStream> =
+        (0..500).map(|_| TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap()).collect();
+    server.still_serves();
+    drop(silent);
+    server.still_serves();
+}
+
+/// FNV-1a, as the preamble's drawing says.
+fn fnv1a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// A preamble of this wire version, for this purpose.
+fn preamble(version: u16, purpose: u8) -> Vec<u8> {
+    let mut bytes = b"\x8eNETCAL\n".to_vec();
+    bytes.extend(version.to_be_bytes());
+    bytes.push(purpose);
+    bytes.resize(60, 0);
+    let check = fnv1a(&bytes);
+    bytes.extend(check.to_be_bytes());
+    bytes
+}
+
+fn message(json: &str) -> Vec<u8> {
+    [&(json.len() as u32).to_be_bytes()[..], json.as_bytes()].concat()
+}
+
+const HELLO: &str =
+    r#"{"type":"hello","version":"9","nonce":"000102030405060708090a0b0c0d0e0f","later":{"deep":[1]}}"#;
+
+#[test]
+fn a_proposal_that_cannot_be_is_refused_with_the_reason() {
+    let server = serve("");
+    for (phase, reason) in [
+        (r#"{"connections":0}"#, "connections must be 1 to 1000000"),
+        (r#"{"transfer":0}"#, "the transfer must be 1 byte"),
+        (r#"{"buffer":{"low":0,"high":9}}"#, "the buffer must be 1 byte to 16Mi"),
+        (r#"{"buffer":{"low":9,"high":99999999999}}"#, "the buffer must be 1 byte to 16Mi"),
+        (r#"{"interval_ns":1}"#, "the interval must be 10ms to 1h"),
+        (r#"{"pattern":{"push_pull":{"push":0,"pull":1}}}"#, "push-pull segments must be at least 1 byte"),
+        (r#"{"pattern":"sideways"}"#, "cannot be understood"),
+        (r#"{"connections":-1}"#, "cannot be understood"),
+    ] {
+        let propose =
+            format!(r#"{{"type":"propose","run":"00000000-0000-4000-8000-000000000001","phase":{phase}}}"#);
+        let said = answer(&server, &[preamble(1, 1), message(HELLO), message(&propose)].concat());
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.contains("refused") && said.contains(reason), "{phase}: {said}");
+    }
+    server.still_serves();
+}
+
+#[test]
+fn abuse_of_the_conversation_ends_only_itself() {
+    let server = serve("");
+    let deep = format!(r#"{{"type":"ping","n":1,"x":{}1{}}}"#, "[".repeat(5000), "]".repeat(5000));
+    for abuse in [
+        [0xff; 100].to_vec(),
+        vec![0, 0, 0, 5, b'{', b'{', b'{', b'{', b'{'],
+        (64 * 1024 * 1024u32).to_be_bytes().to_vec(),
+        message(&deep),
+        message(r#"{"type":"start"}"#),
+        message(r#"{"type":"propose"}"#),
+        [message(HELLO), message("[1,2,3]")].concat(),
+        [message(HELLO), vec![0; 400]].concat(),
+    ] {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.write_all(&[preamble(1, 1), abuse].concat()).unwrap();
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        until_closed(&mut stream);
+    }
+    // A data connection of a session that nobody has, a purpose that nobody knows, another wire version.
+    for preamble in [preamble(1, 2), preamble(1, 9), preamble(77, 1)] {
+        answer(&server, &preamble);
+    }
+    server.still_serves();
+}
+
+#[test]
+fn another_wire_version_is_answered_with_ours() {
+    let server = serve("");
+    let said = answer(&server, &preamble(77, 1));
+    assert_eq!(said.len(), 64, "a preamble: {said:?}");
+    assert_eq!(said[..11], *b"\x8eNETCAL\n\x00\x01\x04");
+}
+
+#[test]
+fn the_udp_port_answers_hellos_and_nothing_else() {
+    let server = serve("");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
+    socket.set_read_timeout(Some(SOON)).unwrap();
+    let mut buffer = [0; 2048];
+    for junk in [&b"x"[..], &[0; 64], &[0xff; 1400], &preamble(1, 4), &preamble(1, 1)] {
+        socket.send(junk).unwrap();
+    }
+    socket.send(&preamble(1, 3)).unwrap();
+    let n = socket.recv(&mut buffer).unwrap();
+    assert_eq!((n, buffer[10]), (64, 4), "one answer, no larger than the question");
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(socket.recv(&mut buffer).is_err(), "and no other");
+    server.still_serves();
+}
+
+// ---- at the client --------------------------------------------------------------------------------------------------
+
+/// A server that accepts every connection, says `banner`, answers the first bytes with `reply`, and hangs up or not.
+fn listener(banner: &'static [u8], reply: &'static [u8], hangs_up: bool) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.write_all(banner);
+            if !reply.is_empty() {
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(reply);
+            }
+            if hangs_up {
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+                let _ = stream.read(&mut [0; 4096]);
+            } else {
+                kept.push(stream);
+            }
+        }
+    });
+    port
+}
+
+/// A client that meets it says `words`, once, and fails.
+#[track_caller]
+fn meets(port: u16, words: &[&str]) {
+    let done = tcp(format!("127.0.0.1:{port}")).args("-P 2 -n 1M --json").spawn().wait_within(SOON).exits(1);
+    fails_saying(&done, words);
+    let done = tcp(format!("127.0.0.1:{port}")).args("-P 2 -n 1M").spawn().wait_within(SOON).exits(1);
+    let all = done.out.clone() + &done.err;
+    for word in words {
+        assert!(all.contains(word), "'{word}': {}", done.tell());
+    }
+    assert!(all.contains(&port.to_string()), "it says who: {}", done.tell());
+}
+
+#[track_caller]
+fn fails_saying(done: &Done, words: &[&str]) {
+    let json: serde_json::Value =
+        serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {}", done.tell()));
+    assert_eq!(json["status"], "failed", "{}", done.tell());
+    for word in words {
+        assert!(json["reason"].as_str().is_some_and(|r| r.contains(word)), "'{word}': {}", json["reason"]);
+    }
+}
+
+#[test]
+fn other_servers_are_called_by_their_name() {
+    meets(
+        listener(b"", b"HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n", true),
+        &["not a netcaliper server", "HTTP"],
+    );
+    meets(listener(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", b"", false), &["not a netcaliper server", "SSH"]);
+    meets(
+        listener(b"220 mail.example ESMTP ready\r\n", b"", false),
+        &["not a netcaliper server", "a text protocol"],
+    );
+    meets(listener(b"", b"\x15\x03\x01\x00\x02\x02\x46", true), &["not a netcaliper server", "TLS"]);
+    meets(listener(b"", b"\x7f\x01\x02\x03", false), &["not a netcaliper server"]);
+}
+
+#[test]
+fn a_server_that_hangs_up_at_once_is_no_netcaliper() {
+    meets(listener(b"", b"", true), &["closed the connection without a word", "is it netcaliper?"]);
+}
+
+#[test]
+fn a_silent_server_is_given_up_on() {
+    meets(listener(b"", b"", false), &["said nothing for", "is it netcaliper?"]);
+}
+
+#[test]
+fn a_closed_port_is_refused_in_the_systems_words() {
+    meets(net::free_port(), &["Connection refused"]);
+}
+
+#[test]
+fn a_real_iperf3_server_is_recognised() {
+    if !net::installed("iperf3") {
+        return skip("strangers::a_real_iperf3_server_is_recognised", "iperf3 is not installed");
+    }
+    let port = net::free_port();
+    let mut command = Command::new("iperf3");
+    command.args(["-s", "-B", "127.0.0.1", "-p", &port.to_string(), "--forceflush"]);
+    let iperf3 = Proc::spawn(command);
+    iperf3.hears("Server listening");
+    // iperf3 3.12 takes our first 37 bytes for a cookie and answers with a state, or hangs up.
+    meets(port, &["netcaliper"]);
+}
+
+#[test]
+fn one_good_server_of_two_is_enough() {
+    let server = serve("");
+    let dead = net::free_port();
+    let line =
+        tcp(server.at()).arg(format!("127.0.0.1:{dead}")).args("-P 2 --iterations 1 --transfer 100001");
+    let outcome = line.outcome().exits(0).status("complete");
+    let notices = outcome.json["notices"].to_string();
+    assert!(notices.contains("left out") && notices.contains(&dead.to_string()), "{notices}");
+    assert_eq!(outcome.near()["completed"], 2, "all connections go to who is left: {}", outcome.tell());
+}

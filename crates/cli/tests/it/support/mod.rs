@@ -1,0 +1,400 @@
+//! Runs the real binary as users do, and reads what it says. Every wait is bounded, every child is killed when its handle
+//! goes, and nothing here asserts how fast the machine is.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test may"
+)]
+
+pub(crate) mod browser;
+
+pub(crate) mod files;
+pub(crate) mod net;
+pub(crate) mod ours;
+pub(crate) mod outcome;
+pub(crate) mod peer;
+pub(crate) mod relay;
+
+pub(crate) use outcome::{Outcome, number, text};
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The program under test.
+pub(crate) const BIN: &str = env!("CARGO_BIN_EXE_netcaliper");
+/// How long anything may take that takes a fraction of it on a machine that is not overloaded.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What came out of a pipe so far.
+#[derive(Clone, Default)]
+struct Tap(Arc<(Mutex<Heard>, Condvar)>);
+
+#[derive(Default)]
+struct Heard {
+    bytes: Vec<u8>,
+    over: bool,
+}
+
+impl Tap {
+    fn on(mut pipe: impl Read + Send + 'static) -> Tap {
+        let tap = Tap::default();
+        let ours = tap.clone();
+        thread::spawn(move || {
+            let mut buffer = [0; 64 * 1024];
+            loop {
+                let n = pipe.read(&mut buffer).unwrap_or(0);
+                let mut heard = ours.0.0.lock().unwrap();
+                heard.bytes.extend_from_slice(&buffer[..n]);
+                heard.over = n == 0;
+                ours.0.1.notify_all();
+                if n == 0 {
+                    return;
+                }
+            }
+        });
+        tap
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.0.lock().unwrap().bytes).into_owned()
+    }
+
+    /// Waits until `found` finds something in what was said; `None` when it never comes.
+    fn wait<T>(&self, limit: Duration, mut found: impl FnMut(&str) -> Option<T>) -> Option<T> {
+        let until = Instant::now() + limit;
+        let mut heard = self.0.0.lock().unwrap();
+        loop {
+            if let Some(it) = found(&String::from_utf8_lossy(&heard.bytes)) {
+                return Some(it);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if heard.over || left.is_zero() {
+                return None;
+            }
+            heard = self.0.1.wait_timeout(heard, left).unwrap().0;
+        }
+    }
+
+    fn wait_over(&self, limit: Duration) {
+        let until = Instant::now() + limit;
+        let mut heard = self.0.0.lock().unwrap();
+        while !heard.over && Instant::now() < until {
+            heard = self.0.1.wait_timeout(heard, Duration::from_millis(100)).unwrap().0;
+        }
+    }
+}
+
+/// A running program. Killed when dropped.
+pub(crate) struct Proc {
+    child: Child,
+    name: String,
+    out: Tap,
+    err: Tap,
+}
+
+/// A program that has ended.
+pub(crate) struct Done {
+    /// The command line, for messages.
+    pub(crate) name: String,
+    /// Exit code; `None` after a signal.
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Done {
+    /// Everything that is known, for messages.
+    pub(crate) fn tell(&self) -> String {
+        let Done { name, code, out, err } = self;
+        format!("{name}\nended with {code:?}\n--- stdout\n{}\n--- stderr\n{err}", tail(out))
+    }
+
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Done {
+        assert_eq!(self.code, Some(code), "{}", self.tell());
+        self
+    }
+
+    /// stderr must hold each of `words`.
+    #[track_caller]
+    pub(crate) fn complains(self, words: &[&str]) -> Done {
+        for word in words {
+            assert!(self.err.contains(word), "'{word}' is missing on stderr: {}", self.tell());
+        }
+        self
+    }
+
+    /// stdout must hold each of `words`.
+    #[track_caller]
+    pub(crate) fn prints(self, words: &[&str]) -> Done {
+        for word in words {
+            assert!(self.out.contains(word), "'{word}' is missing on stdout: {}", self.tell());
+        }
+        self
+    }
+
+    /// Nothing but one sentence on stderr.
+    #[track_caller]
+    pub(crate) fn says_one_sentence(self) -> Done {
+        let lines: Vec<&str> = self.err.lines().filter(|l| !l.trim().is_empty()).collect();
+        assert!(lines.len() == 1, "one sentence was expected on stderr: {}", self.tell());
+        self
+    }
+}
+
+/// The last lines of a long text.
+fn tail(text: &str) -> &str {
+    let mut from = text.len().saturating_sub(6000);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    &text[from..]
+}
+
+impl Proc {
+    pub(crate) fn spawn(mut command: Command) -> Proc {
+        let name = format!("{command:?}");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (out, err) = (Tap::on(child.stdout.take().unwrap()), Tap::on(child.stderr.take().unwrap()));
+        Proc { child, name, out, err }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has printed so far.
+    pub(crate) fn out(&self) -> String {
+        self.out.text()
+    }
+
+    /// What it has complained about so far.
+    pub(crate) fn err(&self) -> String {
+        self.err.text()
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for a line on stdout or stderr that contains `word`, and returns it.
+    #[track_caller]
+    pub(crate) fn hears(&self, word: &str) -> String {
+        // Both are looked at in turn, since either may be the one that speaks.
+        let until = Instant::now() + PATIENCE;
+        // Whole lines only: the rest of one may be on its way.
+        let find = |said: &str| {
+            let whole = &said[..said.rfind('\n').map_or(0, |at| at + 1)];
+            whole.lines().find(|l| l.contains(word)).map(str::to_owned)
+        };
+        while Instant::now() < until {
+            for tap in [&self.out, &self.err] {
+                if let Some(line) = tap.wait(Duration::from_millis(20), find) {
+                    return line;
+                }
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        panic!("{} never said '{word}'\n--- stdout\n{}\n--- stderr\n{}", self.name, self.out(), self.err());
+    }
+
+    /// Waits until at least `n` lines on stdout contain `word`.
+    #[track_caller]
+    pub(crate) fn hears_often(&self, word: &str, n: usize) {
+        let enough = |said: &str| (said.lines().filter(|l| l.contains(word)).count() >= n).then_some(());
+        let heard = self.out.wait(PATIENCE, enough);
+        assert!(
+            heard.is_some(),
+            "{} did not say '{word}' {n} times\n{}\n{}",
+            self.name,
+            self.out(),
+            self.err()
+        );
+    }
+
+    /// Sends a signal by name: INT, TERM, KILL, STOP, CONT.
+    pub(crate) fn signal(&self, name: &str) {
+        let status =
+            Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status().unwrap();
+        assert!(status.success(), "{} is gone already", self.name);
+    }
+
+    /// Waits for its end, at most [`PATIENCE`].
+    #[track_caller]
+    pub(crate) fn wait(self) -> Done {
+        self.wait_within(PATIENCE)
+    }
+
+    /// Waits for its end; panics when it does not come within `limit`.
+    #[track_caller]
+    pub(crate) fn wait_within(mut self, limit: Duration) -> Done {
+        let until = Instant::now() + limit;
+        let status: ExitStatus = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() >= until {
+                let (out, err) = (self.out(), self.err());
+                panic!(
+                    "{} did not end within {limit:?}\n--- stdout\n{}\n--- stderr\n{err}",
+                    self.name,
+                    tail(&out)
+                );
+            }
+            thread::sleep(Duration::from_millis(5));
+        };
+        self.out.wait_over(Duration::from_secs(5));
+        self.err.wait_over(Duration::from_secs(5));
+        Done { name: self.name.clone(), code: status.code(), out: self.out(), err: self.err() }
+    }
+}
+
+impl Drop for Proc {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A command line in the making.
+pub(crate) struct Line(pub(crate) Command);
+
+/// `netcaliper VERB`.
+pub(crate) fn netcaliper(verb: &str) -> Line {
+    let mut command = Command::new(BIN);
+    for name in ["NETCALIPER_PSK", "NETCALIPER_PSK_FILE", "NO_COLOR"] {
+        command.env_remove(name);
+    }
+    // What tests do is nobody's history.
+    command.env("NETCALIPER_STORE", "off");
+    command.arg(verb);
+    Line(command)
+}
+
+/// `netcaliper tcp` at a target such as `127.0.0.1:7411`.
+pub(crate) fn tcp(target: impl AsRef<OsStr>) -> Line {
+    netcaliper("tcp").arg(target)
+}
+
+/// `netcaliper connect` at a target.
+pub(crate) fn connect(target: impl AsRef<OsStr>) -> Line {
+    netcaliper("connect").arg(target)
+}
+
+impl Line {
+    /// Adds arguments, separated by spaces.
+    pub(crate) fn args(mut self, words: &str) -> Line {
+        self.0.args(words.split_whitespace());
+        self
+    }
+
+    /// Adds one argument.
+    pub(crate) fn arg(mut self, word: impl AsRef<OsStr>) -> Line {
+        self.0.arg(word);
+        self
+    }
+
+    /// Without this variable.
+    pub(crate) fn without(mut self, name: &str) -> Line {
+        self.0.env_remove(name);
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Line {
+        self.0.env(name, value);
+        self
+    }
+
+    pub(crate) fn spawn(self) -> Proc {
+        Proc::spawn(self.0)
+    }
+
+    #[track_caller]
+    pub(crate) fn run(self) -> Done {
+        self.spawn().wait()
+    }
+
+    /// Runs it with `--json` and reads the outcome.
+    #[track_caller]
+    pub(crate) fn outcome(self) -> Outcome {
+        Outcome::of(self.arg("--json").run())
+    }
+}
+
+/// A server on a port of its own.
+pub(crate) struct Server {
+    pub(crate) proc: Proc,
+    pub(crate) port: u16,
+}
+
+/// `netcaliper serve` with these arguments, on a free port of all addresses.
+pub(crate) fn serve(words: &str) -> Server {
+    Server::start(netcaliper("serve").args("--port 0").args(words))
+}
+
+impl Server {
+    /// Starts it and waits until it listens.
+    #[track_caller]
+    pub(crate) fn start(line: Line) -> Server {
+        let proc = line.spawn();
+        let said = proc.hears("listening on ");
+        let address = said.split("listening on ").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let port = address.and_then(|a| a.rsplit(':').next()).and_then(|p| p.parse().ok());
+        Server { port: port.unwrap_or_else(|| panic!("no port in '{said}'")), proc }
+    }
+
+    /// Its address over IPv4.
+    pub(crate) fn at(&self) -> String {
+        self.on("127.0.0.1")
+    }
+
+    /// Its address on `host`.
+    pub(crate) fn on(&self, host: &str) -> String {
+        format!("{host}:{}", self.port)
+    }
+
+    /// A small run against it that must be perfect.
+    #[track_caller]
+    pub(crate) fn still_serves(&self) {
+        tcp(self.at()).args("-P 2 --iterations 1 --transfer 100001").outcome().moved(2, 200_002, 0);
+    }
+
+    /// Ends it with SIGINT, which must be good.
+    #[track_caller]
+    pub(crate) fn end(self) -> Done {
+        self.proc.signal("INT");
+        self.proc.wait().exits(0)
+    }
+}
+
+/// Says that `test` could not run, to whoever counts (see `./test`) and to whoever reads.
+pub(crate) fn skip(test: &str, reason: &str) {
+    use std::io::Write;
+    let line = format!("skipped: {test}: {reason}");
+    eprintln!("{line}");
+    if let Some(path) = std::env::var_os("NETCALIPER_SKIPS") {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(file, "{line}").unwrap();
+    }
+}
+
+/// Waits until `done`, at most [`PATIENCE`].
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < until, "{what}: not within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,316 @@
+//! ttcp with the real binary, against an independent peer (`peers/ttcp.py`) and against nuttcp where it is there.
+
+use crate::support::{Done, Proc, netcaliper, serve, skip};
+use serde_json::Value;
+use std::process::Command;
+
+const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers/terminal.py");
+
+/// The peer in a role, or `None` (and a skip on record) where there is no Python.
+fn peer(test: &str, words: &str) -> Option<Proc> {
+    crate::support::peer::peer("ttcp.py", test, words)
+}
+
+fn deeds(peer: Proc) -> Value {
+    let done = peer.wait().exits(0);
+    serde_json::from_str(done.out.lines().last().unwrap()).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
+}
+
+fn port_of(peer: &Proc) -> String {
+    peer.hears("port ").trim_start_matches("port ").to_owned()
+}
+
+/// Our receiver and its port.
+fn receiver(words: &str) -> (Proc, String) {
+    let proc = netcaliper("ttcp").args(words).spawn();
+    let line = proc.hears(", port=");
+    let port = line.rsplit_once("port=").unwrap().1.to_owned();
+    (proc, port)
+}
+
+/// The line with the result, apart: name, bytes, seconds, rate, unit.
+fn result(done: &Done) -> (String, u64, f64, f64, String) {
+    let line = done.out.lines().find(|l| l.ends_with(" +++")).unwrap_or_else(|| panic!("{}", done.tell()));
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(
+        (words[2], words[3], words[5], words[6], words[7]),
+        ("bytes", "in", "real", "seconds", "="),
+        "{line}"
+    );
+    let number = |n: usize| words[n].parse::<f64>().unwrap();
+    (words[0].to_owned(), words[1].parse().unwrap(), number(4), number(8), words[9].to_owned())
+}
+
+#[test]
+fn teldat_s_words_send_to_a_classic_receiver_byte_by_byte() {
+    let Some(far) = peer("ttcp", "receive tcp 0 1000") else { return };
+    let port = port_of(&far);
+    let done =
+        netcaliper("ttcp").args(&format!("tx 127.0.0.1 port {port} nsrbc 333 blen 1000 perc")).run().exits(0);
+    let heard = deeds(far);
+    assert_eq!((heard["bytes"].as_u64(), heard["same"].as_bool()), (Some(333_000), Some(true)));
+    let (name, bytes, seconds, rate, unit) = result(&done);
+    assert_eq!((name.as_str(), bytes), ("ttcp-tx:", 333_000));
+    // Bits of 10^6, from seconds of six digits.
+    let factor = match unit.as_str() {
+        "Mbit/sec" => 1e6,
+        "Kbit/sec" => 1e3,
+        other => panic!("{other}"),
+    };
+    let want = 333_000.0 * 8.0 / seconds / factor;
+    assert!((rate - want).abs() <= want * 0.6e-6 / seconds + 0.001, "{rate} {want}");
+    assert!(
+        done.out.contains("# Completed... 100% #") && done.out.contains("ttcp-tx: 333 I/O calls, "),
+        "{}",
+        done.tell()
+    );
+    assert!(done.out.ends_with("ttcp done.\n--- TTCP finished ---\n"), "{}", done.tell());
+}
+
+#[test]
+fn a_classic_sender_is_counted_in_full_blocks() {
+    let (ours, port) = receiver("rx port 0 blen 512");
+    let Some(far) = peer("ttcp", &format!("send tcp {port} 700 1000")) else { return };
+    deeds(far);
+    let done = ours.wait().exits(0);
+    let (name, bytes, ..) = result(&done);
+    assert_eq!((name.as_str(), bytes), ("ttcp-rx:", 700_000));
+    // 700,000 / 512 = 1367.2
+    assert!(done.out.contains("ttcp-rx: 1368 I/O calls, "), "{}", done.tell());
+    assert!(done.out.contains("ttcp-rx: accept from 127.0.0.1\n"), "{}", done.tell());
+}
+
+#[test]
+fn the_classic_letters_have_the_classic_report() {
+    let (ours, port) = receiver("-r -s -l4096 -p 0 -f m");
+    let done = netcaliper("ttcp").args(&format!("-t -s -n100 -l 4096 -p{port} -fm 127.0.0.1")).run().exits(0);
+    let (name, bytes, _, _, unit) = result(&done);
+    assert_eq!((name.as_str(), bytes, unit.as_str()), ("ttcp-t:", 409_600, "Mbit/sec"));
+    assert!(done.err.contains("ttcp-t: connect"), "{}", done.tell());
+    let done = ours.wait().exits(0);
+    let (name, bytes, ..) = result(&done);
+    assert_eq!((name.as_str(), bytes), ("ttcp-r:", 409_600));
+    assert!(done.out.contains("maxrss ") && done.out.contains("# tcp #"), "{}", done.tell());
+    assert!(done.err.contains("ttcp-r: accept from 127.0.0.1"), "{}", done.tell());
+}
+
+#[test]
+fn a_timed_transmission_ends_and_random_data_is_the_same_for_a_seed() {
+    let (ours, port) = receiver("rx port 0");
+    let done =
+        netcaliper("ttcp").args(&format!("tx 127.0.0.1 port {port} time 1 random iRNG 7 rlimit 8000")).run();
+    let done = done.exits(0);
+    let (_, sent, seconds, ..) = result(&done);
+    let got = result(&ours.wait().exits(0)).1;
+    assert_eq!((sent, sent % 8192), (got, 0));
+    never_faster(sent, seconds);
+}
+
+/// A megabyte a second, a tenth of a second that is made up for, and a buffer: however late the clock is looked at.
+fn never_faster(sent: u64, seconds: f64) {
+    assert!(sent > 0 && sent as f64 <= 1e6 * seconds + 1e5 + 8_192.0, "{sent} in {seconds}");
+}
+
+#[test]
+fn what_hangs_the_original_ends() {
+    // Nobody comes.
+    let done = netcaliper("ttcp").args("rx port 0 timeout 300").run();
+    let done = done.exits(1);
+    assert!(done.out.contains("ttcp done."), "{}", done.tell());
+    assert!(done.err.contains("nobody came within 300 ms"), "{}", done.tell());
+    // Somebody comes and says nothing.
+    let (ours, port) = receiver("rx port 0 timeout 300");
+    let silent = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    let done = ours.wait().exits(1);
+    assert!(done.err.contains("nothing came any more after 0 bytes"), "{}", done.tell());
+    drop(silent);
+    // Nobody is there.
+    let done = netcaliper("ttcp").args("tx 127.0.0.1 port 1").run().exits(1);
+    assert!(done.err.contains("Connection refused"), "{}", done.tell());
+}
+
+#[test]
+fn datagrams_have_the_markers_of_either_kind() {
+    // What is sent, and how often its markers are; the peer counts a start, the data, and one end.
+    for (words, starts, behind) in [("", 1, 4), ("--epi", 4, 0)] {
+        let Some(far) = peer("ttcp", "receive udp 0") else { return };
+        let port = port_of(&far);
+        let words = format!("-t -u -s -n 50 -l 600 -c 20000 -p {port} {words} 127.0.0.1");
+        let done = netcaliper("ttcp").args(&words).run().exits(0);
+        let heard = deeds(far);
+        assert_eq!(heard["bytes"].as_u64(), Some(30_000), "{heard}");
+        let kinds = heard["kinds"].as_array().unwrap();
+        if behind > 0 {
+            assert_eq!(
+                (kinds.len(), heard["behind"].as_array().unwrap().len()),
+                (starts + 1, behind),
+                "{heard}"
+            );
+        } else {
+            assert_eq!((kinds.len(), heard["told"].as_u64()), (starts, Some(50)), "{heard}");
+        }
+        let (name, bytes, ..) = result(&done);
+        assert_eq!((name.as_str(), bytes), ("ttcp-t:", 30_000));
+        assert!(
+            done.out.contains(&format!("ttcp-t: {} I/O calls", 50 + starts + behind.max(3) + 1)),
+            "{}",
+            done.tell()
+        );
+    }
+}
+
+#[test]
+fn datagrams_of_either_kind_are_received() {
+    // epi_ttcp's sender with two buffers left out, the classic one, one whose start is lost, one whose ends are.
+    for (how, bytes, calls) in [
+        ("send epi {} 600 50 skip7 skip9", 48 * 600, 48 + 4 + 1),
+        ("send udp {} 600 50", 30_000, 52),
+        ("send udp {} 600 50 headless", 30_000, 51),
+        ("send udp {} 600 50 mute", 30_000, 51),
+    ] {
+        let (ours, port) = receiver("rx -u port 0 timeout 5000");
+        let Some(far) = peer("ttcp", &how.replace("{}", &port)) else { return };
+        deeds(far);
+        let done = ours.wait().exits(0);
+        assert_eq!(result(&done).1, bytes, "{how}: {}", done.tell());
+        assert!(done.out.contains(&format!("ttcp-rx: {calls} I/O calls, ")), "{how}: {}", done.tell());
+        assert_eq!(done.err.contains("no end came from"), how.contains("mute"), "{how}: {}", done.tell());
+        if how.contains("epi") {
+            assert!(done.out.contains("ttcp-rx: packets 48 data, 4 start, 1 end\n"), "{}", done.tell());
+            // 2 of 50.
+            assert!(done.out.contains("ttcp-rx: 4.000% (2/50) packet loss\n"), "{}", done.tell());
+        }
+    }
+}
+
+#[test]
+fn a_timed_test_over_datagrams_ends_with_its_markers() {
+    let (ours, port) = receiver("rx -u port 0");
+    let words = format!("tx 127.0.0.1 -u port {port} time 1 rlimit 8000 --epi");
+    let done = netcaliper("ttcp").args(&words).run().exits(0);
+    let there = ours.wait().exits(0);
+    let ((_, sent, seconds, ..), got) = (result(&done), result(&there).1);
+    assert!(there.out.contains("packet loss") && got <= sent && sent % 8192 == 0, "{}", there.tell());
+    never_faster(sent, seconds);
+    let done = netcaliper("ttcp").args("tx 127.0.0.1 -u port 1").run().exits(1);
+    assert!(done.err.contains("refused"), "{}", done.tell());
+}
+
+/// What the program shows on a terminal where these words are waited for and answered, and what is left of the terminal.
+fn on_terminal(test: &str, script: &[&str], words: &str) -> Option<(String, Value)> {
+    if Command::new("python3").arg("--version").output().is_err() {
+        skip(test, "python3 is not there");
+        return None;
+    }
+    let mut command = Command::new("python3");
+    command
+        .arg(TERMINAL)
+        .args(script)
+        .args(["--", crate::support::BIN, "ttcp"])
+        .args(words.split_whitespace());
+    let done = Proc::spawn(command).wait().exits(0);
+    let (shown, last) = done.out.trim_end().rsplit_once('\n').unwrap();
+    Some((shown.to_owned(), serde_json::from_str(last).unwrap()))
+}
+
+#[test]
+fn any_key_aborts_and_the_terminal_is_as_it_was() {
+    for key in ["x", "^C"] {
+        let script = ["# tcp receiver #", key];
+        let Some((shown, left)) = on_terminal("any_key_aborts", &script, "rx port 0") else { return };
+        assert!(shown.contains("--- TTCP finished ---"), "{shown}");
+        assert_eq!((&left["code"], &left["restored"]), (&Value::from(130), &Value::from(true)), "{shown}");
+    }
+}
+
+#[test]
+fn a_bare_command_asks_for_what_is_missing() {
+    let Some(far) = peer("ttcp", "receive tcp 0 1000") else { return };
+    let port = format!("{}\\n", port_of(&far));
+    let script = [
+        ["(tx, rx)", "tx\\n"],
+        ["Address", "127.0.0.1\\n"],
+        ["Number of source", "20\\n"],
+        ["Length", "1000\\n"],
+        ["Port number", &port],
+        ["Time without", "\\n"],
+        ["More statistics", "\\n"],
+        ["Print a #", "yes\\n"],
+        ["Socket buffer", "\\n"],
+        ["burst", "\\n"],
+        ["Random", "\\n"],
+        ["Unit", "\\n"],
+        ["Rate limit", "\\n"],
+        ["progress", "\\n"],
+        ["Maximum segment", "\\n"],
+        ["Time to send", "\\n"],
+    ];
+    let Some((shown, left)) = on_terminal("a_bare_command_asks", &script.concat(), "") else { return };
+    assert_eq!(left["code"], 0, "{shown}");
+    assert!(shown.contains("ttcp-tx: 20000 bytes in ") && shown.contains(&"#".repeat(20)), "{shown}");
+    assert_eq!(deeds(far)["bytes"], 20_000);
+    // Nobody to ask: the usage.
+    assert!(netcaliper("ttcp").run().exits(2).out.contains("ask for the options"));
+}
+
+#[test]
+fn bad_words_are_named() {
+    for (words, why) in [
+        ("tx", "tx needs the address"),
+        ("rx nonsense", "'nonsense' is not an option"),
+        ("rx port", "port needs a value"),
+        ("rx port 70000", "whole number from 0 to 65535"),
+        ("-t -s", "-t needs the host"),
+        ("-l 5", "either sends (-t) or receives (-r)"),
+        ("send it", "neither tx, nor rx"),
+        ("tx h frate q", "takes b, k, m or g"),
+    ] {
+        let done = netcaliper("ttcp").args(words).run().exits(2);
+        assert!(done.err.contains(why), "{words}: {}", done.tell());
+    }
+    assert!(netcaliper("ttcp").args("-h").run().exits(2).out.contains("nsrcb"));
+}
+
+#[test]
+fn the_native_verb_and_the_server_speak_it_too() {
+    let Some(far) = peer("ttcp", "receive tcp 0 262144") else { return };
+    let port = port_of(&far);
+    let words = format!("--protocol ttcp -p {port} --transfer 8Mi -J");
+    let outcome = netcaliper("tcp").arg("127.0.0.1").args(&words).run().exits(0);
+    let json: Value = serde_json::from_str(&outcome.out).unwrap();
+    assert_eq!(json["points"][0]["near"]["traffic"]["tx_bytes"], 8 << 20);
+    let heard = deeds(far);
+    assert_eq!((heard["bytes"].as_u64(), heard["same"].as_bool()), (Some(8 << 20), Some(true)));
+    let Some(far) = peer("ttcp", "receive udp 0") else { return };
+    let words = format!("--protocol ttcp -p {} -t 1s -b 1M -l 500", port_of(&far));
+    let told = netcaliper("delay").arg("127.0.0.1").args(&words).run().exits(0);
+    // A megabit a second for a second.
+    let got = deeds(far)["bytes"].as_u64().unwrap();
+    assert!(got > 0 && got <= 126_000, "{got}");
+    assert!(told.out.contains("unconfirmed:") && !told.out.contains("one by one"), "{}", told.tell());
+    let server = serve("--legacy ttcp:0");
+    let line = server.proc.hears("answering ttcp on ");
+    let port = line.trim_end_matches(" (TCP and UDP)").rsplit_once(':').unwrap().1.to_owned();
+    let Some(far) = peer("ttcp", &format!("send tcp {port} 1000 77")) else { return };
+    deeds(far);
+    server.proc.hears("ttcp: 77000 bytes from ");
+    // The same port hears datagrams.
+    let Some(far) = peer("ttcp", &format!("send udp {port} 1000 20")) else { return };
+    deeds(far);
+    server.proc.hears("ttcp: 20000 bytes from ");
+}
+
+#[test]
+fn nuttcp_s_classic_mode_is_understood() {
+    if Command::new("nuttcp").arg("-V").output().is_err() {
+        return skip("nuttcp_s_classic_mode_is_understood", "nuttcp is not there");
+    }
+    let (ours, port) = receiver("rx port 0");
+    // Without a server of its own behind the control port it falls back to the classic mode.
+    let mut command = Command::new("nuttcp");
+    let control = crate::support::net::free_port();
+    command.args(["-t", &format!("-P{control}"), &format!("-p{port}"), "-n32", "127.0.0.1"]);
+    Proc::spawn(command).wait();
+    // 32 buffers of 64 KiB.
+    assert_eq!(result(&ours.wait().exits(0)).1, 32 << 16);
+}

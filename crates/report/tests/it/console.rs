@@ -1,0 +1,519 @@
+//! What people read. The expected lines were written by hand from the numbers in `common`.
+
+use crate::common::{built, events, single};
+use metrics::{DistSummary, Frames, SECOND, Spread};
+use model::{
+    Begin, Direction, Event, Interval, Kind, Level, Media, Outcome, Pattern, Phase, Point, Status, Totals,
+    Traffic,
+};
+use report::{Console, Style, replay};
+use std::collections::BTreeMap;
+
+const PLAIN: Style = Style { color: false, verbose: false, linear_ns: None };
+const VERBOSE: Style = Style { color: false, verbose: true, linear_ns: None };
+
+fn live(style: Style, events: &[Event]) -> String {
+    let mut console = Console::new(style);
+    let mut out = Vec::new();
+    events.iter().for_each(|event| console.on_event(event, &mut out).unwrap());
+    String::from_utf8(out).unwrap()
+}
+
+fn summary(style: Style, outcome: &Outcome) -> String {
+    let mut out = Vec::new();
+    Console::new(style).summary(outcome, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// Whether `text` holds `lines`, one after the other, exactly.
+fn holds(text: &str, lines: &[&str]) {
+    let wanted = format!("{}\n", lines.join("\n"));
+    let found = text.starts_with(&wanted) || text.contains(&format!("\n{wanted}"));
+    assert!(found, "no\n{wanted}in\n{text}");
+}
+
+#[test]
+fn a_run_as_it_happens() {
+    let want = "\
+warning: the clock of lab2 is not synchronised
+tcp duplex, 4 connections of 1.00 GiB, 9 each in turn, 1.00 TiB in all, 4.00 s, the first 1.00 s omitted,
+1.00 KiB to 1.00 MiB buffers, every byte compared, at most 5.00 Gbit/s each, at most 100 connections/s
+server 10.0.0.2:7411: netcaliper 0.1.1, host lab2 on Linux 6.18, 8 CPUs, idle round trip 123 µs, authenticated
+  connections reduced from 8 to 4: limit of this server
+  2 other sessions on this server
+  elapsed         send      receive  far receive  in flight  completed  net err  data err  retrans
+   1.00 s  4.01 Gbit/s  1.00 Gbit/s  4.00 Gbit/s          4          0        0         0        0  omitted
+   2.00 s  8.01 Gbit/s  1.00 Gbit/s  8.00 Gbit/s          4          1        0         0        2
+   3.00 s  10.0 Gbit/s  1.00 Gbit/s  10.0 Gbit/s          4          2        0         0        4
+   4.00 s  12.0 Gbit/s  1.00 Gbit/s  12.0 Gbit/s          4          3        1         0        6
+interrupted: stopped by SIGINT
+";
+    assert_eq!(live(PLAIN, &single()), want);
+}
+
+#[test]
+fn verbose_adds_the_command_and_every_connection() {
+    let text = live(VERBOSE, &single());
+    holds(&text, &["netcaliper 0.1.0, run 00000000-0000-0000-0000-000000000007: netcaliper tcp lab2"]);
+    holds(
+        &text,
+        &[
+            "connection 00000000-0000-0000-0000-000000000001 to 10.0.0.2:7411: completed, 977 KiB sent, 488 KiB \
+             received in 2.00 s",
+            "connection 00000000-0000-0000-0000-000000000000 to 10.0.0.2:7411: network error, 0 B sent, 0 B \
+             received in 0 ns: =connecting: Connection refused",
+        ],
+    );
+}
+
+fn phase(phase: Phase) -> Event {
+    Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase) }
+}
+
+fn interval(end: u64) -> Event {
+    Event::Interval(Box::new(Interval {
+        end_ns: end * SECOND,
+        start_ns: (end - 1) * SECOND,
+        ..Interval::default()
+    }))
+}
+
+#[test]
+fn the_header_comes_again_every_40_lines_and_with_each_phase() {
+    let headers = |text: &str| -> Vec<usize> {
+        text.lines().enumerate().filter(|(_, l)| l.contains("elapsed")).map(|(at, _)| at).collect()
+    };
+    let mut events: Vec<Event> = (1..=81).map(interval).collect();
+    assert_eq!(headers(&live(PLAIN, &events)), [0, 41, 82]);
+    events.truncate(2);
+    events.extend([phase(Phase::default()), interval(3)]);
+    assert_eq!(headers(&live(PLAIN, &events)), [0, 4]);
+}
+
+#[test]
+fn a_direction_that_is_not_used_and_a_far_end_that_is_silent_have_a_dash() {
+    let second = Interval {
+        end_ns: SECOND,
+        near: Traffic { tx_bytes: 125_000, rx_bytes: 125_000, ns: SECOND },
+        ..Interval::default()
+    };
+    let line = |pattern| {
+        let events =
+            [phase(Phase { pattern, ..Phase::default() }), Event::Interval(Box::new(second.clone()))];
+        live(PLAIN, &events).lines().last().unwrap().to_owned()
+    };
+    let push =
+        "   1.00 s  1.00 Mbit/s            -            -          0          0        0         0        0";
+    let pull =
+        "   1.00 s            -  1.00 Mbit/s            -          0          0        0         0        0";
+    assert_eq!(line(Pattern::Push), push);
+    assert_eq!(line(Pattern::Pull), pull);
+}
+
+#[test]
+fn connect_and_serve_have_their_own_columns() {
+    let half =
+        Interval { end_ns: SECOND / 2, opened: 600, in_flight: 3, completed: 597, ..Interval::default() };
+    let connect = Phase { kind: Kind::Connect, ..Phase::default() };
+    let text = live(PLAIN, &[phase(connect), Event::Interval(Box::new(half.clone()))]);
+    holds(
+        &text,
+        &[
+            "  elapsed  connects/s  in flight  completed  net err  data err  retrans",
+            "   0.50 s        1200          3        597        0         0        0",
+        ],
+    );
+    let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
+    let near = Traffic { tx_bytes: 0, rx_bytes: 125_000_000, ns: SECOND };
+    let second = Interval { end_ns: SECOND, near, ..half };
+    let events = [Event::Begin(Box::new(begin)), phase(Phase::default()), Event::Interval(Box::new(second))];
+    let want = "  elapsed         send      receive  in flight  completed  net err  data err  retrans\n   \
+                1.00 s      0 bit/s  1.00 Gbit/s          3        597        0         0        0\n";
+    assert_eq!(live(PLAIN, &events), want);
+}
+
+#[test]
+fn colour_marks_what_matters_and_nothing_else_is_escaped() {
+    let style = Style { color: true, verbose: false, linear_ns: None };
+    let text = live(style, &single());
+    assert!(text.contains("\x1b[33mwarning: the clock of lab2 is not synchronised\x1b[0m\n"), "{text}");
+    assert!(text.contains("\x1b[31m   4.00 s "), "an interval with errors is red: {text}");
+    assert_eq!(text.replace("\x1b[0m", "").matches('\x1b').count(), text.matches("\x1b[0m").count());
+    let evil = Event::Notice { level: Level::Info, text: "\x1b[2Jgone".to_owned() };
+    assert!(!live(style, &[evil]).contains('\x1b'));
+    assert!(
+        !live(VERBOSE, &events()).contains('\x1b') && !summary(VERBOSE, &built(&events())).contains('\x1b')
+    );
+}
+
+#[test]
+fn the_summary_says_who_counted_what() {
+    let text = summary(PLAIN, &built(&single()));
+    // To the server: 3.75 GB received in 3 s, 3.753 GB sent. Intervals of 8, 10 and 12 Gbit/s: sd 2, and with
+    // Student's t of 4.303 at two degrees of freedom 4.303 x 2 / sqrt(3) = 4.97.
+    holds(
+        &text,
+        &[
+            "Goodput (as the receiver counted it)",
+            "  client to server   10.0 Gbit/s  received: 3.49 GiB, counted by the server",
+            "                     10.0 Gbit/s  sent: 3.50 GiB, counted by the client",
+            "    3 intervals     mean 10.0 Gbit/s ± 4.97 Gbit/s (95 % CI), sd 2.00 Gbit/s, min 8.00 Gbit/s, max 12.0 Gbit/s",
+            "  server to client   1.00 Gbit/s  received: 358 MiB, counted by the client",
+            "                     1.00 Gbit/s  sent: 359 MiB, counted by the server",
+            "    3 intervals     mean 1.00 Gbit/s ± 0 bit/s (95 % CI), sd 0 bit/s, min 1.00 Gbit/s, max 1.00 Gbit/s",
+            "  both directions    11.0 Gbit/s",
+        ],
+    );
+    holds(
+        &text,
+        &[
+            "Connections             opened  completed  stopped  network err  data err  protocol err  peak",
+            "  this end                   6          3        4            1         0             0     4",
+            "  server 10.0.0.2:7411       6          3        4            1         0             0     4",
+            "",
+            "Failures by cause",
+            "        1 x connecting: Connection refused (network error, counted by this end)",
+            "            first: 10.0.0.2:7411: connecting: Connection refused (os error 111)",
+        ],
+    );
+    let last = text.lines().last().unwrap();
+    let want = "Run interrupted: 10.0 Gbit/s to server, 1.00 Gbit/s from server, 1 connection FAILED, stopped by SIGINT";
+    assert_eq!(last, want);
+}
+
+#[test]
+fn the_summary_of_the_connections() {
+    // 12.5, 25, 31.25 and 50 MB/s are 100, 200, 250 and 400 Mbit/s. 4 GiB in 14 s over 7 connections: 2.45 Gbit/s, 2 s.
+    // Jain's index of the rates 1 and 3: 16 / (2 x 10).
+    holds(
+        &summary(PLAIN, &built(&single())),
+        &[
+            "Rates (this end)          min        mean         p50         p90         p99         max  count",
+            "  of a connection  100 Mbit/s  250 Mbit/s  200 Mbit/s  400 Mbit/s  400 Mbit/s  400 Mbit/s      4",
+            "  Jain's fairness index 0.800 (1 is even)",
+            "",
+            "Times (this end)           min     mean      p50      p90      p99    p99.9      max  count",
+            "  to connect            100 µs   250 µs   200 µs   400 µs   400 µs   400 µs   400 µs      4",
+            "  transfer              1.00 s   2.50 s   2.00 s   4.00 s   4.00 s   4.00 s   4.00 s      4",
+            "  paced sends late by  1.00 µs  2.50 µs  2.00 µs  4.00 µs  4.00 µs  4.00 µs  4.00 µs      4",
+            "",
+            "By remote address  connections  failed  sent to it  received from it    mean rate  mean time",
+            "  10.0.0.2                   7       1    3.00 GiB          1.00 GiB  2.45 Gbit/s     2.00 s",
+        ],
+    );
+}
+
+#[test]
+fn the_summary_of_the_hosts() {
+    // RTT 2460/10 = 246 µs under load, 123 idle: 100 %. 3.5 of 10 s waiting for the window. 2 MB of 4 GB sent twice.
+    // CPU 2 s for 3.75 + 0.375 GB and 0.625 GB before they counted: 0.421 s/GB; 6 of 24 s busy; 0.06 of 24 s stolen is 0.25 %.
+    holds(
+        &summary(PLAIN, &built(&single())),
+        &[
+            "TCP                     retransmits    resent  min RTT  mean RTT  window-limited  buffer-limited",
+            "  this end                       12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
+            "  server 10.0.0.2:7411           12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
+            "  TCP efficiency 99.950 %: the share of all bytes sent that were not sent again (RFC 6349)",
+            "  Buffer delay 100.0 %: what the load adds to the idle round trip (RFC 6349)",
+            "",
+            "CPU                     process    user  system  whole machine  busiest CPU  stolen",
+            "  this end               2.00 s  0.50 s  1.50 s           25 %         97 %   0.2 %",
+            "  server 10.0.0.2:7411   2.00 s  0.50 s  1.50 s           25 %         97 %   0.2 %",
+            "  CPU seconds per GB (10^9 payload bytes): this end 0.421, the servers 0.421",
+            "",
+            "Settings in effect      congestion  send buffer  receive buffer  nodelay   MSS  TOS  TTL",
+            "  this end                   cubic      416 KiB        8.00 MiB       on  1388  184   64",
+            "  server 10.0.0.2:7411       cubic      416 KiB        8.00 MiB       on  1388  184   64",
+            "",
+            "Verification  this end: every byte compared; server 10.0.0.2:7411: every byte compared",
+            "Placement     this end: 2 workers (cores 0,1) on 8 CPUs; server 10.0.0.2:7411: 1 worker (spread) on 8 CPUs",
+        ],
+    );
+    holds(
+        &summary(VERBOSE, &built(&single())),
+        &[
+            "Host of this end: lab1",
+            "  Linux 6.18, 8 x EPYC, 16.0 GiB, default congestion control cubic, clock synchronised within 2.00 ms",
+            "  eth0 (virtio_net), MTU 1500, 10000 Mbit/s, qdisc fq, offloads tso gro",
+            "  net.core.rmem_max = 212992",
+        ],
+    );
+}
+
+#[test]
+fn doubts_come_with_their_advice() {
+    holds(
+        &summary(PLAIN, &built(&single())),
+        &[
+            "  ! other-sessions: Up to 2 other sessions were on a server meanwhile and shared it.",
+            "    > Use --exclusive, or repeat when the server is idle.",
+        ],
+    );
+    let sound = Outcome { points: vec![Point::default()], ..Outcome::default() };
+    assert!(!summary(PLAIN, &sound).contains("Doubts"));
+}
+
+/// A sweep of two buffer sizes, each measured twice.
+fn swept() -> Outcome {
+    measured(&[("1024", 1, 100), ("65536", 1, 900), ("1024", 2, 300), ("65536", 2, 900)])
+}
+
+/// What was measured with buffers (none: no sweep) in repetitions, Mbit/s.
+fn measured(phases: &[(&str, u32, u64)]) -> Outcome {
+    let mut events = Vec::new();
+    for &(buffer, repeat, mbit) in phases {
+        let totals = |tx_bytes, rx_bytes| {
+            Box::new(Totals { traffic: Traffic { tx_bytes, rx_bytes, ns: SECOND }, ..Totals::default() })
+        };
+        let mut label = BTreeMap::from([("buffer".to_owned(), buffer.to_owned())]);
+        label.retain(|_, value| !value.is_empty());
+        let mut near = totals(mbit * 125_000, 0);
+        near.network_errors = u64::from(repeat == 2 && buffer == "1024");
+        events.push(Event::Phase { label, repeat, phase: Box::default() });
+        events.extend([Event::Near(near), Event::Far(totals(0, mbit * 125_000))]);
+        events.push(Event::PhaseEnd { status: Status::Complete, reason: None });
+    }
+    events.push(Event::End { status: Status::Complete, reason: None });
+    built(&events)
+}
+
+#[test]
+fn repetitions_are_a_mean_and_how_well_it_is_known() {
+    // 100 and 300: mean 200, sd 141; Student's t of one degree of freedom is 12.706, so ± 12.706 · 141 / sqrt(2) = 1271.
+    let text = summary(PLAIN, &measured(&[("", 1, 100), ("", 2, 300)]));
+    holds(&text, &["  goodput to server     2  200 Mbit/s  1.27 Gbit/s  141 Mbit/s  100 Mbit/s  300 Mbit/s"]);
+    assert!(!text.contains("Sweep"), "{text}");
+    assert_eq!(
+        text.lines().last(),
+        Some("Run complete: goodput to server 200 Mbit/s ± 1.27 Gbit/s in 2 runs"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_sweep_is_a_table() {
+    // 100 and 300: mean 200, sd sqrt(2 x 100^2) = 141.
+    let text = summary(PLAIN, &swept());
+    holds(
+        &text,
+        &[
+            "Sweep: goodput as the receivers counted it; mean and standard deviation over the runs",
+            "buffer      runs   to server        ± sd         min         max  errors  CPU s/GB",
+            "  1.00 KiB     2  200 Mbit/s  141 Mbit/s  100 Mbit/s  300 Mbit/s       1         -",
+            "  64.0 KiB     2  900 Mbit/s     0 bit/s  900 Mbit/s  900 Mbit/s       0         -",
+        ],
+    );
+    assert!(!text.contains("Goodput"), "no details unless asked for: {text}");
+    holds(
+        &text,
+        &[
+            "  ! too-short (in 4 of 4 runs): Only 1.00 s in 0 intervals were measured: too little to show how much the",
+        ],
+    );
+    assert_eq!(text.lines().last(), Some("Run complete: 4 phases, 1 connection FAILED"));
+    let verbose = summary(VERBOSE, &swept());
+    assert_eq!(verbose.matches("Goodput (as").count(), 4);
+    assert!(verbose.contains("server : every byte compared"), "{verbose}");
+    assert!(!verbose.contains("this end: every byte compared"), "it received nothing: {verbose}");
+    holds(
+        &verbose,
+        &[
+            "buffer 1.00 KiB, repetition 2: tcp push, 8 connections of 1.00 GiB, 10.0 s, 256 KiB buffers, every byte",
+            "compared",
+        ],
+    );
+}
+
+#[test]
+fn an_unconfirmed_figure_is_called_so() {
+    let up = Direction { sent_bytes: 1 << 20, sent_bps: 8e6, goodput_bps: 8e6, ..Direction::default() };
+    let point = Point { up: Some(up), ..Point::default() };
+    let reason = Some("the server vanished".to_owned());
+    let outcome = Outcome { points: vec![point], status: Status::Partial, reason, ..Outcome::default() };
+    let text = summary(PLAIN, &outcome);
+    holds(
+        &text,
+        &[
+            "  client to server   8.00 Mbit/s  sent: 1.00 MiB, counted by the client; NOT CONFIRMED by the server",
+        ],
+    );
+    assert_eq!(text.lines().last(), Some("Run partial: 8.00 Mbit/s to server, the server vanished"));
+}
+
+#[test]
+fn a_server_speaks_of_its_clients() {
+    let per_interval = Some(Spread { n: 1, mean: 8e6, ..Spread::default() });
+    let up = Direction {
+        received_bytes: 1 << 20,
+        goodput_bps: 8e6,
+        confirmed: true,
+        per_interval,
+        ..Direction::default()
+    };
+    let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
+    let outcome =
+        Outcome { begin, points: vec![Point { up: Some(up), ..Point::default() }], ..Outcome::default() };
+    holds(
+        &summary(PLAIN, &outcome),
+        &[
+            "Goodput (as the receiver counted it)",
+            "  client to server   8.00 Mbit/s  received: 1.00 MiB, counted by this server",
+            "    1 interval      mean 8.00 Mbit/s",
+            "",
+        ],
+    );
+    let down = Direction { confirmed: false, sent_bps: 8e6, sent_bytes: 1 << 20, ..Direction::default() };
+    let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
+    let points = vec![Point { down: Some(down), ..Point::default() }];
+    let text = summary(PLAIN, &Outcome { begin, points, ..Outcome::default() });
+    let line = "  server to client   8.00 Mbit/s  sent: 1.00 MiB, counted by this server; the receivers' counts are theirs";
+    holds(&text, &[line]);
+}
+
+#[test]
+fn a_stream_is_about_frames() {
+    let media = Media::new(25_000_000, 60, 2, 1, 1_400).unwrap();
+    let phase = Phase {
+        kind: Kind::Stream,
+        pattern: Pattern::Pull,
+        media: Some(media),
+        connections: 2,
+        duration_ns: None,
+        ..Phase::default()
+    };
+    let frames = Frames { completed: 118, dropped: 1, repeated: 1, errors: 2 };
+    let near = Traffic { tx_bytes: 0, rx_bytes: 6_250_000, ns: SECOND };
+    let second = Interval { end_ns: SECOND, near, frames: Some(frames), in_flight: 2, ..Interval::default() };
+    let events = [
+        Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) },
+        Event::Interval(Box::new(second)),
+    ];
+    holds(
+        &live(PLAIN, &events),
+        &[
+            "  elapsed      receive     whole   dropped  repeated   of none   streams  completed  net err  data err",
+            "   1.00 s  50.0 Mbit/s       118         1         1         2         2          0        0         0",
+        ],
+    );
+    let near = Totals {
+        traffic: Traffic { tx_bytes: 0, rx_bytes: 6 << 20, ns: 3 * SECOND },
+        opened: 2,
+        completed: 2,
+        frames: Some(frames),
+        ..Totals::default()
+    };
+    let point = Point { phase, near, status: Status::Complete, ..Point::default() };
+    let outcome = Outcome { points: vec![point.clone()], status: Status::Complete, ..Outcome::default() };
+    let text = summary(PLAIN, &outcome);
+    holds(
+        &text,
+        &[
+            "Frames (as the receiver judged them when they were to be shown)",
+            "  whole              118    98.333 %  every byte had come in time",
+            "  dropped              1     0.833 %  bytes were missing: lost, or too late",
+            "  repeated             1     0.833 %  more bytes came than the frame has",
+            "  of none              2              datagrams of frames that were shown already, or far ahead",
+            "  received: 6.00 MiB in 3.00 s, the time that frames are held included",
+        ],
+    );
+    holds(&text, &["Run complete: 118 of 120 frames whole and in time"]);
+    assert!(!text.contains("TCP") && !text.contains("Goodput"), "{text}");
+    let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
+    let text = summary(PLAIN, &Outcome { begin, points: vec![point], ..Outcome::default() });
+    holds(&text, &["Streams sent (what arrives is known to the receivers alone)", "  sent: 0 B in 3.00 s"]);
+}
+
+#[test]
+fn connect_is_about_connections() {
+    let dist = DistSummary {
+        count: 101,
+        buckets: vec![(100_000, 100), (200_000, 1), (400_000, 0)],
+        ..DistSummary::default()
+    };
+    let near = Totals {
+        opened: 20_000,
+        connect_ns: Some(dist),
+        cpu: Some(model::CpuUse { user_s: 0.5, system_s: 1.5, ..Default::default() }),
+        ..Totals::default()
+    };
+    let second = |at: u64| Interval {
+        start_ns: at * SECOND,
+        end_ns: (at + 1) * SECOND,
+        opened: if at == 0 { 8_000 } else { 4_000 },
+        ..Interval::default()
+    };
+    let phase = Phase { kind: Kind::Connect, ..Phase::default() };
+    let point = Point { phase, near, intervals: (0..4).map(second).collect(), ..Point::default() };
+    let outcome = Outcome { points: vec![point], status: Status::Complete, ..Outcome::default() };
+    let text = summary(PLAIN, &outcome);
+    holds(
+        &text,
+        &["Connections established (as the client counted them)", "        5000/s  20000 in 4.00 s"],
+    );
+    let full = format!("    <= 100 µs        100  {}", "#".repeat(50));
+    // One in a hundred would be half a mark of fifty: it is still seen.
+    holds(
+        &text,
+        &[
+            "Time to connect, connections up to each bound",
+            &full,
+            "    <= 200 µs          1  #",
+            "    <= 400 µs          0",
+        ],
+    );
+    holds(&text, &["  CPU time per connection at this end: 100 µs"]); // 2 s for 20,000
+    assert_eq!(text.lines().last(), Some("Run complete: 5000 connections/s"));
+    assert!(!text.contains("Goodput"), "{text}");
+}
+
+#[test]
+fn nothing_measured_is_said_in_two_lines() {
+    let point = Point { status: Status::Failed, up: Some(Direction::default()), ..Point::default() };
+    let reason = Some("10.0.0.2:7411: connection refused".to_owned());
+    let outcome = Outcome { points: vec![point], status: Status::Failed, reason, ..Outcome::default() };
+    let want = "\nNothing was measured\n\nRun failed: 10.0.0.2:7411: connection refused\n";
+    assert_eq!(summary(PLAIN, &outcome), want);
+}
+
+#[test]
+fn a_replayed_outcome_prints_as_it_did_live() {
+    assert_eq!(live(VERBOSE, &replay(&built(&events()))), live(VERBOSE, &events()));
+}
+
+#[test]
+fn trains_are_told_by_setting() {
+    let mut events = events();
+    let end = events.pop().unwrap();
+    events.truncate(1);
+    events.push(phase(crate::common::train_phase()));
+    events.push(Event::Trains(Box::new(crate::common::trains())));
+    events.push(Event::Near(Box::new(Totals { opened: 1, completed: 1, ..Totals::default() })));
+    events.push(Event::PhaseEnd { status: Status::Complete, reason: None });
+    events.push(end);
+    let outcome = built(&events);
+    let text = summary(PLAIN, &outcome);
+    // 1000 bytes of IP every 100 µs are 80 Mbit/s; of the six trains back to back one came at a quarter, and one, which had
+    // lost a packet, at half of that: the first quartile lies a quarter of the way from 40 to 80.
+    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = text.lines().map(squeezed).collect();
+    for wanted in [
+        "back to back 6 18 17 1 0 1 0",
+        "every 10.0 µs 6 17 17 0 1 0 1",
+        "back to back 80.0 Mbit/s 50.0 Mbit/s 80.0 Mbit/s 80.0 Mbit/s 80.0 Mbit/s 80.0 Mbit/s",
+        "repetition 3 at 2.00 s: all settings",
+        "repetition 1 at 0 ns: back to back",
+        "train 1, packet 2, at 0 ns: lost",
+        "train 2, packet 2, at 500 ms: overtaken by 1 packet",
+        "train 3, packet 3, at 1.00 s: came 1 time more",
+        "train 12, packet 3, at 5.50 s: not sent",
+    ] {
+        assert!(lines.iter().any(|line| line.starts_with(wanted)), "no\n{wanted}\nin\n{text}");
+    }
+    let verbose = summary(Style { verbose: true, ..PLAIN }, &outcome);
+    assert!(
+        verbose.contains("Time between arrivals") && !text.contains("Time between arrivals"),
+        "{verbose}"
+    );
+    // What is saved tells the same.
+    assert_eq!(built(&replay(&outcome)), outcome);
+}

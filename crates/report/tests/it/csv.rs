@@ -1,0 +1,271 @@
+//! What spreadsheets and scripts read. The expected rows were written by hand from the numbers in `common`.
+
+use crate::common::{STARTED, bad, begin, events, good, interval};
+use metrics::{Spread, Wall};
+use model::{Event, Slot, SweepRow};
+use report::{ConnectionCsv, StatusCsv, replay, write_sweep_csv};
+use std::collections::BTreeMap;
+
+fn status(events: &[Event]) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut csv = StatusCsv::new(&mut out).unwrap();
+    events.iter().for_each(|event| csv.on_event(event).unwrap());
+    drop(csv);
+    lines(&out)
+}
+
+fn connections(events: &[Event]) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut csv = ConnectionCsv::new(&mut out).unwrap();
+    events.iter().for_each(|event| csv.on_event(event).unwrap());
+    drop(csv);
+    lines(&out)
+}
+
+fn lines(bytes: &[u8]) -> Vec<String> {
+    std::str::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn one_row_per_interval() {
+    let rows = status(&events());
+    assert_eq!(rows.len(), 5);
+    assert_eq!(
+        rows[0],
+        "label,repeat,index,start_s,end_s,end_utc,omitted,near_tx_bytes,near_tx_bps,near_rx_bytes,near_rx_bps,\
+         far_tx_bytes,far_tx_bps,far_rx_bytes,far_rx_bps,in_flight,opened,completed,network_errors,data_errors,\
+         retransmits,near_datagrams_sent,near_datagrams_received,near_datagrams_lost,near_datagrams_duplicated,\
+         near_datagrams_reordered,near_datagrams_late,near_datagrams_corrupt,near_datagrams_unsent,\
+         near_datagrams_dropped,near_delay_p50_ns,near_delay_p99_ns,near_delay_max_ns,near_clock_bound_ns,\
+         far_datagrams_sent,far_datagrams_received,far_datagrams_lost,far_datagrams_duplicated,\
+         far_datagrams_reordered,far_datagrams_late,far_datagrams_corrupt,far_datagrams_unsent,\
+         far_datagrams_dropped,far_delay_p50_ns,far_delay_p99_ns,far_delay_max_ns,far_clock_bound_ns,\
+         frames_completed,frames_dropped,frames_repeated,frames_errors"
+    );
+    assert_eq!(
+        rows[1],
+        "buffer=65536,1,0,0.000000000,1.000000000,2026-01-02T03:04:06.000000Z,true,501000000,4008000000,125000000,\
+         1000000000,125000000,1000000000,500000000,4000000000,4,4,0,0,0,0,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,55,3,1,2"
+    );
+    assert_eq!(
+        rows[4],
+        "buffer=65536,1,3,3.000000000,4.000000000,2026-01-02T03:04:09.000000Z,false,1501000000,12008000000,125000000,\
+         1000000000,125000000,1000000000,1500000000,12000000000,4,1,3,1,0,6,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,55,3,1,2"
+    );
+}
+
+#[test]
+fn what_is_not_known_is_empty() {
+    let mut silent = interval(0, 0);
+    silent.far = None;
+    let rows = status(&[Event::Interval(Box::new(silent))]);
+    assert_eq!(
+        rows[1],
+        ",0,0,0.000000000,1.000000000,,true,1000000,8000000,125000000,1000000000,,,,,4,4,0,0,0,0,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,55,3,1,2"
+    );
+}
+
+#[test]
+fn who_counts_no_datagrams_has_no_cells_of_them() {
+    let mut plain = interval(0, 0);
+    (plain.packets, plain.far_packets, plain.frames) = (None, None, None);
+    let rows = status(&[Event::Interval(Box::new(plain))]);
+    assert!(rows[1].ends_with(&",".repeat(30)), "{}", rows[1]);
+}
+
+#[test]
+fn every_phase_has_its_own_clock() {
+    let phase = || Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::default() };
+    let second = || Event::Interval(Box::new(interval(0, 1)));
+    let later = Event::Start { at: Wall(STARTED.0 + 60_000_000_000) };
+    let rows = status(&[
+        phase(),
+        Event::Start { at: STARTED },
+        second(),
+        phase(),
+        later,
+        second(),
+        phase(),
+        second(),
+    ]);
+    let clocks: Vec<&str> = rows[1..].iter().map(|row| row.split(',').nth(5).unwrap()).collect();
+    assert_eq!(clocks, ["2026-01-02T03:04:06.000000Z", "2026-01-02T03:05:06.000000Z", ""]);
+}
+
+#[test]
+fn one_row_per_connection_with_all_the_kernel_said() {
+    let rows = connections(&events());
+    assert_eq!(rows.len(), 3);
+    assert_eq!(
+        rows[0],
+        "label,repeat,id,ended_s,ended_utc,local,remote,tx_bytes,tx_bps,rx_bytes,rx_bps,connect_s,duration_s,result,\
+         error,rtt_us,rttvar_us,min_rtt_us,retransmits,cwnd_segments,snd_mss_bytes,ssthresh_segments,\
+         delivery_rate_bytes_per_s,app_limited,busy_us,rwnd_limited_us,sndbuf_limited_us,bytes_sent,bytes_retrans,\
+         reord_seen,rcv_rtt_us,snd_wnd_bytes"
+    );
+    // 1 MB and 500 kB in 2 s.
+    assert_eq!(
+        rows[1],
+        "buffer=65536,1,00000000-0000-0000-0000-000000000001,2.500000000,2026-01-02T03:04:07.500000Z,10.0.0.1:40000,\
+         10.0.0.2:7411,1000000,4000000,500000,2000000,0.000150000,2.000000000,completed,,201,12,101,5,77,1388,66,\
+         125000000,true,4000,300,200,9000,90,2,150,65000"
+    );
+    assert_eq!(
+        rows[2],
+        "buffer=65536,1,00000000-0000-0000-0000-000000000000,3.000000000,2026-01-02T03:04:08.000000Z,,10.0.0.2:7411,\
+         0,0,0,0,,0.000000000,network_error,'=connecting: Connection refused,,,,,,,,,,,,,,,,,"
+    );
+}
+
+#[test]
+fn every_row_is_as_wide_as_its_header() {
+    let width = |line: &String| line.matches(',').count();
+    let known = width(&status(&[])[0]);
+    assert!(status(&events()).iter().all(|line| width(line) == known));
+    let known = width(&connections(&[])[0]);
+    assert!(connections(&events()).iter().all(|line| width(line) == known));
+}
+
+#[test]
+fn text_that_a_spreadsheet_would_compute_is_guarded_and_numbers_are_not() {
+    for evil in ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"] {
+        let mut record = bad();
+        record.error = Some(evil.to_owned());
+        let mut out = Vec::new();
+        ConnectionCsv::new(&mut out).unwrap().on_event(&Event::Connection(Box::new(record))).unwrap();
+        let mut reader = csv::Reader::from_reader(&out[..]);
+        let row = reader.records().next().unwrap().unwrap();
+        assert_eq!(row[14], format!("'{evil}"));
+    }
+    let mut record = bad();
+    record.error = Some("two lines,\n\"quoted\"".to_owned());
+    let mut out = Vec::new();
+    ConnectionCsv::new(&mut out).unwrap().on_event(&Event::Connection(Box::new(record))).unwrap();
+    let mut reader = csv::Reader::from_reader(&out[..]);
+    assert_eq!(&reader.records().next().unwrap().unwrap()[14], "two lines,\n\"quoted\"");
+}
+
+/// Counts the writes that reach the file.
+#[derive(Default)]
+struct File {
+    bytes: Vec<u8>,
+    writes: usize,
+}
+
+impl std::io::Write for &mut File {
+    fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
+        self.writes += 1;
+        self.bytes.extend_from_slice(buffer);
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn rows_reach_the_file_with_the_interval() {
+    let mut file = File::default();
+    let mut csv = StatusCsv::new(&mut file).unwrap();
+    csv.on_event(&Event::Interval(Box::new(interval(0, 1)))).unwrap();
+    std::mem::forget(csv); // a crash: nothing is flushed
+    assert_eq!((file.writes, lines(&file.bytes).len()), (2, 2));
+
+    let mut file = File::default();
+    let mut csv = ConnectionCsv::new(&mut file).unwrap();
+    csv.on_event(&Event::Begin(Box::new(begin()))).unwrap();
+    (0..3).for_each(|_| csv.on_event(&Event::Connection(Box::new(good()))).unwrap());
+    csv.on_event(&Event::Interval(Box::new(interval(0, 1)))).unwrap();
+    csv.on_event(&Event::Connection(Box::new(good()))).unwrap();
+    std::mem::forget(csv);
+    assert_eq!(
+        (file.writes, lines(&file.bytes).len()),
+        (2, 4),
+        "one write for the header, one for three rows"
+    );
+}
+
+#[test]
+fn a_full_disk_is_an_error_at_once() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    assert_eq!(StatusCsv::new(Full).err().unwrap().kind(), std::io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn one_row_per_setting_of_a_sweep() {
+    let label = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    };
+    let spread = |n, mean| Some(Spread { n, mean, sd: 0.5, min: mean - 1.0, max: mean + 1.0, ci95: 0.25 });
+    let first = SweepRow {
+        label: label(&[("buffer", "1024"), ("connections", "4")]),
+        up: spread(3, 1e9),
+        cpu_s_per_gb: spread(3, 2.0),
+        errors: 7,
+        ..SweepRow::default()
+    };
+    let second =
+        SweepRow { label: label(&[("connections", "8")]), connects: spread(2, 500.0), ..SweepRow::default() };
+    let mut out = Vec::new();
+    write_sweep_csv(&[first, second], &mut out).unwrap();
+    let want = "\
+buffer,connections,up_runs,up_mean_bps,up_sd_bps,up_min_bps,up_max_bps,up_ci95_bps,\
+down_runs,down_mean_bps,down_sd_bps,down_min_bps,down_max_bps,down_ci95_bps,\
+connects_runs,connects_mean_per_s,connects_sd_per_s,connects_min_per_s,connects_max_per_s,connects_ci95_per_s,\
+cpu_runs,cpu_mean_s_per_gb,cpu_sd_s_per_gb,cpu_min_s_per_gb,cpu_max_s_per_gb,cpu_ci95_s_per_gb,errors
+1024,4,3,1000000000.000,0.500,999999999.000,1000000001.000,0.250,,,,,,,,,,,,,3,2.000,0.500,1.000,3.000,0.250,7
+,8,,,,,,,,,,,,,2,500.000,0.500,499.000,501.000,0.250,,,,,,,0
+";
+    assert_eq!(String::from_utf8(out).unwrap(), want);
+}
+
+#[test]
+fn slots_of_datagrams_have_columns_of_their_own() {
+    let slot = Slot {
+        sent_bps: Spread::of(&[1e6]),
+        loss: Spread::of(&[0.25]),
+        p50_ns: Spread::of(&[5e6]),
+        clock_bound_ns: Some(1_000),
+        power: Some(150e6),
+        knee: true,
+        ..Slot::default()
+    };
+    let mut out = Vec::new();
+    write_sweep_csv(&[SweepRow { down_slot: Some(slot), ..SweepRow::default() }], &mut out).unwrap();
+    let rows = lines(&out);
+    assert!(
+        rows[0].ends_with(
+            ",errors,down_sent_bps,down_loss,down_delay_p50_ns,down_delay_p99_ns,down_clock_bound_ns,\
+             down_power_bps_per_s,down_knee"
+        ),
+        "{}",
+        rows[0]
+    );
+    assert!(
+        rows[1].ends_with(",0,1000000.000,0.250000000,5000000.000,,1000,150000000.000,true"),
+        "{}",
+        rows[1]
+    );
+}
+
+#[test]
+fn a_saved_run_gives_the_same_rows() {
+    let saved = replay(&crate::common::outcome());
+    assert_eq!(status(&saved), status(&events()));
+    assert_eq!(connections(&saved), connections(&events()));
+}

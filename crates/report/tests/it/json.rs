@@ -1,0 +1,147 @@
+//! Saved runs: what is written can be read, whole or cut short.
+
+use crate::common::{events, outcome};
+use model::{Builder, Event, Level, Outcome, Status};
+use report::{Journal, read_run, replay, write_outcome};
+
+fn document(outcome: &Outcome) -> String {
+    let mut out = Vec::new();
+    write_outcome(outcome, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn journal(events: &[Event]) -> String {
+    let mut out = Vec::new();
+    let mut journal = Journal::new(&mut out);
+    events.iter().for_each(|event| journal.on_event(event).unwrap());
+    drop(journal);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn an_outcome_survives_the_file() {
+    let text = document(&outcome());
+    assert!(text.starts_with("{\n  \"schema\": \"netcaliper.outcome.v1\",\n") && text.ends_with("}\n"));
+    assert_eq!(read_run(&text).unwrap(), outcome());
+    let compact = serde_json::to_string(&outcome()).unwrap();
+    assert_eq!(read_run(&compact).unwrap(), outcome());
+    assert_eq!(read_run(&format!("\u{feff}{text}\n\n")).unwrap(), outcome(), "as an editor may leave it");
+}
+
+#[test]
+fn a_journal_gives_the_outcome_it_was_written_with() {
+    let text = journal(&events());
+    assert_eq!(text.lines().count(), events().len());
+    assert!(text.lines().all(|line| line.starts_with("{\"event\":\"")));
+    assert_eq!(read_run(&text).unwrap(), outcome());
+}
+
+#[test]
+fn replaying_an_outcome_builds_it_again() {
+    let mut builder = Builder::default();
+    replay(&outcome()).iter().for_each(|event| builder.absorb(event));
+    assert_eq!(builder.outcome(), outcome());
+}
+
+#[test]
+fn replayed_notices_are_as_grave_as_they_were() {
+    let notices = ["error: a", "warning: b", "note: c", "d"].map(str::to_owned).to_vec();
+    let events = replay(&Outcome { notices, ..Outcome::default() });
+    let told: Vec<(Level, &str)> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Notice { level, text } => Some((*level, text.as_str())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [(Level::Error, "a"), (Level::Warning, "b"), (Level::Info, "note: c"), (Level::Info, "d")]
+    );
+}
+
+#[test]
+fn a_journal_cut_anywhere_after_its_first_line_is_a_partial_run() {
+    let text = journal(&events());
+    let first = text.find('\n').unwrap() + 1;
+    for cut in (first..text.len() - 1).filter(|&cut| text.is_char_boundary(cut)) {
+        assert_eq!(read_run(&text[..cut]).unwrap().status, Status::Partial, "cut at {cut}");
+    }
+    // Cut within the third interval: two were told, the first of them omitted.
+    let intervals: Vec<usize> = text.match_indices("{\"event\":\"interval\"").map(|(at, _)| at).collect();
+    let outcome = read_run(&text[..intervals[2] + 40]).unwrap();
+    let point = &outcome.points[0];
+    assert_eq!(point.intervals.len(), 2);
+    assert_eq!(point.up.unwrap().goodput_bps, 8e9);
+    assert_eq!(point.down.unwrap().received_bytes, 125_000_000);
+}
+
+#[test]
+fn events_of_a_later_version_are_passed_over_and_said() {
+    let mut lines: Vec<String> = journal(&events()).lines().map(str::to_owned).collect();
+    lines.insert(2, "{\"event\":\"eclipse\",\"depth\":3}".to_owned());
+    let outcome = read_run(&lines.join("\n")).unwrap();
+    let passed: Vec<&String> = outcome.notices.iter().filter(|n| n.contains("passed over")).collect();
+    assert!(passed.len() == 1 && passed[0].starts_with("warning: line 3 of the journal"), "{passed:?}");
+    assert_eq!(outcome.points, crate::common::outcome().points);
+}
+
+#[test]
+fn what_cannot_be_read_is_said_in_one_sentence() {
+    let fails = |text: &str| read_run(text).unwrap_err().to_string();
+    assert_eq!(fails(" \n"), "the file is empty");
+    assert!(fails("hello").starts_with("the file is neither a saved outcome nor a journal: "));
+    assert_eq!(fails("{}"), "the file is JSON, but no outcome: it has no schema 'netcaliper.outcome.v1'");
+    assert_eq!(fails("[1]"), "the file is JSON, but no outcome: it has no schema 'netcaliper.outcome.v1'");
+    let other = "{\"schema\":\"netcaliper.outcome.v2\"}";
+    assert_eq!(
+        fails(other),
+        "the file is a 'netcaliper.outcome.v2', this version reads 'netcaliper.outcome.v1'"
+    );
+    let damaged = document(&outcome()).replace("\"repeat\": 1", "\"repeat\": \"one\"");
+    assert!(fails(&damaged).starts_with("the outcome is damaged: "), "{}", fails(&damaged));
+    let cut = document(&outcome());
+    assert!(fails(&cut[..cut.len() / 2]).starts_with("the file is neither"), "a document cannot be cut");
+    let mut lines: Vec<String> = journal(&events()).lines().map(str::to_owned).collect();
+    lines[3] = lines[3][..20].to_owned();
+    assert!(fails(&lines.join("\n")).starts_with("line 4 of the journal is damaged: "));
+}
+
+#[test]
+fn nothing_in_a_file_makes_the_reader_panic() {
+    // Every byte of a short journal replaced in turn: read or refused, never a panic.
+    let text = journal(&events()[..4]);
+    for at in 0..text.len() {
+        for byte in [b'"', b'}', b'9', b'-', b'\n'] {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] = byte;
+            if let Ok(text) = String::from_utf8(bytes) {
+                let _ = read_run(&text);
+            }
+        }
+    }
+}
+
+/// Counts the writes that reach the file.
+struct Counting<'a>(&'a mut Vec<usize>);
+
+impl std::io::Write for Counting<'_> {
+    fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
+        self.0.push(buffer.iter().filter(|&&b| b == b'\n').count());
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn every_event_reaches_the_file_at_once_but_connections_wait_for_the_next() {
+    let mut lines = Vec::new();
+    let mut journal = Journal::new(Counting(&mut lines));
+    events().iter().for_each(|event| journal.on_event(event).unwrap());
+    std::mem::forget(journal); // a crash: nothing more is flushed
+    // Nine events to the end of the intervals, then two connections with our totals, then three more.
+    assert_eq!(lines, [1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 1, 1, 1]);
+}

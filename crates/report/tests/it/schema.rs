@@ -1,0 +1,347 @@
+//! `schema/outcome.v1.json` and `model::Outcome` against each other: what is written is described, what is described is
+//! written, and every word that an enumeration may hold is known.
+
+use crate::common::{built, events, outcome};
+use jsonschema::Validator;
+use metrics::{Binned, ClockKind, Ending, SocketState, TroubleKind, Wall};
+use model::{
+    EmptyPath, Event, FrameRow, FrameVerdict, Kind, Media, MtuFound, PathMtu, Pattern, Payload, Phase, Ping,
+    Probe, Schedule, Shutdown, Slot, Spacing, Stairs, StampSettings, Stamping, Status, Trace, Transport,
+    Udpmon, UdpmonCard, UdpmonClock, UdpmonCounts, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp,
+    UdpmonLatency, UdpmonLost, UdpmonPut, UdpmonRecord, UdpmonRecords, UdpmonRole, UdpmonTest, Verify,
+    Waiting,
+};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn schema() -> Value {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/outcome.v1.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn validator() -> Validator {
+    jsonschema::validator_for(&schema()).unwrap()
+}
+
+fn complaints(document: &Value) -> Vec<String> {
+    validator().iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect()
+}
+
+/// An outcome in which every field has a value: a duplex and a push-pull phase, and a sweep that counted connections.
+fn full() -> Value {
+    let mut told = events();
+    let end = told.pop().unwrap();
+    let pattern = Pattern::PushPull { push: 3, pull: 5 };
+    told.push(Event::Phase {
+        label: BTreeMap::new(),
+        repeat: 2,
+        phase: Box::new(Phase { pattern, ..crate::common::phase() }),
+    });
+    let media = Media::new(25_000_000, 60, 60, 1, 1400).unwrap();
+    told.push(Event::Phase {
+        label: BTreeMap::new(),
+        repeat: 3,
+        phase: Box::new(Phase { kind: Kind::Stream, media: Some(media), ..crate::common::phase() }),
+    });
+    let frame = FrameRow {
+        seq: 1,
+        verdict: FrameVerdict::Completed,
+        bytes: 1,
+        sender_ticks: 1,
+        sender_hz: 1,
+        receiver_ticks: 1,
+        receiver_hz: 1,
+    };
+    told.push(Event::Frames { id: Default::default(), rows: vec![frame] });
+    let schedule = Schedule::Poisson { gap_ns: 1_000_000 };
+    let ping = Ping { messages: Some(1000), warmup: 50, chunk: Some(32), schedule, ..Ping::default() };
+    let stamp = StampSettings { cos: Some(46), ..StampSettings::default() };
+    let ping = Ping { stamp: Some(stamp), kernel_stamps: true, ..ping };
+    told.push(Event::Phase {
+        label: BTreeMap::new(),
+        repeat: 4,
+        phase: Box::new(Phase {
+            kind: Kind::Ping,
+            ping: Some(ping),
+            inside_gap_ns: Some(1),
+            ..crate::common::phase()
+        }),
+    });
+    told.push(Event::Phase {
+        label: BTreeMap::new(),
+        repeat: 5,
+        phase: Box::new(Phase {
+            kind: Kind::Delay,
+            probe: Some(Probe {
+                clock: Some(ClockKind::Realtime),
+                stamping: Stamping::Host,
+                stairs: Some(Stairs { steps: 2, step_ns: 1_000 }),
+                give_up: true,
+                ..Probe::default()
+            }),
+            trace: Some(Trace { gaps_ns: vec![1_000_000] }),
+            ..crate::common::phase()
+        }),
+    });
+    let mut phase = crate::common::train_phase();
+    phase.train.as_mut().unwrap().echo = true;
+    told.push(Event::Phase { label: BTreeMap::new(), repeat: 6, phase: Box::new(phase) });
+    told.push(Event::Trains(Box::new(crate::common::echoed())));
+    told.push(Event::Flows { rows: vec![crate::common::flow()] });
+    told.extend(udpmon());
+    told.push(end);
+    let mut outcome = built(&told);
+    outcome.sweep[0].connects = outcome.sweep[0].up;
+    outcome.points[0].near.pings.as_mut().unwrap().ways = Some(Box::new(crate::common::ways()));
+    let empty = EmptyPath { rtt_ns: Some(crate::common::spectrum()), apart: true };
+    outcome.points[0].empty = Some(Box::new(empty));
+    outcome.points[0].near.pings.as_mut().unwrap().kernel_ns = Some(crate::common::spectrum());
+    let mtu = Some(MtuFound { mtu: 1_400, too_big: Some(1_401), told: true });
+    outcome.path_mtu = Some(PathMtu { up: mtu, down: mtu });
+    let some = outcome.sweep[0].up;
+    let slot = Slot {
+        sent_bps: some,
+        loss: some,
+        p50_ns: some,
+        p99_ns: some,
+        clock_bound_ns: Some(1),
+        power: Some(1.0),
+        knee: true,
+    };
+    (outcome.sweep[0].up_slot, outcome.sweep[0].down_slot) = (Some(slot), Some(slot));
+    serde_json::to_value(outcome).unwrap()
+}
+
+/// Tests of UDPmon and tcpmon in which every field has a value.
+fn udpmon() -> Vec<Event> {
+    let some = |lost: bool| {
+        let (skip, n) = (1, 2);
+        let records = if lost { UdpmonRecords::Lost { skip, n } } else { UdpmonRecords::Packets { skip, n } };
+        let (time_ns, every_ns) = (Some(1), Some(2));
+        let asked =
+            Udpmon { records, time_ns, every_ns, cards: vec!["eth0".to_owned()], ..Udpmon::default() };
+        let phase = Phase { kind: Kind::Train, udpmon: Some(Box::new(asked)), ..crate::common::phase() };
+        Event::Phase { label: BTreeMap::new(), repeat: 7 + u32::from(lost), phase: Box::new(phase) }
+    };
+    let hist = Binned { low: 0, width: 5, bins: vec![1, 2], under: 3, over: 4, sum: 12 };
+    let host = UdpmonHost {
+        cpus: vec![UdpmonCpu::default()],
+        interfaces: vec![UdpmonInterface { name: "lo".to_owned(), counts: [1; 8] }],
+        ip: UdpmonIp::default(),
+        cards: vec![UdpmonCard { name: "eth0".to_owned(), counts: vec![-1, 5] }],
+    };
+    let socket = Some(SocketState { number: 3, rcvbuf: 4, ..SocketState::default() });
+    let put = UdpmonPut { took_ns: 1, at_ns: 2, sends: 3, bytes: 4, socket };
+    let test = UdpmonTest {
+        peer: "10.0.0.1:14233".to_owned(),
+        local: "10.0.0.2".to_owned(),
+        told: Some(Wall(5)),
+        counts: Some(UdpmonCounts::default()),
+        gaps: Some(hist.clone()),
+        others: vec![hist.clone()],
+        records: vec![UdpmonRecord { received: 1, sent: 2, system_ns: 3, raw_ns: 4 }],
+        lost: vec![UdpmonLost { received: 1, sent: 2, number: 3 }],
+        puts: vec![put],
+        connection: Some(uuid::Uuid::from_u128(9)),
+        clock: Some(UdpmonClock::default()),
+        near: host.clone(),
+        far: host,
+        retransmitted: Some(1),
+        latency: Some(UdpmonLatency { histogram: hist, ..UdpmonLatency::default() }),
+        over: true,
+        ..UdpmonTest::default()
+    };
+    vec![some(false), Event::Udpmon(Box::new(test)), some(true)]
+}
+
+#[test]
+fn what_is_written_is_valid() {
+    assert_eq!(complaints(&full()), [""; 0]);
+    assert_eq!(complaints(&serde_json::to_value(outcome()).unwrap()), [""; 0]);
+    let empty = built(&[]);
+    assert_eq!(complaints(&serde_json::to_value(empty).unwrap()), [""; 0]);
+    let cut = built(&events()[..6]);
+    assert_eq!(complaints(&serde_json::to_value(cut).unwrap()), [""; 0]);
+}
+
+#[test]
+fn what_is_wrong_is_not_valid() {
+    let spoilt = |spoil: fn(&mut Value)| {
+        let mut document = full();
+        spoil(&mut document);
+        !complaints(&document).is_empty()
+    };
+    assert!(spoilt(|d| d["schema"] = json!("netcaliper.outcome.v2")));
+    assert!(spoilt(|d| d["status"] = json!("perfect")));
+    assert!(spoilt(|d| d["points"][0]["near"]["opened"] = json!(-1)));
+    assert!(spoilt(|d| d["points"][0]["up"]["goodput_bps"] = json!("fast")));
+    assert!(spoilt(|d| d["points"][0]["intervals"][0]["far"] = json!([])));
+    assert!(spoilt(|d| d["points"][0]["near"]["connect_ns"]["buckets"][0] = json!([1])));
+    assert!(spoilt(|d| drop(d["points"][0].as_object_mut().unwrap().remove("doubts"))));
+    assert!(!spoilt(|d| d["points"][0]["later"] = json!("fields may be added")));
+}
+
+/// What a walk through a document and the schema beside it finds.
+#[derive(Default)]
+struct Walk {
+    /// Fields in the document that the schema does not describe.
+    unknown: Vec<String>,
+    /// Properties of the schema that had a value.
+    seen: BTreeSet<String>,
+}
+
+impl Walk {
+    fn walk(&mut self, value: &Value, at: &Place<'_>, path: &str) {
+        let at = at.resolved(value);
+        match value {
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    let path = format!("{path}.{name}");
+                    match (at.child("properties", name), at.schema.get("additionalProperties")) {
+                        (Some(property), _) => {
+                            if !field.is_null() {
+                                self.seen.insert(property.pointer.clone());
+                            }
+                            self.walk(field, &property, &path);
+                        }
+                        (None, Some(map @ Value::Object(_))) => {
+                            let entry =
+                                Place { schema: map, pointer: format!("{}/*", at.pointer), ..at.clone() };
+                            self.walk(field, &entry, &path);
+                        }
+                        _ => self.unknown.push(path),
+                    }
+                }
+            }
+            Value::Array(items) => {
+                if let Some(item) = at.schema.get("items") {
+                    let item = Place { schema: item, pointer: format!("{}/[]", at.pointer), ..at.clone() };
+                    items.iter().for_each(|value| self.walk(value, &item, path));
+                } else if at.schema.get("prefixItems").is_none() {
+                    self.unknown.push(path.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A place in the schema.
+#[derive(Clone)]
+struct Place<'a> {
+    root: &'a Value,
+    schema: &'a Value,
+    pointer: String,
+}
+
+impl<'a> Place<'a> {
+    fn child(&self, keyword: &str, name: &str) -> Option<Place<'a>> {
+        let schema = self.schema.get(keyword)?.get(name)?;
+        Some(Place { schema, pointer: format!("{}/{name}", self.pointer), ..self.clone() })
+    }
+
+    /// Follows references, and of several alternatives the one that describes an object when `value` is one.
+    fn resolved(&self, value: &Value) -> Place<'a> {
+        if let Some(reference) = self.schema.get("$ref").and_then(Value::as_str) {
+            let pointer = reference.trim_start_matches('#');
+            let schema = self.root.pointer(pointer).unwrap();
+            return Place { schema, pointer: pointer.to_owned(), ..self.clone() }.resolved(value);
+        }
+        if let Some(options) = self.schema.get("anyOf").and_then(Value::as_array) {
+            let fits =
+                |s: &&Value| s.get("$ref").is_some() || s.get("properties").is_some() == value.is_object();
+            let schema = options.iter().find(fits).unwrap();
+            return Place { schema, ..self.clone() }.resolved(value);
+        }
+        self.clone()
+    }
+}
+
+/// The pointers of all properties under `schema`, each with its own schema.
+fn properties(schema: &Value, pointer: &str, all: &mut BTreeMap<String, Value>) {
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let pointer = format!("{pointer}/{name}");
+        properties(property, &pointer, all);
+        all.insert(pointer, property.clone());
+    }
+    for option in schema.get("anyOf").and_then(Value::as_array).into_iter().flatten() {
+        properties(option, pointer, all);
+    }
+}
+
+fn described() -> BTreeMap<String, Value> {
+    let root = schema();
+    let mut all = BTreeMap::new();
+    properties(&root, "", &mut all);
+    for (name, definition) in root["$defs"].as_object().unwrap() {
+        properties(definition, &format!("/$defs/{name}"), &mut all);
+    }
+    all
+}
+
+#[test]
+fn every_field_written_is_described_and_every_field_described_is_written() {
+    let root = schema();
+    let mut walk = Walk::default();
+    walk.walk(&full(), &Place { root: &root, schema: &root, pointer: String::new() }, "outcome");
+    assert_eq!(walk.unknown, [""; 0], "fields that schema/outcome.v1.json does not describe");
+    let described: BTreeSet<String> = described().into_keys().collect();
+    assert!(described.len() > 200, "the walk found the schema: {}", described.len());
+    let unused: Vec<&String> = described.difference(&walk.seen).collect();
+    assert_eq!(unused, [""; 0], "properties of the schema that a full outcome does not have");
+}
+
+#[test]
+fn the_walk_finds_what_is_not_described() {
+    let root = schema();
+    let mut document = full();
+    document["points"][0]["near"]["extra"] = json!(1);
+    document["points"][0]["intervals"][1]["samples"][0]["info"]["new"] = json!([1]);
+    let mut walk = Walk::default();
+    walk.walk(&document, &Place { root: &root, schema: &root, pointer: String::new() }, "outcome");
+    assert_eq!(walk.unknown, ["outcome.points.intervals.samples.info.new", "outcome.points.near.extra"]);
+}
+
+#[test]
+fn every_property_has_a_description() {
+    for (pointer, property) in described() {
+        let text = property["description"].as_str().unwrap_or_default();
+        assert!(text.len() > 4, "{pointer} is not described: '{text}'");
+    }
+}
+
+/// Whether the schema allows exactly the words that `variants` are written as.
+fn same_words<T: serde::Serialize>(pointer: &str, variants: &[T]) {
+    let root = schema();
+    let word = |value: &Value| value.as_str().unwrap().to_owned();
+    let allowed: BTreeSet<String> =
+        root.pointer(pointer).unwrap()["enum"].as_array().unwrap().iter().map(word).collect();
+    let written = variants.iter().map(|v| word(&serde_json::to_value(v).unwrap())).collect();
+    assert_eq!(allowed, written, "{pointer}");
+}
+
+/// All variants of an enumeration; one that is not named here does not compile.
+macro_rules! all {
+    ($name:ident: $($variant:ident),*) => {{
+        let _exhaustive = |v: $name| match v { $($name::$variant => ()),* };
+        [$($name::$variant),*]
+    }};
+}
+
+#[test]
+fn enumerations_hold_the_same_words() {
+    same_words("/$defs/status", &all!(Status: Complete, Interrupted, Partial, Failed));
+    let endings = all!(Ending: Completed, Stopped, NetworkError, DataError, ProtocolError);
+    same_words("/$defs/ending", &endings);
+    same_words("/$defs/phase/properties/kind", &all!(Kind: Tcp, Connect, Stream, Ping, Delay, Train));
+    same_words("/$defs/ping/properties/transport", &all!(Transport: Tcp, Udp));
+    same_words("/$defs/phase/properties/verify", &all!(Verify: Data, Connection, None));
+    same_words("/$defs/phase/properties/payload", &all!(Payload: Pattern, Random, Zeros));
+    same_words("/$defs/udpmon/properties/role", &all!(UdpmonRole: Stream, Latency, Send));
+    same_words("/$defs/phase/properties/shutdown", &all!(Shutdown: Graceful, Rude, Random));
+    same_words("/$defs/probe/properties/spacing", &all!(Spacing: Fixed, Uniform, Poisson, Trace));
+    same_words("/$defs/probe/properties/waiting", &all!(Waiting: Block, Hybrid, Spin));
+    let troubles = all!(TroubleKind: Lost, Overtaken, Repeated, Unsent);
+    same_words("/$defs/trouble/properties/kind", &troubles);
+    same_words("/$defs/pattern/anyOf/0", &[Pattern::Push, Pattern::Pull, Pattern::Duplex]);
+}

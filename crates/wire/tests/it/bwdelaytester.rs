@@ -1,0 +1,281 @@
+//! bwdelaytester: its bytes, either end in virtual time over networks that lose, repeat and reorder, and damaged
+//! datagrams.
+//!
+//! Vectors: captured from bwdelaytester (arnoutdekimo/bwdelaytester, source of 2022-11-08, gcc on x86-64 Linux) over loopback
+//! with `-p 1000 -b 10` (sync), `-p 200 -b 5 -a` (async), `-p 16 -d 1000000` (delay_ns), `-p 2000` (max2000) and over a veth pair
+//! with `-p 500` (veth).
+
+use crate::common::bench::{inputs, mutate};
+use crate::common::run::{MS, Told, address, client_ip, told};
+use metrics::{Group, Packets, SECOND};
+use model::{DatagramRow, Event, Kind, Phase, Probe, Range, SocketSettings, Stairs, Stamping, Status};
+use seam::{Arena, Batch, Burst, Opener, Path, Rng};
+use std::collections::HashSet;
+use wire::Protocol;
+use wire::bwdelaytester::codec::{HEADER, Header};
+use wire::bwdelaytester::{Taken, answerers};
+use wire::native::Fence;
+use wire::sim::{Host, Link, Network, Quirks, Side};
+use wire::solo::{Answers, Calls, Solo, SoloPlan};
+
+/// The first 18 bytes of datagrams in the captures: name, hex, number, stamp in µs, whether it is the wall clock's.
+const CAPTURED: &[(&str, &str, u64, u64, bool)] = &[
+    ("sync 0", "00000000000000004338d897ad6006006000", 0, 1_795_148_553_402_435, true),
+    ("sync 1", "01000000000000004539d897ad6006006000", 1, 1_795_148_553_402_693, true),
+    ("sync 2", "0200000000000000653cd897ad6006006000", 2, 1_795_148_553_403_493, true),
+    ("async 0", "0000000000000000c630af27000000005249", 0, 665_792_710, false),
+    ("async 1", "01000000000000000431af27000000005249", 1, 665_792_772, false),
+    ("async 2", "02000000000000001731af27000000005249", 2, 665_792_791, false),
+    ("delay_ns 0", "0000000000000000476a8498ad600600", 0, 1_795_148_564_687_431, true),
+    ("delay_ns 2", "02000000000000005c6e8498ad600600", 2, 1_795_148_564_688_476, true),
+    ("max2000 0", "0000000000000000ba94bb98ad6006000000", 0, 1_795_148_568_302_778, true),
+    ("veth 2", "020000000000000012cee398ad6006005445", 2, 1_795_148_570_938_898, true),
+];
+
+fn unhex(text: &str) -> Vec<u8> {
+    let nibble = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+    (0..text.len()).step_by(2).map(nibble).collect()
+}
+
+#[test]
+fn captured_datagrams_are_understood_and_made_alike() {
+    for &(name, hex, number, stamp_us, wall) in CAPTURED {
+        let bytes = unhex(hex);
+        let header = Header::decode(&bytes).unwrap();
+        assert_eq!(header, Header { number, stamp_us }, "{name}");
+        assert_eq!(header.is_wall(), wall, "{name}");
+        assert_eq!(header.encode(), bytes[..HEADER], "{name}");
+        for short in 0..HEADER {
+            assert_eq!(Header::decode(&bytes[..short]), None, "{name} {short}");
+        }
+    }
+}
+
+fn phase(size: u32, rate: u64, seconds: u64) -> Phase {
+    Phase {
+        kind: Kind::Delay,
+        connections: 1,
+        iterations: Some(1),
+        rate: Some(rate),
+        duration_ns: Some(seconds * SECOND),
+        buffer: Range::just(64 * 1024),
+        probe: Some(Probe { size, ..Probe::default() }),
+        sockets: SocketSettings { gso: false, ..SocketSettings::default() },
+        ..Phase::default()
+    }
+}
+
+fn serve(net: &mut Network, answers: Answers) -> Host {
+    let phase = Phase { duration_ns: None, ..phase(16, 1_000, 1) };
+    let answers = Answers { workers: 1, arrivals: true, ..answers };
+    let openers = (Protocol::Bwdelaytester.openers().unwrap().answer)(&phase, &answers);
+    let plan = SoloPlan { phase, openers, serving: true, records: false };
+    let now = net.now;
+    net.serve(address(1), 1, Box::new(Solo::new(plan, now)))
+}
+
+fn call(net: &mut Network, n: u32, phase: &Phase) -> Host {
+    let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
+    let openers = (Protocol::Bwdelaytester.openers().unwrap().call)(phase, &calls);
+    let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: false };
+    let now = net.now;
+    net.join(client_ip(n), 1, Box::new(Solo::new(plan, now)))
+}
+
+/// Runs clients until they are done, then the server until it is: what they told, and every datagram that came.
+fn run_all(net: &mut Network, server: Host, clients: &[Host]) -> (Told, Vec<Told>, Vec<DatagramRow>) {
+    net.run();
+    net.run_until(net.now.plus(2 * SECOND));
+    let now = net.now;
+    net.stop_at(server, now);
+    net.run_until(now.plus(SECOND));
+    let rows = net.events(server).iter().filter_map(|(_, event)| match event {
+        Event::Datagrams { rows } => Some(rows.clone()),
+        _ => None,
+    });
+    let rows = rows.flatten().collect();
+    (told(net, server), clients.iter().map(|&client| told(net, client)).collect(), rows)
+}
+
+fn counts(told: &Told) -> Packets {
+    told.near().packets.as_ref().expect("datagrams are counted").counts
+}
+
+/// What became of one sender's numbers, by definition: lost below the highest, repeats, numbers below one that came before.
+fn slow(rows: &[DatagramRow]) -> (u64, u64, u64, u64) {
+    let (mut came, mut highest, mut again, mut below) = (HashSet::new(), None, 0, 0);
+    for row in rows {
+        if !came.insert(row.number) {
+            again += 1;
+        } else if highest.is_some_and(|highest| row.number < highest) {
+            below += 1;
+        }
+        highest = highest.max(Some(row.number));
+    }
+    let unique = came.len() as u64;
+    let first = rows.iter().map(|row| row.number).min().unwrap_or(0);
+    (unique, highest.map_or(0, |highest| highest + 1 - first) - unique, again, below)
+}
+
+#[test]
+fn a_known_delay_is_measured_and_every_datagram_accounted_for() {
+    let mut net = Network::new(3);
+    net.datagram_links(Link::new().delay(5 * MS), Link::new());
+    let server = serve(&mut net, Answers::default());
+    // 1000 bytes at 8 Mbit/s: a thousand a second.
+    let client = call(&mut net, 1, &phase(1_000, 8_000_000, 2));
+    let (there, here, rows) = run_all(&mut net, server, &[client]);
+    assert_eq!(here[0].status(), Status::Complete);
+    let sent = counts(&here[0]).sent;
+    assert!((2_000..=2_001).contains(&sent), "{sent}");
+    let found = counts(&there);
+    // A simulated sender takes what is under way with it: five milliseconds of a thousand a second.
+    let came = sent - 5;
+    assert_eq!((found.received, found.lost, found.duplicated, found.reordered), (came, 0, 0, 0));
+    assert_eq!(there.near().traffic.rx_bytes, came * 1_000);
+    assert_eq!((there.near().opened, rows.len() as u64), (1, came));
+    assert!(rows.iter().enumerate().all(|(n, row)| row.number == n as u64 && row.bytes == 1_000));
+    // The stamp has whole microseconds.
+    let delay = there.near().packets.as_ref().unwrap().delay_ns.clone().unwrap();
+    assert!(delay.min >= 5 * MS && delay.max < 5 * MS + 2_000, "{delay:?}");
+    let took = |row: &DatagramRow| row.wall.0 / 1_000 - row.stamp_us as i64;
+    assert!(rows.iter().all(|row| (5_000..=5_001).contains(&took(row))));
+}
+
+#[test]
+fn loss_repeats_and_order_are_told_apart_on_any_network() {
+    let links = [
+        ("lossy", Link::new().loss(0.05)),
+        ("reordering", Link::new().reorder(0.05).jitter(3 * MS)),
+        ("repeating", Link::new().duplicate(0.05)),
+        ("all of it", Link::new().loss(0.03).reorder(0.03).duplicate(0.03).jitter(MS)),
+    ];
+    for (seed, (name, link)) in (10..).zip(links) {
+        let mut net = Network::new(seed);
+        net.datagram_links(link, Link::new());
+        let server = serve(&mut net, Answers::default());
+        net.quirks(server, Quirks::rough());
+        let client = call(&mut net, 1, &phase(200, 3_200_000, 3));
+        let (there, here, rows) = run_all(&mut net, server, &[client]);
+        let (found, sent) = (counts(&there), counts(&here[0]).sent);
+        let (unique, lost, again, below) = slow(&rows);
+        assert_eq!(
+            (found.received, found.lost, found.duplicated, found.reordered),
+            (unique, lost as i64, again, below),
+            "{name}"
+        );
+        // What the last datagrams became nobody knows who has not their numbers.
+        assert!(unique + lost <= sent && unique + lost + 20 > sent, "{name}: {unique} and {lost} of {sent}");
+        assert!(lost > 0 || !(name.contains("all") || name == "lossy"), "{name}");
+        let sum: i64 = there.intervals.iter().filter_map(|i| i.near_packets()).map(|p| p.lost).sum();
+        assert_eq!(sum, lost as i64, "{name}: the intervals add up");
+    }
+}
+
+/// What an interval counted of datagrams.
+trait NearPackets {
+    fn near_packets(&self) -> Option<Packets>;
+}
+
+impl NearPackets for model::Interval {
+    fn near_packets(&self) -> Option<Packets> {
+        self.packets.as_ref().map(|packets| packets.counts)
+    }
+}
+
+#[test]
+fn senders_are_told_apart() {
+    let mut net = Network::new(4);
+    net.datagram_links(Link::new().delay(MS).loss(0.1), Link::new());
+    let server = serve(&mut net, Answers::default());
+    let clients: Vec<Host> = (0..5).map(|n| call(&mut net, n, &phase(100, 400_000, 2))).collect();
+    let (there, _, rows) = run_all(&mut net, server, &clients);
+    let peers: HashSet<_> = rows.iter().map(|row| row.peer).collect();
+    assert_eq!((peers.len(), there.near().opened), (5, 5));
+    let of = |peer| slow(&rows.iter().filter(|row| row.peer == peer).copied().collect::<Vec<_>>());
+    let lost: u64 = peers.iter().map(|&peer| of(peer).1).sum();
+    assert_eq!(counts(&there).lost, lost as i64, "the original would take them for one stream");
+}
+
+#[test]
+fn a_monotonic_stamp_makes_delays_relative() {
+    let mut net = Network::new(5);
+    net.datagram_links(Link::new().delay(40 * MS).jitter(2 * MS), Link::new());
+    let server = serve(&mut net, Answers::default());
+    let mut phase = phase(100, 800_000, 2);
+    phase.probe.as_mut().unwrap().stamping = Stamping::Host;
+    let client = call(&mut net, 1, &phase);
+    let (there, _, rows) = run_all(&mut net, server, &[client]);
+    let stamps: Vec<u64> = rows.iter().map(|row| row.stamp_us).collect();
+    assert!(stamps.iter().all(|&us| us < 1_000_000_000_000_000));
+    // Two go slowly before the stream, 100 ms apart.
+    assert!(stamps[1] - stamps[0] >= 100_000 && stamps[2] - stamps[1] >= 100_000, "{:?}", &stamps[..4]);
+    assert!(stamps[3] - stamps[2] < 2_000);
+    let packets = there.near().packets.as_ref().unwrap();
+    let delay = packets.delay_ns.as_ref().unwrap();
+    assert!(delay.min == 0 && delay.max <= 3 * MS, "{delay:?}");
+    assert_eq!(packets.clock_bound_ns, None, "a bound would pretend that it is more");
+    assert!(there.notices.iter().any(|text| text.contains("relative")), "{:?}", there.notices);
+}
+
+#[test]
+fn a_sweep_rises_and_ends_by_itself() {
+    let mut net = Network::new(6);
+    net.datagram_links(Link::new(), Link::new());
+    let server = serve(&mut net, Answers::default());
+    let mut phase = phase(1_000, 8_000_000, 60);
+    phase.probe.as_mut().unwrap().stairs = Some(Stairs { steps: 10, step_ns: SECOND / 2 });
+    let client = call(&mut net, 1, &phase);
+    let (_, here, rows) = run_all(&mut net, server, &[client]);
+    assert_eq!(here[0].status(), Status::Complete);
+    assert!(here[0].end.as_ref().unwrap().0.since(metrics::Mono(0)) < 10 * SECOND);
+    // Step k of 10 sends k tenths of a thousand a second for half a second: 50 k, 2750 in all.
+    assert!((2_740..=2_760).contains(&rows.len()), "{}", rows.len());
+}
+
+#[test]
+fn whoever_is_outside_the_fence_is_not_heard_and_named_once() {
+    let mut net = Network::new(7);
+    net.datagram_links(Link::new(), Link::new());
+    let streams = Fence { allow: vec!["192.0.2.0/24".parse().unwrap()], deny: vec![] };
+    let server = serve(&mut net, Answers { streams, ..Answers::default() });
+    let client = call(&mut net, 1, &phase(100, 800_000, 1));
+    let (there, _, rows) = run_all(&mut net, server, &[client]);
+    assert!(rows.is_empty() && there.near().traffic.rx_bytes == 0);
+    let named: Vec<_> = there.notices.iter().filter(|text| text.contains("is not heard")).collect();
+    assert!(named.len() == 1 && named[0].contains(&client_ip(1).to_string()), "{named:?}");
+}
+
+#[test]
+fn a_million_damaged_datagrams() {
+    let phase = Phase { duration_ns: None, ..phase(16, 1_000, 1) };
+    let answers = Answers { workers: 1, arrivals: true, ..Answers::default() };
+    let mut opener: Box<dyn Opener> = answerers(&phase, &answers).remove(0);
+    let mut side = Side::new(1, Quirks::default(), true);
+    let mut rng = Rng::new(21);
+    let mut arena = Arena::new(4_096);
+    let (mut now, mut taken) = (wire::sim::START, 0);
+    for n in 0..inputs() {
+        now = now.plus(rng.between(0, 50_000));
+        let header = Header { number: u64::from(n / 4), stamp_us: now.0 / 1_000 };
+        let mut bytes = [&header.encode()[..], &[7; 24]].concat();
+        mutate(&mut rng, &mut bytes);
+        let peer = ([10, 9, (n % 7) as u8, rng.between(0, 180) as u8], 9).into();
+        let path = Path { peer, local: address(1) };
+        let got = Batch { from: Some(path), ..Batch::stream(&bytes, now) };
+        let mut reply = Burst::new(&mut arena, bytes.len());
+        assert!(opener.knock(&mut side.cx(now), &got, &mut reply).is_none());
+        assert!(reply.is_empty(), "nobody is ever answered");
+        let again = opener.tend(&mut side.cx(now));
+        assert!(again.is_none_or(|at| at > now));
+        for note in side.post.drain(..) {
+            taken += note.downcast::<Taken>().map_or(0, |taken| taken.0.len());
+        }
+    }
+    opener.stop();
+    opener.tend(&mut side.cx(now));
+    let tally = side.rec.take_tally(Group(1));
+    let counts = tally.packets.as_ref().unwrap().counts;
+    assert!(counts.received > 20_000 && counts.corrupt > 100_000, "{counts:?}");
+    assert!(tally.opened >= 1_000 && taken > 500_000, "{} {taken}", tally.opened);
+}

@@ -1,0 +1,195 @@
+//! A client driven by hand: servers whose words come late, twice, never, or are none of ours.
+
+use crate::common::driven::{Driven, accepted, answer, client_with, intervals, running, status};
+use crate::common::run::{MS, address, client_plan, small};
+use metrics::{Group, SECOND};
+use model::{Event, Pattern, Phase, Status, Traffic};
+use seam::{Input, Link};
+use wire::native::{Client, Message, Peer, Preamble, Purpose};
+use wire::sim::START;
+
+fn report(index: u32, rx_bytes: u64) -> Message {
+    Message::Interval {
+        index,
+        traffic: Traffic { tx_bytes: 0, rx_bytes, ns: SECOND },
+        open: 1,
+        others: 0,
+        packets: None,
+    }
+}
+
+#[test]
+fn far_reports_may_come_early_late_twice_or_never() {
+    let mut client = running(client_plan(&small()));
+    let link = Link(1);
+    // Early, and ahead of its time.
+    client.say(link, &report(1, 11));
+    client.say(link, &report(0, 10));
+    assert_eq!(intervals(&client), []);
+    client.tally(Group(1), 0);
+    assert_eq!(intervals(&client), [(0, Some(10))]);
+    client.tally(Group(1), 1);
+    assert_eq!(intervals(&client), [(0, Some(10)), (1, Some(11))]);
+    // Late: waited for, but not for ever; later ones wait behind it.
+    client.tally(Group(1), 2);
+    client.say(link, &report(3, 13));
+    client.tally(Group(1), 3);
+    client.pass(1_400 * MS);
+    assert_eq!(intervals(&client).len(), 2);
+    client.pass(200 * MS);
+    assert_eq!(intervals(&client)[2..], [(2, None), (3, Some(13))]);
+    // Too late, again, and absurd ones: they change nothing and are not kept.
+    for index in [0, 2, 3, u32::MAX, 5_000] {
+        client.say(link, &report(index, 99));
+    }
+    client.tally(Group(1), 4);
+    client.say(link, &report(4, 14));
+    assert_eq!(intervals(&client)[4..], [(4, Some(14))]);
+    // What was not kept is not there when its time comes.
+    for index in 5..=5_000 {
+        client.say(link, &Message::Pong { n: 0 });
+        client.tally(Group(1), index);
+        client.pass(2 * SECOND);
+    }
+    assert!(client.open.contains(&link), "the server is still there");
+    assert_eq!(intervals(&client).last(), Some(&(5_000, None)));
+}
+
+#[test]
+fn the_sum_of_two_far_ends_is_told_only_when_it_is_whole() {
+    let mut plan = client_plan(&small());
+    plan.peers.push(Peer { name: "other".into(), address: address(2) });
+    let mut client = running(plan);
+    client.tally(Group(1), 0);
+    client.say(Link(1), &report(0, 10));
+    assert_eq!(intervals(&client), []);
+    client.say(Link(2), &report(0, 5));
+    assert_eq!(intervals(&client), [(0, Some(15))]);
+    client.tally(Group(1), 1);
+    client.say(Link(1), &report(1, 10));
+    client.pass(2 * SECOND);
+    assert_eq!(intervals(&client)[1..], [(1, None)], "half of it is not the sum");
+    // One is lost: the other's figure is all there is.
+    client.feed(Input::Down(Link(2), None));
+    client.tally(Group(1), 2);
+    client.say(Link(1), &report(2, 7));
+    assert_eq!(intervals(&client)[2..], [(2, Some(7))]);
+}
+
+#[test]
+fn a_server_that_hangs_up_after_its_result_was_complete() {
+    let mut client = running(client_plan(&small()));
+    client.feed(Input::Idle(Group(1)));
+    client.say(Link(1), &Message::Result { totals: Box::default() });
+    client.say(Link(1), &Message::Bye);
+    client.feed(Input::Down(Link(1), None));
+    assert!(!client.done, "our own totals are still being counted");
+    client.obey();
+    assert!(client.done);
+    assert_eq!(status(&client), Some((Status::Complete, String::new())));
+}
+
+#[test]
+fn a_server_that_never_sends_its_result_is_not_waited_for() {
+    let mut client = running(client_plan(&small()));
+    client.feed(Input::Idle(Group(1)));
+    client.obey();
+    for _ in 0..20 {
+        client.pass(SECOND);
+        client.say(Link(1), &Message::Pong { n: 0 });
+    }
+    assert!(client.done);
+    let (status, reason) = status(&client).unwrap();
+    assert_eq!(status, Status::Partial);
+    assert!(reason.contains("it sent no results within 15 s"), "{reason}");
+    assert!(client.events.iter().any(|e| matches!(e, Event::Near(_))));
+}
+
+#[test]
+fn a_server_may_grant_less_but_nothing_else() {
+    type Change = fn(&mut Phase);
+    let cases: [(&str, Change); 9] = [
+        ("more connections", |p| p.connections += 1),
+        ("a longer run", |p| p.duration_ns = Some(99 * SECOND)),
+        ("a run without end", |p| p.duration_ns = None),
+        ("another pattern", |p| p.pattern = Pattern::Pull),
+        ("no verification", |p| p.verify = model::Verify::None),
+        ("a larger buffer", |p| p.buffer.high += 1),
+        ("a larger transfer", |p| p.transfer *= 2),
+        ("another stall time", |p| p.stall_ns += 1),
+        ("bursts", |p| p.burst = Some(model::Burst { count: 1, delay_ns: 1 })),
+    ];
+    for (what, change) in cases {
+        let mut client = client_with(client_plan(&small()));
+        for _ in 0..20 {
+            if let Some(message) = answer(&mut client, Link(1)) {
+                let message = match message {
+                    Message::Accepted { mut phase, .. } => {
+                        change(&mut phase);
+                        accepted(*phase)
+                    }
+                    other => other,
+                };
+                client.say(Link(1), &message);
+            }
+        }
+        assert!(client.done, "{what}");
+        let (status, reason) = status(&client).unwrap();
+        assert_eq!(status, Status::Failed);
+        assert!(reason.contains("something else than what was proposed"), "{what}: {reason}");
+    }
+}
+
+#[test]
+fn servers_that_are_none_of_ours_are_named() {
+    let answer = Preamble { version: 2, ..Preamble::new(Purpose::Answer) }.encode();
+    for (bytes, expect) in [
+        (&answer[..], "it speaks wire version 2, this program speaks 1"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "it answers in HTTP"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "it answers in SSH"),
+        (b"220 mail ESMTP\r\n", "it answers in a text protocol"),
+        (&[0x15, 3, 3, 0, 2, 2, 40], "it answers in TLS"),
+        (&[9], "it answers in iperf3"),
+        (&[0xc3, 0xf1, 0x80], "it is not a netcaliper server"),
+    ] {
+        for split in [1, 7, 64] {
+            // A single byte of a text says less than the whole of it.
+            if split < 64 && !bytes.starts_with(&answer[..1]) {
+                continue;
+            }
+            let mut client = client_with(client_plan(&small()));
+            for chunk in bytes.chunks(split) {
+                if client.open.contains(&Link(1)) {
+                    client.feed(Input::Bytes(Link(1), chunk));
+                }
+            }
+            let (status, reason) = status(&client).unwrap();
+            assert_eq!(status, Status::Failed);
+            assert!(reason.contains(expect), "{split}: {reason}");
+        }
+    }
+    let mut client = client_with(client_plan(&small()));
+    client.feed(Input::Down(Link(1), None));
+    assert!(status(&client).unwrap().1.contains("without a word: is it netcaliper?"));
+    let mut client = client_with(client_plan(&small()));
+    client.pass(11 * SECOND);
+    assert!(status(&client).unwrap().1.contains("said nothing for 10 s: is it netcaliper?"));
+}
+
+#[test]
+fn a_connection_that_comes_after_it_was_given_up_is_closed() {
+    let mut plan = client_plan(&small());
+    plan.peers.push(Peer { name: "other".into(), address: address(2) });
+    let mut client = Driven::new(Client::new(plan, START));
+    client.feed(Input::Up(Link(1), Driven::<Client>::path(1), Some(0)));
+    let hello = answer(&mut client, Link(1)).unwrap();
+    client.say(Link(1), &hello);
+    for _ in 0..11 {
+        client.pass(SECOND);
+        if let Some(message) = answer(&mut client, Link(1)) {
+            client.say(Link(1), &message);
+        }
+    }
+    client.feed(Input::Up(Link(2), Driven::<Client>::path(2), Some(1)));
+    assert!(client.closed.contains(&Link(2)));
+}

@@ -1,0 +1,128 @@
+//! Damaged inputs for decoders, and what a flow needs around it to be fed with them.
+
+use metrics::{Clock, Mono, Recorder};
+use seam::{Arena, Batch, Burst, Cx, End, Flow, News, Note, Read, Rng, When, Wrote};
+use std::collections::BTreeMap;
+
+/// Damaged inputs for each decoder: `NETCALIPER_INPUTS`, or 20,000, which find what a change breaks at once. `bench/deep` has
+/// a million.
+pub(crate) fn inputs() -> u32 {
+    std::env::var("NETCALIPER_INPUTS").map_or(20_000, |n| n.parse().expect("NETCALIPER_INPUTS is a number"))
+}
+
+/// Damages `bytes` in one to four ways.
+pub(crate) fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
+    const ODD: [u8; 12] = [0, 1, 2, 0x7f, 0x80, 0xff, b'"', b'{', b'[', b'\\', b'9', 0xa2];
+    for _ in 0..rng.between(1, 4) {
+        let at = rng.between(0, bytes.len() as u64) as usize;
+        let to = (at + rng.between(0, 24) as usize).min(bytes.len());
+        let odd = ODD[rng.between(0, 11) as usize];
+        match rng.between(0, 8) {
+            0 | 1 if at < bytes.len() => bytes[at] ^= 1 << rng.between(0, 7),
+            2 if at < bytes.len() => bytes[at] = odd,
+            3 if at < bytes.len() => bytes[at] = rng.next() as u8,
+            4 => bytes.truncate(at),
+            5 => bytes.insert(at, odd),
+            6 => drop(bytes.drain(at..to)),
+            7 => {
+                let copy = bytes[at..to].to_vec();
+                let into = rng.between(0, bytes.len() as u64) as usize;
+                bytes.splice(into..into, copy);
+            }
+            _ => bytes[at..to].fill(odd),
+        }
+    }
+}
+
+/// Everything around a flow.
+pub(crate) struct Bench {
+    pub(crate) rec: Recorder,
+    pub(crate) rng: Rng,
+    pub(crate) clock: Clock,
+    pub(crate) post: Vec<Note>,
+    arena: Arena,
+    pub(crate) now: Mono,
+}
+
+impl Bench {
+    pub(crate) fn new(seed: u64) -> Self {
+        let (rec, rng, clock) = (Recorder::default(), Rng::new(seed), Clock::default());
+        Bench { rec, rng, clock, post: vec![], arena: Arena::new(4_096), now: Mono(1_000_000_000) }
+    }
+
+    /// Feeds a flow with `bytes` at random splits, lets it speak in between, now and then with a partial send, and ends
+    /// with `news`. True when it was content until then.
+    pub(crate) fn feed(&mut self, flow: &mut dyn Flow, mut bytes: &[u8], news: News) -> bool {
+        let Bench { rec, rng, clock, post, arena, now } = self;
+        let mut content = true;
+        let mut news = Some(news);
+        for _ in 0..200 {
+            *now = now.plus(rng.next() & 0xffff);
+            let want = flow.want();
+            if matches!(want.end, Some(End::Done { .. } | End::Lift | End::Hand(_))) {
+                break;
+            }
+            let mut cx = Cx { now: *now, clock, rng, rec, post };
+            if want.send != When::Never {
+                let mut burst = Burst::new(arena, 2_000);
+                flow.fill(&mut cx, &mut burst);
+                let n = burst.len();
+                let n = if cx.rng.next() & 3 == 0 { cx.rng.between(0, n as u64) as usize } else { n };
+                flow.wrote(&mut cx, Wrote { bytes: n, fault: None });
+            }
+            let (most, skip) = match flow.want().read {
+                Read::Pause => (0, false),
+                Read::Look(n) => (n.get() as usize, false),
+                Read::Skip(n) => (n.get() as usize, true),
+            };
+            let n = if cx.rng.next() & 1 == 0 { most } else { cx.rng.between(1, 40) as usize };
+            let n = n.min(most).min(bytes.len());
+            let result = if n > 0 {
+                let batch = if skip { Batch::skipped(n, cx.now) } else { Batch::stream(&bytes[..n], cx.now) };
+                bytes = &bytes[n..];
+                flow.take(&mut cx, &batch, &mut Burst::new(&mut Arena::new(0), 0))
+            } else if let Some(news) = news.take() {
+                flow.hear(&mut cx, news)
+            } else {
+                break;
+            };
+            if result.is_err() {
+                content = false;
+                let mut burst = Burst::new(arena, 2_000);
+                flow.fill(&mut cx, &mut burst);
+                break;
+            }
+        }
+        content
+    }
+}
+
+pub(crate) fn last_news(rng: &mut Rng) -> News {
+    match rng.between(0, 3) {
+        0 => News::Fin,
+        1 => News::Stop,
+        2 => News::Wake,
+        _ => News::Broken(seam::Fault { deed: seam::Deed::Receive, errno: 104 }),
+    }
+}
+
+/// What was captured, by name, of a file of vectors whose lines are a name, where it comes from and its bytes in hexadecimal digits.
+/// A number in brackets is so many bytes of 0.
+pub(crate) fn vectors(text: &'static str) -> BTreeMap<&'static str, Vec<u8>> {
+    let bytes = |coded: &str| {
+        let (mut bytes, mut rest) = (Vec::new(), coded);
+        while !rest.is_empty() {
+            if let Some(zeros) = rest.strip_prefix('(') {
+                let (n, behind) = zeros.split_once(')').unwrap();
+                bytes.resize(bytes.len() + n.parse::<usize>().unwrap(), 0);
+                rest = behind;
+            } else {
+                bytes.push(u8::from_str_radix(&rest[..2], 16).unwrap());
+                rest = &rest[2..];
+            }
+        }
+        bytes
+    };
+    let lines = text.lines().skip(1).map(|line| line.split(' ').collect::<Vec<_>>());
+    lines.map(|words| (words[0], bytes(words[2]))).collect()
+}

@@ -1,0 +1,153 @@
+//! Sessions in virtual time: what the tests of clients and servers share.
+
+use metrics::{Mono, SECOND};
+use model::{Event, Interval, Phase, Range, SessionInfo, Status, Totals};
+use std::net::{IpAddr, SocketAddr};
+use uuid::Uuid;
+use wire::native::{Client, ClientPlan, Fence, Limits, Peer, Psk, Server, ServerPlan};
+use wire::sim::{Host, Link, Network};
+
+pub(crate) const MS: u64 = 1_000_000;
+
+pub(crate) fn address(server: u8) -> SocketAddr {
+    ([10, 0, 0, server], 7411).into()
+}
+
+pub(crate) fn client_ip(n: u32) -> IpAddr {
+    let [_, b, c, d] = (n + 1).to_be_bytes();
+    [10, b | 128, c, d].into()
+}
+
+pub(crate) fn server_plan() -> ServerPlan {
+    ServerPlan {
+        version: "1.0".into(),
+        psk: None,
+        fence: Fence::default(),
+        limits: Limits::default(),
+        exclusive: false,
+        exit_after: None,
+        host: model::HostSnapshot::default(),
+        workers: 2,
+        placement: "spread".into(),
+        interval_ns: SECOND,
+        secret: [1; 32],
+        records: false,
+        sessions: false,
+        boot: String::new(),
+        besides: Vec::new(),
+    }
+}
+
+pub(crate) fn client_plan(phase: &Phase) -> ClientPlan {
+    ClientPlan {
+        peers: vec![Peer { name: "server".into(), address: address(1) }],
+        phase: phase.clone(),
+        psk: None,
+        run: Uuid::from_u128(1),
+        version: "1.1".into(),
+        workers: 2,
+        sources: vec![],
+        ports: None,
+        secret: [2; 32],
+        records: false,
+        stop_servers: false,
+        stop_only: None,
+        boot: String::new(),
+        same_host_sndbuf: None,
+    }
+}
+
+pub(crate) fn psk(text: &str) -> Option<Psk> {
+    Psk::new(text.as_bytes()).ok()
+}
+
+/// A phase that is quick to simulate: four connections, three seconds, over links of 10 Mbit/s each.
+pub(crate) fn small() -> Phase {
+    Phase {
+        connections: 4,
+        transfer: 1 << 40,
+        duration_ns: Some(3 * SECOND),
+        buffer: Range::just(64 * 1024),
+        ..Phase::default()
+    }
+}
+
+pub(crate) fn network(seed: u64) -> Network {
+    let mut net = Network::new(seed);
+    let link = Link::new().delay(MS).rate(10_000_000);
+    net.links(link.clone(), link);
+    net
+}
+
+pub(crate) fn serve(net: &mut Network, plan: ServerPlan) -> Host {
+    let (workers, now) = (plan.workers, net.now);
+    net.serve(address(1), workers, Box::new(Server::new(plan, now)))
+}
+
+/// Client number `n`.
+pub(crate) fn join(net: &mut Network, n: u32, mut plan: ClientPlan) -> Host {
+    plan.run = Uuid::from_u128(u128::from(n) + 1);
+    plan.secret = [n as u8; 32];
+    let (workers, now) = (plan.workers, net.now);
+    net.join(client_ip(n), workers, Box::new(Client::new(plan, now)))
+}
+
+/// What a client's run came to.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) sessions: Vec<SessionInfo>,
+    pub(crate) intervals: Vec<Interval>,
+    pub(crate) near: Option<Totals>,
+    pub(crate) far: Vec<Totals>,
+    pub(crate) notices: Vec<String>,
+    pub(crate) end: Option<(Mono, Status, Option<String>)>,
+}
+
+pub(crate) fn told(net: &Network, host: Host) -> Told {
+    let mut told = Told::default();
+    for (at, event) in net.events(host) {
+        match event {
+            Event::Session(info) => told.sessions.push((**info).clone()),
+            Event::Interval(interval) => told.intervals.push((**interval).clone()),
+            Event::Near(totals) => told.near = Some((**totals).clone()),
+            Event::Far(totals) => told.far.push((**totals).clone()),
+            Event::Notice { text, .. } => told.notices.push(text.clone()),
+            Event::PhaseEnd { status, reason } => {
+                assert!(told.end.is_none(), "a phase ends once");
+                told.end = Some((*at, *status, reason.clone()));
+            }
+            _ => {}
+        }
+    }
+    told
+}
+
+impl Told {
+    pub(crate) fn status(&self) -> Status {
+        self.end.as_ref().expect("the phase has not ended").1
+    }
+
+    pub(crate) fn reason(&self) -> &str {
+        self.end.as_ref().and_then(|e| e.2.as_deref()).unwrap_or("")
+    }
+
+    pub(crate) fn near(&self) -> &Totals {
+        self.near.as_ref().expect("no totals of our own")
+    }
+
+    /// Every interval once, in order, without gaps.
+    pub(crate) fn assert_intervals(&self, far: bool) {
+        for (i, interval) in self.intervals.iter().enumerate() {
+            assert_eq!(
+                interval.index as usize,
+                i,
+                "{:?}",
+                self.intervals.iter().map(|i| i.index).collect::<Vec<_>>()
+            );
+            if i > 0 {
+                assert_eq!(interval.start_ns, self.intervals[i - 1].end_ns);
+            }
+            assert!(!far || interval.far.is_some(), "interval {i} has no far end");
+        }
+    }
+}

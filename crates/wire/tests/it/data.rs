@@ -1,0 +1,156 @@
+//! Data connections in virtual time: every pattern, on good and bad paths, to the byte.
+
+use crate::common::{pair, phase};
+use metrics::Ending;
+use model::{Pattern, Payload, Phase, Range, Verify};
+use wire::sim::{Link, Pair, Quirks, START};
+
+const MS: u64 = 1_000_000;
+
+fn patterns() -> [Pattern; 5] {
+    [
+        Pattern::Push,
+        Pattern::Pull,
+        Pattern::Duplex,
+        Pattern::PushPull { push: 5_000, pull: 3_000 },
+        Pattern::PushPull { push: 1, pull: 100_000 },
+    ]
+}
+
+/// Both ends are content and have counted the same, all of it.
+fn assert_whole(pair: &Pair, phase: &Phase, what: &str) {
+    let (up, down) = phase.pattern.split(phase.transfer);
+    for (i, end) in pair.ends.iter().enumerate() {
+        assert!(end.completed(), "{what}: end {i}: {:?}", end.ended);
+        let (tx, rx) = if i == 0 { (up, down) } else { (down, up) };
+        assert_eq!((end.counts.tx_bytes, end.counts.rx_bytes), (tx, rx), "{what}: end {i}");
+    }
+}
+
+fn conditions() -> Vec<(&'static str, Link, Quirks, u64)> {
+    let clean = Link::new();
+    let slow = Link::new().delay(30 * MS).rate(10_000_000).window(20_000);
+    let lossy = Link::new().delay(5 * MS).jitter(3 * MS).loss(0.02).reorder(0.05).duplicate(0.02);
+    vec![
+        ("clean", clean.clone(), Quirks::default(), 1_000_001),
+        ("slow", slow, Quirks::default(), 200_001),
+        ("lossy", lossy.clone(), Quirks::default(), 300_003),
+        ("one-byte reads", clean.clone(), Quirks::one_byte_reads(), 20_001),
+        ("tiny sends", clean.clone(), Quirks::tiny_sends(), 20_001),
+        ("rough", lossy, Quirks::rough(), 100_001),
+        ("window of 1 byte", clean.window(1), Quirks::default(), 3_001),
+    ]
+}
+
+#[test]
+fn every_pattern_payload_and_check_over_every_path() {
+    for pattern in patterns() {
+        for payload in [Payload::Pattern, Payload::Random, Payload::Zeros] {
+            for verify in [Verify::Data, Verify::Connection, Verify::None] {
+                for rude in [false, true] {
+                    for (name, link, quirks, transfer) in conditions() {
+                        let what = format!("{pattern:?} {payload:?} {verify:?} rude {rude} {name}");
+                        let phase = Phase { payload, verify, ..phase(pattern, transfer) };
+                        let mut pair = pair(&phase, rude).seed(transfer).quirks(quirks).both(link);
+                        pair.run();
+                        assert_whole(&pair, &phase, &what);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_buffer_and_any_small_total() {
+    for pattern in patterns() {
+        for buffer in [
+            Range::just(1),
+            Range { low: 1, high: 5_000 },
+            Range::just(16 << 20),
+            Range { low: 16, high: 17 },
+        ] {
+            for transfer in [1, 2, 3, 15, 16, 17, 4_999, 5_000, 5_001, 8_000, 8_001, 13_000, 16_385] {
+                for verify in [Verify::Data, Verify::None] {
+                    let phase = Phase { buffer, verify, ..phase(pattern, transfer) };
+                    let mut pair = pair(&phase, false).seed(transfer);
+                    pair.run();
+                    assert_whole(&pair, &phase, &format!("{pattern:?} {buffer:?} {transfer}"));
+                }
+            }
+        }
+    }
+}
+
+/// Both ends have counted the same, and call it the same.
+fn assert_agreed(pair: &Pair, phase: &Phase, what: &str) -> Ending {
+    let [client, server] = &pair.ends;
+    let how = |i: usize| match &pair.ends[i].ended {
+        Some(Ok(how @ (Ending::Completed | Ending::Stopped))) => *how,
+        other => panic!("{what}: end {i}: {other:?}"),
+    };
+    assert_eq!(how(0), how(1), "{what}");
+    assert_eq!(client.counts.tx_bytes, server.counts.rx_bytes, "{what}");
+    assert_eq!(client.counts.rx_bytes, server.counts.tx_bytes, "{what}");
+    let whole = client.counts.tx_bytes + client.counts.rx_bytes == {
+        let (up, down) = phase.pattern.split(phase.transfer);
+        up + down
+    };
+    assert_eq!(how(0) == Ending::Completed, whole, "{what}");
+    how(0)
+}
+
+#[test]
+fn a_run_that_ends_at_any_moment_leaves_both_ends_agreed() {
+    let (mut stopped, mut whole) = (0, 0);
+    for pattern in patterns() {
+        for rude in [false, true] {
+            for (name, link, quirks) in [
+                ("clean", Link::new().rate(100_000_000), Quirks::default()),
+                ("far", Link::new().delay(40 * MS).rate(50_000_000).window(50_000), Quirks::default()),
+                ("rough", Link::new().delay(2 * MS).rate(50_000_000).loss(0.02), Quirks::rough()),
+            ] {
+                for after in (0..30).map(|i| i * 700_003).chain((1..20).map(|i| i * 9_000_017)) {
+                    let phase = phase(pattern, 400_001);
+                    let what = format!("{pattern:?} rude {rude} {name} after {after}");
+                    let mut pair =
+                        pair(&phase, rude).seed(after).quirks(quirks).both(link.clone()).stop(0, after);
+                    pair.run();
+                    match assert_agreed(&pair, &phase, &what) {
+                        Ending::Stopped => stopped += 1,
+                        _ => whole += 1,
+                    }
+                    let late = pair.now.since(START.plus(after));
+                    assert!(late < 500 * MS, "{what}: ended {late} ns after the stop");
+                }
+            }
+        }
+    }
+    assert!(stopped > 500 && whole > 100, "{stopped} {whole}");
+}
+
+#[test]
+fn a_server_that_stops_leaves_both_ends_agreed() {
+    for pattern in patterns() {
+        for after in (0..40).map(|i| i * 1_000_003) {
+            let phase = phase(pattern, 400_001);
+            let link = Link::new().delay(MS).rate(100_000_000);
+            let mut pair = pair(&phase, false).both(link).stop(1, after);
+            pair.run();
+            assert_agreed(&pair, &phase, &format!("{pattern:?} after {after}"));
+        }
+    }
+}
+
+#[test]
+fn both_ends_stop_at_once() {
+    for pattern in patterns() {
+        for after in (0..40).map(|i| i * 1_000_003) {
+            let phase = phase(pattern, 400_001);
+            let link = Link::new().delay(3 * MS).rate(100_000_000);
+            let mut pair = pair(&phase, false).both(link).stop(1, after).stop(0, after);
+            pair.run();
+            assert_agreed(&pair, &phase, &format!("{pattern:?} after {after}"));
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Delay of datagrams between two machines in virtual time: what is reported against what the link did.
+
+use crate::common::run::{client_ip, client_plan, serve, server_plan};
+use metrics::{ClockKind, Mono, SECOND, StampKind, Verdict};
+use model::{
+    Event, Interval, Kind, PacketReport, PacketRow, Pattern, Phase, Probe, Spacing, Status, Totals, Trace,
+};
+use wire::native::{Client, ClientPlan};
+use wire::sim::{Card, Host, Link, Network, Quirks, START};
+
+const MS: u64 = 1_000_000;
+const HEADER: u32 = 40;
+
+fn phase(pattern: Pattern, pps: u64, size: u32, ms: u64) -> Phase {
+    Phase {
+        kind: Kind::Delay,
+        pattern,
+        connections: 1,
+        duration_ns: Some(ms * MS),
+        interval_ns: 100 * MS,
+        rate: Some(pps * u64::from(size) * 8),
+        probe: Some(Probe { size, lead_ns: 500 * MS, late_ns: 400 * MS, ..Probe::default() }),
+        ..Phase::default()
+    }
+}
+
+struct Run {
+    network: Network,
+    client: Host,
+}
+
+fn run(phase: Phase, up: Link, down: Link, seed: u64, far_clock: u64) -> Run {
+    run_with(phase, up, down, seed, Quirks { host_clock: far_clock, ..Quirks::default() })
+}
+
+fn run_with(phase: Phase, up: Link, down: Link, seed: u64, far: Quirks) -> Run {
+    let mut network = Network::new(seed);
+    network.datagram_links(up, down);
+    let server = serve(&mut network, server_plan());
+    network.quirks(server, far);
+    let plan = ClientPlan { workers: 1, ..client_plan(&phase) };
+    let client = network.join(client_ip(1), 1, Box::new(Client::new(plan, START)));
+    network.run();
+    Run { network, client }
+}
+
+impl Run {
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        self.network.events(self.client).iter().map(|(_, event)| event)
+    }
+
+    fn intervals(&self) -> Vec<&Interval> {
+        let mut all = Vec::new();
+        for event in self.events() {
+            if let Event::Interval(interval) = event {
+                all.push(&**interval);
+            }
+        }
+        all
+    }
+
+    fn totals(&self) -> (&Totals, &Totals) {
+        let near = self.events().find_map(|e| if let Event::Near(t) = e { Some(&**t) } else { None });
+        let far = self.events().find_map(|e| if let Event::Far(t) = e { Some(&**t) } else { None });
+        let all: Vec<&Event> = self.events().collect();
+        (near.unwrap_or_else(|| panic!("{all:?}")), far.unwrap_or_else(|| panic!("{all:?}")))
+    }
+
+    fn packets(&self) -> (&PacketReport, &PacketReport) {
+        let (near, far) = self.totals();
+        (near.packets.as_deref().unwrap(), far.packets.as_deref().unwrap())
+    }
+
+    fn complete(&self) -> &Self {
+        let ended = self.events().find_map(|e| match e {
+            Event::PhaseEnd { status, reason } => Some((*status, reason.clone())),
+            _ => None,
+        });
+        assert_eq!(ended, Some((Status::Complete, None)));
+        let (near, far) = self.totals();
+        assert_eq!((near.completed, far.completed, near.errors() + far.errors()), (1, 1, 0));
+        self
+    }
+}
+
+#[test]
+fn a_clean_path_loses_nothing_and_its_delay_is_known() {
+    // 20 ms there, 5 ms back: the clocks may be taken for 7.5 ms off, and that is said.
+    let run = run(
+        phase(Pattern::Push, 1_000, 200, 1_000),
+        Link::new().delay(20 * MS),
+        Link::new().delay(5 * MS),
+        1,
+        77 * SECOND,
+    );
+    let (near, far) = run.complete().packets();
+    assert_eq!((near.counts.sent, far.counts.received, far.counts.lost), (1_000, 1_000, 0));
+    assert_eq!((far.counts.corrupt, far.counts.duplicated, far.counts.reordered), (0, 0, 0));
+    let delay = far.delay_ns.as_ref().unwrap();
+    let bound = far.clock_bound_ns.unwrap();
+    assert_eq!(delay.count, 1_000);
+    for value in [delay.min, delay.p50, delay.max] {
+        assert!(value.abs_diff(20 * MS) <= bound, "{value} {bound}");
+    }
+    assert!((12 * MS..14 * MS).contains(&bound), "half the round trip of 25 ms, and drift: {bound}");
+    let intervals = run.intervals();
+    assert_eq!(intervals.len(), 10);
+    for interval in &intervals[1..9] {
+        let (near, far) = (interval.packets.as_ref().unwrap(), interval.far_packets.as_ref().unwrap());
+        assert!((99..=101).contains(&near.counts.sent) && (99..=101).contains(&far.counts.received));
+    }
+}
+
+#[test]
+fn the_truth_lies_within_the_bound_however_the_clocks_are_compared() {
+    let with = |clock| {
+        let mut asked = phase(Pattern::Duplex, 1_000, 200, 1_000);
+        asked.probe = asked.probe.map(|probe| Probe { clock: Some(clock), ..probe });
+        run(asked, Link::new().delay(20 * MS), Link::new().delay(5 * MS), 1, 77 * SECOND)
+    };
+    for clock in [ClockKind::InBand, ClockKind::Realtime] {
+        let run = with(clock);
+        let (near, far) = run.complete().packets();
+        for (report, truth) in [(far, 20 * MS), (near, 5 * MS)] {
+            let (delay, bound) = (report.delay_ns.as_ref().unwrap(), report.clock_bound_ns.unwrap());
+            assert_eq!(report.clock, Some(clock));
+            for value in [delay.min, delay.p50, delay.max] {
+                assert!(value.abs_diff(truth) <= bound + truth / 500, "{clock:?} {value} {bound}");
+            }
+        }
+        let found = near.clock_found;
+        match clock {
+            // Half of 25 ms, as the path cannot tell better, before and during and after.
+            ClockKind::InBand => {
+                let found = found.unwrap();
+                assert!(found.exchanges > 16 && found.round_trip_ns >= 25 * MS, "{found:?}");
+                assert!(found.skew_ppm.0 <= 0.0 && found.skew_ppm.1 >= 0.0, "{found:?}");
+            }
+            // The wall clocks agree, and each says how far it may be off.
+            _ => assert!(found.is_none() && far.clock_bound_ns.unwrap() < 2 * 20 * SECOND, "{far:?}"),
+        }
+    }
+}
+
+#[test]
+fn two_hosts_have_no_clock_in_common() {
+    let mut asked = phase(Pattern::Push, 1_000, 200, 100);
+    asked.probe = asked.probe.map(|probe| Probe { clock: Some(ClockKind::SameHost), ..probe });
+    let run = run(asked, Link::new(), Link::new(), 1, 77 * SECOND);
+    let ended = run.events().find_map(|e| match e {
+        Event::PhaseEnd { status, reason } => Some((*status, reason.clone().unwrap_or_default())),
+        _ => None,
+    });
+    let (status, reason) = ended.unwrap();
+    assert!(status == Status::Failed && reason.contains("not on this host"), "{reason}");
+}
+
+#[test]
+fn what_the_path_does_is_what_is_counted() {
+    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+        for seed in 1..=5 {
+            let bad = || Link::new().loss(0.02).duplicate(0.01).reorder(0.01).delay(2 * MS);
+            let run = run(phase(pattern, 2_000, 100, 2_000), bad(), bad(), seed, 5 * SECOND);
+            let (near, far) = run.complete().packets();
+            let mut ways = Vec::new();
+            if pattern.sends_up() {
+                ways.push((near, far));
+            }
+            if pattern.sends_down() {
+                ways.push((far, near));
+            }
+            for (sender, receiver) in ways {
+                let (sent, got) = (sender.counts.sent, &receiver.counts);
+                assert_eq!(sent, 4_000, "{pattern} {seed}");
+                // Every number is lost or received, once.
+                assert_eq!(i64::try_from(got.received).unwrap() + got.lost, 4_000, "{pattern} {seed}");
+                assert!((40..130).contains(&got.lost), "{pattern} {seed} {got:?}");
+                assert!((15..75).contains(&got.duplicated), "{pattern} {seed} {got:?}");
+                assert!((15..75).contains(&got.reordered), "{pattern} {seed} {got:?}");
+                assert_eq!(got.corrupt, 0);
+                assert_eq!(receiver.delay_ns.as_ref().unwrap().count, got.received);
+                assert_eq!(receiver.intended_ns.as_ref().unwrap().count, got.received);
+                assert!(receiver.longest_loss.unwrap() >= 1);
+            }
+        }
+    }
+}
+
+/// The datagrams of one direction as both ends' lists have them.
+fn told(run: &Run, up: bool) -> Vec<PacketRow> {
+    let mut all = Vec::new();
+    for event in run.events() {
+        if let Event::Packets { rows } = event {
+            all.extend(rows.iter().copied().filter(|row| row.up == up));
+        }
+    }
+    all
+}
+
+/// The counters, which decide datagram by datagram in a window as they come, and the fates, which look at the lists of both
+/// ends afterwards, share no code.
+#[test]
+fn counters_agree_with_the_fate_of_every_datagram() {
+    let slow = || Link::new().rate(900_000).queue(1 << 20).delay(MS);
+    let bad = || Link::new().loss(0.03).duplicate(0.02).reorder(0.02).delay(2 * MS);
+    for seed in 1..=4 {
+        for (pattern, link) in [
+            (Pattern::Push, bad()),
+            (Pattern::Pull, bad()),
+            (Pattern::Duplex, bad()),
+            // 1.6 Mbit/s do not fit through 0.9: after half a second datagrams are late.
+            (Pattern::Push, slow()),
+            (Pattern::Pull, slow()),
+        ] {
+            let mut asked = phase(pattern, 1_000, 200, 1_000);
+            asked.probe = asked.probe.map(|probe| Probe { samples: true, late_ns: 300 * MS, ..probe });
+            let run = run(asked, link.clone(), link, seed, 3 * SECOND);
+            let (near, far) = run.packets();
+            for (up, sender, receiver) in [(true, near, far), (false, far, near)] {
+                if !(if up { pattern.sends_up() } else { pattern.sends_down() }) {
+                    continue;
+                }
+                let rows = told(&run, up);
+                let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count() as u64;
+                let got = &receiver.counts;
+                assert_eq!(rows.len() as u64, sender.counts.sent, "{pattern} {seed}");
+                assert_eq!(i64::try_from(count(Verdict::Lost)), Ok(got.lost), "{pattern} {seed}");
+                let late = count(Verdict::Late);
+                assert_eq!(late, got.late, "{pattern} {seed}");
+                assert_eq!(count(Verdict::Received) + count(Verdict::Reordered) + late, got.received);
+                if late == 0 {
+                    assert_eq!(count(Verdict::Reordered), got.reordered, "{pattern} {seed}");
+                }
+                let repeats: u64 = rows.iter().map(|row| u64::from(row.repeats)).sum();
+                assert_eq!(repeats, got.duplicated, "{pattern} {seed}");
+                let least = rows.iter().filter_map(|row| row.delay_ns).min().unwrap();
+                let told = receiver.delay_ns.as_ref().unwrap().min;
+                assert!((least.max(0) as u64).abs_diff(told) <= told / 500 + 1, "{least} {told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_kernel_tells_when_a_datagram_left() {
+    for pattern in [Pattern::Push, Pattern::Pull] {
+        let mut asked = phase(pattern, 1_000, 200, 500);
+        asked.probe = asked.probe.map(|probe| Probe { tx_stamps: true, samples: true, ..probe });
+        let run = run(asked, Link::new().delay(MS), Link::new().delay(MS), 3, 3 * SECOND);
+        let (near, far) = run.complete().packets();
+        let sender = if pattern == Pattern::Push { near } else { far };
+        // The simulator's kernel takes 5 µs.
+        let stack = sender.stack_ns.as_ref().unwrap();
+        assert_eq!(stack.count, 500);
+        assert!((4_990..=5_010).contains(&stack.min) && stack.max <= 5_010, "{stack:?}");
+        let rows = told(&run, pattern == Pattern::Push);
+        assert_eq!(rows.iter().filter(|row| row.sent_stamp == StampKind::KernelTx).count(), 500);
+        assert!(rows.iter().all(|row| row.sent_ns >= row.intended_ns + 4_990), "{:?}", rows[0]);
+    }
+}
+
+#[test]
+fn the_card_tells_when_a_datagram_left() {
+    for (card, stamped) in [(Card::Right(700), (500, 700)), (Card::Wrong, (0, 0))] {
+        let mut asked = phase(Pattern::Pull, 1_000, 200, 500);
+        asked.probe = asked.probe.map(|probe| Probe { tx_stamps: true, samples: true, ..probe });
+        let far = Quirks { host_clock: 3 * SECOND, card, ..Quirks::default() };
+        let run = run_with(asked, Link::new().delay(MS), Link::new().delay(MS), 3, far);
+        let (_, sender) = run.complete().packets();
+        assert_eq!(sender.stack_ns.as_ref().unwrap().count, 500);
+        assert_eq!((sender.card_sent, sender.card_sent_bound_ns), stamped);
+        let of_the_card =
+            told(&run, false).iter().filter(|row| row.sent_stamp == StampKind::Hardware).count();
+        assert_eq!(of_the_card as u64, stamped.0);
+    }
+}
+
+#[test]
+fn the_card_tells_when_a_datagram_came_and_how_sure_that_is() {
+    const EARLIER: u64 = 30_000;
+    let with = |card| {
+        let mut asked = phase(Pattern::Push, 1_000, 200, 500);
+        asked.probe = asked.probe.map(|probe| Probe { samples: true, ..probe });
+        let far = Quirks { host_clock: 3 * SECOND, card, ..Quirks::default() };
+        run_with(asked, Link::new().delay(MS), Link::new().delay(MS), 3, far)
+    };
+    let came = |run: &Run| -> Vec<i64> {
+        told(run, true).iter().map(|row| row.received_ns.expect("nothing was lost")).collect()
+    };
+    let silent = with(Card::Silent);
+    let (_, kernel) = silent.complete().packets();
+    assert_eq!((kernel.kernel_stamped, kernel.card_stamped, kernel.card_refused), (500, 0, 0));
+
+    let right = with(Card::Right(EARLIER));
+    let (_, card) = right.complete().packets();
+    assert_eq!((card.kernel_stamped, card.card_stamped, card.card_refused), (0, 500, 0));
+    assert_eq!(card.card_bound_ns, EARLIER);
+    assert_eq!(card.clock_bound_ns, kernel.clock_bound_ns.map(|bound| bound + EARLIER));
+    assert!(told(&right, true).iter().all(|row| row.stamp == Some(StampKind::Hardware)));
+    // The clocks of the two hosts are compared by the kernel's stamps all the same.
+    let earlier: Vec<i64> = came(&silent).iter().map(|at| at - EARLIER as i64).collect();
+    assert_eq!(came(&right), earlier);
+
+    let wrong = with(Card::Wrong);
+    let (_, card) = wrong.complete().packets();
+    assert_eq!((card.kernel_stamped, card.card_stamped, card.card_refused), (500, 0, 500));
+    assert_eq!(card.card_unplaced, 0);
+    assert_eq!((card.card_bound_ns, card.clock_bound_ns), (0, kernel.clock_bound_ns));
+    assert_eq!(came(&wrong), came(&silent));
+
+    let unread = with(Card::Unread);
+    let (_, card) = unread.complete().packets();
+    assert_eq!((card.kernel_stamped, card.card_stamped), (500, 0));
+    assert_eq!((card.card_refused, card.card_unplaced), (0, 500));
+    assert_eq!(came(&unread), came(&silent));
+}
+
+#[test]
+fn damage_is_told_from_loss() {
+    let run = run(phase(Pattern::Push, 2_000, 400, 1_000), Link::new().corrupt(0.05), Link::new(), 3, 0);
+    let (near, far) = run.complete().packets();
+    let got = &far.counts;
+    assert_eq!(near.counts.sent, 2_000);
+    assert!((60..150).contains(&got.corrupt), "{got:?}");
+    assert_eq!((got.received + got.corrupt, got.lost), (2_000, 0), "{got:?}");
+}
+
+#[test]
+fn refused_sends_are_not_lost() {
+    let run = run(phase(Pattern::Push, 1_000, 100, 1_000), Link::new().refuse(0.05), Link::new(), 4, 0);
+    let (near, far) = run.complete().packets();
+    let (sent, unsent) = (near.counts.sent, near.counts.unsent);
+    assert_eq!(sent + unsent, 1_000);
+    assert!((20..90).contains(&unsent) && near.counts.refused >= unsent);
+    assert_eq!((far.counts.received, far.counts.lost), (sent, 0));
+}
+
+#[test]
+fn random_schedules_keep_their_mean_and_repeat_from_their_seed() {
+    let with = |spacing| {
+        let mut phase = phase(Pattern::Push, 5_000, 64, 1_000);
+        phase.probe = phase.probe.map(|probe| Probe { spacing, seed: 9, ..probe });
+        let run = run(phase, Link::new(), Link::new(), 6, 0);
+        let (near, far) = run.complete().packets();
+        assert_eq!(far.counts.lost, 0);
+        near.counts.sent
+    };
+    for spacing in [Spacing::Uniform, Spacing::Poisson] {
+        let sent = with(spacing);
+        // Five standard deviations of a Poisson count of 5000.
+        assert!((4_650..5_350).contains(&sent) && sent != 5_000, "{spacing:?} {sent}");
+        assert_eq!(with(spacing), sent);
+    }
+}
+
+#[test]
+fn a_trace_is_followed_over_and_over() {
+    // At 0, 1, 1, 4, 5, 5, 8 ms and so on: three in 4 ms.
+    let trace = Trace { gaps_ns: vec![MS, 0, 3 * MS] };
+    for pattern in [Pattern::Push, Pattern::Pull] {
+        let mut traced = phase(pattern, 1_000, 500, 1_000);
+        traced.rate = Some(trace.mean_bps(500));
+        traced.probe = traced.probe.map(|probe| Probe { spacing: Spacing::Trace, ..probe });
+        traced.trace = Some(trace.clone());
+        let run = run(traced, Link::new(), Link::new(), 6, 0);
+        let (near, far) = run.complete().packets();
+        let (sender, receiver) = if pattern == Pattern::Push { (near, far) } else { (far, near) };
+        assert_eq!((sender.counts.sent, receiver.counts.received), (750, 750));
+    }
+}
+
+#[test]
+fn as_fast_as_it_goes_ends_with_the_time() {
+    let mut fast = phase(Pattern::Push, 1, 1_000, 10);
+    fast.rate = None;
+    let run = run(fast, Link::new().rate(200_000_000).queue(10_000), Link::new(), 7, 0);
+    let (near, far) = run.complete().packets();
+    // 200 Mbit/s for 10 ms are 250 datagrams of 1000 bytes, and 10 wait in the queue; the rest did not fit.
+    assert!((240..=270).contains(&far.counts.received), "{:?}", far.counts);
+    assert_eq!(near.counts.sent, far.counts.received + u64::try_from(far.counts.lost).unwrap());
+}
+
+#[test]
+fn everything_lost_is_a_result_too() {
+    let cut = Link::new().cut(wire::sim::At::Time(START.plus(700 * MS)), wire::sim::Cut::Silence);
+    let run = run(phase(Pattern::Push, 1_000, 100, 1_000), cut, Link::new(), 8, 0);
+    let near = run.totals().0;
+    // The far end never learns how many were sent: it knows of those that it has seen, and both say that it ended badly.
+    assert!(near.errors() > 0 || near.stopped > 0 || near.completed > 0);
+    assert!(run.network.now < Mono(60 * SECOND), "{:?}", run.network.now);
+}
+
+#[test]
+fn the_smallest_datagram_is_its_header() {
+    let run = run(phase(Pattern::Duplex, 1_000, HEADER, 300), Link::new(), Link::new(), 9, 0);
+    let (near, far) = run.complete().packets();
+    assert_eq!((near.counts.received, far.counts.received), (300, 300));
+}

@@ -1,0 +1,446 @@
+//! Round trips in virtual time: a path whose delay is known must be measured as it is, whatever the kernels cut, and what is
+//! damaged, late or lost must be told apart, to the message.
+
+use metrics::{Ending, Group, PacketTally, Recorder, SECOND};
+use model::{Echo, Kind, Phase, Ping, PingRow, Schedule, Transport};
+use seam::{Arena, Batch, Burst, Card, Cause, Cx, Flow, News, Read, Violation, Want, When, Wrote};
+use std::sync::Arc;
+use uuid::Uuid;
+use wire::echo::{Far, Params, Pinger, Responder, Samples, answerers};
+use wire::sim::{At, Cut, Link, Pair, Quirks};
+use wire::solo::Answers;
+
+const MS: u64 = 1_000_000;
+const GROUP: Group = Group(1);
+/// What a simulated thread takes from one turn to the next: an echo that does not leave within the turn that received is so
+/// much later.
+const TURN: u64 = 1_000;
+
+fn ping(messages: u64, size: u32) -> Ping {
+    Ping { messages: Some(messages), size, samples: true, ..Ping::default() }
+}
+
+fn udp(ping: Ping) -> Ping {
+    Ping { transport: Transport::Udp, timeout_ns: 50 * MS, ..ping }
+}
+
+fn phase(ping: Ping) -> Phase {
+    Phase { kind: Kind::Ping, ping: Some(ping), connections: 1, ..Phase::default() }
+}
+
+fn pinger(ping: Ping) -> Box<dyn Flow> {
+    let params = Arc::new(Params::of(&phase(ping), GROUP, Far::Nothing));
+    Box::new(Pinger::new(params, Uuid::from_u128(7), 0))
+}
+
+/// A client and an echo service of ours.
+fn pair(ping: Ping) -> Pair {
+    match ping.transport {
+        Transport::Tcp => Pair::stream(pinger(ping), Box::new(Responder::new(GROUP, 10 * SECOND))),
+        Transport::Udp => {
+            let door = answerers(&phase(ping), &Answers { workers: 1, ..Answers::default() });
+            Pair::knocking(pinger(ping), door.into_iter().next().unwrap())
+        }
+    }
+}
+
+fn tally(rec: &mut Recorder) -> PacketTally {
+    *rec.take_tally(GROUP).packets.unwrap_or_default()
+}
+
+fn rows(pair: &Pair) -> Vec<PingRow> {
+    let notes = pair.ends[0].side.post.iter().filter_map(|note| note.downcast_ref::<Samples>());
+    notes.flat_map(|samples| samples.0.iter().copied()).collect()
+}
+
+fn fates(rows: &[PingRow]) -> [usize; 4] {
+    [Echo::InTime, Echo::Missing, Echo::Late, Echo::Damaged]
+        .map(|echo| rows.iter().filter(|row| row.echo == echo).count())
+}
+
+#[test]
+fn a_known_round_trip_is_measured_exactly() {
+    // An echo leaves in the turn in which its message came, so that the path is all there is.
+    let rtt_ns = 7 * MS + 321;
+    for transport in [Transport::Tcp, Transport::Udp] {
+        for size in [1, 7, 8, 15, 16, 17, 64, 1024] {
+            let mut pair = pair(Ping { transport, ..ping(50, size) })
+                .up(Link::new().delay(3 * MS))
+                .down(Link::new().delay(4 * MS + 321));
+            pair.run();
+            assert!(pair.ends[0].completed(), "{transport:?} {size}: {:?}", pair.ends[0].ended);
+            let told = rows(&pair);
+            assert_eq!(told.len(), 50);
+            assert!(
+                told.iter().enumerate().all(|(n, row)| row.seq == n as u64 && row.rtt_ns == Some(rtt_ns))
+            );
+            let tally = tally(&mut pair.ends[0].side.rec);
+            assert_eq!((tally.counts.sent, tally.counts.received, tally.counts.lost), (50, 50, 0));
+            let rtt = tally.delay_ns.spectrum().unwrap();
+            assert_eq!((rtt.count, rtt.min, rtt.max, rtt.mean), (50, rtt_ns, rtt_ns, rtt_ns as f64));
+            assert_eq!((rtt.quantile(0.5), rtt.quantile(0.99999)), (rtt_ns, rtt_ns));
+            assert!(tally.intended_ns.spectrum().is_none(), "a closed loop has no schedule");
+        }
+    }
+}
+
+#[test]
+fn odd_pieces_change_no_byte_and_no_count() {
+    for (name, quirks) in [
+        ("one-byte reads", Quirks::one_byte_reads()),
+        ("tiny sends", Quirks::tiny_sends()),
+        ("rough", Quirks::rough()),
+    ] {
+        for chunk in [None, Some(1), Some(7), Some(16), Some(1000), Some(5000)] {
+            for size in [1, 5, 16, 17, 1024, 3001] {
+                let mut pair = pair(Ping { chunk, ..ping(5, size) }).seed(u64::from(size)).quirks(quirks);
+                pair.run();
+                let what = format!("{name} {chunk:?} {size}");
+                assert!(pair.ends[0].completed(), "{what}: {:?}", pair.ends[0].ended);
+                assert!(pair.ends[1].completed(), "{what}: {:?}", pair.ends[1].ended);
+                let moved = 5 * u64::from(size);
+                assert_eq!(
+                    (pair.ends[0].counts.tx_bytes, pair.ends[0].counts.rx_bytes),
+                    (moved, moved),
+                    "{what}"
+                );
+                assert_eq!(
+                    (pair.ends[1].counts.tx_bytes, pair.ends[1].counts.rx_bytes),
+                    (moved, moved),
+                    "{what}"
+                );
+                assert_eq!(fates(&rows(&pair)), [5, 0, 0, 0], "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_split_message_is_one_datagram_for_each_part() {
+    for (size, chunk, datagrams) in [(1024, 1000, 2), (100, 30, 4), (64, 1, 64), (10, 10, 1)] {
+        let ping = udp(Ping { chunk: Some(chunk), transport: Transport::Udp, ..ping(9, size) });
+        let mut pair = pair(ping).both(Link::new().delay(MS));
+        pair.run();
+        assert!(pair.ends[0].completed(), "{:?}", pair.ends[0].ended);
+        assert_eq!(pair.fate(0).sent, 9 * datagrams, "{size} by {chunk}");
+        assert_eq!(fates(&rows(&pair)), [9, 0, 0, 0]);
+        assert_eq!(pair.ends[0].counts.rx_bytes, 9 * u64::from(size));
+    }
+}
+
+#[test]
+fn the_warm_up_is_left_out_and_stated() {
+    let mut pair = pair(Ping { warmup: 20, ..ping(30, 64) });
+    pair.run();
+    let tally = tally(&mut pair.ends[0].side.rec);
+    assert_eq!((tally.omitted, tally.counts.sent, tally.delay_ns.count()), (20, 30, 30));
+    let told = rows(&pair);
+    assert_eq!((told.len(), told[0].seq, told[29].seq), (30, 0, 29));
+    assert_eq!(pair.ends[0].counts.tx_bytes, 50 * 64, "bytes count all the same");
+}
+
+#[test]
+fn a_changed_byte_damages_its_message_and_no_other() {
+    // Byte 2 of message 1 (its number), byte 100 of message 2 (its pattern), byte 9 of message 5 (its word).
+    for at in [128 + 2, 256 + 100, 640 + 9] {
+        let mut pair = pair(ping(8, 128)).down(Link::new().flip(at, 0x20));
+        pair.run();
+        let how = pair.ends[0].ended.clone().unwrap();
+        let Err(Cause::Violation(Violation::BadData { offset, .. })) = how else { panic!("{how:?}") };
+        assert_eq!(offset, at % 128);
+        let told = rows(&pair);
+        assert_eq!(fates(&told), [7, 0, 0, 1]);
+        assert_eq!(told.iter().position(|row| row.echo == Echo::Damaged), Some((at / 128) as usize));
+    }
+}
+
+#[test]
+fn an_echo_that_ends_early_or_says_more_is_an_error() {
+    let mut short = pair(ping(10, 100)).down(Link::new().cut(At::Byte(250), Cut::Fin));
+    short.run();
+    let how = short.ends[0].ended.clone().unwrap();
+    assert!(matches!(how, Err(Cause::Violation(_) | Cause::Fault(_))), "{how:?}");
+    let counts = tally(&mut short.ends[0].side.rec).counts;
+    assert_eq!(
+        (counts.sent, counts.received, counts.lost),
+        (3, 2, 0),
+        "over TCP nothing is lost, only unanswered"
+    );
+    let mut more = pair(ping(10, 100)).down(Link::new().insert(300, &[7]));
+    more.run();
+    let how = more.ends[0].ended.clone().unwrap();
+    assert!(matches!(how, Err(Cause::Violation(_))), "{how:?}");
+}
+
+#[test]
+fn a_silent_service_is_noticed() {
+    let mut pair = pair(ping(10, 100)).down(Link::new().cut(At::Byte(150), Cut::Silence));
+    pair.run();
+    let how = pair.ends[0].ended.clone().unwrap();
+    let Err(Cause::Violation(violation)) = how else { panic!("{how:?}") };
+    assert_eq!(violation.ending(), Ending::NetworkError);
+    assert!(violation.to_string().contains("is it an echo service?"), "{violation}");
+}
+
+/// An echo service over UDP that does something else with chosen datagrams: keeps one back so long, or for ever; says it
+/// twice; cuts it; spoils a byte.
+struct Odd {
+    seen: u64,
+    due: Vec<(metrics::Mono, Vec<u8>)>,
+    now: metrics::Mono,
+    plan: fn(u64) -> What,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Echo,
+    After(u64),
+    Drop,
+    Twice,
+    Cut,
+    Spoil(usize),
+}
+
+impl Flow for Odd {
+    fn want(&self) -> Want {
+        let due = self.due.iter().map(|d| d.0).min();
+        Want { send: due.map_or(When::Never, When::At), read: Read::look(65_535), wake: None, end: None }
+    }
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        if let Some(at) = self.due.iter().position(|d| d.0 <= cx.now) {
+            let bytes = self.due.remove(at).1;
+            out.own(bytes.len()).copy_from_slice(&bytes);
+        }
+    }
+    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {}
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        self.now = cx.now;
+        for datagram in got.datagrams() {
+            let mut bytes = datagram.to_vec();
+            let n = self.seen;
+            self.seen += 1;
+            match (self.plan)(n) {
+                What::Echo => self.due.push((cx.now, bytes)),
+                What::After(ns) => self.due.push((cx.now.plus(ns), bytes)),
+                What::Drop => {}
+                What::Twice => self.due.extend([(cx.now, bytes.clone()), (cx.now, bytes)]),
+                What::Cut => self.due.push((cx.now, bytes[..bytes.len() - 1].to_vec())),
+                What::Spoil(at) => {
+                    bytes[at] ^= 1;
+                    self.due.push((cx.now, bytes));
+                }
+            }
+        }
+        Ok(())
+    }
+    fn hear(&mut self, _: &mut Cx<'_>, _: News) -> Result<(), Violation> {
+        Ok(())
+    }
+    fn card(&self) -> Card {
+        Card::default()
+    }
+}
+
+fn odd(ping: Ping, plan: fn(u64) -> What) -> Pair {
+    let peer = Odd { seen: 0, due: Vec::new(), now: metrics::Mono(0), plan };
+    Pair::datagrams(pinger(ping), Box::new(peer)).both(Link::new().delay(MS))
+}
+
+#[test]
+fn late_is_not_lost_and_neither_is_a_round_trip() {
+    // Timeout 50 ms: number 3 is kept back for 70 ms, 5 for ever, 9 is said twice, the last (19) is late, too.
+    let mut pair = odd(udp(ping(20, 64)), |n| match n {
+        3 | 19 => What::After(70 * MS),
+        5 => What::Drop,
+        9 => What::Twice,
+        _ => What::Echo,
+    });
+    pair.run_until(metrics::Mono(60 * SECOND));
+    let told = rows(&pair);
+    let tally = tally(&mut pair.ends[0].side.rec);
+    let counts = tally.counts;
+    assert_eq!(
+        (counts.sent, counts.received, counts.late, counts.lost, counts.duplicated, counts.corrupt),
+        (20, 19, 2, 1, 1, 0)
+    );
+    assert_eq!(fates(&told), [17, 3, 2, 0], "the late ones were missing first");
+    let rtt = tally.delay_ns.spectrum().unwrap();
+    assert_eq!(
+        (rtt.count, rtt.min, rtt.max),
+        (17, 2 * MS, 2 * MS),
+        "a late echo is no round trip of the next message"
+    );
+    let late: Vec<_> =
+        told.iter().filter(|row| row.echo == Echo::Late).map(|row| (row.seq, row.rtt_ns)).collect();
+    assert_eq!(late, [(3, Some(72 * MS)), (19, Some(72 * MS))]);
+    assert_eq!(pair.ends[0].ended, Some(Ok(Ending::Completed)));
+}
+
+#[test]
+fn a_short_or_spoilt_datagram_is_damaged() {
+    let mut pair = odd(udp(ping(12, 64)), |n| match n {
+        2 => What::Cut,
+        4 => What::Spoil(40),
+        7 => What::Spoil(12),
+        _ => What::Echo,
+    });
+    pair.run_until(metrics::Mono(60 * SECOND));
+    let counts = tally(&mut pair.ends[0].side.rec).counts;
+    assert_eq!((counts.sent, counts.received, counts.corrupt, counts.lost), (12, 9, 3, 0));
+    assert!(matches!(
+        pair.ends[0].ended,
+        Some(Err(Cause::Violation(Violation::TooFew { got: 63, want: 64 })))
+    ));
+}
+
+#[test]
+fn a_stall_of_the_far_end_shows_in_an_open_loop_and_hides_in_a_closed_one() {
+    // All that arrives in 200 ms from the 50th message on is answered at their end.
+    let stall: fn(u64) -> What = |n| if n == 50 { What::After(200 * MS) } else { What::Echo };
+    let mut closed = odd(Ping { timeout_ns: SECOND, ..udp(ping(500, 64)) }, stall);
+    closed.run_until(metrics::Mono(600 * SECOND));
+    let hidden = tally(&mut closed.ends[0].side.rec).delay_ns;
+    assert_eq!(hidden.extremes(), Some((2 * MS, 202 * MS)));
+    assert!(hidden.quantile(0.99) < 3 * MS, "one message of 500");
+
+    // An open loop, 10 ms apart, over TCP, whose echo is held up for 200 ms by a cut of the path's rate: the messages that
+    // were due meanwhile waited, each 10 ms less than the one before.
+    let open = Ping { schedule: Schedule::Fixed { gap_ns: 10 * MS }, ..ping(500, 64) };
+    let mut pair = held_up(open, 200 * MS);
+    pair.run_until(metrics::Mono(600 * SECOND));
+    let tally = tally(&mut pair.ends[0].side.rec);
+    assert_eq!((tally.counts.sent, tally.counts.unsent, tally.intended_ns.count()), (500, 0, 500));
+    // 500 messages: those due 0, 10, … 190 ms into the stall waited 200, 190, … 10 ms; 5 of 500 lie beyond p99.
+    let (p99, max) = (tally.intended_ns.quantile(0.99), tally.intended_ns.extremes().unwrap().1);
+    assert!((150 * MS..=165 * MS).contains(&p99), "{p99}");
+    assert!((200 * MS..=203 * MS).contains(&max), "{max}");
+}
+
+/// A client whose far end, an echo service that reads nothing for so long from its 50th message on, is otherwise ours.
+fn held_up(ping: Ping, ns: u64) -> Pair {
+    let server = Stalling { inner: Responder::new(GROUP, 10 * SECOND), got: 0, ns, until: None };
+    Pair::stream(pinger(ping), Box::new(server)).both(Link::new().delay(MS))
+}
+
+struct Stalling {
+    inner: Responder,
+    got: u64,
+    ns: u64,
+    until: Option<metrics::Mono>,
+}
+
+impl Flow for Stalling {
+    fn want(&self) -> Want {
+        let want = self.inner.want();
+        match (self.until, want.send) {
+            (Some(until), When::Now) => Want { send: When::At(until), ..want },
+            _ => want,
+        }
+    }
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        self.inner.fill(cx, out);
+    }
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        self.inner.wrote(cx, n);
+    }
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+        self.got += got.len as u64;
+        if self.got >= 50 * 64 && self.until.is_none() {
+            self.until = Some(cx.now.plus(self.ns));
+        }
+        self.inner.take(cx, got, reply)
+    }
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        self.inner.hear(cx, news)
+    }
+    fn card(&self) -> Card {
+        self.inner.card()
+    }
+}
+
+#[test]
+fn an_open_loop_keeps_its_schedule() {
+    let fixed = Ping { schedule: Schedule::Fixed { gap_ns: 5 * MS }, ..udp(ping(200, 64)) };
+    // The round trip takes four times as long as the distance: several are under way at once.
+    let mut pair = odd(fixed, |_| What::After(18 * MS));
+    pair.run_until(metrics::Mono(60 * SECOND));
+    let told = rows(&pair);
+    assert_eq!(told.len(), 200);
+    for row in &told {
+        let due = SECOND + row.seq * 5 * MS;
+        assert_eq!(row.intended_ns, due);
+        assert!((due..=due + TURN).contains(&row.sent_ns), "{row:?}");
+        assert!((20 * MS..=20 * MS + 2 * TURN).contains(&row.rtt_ns.unwrap()), "{row:?}");
+    }
+    let tally = tally(&mut pair.ends[0].side.rec);
+    assert_eq!((tally.delay_ns.count(), tally.intended_ns.count(), tally.counts.unsent), (200, 200, 0));
+}
+
+#[test]
+fn random_distances_have_the_mean_and_the_spread_of_a_poisson_process() {
+    let poisson = Ping { schedule: Schedule::Poisson { gap_ns: MS }, ..udp(ping(20_000, 16)) };
+    let mut pair = odd(poisson, |_| What::Echo);
+    pair.run_until(metrics::Mono(600 * SECOND));
+    let told = rows(&pair);
+    let gaps: Vec<f64> =
+        told.windows(2).map(|two| (two[1].intended_ns - two[0].intended_ns) as f64 / MS as f64).collect();
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let sd = (gaps.iter().map(|g| (g - mean) * (g - mean)).sum::<f64>() / gaps.len() as f64).sqrt();
+    // Mean and deviation of an exponential distribution are equal; five standard errors of 20,000 draws are 0.035.
+    assert!((mean - 1.0).abs() < 0.036 && (sd - 1.0).abs() < 0.08, "{mean} {sd}");
+    let beyond = gaps.iter().filter(|&&g| g > 3.0).count() as f64 / gaps.len() as f64;
+    assert!((beyond - (-3f64).exp()).abs() < 0.008, "{beyond}");
+}
+
+#[test]
+fn the_end_of_the_run_waits_for_what_is_under_way() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let endless = Ping { messages: None, transport, timeout_ns: 300 * MS, ..ping(1, 64) };
+        let mut pair = pair(endless).both(Link::new().delay(10 * MS)).stop(0, 95 * MS);
+        pair.run_until(metrics::Mono(60 * SECOND));
+        assert_eq!(pair.ends[0].ended, Some(Ok(Ending::Stopped)), "{transport:?}");
+        let counts = tally(&mut pair.ends[0].side.rec).counts;
+        assert_eq!((counts.sent, counts.received, counts.lost), (5, 5, 0), "{transport:?}");
+    }
+}
+
+#[test]
+fn a_service_that_is_stopped_serves_those_it_has_to_their_end() {
+    // 100 round trips of 20 ms; the service is stopped during the tenth.
+    let mut run = pair(ping(100, 64)).both(Link::new().delay(10 * MS)).stop(1, 190 * MS);
+    run.run();
+    assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
+    assert_eq!(fates(&rows(&run)), [100, 0, 0, 0]);
+    // Who says nothing for a second is not waited for.
+    let slow = Ping { schedule: Schedule::Fixed { gap_ns: 3 * SECOND }, ..ping(5, 64) };
+    let mut run = pair(slow).both(Link::new().delay(10 * MS)).stop(1, 190 * MS);
+    run.run();
+    assert_eq!(format!("{:?}", run.ends[1].ended), "Some(Ok(Stopped))");
+    assert_eq!(fates(&rows(&run))[0], 1, "{:?}", run.ends[0].ended);
+}
+
+#[test]
+fn nobody_there_is_told_and_not_asked_for_ever() {
+    let mut pair = odd(udp(ping(1000, 64)), |_| What::Drop).up(Link::new().refuse(1.0));
+    pair.run_until(metrics::Mono(60 * SECOND));
+    let counts = tally(&mut pair.ends[0].side.rec).counts;
+    assert_eq!((counts.sent, counts.received), (0, 0));
+    assert!(counts.refused > 0 && counts.refused == counts.unsent, "{counts:?}");
+}
+
+#[test]
+fn the_echo_service_holds_back_a_peer_that_does_not_read() {
+    let mut responder = Responder::new(GROUP, SECOND);
+    let mut side = wire::sim::Side::new(1, Quirks::default(), false);
+    let mut arena = Arena::new(0);
+    let chunk = vec![5u8; 60_000];
+    for _ in 0..10 {
+        let Read::Look(room) = responder.want().read else { break };
+        let n = chunk.len().min(room.get() as usize);
+        let mut reply = Burst::new(&mut arena, 0);
+        let now = metrics::Mono(5);
+        responder.take(&mut side.cx(now), &Batch::stream(&chunk[..n], now), &mut reply).unwrap();
+    }
+    assert_eq!(responder.want().read, Read::Pause, "64 KiB are owed");
+    assert_eq!(responder.want().send, When::Now);
+}

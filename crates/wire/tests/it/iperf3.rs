@@ -1,0 +1,400 @@
+//! Both ends of iperf3 in virtual time: every mode over every kind of link and thread, and clients that are none.
+
+use crate::common::run::{MS, Told, address, client_ip, network, told};
+use metrics::SECOND;
+use model::{Bulk, BulkEnded, BulkNews, BulkTerms, Event, Kind, Phase, Status, Verify};
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+use wire::iperf3::codec::framed;
+use wire::iperf3::params::Parameters;
+use wire::iperf3::{Client, ClientPlan, Limits, Opening, Server, ServerPlan, Store};
+use wire::native::Fence;
+use wire::sim::{Host, Link, Network, Quirks, Say};
+
+fn server_plan() -> ServerPlan {
+    ServerPlan {
+        workers: 2,
+        cores: vec![Some(0), Some(1)],
+        file: None,
+        user_timeout_ns: None,
+        fence: Fence::default(),
+        streams: Fence::default(),
+        limits: Limits::default(),
+        keeper: None,
+        interval_ns: SECOND,
+        exit_after: None,
+        idle_ns: None,
+        scribe: None,
+        congestion: ("cubic".into(), vec![]),
+        meter: Box::new(|| (0.0, 0.0)),
+    }
+}
+
+fn serve(net: &mut Network, plan: ServerPlan) -> Host {
+    let now = net.now;
+    net.serve(address(1), 2, Box::new(Server::new(plan, now)))
+}
+
+fn client_plan(terms: BulkTerms) -> ClientPlan {
+    let kind = if terms.udp { Kind::Delay } else { Kind::Tcp };
+    ClientPlan {
+        target: ("server".into(), address(1)),
+        phase: Phase { kind, verify: Verify::None, ..Phase::default() },
+        parameters: Parameters { terms, token: None },
+        interval_ns: SECOND,
+        workers: 2,
+        from: None,
+        port: None,
+        connect_timeout_ns: 10 * SECOND,
+        silence_ns: 120 * SECOND,
+        congestion: "cubic".into(),
+        meter: Box::new(|| (0.0, 0.0)),
+        records: false,
+        store: None,
+        user_timeout_ns: None,
+    }
+}
+
+fn call(net: &mut Network, n: u32, terms: BulkTerms) -> Host {
+    let now = net.now;
+    net.join(client_ip(n), 2, Box::new(Client::new(client_plan(terms), now)))
+}
+
+fn terms() -> BulkTerms {
+    BulkTerms { time_s: 3, block: 8_000, ..BulkTerms::default() }
+}
+
+fn udp() -> BulkTerms {
+    BulkTerms { udp: true, block: 500, rate: 400_000, wide: true, ..terms() }
+}
+
+/// What was told of a host's tests.
+fn bulk(net: &Network, host: Host) -> Vec<Bulk> {
+    let of = |event: &Event| if let Event::Bulk(bulk) = event { Some((**bulk).clone()) } else { None };
+    net.events(host).iter().filter_map(|(_, event)| of(event)).collect()
+}
+
+fn ended(net: &Network, host: Host) -> Vec<BulkEnded> {
+    let of = |bulk: Bulk| if let BulkNews::Ended(ended) = bulk.news { Some(*ended) } else { None };
+    bulk(net, host).into_iter().filter_map(of).collect()
+}
+
+fn complete(net: &Network, client: Host) -> (Told, BulkEnded) {
+    let told = told(net, client);
+    assert_eq!((told.status(), told.reason()), (Status::Complete, ""));
+    let ended = ended(net, client);
+    assert_eq!(ended.len(), 1);
+    (told, ended.into_iter().next().unwrap())
+}
+
+/// Every mode.
+fn modes() -> Vec<BulkTerms> {
+    let mut modes = vec![];
+    for base in [terms(), udp()] {
+        modes.push(base.clone());
+        modes.push(BulkTerms { reverse: true, streams: 3, ..base.clone() });
+        modes.push(BulkTerms { bidir: true, streams: 2, ..base.clone() });
+        modes.push(BulkTerms { omit_s: 1, ..base.clone() });
+        modes.push(BulkTerms { omit_s: 1, reverse: true, ..base.clone() });
+        modes.push(BulkTerms { time_s: 0, bytes: 100_000, ..base.clone() });
+        modes.push(BulkTerms { time_s: 0, blocks: 40, streams: 2, reverse: true, ..base.clone() });
+        modes.push(BulkTerms { rate: 300_000, burst: 4, wide: false, ..base });
+    }
+    modes
+}
+
+fn check(terms: &BulkTerms, end: &BulkEnded) {
+    assert_eq!((end.near.len(), end.far.len()), (terms.all_streams() as usize, terms.all_streams() as usize));
+    for (near, far) in end.near.iter().zip(&end.far) {
+        assert_eq!((near.slot, near.sender), (far.slot, terms.client_sends(near.slot)), "{terms:?}");
+        let (sent, got) = if near.sender { (near.bytes, far.bytes) } else { (far.bytes, near.bytes) };
+        assert!(got > 0, "{terms:?}: {near:?} {far:?}");
+        // What was on its way when the omitted start ended counts at the receiver only.
+        assert!(terms.omit_s > 0 || got <= sent, "{terms:?}: {near:?} {far:?}");
+    }
+    let sent: u64 = end.near.iter().filter(|row| row.sender).map(|row| row.bytes).sum();
+    let got: u64 = end.near.iter().filter(|row| !row.sender).map(|row| row.bytes).sum();
+    let most = terms.bytes.max(terms.blocks * u64::from(terms.block));
+    assert!(most == 0 || sent.max(got) >= most, "{terms:?}: {sent} {got}");
+}
+
+#[test]
+fn every_mode_over_a_clean_link() {
+    for terms in modes() {
+        let mut net = network(5);
+        let server = serve(&mut net, server_plan());
+        let client = call(&mut net, 1, terms.clone());
+        net.run();
+        net.run_until(net.now.plus(5 * SECOND));
+        let (told, end) = complete(&net, client);
+        check(&terms, &end);
+        if terms.udp {
+            assert!(end.near.iter().all(|row| row.lost == 0 && row.duplicates == 0), "{end:?}");
+            assert!(end.far.iter().all(|row| row.lost == 0), "{end:?}");
+        }
+        assert_eq!((told.sessions.len(), told.far.len()), (1, 1));
+        // The server told the same, and holds nothing any more.
+        assert_eq!(ended(&net, server).len(), 1, "{terms:?}");
+        assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0), "{terms:?}");
+    }
+}
+
+/// A receiver of an old version waits for all of a block: whatever the calls held, the whole is made of blocks.
+#[test]
+fn calls_of_any_length_end_with_a_whole_block() {
+    for (quirks, block) in [Quirks::default(), Quirks::tiny_sends(), Quirks::rough()]
+        .into_iter()
+        .flat_map(|quirks| [7, 3_001, 131_072].map(|block| (quirks, block)))
+    {
+        let mut net = network(7);
+        serve(&mut net, server_plan());
+        let mut plan = client_plan(BulkTerms { time_s: 1, block, ..terms() });
+        plan.phase.sockets.whole_segments = true;
+        let now = net.now;
+        let client = net.join(client_ip(1), 2, Box::new(Client::new(plan, now)));
+        net.quirks(client, quirks);
+        net.run();
+        let (_, end) = complete(&net, client);
+        let sent = end.near[0].bytes;
+        assert!(sent >= u64::from(block) && sent % u64::from(block) == 0, "{sent} in blocks of {block}");
+    }
+}
+
+#[test]
+fn every_mode_where_nothing_goes_as_planned() {
+    for (seed, quirks) in
+        [Quirks::one_byte_reads(), Quirks::tiny_sends(), Quirks::rough()].into_iter().enumerate()
+    {
+        for terms in modes() {
+            let mut net = network(seed as u64);
+            let server = serve(&mut net, server_plan());
+            net.quirks(server, quirks);
+            // One byte at a time, 3 s are long enough.
+            let slow = BulkTerms {
+                rate: 100_000,
+                block: terms.block.min(1_000),
+                bytes: terms.bytes.min(10_000),
+                ..terms
+            };
+            let client = call(&mut net, 1, slow.clone());
+            net.quirks(client, quirks);
+            net.run();
+            let (_, end) = complete(&net, client);
+            check(&slow, &end);
+        }
+    }
+}
+
+#[test]
+fn loss_and_repeats_are_counted_as_the_wire_wants_and_as_they_are() {
+    for (terms, at_client) in [(udp(), false), (BulkTerms { reverse: true, ..udp() }, true)] {
+        let mut net = network(7);
+        let server = serve(&mut net, server_plan());
+        let lossy = Link::new().delay(MS).loss(0.05).duplicate(0.02);
+        let (up, down) =
+            if at_client { (Link::new().delay(MS), lossy) } else { (lossy, Link::new().delay(MS)) };
+        net.datagram_links(up, down);
+        let client = call(&mut net, 1, terms);
+        net.run();
+        net.run_until(net.now.plus(SECOND));
+        let (_, end) = complete(&net, client);
+        let server = ended(&net, server).remove(0);
+        let receiver = if at_client { end.near[0] } else { server.near[0] };
+        let told = if at_client { server.far[0] } else { end.far[0] };
+        assert_eq!(told.lost, receiver.lost, "both ends agree");
+        assert!(receiver.lost > 0 && receiver.duplicates > 0, "{receiver:?}");
+        // A repeat takes a loss back, as in the original: what is not lost is at least what came, repeats not counted, and at most
+        // all that came.
+        let (came, kept) = (receiver.bytes / 500, receiver.packets - receiver.lost.unsigned_abs());
+        assert!((came - receiver.duplicates..=came).contains(&kept), "{receiver:?}");
+    }
+}
+
+#[test]
+fn many_clients_at_once() {
+    let mut net = network(9);
+    let server = serve(&mut net, server_plan());
+    let clients: Vec<(BulkTerms, Host)> = modes()
+        .into_iter()
+        .enumerate()
+        .map(|(n, terms)| (terms.clone(), call(&mut net, n as u32 + 1, terms)))
+        .collect();
+    net.run();
+    net.run_until(net.now.plus(5 * SECOND));
+    for (terms, client) in &clients {
+        let (_, end) = complete(&net, *client);
+        check(terms, &end);
+    }
+    assert_eq!(ended(&net, server).len(), clients.len());
+    assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0));
+}
+
+#[test]
+fn whoever_vanishes_leaves_nothing_behind() {
+    for terms in [terms(), BulkTerms { reverse: true, ..terms() }, udp(), BulkTerms { bidir: true, ..udp() }]
+    {
+        // In every step of the conversation.
+        for after in [0, 1, 2, 3, 4, 5, 7, 9, 12, 500, 2_999, 3_003, 3_005, 3_007] {
+            let mut net = network(11);
+            let server = serve(&mut net, server_plan());
+            let victim = call(&mut net, 1, terms.clone());
+            let beside = call(&mut net, 2, udp());
+            net.kill_at(victim, net.now.plus(after * MS));
+            net.run();
+            net.run_until(net.now.plus(120 * SECOND));
+            complete(&net, beside);
+            assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0), "{terms:?} {after}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_vanishes_or_stops_is_told() {
+    for (after, killed) in [(0, true), (5, true), (1_000, true), (1_000, false), (3_004, true)] {
+        let mut net = network(13);
+        let server = serve(&mut net, server_plan());
+        let client = call(&mut net, 1, terms());
+        match killed {
+            true => net.kill_at(server, net.now.plus(after * MS)),
+            false => net.stop_at(server, net.now.plus(after * MS)),
+        }
+        net.run();
+        let told = told(&net, client);
+        assert!(matches!(told.status(), Status::Failed | Status::Partial), "{after}: {:?}", told.end);
+        assert!(!told.reason().is_empty());
+        if !killed {
+            assert!(told.reason().contains("server has terminated"), "{}", told.reason());
+        }
+    }
+}
+
+#[test]
+fn a_client_that_is_stopped_has_results_all_the_same() {
+    let mut net = network(15);
+    serve(&mut net, server_plan());
+    let client = call(&mut net, 1, BulkTerms { time_s: 0, ..terms() });
+    net.stop_at(client, net.now.plus(2 * SECOND));
+    net.run();
+    let told = told(&net, client);
+    assert_eq!((told.status(), told.far.len()), (Status::Interrupted, 1));
+    let end = ended(&net, client).remove(0);
+    assert!(end.far[0].bytes > 0 && end.error.is_none());
+}
+
+#[test]
+fn limits_are_kept() {
+    let mut net = network(17);
+    let limits = Limits { rate: Some((1_000_000, 1)), duration_s: Some(20), ..Limits::default() };
+    serve(&mut net, ServerPlan { limits, ..server_plan() });
+    let over = [
+        call(&mut net, 1, BulkTerms { rate: 5_000_000, ..terms() }),
+        call(&mut net, 2, BulkTerms { time_s: 15, ..terms() }),
+        call(&mut net, 3, BulkTerms { rate: 600_000, bidir: true, ..terms() }),
+        call(&mut net, 4, BulkTerms { rate: 1_000, time_s: 21, ..terms() }),
+        call(&mut net, 5, BulkTerms { rate: 1_000, time_s: 0, bytes: 10, ..terms() }),
+    ];
+    let within = call(&mut net, 6, BulkTerms { rate: 500_000, ..terms() });
+    net.run();
+    for (n, client) in over.into_iter().enumerate() {
+        let told = told(&net, client);
+        let expected = if n < 3 { "larger than server limit" } else { "maximum permitted" };
+        assert!(told.reason().contains(expected), "{n}: {}", told.reason());
+    }
+    complete(&net, within);
+}
+
+#[test]
+fn a_hello_that_comes_again_is_no_datagram() {
+    // Half of the answers are lost, and nothing else.
+    for seed in 0..40 {
+        let mut net = network(seed);
+        serve(&mut net, server_plan());
+        net.datagram_links(Link::new().delay(MS), Link::new().delay(MS).loss(0.5));
+        let client = call(&mut net, 1, BulkTerms { streams: 2, ..udp() });
+        net.run();
+        let told = told(&net, client);
+        let end = ended(&net, client);
+        if told.status() == Status::Complete {
+            assert!(end[0].far.iter().all(|row| row.lost == 0 && row.packets > 0), "{:?}", end[0].far);
+        }
+    }
+}
+
+#[test]
+fn what_is_said_in_any_pieces_is_understood_and_rubbish_ends_one_test() {
+    let cookie = [&[b'k'; 36][..], &[0]].concat();
+    let document = framed(r#"{"tcp":true,"parallel":1,"time":1,"len":1000}"#);
+    let said = [&cookie[..], &document].concat();
+    for cut in 0..=said.len() {
+        let mut net = network(19);
+        let server = serve(&mut net, server_plan());
+        let pieces = vec![(0, Say::Bytes(said[..cut].to_vec())), (50 * MS, Say::Bytes(said[cut..].to_vec()))];
+        let raw = net.raw(Ipv4Addr::new(10, 200, 0, 1).into(), address(1), pieces);
+        net.run_until(net.now.plus(SECOND));
+        assert_eq!(net.heard(raw).heard, [9, 10], "cut at {cut}");
+        // Its streams do not come.
+        net.run_until(net.now.plus(60 * SECOND));
+        assert_eq!(net.heard(raw).heard, [9, 10, 0xfe, 0, 0, 0, 204, 0, 0, 0, 0]);
+        assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0));
+    }
+    for at in 0..document.len() {
+        let mut bytes = said.clone();
+        bytes[37 + at] ^= 0x80;
+        let mut net = network(21);
+        let server = serve(&mut net, server_plan());
+        let raw = net.raw(Ipv4Addr::new(10, 200, 0, 1).into(), address(1), vec![(0, Say::Bytes(bytes))]);
+        net.run_until(net.now.plus(100 * SECOND));
+        assert_eq!(net.heard(raw).heard.first(), Some(&9));
+        assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0), "{at}");
+        assert!(ended(&net, server).is_empty());
+    }
+}
+
+/// A file in memory.
+#[derive(Debug, Default)]
+struct Memory(Mutex<Vec<u8>>);
+
+impl Store for Memory {
+    fn size(&self) -> u64 {
+        self.0.lock().unwrap().len() as u64
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), String> {
+        into.copy_from_slice(&self.0.lock().unwrap()[at as usize..][..into.len()]);
+        Ok(())
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<(), String> {
+        let mut file = self.0.lock().unwrap();
+        let end = at as usize + bytes.len();
+        if file.len() < end {
+            file.resize(end, 0);
+        }
+        file[at as usize..end].copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_file_arrives_as_it_was_in_either_direction() {
+    let content: Vec<u8> = (0..9_999_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    for reverse in [false, true] {
+        for seed in 0..5 {
+            let mut net = network(seed);
+            let full = Arc::new(Memory(Mutex::new(content.clone())));
+            let empty = Arc::new(Memory::default());
+            let (near, far): (Arc<dyn Store>, Arc<dyn Store>) =
+                if reverse { (empty.clone(), full) } else { (full, empty.clone()) };
+            let file: Opening = Arc::new(move |_| Ok(Arc::clone(&far)));
+            serve(&mut net, ServerPlan { file: Some(file), ..server_plan() });
+            let terms =
+                BulkTerms { time_s: 0, bytes: content.len() as u64, block: 1_000, reverse, ..terms() };
+            let plan = ClientPlan { store: Some(near), ..client_plan(terms) };
+            let now = net.now;
+            let client = net.join(client_ip(1), 2, Box::new(Client::new(plan, now)));
+            net.run();
+            complete(&net, client);
+            assert!(*empty.0.lock().unwrap() == content, "{reverse} {seed}: {} bytes", empty.size());
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Protocols in pairs over the simulated network: one executable, so that what the tests share is built and linked once.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
+
+mod bwdelaytester;
+mod client;
+mod common;
+mod ctstraffic;
+mod damage;
+mod data;
+mod datagrams;
+mod delay;
+mod echo;
+mod hostile;
+mod iperf3;
+mod iperf3_auth;
+mod iperf3_vectors;
+mod liar;
+mod media;
+mod mutation;
+mod mutation_ctstraffic;
+mod mutation_iperf3;
+mod ntttcp;
+mod pace;
+mod ping;
+mod session;
+mod solo;
+mod stamp;
+mod strangers;
+mod stream;
+mod tcpmon;
+mod train;
+mod trouble;
+mod ttcp;
+mod ttcp_udp;
+mod udpmon;

@@ -1,0 +1,428 @@
+//! ctsTraffic's media stream in virtual time, over good and bad paths; what a receiver says of its frames is held against a
+//! slow model that knows only what arrived when.
+
+use metrics::{Ending, Frames, Group, Mono, SECOND};
+use model::{FrameRow, FrameVerdict, Kind, Media, Phase, Verify};
+use seam::{Batch, Burst, Card, Cause, Cx, Flow, News, Opener, Violation, Want, Wrote};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use wire::Judged;
+use wire::Protocol;
+use wire::ctstraffic::{MediaParams, Receiver};
+use wire::native::Fence;
+use wire::sim::{At, Cut, Link, Pair, Quirks, START};
+use wire::solo::{Answers, Remark};
+
+const MS: u64 = 1_000_000;
+
+fn phase(media: Media) -> Phase {
+    Phase { kind: Kind::Stream, media: Some(media), ..Phase::default() }
+}
+
+/// A stream of so many bits a second in so many frames, of whole seconds, held for `depth` frames.
+fn media(rate: u64, fps: u32, seconds: u64, depth: u64) -> Media {
+    Media { depth_frames: depth, ..Media::new(rate, fps, seconds, 1, 1_400).unwrap() }
+}
+
+/// What a receiver was given, and when.
+#[derive(Default)]
+struct Seen {
+    /// When each START left.
+    starts: Vec<Mono>,
+    /// Arrivals: when, and the datagram.
+    came: Vec<(Mono, Vec<u8>)>,
+}
+
+/// Writes down what passes between a receiver and its socket.
+struct Tap {
+    flow: Receiver,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Flow for Tap {
+    fn want(&self) -> Want {
+        self.flow.want()
+    }
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        self.flow.fill(cx, out);
+    }
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        if n.bytes > 0 {
+            self.seen.lock().unwrap().starts.push(cx.now);
+        }
+        self.flow.wrote(cx, n);
+    }
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+        let at = got.stamp.map_or(got.at, |s| s.at);
+        let came = got.datagrams().map(|bytes| (at, bytes.to_vec()));
+        self.seen.lock().unwrap().came.extend(came);
+        self.flow.take(cx, got, reply)
+    }
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        self.flow.hear(cx, news)
+    }
+    fn card(&self) -> Card {
+        self.flow.card()
+    }
+}
+
+fn opener(phase: &Phase, streams: Fence) -> Box<dyn Opener> {
+    let answers = Answers { streams, workers: 1, ..Answers::default() };
+    (Protocol::CtsTraffic.openers().unwrap().answer)(phase, &answers).remove(0)
+}
+
+/// A client and a server whose streams may differ.
+fn unlike(client: Media, server: Media) -> (Pair, Arc<Mutex<Seen>>) {
+    let params = Arc::new(MediaParams::of(&phase(client), Group(1)).unwrap());
+    let seen = Arc::default();
+    let tap = Tap { flow: Receiver::new(params, 0, true), seen: Arc::clone(&seen) };
+    (Pair::knocking(Box::new(tap), opener(&phase(server), Fence::default())), seen)
+}
+
+fn pair(media: Media) -> (Pair, Arc<Mutex<Seen>>) {
+    unlike(media, media)
+}
+
+fn number(bytes: &[u8]) -> i64 {
+    bytes.iter().rev().fold(0i64, |n, &b| n << 8 | i64::from(b))
+}
+
+/// What the description says of the frames, computed from the arrivals alone, frame by frame and datagram by datagram.
+fn expected(media: &Media, seen: &Seen) -> (Frames, BTreeMap<u64, FrameVerdict>) {
+    let start = seen.starts[0].0;
+    let depth = media.depth_frames.min(media.frames);
+    let due = |frame: u64| {
+        u128::from(start) + u128::from(depth + frame - 1) * u128::from(SECOND) / u128::from(media.frame_rate)
+    };
+    let mut bytes: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut errors = 0;
+    for (at, datagram) in &seen.came {
+        if datagram[..2] != [0, 0] {
+            continue;
+        }
+        let frame = number(&datagram[2..10]);
+        // The first frame that has not been shown when this comes.
+        let head =
+            (1..=media.frames + 1).find(|&f| f > media.frames || due(f) > u128::from(at.0)).unwrap() as i64;
+        let last = (media.frames as i64).min(head + 2 * depth as i64 - 1);
+        if (head..=last).contains(&frame) {
+            *bytes.entry(frame as u64).or_default() += datagram.len() as u64;
+        } else if head <= media.frames as i64 {
+            errors += 1;
+        }
+    }
+    let mut frames = Frames { errors, ..Frames::default() };
+    let mut verdicts = BTreeMap::new();
+    for frame in 1..=media.frames {
+        let verdict = match bytes.get(&frame).copied().unwrap_or(0) {
+            n if n == media.frame_size => FrameVerdict::Completed,
+            n if n < media.frame_size => FrameVerdict::Dropped,
+            _ => FrameVerdict::Repeated,
+        };
+        match verdict {
+            FrameVerdict::Completed => frames.completed += 1,
+            FrameVerdict::Dropped => frames.dropped += 1,
+            FrameVerdict::Repeated => frames.repeated += 1,
+        }
+        verdicts.insert(frame, verdict);
+    }
+    (frames, verdicts)
+}
+
+/// The rows that a receiver has posted, and its remarks.
+fn told(pair: &mut Pair, end: usize) -> (Vec<FrameRow>, Vec<String>) {
+    let (mut rows, mut remarks) = (vec![], vec![]);
+    for note in std::mem::take(&mut pair.ends[end].side.post) {
+        match note.downcast::<Judged>() {
+            Ok(judged) => rows.extend(judged.rows),
+            Err(note) => remarks.extend(note.downcast::<Remark>().map(|r| r.text)),
+        }
+    }
+    (rows, remarks)
+}
+
+/// A stream that ran to its end: the receiver's word against the model's.
+fn assert_judged(pair: &mut Pair, media: &Media, seen: &Seen, what: &str) -> Frames {
+    let (frames, verdicts) = expected(media, seen);
+    assert!(pair.ends[0].completed(), "{what}: {:?}", pair.ends[0].ended);
+    assert_eq!(pair.ends[0].counts.frames, frames, "{what}");
+    let (rows, _) = told(pair, 0);
+    let judged: BTreeMap<u64, FrameVerdict> = rows.iter().map(|r| (r.seq, r.verdict)).collect();
+    assert_eq!(judged, verdicts, "{what}");
+    assert!(
+        rows.is_sorted_by_key(|r| r.seq) && rows.len() as u64 == media.frames,
+        "{what}: each once, in order"
+    );
+    assert_eq!(frames.completed + frames.dropped + frames.repeated, media.frames);
+    frames
+}
+
+#[test]
+fn the_guides_stream_arrives_whole() {
+    // 25 Mbit/s in 60 frames a second for 60 s: 3600 frames of 52,083 bytes, 187,498,800 bytes in all.
+    let guide = Media::new(25_000_000, 60, 60, 1, 1_400).unwrap();
+    let (mut pair, seen) = pair(guide);
+    pair = pair.both(Link::new().delay(10 * MS).window(1 << 20));
+    pair.run();
+    let seen = seen.lock().unwrap();
+    let frames = assert_judged(&mut pair, &guide, &seen, "guide");
+    assert_eq!((frames.completed, frames.dropped, frames.repeated, frames.errors), (3_600, 0, 0, 0));
+    for (end, tx, rx) in [(0, 0, 187_498_800), (1, 187_498_800, 0)] {
+        let counts = pair.ends[end].counts;
+        assert_eq!((counts.tx_bytes, counts.rx_bytes), (tx, rx));
+    }
+    assert!(pair.ends[1].completed());
+    assert_eq!(pair.ends[0].flow.card().id, pair.ends[1].flow.card().id, "both know the identifier");
+    // One identifier, and 38 datagrams for each frame.
+    assert_eq!(seen.came.len(), 1 + 3_600 * 38);
+    assert_eq!(seen.starts.len(), 1);
+}
+
+#[test]
+fn frames_are_judged_as_the_model_does_over_every_path() {
+    let paths = [
+        ("clean", Link::new()),
+        ("lossy", Link::new().delay(5 * MS).loss(0.01)),
+        ("very lossy", Link::new().delay(5 * MS).loss(0.3)),
+        ("duplicating", Link::new().delay(5 * MS).duplicate(0.05)),
+        ("reordering", Link::new().delay(20 * MS).jitter(30 * MS).reorder(0.1)),
+        ("late", Link::new().delay(400 * MS).jitter(400 * MS)),
+        ("slow", Link::new().rate(3_000_000).queue(60_000)),
+        ("all of it", Link::new().delay(80 * MS).jitter(100 * MS).loss(0.02).duplicate(0.02).reorder(0.05)),
+        ("small buffer", Link::new().delay(MS).window(9_000)),
+    ];
+    let streams = [
+        media(4_000_000, 30, 3, 30),
+        media(4_000_000, 30, 3, 2),
+        media(1_000_000, 10, 4, 1_000),
+        media(2_000_000, 250, 2, 50),
+        // Frames of 1401 bytes: two datagrams, the second of 27 bytes.
+        media(1_401 * 8 * 20, 20, 3, 10),
+        Media { spread: true, ..media(4_000_000, 30, 2, 15) },
+        Media { datagram: 53, ..media(100_000, 10, 2, 5) },
+    ];
+    let mut sum = Frames::default();
+    for (name, link) in paths {
+        for (i, media) in streams.iter().enumerate() {
+            for (q, quirks) in
+                [Quirks::default(), Quirks { segments: 1, batches: false, ..Quirks::default() }]
+                    .into_iter()
+                    .enumerate()
+            {
+                let what = format!("{name}, stream {i}, quirks {q}");
+                let (mut pair, seen) = pair(*media);
+                pair = pair.seed(i as u64 + 7).quirks(quirks).up(Link::new()).down(link.clone());
+                pair.run();
+                let seen = seen.lock().unwrap();
+                if matches!(pair.ends[0].ended, Some(Err(_))) {
+                    // Nothing of a frame had come when the first was to be shown.
+                    let (frames, _) = expected(media, &seen);
+                    assert_eq!(frames.completed, 0, "{what}: {:?}", pair.ends[0].ended);
+                    continue;
+                }
+                sum.add(assert_judged(&mut pair, media, &seen, &what));
+            }
+        }
+    }
+    assert!(sum.completed > 500 && sum.dropped > 500 && sum.repeated > 20 && sum.errors > 100, "{sum:?}");
+}
+
+#[test]
+fn frames_leave_at_their_times_whatever_their_rate() {
+    for (fps, spread) in [(1, false), (7, false), (60, false), (1_000, false), (25, true)] {
+        let stream = Media { spread, ..media(u64::from(fps) * 8 * 3_000, fps, 3, u64::from(fps)) };
+        let (mut pair, seen) = pair(stream);
+        pair.run();
+        let seen = seen.lock().unwrap();
+        let base = seen.came[0].0;
+        let mut first: BTreeMap<i64, Mono> = BTreeMap::new();
+        let mut last: BTreeMap<i64, Mono> = BTreeMap::new();
+        for (at, bytes) in seen.came.iter().skip(1) {
+            first.entry(number(&bytes[2..10])).or_insert(*at);
+            last.insert(number(&bytes[2..10]), *at);
+        }
+        for (frame, at) in &first {
+            let due = *frame as u64 * SECOND / u64::from(fps);
+            let off = at.since(base).abs_diff(due);
+            assert!(off < 20_000, "{fps} fps: frame {frame} is {off} ns off");
+            let took = last[frame].since(*at);
+            // 3000 bytes are three datagrams: spread, the third leaves after 2800 / 3000 of the frame's time.
+            let want = if spread { SECOND / u64::from(fps) * 2_800 / 3_000 } else { 0 };
+            assert!(took.abs_diff(want) < 20_000, "{fps} fps, spread {spread}: frame {frame} took {took} ns");
+        }
+        // Stamps: 100 ns ticks at 10 MHz, refreshed for each send, far below 2^47.
+        for (at, bytes) in seen.came.iter().skip(1) {
+            assert_eq!(number(&bytes[18..26]), 10_000_000);
+            let ticks = number(&bytes[10..18]);
+            assert!((0..1 << 47).contains(&ticks));
+            let sent = at.since(base) / 100;
+            assert!(sent.abs_diff(ticks as u64) < 5_000, "{sent} {ticks}");
+        }
+    }
+}
+
+#[test]
+fn start_is_said_again_until_a_frame_has_come() {
+    // Frames of 100 ms held for 3 s: again after 100 + 500 ms each time; the first frame is to be shown after 3 s.
+    let stream = media(1_000_000, 10, 5, 30);
+    let (mut pair, seen) = pair(stream);
+    pair = pair.down(Link::new().cut(At::Byte(0), Cut::Silence));
+    pair.run();
+    let starts: Vec<u64> = seen.lock().unwrap().starts.iter().map(|at| at.since(START) / MS).collect();
+    assert_eq!(starts, [0, 600, 1_200, 1_800, 2_400]);
+    match &pair.ends[0].ended {
+        Some(Err(cause @ Cause::Violation(v))) => {
+            assert_eq!((v.ending(), v.name()), (Ending::DataError, "too few bytes"));
+            assert!(
+                cause.to_string().contains("nothing came before the first frame was to be shown"),
+                "{cause}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(pair.ends[0].counts.frames, Frames { dropped: 50, ..Frames::default() });
+    assert!(pair.ends[0].ended_at.since(START.plus(3 * SECOND)) < 10 * MS);
+    // Each START but the first is a repeated one to the server, which goes on all the same.
+    assert_eq!(pair.ends[1].side.rec.tally(Group(1)).frames.repeated, 4);
+    pair.run();
+    assert!(pair.ends[1].completed(), "{:?}", pair.ends[1].ended);
+}
+
+#[test]
+fn a_lost_start_only_costs_time() {
+    let stream = media(1_000_000, 10, 3, 20);
+    let mut late = 0;
+    for seed in 0..20 {
+        let (mut pair, seen) = pair(stream);
+        pair = pair.seed(seed).up(Link::new().loss(0.5));
+        pair.run();
+        let seen = seen.lock().unwrap();
+        if pair.ends[0].completed() {
+            late += u32::from(seen.starts.len() > 1);
+            assert_judged(&mut pair, &stream, &seen, "a lost start");
+        }
+    }
+    assert!(late >= 5, "{late}");
+}
+
+#[test]
+fn streams_that_were_set_unlike_are_named() {
+    let stream = |rate, fps| media(rate, fps, 4, u64::from(fps));
+    for (client, server) in [
+        (stream(4_000_000, 20), stream(2_000_000, 20)),
+        (stream(2_000_000, 20), stream(4_000_000, 20)),
+        (stream(4_000_000, 20), stream(4_000_000, 40)),
+    ] {
+        let (mut pair, _) = unlike(client, server);
+        pair.run();
+        let (_, remarks) = told(&mut pair, 0);
+        let text = remarks.join("\n");
+        let words = format!(
+            "frames of {} bytes were expected and come with {}",
+            client.frame_size, server.frame_size
+        );
+        assert!(text.contains(&words), "{text}");
+        assert_eq!(pair.ends[0].counts.frames.completed, 0);
+    }
+    // The original's negative test: a client that takes 1399 bytes of a server's 1400 has no whole frame.
+    let whole = stream(4_000_000, 20);
+    let (mut pair, _) = unlike(Media { datagram: 1_399, ..whole }, whole);
+    pair.run();
+    let (_, remarks) = told(&mut pair, 0);
+    assert!(
+        remarks[0].contains("datagrams of 1400 bytes come where at most 1399 were expected"),
+        "{remarks:?}"
+    );
+    assert_eq!(pair.ends[0].counts.frames.dropped, 80);
+    // Alike, nothing is said.
+    let (mut pair, _) = unlike(whole, whole);
+    pair.run();
+    assert_eq!(told(&mut pair, 0).1, [""; 0]);
+}
+
+#[test]
+fn a_flipped_bit_ends_the_stream_unless_nobody_looks() {
+    // Down: 39 bytes of identifier, then datagrams; a byte of the second datagram's payload.
+    for (verify, fails) in [(Verify::Data, true), (Verify::Connection, false)] {
+        let stream = media(1_000_000, 10, 2, 10);
+        let params = Arc::new(MediaParams::of(&Phase { verify, ..phase(stream) }, Group(1)).unwrap());
+        let client = Box::new(Receiver::new(params, 0, false));
+        let mut pair = Pair::knocking(client, opener(&phase(stream), Fence::default()))
+            .down(Link::new().flip(39 + 1_400 + 700, 0x20));
+        pair.run();
+        match &pair.ends[0].ended {
+            Some(Err(Cause::Violation(Violation::BadData { offset, .. }))) if fails => {
+                assert_eq!(*offset, 674);
+            }
+            Some(Ok(Ending::Completed)) if !fails => {}
+            other => panic!("{verify:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_none_of_ctstraffics_ends_the_stream() {
+    // The flag of the second datagram becomes 0x0002.
+    let stream = media(1_000_000, 10, 2, 10);
+    let (pair, _) = pair(stream);
+    let mut pair = pair.down(Link::new().flip(39 + 1_400, 0x02));
+    pair.run();
+    match &pair.ends[0].ended {
+        Some(Err(cause)) => {
+            assert!(
+                cause.to_string().contains("a datagram of 1400 bytes is none of ctsTraffic's"),
+                "{cause}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn refusals_end_a_stream_on_either_side() {
+    let stream = media(1_000_000, 10, 2, 10);
+    let (pair_, _) = pair(stream);
+    let mut pair_ = pair_.up(Link::new().refuse(1.0));
+    pair_.run();
+    let refused = |ended: &Option<Result<Ending, Cause>>| match ended {
+        Some(Err(Cause::Violation(v @ Violation::Refused(_)))) => v.ending() == Ending::NetworkError,
+        _ => false,
+    };
+    assert!(refused(&pair_.ends[0].ended), "{:?}", pair_.ends[0].ended);
+    let (pair_, _) = pair(stream);
+    let mut pair_ = pair_.down(Link::new().refuse(1.0));
+    pair_.run();
+    assert!(refused(&pair_.ends[1].ended), "{:?}", pair_.ends[1].ended);
+}
+
+#[test]
+fn no_stream_goes_beyond_the_fence() {
+    // The peer is 10.0.0.1.
+    for (allow, admitted) in [("10.0.0.0/8", true), ("10.0.1.0/24", false), ("127.0.0.0/8", false)] {
+        let stream = media(1_000_000, 10, 1, 10);
+        let params = Arc::new(MediaParams::of(&phase(stream), Group(1)).unwrap());
+        let fence = Fence { allow: vec![allow.parse().unwrap()], deny: vec![] };
+        let client = Box::new(Receiver::new(params, 0, false));
+        let mut pair = Pair::knocking(client, opener(&phase(stream), fence));
+        pair.run();
+        assert_eq!(pair.ends[0].completed(), admitted, "{allow}: {:?}", pair.ends[0].ended);
+        let (_, remarks) = told(&mut pair, 1);
+        assert_eq!(remarks.is_empty(), admitted);
+        if !admitted {
+            assert!(remarks[0].starts_with("10.0.0.1 asked for a stream and gets none"), "{remarks:?}");
+            assert_eq!(pair.fate(1).sent, 0, "not a byte was sent to it");
+        }
+    }
+}
+
+#[test]
+fn a_stop_ends_both_ends_at_once() {
+    let stream = media(1_000_000, 10, 10, 10);
+    for end in 0..2 {
+        let (pair, _) = pair(stream);
+        let mut pair = pair.stop(end, 3 * SECOND);
+        pair.run_until(START.plus(4 * SECOND));
+        assert_eq!(pair.ends[end].ended, Some(Ok(Ending::Stopped)));
+        assert!(pair.ends[end].ended_at < START.plus(3 * SECOND + 10 * MS));
+    }
+}

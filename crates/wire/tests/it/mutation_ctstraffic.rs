@@ -1,0 +1,174 @@
+//! Mutated inputs for each end of a ctsTraffic connection: none may panic, hang, or move more than was agreed.
+
+use crate::common::bench::{Bench, inputs, last_news, mutate};
+use metrics::Group;
+use model::{Kind, Media, Pattern, Phase, Range, Verify};
+use seam::{Arena, Batch, Burst, Cx, End, Flow, News, Path, Rng, When, Wrote};
+use std::sync::Arc;
+use uuid::Uuid;
+use wire::ctstraffic::codec::{
+    DONE, Datagram, ID, decode, decode_id, encode_header, encode_id, encode_stream_id,
+};
+use wire::ctstraffic::{Connection, MediaParams, Params, Receiver};
+use wire::payload::Source;
+
+fn params(rng: &mut Rng, transfer: u64) -> Arc<Params> {
+    let pick = |rng: &mut Rng, n: u64| rng.between(0, n - 1) as usize;
+    let pattern = [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 50, pull: 30 }]
+        [pick(rng, 4)];
+    let verify = [Verify::Data, Verify::Connection, Verify::None][pick(rng, 3)];
+    let buffer = Range { low: rng.between(1, 40), high: rng.between(40, 400) };
+    Arc::new(Params::of(&Phase { pattern, verify, buffer, transfer, ..Phase::default() }, Group(1)))
+}
+
+/// What a good peer would say, all at once.
+fn talk(params: &Params, from_client: bool, transfer: u64) -> Vec<u8> {
+    let (up, down) = params.pattern.split(transfer);
+    let mut arena = Arena::new(1 << 12);
+    let mut burst = Burst::new(&mut arena, 4_096);
+    Source::Pattern.offer(0, (if from_client { up } else { down }) as usize, &mut burst);
+    let payload: Vec<u8> = burst.slices().flatten().copied().collect();
+    if from_client {
+        return payload;
+    }
+    [&encode_id(Uuid::from_u128(7))[..], &payload, DONE].concat()
+}
+
+#[test]
+fn both_ends() {
+    let mut bench = Bench::new(15);
+    let mut rng = Rng::new(16);
+    let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
+    let mut content = 0;
+    for n in 0..2 * inputs() {
+        let transfer = rng.between(1, 300);
+        let params = params(&mut rng, transfer);
+        let is_client = n % 2 == 0;
+        let mut flow = if is_client {
+            Connection::client(Arc::clone(&params), 0, transfer, rng.next() & 1 == 0)
+        } else {
+            Connection::server(Arc::clone(&params), transfer)
+        };
+        let mut bytes = talk(&params, !is_client, transfer);
+        if rng.next() & 1 == 0 {
+            mutate(&mut rng, &mut bytes);
+        }
+        let now = bench.now;
+        let Bench { rec, rng: chance, clock, post, .. } = &mut bench;
+        flow.hear(&mut Cx { now, clock, rng: chance, rec, post }, News::Up(path)).unwrap();
+        content += u32::from(bench.feed(&mut flow, &bytes, last_news(&mut rng)));
+        let row = flow.card().row.unwrap();
+        let (counts, _) = bench.rec.life(row);
+        let (up, down) = params.pattern.split(transfer);
+        let (tx, rx) = if is_client { (up, down) } else { (down, up) };
+        assert!(counts.rx_bytes <= rx && counts.tx_bytes <= tx, "{counts:?} of {tx} and {rx}");
+        bench.rec.close(row);
+    }
+    assert!(content > inputs() / 5 && content < 2 * inputs() - inputs() / 5, "{content}");
+}
+
+#[test]
+fn identifiers() {
+    let mut rng = Rng::new(17);
+    let (mut known, mut unknown) = (0u32, 0u32);
+    for _ in 0..inputs() {
+        let id = rng.uuid();
+        let mut bytes = encode_id(id).to_vec();
+        assert_eq!(decode_id(bytes[..].try_into().unwrap()), id);
+        mutate(&mut rng, &mut bytes);
+        bytes.resize(ID, 0);
+        if decode_id(bytes[..].try_into().unwrap()).is_nil() { unknown += 1 } else { known += 1 }
+    }
+    assert!(known > inputs() / 20 && unknown > inputs() / 2, "{known} {unknown}");
+}
+
+/// A datagram of a stream, more or less.
+fn datagram(rng: &mut Rng) -> Vec<u8> {
+    if rng.between(0, 9) == 0 {
+        return encode_stream_id(rng.uuid()).to_vec();
+    }
+    let frame = if rng.between(0, 9) == 0 { rng.next() as i64 } else { rng.between(0, 30) as i64 };
+    let header = encode_header(frame, rng.next() as i64, rng.next() as i64);
+    let mut payload = vec![0; rng.between(0, 74) as usize];
+    for (i, byte) in payload.iter_mut().enumerate() {
+        *byte = if i % 2 == 0 { (i / 2) as u8 } else { 0 };
+    }
+    [&header[..], &payload].concat()
+}
+
+#[test]
+fn datagrams() {
+    let mut rng = Rng::new(18);
+    let (mut ids, mut parts, mut none) = (0u32, 0u32, 0u32);
+    for _ in 0..inputs() {
+        let mut bytes = datagram(&mut rng);
+        assert!(decode(&bytes).is_some());
+        mutate(&mut rng, &mut bytes);
+        match decode(&bytes) {
+            Some(Datagram::Id(_)) => ids += 1,
+            Some(Datagram::Part { .. }) => parts += 1,
+            None => none += 1,
+        }
+    }
+    assert!(ids > 10_000 && parts > 100_000 && none > 100_000, "{ids} {parts} {none}");
+}
+
+#[test]
+fn receivers() {
+    let mut bench = Bench::new(19);
+    let mut rng = Rng::new(20);
+    let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
+    let media = Media {
+        rate_bps: 8_000,
+        frame_rate: 1_000,
+        frames: 25,
+        frame_size: 100,
+        depth_frames: 5,
+        datagram: 100,
+        spread: false,
+    };
+    let (mut tried, mut whole) = (0, 0u64);
+    while tried < inputs() {
+        let verify = [Verify::Data, Verify::Connection][rng.between(0, 1) as usize];
+        let phase = Phase { kind: Kind::Stream, media: Some(media), verify, ..Phase::default() };
+        let mut flow = Receiver::new(Arc::new(MediaParams::of(&phase, Group(1)).unwrap()), 0, true);
+        let Bench { rec, rng: chance, clock, post, now, .. } = &mut bench;
+        flow.hear(&mut Cx { now: *now, clock, rng: chance, rec, post }, News::Up(path)).unwrap();
+        for _ in 0..200 {
+            tried += 1;
+            *now = now.plus(rng.between(0, 1_000_000));
+            let mut cx = Cx { now: *now, clock, rng: chance, rec, post };
+            let want = flow.want();
+            if matches!(want.end, Some(End::Done { .. })) {
+                break;
+            }
+            if want.send == When::Now || matches!(want.send, When::At(at) if at <= cx.now) {
+                let mut arena = Arena::new(64);
+                let mut burst = Burst::new(&mut arena, 64);
+                flow.fill(&mut cx, &mut burst);
+                flow.wrote(&mut cx, Wrote { bytes: burst.len(), fault: None });
+            }
+            let mut bytes = datagram(&mut rng);
+            if rng.between(0, 9) == 0 {
+                mutate(&mut rng, &mut bytes);
+            }
+            let got = Batch::stream(&bytes, cx.now);
+            let taken = flow.take(&mut cx, &got, &mut Burst::new(&mut Arena::new(0), 0));
+            let woken = flow
+                .want()
+                .wake
+                .filter(|at| *at <= cx.now)
+                .map_or(Ok(()), |_| flow.hear(&mut cx, News::Wake));
+            if taken.is_err() || woken.is_err() {
+                break;
+            }
+        }
+        let row = flow.card().row.unwrap();
+        let frames = bench.rec.life(row).0.frames;
+        assert!(frames.completed + frames.dropped + frames.repeated <= 25, "{frames:?}");
+        whole += frames.completed;
+        bench.rec.close(row);
+        bench.post.clear();
+    }
+    assert!(whole > 1_000, "{whole}");
+}

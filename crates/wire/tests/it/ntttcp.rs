@@ -1,0 +1,358 @@
+//! ntttcp in virtual time: both sessions against each other, and the receiver against conversations as they were captured.
+
+use crate::common::run::{MS, client_ip, told};
+use metrics::SECOND;
+use model::{Kind, Phase, Probe, Range, Status, Verify};
+use std::net::SocketAddr;
+use wire::native::Fence;
+use wire::ntttcp::{Layout, Receiver, ReceiverPlan, Sender, SenderPlan};
+use wire::sim::{Host, HungUp, Link, Network, Quirks, Say};
+
+/// The port of the conversation; data ports follow.
+const TALK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 5000);
+
+/// Paths of 1 Mbit/s each.
+fn network(seed: u64) -> Network {
+    let mut net = Network::new(seed);
+    let link = Link::new().delay(MS).rate(1_000_000);
+    net.links(link.clone(), link);
+    net
+}
+
+fn layout() -> Layout {
+    Layout { ports: 2, threads: 2, connections: 2, seconds: 3, ..Layout::default() }
+}
+
+fn phase() -> Phase {
+    Phase {
+        connections: 8,
+        iterations: Some(1),
+        transfer: 1 << 50,
+        duration_ns: None,
+        buffer: Range::just(4 * 1024),
+        verify: Verify::Connection,
+        interval_ns: SECOND / 2,
+        stall_ns: 3600 * SECOND,
+        ..Phase::default()
+    }
+}
+
+/// The same over datagrams, where the layout says so.
+fn phase_of(layout: &Layout) -> Phase {
+    if !layout.udp {
+        return phase();
+    }
+    Phase {
+        kind: Kind::Delay,
+        probe: Some(Probe { size: 1_000, ..Probe::default() }),
+        rate: Some(80_000),
+        ..phase()
+    }
+}
+
+fn receive(net: &mut Network, layout: Layout) -> Host {
+    let (fence, streams) = (Fence::default(), Fence::default());
+    let plan = ReceiverPlan { layout, phase: phase_of(&layout), fence, streams, workers: 2 };
+    let now = net.now;
+    let host = net.serve(TALK, 2, Box::new(Receiver::new(plan, now)));
+    net.ports(host, 1 + layout.ports + if layout.token { 1_000 } else { 0 });
+    host
+}
+
+fn send(net: &mut Network, n: u32, layout: Layout) -> Host {
+    let to = vec![TALK.ip()];
+    let plan = SenderPlan { layout, phase: phase_of(&layout), to, from: None, workers: 2 };
+    let now = net.now;
+    net.join(client_ip(n), 2, Box::new(Sender::new(plan, now)))
+}
+
+fn finish(net: &mut Network) {
+    net.run();
+    net.run_until(net.now.plus(15 * SECOND));
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+#[test]
+fn both_ends_measure_what_was_agreed_on() {
+    for (seed, sync, quirks) in [
+        (1, true, Quirks::default()),
+        (2, true, Quirks::rough()),
+        (3, false, Quirks::default()),
+        (4, true, Quirks::tiny_sends()),
+    ] {
+        let mut net = network(seed);
+        let layout = Layout { sync, ..layout() };
+        let receiver = receive(&mut net, layout);
+        let sender = send(&mut net, 1, layout);
+        net.quirks(receiver, quirks);
+        net.quirks(sender, quirks);
+        finish(&mut net);
+        let (here, there) = (told(&net, sender), told(&net, receiver));
+        for told in [&here, &there] {
+            assert_eq!((told.status(), told.reason()), (Status::Complete, ""), "{seed}");
+            assert_eq!(
+                (told.near().opened, told.near().errors()),
+                (8, 0),
+                "{seed}: {:?}",
+                told.near().causes
+            );
+        }
+        let (tx, rx) = (here.near().traffic, there.near().traffic);
+        assert_eq!((tx.ns, rx.ns), (3 * SECOND, 3 * SECOND), "{seed}");
+        // Eight paths of 1 Mbit/s for three seconds, and what the send buffers held.
+        assert!((2_400_000..=3_010_000).contains(&rx.rx_bytes), "{seed}: {rx:?}");
+        assert!(tx.tx_bytes >= rx.rx_bytes, "{seed}: {tx:?} {rx:?}");
+    }
+}
+
+#[test]
+fn windows_ends_begin_when_each_port_has_its_token() {
+    for (seed, token, buffers, udp) in [
+        (31, true, None, false),
+        (32, true, Some(20), false),
+        (33, false, Some(20), false),
+        (34, true, None, true),
+    ] {
+        let mut net = network(seed);
+        net.datagram_links(Link::new().delay(MS), Link::new().delay(MS));
+        let seconds = if buffers.is_some() { 0 } else { 2 };
+        let layout = Layout { sync: false, token, udp, threads: 1, connections: 1, seconds, ..layout() };
+        let receiver = receive(&mut net, layout);
+        let to = vec![TALK.ip(), TALK.ip()];
+        let transfer = buffers.map_or(1 << 50, |n| n * 4_096);
+        let plan =
+            SenderPlan { layout, phase: Phase { transfer, ..phase_of(&layout) }, to, from: None, workers: 2 };
+        let now = net.now;
+        let sender = net.join(client_ip(1), 2, Box::new(Sender::new(plan, now)));
+        finish(&mut net);
+        let (here, there) = (told(&net, sender), told(&net, receiver));
+        for told in [&here, &there] {
+            assert_eq!(
+                (told.status(), told.reason(), told.near().opened),
+                (Status::Complete, "", 2),
+                "{seed}"
+            );
+        }
+        let (tx, rx) = (here.near().traffic, there.near().traffic);
+        match buffers {
+            // Two connections of twenty buffers; 81,920 bytes at 1 Mbit/s take 655 ms.
+            Some(n) => {
+                assert_eq!((tx.tx_bytes, rx.rx_bytes), (2 * n * 4_096, 2 * n * 4_096), "{seed}");
+                assert!((600 * MS..900 * MS).contains(&rx.ns), "{seed}: {rx:?}");
+            }
+            // Two senders, ten datagrams of 1,000 bytes a second each.
+            None if udp => assert!((36_000..=42_000).contains(&rx.rx_bytes), "{seed}: {rx:?}"),
+            None => {
+                assert!((1_900 * MS..=2_000 * MS).contains(&rx.ns) && tx.ns == 2 * SECOND, "{seed}: {rx:?}");
+                assert!((400_000..=510_000).contains(&rx.rx_bytes), "{seed}: {rx:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn datagrams_are_measured_for_as_long_as_was_agreed_on() {
+    for (seed, sync, warmup_s) in [(21, true, 0), (22, false, 0), (23, true, 1)] {
+        let mut net = network(seed);
+        net.datagram_links(Link::new().delay(MS), Link::new().delay(MS));
+        let layout = Layout { sync, udp: true, warmup_s, ..layout() };
+        let receiver = receive(&mut net, layout);
+        let sender = send(&mut net, 1, layout);
+        finish(&mut net);
+        let (here, there) = (told(&net, sender), told(&net, receiver));
+        for told in [&here, &there] {
+            assert_eq!(
+                (told.status(), told.reason(), told.near().opened),
+                (Status::Complete, "", 8),
+                "{seed}"
+            );
+        }
+        let (tx, rx) = (here.near().traffic, there.near().traffic);
+        assert_eq!(tx.ns, 3 * SECOND);
+        // Without a conversation the receiver rates until the last that came, or its own clock.
+        assert!(rx.ns <= 3 * SECOND && rx.ns > 3 * SECOND - SECOND / 5, "{seed}: {rx:?}");
+        // Eight senders, ten datagrams of 1,000 bytes a second each.
+        assert!((230_000..=248_000).contains(&rx.rx_bytes), "{seed}: {rx:?}");
+        assert!(tx.tx_bytes.abs_diff(rx.rx_bytes) <= 16_000, "{seed}: {tx:?} {rx:?}");
+    }
+}
+
+#[test]
+fn warm_up_and_cool_down_do_not_count() {
+    let mut net = network(5);
+    let layout = Layout { warmup_s: 1, seconds: 2, cooldown_s: 1, ..layout() };
+    let receiver = receive(&mut net, layout);
+    let sender = send(&mut net, 1, layout);
+    finish(&mut net);
+    for host in [sender, receiver] {
+        let told = told(&net, host);
+        assert_eq!((told.status(), told.near().traffic.ns), (Status::Complete, 2 * SECOND));
+    }
+    let rx = told(&net, receiver).near().traffic.rx_bytes;
+    assert!((1_600_000..=2_010_000).contains(&rx), "{rx}");
+}
+
+#[test]
+fn an_interrupted_sender_ends_both() {
+    let mut net = network(6);
+    let receiver = receive(&mut net, layout());
+    let sender = send(&mut net, 1, layout());
+    let now = net.now;
+    net.stop_at(sender, now.plus(SECOND));
+    finish(&mut net);
+    let (here, there) = (told(&net, sender), told(&net, receiver));
+    assert_eq!((here.status(), there.status()), (Status::Interrupted, Status::Complete));
+    let ns = there.near().traffic.ns;
+    assert!((900 * MS..1_100 * MS).contains(&ns), "{ns}");
+}
+
+#[test]
+fn the_captured_conversations_are_answered_as_captured() {
+    // Each: what the sender says, what the receiver of the original answered (payload of the control connection).
+    // ntttcp_sync_tcp_ctrl.pcap (-t 3), with E as in ntttcp_ctrlc_ctrl.pcap; ntttcp_negot_longer_ctrl.pcap (2 to -t 4);
+    // ntttcp_continuous_ctrl.pcap (0 to -t 3).
+    for (seconds, said, answered) in [
+        (3, vec![0x58, 3, 0x52, 0x45], vec![0x0b, 3, 0x52, 0x0d]),
+        (4, vec![0x58, 2, 0x52, 0x45], vec![0x0b, 4, 0x52, 0x0d]),
+        (3, vec![0x58, 0, 0x52, 0x45], vec![0x0b, 0, 0x52, 0x0d]),
+        // Lengths that are letters: the original runs 11 s, starts at once, or stumbles (collision_*.console).
+        (3, vec![0x58, 69, 0x52, 0x45], vec![0x0b, 69, 0x52, 0x0d]),
+        (3, vec![0x58, 82, 0x52, 0x45], vec![0x0b, 82, 0x52, 0x0d]),
+        (3, vec![0x58, 88, 0x52, 0x45], vec![0x0b, 88, 0x52, 0x0d]),
+        // 'L' to a receiver without -M is refused, as the spec wants it.
+        (3, vec![0x58, 3, 0x4c], vec![0x0b, 3, 0x45]),
+    ] {
+        let mut net = network(7);
+        let host = receive(&mut net, Layout { seconds, ..layout() });
+        let script = said.iter().zip(1..).map(|(word, n)| (n * 100 * MS, Say::Bytes(words(&[*word]))));
+        let script = script.chain([(SECOND, Say::Fin)]).collect();
+        let raw = net.raw(client_ip(1), TALK, script);
+        net.run_until(net.now.plus(2 * SECOND));
+        assert_eq!(net.heard(raw).heard, words(&answered), "{said:?}");
+        let now = net.now;
+        net.stop_at(host, now);
+        finish(&mut net);
+    }
+}
+
+#[test]
+fn a_busy_receiver_says_so_and_goes_on() {
+    // ntttcp_busy_ctrl.pcap: the second sender hears 12.
+    let mut net = network(8);
+    let receiver = receive(&mut net, layout());
+    send(&mut net, 1, layout());
+    net.run_until(net.now.plus(SECOND));
+    let raw = net.raw(client_ip(2), TALK, vec![(10 * MS, Say::Bytes(words(&[0x58]))), (200 * MS, Say::Fin)]);
+    let second = send(&mut net, 3, layout());
+    finish(&mut net);
+    assert_eq!(net.heard(raw).heard, words(&[0x0c]));
+    let refused = told(&net, second);
+    assert_eq!(
+        (refused.status(), refused.reason()),
+        (Status::Failed, "the receiver is busy with another test")
+    );
+    assert_eq!((told(&net, receiver).status(), told(&net, receiver).near().opened), (Status::Complete, 8));
+}
+
+#[test]
+fn words_in_single_bytes_are_words() {
+    let mut net = network(9);
+    let host = receive(&mut net, layout());
+    let bytes = words(&[0x58, 3]);
+    let script = bytes.iter().zip(1..).map(|(byte, n)| (n * 20 * MS, Say::Bytes(vec![*byte])));
+    let raw = net.raw(client_ip(1), TALK, script.chain([(SECOND, Say::Fin)]).collect());
+    net.run_until(net.now.plus(2 * SECOND));
+    assert_eq!(net.heard(raw).heard, words(&[0x0b, 3]));
+    let now = net.now;
+    net.stop_at(host, now);
+    finish(&mut net);
+}
+
+#[test]
+fn several_senders_begin_together() {
+    // ntttcp_multi_ctrl: 'R' is answered by 'W' until the last one's 'L'.
+    let mut net = network(10);
+    let host = receive(&mut net, Layout { multi: true, ..layout() });
+    let say = |n: u64, word: u32| (n * 100 * MS, Say::Bytes(words(&[word])));
+    let first =
+        net.raw(client_ip(1), TALK, vec![say(1, 0x58), say(2, 9), say(3, 0x52), (2 * SECOND, Say::Fin)]);
+    let last =
+        net.raw(client_ip(2), TALK, vec![say(1, 0x58), say(2, 9), say(8, 0x4c), (2 * SECOND, Say::Fin)]);
+    net.run_until(net.now.plus(700 * MS));
+    assert_eq!(net.heard(first).heard, words(&[0x0b, 3, 0x57]));
+    net.run_until(net.now.plus(SECOND));
+    assert_eq!(net.heard(first).heard, words(&[0x0b, 3, 0x57, 0x52]));
+    assert_eq!(net.heard(last).heard, words(&[0x0b, 3, 0x52]));
+    let now = net.now;
+    net.stop_at(host, now);
+    finish(&mut net);
+}
+
+#[test]
+fn without_a_conversation_it_ends_after_the_last_connection() {
+    let mut net = network(11);
+    let host = receive(&mut net, Layout { sync: false, seconds: 60, ..layout() });
+    let data = SocketAddr::new(TALK.ip(), 5001);
+    let begun = net.now;
+    let script = vec![
+        (10 * MS, Say::Bytes(vec![b'A'; 100_000])),
+        (2 * SECOND, Say::Bytes(vec![b'A'; 50_000])),
+        (3 * SECOND, Say::Fin),
+    ];
+    let raw = net.raw(client_ip(1), data, script);
+    net.run_until(net.now.plus(30 * SECOND));
+    let told = told(&net, host);
+    assert_eq!((told.status(), told.near().traffic.rx_bytes), (Status::Complete, 150_000));
+    assert_eq!(net.heard(raw).ended.map(|(_, how)| how), Some(HungUp::Fin));
+    // Over two seconds of transfer, and not over the minute that it was ready for.
+    let ns = told.near().traffic.ns;
+    assert!((1_950 * MS..3_100 * MS).contains(&ns), "{ns}");
+    let over = net.done(host).unwrap().since(begun);
+    assert!((4 * SECOND..5 * SECOND).contains(&over), "{over}");
+}
+
+#[test]
+fn nobody_there_is_an_error_and_so_is_silence() {
+    let mut net = network(12);
+    let alone = send(&mut net, 1, layout());
+    finish(&mut net);
+    let told_alone = told(&net, alone);
+    assert_eq!(told_alone.status(), Status::Failed);
+    assert!(
+        told_alone.reason().starts_with("cannot reach the receiver's sync port"),
+        "{}",
+        told_alone.reason()
+    );
+    let alone = send(&mut net, 2, Layout { sync: false, ..layout() });
+    finish(&mut net);
+    assert!(told(&net, alone).reason().starts_with("not all data connections came to be"));
+}
+
+#[test]
+fn whatever_is_said_the_receiver_goes_on() {
+    let mut rng = seam::Rng::new(13);
+    for seed in 0..300 {
+        let mut net = network(seed);
+        let host = receive(&mut net, Layout { multi: seed % 2 == 0, ..layout() });
+        for n in 1..4 {
+            let mut bytes = words(&[0x58, 3, 0x52, 0x45, 0x4c, 0x57]);
+            for _ in 0..rng.between(0, 5) {
+                let at = rng.between(0, bytes.len() as u64 - 1) as usize;
+                bytes[at] = rng.next() as u8;
+            }
+            bytes.truncate(rng.between(1, 24) as usize);
+            let port = TALK.port() + rng.between(0, 2) as u16;
+            let script = vec![(rng.between(1, 50) * MS, Say::Bytes(bytes)), (60 * MS, Say::Fin)];
+            net.raw(client_ip(n), SocketAddr::new(TALK.ip(), port), script);
+        }
+        net.run_until(net.now.plus(SECOND));
+        let now = net.now;
+        net.stop_at(host, now);
+        net.run_until(net.now.plus(10 * SECOND));
+        assert!(net.done(host).is_some(), "{seed}");
+        assert_eq!(net.open(host), (0, 0), "{seed}");
+    }
+}

@@ -1,0 +1,157 @@
+//! Round trips over our own protocol in virtual time, from the agreement to both ends' totals: the path's delay is known, and so
+//! is what the far end spends.
+
+use crate::common::run::{MS, client_plan, join, serve, server_plan, told};
+use metrics::SECOND;
+use model::{Kind, Pattern, Phase, Ping, Range, Schedule, Status, Transport};
+use wire::native::{Limits, ServerPlan};
+use wire::sim::{Link, Network, START};
+
+/// What a simulated thread takes from one turn to the next.
+const TURN: u64 = 1_000;
+
+fn phase(ping: Ping) -> Phase {
+    Phase {
+        kind: Kind::Ping,
+        ping: Some(ping),
+        connections: 1,
+        iterations: Some(1),
+        duration_ns: None,
+        buffer: Range::just(64 * 1024),
+        ..Phase::default()
+    }
+}
+
+fn network(seed: u64, link: &Link) -> Network {
+    let mut net = Network::new(seed);
+    net.links(link.clone(), link.clone());
+    net.datagram_links(link.clone(), link.clone());
+    net
+}
+
+#[test]
+fn the_far_end_s_time_is_measured_and_taken_off() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        for connections in [1, 5] {
+            let mut net = network(3, &Link::new().delay(3 * MS));
+            serve(&mut net, server_plan());
+            let ping = Ping { transport, messages: Some(40), warmup: 5, ..Ping::default() };
+            let client = join(&mut net, 0, client_plan(&Phase { connections, ..phase(ping) }));
+            net.run_until(START.plus(20 * SECOND));
+            let told = told(&net, client);
+            let what = format!("{transport:?} {connections}");
+            assert_eq!(told.status(), Status::Complete, "{what}: {}", told.reason());
+            let trips = told.near().pings.clone().expect("round trips");
+            let all = 40 * u64::from(connections);
+            assert_eq!(
+                (trips.counts.sent, trips.counts.received, trips.counts.lost),
+                (all, all, 0),
+                "{what}"
+            );
+            assert_eq!(trips.counts.omitted, 5 * u64::from(connections), "{what}");
+            let (rtt, path, far) = (trips.rtt_ns.unwrap(), trips.path_ns.unwrap(), trips.far_ns.unwrap());
+            assert_eq!((rtt.count, path.count, far.count), (all, all, all), "{what}");
+            // Both hosts' threads add some turns; what the far end added is known and taken off.
+            assert!((6 * MS..6 * MS + 40 * TURN).contains(&rtt.min), "{what}: {}", rtt.min);
+            assert_eq!(path.min, 6 * MS, "{what}: the path alone, exactly");
+            assert_eq!(told.near().completed, u64::from(connections), "{what}");
+            let far_end = &told.far[0];
+            let bytes = (all + trips.counts.omitted) * 64;
+            assert_eq!((far_end.traffic.rx_bytes, far_end.traffic.tx_bytes), (bytes, bytes), "{what}");
+            assert!(far_end.pings.is_none(), "who asks counts round trips");
+        }
+    }
+}
+
+#[test]
+fn a_lossy_path_loses_datagrams_and_no_stream_s_bytes() {
+    let lossy = Link::new().delay(2 * MS).loss(0.05);
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let mut net = network(11, &lossy);
+        serve(&mut net, server_plan());
+        let schedule = Schedule::Fixed { gap_ns: 5 * MS };
+        let ping = Ping { transport, messages: Some(400), schedule, timeout_ns: SECOND, ..Ping::default() };
+        let client = join(&mut net, 0, client_plan(&phase(ping)));
+        net.run_until(START.plus(60 * SECOND));
+        let told = told(&net, client);
+        assert_eq!(told.status(), Status::Complete, "{transport:?}: {}", told.reason());
+        let counts = told.near().pings.clone().unwrap().counts;
+        assert_eq!(counts.received + counts.lost as u64, 400, "{transport:?} {counts:?}");
+        match transport {
+            Transport::Tcp => assert_eq!(counts.lost, 0),
+            // Of 400 round trips 39 are expected to lose a datagram, give or take five deviations of 6.
+            Transport::Udp => assert!((9..=69).contains(&counts.lost), "{counts:?}"),
+        }
+    }
+}
+
+#[test]
+fn spinning_is_granted_or_taken_back_with_a_reason() {
+    for allowed in [true, false] {
+        let mut net = network(5, &Link::new().delay(MS));
+        let limits = Limits { busy: allowed, ..Limits::default() };
+        serve(&mut net, ServerPlan { limits, ..server_plan() });
+        let ping = Ping { busy: true, messages: Some(10), ..Ping::default() };
+        let client = join(&mut net, 0, client_plan(&phase(ping)));
+        net.run_until(START.plus(20 * SECOND));
+        let told = told(&net, client);
+        assert_eq!(told.status(), Status::Complete, "{}", told.reason());
+        let changes = &told.sessions[0].accepted.changes;
+        assert_eq!(changes.iter().any(|c| c.what == "spinning" && c.given == "off"), !allowed);
+    }
+}
+
+#[test]
+fn what_a_server_cannot_hold_is_refused() {
+    let mut net = network(6, &Link::new());
+    serve(&mut net, server_plan());
+    let ping = Ping { size: 1 << 20, messages: Some(1), ..Ping::default() };
+    let client = join(&mut net, 0, client_plan(&phase(ping)));
+    net.run_until(START.plus(20 * SECOND));
+    let told = told(&net, client);
+    assert_eq!(told.status(), Status::Failed);
+    assert!(told.reason().contains("at most 64Ki"), "{}", told.reason());
+}
+
+#[test]
+fn exchanges_inside_the_payload_wait_for_what_was_sent_before() {
+    // 20 Mbit/s, 3 ms each way, and a socket that holds 64 KiB: 26 ms at that rate.
+    const HELD: u64 = 64 * 1024 * 8 * SECOND / 20_000_000;
+    let link = Link::new().delay(3 * MS).rate(20_000_000).window(64 * 1024);
+    let patterns =
+        [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 50_000, pull: 50_000 }];
+    for pattern in patterns {
+        for loaded in [false, true] {
+            let mut net = network(6, &link);
+            serve(&mut net, server_plan());
+            let phase = Phase {
+                pattern,
+                connections: 2,
+                duration_ns: Some(4 * SECOND),
+                rate: (!loaded).then_some(100_000),
+                inside_gap_ns: Some(SECOND / 10),
+                buffer: Range::just(16 * 1024),
+                ..Phase::default()
+            };
+            let client = join(&mut net, 0, client_plan(&phase));
+            net.run_until(START.plus(60 * SECOND));
+            let told = told(&net, client);
+            let what = format!("{pattern} {loaded}");
+            assert_eq!(
+                (told.status(), told.near().errors()),
+                (Status::Complete, 0),
+                "{what}: {}",
+                told.reason()
+            );
+            let trips = told.near().pings.as_ref().expect("exchanges inside").rtt_ns.as_ref().unwrap();
+            // 2 connections, 4 s, one each 100 ms; at the end some are not asked any more.
+            assert!((40..=82).contains(&trips.count), "{what}: {}", trips.count);
+            assert!(trips.min >= 6 * MS, "{what}: {}", trips.min);
+            let filled = loaded && !matches!(pattern, Pattern::PushPull { .. });
+            // No more than both directions' sockets and spans of 64 KiB of each of two connections.
+            assert!(!filled || trips.quantile(0.5) > 6 * MS + HELD / 2, "{what}: {}", trips.quantile(0.5));
+            assert!(trips.max < 6 * MS + 10 * HELD, "{what}: {}", trips.max);
+            assert!(told.far[0].pings.is_none() && told.near().packets.is_none(), "{what}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Clients and servers in virtual time, as they should meet.
+
+use crate::common::run::*;
+use metrics::SECOND;
+use model::{Kind, Pattern, Phase, Shutdown, Status};
+use wire::sim::{Link, Quirks};
+
+#[test]
+fn a_run_from_hello_to_result() {
+    for pattern in
+        [Pattern::Push, Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 50_000, pull: 30_000 }]
+    {
+        for quirks in [Quirks::default(), Quirks::rough()] {
+            let mut net = network(7);
+            let server = serve(&mut net, server_plan());
+            let client = join(&mut net, 0, client_plan(&Phase { pattern, ..small() }));
+            net.quirks(server, quirks);
+            net.quirks(client, quirks);
+            net.run();
+            let told = told(&net, client);
+            let what = format!("{pattern:?} {quirks:?}: {told:#?}");
+            assert_eq!(told.status(), Status::Complete, "{what}");
+            assert_eq!((told.sessions.len(), told.far.len(), told.intervals.len()), (1, 1, 3), "{what}");
+            told.assert_intervals(true);
+            let (near, far) = (told.near(), &told.far[0]);
+            assert_eq!((near.opened, near.stopped, far.opened, far.stopped), (4, 4, 4, 4), "{what}");
+            assert_eq!(near.network_errors + near.data_errors + near.protocol_errors, 0, "{what}");
+            assert_eq!(near.traffic.ns, 3 * SECOND);
+            let seconds = near.traffic.ns as f64 / 1e9;
+            let (up, down) = (near.traffic.tx_bytes as f64 / seconds, near.traffic.rx_bytes as f64 / seconds);
+            assert!(!pattern.sends_up() || (up > 5e5 && up <= 5.4e6), "{what}");
+            assert!(!pattern.sends_down() || (down > 5e5 && down <= 5.4e6), "{what}");
+            // What one end has sent the other has received, but for what was under way at the ends.
+            assert!(near.traffic.tx_bytes.abs_diff(far.traffic.rx_bytes) < 4 * 300_000, "{what}");
+            net.run_until(net.now.plus(5 * SECOND));
+            assert_eq!(net.open(server), (0, 0), "{what}");
+            assert_eq!(net.groups(server), 0, "{what}");
+        }
+    }
+}
+
+#[test]
+fn iterations_and_totals_are_exact() {
+    for (pattern, shutdown) in [
+        (Pattern::Push, Shutdown::Graceful),
+        (Pattern::Pull, Shutdown::Rude),
+        (Pattern::Duplex, Shutdown::Random),
+        (Pattern::PushPull { push: 1_000, pull: 700 }, Shutdown::Graceful),
+    ] {
+        for workers in [1, 2, 3] {
+            let mut net = network(3);
+            let server = serve(&mut net, server_plan());
+            let phase = Phase {
+                pattern,
+                shutdown,
+                connections: 5,
+                transfer: 20_001,
+                iterations: Some(7),
+                duration_ns: None,
+                ..small()
+            };
+            let mut plan = client_plan(&phase);
+            plan.workers = workers;
+            let client = join(&mut net, 0, plan);
+            net.run();
+            let it = told(&net, client);
+            let (up, down) = pattern.split(20_001);
+            assert_eq!(it.status(), Status::Complete, "{it:#?}");
+            let (near, far) = (it.near(), &it.far[0]);
+            assert_eq!(
+                (near.completed, far.completed),
+                (35, 35),
+                "{pattern:?} {shutdown:?} {workers}: {it:#?}"
+            );
+            assert_eq!((near.traffic.tx_bytes, near.traffic.rx_bytes), (35 * up, 35 * down), "{it:#?}");
+            assert_eq!((far.traffic.rx_bytes, far.traffic.tx_bytes), (35 * up, 35 * down), "{it:#?}");
+            it.assert_intervals(true);
+            let _ = server;
+        }
+    }
+    let mut net = network(4);
+    serve(&mut net, server_plan());
+    let phase = Phase {
+        connections: 7,
+        transfer: 10_000,
+        total_bytes: Some(1_234_567),
+        duration_ns: None,
+        ..small()
+    };
+    let client = join(&mut net, 0, client_plan(&phase));
+    net.run();
+    let it = told(&net, client);
+    assert_eq!((it.near().traffic.tx_bytes, it.far[0].traffic.rx_bytes), (1_234_567, 1_234_567), "{it:#?}");
+    assert_eq!(it.near().network_errors, 0);
+}
+
+#[test]
+fn connects_by_the_thousand() {
+    let mut net = network(5);
+    serve(&mut net, server_plan());
+    let phase = Phase {
+        kind: Kind::Connect,
+        transfer: 1,
+        shutdown: Shutdown::Rude,
+        connect_rate: Some(1_000.0),
+        connections: 50,
+        ..small()
+    };
+    let client = join(&mut net, 0, client_plan(&phase));
+    net.run();
+    let it = told(&net, client);
+    assert_eq!(it.status(), Status::Complete);
+    let near = it.near();
+    assert!(near.completed.abs_diff(3_000) < 10, "{near:#?}");
+    assert_eq!(near.network_errors + near.data_errors + near.protocol_errors, 0, "{near:#?}");
+    assert!(it.far[0].completed.abs_diff(near.completed) <= 2, "{it:#?}");
+}
+
+#[test]
+fn two_hundred_clients_at_once() {
+    let mut net = network(6);
+    let server = serve(&mut net, server_plan());
+    let link = Link::new().delay(5 * MS).rate(1_000_000);
+    net.links(link.clone(), link);
+    let phase = Phase { connections: 2, ..small() };
+    let clients: Vec<_> = (0..200).map(|n| join(&mut net, n, client_plan(&phase))).collect();
+    net.run();
+    for client in clients {
+        let it = told(&net, client);
+        assert_eq!(it.status(), Status::Complete, "{it:#?}");
+        it.assert_intervals(true);
+        assert_eq!((it.near().stopped, it.far[0].stopped), (2, 2), "{it:#?}");
+        assert!(it.far[0].others > 100, "others: {}", it.far[0].others);
+    }
+    net.run_until(net.now.plus(5 * SECOND));
+    assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0));
+}
+
+#[test]
+fn only_without_a_path_between_them_are_buffers_chosen_for_one_host() {
+    for (boots, delay, chosen) in [
+        (["host", "host"], MS / 10, true),
+        (["host", "other"], MS / 10, false),
+        // Both on one host, and yet 10 ms apart.
+        (["host", "host"], 5 * MS, false),
+    ] {
+        let mut net = network(5);
+        let link = Link::new().delay(delay).rate(10_000_000);
+        net.links(link.clone(), link);
+        let [near, far] = boots.map(str::to_owned);
+        serve(&mut net, wire::native::ServerPlan { boot: far, ..server_plan() });
+        let plan = client_plan(&small());
+        let plan = wire::native::ClientPlan { boot: near, same_host_sndbuf: Some(98_304), ..plan };
+        let client = join(&mut net, 0, plan);
+        net.run();
+        let told = told(&net, client);
+        assert_eq!(told.status(), Status::Complete);
+        let said = told.notices.iter().any(|notice| notice.contains("both ends are on one host"));
+        assert_eq!(said, chosen, "{boots:?} {delay}: {told:#?}");
+    }
+}

@@ -1,0 +1,303 @@
+//! Whoever connects to the port that is none of ours, or pretends to be: told what this is, in its own words, and shown
+//! out in bounded time.
+
+use crate::common::run::*;
+use metrics::{Group, SECOND};
+use model::Phase;
+use seam::{Arena, Batch, Burst, End, News, Opener, Path, When};
+use std::sync::Arc;
+use uuid::Uuid;
+use wire::native::{
+    Data, Fence, Grant, Grants, Mark, MarkKind, Message, Params, Preamble, Purpose, Reception, ServerPlan,
+    encode,
+};
+use wire::sim::{Host, HungUp, Network, Pair, Quirks, Raw, START, Say, Side};
+
+fn bytes(text: &[u8]) -> Vec<(u64, Say)> {
+    vec![(0, Say::Bytes(text.to_vec()))]
+}
+
+/// What a peer hears that says `script`, with a server around it that must be clean afterwards.
+fn heard(script: Vec<(u64, Say)>, after: u64) -> (Network, Host, usize) {
+    let mut net = network(1);
+    let server = serve(&mut net, server_plan());
+    net.run_until(START.plus(MS));
+    let raw = net.raw(client_ip(0), address(1), script);
+    net.run_until(START.plus(after));
+    (net, server, raw)
+}
+
+fn ended(raw: &Raw) -> (u64, HungUp) {
+    let (at, how) = raw.ended.expect("not hung up on");
+    (at.since(START), how)
+}
+
+#[test]
+fn each_stranger_is_answered_in_its_own_words_and_in_order() {
+    let http = b"GET / HTTP/1.1\r\nHost: example\r\nUser-Agent: a browser with a long name, as they are today\r\n\r\n";
+    let cookie = b"ovtbza7m2lbfqs2qupwzkaugldlcjxwnuhtl\0";
+    let telnet = b"hello?\r\n";
+    let tls = [&[0x16, 3, 1, 2, 0, 1][..], &[7; 500]].concat();
+    let garbage = [0xf3; 300];
+    let text: &[u8] = b"This is a netcaliper measurement server. Use: netcaliper tcp HOST\r\n";
+    for (name, said, expect) in [
+        ("HTTP", &http[..], &b"HTTP/1.1 400 Bad Request\r\n"[..]),
+        ("iperf3", cookie, &[0xfe, 0, 0, 0, 115, 0, 0, 0, 71]),
+        ("a text protocol", telnet, text),
+        ("TLS", &tls, &[0x15, 3, 3, 0, 2, 2, 40]),
+        ("an unknown protocol", &garbage, text),
+    ] {
+        // More of it is still on its way when the answer is sent.
+        let more = vec![(0, Say::Bytes(said.to_vec())), (MS / 2, Say::Bytes(said.to_vec()))];
+        let (net, server, raw) = heard(more, 3 * SECOND);
+        let peer = net.heard(raw);
+        assert!(peer.heard.starts_with(expect), "{name}: {:?}", String::from_utf8_lossy(&peer.heard));
+        let (at, how) = ended(peer);
+        assert_eq!(how, HungUp::Fin, "{name}: nobody was cut off in mid-sentence");
+        assert!(at < 100 * MS, "{name}: {at}");
+        let notices = told(&net, server).notices;
+        assert!(notices[0].contains(&format!("spoke {name} to this port")), "{notices:?}");
+        assert_eq!(net.open(server), (0, 0), "{name}");
+    }
+}
+
+#[test]
+fn those_who_say_little_or_nothing_or_too_slowly_are_shown_out() {
+    let loris = |text: &[u8]| -> Vec<(u64, Say)> {
+        text.iter().enumerate().map(|(i, &b)| (i as u64 * SECOND, Say::Bytes(vec![b]))).collect()
+    };
+    let preamble = Preamble::new(Purpose::Control).encode();
+    for (name, script, by) in [
+        ("silence", vec![], 5_100),
+        ("half a preamble", bytes(&preamble[..40]), 5_100),
+        ("a preamble a byte a second", loris(&preamble), 5_100),
+        ("a request a byte a second", loris(b"GET / HTTP/1.1\r\n"), 3_200),
+        ("one odd byte", bytes(&[0xf3]), 3_200),
+        ("a word and FIN", vec![(0, Say::Bytes(b"hi".to_vec())), (MS, Say::Fin)], 100),
+        ("FIN", vec![(0, Say::Fin)], 100),
+        ("half a preamble and FIN", vec![(0, Say::Bytes(preamble[..9].to_vec())), (MS, Say::Fin)], 100),
+        (
+            "a damaged preamble",
+            bytes(&{
+                let mut p = preamble;
+                p[33] ^= 1;
+                p
+            }),
+            1_200,
+        ),
+    ] {
+        let (net, server, raw) = heard(script, 20 * SECOND);
+        let (at, _) = ended(net.heard(raw));
+        assert!(at < by * MS, "{name}: {at}");
+        assert_eq!(net.open(server), (0, 0), "{name}");
+    }
+    // A reset needs no answer.
+    let (net, server, _) = heard(vec![(0, Say::Bytes(b"GET".to_vec())), (MS, Say::Reset)], SECOND);
+    assert_eq!(net.open(server), (0, 0));
+}
+
+#[test]
+fn a_peer_that_never_reads_or_never_stops_talking_is_let_go() {
+    // Endless talk: it is told, and then not listened to for more than a moment.
+    let talk = (0..200).map(|i| (i * 50 * MS, Say::Bytes(vec![b'x'; 2_000]))).collect();
+    let (net, server, raw) = heard(talk, 20 * SECOND);
+    assert!(ended(net.heard(raw)).0 < 2 * SECOND);
+    assert!(net.heard(raw).heard.starts_with(b"This is a netcaliper"));
+    assert_eq!(net.open(server), (0, 0));
+}
+
+#[test]
+fn other_wire_versions_are_told_ours() {
+    for (purpose, rest) in [(Purpose::Control, encode(&Message::Start)), (Purpose::Data, vec![])] {
+        let preamble = Preamble { version: 9, ..Preamble::new(purpose) }.encode();
+        let (net, server, raw) = heard(bytes(&[&preamble[..], &rest].concat()), 3 * SECOND);
+        let peer = net.heard(raw);
+        let answer = Preamble::decode(peer.heard[..].try_into().unwrap()).unwrap();
+        assert_eq!((answer.version, answer.purpose), (1, Purpose::Answer));
+        assert_eq!(ended(peer).1, HungUp::Fin);
+        assert_eq!(net.open(server), (0, 0));
+    }
+}
+
+fn refused(heard: &[u8], id: Uuid) -> Option<Mark> {
+    Mark::decode(heard.try_into().ok()?, id).filter(|m| m.kind == MarkKind::Refused)
+}
+
+#[test]
+fn an_unknown_token_is_refused_and_the_client_says_so() {
+    let id = Uuid::from_u128(5);
+    let preamble = Preamble { id, transfer: 100, token: [9; 16], ..Preamble::new(Purpose::Data) }.encode();
+    let (net, _, raw) = heard(bytes(&[&preamble[..], &[0; 500]].concat()), 3 * SECOND);
+    assert_eq!(refused(&net.heard(raw).heard, id).unwrap().value, 1);
+    assert_eq!(ended(net.heard(raw)).1, HungUp::Fin);
+    // A client that pushes as fast as it can still hears it.
+    let phase = Phase { transfer: 1 << 30, ..Phase::default() };
+    let params = Arc::new(Params::of(&phase, Group(1)));
+    let grants = Arc::new(Grants::new(None));
+    let mut reception = Reception::new(grants, Arc::default(), 0, 1);
+    let client = Data::client(params, [9; 16], id, 0, 1 << 30, false);
+    let mut pair = Pair::accepted(Box::new(client), &mut reception);
+    pair.run();
+    let ended = format!("{:?}", pair.ends[0].ended);
+    assert!(ended.contains("does not know the session"), "{ended}");
+}
+
+#[test]
+fn those_behind_the_fence_are_refused_with_a_reason() {
+    let fence = Fence { allow: vec![], deny: vec!["10.128.0.0/16".parse().unwrap()] };
+    let mut net = network(1);
+    let server = serve(&mut net, ServerPlan { fence, ..server_plan() });
+    let client = join(&mut net, 0, client_plan(&small()));
+    net.run();
+    let it = told(&net, client);
+    assert!(it.reason().contains("refused: this server does not serve 10.128.0.1"), "{}", it.reason());
+    // A data connection from there knows a token, and is refused as well.
+    let preamble = Preamble { transfer: 100, ..Preamble::new(Purpose::Data) }.encode();
+    let raw = net.raw(client_ip(0), address(1), bytes(&preamble));
+    net.run_until(net.now.plus(SECOND));
+    assert_eq!(refused(&net.heard(raw).heard, Uuid::nil()).unwrap().value, 1);
+    assert_eq!(net.open(server), (0, 0));
+}
+
+#[test]
+fn those_who_wait_are_bounded_and_come_free() {
+    let mut net = network(1);
+    let server = serve(&mut net, server_plan());
+    net.run_until(START.plus(MS));
+    let raws: Vec<_> = (0..5_000).map(|n| net.raw(client_ip(n), address(1), vec![])).collect();
+    net.run_until(START.plus(SECOND));
+    assert_eq!(net.open(server).0, 4_096);
+    let reset = raws.iter().filter(|&&r| net.heard(r).ended.is_some_and(|e| e.1 == HungUp::Reset)).count();
+    assert_eq!(reset, 5_000 - 4_096);
+    net.run_until(START.plus(7 * SECOND));
+    assert_eq!(net.open(server), (0, 0));
+    // Strangers who are being answered count as well, while they do not hang up.
+    let stay = |text: &[u8]| vec![(0, Say::Stay), (0, Say::Bytes(text.to_vec()))];
+    for n in 0..4_096 {
+        net.raw(client_ip(n), address(1), stay(b"hello?\r\n"));
+    }
+    net.run_until(net.now.plus(100 * MS));
+    let late = net.raw(client_ip(0), address(1), bytes(b"hello?\r\n"));
+    net.run_until(net.now.plus(100 * MS));
+    assert_eq!((net.open(server).0, ended(net.heard(late)).1), (4_096, HungUp::Reset));
+    net.run_until(net.now.plus(SECOND));
+    assert_eq!(net.open(server), (0, 0));
+    assert!(told(&net, server).notices.len() <= 1_100, "{}", told(&net, server).notices.len());
+    let client = join(&mut net, 9, client_plan(&small()));
+    net.run();
+    assert_eq!(told(&net, client).status(), model::Status::Complete);
+}
+
+#[test]
+fn control_connections_that_do_not_get_anywhere_are_ended() {
+    let control = Preamble::new(Purpose::Control).encode();
+    let hello = encode(&Message::Hello {
+        version: "x".into(),
+        capabilities: vec![],
+        nonce: "00".repeat(16),
+        key: false,
+        host: String::new(),
+    });
+    let with = |more: &[Vec<u8>]| [&[control.to_vec()], more].concat().concat();
+    for (name, said, word, by) in [
+        ("no hello", with(&[]), "nothing was said for too long", 11),
+        ("half a hello", with(&[hello[..9].to_vec()]), "nothing was said for too long", 11),
+        (
+            "a hello and no proposal",
+            with(std::slice::from_ref(&hello)),
+            "nothing was proposed for too long",
+            61,
+        ),
+        ("something else first", with(&[encode(&Message::Start)]), "the first message must be a hello", 1),
+        (
+            "a hello without a nonce",
+            with(&[encode(&Message::Hello {
+                version: "x".into(),
+                capabilities: vec![],
+                nonce: "no".into(),
+                key: false,
+                host: String::new(),
+            })]),
+            "no valid nonce",
+            1,
+        ),
+        ("a message that is too long", with(&[hello.clone(), vec![0, 1, 0, 1]]), "is too long", 1),
+        (
+            "no JSON",
+            with(&[hello.clone(), [&3u32.to_be_bytes()[..], b"{?}"].concat()]),
+            "cannot be understood",
+            1,
+        ),
+        (
+            "too deep",
+            with(&[hello.clone(), [&90u32.to_be_bytes()[..], &[b'['; 90]].concat()]),
+            "too deeply",
+            1,
+        ),
+    ] {
+        let (net, server, raw) = heard(bytes(&said), 70 * SECOND);
+        let peer = net.heard(raw);
+        let text = String::from_utf8_lossy(&peer.heard);
+        assert!(text.contains(word), "{name}: {text}");
+        assert!(ended(peer).0 < by * SECOND + 100 * MS, "{name}: {:?}", peer.ended);
+        assert_eq!(net.open(server), (0, 0), "{name}");
+    }
+}
+
+#[test]
+fn a_session_gives_its_token_away_for_so_many_connections_and_so_many_bytes() {
+    let phase = Phase { transfer: 1_000, ..Phase::default() };
+    let params = Arc::new(Params::of(&phase, Group(1)));
+    let grants = Arc::new(Grants::new(None));
+    grants.insert([7; 16], Arc::new(Grant::new(Arc::clone(&params), 2, 1_000, false)));
+    let mut reception = Reception::new(grants, Arc::default(), 0, 1);
+    let client = |transfer| {
+        Box::new(Data::client(Arc::clone(&params), [7; 16], Uuid::from_u128(5), 0, transfer, false))
+    };
+    let mut too_much = Pair::accepted(client(1_001), &mut reception);
+    too_much.run();
+    let ended = format!("{:?}", too_much.ends[1].ended);
+    assert!(ended.contains("a transfer that was not agreed on"), "{ended}");
+    // More than were agreed on are let in, because successors may overtake the ends of their predecessors.
+    let open: Vec<_> = (0..128)
+        .map(|_| {
+            let mut pair = Pair::accepted(client(1_000), &mut reception);
+            pair.run_until(START.plus(300_000));
+            pair
+        })
+        .collect();
+    let mut one_more = Pair::accepted(client(1_000), &mut reception);
+    one_more.run();
+    let ended = format!("{:?}", one_more.ends[0].ended);
+    assert!(ended.contains("too many connections"), "{ended}");
+    drop(open);
+    let mut again = Pair::accepted(client(1_000), &mut reception);
+    again.run();
+    assert!(again.ends[0].completed() && again.ends[1].completed(), "places come free");
+}
+
+#[test]
+fn a_connection_that_reaches_its_worker_after_its_session_has_ended_counts_nowhere() {
+    let phase = Phase { transfer: 1_000, ..Phase::default() };
+    let params = Arc::new(Params::of(&phase, Group(1)));
+    for ended in [false, true] {
+        let grants = Arc::new(Grants::new(None));
+        grants.insert([7; 16], Arc::new(Grant::new(Arc::clone(&params), 2, 1_000, true)));
+        let mut reception = Reception::new(Arc::clone(&grants), Arc::default(), 0, 2);
+        let path = Path { peer: address(9), local: address(1) };
+        let mut side = Side::new(1, Quirks::default(), false);
+        let mut flow = reception.accept(&mut side.cx(START), &path).unwrap();
+        let id = Uuid::from_u128(5);
+        let preamble = Preamble { id, token: [7; 16], slot: 1, transfer: 10, ..Preamble::new(Purpose::Data) };
+        let mut none = Arena::new(0);
+        let got = preamble.encode();
+        flow.take(&mut side.cx(START), &Batch::stream(&got, START), &mut Burst::new(&mut none, 0)).unwrap();
+        assert_eq!(flow.want().end, Some(End::Hand(1)));
+        if ended {
+            grants.remove(&[7; 16]);
+        }
+        flow.hear(&mut side.cx(START), News::Up(path)).unwrap();
+        assert_eq!(flow.card().row.is_none(), ended);
+        assert_eq!(flow.want().send == When::Now, ended, "it is told");
+    }
+}

@@ -1,0 +1,155 @@
+//! tcpmon's messages as the originals sent them, both ends in virtual time, and damaged heads.
+
+use crate::common::bench::{Bench, inputs, last_news, mutate, vectors};
+use metrics::SECOND;
+use model::{Event, Phase, Udpmon, UdpmonRecords};
+use seam::{Flow, News, Path, Rng};
+use uuid::Uuid;
+use wire::host::Host;
+use wire::sim::{Link, Pair, Quirks};
+use wire::solo::Tell;
+use wire::tcpmon::codec::{Command, Counts, Head, PARAM, answer, decode, decode_counts, encode};
+use wire::tcpmon::{Plan, Requester, Responder};
+use wire::udpmon::blocks::decode_cpus;
+
+const VECTORS: &str = include_str!("vectors/tcpmon.txt");
+
+fn head(bytes: &[u8]) -> &[u8; PARAM] {
+    bytes.first_chunk().unwrap()
+}
+
+#[test]
+fn heads_of_the_originals() {
+    let v = vectors(VECTORS);
+    for (name, command, frame, length) in [
+        ("data_0", Command::Data, 0, 1000),
+        ("data_3", Command::Data, 3, 1000),
+        ("getstats", Command::Stats, 39, 144),
+        ("getnetsnmp", Command::Net, 39, 144),
+        ("getnicstats", Command::Card, 39, 144),
+        ("getcpuload", Command::Cpu, 39, 144),
+    ] {
+        let found = decode(head(&v[name]));
+        assert_eq!((found.command, found.length), (command, length), "{name}");
+        if command == Command::Data {
+            assert_eq!(found.frame, frame, "{name}");
+        }
+        let again = decode(&encode(&found, 5, 144));
+        assert_eq!(again, found);
+    }
+    // As printed: num_recv 40, bytes_recv 40000, recv_time 12011.
+    let counts = Counts { received: 40, bytes: 40_000, span_us: 12_011 };
+    assert_eq!(decode_counts(head(&v["stats"])), counts);
+    assert_eq!(decode_counts(&answer(head(&v["getstats"]), &counts)), counts);
+    // As printed: "R ; 60; 0; 39; 0; 0; 0; 11".
+    let cpus = decode_cpus(&v["cpus"]);
+    assert_eq!((cpus.len(), cpus[0].user, cpus[0].system, cpus[0].softirq), (3, 60, 39, 11));
+}
+
+fn pair(transfer: u64, message: u64) -> Pair {
+    let plan = Plan { message, transfer, rate: None, stall_ns: 15 * SECOND, test: None };
+    let client = Requester::new(plan, Uuid::from_u128(1), 0);
+    let server = Responder::new(&Host::default(), Uuid::from_u128(2), 15 * SECOND, 64 * 1024);
+    Pair::stream(Box::new(client), Box::new(server))
+}
+
+#[test]
+fn both_ends_agree_whatever_the_kernels_cut() {
+    for quirks in [Quirks::default(), Quirks::one_byte_reads(), Quirks::tiny_sends(), Quirks::rough()] {
+        for (transfer, message, bytes) in
+            [(1, 144, 144), (3_000, 1_000, 3_000), (3_001, 1_000, 4_000), (50_000, 145, 50_025)]
+        {
+            let mut run = pair(transfer, message).quirks(quirks).both(Link::new().delay(1_000_000));
+            run.run();
+            assert!(run.ends[0].completed(), "{message}: {:?}", run.ends[0].ended);
+            assert!(run.ends[1].completed(), "{message}: {:?}", run.ends[1].ended);
+            assert_eq!(
+                (run.ends[0].counts.tx_bytes, run.ends[1].counts.rx_bytes),
+                (bytes, bytes),
+                "{transfer} {message}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_ends_behind_a_whole_message() {
+    let mut run = pair(1 << 40, 1_000).both(Link::new().delay(1_000_000).rate(8_000_000)).stop(0, SECOND);
+    run.run();
+    let sent = run.ends[0].counts.tx_bytes;
+    assert!(sent > 0 && sent.is_multiple_of(1_000) && sent == run.ends[1].counts.rx_bytes, "{sent}");
+    assert_eq!(format!("{:?}", run.ends[0].ended), "Some(Ok(Stopped))");
+}
+
+#[test]
+fn a_million_damaged_talks_do_no_harm() {
+    let (mut bench, mut rng) = (Bench::new(31), Rng::new(32));
+    let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
+    let good: Vec<u8> = [Command::Data, Command::Stats, Command::Card, Command::Data]
+        .iter()
+        .enumerate()
+        .flat_map(|(n, command)| {
+            let length = if *command == Command::Data { 200 } else { 144 };
+            let mut bytes = encode(&Head { command: *command, frame: n as i64, length }, 7, 144).to_vec();
+            bytes.resize(length as usize, 9);
+            bytes
+        })
+        .collect();
+    let mut content = 0;
+    for _ in 0..inputs() / 10 {
+        let mut bytes = good.clone();
+        mutate(&mut rng, &mut bytes);
+        let mut flow = Responder::new(&Host::default(), Uuid::nil(), SECOND, 4_096);
+        let now = bench.now;
+        let Bench { rec, rng: chance, clock, post, .. } = &mut bench;
+        flow.hear(&mut seam::Cx { now, clock, rng: chance, rec, post }, News::Up(path)).unwrap();
+        content += u32::from(bench.feed(&mut flow, &bytes, last_news(&mut rng)));
+        let row = flow.card().row.unwrap();
+        assert!(bench.rec.life(row).0.rx_bytes <= bytes.len() as u64 + 144);
+        bench.rec.close(row);
+    }
+    assert!(content > 0);
+    for _ in 0..inputs() {
+        let mut bytes = good[..PARAM].to_vec();
+        mutate(&mut rng, &mut bytes);
+        bytes.resize(PARAM, 0);
+        let found = decode(head(&bytes));
+        assert!(found.length >= PARAM as u64);
+        let _ = decode_counts(head(&bytes));
+    }
+}
+
+#[test]
+fn a_test_asks_for_everything() {
+    let records = UdpmonRecords::Packets { skip: 78, n: 5 };
+    let asked = Udpmon {
+        size: 1000,
+        packets: 40,
+        waits: vec![1000],
+        bursts: 2,
+        gap: 5_000,
+        histograms: true,
+        records,
+        ..Udpmon::default()
+    };
+    let phase = Phase { udpmon: Some(Box::new(asked)), ..Phase::default() };
+    assert_eq!(phase.check(), Ok(()));
+    let client = Requester::new(Plan::of(&phase, Host::default()), Uuid::from_u128(1), 0);
+    let server = Responder::new(&Host::default(), Uuid::from_u128(2), 15 * SECOND, 64 * 1024);
+    let mut run = Pair::stream(Box::new(client), Box::new(server)).both(Link::new().delay(1_000_000));
+    run.run();
+    assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
+    let mut told = run.ends[0].side.post.iter().filter_map(|note| note.downcast_ref::<Tell>());
+    let Some(Tell(Event::Udpmon(test))) = told.next() else { panic!() };
+    let counts = test.counts.unwrap();
+    assert_eq!((test.sent, counts.received, counts.bytes), (80, 80, 80_000));
+    // Each took some time, of the last two of 80 it is told one by one: they were begun 3.8 and 3.9 ms behind their burst.
+    let taken = test.gaps.as_ref().unwrap();
+    assert_eq!(taken.count() + taken.over, 80);
+    let begun: Vec<u64> = test.puts.iter().map(|put| put.at_ns / 100_000).collect();
+    assert_eq!(begun, [38, 39], "{:?}", test.puts);
+    // The watch of the original starts with the second burst and stops when its last message is begun.
+    assert!((3_900_000..3_950_000).contains(&test.last_burst_ns), "{}", test.last_burst_ns);
+    // 80 messages 100 µs apart and a gap of 500 µs; the responder's clock begins with the end of the first.
+    assert!((84_000..84_100).contains(&counts.span), "{counts:?}");
+}

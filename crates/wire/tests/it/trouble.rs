@@ -1,0 +1,528 @@
+//! Sessions in trouble: every run ends in bounded time, with what was measured, and leaves nothing behind.
+
+use crate::common::run::*;
+use metrics::SECOND;
+use model::{Pattern, Phase, Status};
+use wire::native::{Limits, Peer, ServerPlan};
+use wire::sim::{Host, Link, Network, Quirks, START};
+
+fn assert_empty(net: &mut Network, server: Host) {
+    net.run_until(net.now.plus(40 * SECOND));
+    assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0));
+}
+
+#[test]
+fn stopped_by_the_user_at_any_moment() {
+    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+        for i in 0..40 {
+            let mut net = network(i);
+            let server = serve(&mut net, server_plan());
+            let client = join(&mut net, 0, client_plan(&Phase { pattern, ..small() }));
+            if i % 2 == 1 {
+                net.quirks(client, Quirks::rough());
+                net.quirks(server, Quirks::rough());
+            }
+            // From the first connection request to after the end.
+            let at = START.plus(i * i * 2_100_007);
+            net.stop_at(client, at);
+            net.run();
+            let it = told(&net, client);
+            let (end, status, _) = it.end.clone().unwrap();
+            let what = format!("{pattern:?} stop at {at:?}: {it:#?}");
+            assert!(end <= at.plus(2 * SECOND).max(START.plus(4 * SECOND)), "{what}");
+            if at < START.plus(3 * SECOND) {
+                assert_eq!(status, Status::Interrupted, "{what}");
+            } else {
+                assert_eq!(status, Status::Complete, "{what}");
+            }
+            it.assert_intervals(false);
+            if let Some(near) = &it.near {
+                let far = &it.far[0];
+                assert_eq!(near.network_errors + near.data_errors + near.protocol_errors, 0, "{what}");
+                assert_eq!((near.stopped, near.opened), (far.stopped, far.opened), "{what}");
+            }
+            assert_empty(&mut net, server);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_reached() {
+    // No such port.
+    let mut net = network(1);
+    serve(&mut net, server_plan());
+    let mut plan = client_plan(&small());
+    plan.peers[0].address.set_port(80);
+    let client = join(&mut net, 0, plan);
+    net.run();
+    let it = told(&net, client);
+    assert_eq!(it.status(), Status::Failed);
+    assert!(it.reason().contains("connecting: Connection refused"), "{}", it.reason());
+    // No answer.
+    let mut net = network(1);
+    let server = serve(&mut net, server_plan());
+    net.unplug_at(server, START);
+    let client = join(&mut net, 0, client_plan(&small()));
+    net.run();
+    let it = told(&net, client);
+    assert_eq!(it.status(), Status::Failed);
+    assert!(it.reason().contains("no connection within 10 s"), "{}", it.reason());
+    assert_eq!(it.end.unwrap().0, START.plus(10 * SECOND));
+}
+
+#[test]
+fn a_stop_while_data_connections_hang_in_connecting_is_quick() {
+    let mut net = network(1);
+    let server = serve(&mut net, server_plan());
+    let client =
+        join(&mut net, 0, client_plan(&Phase { transfer: 10_000, connect_rate: Some(20.0), ..small() }));
+    net.unplug_at(server, START.plus(SECOND));
+    net.stop_at(client, START.plus(2 * SECOND));
+    net.run();
+    let it = told(&net, client);
+    let (end, status, _) = it.end.clone().unwrap();
+    assert!(end < START.plus(20 * SECOND), "{end:?}");
+    assert!(matches!(status, Status::Interrupted | Status::Partial), "{it:#?}");
+    assert!(it.near().completed > 10, "{it:#?}");
+}
+
+#[test]
+fn a_server_that_vanishes_in_mid_run() {
+    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+        for killed in [true, false] {
+            let mut net = network(2);
+            let server = serve(&mut net, server_plan());
+            let phase = Phase { pattern, duration_ns: Some(30 * SECOND), stall_ns: 5 * SECOND, ..small() };
+            let client = join(&mut net, 0, client_plan(&phase));
+            let at = START.plus(2_500 * MS);
+            if killed {
+                net.kill_at(server, at);
+            } else {
+                net.unplug_at(server, at);
+            }
+            net.run();
+            let it = told(&net, client);
+            let (end, status, reason) = it.end.clone().unwrap();
+            let what = format!("{pattern:?} killed {killed}: {it:#?}");
+            assert_eq!(status, Status::Partial, "{what}");
+            assert!(end < at.plus(if killed { 2 } else { 22 } * SECOND), "{what}");
+            let reason = reason.unwrap();
+            let word = if killed { "control connection" } else { "vanished" };
+            assert!(reason.contains(word), "{reason}");
+            assert!(it.near().traffic.tx_bytes + it.near().traffic.rx_bytes > 4_000_000, "{what}");
+            assert!(it.intervals.len() >= 2 && it.intervals[0].far.is_some(), "{what}");
+            it.assert_intervals(false);
+            assert!(it.far.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_client_that_vanishes_leaves_nothing_behind() {
+    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+        for killed in [true, false] {
+            for after in [1, 3, 5, 9, 20, 1_000, 3_050] {
+                let mut net = network(3);
+                let server = serve(&mut net, server_plan());
+                let phase = Phase { pattern, stall_ns: 5 * SECOND, ..small() };
+                let client = join(&mut net, 0, client_plan(&phase));
+                let at = START.plus(after * MS);
+                if killed {
+                    net.kill_at(client, at);
+                } else {
+                    net.unplug_at(client, at);
+                }
+                net.run_until(at.plus(65 * SECOND));
+                assert_eq!(
+                    (net.open(server), net.groups(server)),
+                    ((0, 0), 0),
+                    "{pattern:?} {killed} {after}"
+                );
+                // And the next client finds everything in order.
+                let next = join(&mut net, 1, client_plan(&small()));
+                net.run();
+                let it = told(&net, next);
+                assert_eq!(it.status(), Status::Complete);
+                assert_eq!((it.far[0].opened, it.far[0].others), (4, 0));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_group_number_is_not_given_on_before_its_last_count() {
+    // One client after another is killed while the next arrives; each has its own size.
+    let mut net = network(4);
+    let server = serve(&mut net, server_plan());
+    net.quirks(server, Quirks { threads: 3 * MS, ..Quirks::default() });
+    for n in 0..60 {
+        let phase =
+            Phase { connections: 4, transfer: 5_000, iterations: Some(20), duration_ns: None, ..small() };
+        let doomed = join(&mut net, 2 * n, client_plan(&phase));
+        net.kill_at(doomed, net.now.plus(u64::from(n) * MS));
+        net.run_until(net.now.plus(u64::from(n) * MS + 200_000));
+        let phase =
+            Phase { connections: 3, transfer: 1_000, iterations: Some(1), duration_ns: None, ..small() };
+        let client = join(&mut net, 2 * n + 1, client_plan(&phase));
+        net.run();
+        let it = told(&net, client);
+        assert_eq!(it.status(), Status::Complete, "{n}: {it:#?}");
+        assert_eq!((it.far[0].completed, it.far[0].traffic.rx_bytes), (3, 3_000), "{n}: {it:#?}");
+    }
+    assert_empty(&mut net, server);
+}
+
+#[test]
+fn keys() {
+    for (server_key, client_key, expect) in [
+        (None, None, ""),
+        (Some("correct horse"), Some("correct horse"), ""),
+        (Some("correct horse"), Some("battery staple"), "refused: wrong pre-shared key"),
+        (Some("correct horse"), None, "the server needs a pre-shared key"),
+        (None, Some("correct horse"), "the server has none and cannot prove who it is"),
+    ] {
+        let mut net = network(5);
+        let server = serve(&mut net, ServerPlan { psk: server_key.and_then(psk), ..server_plan() });
+        let mut plan = client_plan(&small());
+        plan.psk = client_key.and_then(psk);
+        let client = join(&mut net, 0, plan);
+        net.run();
+        let it = told(&net, client);
+        if expect.is_empty() {
+            assert_eq!(it.status(), Status::Complete);
+            assert_eq!(it.sessions[0].authenticated, server_key.is_some());
+        } else {
+            assert_eq!(it.status(), Status::Failed);
+            assert!(it.reason().contains(expect), "{}", it.reason());
+        }
+        assert_empty(&mut net, server);
+    }
+}
+
+#[test]
+fn proposals_are_refused_or_reduced_and_the_client_says_so() {
+    let mut net = network(6);
+    serve(&mut net, server_plan());
+    let client = join(&mut net, 0, client_plan(&Phase { connections: 0, ..small() }));
+    net.run();
+    assert_eq!(
+        told(&net, client).reason(),
+        "server (10.0.0.1:7411): refused: connections must be 1 to 1000000"
+    );
+
+    let limits =
+        Limits { connections: 2, duration_ns: Some(2 * SECOND), rate: Some(4_000_000), ..Limits::default() };
+    let mut net = network(6);
+    serve(&mut net, ServerPlan { limits, ..server_plan() });
+    let client = join(&mut net, 0, client_plan(&Phase { connections: 8, ..small() }));
+    net.run();
+    let it = told(&net, client);
+    let changes = &it.sessions[0].accepted.changes;
+    let what: Vec<_> =
+        changes.iter().map(|c| (c.what.as_str(), c.asked.as_str(), c.given.as_str())).collect();
+    assert_eq!(
+        what,
+        [
+            ("connections", "8", "2"),
+            ("duration", "3 s", "2 s"),
+            ("rate per connection", "unlimited", "2000000 bit/s"),
+        ]
+    );
+    assert_eq!(it.status(), Status::Complete);
+    assert_eq!((it.near().opened, it.intervals.len(), it.near().traffic.ns), (2, 2, 2 * SECOND));
+    assert!(it.near().traffic.tx_bytes.abs_diff(1_000_000) < 20_000, "{:?}", it.near().traffic);
+}
+
+#[test]
+fn too_many_sessions() {
+    let limits = Limits { sessions: 3, ..Limits::default() };
+    let mut net = network(7);
+    let server = serve(&mut net, ServerPlan { limits, ..server_plan() });
+    let clients: Vec<_> = (0..5).map(|n| join(&mut net, n, client_plan(&small()))).collect();
+    net.run();
+    let its: Vec<_> = clients.iter().map(|&c| told(&net, c)).collect();
+    assert_eq!(its.iter().filter(|t| t.status() == Status::Complete).count(), 3);
+    for it in its.iter().filter(|t| t.status() != Status::Complete) {
+        assert!(it.reason().contains("refused: 3 sessions are the limit"), "{}", it.reason());
+    }
+    assert_empty(&mut net, server);
+
+    let limits = Limits { per_address: 2, ..Limits::default() };
+    let mut net = network(7);
+    serve(&mut net, ServerPlan { limits, ..server_plan() });
+    let clients: Vec<_> = (0..2).map(|_| join(&mut net, 9, client_plan(&small()))).collect();
+    net.run_until(START.plus(SECOND));
+    let third = join(&mut net, 9, client_plan(&small()));
+    net.run();
+    assert!(clients.iter().all(|&c| told(&net, c).status() == Status::Complete));
+    assert!(told(&net, third).reason().contains("2 sessions from 10.128.0.10 are the limit"));
+}
+
+#[test]
+fn exclusive_sessions_queue_for_as_long_as_it_takes() {
+    let mut net = network(8);
+    let link = Link::new().delay(MS).rate(1_000_000);
+    net.links(link.clone(), link);
+    let server = serve(&mut net, server_plan());
+    let long = Phase { exclusive: true, duration_ns: Some(45 * SECOND), ..small() };
+    let mut clients = vec![join(&mut net, 0, client_plan(&long))];
+    net.run_until(START.plus(SECOND));
+    for n in 1..6 {
+        let phase = Phase { exclusive: n == 2, ..small() };
+        clients.push(join(&mut net, n, client_plan(&phase)));
+        net.run_until(net.now.plus(SECOND));
+    }
+    // One of those who wait gives up, another is killed.
+    net.stop_at(clients[3], net.now.plus(SECOND));
+    net.kill_at(clients[4], net.now.plus(SECOND));
+    net.run();
+    let its: Vec<_> = clients.iter().map(|&c| told(&net, c)).collect();
+    for (n, it) in its.iter().enumerate() {
+        match n {
+            3 => assert_eq!(it.status(), Status::Interrupted),
+            4 => assert!(it.end.is_none()),
+            _ => assert_eq!(it.status(), Status::Complete, "{n}: {it:#?}"),
+        }
+    }
+    let end = |n: usize| its[n].end.as_ref().unwrap().0;
+    assert!(end(0) < end(1) && end(1) < end(2) && end(2) < end(5), "first come, first served");
+    assert!(its[1].notices[0].contains("waiting for 1 other session(s)"), "{:?}", its[1].notices);
+    assert!([0, 2].iter().all(|&n: &usize| its[n].far[0].others == 0));
+    assert_eq!(its[1].notices.len(), 1, "{:?}", its[1].notices);
+    assert_empty(&mut net, server);
+}
+
+#[test]
+fn an_exclusive_server_takes_one_at_a_time() {
+    let mut net = network(8);
+    let server = serve(&mut net, ServerPlan { exclusive: true, ..server_plan() });
+    let clients: Vec<_> = (0..6)
+        .map(|n| join(&mut net, n, client_plan(&Phase { duration_ns: Some(SECOND), ..small() })))
+        .collect();
+    net.run();
+    for client in clients {
+        let it = told(&net, client);
+        assert_eq!((it.status(), it.far[0].others), (Status::Complete, 0));
+    }
+    assert_empty(&mut net, server);
+}
+
+#[test]
+fn a_server_that_is_stopped_ends_its_sessions_in_good_order() {
+    for at in [1, 4, 7, 9, 12, 500, 2_900, 3_000, 3_003, 3_010] {
+        let mut net = network(9);
+        let server = serve(&mut net, server_plan());
+        let clients: Vec<_> = (0..3).map(|n| join(&mut net, n, client_plan(&small()))).collect();
+        net.stop_at(server, START.plus(at * MS));
+        net.run();
+        for client in clients {
+            let it = told(&net, client);
+            let what = format!("{at}: {it:#?}");
+            if at >= 500 {
+                assert!(matches!(it.status(), Status::Interrupted | Status::Complete), "{what}");
+                assert_eq!(it.far.len(), 1, "{what}");
+                assert_eq!(it.near().network_errors + it.near().data_errors, 0, "{what}");
+                assert!(it.end.unwrap().0 < START.plus(at * MS + SECOND), "{what}");
+            } else {
+                assert_eq!(it.status() == Status::Failed, it.near.is_none(), "{what}");
+            }
+        }
+        net.run_until(net.now.plus(30 * SECOND));
+        let it = told(&net, server);
+        assert!(net.done(server).is_some(), "{at}");
+        assert_eq!(it.status(), Status::Interrupted);
+        assert!(it.near.is_some());
+        it.assert_intervals(false);
+    }
+}
+
+#[test]
+fn a_client_that_does_not_listen_cannot_hold_up_the_end() {
+    // It vanishes, so that it neither stops nor closes.
+    let mut net = network(10);
+    let server = serve(&mut net, server_plan());
+    let client = join(
+        &mut net,
+        0,
+        client_plan(&Phase { duration_ns: Some(600 * SECOND), stall_ns: 600 * SECOND, ..small() }),
+    );
+    net.unplug_at(client, START.plus(SECOND));
+    net.stop_at(server, START.plus(2 * SECOND));
+    net.run_until(START.plus(25 * SECOND));
+    assert!(net.done(server).is_some());
+}
+
+fn stop_servers(net: &mut Network, n: u32, key: Option<&str>) -> Host {
+    let mut plan = client_plan(&small());
+    plan.stop_servers = true;
+    plan.psk = key.and_then(psk);
+    join(net, n, plan)
+}
+
+#[test]
+fn a_shutdown_needs_the_key_or_the_same_host() {
+    for (key, allowed) in [(None, false), (Some("correct horse"), true)] {
+        let mut net = network(11);
+        let server = serve(&mut net, ServerPlan { psk: key.and_then(psk), ..server_plan() });
+        let mut plan = client_plan(&small());
+        plan.psk = key.and_then(psk);
+        let busy = join(&mut net, 0, plan);
+        net.run_until(START.plus(SECOND));
+        let stopper = stop_servers(&mut net, 1, key);
+        net.run();
+        let (busy, it) = (told(&net, busy), told(&net, stopper));
+        assert_eq!(
+            (busy.status(), busy.intervals.len()),
+            (Status::Complete, 3),
+            "running sessions go on: {busy:#?}"
+        );
+        if allowed {
+            assert_eq!(it.status(), Status::Complete, "{it:#?}");
+            assert!(it.notices[0].contains("is stopping: 1 session(s) still running"), "{:?}", it.notices);
+            assert!(net.done(server).is_some());
+        } else {
+            assert_eq!(it.status(), Status::Failed);
+            assert!(it.reason().contains("can only be stopped from its own host"), "{}", it.reason());
+            assert!(net.done(server).is_none());
+        }
+    }
+    // On the same host no key is needed; a long session is waited for.
+    let mut net = network(11);
+    let plan = server_plan();
+    let local = ([127, 0, 0, 1], 7411).into();
+    let server = net.serve(local, 2, Box::new(wire::native::Server::new(plan, START)));
+    let at_home = |stop: bool| {
+        let mut plan =
+            client_plan(&Phase { duration_ns: Some(100 * SECOND), rate: Some(100_000), ..small() });
+        plan.peers = vec![Peer { name: "localhost".into(), address: local }];
+        plan.stop_servers = stop;
+        plan
+    };
+    let busy = net.join([127, 0, 0, 1].into(), 2, Box::new(wire::native::Client::new(at_home(false), START)));
+    net.run_until(START.plus(SECOND));
+    let now = net.now;
+    let stopper = net.join([127, 0, 0, 1].into(), 1, Box::new(wire::native::Client::new(at_home(true), now)));
+    net.run();
+    assert_eq!(
+        (told(&net, busy).status(), told(&net, stopper).status()),
+        (Status::Complete, Status::Complete)
+    );
+    assert!(told(&net, stopper).end.unwrap().0 > START.plus(100 * SECOND));
+    assert!(net.done(server).is_some());
+}
+
+#[test]
+fn a_server_ends_only_for_those_who_mean_it() {
+    let local = ([127, 0, 0, 1], 7411).into();
+    for (only, meant) in [(Some("echo:9999"), true), (Some("echo:7"), false), (None, true)] {
+        let mut net = network(13);
+        let server_plan = ServerPlan { besides: vec!["echo:9999".into()], ..server_plan() };
+        let server = net.serve(local, 2, Box::new(wire::native::Server::new(server_plan, START)));
+        let mut plan = client_plan(&small());
+        plan.peers = vec![Peer { name: "localhost".into(), address: local }];
+        (plan.stop_servers, plan.stop_only) = (true, only.map(str::to_owned));
+        let it = net.join([127, 0, 0, 1].into(), 1, Box::new(wire::native::Client::new(plan, START)));
+        net.run();
+        assert_eq!(net.done(server).is_some(), meant, "{only:?}");
+        let it = told(&net, it);
+        assert_eq!(it.status() == Status::Complete, meant, "{it:#?}");
+        assert!(meant || it.reason().contains("does not answer \"echo:7\""), "{}", it.reason());
+    }
+}
+
+#[test]
+fn a_server_that_exits_after_n_connections_admits_exactly_n() {
+    for n in [1, 7, 10] {
+        let mut net = network(12);
+        let server = serve(&mut net, ServerPlan { exit_after: Some(n), ..server_plan() });
+        let phase =
+            Phase { connections: 3, transfer: 5_000, iterations: Some(4), duration_ns: None, ..small() };
+        let client = join(&mut net, 0, client_plan(&phase));
+        net.run();
+        net.run_until(net.now.plus(3 * SECOND));
+        let (it, served) = (told(&net, client), told(&net, server));
+        assert_eq!(it.near().completed, n.min(12), "{it:#?}");
+        assert_eq!(it.near().protocol_errors, 12 - n.min(12), "{it:#?}");
+        let causes: Vec<_> = it.near().causes.iter().map(|c| c.text.as_str()).collect();
+        assert!(n >= 12 || causes[0].contains("ends after a number of connections"), "{causes:?}");
+        assert!(net.done(server).is_some(), "{served:#?}");
+        assert_eq!((served.near().completed, served.status()), (n, Status::Complete));
+    }
+}
+
+#[test]
+fn several_servers() {
+    let plan = |addresses: &[u8]| {
+        let mut plan = client_plan(&small());
+        plan.peers = addresses.iter().map(|&a| Peer { name: format!("s{a}"), address: address(a) }).collect();
+        plan
+    };
+    let two = |net: &mut Network| -> Vec<Host> {
+        (1..=2)
+            .map(|n| {
+                let plan = server_plan();
+                net.serve(address(n), plan.workers, Box::new(wire::native::Server::new(plan, net.now)))
+            })
+            .collect()
+    };
+    // All is well: both have their share, and the far figure is the sum.
+    let mut net = network(13);
+    two(&mut net);
+    let client = join(&mut net, 0, plan(&[1, 2]));
+    net.run();
+    let it = told(&net, client);
+    assert_eq!((it.status(), it.far.len(), it.sessions.len()), (Status::Complete, 2, 2), "{it:#?}");
+    assert_eq!((it.far[0].opened, it.far[1].opened), (2, 2));
+    it.assert_intervals(true);
+    let far: u64 = it.intervals.iter().map(|i| i.far.unwrap().rx_bytes).sum();
+    assert_eq!(far, it.far.iter().map(|f| f.traffic.rx_bytes).sum::<u64>());
+    // One of them is not there.
+    let mut net = network(13);
+    two(&mut net);
+    let client = join(&mut net, 0, plan(&[1, 3, 2]));
+    net.run();
+    let it = told(&net, client);
+    assert_eq!((it.status(), it.far.len()), (Status::Complete, 2), "{it:#?}");
+    assert!(
+        it.notices[0].contains("left out: s3 (10.0.0.3:7411): connecting: Connection refused"),
+        "{:?}",
+        it.notices
+    );
+    // One of them is killed in mid-run: the other's share goes on, and the run is partial.
+    let mut net = network(13);
+    let servers = two(&mut net);
+    let client = join(&mut net, 0, plan(&[1, 2]));
+    net.kill_at(servers[0], START.plus(1_500 * MS));
+    net.run();
+    let it = told(&net, client);
+    assert_eq!((it.status(), it.far.len()), (Status::Partial, 1), "{it:#?}");
+    assert!(it.near().network_errors >= 2 && it.near().stopped == 2, "{it:#?}");
+    assert_eq!(it.intervals.len(), 3);
+    it.assert_intervals(true);
+    // One of them grants less: it is not asked for more, and the other is not asked for what is missing.
+    let mut net = network(13);
+    let limits = Limits { connections: 100, ..Limits::default() };
+    for (n, limits) in [(1, limits), (2, Limits::default())] {
+        let plan = ServerPlan { limits, ..server_plan() };
+        net.serve(address(n), plan.workers, Box::new(wire::native::Server::new(plan, net.now)));
+    }
+    let mut many = plan(&[1, 2]);
+    many.phase =
+        Phase { connections: 800, transfer: 1_000, iterations: Some(2), duration_ns: None, ..small() };
+    let client = join(&mut net, 0, many);
+    net.run();
+    let it = told(&net, client);
+    let near = it.near();
+    assert_eq!((near.completed, near.protocol_errors), (1_000, 0), "{:?} {:?}", it.notices, near.causes);
+    assert_eq!((it.far[0].completed, it.far[1].completed), (200, 800));
+    // More servers than connections: they are visited in turn.
+    let mut net = network(13);
+    two(&mut net);
+    let mut one = plan(&[1, 2]);
+    one.phase = Phase { connections: 1, transfer: 10_000, iterations: Some(9), duration_ns: None, ..small() };
+    let client = join(&mut net, 0, one);
+    net.run();
+    let it = told(&net, client);
+    assert_eq!((it.status(), it.near().completed), (Status::Complete, 9), "{it:#?}");
+    assert_eq!(it.far[0].completed.abs_diff(it.far[1].completed), 1);
+}

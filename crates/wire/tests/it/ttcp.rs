@@ -1,0 +1,216 @@
+//! ttcp in virtual time: streams without framing, to the byte, on good and bad paths.
+
+use crate::common::bench::{Bench, last_news, mutate};
+use crate::common::run::{MS, address, client_ip, network, told};
+use metrics::{Group, Mono, SECOND};
+use model::{Event, Payload, Phase, Portion, Range, Status, Verify};
+use seam::{Cause, Cx, Flow, News, Path, Violation};
+use std::sync::Arc;
+use wire::Protocol;
+use wire::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
+use wire::sim::{At, Cut, Host, HungUp, Link, Network, Pair, Quirks, Say};
+use wire::solo::{Answers, Calls, Solo, SoloPlan};
+
+fn phase(buffers: u64, length: u64) -> Phase {
+    Phase {
+        connections: 1,
+        iterations: Some(1),
+        transfer: buffers * length,
+        buffer: Range::just(length),
+        duration_ns: None,
+        verify: Verify::Connection,
+        ..Phase::default()
+    }
+}
+
+fn params(phase: &Phase) -> Arc<Params> {
+    Arc::new(Params::of(phase, Group(1), Filler::Printable))
+}
+
+fn pair(phase: &Phase) -> Pair {
+    let (here, there) = (Sender::new(params(phase), 0), Receiver::new(params(phase)));
+    Pair::stream(Box::new(here), Box::new(there))
+}
+
+#[test]
+fn every_byte_arrives_over_every_path() {
+    let lossy = Link::new().delay(5 * MS).jitter(3 * MS).loss(0.02).reorder(0.05).duplicate(0.02);
+    let slow = Link::new().delay(30 * MS).rate(10_000_000).window(20_000);
+    for (name, link, quirks) in [
+        ("clean", Link::new(), Quirks::default()),
+        ("slow", slow, Quirks::default()),
+        ("one-byte reads", Link::new(), Quirks::one_byte_reads()),
+        ("tiny sends", Link::new(), Quirks::tiny_sends()),
+        ("rough", lossy, Quirks::rough()),
+    ] {
+        for (buffers, length) in [(1, 1), (1, 5), (20, 512), (7, 8_191), (3, 65_536)] {
+            for verify in [Verify::Connection, Verify::None] {
+                let what = format!("{name} {buffers} x {length} {verify:?}");
+                let phase = Phase { verify, ..phase(buffers, length) };
+                let mut pair = pair(&phase).seed(length).quirks(quirks).both(link.clone());
+                pair.run();
+                let [here, there] = &pair.ends;
+                assert!(here.completed() && there.completed(), "{what}: {:?} {:?}", here.ended, there.ended);
+                assert_eq!((here.counts.tx_bytes, here.counts.rx_bytes), (phase.transfer, 0), "{what}");
+                assert_eq!((there.counts.tx_bytes, there.counts.rx_bytes), (0, phase.transfer), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_silent_path_is_noticed_by_both_ends() {
+    let phase = phase(1_000, 65_536);
+    let mut pair = pair(&phase).both(Link::new().delay(MS).cut(At::Byte(100_000), Cut::Silence));
+    pair.run();
+    for end in &pair.ends {
+        let Some(Err(Cause::Violation(Violation::Likely(what, _)))) = &end.ended else {
+            panic!("{:?}", end.ended)
+        };
+        assert!(matches!(**what, Violation::Stalled(_)), "{what:?}");
+    }
+}
+
+fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
+    let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
+    let openers = (Protocol::Ttcp.openers().unwrap().answer)(phase, &answers);
+    let plan = SoloPlan { phase: phase.clone(), openers, serving: true, records: true };
+    let now = net.now;
+    net.serve(address(1), 1, Box::new(Solo::new(plan, now)))
+}
+
+fn call(net: &mut Network, phase: &Phase) -> Host {
+    let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
+    let openers = (Protocol::Ttcp.openers().unwrap().call)(phase, &calls);
+    let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: true };
+    let now = net.now;
+    net.join(client_ip(1), 1, Box::new(Solo::new(plan, now)))
+}
+
+fn portion(net: &Network, host: Host) -> Portion {
+    let portions: Vec<Portion> = net
+        .events(host)
+        .iter()
+        .filter_map(|(_, event)| match event {
+            Event::Portion(portion) => Some(**portion),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(portions.len(), 1);
+    portions[0]
+}
+
+fn finish(net: &mut Network) {
+    net.run();
+    net.run_until(net.now.plus(10 * SECOND));
+}
+
+#[test]
+fn both_ends_tell_what_moved_and_how_long_it_took() {
+    let mut net = network(3);
+    let phase = phase(20, 8_192);
+    let server = serve(&mut net, &phase, Some(1));
+    let client = call(&mut net, &phase);
+    finish(&mut net);
+    let (here, there) = (told(&net, client), told(&net, server));
+    for told in [&here, &there] {
+        assert_eq!((told.status(), told.near().completed, told.near().errors()), (Status::Complete, 1, 0));
+    }
+    let (tx, rx) = (portion(&net, client), portion(&net, server));
+    assert_eq!((tx.tx_bytes, tx.calls, rx.rx_bytes), (163_840, 20, 163_840));
+    // 163,840 bytes at 10 Mbit/s take 131 ms, and the receiver sees all of them.
+    let ns = rx.to_ns - rx.from_ns;
+    assert!((131 * MS..160 * MS).contains(&ns), "{ns}");
+}
+
+#[test]
+fn a_timed_run_ends_behind_a_whole_buffer_and_with_a_fin() {
+    let mut net = network(4);
+    let timed = Phase { transfer: UNLIMITED, duration_ns: Some(2 * SECOND), ..phase(1, 8_192) };
+    let server = serve(&mut net, &phase(1, 8_192), Some(1));
+    let client = call(&mut net, &timed);
+    finish(&mut net);
+    let (here, there) = (told(&net, client), told(&net, server));
+    assert_eq!((here.status(), here.near().errors()), (Status::Complete, 0));
+    assert_eq!((there.status(), there.near().completed), (Status::Complete, 1));
+    let (tx, rx) = (portion(&net, client), portion(&net, server));
+    assert_eq!((tx.tx_bytes % 8_192, tx.tx_bytes), (0, rx.rx_bytes));
+    // 10 Mbit/s for two seconds, and what the send buffer held.
+    assert!((2_400_000..3_500_000).contains(&tx.tx_bytes), "{}", tx.tx_bytes);
+}
+
+#[test]
+fn the_rate_limit_holds() {
+    let mut net = network(5);
+    let limited = Phase { rate: Some(800_000), ..phase(25, 8_192) };
+    serve(&mut net, &limited, Some(1));
+    let client = call(&mut net, &limited);
+    finish(&mut net);
+    let tx = portion(&net, client);
+    // 204,800 bytes at 100,000 a second.
+    let ns = tx.to_ns - tx.from_ns;
+    assert!((2_000 * MS..2_100 * MS).contains(&ns), "{ns}");
+}
+
+#[test]
+fn a_receiver_takes_one_connection_and_turns_others_away() {
+    let mut net = network(6);
+    let server = serve(&mut net, &phase(1, 8_192), Some(1));
+    let first =
+        net.raw(client_ip(1), address(1), vec![(0, Say::Bytes(b" !\"#".to_vec())), (SECOND, Say::Fin)]);
+    let second = net.raw(client_ip(2), address(1), vec![(SECOND / 2, Say::Bytes(b"!".to_vec()))]);
+    finish(&mut net);
+    assert_eq!(net.heard(first).ended.map(|(_, how)| how), Some(HungUp::Fin));
+    assert_eq!(net.heard(second).ended.map(|(_, how)| how), Some(HungUp::Reset));
+    assert_eq!((told(&net, server).status(), portion(&net, server).rx_bytes), (Status::Complete, 4));
+}
+
+#[test]
+fn somebody_else_s_filler_is_named() {
+    let mut net = network(7);
+    let server = serve(&mut net, &phase(1, 8_192), Some(1));
+    net.raw(client_ip(1), address(1), vec![(0, Say::Bytes(vec![b'A'; 100])), (SECOND, Say::Fin)]);
+    finish(&mut net);
+    let named = |(_, event): &(Mono, Event)| matches!(event, Event::Notice { text, .. } if text.ends_with("sends what ntttcp sends"));
+    assert!(net.events(server).iter().any(named), "{:?}", net.events(server));
+}
+
+#[test]
+fn an_interrupted_receiver_keeps_what_it_has() {
+    let mut net = network(8);
+    let server = serve(&mut net, &phase(1, 8_192), Some(1));
+    net.raw(client_ip(1), address(1), vec![(0, Say::Bytes(vec![b' '; 100])), (60 * SECOND, Say::Fin)]);
+    let now = net.now;
+    net.stop_at(server, now.plus(SECOND));
+    finish(&mut net);
+    let told = told(&net, server);
+    assert_eq!((told.status(), portion(&net, server).rx_bytes), (Status::Interrupted, 100));
+}
+
+#[test]
+fn whatever_comes_neither_end_panics_or_says_a_word_too_many() {
+    let mut bench = Bench::new(31);
+    let mut rng = seam::Rng::new(32);
+    let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
+    for n in 0..200_000_u64 {
+        let payload = if rng.next() & 1 == 0 { Payload::Random } else { Payload::Pattern };
+        let length = rng.between(1, 200);
+        let phase = Phase { payload, ..phase(rng.between(1, 9), length) };
+        let mut flow: Box<dyn Flow> = if n % 2 == 0 {
+            Box::new(Sender::new(params(&phase), 0))
+        } else {
+            Box::new(Receiver::new(params(&phase)))
+        };
+        let mut bytes = b" !\"#$%&'".repeat(4);
+        mutate(&mut rng, &mut bytes);
+        let Bench { rec, rng: own, clock, post, now, .. } = &mut bench;
+        flow.hear(&mut Cx { now: *now, clock, rng: own, rec, post }, News::Up(path)).unwrap();
+        let content = bench.feed(&mut *flow, if n % 4 == 0 { &[] } else { &bytes }, last_news(&mut rng));
+        let row = flow.card().row.unwrap();
+        let (counts, since) = bench.rec.life(row);
+        assert!(since > Mono(0) && counts.tx_bytes <= phase.transfer);
+        assert!(n % 4 != 2 || bytes.is_empty() || !content, "a sender takes nothing");
+        bench.rec.close(row);
+        bench.post.clear();
+    }
+}

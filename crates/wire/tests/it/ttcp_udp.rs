@@ -1,0 +1,255 @@
+//! ttcp over datagrams: the sequence as captured, both ends in virtual time over good and bad paths, and damaged datagrams.
+
+use crate::common::run::{MS, Told, address, client_ip, network, told};
+use metrics::{Mono, SECOND};
+use model::{Event, Kind, Level, Marked, Phase, Portion, Probe, Range, SocketSettings, Status, Verify};
+use seam::Rng;
+use wire::Protocol;
+use wire::bulk::{Marks, Word};
+use wire::sim::{At, Cut, Host, Link, Network};
+use wire::solo::{Answers, Calls, Solo, SoloPlan};
+use wire::ttcp::{Deed, Test, callers};
+
+fn phase(buffers: u64, length: u64) -> Phase {
+    Phase {
+        kind: Kind::Delay,
+        connections: 1,
+        iterations: Some(1),
+        transfer: buffers * length,
+        buffer: Range::just(length),
+        duration_ns: Some(3600 * SECOND),
+        verify: Verify::Connection,
+        probe: Some(Probe { size: (length as u32).max(16), ..Probe::default() }),
+        sockets: SocketSettings { gso: false, ..SocketSettings::default() },
+        stall_ns: 10 * SECOND,
+        ..Phase::default()
+    }
+}
+
+/// What a sender's datagrams are: their lengths and first four bytes.
+fn sequence(marks: Marks, buffers: u64, length: u64) -> Vec<(usize, Vec<u8>)> {
+    let phase = phase(buffers, length);
+    let calls = Calls { targets: vec![address(1)], workers: 1, marks, ..Calls::default() };
+    let mut opener = callers(&phase, &calls).remove(0);
+    let (mut post, clock) = (Vec::new(), metrics::Clock::default());
+    let (mut rng, mut rec) = (Rng::new(1), metrics::Recorder::default());
+    let mut cx = seam::Cx { now: Mono(1), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+    let seam::Open::Datagram(mut flow, _) = opener.open(&mut cx) else { panic!("no datagrams") };
+    let path = seam::Path { peer: address(1), local: (client_ip(1), 9).into() };
+    flow.hear(&mut cx, seam::News::Up(path)).unwrap();
+    let mut arena = seam::Arena::new(1 << 17);
+    let mut sent = Vec::new();
+    while flow.want().end.is_none() && sent.len() < 1_000 {
+        cx.now = cx.now.plus(SECOND / 10);
+        let mut burst = seam::Burst::new(&mut arena, 65_507).datagrams(64);
+        flow.fill(&mut cx, &mut burst);
+        let bytes: Vec<u8> = burst.slices().flatten().copied().collect();
+        flow.wrote(&mut cx, seam::Wrote { bytes: bytes.len(), fault: None });
+        sent.push((bytes.len(), bytes[..bytes.len().min(8)].to_vec()));
+    }
+    sent
+}
+
+#[test]
+fn a_sender_s_datagrams_are_those_of_the_capture() {
+    // ttcp_udp.pcap, ttcp -t -u -s -l 512 -n 20: lengths and first bytes of all 26 datagrams.
+    let marker = (4, vec![0x20, 0x21, 0x22, 0x23]);
+    let data = (512, vec![0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27]);
+    let mut captured = vec![marker.clone()];
+    captured.extend(vec![data; 20]);
+    captured.extend(vec![marker; 5]);
+    assert_eq!(sequence(Marks::Classic, 20, 512), captured);
+    // epi_ttcp by its description: the number of each buffer modulo 256, and how many there were.
+    let sent = sequence(Marks::Epi, 300, 100);
+    assert_eq!(sent.len(), 4 + 300 + 4);
+    assert!(sent[..4].iter().all(|one| *one == (4, vec![1, 2, 3, 4])));
+    for (n, (length, first)) in sent[4..304].iter().enumerate() {
+        assert_eq!((*length, first[0], first[1]), (100, (n % 256) as u8, 0x21));
+    }
+    assert!(sent[304..].iter().all(|one| *one == (8, vec![2, 2, 2, 2, 0, 0, 1, 44])), "{:?}", sent[304]);
+}
+
+fn serve(net: &mut Network, exit_after: Option<u64>) -> Host {
+    let phase = phase(1, 8_192);
+    let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
+    let openers = (Protocol::Ttcp.openers().unwrap().answer)(&phase, &answers);
+    let plan = SoloPlan { phase, openers, serving: true, records: true };
+    let now = net.now;
+    net.serve(address(1), 1, Box::new(Solo::new(plan, now)))
+}
+
+fn call(net: &mut Network, n: u32, phase: &Phase, marks: Marks) -> Host {
+    let calls = Calls { targets: vec![address(1)], workers: 1, marks, arrivals: true, ..Calls::default() };
+    let openers = (Protocol::Ttcp.openers().unwrap().call)(phase, &calls);
+    let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: true };
+    let now = net.now;
+    net.join(client_ip(n), 1, Box::new(Solo::new(plan, now)))
+}
+
+fn portions(net: &Network, host: Host) -> Vec<Portion> {
+    let portion = |(_, event): &(Mono, Event)| match event {
+        Event::Portion(portion) => Some(**portion),
+        _ => None,
+    };
+    net.events(host).iter().filter_map(portion).collect()
+}
+
+fn finish(net: &mut Network, hosts: [Host; 2]) -> [Told; 2] {
+    net.run();
+    net.run_until(net.now.plus(60 * SECOND));
+    hosts.map(|host| told(net, host))
+}
+
+#[test]
+fn both_ends_agree_over_a_clean_path() {
+    for (seed, marks, around) in [(1, Marks::Classic, 2), (2, Marks::Epi, 5)] {
+        let mut net = network(seed);
+        net.datagram_links(Link::new().delay(MS).rate(10_000_000), Link::new().delay(MS));
+        let server = serve(&mut net, Some(1));
+        let client = call(&mut net, 1, &Phase { rate: Some(4_000_000), ..phase(40, 1_000) }, marks);
+        for told in finish(&mut net, [client, server]) {
+            assert_eq!(
+                (told.status(), told.reason(), told.near().opened),
+                (Status::Complete, "", 1),
+                "{marks:?}"
+            );
+        }
+        let (tx, rx) = (portions(&net, client), portions(&net, server));
+        assert_eq!((tx.len(), rx.len()), (1, 1));
+        assert_eq!((tx[0].tx_bytes, rx[0].rx_bytes, rx[0].calls), (40_000, 40_000, 40 + around));
+        let all = u64::from(marks.starts() + marks.ends());
+        assert_eq!(tx[0].calls, 40 + all);
+        // 39 gaps of 2 ms, and what lies between the markers and the data.
+        for portion in [tx[0], rx[0]] {
+            let ns = portion.to_ns - portion.from_ns;
+            assert!((78 * MS..90 * MS).contains(&ns), "{marks:?} {ns}");
+        }
+        let marked = rx[0].marked.unwrap();
+        let starts = u64::from(marks.starts());
+        let told = (marks == Marks::Epi).then_some(40);
+        assert_eq!(marked, Marked { data: 40, starts, ends: 1, told, ..Marked::default() });
+    }
+}
+
+#[test]
+fn what_epi_lost_is_what_the_path_lost() {
+    let mut net = network(3);
+    let rough = Link::new().delay(5 * MS).loss(0.05).duplicate(0.05).reorder(0.05).jitter(MS);
+    net.datagram_links(rough.clone(), rough);
+    let server = serve(&mut net, Some(1));
+    let client = call(&mut net, 1, &Phase { rate: Some(8_000_000), ..phase(3_000, 1_000) }, Marks::Epi);
+    finish(&mut net, [client, server]);
+    let rx = portions(&net, server)[0];
+    let marked = rx.marked.unwrap();
+    assert_eq!(marked.told, Some(3_000));
+    assert!(marked.repeated > 0 && marked.reordered > 0, "{marked:?}");
+    // What did not come is what is missing of the number told, whatever came twice: 5 % of 3,000 and some.
+    let lost = 3_000 - (marked.data - marked.repeated);
+    let counts = told(&net, server).near().packets.as_ref().unwrap().counts;
+    assert_eq!((counts.lost, counts.received), (lost as i64, marked.data));
+    assert!((100..200).contains(&lost), "{lost}");
+}
+
+#[test]
+fn whatever_marker_is_lost_a_test_ends() {
+    // Of a start, ten buffers and five ends: which are lost, and what is found.
+    type Case = (&'static str, fn(usize) -> bool, u64);
+    let cases: [Case; 3] = [
+        ("the start", |n| n == 0, 10),
+        ("all ends but the last", |n| (11..15).contains(&n), 10),
+        ("the start and all data but one", |n| n < 10, 1),
+    ];
+    for (name, lost, data) in cases {
+        let mut test = Test::default();
+        let mut deeds = Vec::new();
+        for (n, (length, first)) in sequence(Marks::Classic, 10, 512).into_iter().enumerate() {
+            let datagram = [first, vec![b'x'; 512]].concat();
+            if !lost(n) && deeds.last() != Some(&Deed::Over) {
+                deeds.push(test.take(&datagram[..length], Mono(n as u64)));
+            }
+        }
+        assert_eq!(
+            (deeds.last(), test.found().data, test.bytes),
+            (Some(&Deed::Over), data, data * 512),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_receiver_tells_tests_apart_by_their_order() {
+    let marker = [0x20, 0x21, 0x22, 0x23];
+    let data = [b' '; 100];
+    let mut test = Test::default();
+    // An end that a former test has left is the start of nothing: the next one begins anew.
+    assert_eq!(test.take(&marker, Mono(1)), Deed::Marker);
+    assert_eq!(test.take(&marker, Mono(5)), Deed::Marker);
+    assert_eq!(test.take(&data, Mono(9)), Deed::Data);
+    assert_eq!(test.take(&marker, Mono(20)), Deed::Over);
+    assert_eq!((test.since, test.last, test.bytes), (Mono(5), Mono(20), 100));
+    // Without a start time begins with the data, and the first marker is the end.
+    let mut test = Test::default();
+    assert_eq!((test.take(&data, Mono(7)), test.take(&marker, Mono(9))), (Deed::Data, Deed::Over));
+    assert_eq!((test.since, test.last), (Mono(7), Mono(9)));
+    // epi_ttcp: a start behind data is another test's, an end before any is nobody's.
+    let mut test = Test::default();
+    assert_eq!(test.take(&Marks::Epi.end(5), Mono(1)), Deed::Stray);
+    assert_eq!(test.take(Marks::Epi.start(), Mono(2)), Deed::Marker);
+    assert_eq!((test.take(&data, Mono(3)), test.take(Marks::Epi.start(), Mono(4))), (Deed::Data, Deed::Next));
+    // A datagram without a byte ends the original; here it is a marker like any that is short.
+    assert_eq!(test.take(&[], Mono(5)), Deed::Over);
+}
+
+#[test]
+fn an_end_that_is_lost_is_waited_for_as_long_as_was_said() {
+    let mut net = network(4);
+    // Behind the first second everything is lost: the data comes, no end does.
+    let cut = Link::new().delay(MS).cut(At::Time(net.now.plus(SECOND)), Cut::Silence);
+    net.datagram_links(cut, Link::new().delay(MS));
+    let server = serve(&mut net, Some(1));
+    let client = call(&mut net, 1, &Phase { rate: Some(800_000), ..phase(200, 1_000) }, Marks::Classic);
+    let [_, there] = finish(&mut net, [client, server]);
+    assert_eq!((there.status(), there.near().opened), (Status::Complete, 1));
+    let rx = portions(&net, server)[0];
+    // A datagram every 10 ms for a second.
+    assert!((98..=101).contains(&rx.marked.unwrap().data), "{rx:?}");
+    assert!(rx.to_ns - rx.from_ns <= SECOND, "{rx:?}");
+    let warned = |(_, event): &(Mono, Event)| matches!(event, Event::Notice { level: Level::Warning, text } if text.starts_with("no end came from"));
+    assert!(net.events(server).iter().any(warned));
+}
+
+#[test]
+fn nobody_there_is_a_failure() {
+    let mut net = network(5);
+    net.datagram_links(Link::new().refuse(1.0), Link::new());
+    let client = call(&mut net, 1, &phase(2_000, 1_000), Marks::Classic);
+    net.run();
+    net.run_until(net.now.plus(60 * SECOND));
+    let told = told(&net, client);
+    assert_eq!(told.near().errors(), 1, "{:?}", told.near());
+}
+
+#[test]
+fn whatever_comes_a_test_adds_up() {
+    let mut rng = Rng::new(77);
+    for _ in 0..2_000 {
+        let mut test = Test::default();
+        let (mut bytes, mut data) = (0, 0);
+        for at in 1..500 {
+            let n = rng.between(0, 12) as usize;
+            let datagram: Vec<u8> = (0..n).map(|_| (rng.next() % 5) as u8).collect();
+            let before = test.found();
+            match test.take(&datagram, Mono(at)) {
+                Deed::Data => {
+                    assert_eq!(Word::of(&datagram), Word::Data);
+                    (bytes, data) = (bytes + n as u64, data + 1);
+                }
+                Deed::Next | Deed::Stray => assert_eq!(test.found(), before),
+                Deed::Over => break,
+                Deed::Marker => assert_eq!(before.data, 0),
+            }
+        }
+        assert_eq!((test.bytes, test.found().data), (bytes, data));
+        assert!(test.last >= test.since);
+    }
+}
