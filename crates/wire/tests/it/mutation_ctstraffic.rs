@@ -110,7 +110,7 @@ fn datagrams() {
             None => none += 1,
         }
     }
-    assert!(ids > 10_000 && parts > 100_000 && none > 100_000, "{ids} {parts} {none}");
+    assert!(ids > inputs() / 100 && parts > inputs() / 10 && none > inputs() / 10, "{ids} {parts} {none}");
 }
 
 #[test]
@@ -170,5 +170,5 @@ fn receivers() {
         bench.rec.close(row);
         bench.post.clear();
     }
-    assert!(whole > 1_000, "{whole}");
+    assert!(whole > u64::from(inputs() / 1_000), "{whole}");
 }

@@ -82,7 +82,7 @@ fn a_run_that_is_stopped_ends_behind_a_whole_message() {
 }
 
 #[test]
-fn a_million_damaged_talks_do_no_harm() {
+fn damaged_talks_do_no_harm() {
     let (mut bench, mut rng) = (Bench::new(31), Rng::new(32));
     let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
     let good: Vec<u8> = [Command::Data, Command::Stats, Command::Card, Command::Data]
