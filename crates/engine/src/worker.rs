@@ -68,6 +68,9 @@ const POUR: usize = 512 << 10;
 const SHORT: usize = 16 << 10;
 /// The reactor is asked at least this often while there is something to do, ns.
 const LOOK_AFTER: u64 = 100_000;
+/// A link that has waited for so long on a busy worker is registered with the reactor, ns.
+const REGISTER_AFTER: u64 = 1_000_000;
+
 pub(crate) struct Worker {
     outfit: Outfit,
     reactor: Reactor,
@@ -81,9 +84,9 @@ pub(crate) struct Worker {
     packets: Packets,
     links: Links,
     ready: VecDeque<Key>,
-    /// Not known to the reactor and waiting: registered when there is nothing else to do, which short connections on a
-    /// busy worker never live to see.
-    shy: Vec<Key>,
+    /// Links that wait and that the reactor does not watch yet, and since when: registered when the worker is idle, or after
+    /// [`REGISTER_AFTER`] on one that is not, so that connections shorter than that never pay for it.
+    unregistered: VecDeque<(Key, Mono)>,
     /// Links were tried in the last round, and some may be unknown to the reactor.
     tried: bool,
     timers: BinaryHeap<Reverse<(Mono, Key)>>,
@@ -129,7 +132,7 @@ impl Worker {
             packets: Packets::default(),
             links: Links::default(),
             ready: VecDeque::new(),
-            shy: Vec::new(),
+            unregistered: VecDeque::new(),
             tried: false,
             timers: BinaryHeap::new(),
             watches: BTreeMap::new(),
@@ -216,13 +219,12 @@ impl Worker {
         if busy && now.since(self.looked) < LOOK_AFTER {
             return;
         }
+        self.register(now, busy);
         if !busy {
             self.poured = 0;
-            if self.register_shy() {
+            if !self.ready.is_empty() {
                 return;
             }
-        }
-        if !busy {
             self.flush(true);
         }
         let until = if busy { Some(now) } else { self.next_instant() };

@@ -217,7 +217,7 @@ impl Worker {
         self.active = false;
         self.turns(key, look, true);
         // What came of it is dealt with, and then this is tried again; where nothing came, the reactor is slept in.
-        let rests = self.ready.is_empty() && self.shy.is_empty() && self.links.only().is_some();
+        let rests = self.ready.is_empty() && self.unregistered.is_empty() && self.links.only().is_some();
         if rests && !self.active { Some(next) } else { None }
     }
 

@@ -386,6 +386,80 @@ fn the_same_with_workers_that_never_sleep() {
     party(Wait::Spin, 1);
 }
 
+/// Sends small datagrams without end: its worker is never idle.
+struct Endless {
+    row: Option<Row>,
+    stop: bool,
+}
+
+impl Flow for Endless {
+    fn want(&self) -> Want {
+        let end = self.stop.then_some(End::Done { how: Ending::Stopped, reset: false });
+        Want { send: When::Now, read: Read::Pause, wake: None, end }
+    }
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+        out.own(8).fill(1);
+    }
+    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {}
+    fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        Ok(())
+    }
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        match news {
+            News::Up(_) => self.row = Some(cx.rec.open(Group(1), cx.now)),
+            News::Stop => self.stop = true,
+            _ => {}
+        }
+        Ok(())
+    }
+    fn card(&self) -> Card {
+        Card { row: self.row, ..Card::default() }
+    }
+}
+
+/// Opens one endless sender, and then guests.
+struct Mixed {
+    sink: Option<std::net::SocketAddr>,
+    guests: Guests,
+}
+
+impl Opener for Mixed {
+    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+        let Some(to) = self.sink.take() else { return self.guests.open(cx) };
+        let endless = Endless { row: None, stop: false };
+        Open::Datagram(Box::new(endless), Target { to, from: None })
+    }
+    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+    fn stop(&mut self) {
+        self.guests.stop();
+    }
+}
+
+#[test]
+fn a_link_that_waits_is_served_beside_one_that_never_pauses() {
+    const GUESTS: u32 = 100;
+    let sockets = bound(2);
+    let to = sockets[0].local().unwrap();
+    let server = Thread::start(sockets);
+    server.group(Group(7), Box::new(Porter::default()), Wait::Block, true);
+    server.group(Group::ALL, Box::new(Porter::default()), Wait::Block, false);
+    let sink = bound(1).remove(0);
+    for wait in [Wait::Block, Wait::Hybrid, Wait::Spin] {
+        let client = Thread::start(Vec::new());
+        let guests = Guests { left: GUESTS, to, talk: 3 };
+        let mixed = Mixed { sink: sink.local().ok(), guests };
+        client.group(Group(1), Box::new(mixed), wait, false);
+        let mut seen = 0;
+        client.until(|report| match report {
+            Report::Note(note) => {
+                seen += u32::from(note.is::<Seen>());
+                (seen == GUESTS).then_some(())
+            }
+            _ => None,
+        });
+    }
+}
+
 #[test]
 fn a_refusal_is_heard_and_the_link_goes_on() {
     let nobody = bound(1).remove(0).local().unwrap();

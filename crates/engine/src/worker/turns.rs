@@ -1,7 +1,7 @@
 //! What links do: turns, tidings, and moving on.
 
 use super::rest::SOON;
-use super::{Command, Report, SHORT, Worker};
+use super::{AT_ONCE, Command, REGISTER_AFTER, Report, SHORT, Worker};
 use crate::link::{Key, Link, Phase, Socket};
 use metrics::{Ending, Group, Mono};
 use seam::{Can, Cause, Cx, Deed, End, Fault, News, Read, Want, When};
@@ -42,16 +42,22 @@ impl Worker {
         }
     }
 
-    /// Registers the links that wait and that the reactor does not know; true when there is something to do now.
-    pub(super) fn register_shy(&mut self) -> bool {
+    /// Registers the links that wait and that the reactor does not watch: all of them on an idle worker, on a busy one those that
+    /// have waited for long, a few at a time. What a socket is ready for by then is reported by the next wait.
+    pub(super) fn register(&mut self, now: Mono, busy: bool) {
         let tries = self.tries();
-        for key in std::mem::take(&mut self.shy) {
+        let mut left = if busy { AT_ONCE } else { usize::MAX };
+        while let Some(&(key, since)) = self.unregistered.front() {
+            if left == 0 || (busy && now.since(since) < REGISTER_AFTER) {
+                break;
+            }
+            self.unregistered.pop_front();
             let Some(link) = self.links.get(key) else { continue };
-            if link.unwatched() && !link.queued && !(tries && link.is_tried()) {
+            if link.unwatched() && (busy || !link.queued) && !(tries && link.is_tried()) {
                 self.watch(key);
+                left -= 1;
             }
         }
-        !self.ready.is_empty()
     }
 
     /// Registers all links once they are tried no longer: at once, since a worker that is busy from now on would not find the time
@@ -208,12 +214,12 @@ impl Worker {
             (tried || !link.unwatched(), if let When::At(at) = send { Some(at) } else { None });
         let (want_read, want_send) = (reads, due);
         if waits && !watched {
-            self.shy.push(key);
+            self.unregistered.push_back((key, now));
         } else if waits && link.watched {
             // Only where the reactor forgets what it has told.
             if link.socket.rearm(&self.reactor, key, want_read, want_send).is_err() {
                 link.watched = false;
-                self.shy.push(key);
+                self.unregistered.push_back((key, now));
             }
         }
         if let Some(at) = later.filter(|_| !due).into_iter().chain(wake).min() {
