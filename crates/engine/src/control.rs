@@ -242,8 +242,11 @@ impl<'a> Control<'a> {
         let book = Book::new(self.hands.len(), plan.start, plan.omit, plan.frames);
         self.books.insert(plan.group, Watched::new(book));
         let mut openers = plan.openers.into_iter();
-        let beside = plan.same_host && self.hands.len() == 1;
-        let core = if beside { self.setup.placement.beside(self.setup.first) } else { None };
+        let mut cores = match plan.beside {
+            Some(first) => self.setup.placement.beside(self.hands.len(), first as usize),
+            None => Vec::new(),
+        }
+        .into_iter();
         for hand in &self.hands {
             let watch = Watch {
                 group: plan.group,
@@ -261,7 +264,7 @@ impl<'a> Control<'a> {
                 packets: plan.packets,
                 wait: plan.wait,
                 frames: plan.frames,
-                core,
+                core: cores.next().flatten(),
                 state: WatchState::default(),
             };
             let _ = hand.mailbox.send(Command::Group(Box::new(watch)));

@@ -42,11 +42,11 @@ impl Placement {
         (0..workers).map(|worker| cores.get((worker + first) % cores.len().max(1)).copied()).collect()
     }
 
-    /// The core for a single worker whose connections share it with the server's worker `first` on this host.
+    /// The cores of workers whose connections share them with the server's workers from `first` on, on this host.
     #[must_use]
-    pub(crate) fn beside(&self, first: usize) -> Option<usize> {
+    pub(crate) fn beside(&self, workers: usize, first: usize) -> Vec<Option<usize>> {
         let cores = if *self == Placement::Even { thread::available() } else { Vec::new() };
-        cores.get(first % cores.len().max(1)).copied()
+        (0..workers).map(|worker| cores.get((worker + first) % cores.len().max(1)).copied()).collect()
     }
 
     /// Where another end on this host runs that is not to share a core with the workers of this one; `None` when there is no

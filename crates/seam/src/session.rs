@@ -57,8 +57,9 @@ pub struct GroupPlan<S> {
     pub omit: u64,
     /// Whether every ended connection is reported, or only those that failed.
     pub records: bool,
-    /// Both ends are on one host, where it pays that connections have the same core at both.
-    pub same_host: bool,
+    /// The server's worker that has the first connection, where both ends are on one host: it pays that a connection has the
+    /// same core at both.
+    pub beside: Option<u32>,
     /// Whether the kernel's TCP_INFO is wanted of every connection when it ends.
     pub info: bool,
     /// Whether its links are media streams, whose frames are told.

@@ -4,6 +4,7 @@
 //! in virtual time against its peer ([`sim`]). Each packet is drawn at the top of its codec.
 #![forbid(unsafe_code)]
 
+mod balance;
 pub mod bulk;
 pub mod bwdelaytester;
 mod call;

@@ -215,7 +215,7 @@ impl Solo {
             end: stop_at,
             omit: phase.omit_ns,
             records,
-            same_host: false,
+            beside: None,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
             packets: matches!(phase.kind, Kind::Stream | Kind::Ping | Kind::Delay | Kind::Train),

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 
+#[cfg(target_os = "linux")]
+mod alone;
 mod architecture;
 mod bwdelaytester;
 #[cfg(unix)]
@@ -15,8 +17,6 @@ mod ctstraffic_guide;
 mod ctstraffic_media;
 #[cfg(unix)]
 mod delay;
-#[cfg(target_os = "linux")]
-mod delay_lab;
 #[cfg(unix)]
 mod disasters;
 mod echo;
@@ -36,8 +36,6 @@ mod iperf3_options;
 mod lab;
 mod legacy;
 mod live;
-#[cfg(target_os = "linux")]
-mod load_lab;
 #[cfg(unix)]
 mod metrics;
 #[cfg(unix)]

@@ -26,6 +26,8 @@ pub(super) struct Lot {
     pub(super) cookie: Cookie,
     /// The worker that all streams belong on, where the client asked for its core.
     worker: Option<u16>,
+    /// The worker of the first stream otherwise.
+    pub(super) first: u32,
     /// Where payload comes from or goes to, when that is a file.
     pub(super) store: Option<Arc<dyn Store>>,
     /// By when they came: the peer of each. In this order they are numbered.
@@ -52,6 +54,7 @@ impl Lot {
             discard,
             cookie,
             worker: None,
+            first: 0,
             store: None,
             free: false,
             joined: Mutex::default(),
@@ -63,9 +66,9 @@ impl Lot {
         }
     }
 
-    /// All streams on this worker.
-    pub(super) fn on(mut self, worker: Option<u16>) -> Self {
-        self.worker = worker;
+    /// All streams on this worker, or from this first one on.
+    pub(super) fn on(mut self, worker: Option<u16>, first: u32) -> Self {
+        (self.worker, self.first) = (worker, first);
         self
     }
 
@@ -85,7 +88,7 @@ impl Lot {
 
     /// The worker of the stream that came as the `nth`, of so many.
     pub(super) fn worker(&self, nth: u32, workers: u16) -> u16 {
-        self.worker.unwrap_or((nth % u32::from(workers.max(1))) as u16)
+        self.worker.unwrap_or((nth.wrapping_add(self.first) % u32::from(workers.max(1))) as u16)
     }
 
     /// Whether we send on the stream at this place.

@@ -407,7 +407,7 @@ fn group_plan(
         end: None,
         omit: 0,
         records: false,
-        same_host: false,
+        beside: None,
         info: false,
         frames: false,
         packets: false,

@@ -353,6 +353,7 @@ impl Client {
             .collect();
         let sum: u32 = granted.iter().map(|p| p.connections).sum();
         phase.connections = phase.connections.min(sum.max(1));
+        phase.first_worker = granted.first().map_or(phase.first_worker, |one| one.first_worker);
         for one in granted {
             phase.duration_ns = match (phase.duration_ns, one.duration_ns) {
                 (Some(a), Some(b)) => Some(a.min(b)),
@@ -401,9 +402,10 @@ impl Client {
             wait: wait(&phase, phase.pattern.sends_up(), true),
             // Ends that spin must not meet on one core.
             // Datagrams have no window: a receiver that shares the sender's core loses what the other sends meanwhile.
-            same_host: phase.kind != Kind::Delay
+            beside: (phase.kind != Kind::Delay
                 && phase.ping.is_none_or(|ping| !ping.busy)
-                && self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host),
+                && self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host))
+            .then_some(phase.first_worker),
         })));
     }
 

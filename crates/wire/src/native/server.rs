@@ -198,7 +198,7 @@ impl Server {
             frames: false,
             packets: false,
             wait: Wait::Block,
-            same_host: false,
+            beside: None,
         };
         Server {
             secrets: Secrets::new(plan.secret),

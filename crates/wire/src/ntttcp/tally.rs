@@ -112,7 +112,7 @@ impl Telling {
             end: None,
             omit: 0,
             records: true,
-            same_host: false,
+            beside: None,
             info: !self.phase.kind.probes(),
             frames: false,
             packets: self.phase.kind.probes(),

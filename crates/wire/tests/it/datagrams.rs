@@ -263,7 +263,7 @@ fn group(group: Group, openers: Vec<Box<dyn Opener>>) -> Action<Run> {
         end: None,
         omit: 0,
         records: false,
-        same_host: false,
+        beside: None,
         info: false,
         frames: false,
         packets: true,

@@ -92,7 +92,7 @@ impl Client {
             end: None,
             omit: u64::from(terms.omit_s) * SECOND,
             records: self.plan.records,
-            same_host: false,
+            beside: None,
             info: !terms.udp,
             frames: false,
             packets: terms.udp,

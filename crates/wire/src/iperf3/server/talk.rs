@@ -1,6 +1,7 @@
 //! What clients say, up to the start of their test.
 
 use super::{Server, Step, Test, group_plan};
+use crate::balance::{Placed, first_worker};
 use crate::iperf3::codec::{LONGEST_PARAMETERS, State, code, error_text};
 use crate::iperf3::ledger::Ledger;
 use crate::iperf3::lot::{Joined, Lot};
@@ -129,6 +130,9 @@ impl Server {
         let user_timeout_ns = self.plan.user_timeout_ns;
         let settings = self.sockets(&terms);
         let worker = self.worker_on(terms.server_core);
+        let held = self.tests.values().filter_map(|test| test.lot.as_ref());
+        let first =
+            first_worker(self.plan.workers, placed(&terms, 0), held.map(|lot| placed(&lot.terms, lot.first)));
         let file = self.plan.file.as_ref().filter(|_| !terms.udp && !terms.bidir);
         let store = match file.map(|open| open(terms.reverse)).transpose() {
             Ok(store) => store,
@@ -139,7 +143,7 @@ impl Server {
         let lot = Lot::new(group, terms.clone(), cookie, true, store.is_none());
         // Nobody who asks for the usual block cares for it.
         let usual = terms.block == BLOCK;
-        let lot = Arc::new(lot.on(worker).with(store).in_whole_segments(usual));
+        let lot = Arc::new(lot.on(worker, first).with(store).in_whole_segments(usual));
         let sockets = SocketSettings { user_timeout_ns, whole_segments: lot.free, ..settings };
         self.house.expect(&lot, address);
         (test.group, test.lot) = (Some(group), Some(lot));
@@ -224,6 +228,12 @@ impl Server {
         self.tell(link, BulkNews::Begun(Box::new(begun)));
         self.admit(cx);
     }
+}
+
+/// Where the streams of a test with these terms are, from the `first` worker on.
+fn placed(terms: &BulkTerms, first: u32) -> Placed {
+    let connections = terms.streams.saturating_mul(if terms.bidir { 2 } else { 1 });
+    Placed { connections, first, ways: (terms.bidir || !terms.reverse, terms.bidir || terms.reverse) }
 }
 
 /// Socket options of a test's streams.

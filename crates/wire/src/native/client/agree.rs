@@ -311,6 +311,8 @@ fn is_reduction(asked: &Phase, granted: &Phase) -> bool {
         rate: granted.rate,
         burst: granted.burst,
         exclusive: granted.exclusive,
+        // A server that has other sessions chooses.
+        first_worker: granted.first_worker,
         ping: asked.ping.map(|ping| Ping { busy: ping.busy && granted.ping.is_some_and(|p| p.busy), ..ping }),
         // Ours alone, and no integer, which text may change in the last digit.
         connect_rate: granted.connect_rate,

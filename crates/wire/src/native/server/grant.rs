@@ -2,6 +2,7 @@
 
 use super::standing::Moved;
 use super::{Held, Server, Step, Visitor};
+use crate::balance::{Placed, first_worker};
 use crate::native::auth::hex;
 use crate::native::data::Params;
 use crate::native::grants::Grant;
@@ -69,6 +70,7 @@ impl Server {
     pub(super) fn grant(&mut self, cx: &Cx<'_>, link: Link, mut phase: Phase) {
         let now = cx.now;
         let changes = self.reduce(&mut phase);
+        phase.first_worker = self.first_worker(&phase);
         phase.exclusive |= self.plan.exclusive;
         let token = self.secrets.next();
         let index = self.groups.iter().skip(1).position(Option::is_none).map_or(self.groups.len(), |i| i + 1);
@@ -105,6 +107,21 @@ impl Server {
         }
         self.stands(cx, link, Standing::Granted);
         self.raise_others();
+    }
+
+    /// The worker that has a session's first connection. Alone, a client on this host is placed as it proposes, so that both ends of
+    /// a connection share a core; round trips always are, because the other end counts on it.
+    fn first_worker(&self, phase: &Phase) -> u32 {
+        if phase.kind == Kind::Ping {
+            return phase.first_worker;
+        }
+        let placed = |phase: &Phase| Placed {
+            connections: phase.connections,
+            first: phase.first_worker,
+            ways: (phase.pattern.sends_up(), phase.pattern.sends_down()),
+        };
+        let held = self.visitors.values().filter_map(|visitor| Some(placed(&visitor.held.as_ref()?.phase)));
+        first_worker(self.plan.workers, placed(phase), held)
     }
 
     /// Notes in every session how many of other runs are beside it now, however short they turn out to be.
@@ -186,7 +203,7 @@ impl Server {
             frames: phase.kind == Kind::Stream,
             packets: phase.probe.is_some(),
             wait: waiting,
-            same_host: false,
+            beside: None,
         };
         let params = Arc::new(Params::of(phase, held.group));
         let even = matches!(phase.kind, Kind::Tcp | Kind::Ping);

@@ -6,14 +6,11 @@ use crate::support::net::{congestion_controls, is_root};
 use crate::support::{BIN, Outcome, netcaliper, number, skip, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 /// A datagram of 160 bytes that measures delay, with the headers of IPv4 and UDP; no word of its flow is as long.
 const LENGTH: &str = "188";
 /// A stage has a hundred of them a second. A segment of TCP may happen to be as long now and then.
 const FEW: usize = 50;
-/// A lab, a server and a client are as much as a small host runs without delays of its own: one after the other.
-static ALONE: Mutex<()> = Mutex::new(());
 const STAGES: [&str; 4] = ["idle", "down", "up", "both"];
 const MS: f64 = 1e6;
 
@@ -65,7 +62,6 @@ fn loaded(test: &str, queue: &str) -> Option<(Outcome, Csv, String)> {
         skip(&format!("load_lab::{test}"), "the system does not offer cubic");
         return None;
     }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
     let (trace, saved) = (scratch.file("trace.csv"), scratch.file("run.jsonl"));
     let lab =
