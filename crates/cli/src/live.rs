@@ -5,22 +5,18 @@
 //! keeps nobody waiting but this thread. The terminal is put back on every way out: at the end, after an error, after a panic,
 //! when a signal ends the program at once (the view leaves no signals to itself: Ctrl-C stays one).
 
+mod canvas;
 mod screen;
 
 pub(crate) use screen::leave_at_once;
 
 use crate::Trouble;
+use canvas::Canvas;
 use clap::ValueEnum;
 use engine::{Called, CpuMeter, Interrupt, Keys};
 use metrics::SECOND;
 use model::Event;
-use ratatui::backend::{Backend, CrosstermBackend};
-use ratatui::buffer::Buffer;
-use ratatui::crossterm::cursor::Hide;
-use ratatui::crossterm::queue;
-use ratatui::crossterm::terminal::EnterAlternateScreen;
-use ratatui::layout::Rect;
-use report::{Feed, Look, Planned, Presses, View, Wish};
+use report::{Feed, Grid, Look, Planned, Presses, View, Wish};
 use screen::{Pen, UP};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -261,11 +257,9 @@ impl Drop for Live {
     }
 }
 
-type Canvas = CrosstermBackend<BufWriter<Box<dyn Write + Send>>>;
-
 /// What the thread has.
 struct Show {
-    canvas: Canvas,
+    canvas: Canvas<BufWriter<Box<dyn Write + Send>>>,
     keys: Keys,
     shared: Arc<Shared>,
     interrupt: Interrupt,
@@ -274,8 +268,6 @@ struct Show {
     began: Instant,
     /// Its columns and rows when they were last asked for.
     size: Option<(u16, u16)>,
-    /// What the terminal shows; nothing is known of it when its area is empty.
-    shown: Buffer,
     /// Whether its screen has been taken, as far as that is known.
     entered: bool,
 }
@@ -293,11 +285,10 @@ impl Show {
         let utf8 = |name: String| name.to_ascii_lowercase().replace('-', "").contains("utf8");
         // Without a word on it, terminals of today are taken for what they are.
         let look = Look { color: variable("NO_COLOR").is_none(), blocks: locale.is_none_or(utf8) };
-        let canvas = CrosstermBackend::new(BufWriter::with_capacity(64 * 1024, place.writer()));
+        let canvas = Canvas::new(BufWriter::with_capacity(64 * 1024, place.writer()));
         let view = View::new(look, planned, 0);
-        let shown = Buffer::empty(Rect::default());
         let (cpus, began) = (CpuMeter::default(), Instant::now());
-        Ok(Show { canvas, keys, shared, interrupt, view, cpus, began, size: None, shown, entered: false })
+        Ok(Show { canvas, keys, shared, interrupt, view, cpus, began, size: None, entered: false })
     }
 
     fn now_ns(&self) -> u64 {
@@ -334,7 +325,7 @@ impl Show {
             if self.interrupt.asked() && !std::mem::replace(&mut ending, true) {
                 self.view.ending();
                 // At Ctrl-C the kernel throws away what the terminal has not shown yet.
-                self.shown = Buffer::empty(Rect::default());
+                self.canvas.forget();
                 changed = true;
             }
             let told = !self.shared.feed.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
@@ -346,9 +337,7 @@ impl Show {
     fn enter(&mut self) -> io::Result<()> {
         let _pen = Pen::take();
         self.entered = true;
-        queue!(self.canvas, EnterAlternateScreen, Hide)?;
-        self.shown = Buffer::empty(Rect::default());
-        Write::flush(&mut self.canvas)
+        self.canvas.enter()
     }
 
     /// Does what a key asks for beyond the screen.
@@ -356,7 +345,7 @@ impl Show {
         match wish {
             Wish::Nothing => {}
             Wish::End => self.interrupt.ask(),
-            Wish::Anew => self.shown = Buffer::empty(Rect::default()),
+            Wish::Anew => self.canvas.forget(),
             Wish::Picture => {
                 let told = match self.picture() {
                     Ok(()) => format!("written to {PICTURE}"),
@@ -385,7 +374,11 @@ impl Show {
     /// Keeps what is shown as a picture.
     fn picture(&self) -> io::Result<()> {
         let mut out = BufWriter::new(File::create(PICTURE)?);
-        report::write_screen(&self.shown, "The live view of a run of netcaliper on a terminal", &mut out)?;
+        report::write_screen(
+            self.canvas.shown(),
+            "The live view of a run of netcaliper on a terminal",
+            &mut out,
+        )?;
         out.flush()
     }
 
@@ -402,7 +395,7 @@ impl Show {
         self.view.absorb(feed, now_ns);
         if !self.keys.in_front() {
             // The shell has it: it is drawn anew when we have it again.
-            self.shown = Buffer::empty(Rect::default());
+            self.canvas.forget();
             return Ok(());
         }
         if !self.entered {
@@ -411,21 +404,16 @@ impl Show {
         }
         self.size = self.keys.size();
         let (width, height) = self.size.unwrap_or((80, 24));
-        let area = Rect::new(0, 0, width.min(LARGEST.0), height.min(LARGEST.1));
-        let mut next = Buffer::empty(area);
+        let mut next = Grid::new(width.min(LARGEST.0), height.min(LARGEST.1));
         self.view.draw(&mut next, now_ns);
         let _pen = Pen::take();
         if !UP.load(Ordering::Acquire) {
             return Ok(());
         }
-        if self.shown.area != area {
+        if !self.canvas.knows(next.size()) {
             self.keys.again();
-            self.canvas.clear()?;
-            self.shown = Buffer::empty(area);
         }
-        self.canvas.draw(self.shown.diff(&next).into_iter())?;
-        self.shown = next;
-        Write::flush(&mut self.canvas)
+        self.canvas.draw(next)
     }
 }
 

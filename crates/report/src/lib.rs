@@ -39,7 +39,9 @@ pub use history::{
 pub use html::live::{LivePage, LivePlot, LiveView, REPORT_SCRIPT, REPORT_STYLE, live_units, page_policy};
 pub use html::{svg_files, write_html};
 pub use json::{Journal, ReadError, read_run, write_outcome, write_outcome_line};
-pub use live::{Feed, Look, Planned, Press, Presses, View, Wish, write_svg as write_screen};
+pub use live::{
+    Cell, CellStyle, Color, Feed, Grid, Look, Planned, Press, Presses, View, Wish, write_svg as write_screen,
+};
 #[cfg(feature = "parquet")]
 pub use parquet::write_figures_parquet;
 pub use prometheus::{METRICS_TYPE, RunMetrics, ServerMetrics};

@@ -1,11 +1,8 @@
 //! The terminal's screen: whose it is, and how it is given back on every way out.
 
 use super::Place;
-use ratatui::crossterm::cursor;
-use ratatui::crossterm::queue;
-use ratatui::crossterm::terminal::LeaveAlternateScreen;
+use super::canvas::LEAVE;
 use std::cell::Cell;
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
 
@@ -59,7 +56,7 @@ pub(super) fn leave() {
     let place = *PLACE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut out = place.writer();
     // A terminal that is gone needs nothing back.
-    let _ = queue!(out, cursor::Show, LeaveAlternateScreen).and_then(|()| out.flush());
+    let _ = out.write_all(LEAVE).and_then(|()| out.flush());
 }
 
 /// The view is to be there; whoever panics gives the screen back first.

@@ -1,131 +1,116 @@
 //! The screen: a title, how far the run has come, a page, the keys. What does not fit is left out, the least important first.
 
 use super::figures::Role;
+use super::grid::{Area, CellStyle, Color, Grid, wide};
 use super::pages;
 use super::progress::{self, Progress};
 use super::view::{Known, Look, Page, View};
 use crate::text::clean;
 use crate::words;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::symbols::bar;
-use ratatui::widgets::{Sparkline, Widget};
 
 /// With fewer lines, only the title and the most important figures are shown.
 const LEAST: u16 = 6;
 
-/// The bars of terminals whose text is no UTF-8.
-const PLAIN_BARS: bar::Set<'_> = bar::Set {
-    full: "#",
-    seven_eighths: "%",
-    three_quarters: "*",
-    five_eighths: "+",
-    half: "=",
-    three_eighths: "-",
-    one_quarter: ":",
-    one_eighth: ".",
-    empty: " ",
-};
+/// Bars of one to eight eighths of a cell.
+pub(super) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Those of terminals whose text is no UTF-8.
+const PLAIN_BARS: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
 
 /// A part of the screen to draw on. Nothing is ever drawn outside of it.
 pub(super) struct Sheet<'a> {
-    buffer: &'a mut Buffer,
-    pub(super) area: Rect,
+    grid: &'a mut Grid,
+    pub(super) area: Area,
     pub(super) look: Look,
 }
 
 impl Sheet<'_> {
     /// Writes `text` from column `x` of line `y`, at most `width` columns.
-    pub(super) fn text(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) {
+    pub(super) fn text(&mut self, x: u16, y: u16, width: u16, text: &str, style: CellStyle) {
         if x >= self.area.width || y >= self.area.height {
             return;
         }
         let width = width.min(self.area.width - x);
         let (x, y) = (self.area.x + x, self.area.y + y);
-        self.buffer.set_stringn(x, y, clean(text), usize::from(width), style);
+        self.grid.set_string(x, y, width, &clean(text), style);
     }
 
     /// Writes `text` so that it ends before column `x + width`; what is too long loses its end.
-    pub(super) fn right(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) {
+    pub(super) fn right(&mut self, x: u16, y: u16, width: u16, text: &str, style: CellStyle) {
         let width = width.min(self.area.width.saturating_sub(x));
         let indent = width.saturating_sub(wide(text));
         self.text(x + indent, y, width - indent, text, style);
     }
 
     /// A line across the whole width.
-    pub(super) fn line(&mut self, y: u16, text: &str, style: Style) {
+    pub(super) fn line(&mut self, y: u16, text: &str, style: CellStyle) {
         self.text(0, y, self.area.width, text, style);
     }
 
     /// Bars, `each` columns wide, one after the other from the left; the top is the largest. What is too much is not shown.
     pub(super) fn bars(
         &mut self,
-        at: Rect,
+        at: Area,
         each: u16,
         values: impl Iterator<Item = Option<f64>>,
-        style: Style,
+        style: CellStyle,
     ) {
-        let at = Rect { x: self.area.x + at.x, y: self.area.y + at.y, ..at }.intersection(self.area);
-        if at.is_empty() {
-            return;
-        }
-        let steps = u64::from(at.height) * 8;
+        let at = Area { x: self.area.x + at.x, y: self.area.y + at.y, ..at }.intersection(self.area);
+        let eighths = usize::from(at.height) * 8;
         let shown: Vec<Option<f64>> = values.collect();
         let most = shown.iter().flatten().copied().fold(0.0, f64::max);
         let scale = |value: f64| {
             // What is not nothing is seen.
-            let bar = (value.max(0.0) / most.max(f64::MIN_POSITIVE) * steps as f64).round() as u64;
+            let bar = (value.max(0.0) / most.max(f64::MIN_POSITIVE) * eighths as f64).round() as usize;
             if value > 0.0 { bar.max(1) } else { 0 }
         };
-        let columns =
-            shown.into_iter().flat_map(|value| std::iter::repeat_n(value.map(scale), usize::from(each)));
-        let data = columns.take(usize::from(at.width));
-        let set = if self.look.blocks { bar::NINE_LEVELS } else { PLAIN_BARS };
-        Sparkline::default()
-            .data(data)
-            .max(steps)
-            .style(style)
-            .bar_set(set)
-            .absent_value_symbol(" ")
-            .render(at, self.buffer);
+        let levels = if self.look.blocks { BARS } else { PLAIN_BARS };
+        let columns = shown
+            .into_iter()
+            .flat_map(|value| std::iter::repeat_n(value.map_or(0, scale), usize::from(each)));
+        for (x, bar) in (at.x..at.x + at.width).zip(columns) {
+            for (up, y) in (at.y..at.y + at.height).rev().enumerate() {
+                if let Some(level) = bar.saturating_sub(up * 8).min(8).checked_sub(1) {
+                    self.grid.put(x, y, levels[level], style);
+                }
+            }
+        }
     }
 
     /// The lines from `y` on, without the last `less`.
     pub(super) fn below(&mut self, y: u16, less: u16) -> Sheet<'_> {
         let y = y.min(self.area.height);
         let height = self.area.height.saturating_sub(y).saturating_sub(less);
-        let area = Rect { y: self.area.y + y, height, ..self.area };
-        Sheet { buffer: self.buffer, area, look: self.look }
+        let area = Area { y: self.area.y + y, height, ..self.area };
+        Sheet { grid: self.grid, area, look: self.look }
     }
 
     /// In bold.
-    pub(super) fn heading(&self) -> Style {
-        Style::new().add_modifier(Modifier::BOLD)
+    pub(super) fn heading(&self) -> CellStyle {
+        CellStyle::default().bold()
     }
 
     /// Of less importance.
-    pub(super) fn quiet(&self) -> Style {
-        Style::new().add_modifier(Modifier::DIM)
+    pub(super) fn quiet(&self) -> CellStyle {
+        CellStyle { dim: true, ..CellStyle::default() }
     }
 
     /// In a colour, where there are colours.
-    fn colored(&self, color: Color) -> Style {
-        if self.look.color { Style::new().fg(color) } else { Style::new() }
+    fn colored(&self, color: Color) -> CellStyle {
+        CellStyle { color: if self.look.color { color } else { Color::Default }, ..CellStyle::default() }
     }
 
     /// For a doubt or a warning.
-    pub(super) fn warning(&self) -> Style {
+    pub(super) fn warning(&self) -> CellStyle {
         self.colored(Color::Yellow)
     }
 
     /// For what failed. Without colours it is bold.
-    pub(super) fn bad(&self) -> Style {
+    pub(super) fn bad(&self) -> CellStyle {
         if self.look.color { self.colored(Color::Red) } else { self.heading() }
     }
 
     /// Of the bars of a figure.
-    pub(super) fn of_role(&self, role: Role) -> Style {
+    pub(super) fn of_role(&self, role: Role) -> CellStyle {
         self.colored(match role {
             Role::Main => Color::Green,
             Role::Latency => Color::Cyan,
@@ -135,16 +120,11 @@ impl Sheet<'_> {
     }
 }
 
-/// Columns that `text` takes.
-pub(super) fn wide(text: &str) -> u16 {
-    u16::try_from(text.chars().count()).unwrap_or(u16::MAX)
-}
-
 /// Draws everything.
-pub(super) fn all(view: &mut View, known: &Known, buffer: &mut Buffer, now_ns: u64) {
-    buffer.reset();
-    let area = buffer.area;
-    let mut sheet = Sheet { buffer, area, look: view.look };
+pub(super) fn all(view: &mut View, known: &Known, grid: &mut Grid, now_ns: u64) {
+    grid.clear();
+    let area = grid.area();
+    let mut sheet = Sheet { grid, area, look: view.look };
     // Of those beside each other the longest.
     let longest = known.tracks.values().max_by_key(|track| track.phase.ends_after());
     let progress = longest.map(|track| progress::of(track, now_ns));
@@ -206,11 +186,7 @@ fn title(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
         text.extend(["   ", &setting]);
     }
     let state = state(view);
-    let style = if view.ending || view.paused() {
-        sheet.warning().add_modifier(Modifier::BOLD)
-    } else {
-        sheet.quiet()
-    };
+    let style = if view.ending || view.paused() { sheet.warning().bold() } else { sheet.quiet() };
     let room = width.saturating_sub(wide(state) + 2);
     if room >= 20 {
         sheet.text(0, 0, room, &text, sheet.heading());
@@ -240,13 +216,13 @@ fn gauge(known: &Known, sheet: &mut Sheet<'_>, progress: Option<&Progress>, now_
     let width = sheet.area.width;
     let bar = width.saturating_sub(wide(&words) + 2).min(40);
     let Some(share) = progress.share.filter(|_| bar >= 8) else {
-        return sheet.line(1, &words, Style::new());
+        return sheet.line(1, &words, CellStyle::default());
     };
     let (full, empty) = if sheet.look.blocks { ("█", "░") } else { ("#", ".") };
     let done = (share * f64::from(bar)).round() as u16;
     sheet.text(0, 1, done, &full.repeat(usize::from(done)), sheet.of_role(Role::Main));
     sheet.text(done, 1, bar - done, &empty.repeat(usize::from(bar - done)), sheet.quiet());
-    sheet.text(bar + 2, 1, width, &words, Style::new());
+    sheet.text(bar + 2, 1, width, &words, CellStyle::default());
 }
 
 fn footer(view: &View, sheet: &mut Sheet<'_>, y: u16) {

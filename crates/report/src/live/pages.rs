@@ -1,15 +1,14 @@
 //! The pages: what stands between the title and the keys.
 
 use super::connections::{Row, SortBy};
-use super::draw::{Sheet, wide};
+use super::draw::Sheet;
 use super::figures::{self, Figure, Role, Sum, Unit};
+use super::grid::{Area, CellStyle, wide};
 use super::progress::clock;
 use super::track::{Sums, Track};
 use super::view::{Known, View};
 use metrics::{SECOND, format_bits_per_second, format_bytes, format_duration};
 use model::Level;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
 
 /// Columns of a figure's name, and of a value.
 const NAME: u16 = 16;
@@ -119,17 +118,17 @@ fn figure(row: &Strip<'_>, sheet: &mut Sheet<'_>, y: u16) {
     };
     let empty = |n: usize| matches!((n, figure.sum), (1, Sum::Largest) | (1 | 2, Sum::Nothing));
     let alarm = figure.role == Role::Bad && most.is_some_and(|most| most > 0.0);
-    sheet.text(0, y, name, figure.name, if alarm { sheet.bad() } else { Style::new() });
+    sheet.text(0, y, name, figure.name, if alarm { sheet.bad() } else { CellStyle::default() });
     for (n, value) in shown.into_iter().take(usize::from(values)).enumerate() {
         let text = value.map_or(if empty(n) { "" } else { "-" }.to_owned(), |value| figure.unit.show(value));
         let style = match (n, figure.role) {
             (_, Role::Bad) if value.is_some_and(|value| value > 0.0) => sheet.bad(),
             (0, Role::Main | Role::Latency) => sheet.heading(),
-            _ => Style::new(),
+            _ => CellStyle::default(),
         };
         sheet.right(name + n as u16 * VALUE, y, VALUE, &text, style);
     }
-    let at = Rect { x: bars, y, width: width.saturating_sub(bars), height: *height };
+    let at = Area { x: bars, y, width: width.saturating_sub(bars), height: *height };
     let (each, _) = track.layout(at.width);
     sheet.bars(at, each, track.shown(at.width).map(figure.of), sheet.of_role(figure.role));
 }
@@ -208,7 +207,7 @@ fn count_lines(known: &Known, sheet: &mut Sheet<'_>) {
             first.push_str(&format!("   lost {way} {lost} of {}", got.saturating_add_signed(lost)));
         }
     }
-    sheet.line(0, &first, if network + data > 0 { sheet.bad() } else { Style::new() });
+    sheet.line(0, &first, if network + data > 0 { sheet.bad() } else { CellStyle::default() });
     let (sent, received) = (format_bytes(all.tx_bytes), format_bytes(all.rx_bytes));
     let mut second = format!("sent {sent}, received {received}   retransmits {}", all.retransmits);
     if let Some((_, now)) = &known.cpu
@@ -220,7 +219,7 @@ fn count_lines(known: &Known, sheet: &mut Sheet<'_>) {
     if known.missed > 0 {
         second.push_str(&format!("   {} intervals not shown", known.missed));
     }
-    sheet.line(1, &second, Style::new());
+    sheet.line(1, &second, CellStyle::default());
 }
 
 /// The newest doubts and notices, one line each, from line `y` to the end.
@@ -239,11 +238,11 @@ fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
     });
     let all = failed.take(room.div_ceil(2)).chain(doubts).chain(told(|level| *level == Level::Info));
     let lines = all.take(room).map(|(level, text)| match level {
-        Level::Info => (Style::new(), text),
+        Level::Info => (CellStyle::default(), text),
         Level::Warning => (sheet.warning(), text),
         Level::Error => (sheet.bad(), text),
     });
-    let lines: Vec<(Style, String)> = lines.collect();
+    let lines: Vec<(CellStyle, String)> = lines.collect();
     for (n, (style, text)) in lines.into_iter().enumerate() {
         sheet.line(y + n as u16, &text, style);
         if wide(&text) > sheet.area.width && sheet.area.width > 8 {
@@ -282,7 +281,7 @@ fn table_of(rows: &[&Row], by: SortBy, turned: bool, sheet: &mut Sheet<'_>, scro
         let below =
             rows.iter().skip(usize::from(scroll)).take(usize::from(sheet.area.height.saturating_sub(1)));
         for (n, row) in below.enumerate() {
-            let style = if title == "now" && row.again > 0 { sheet.bad() } else { Style::new() };
+            let style = if title == "now" && row.again > 0 { sheet.bad() } else { CellStyle::default() };
             sheet.right(x, n as u16 + 1, width, &cell(row), style);
         }
         x += width;
@@ -306,7 +305,7 @@ pub(super) fn connections(view: &mut View, known: &Known, sheet: &mut Sheet<'_>)
         known.tracks.values().flat_map(|track| track.connections.sorted(view.sort, view.turned)).collect();
     if rows.is_empty() {
         let why = "No connection is sampled: none is open, or they are no TCP connections.";
-        return sheet.line(0, why, Style::new());
+        return sheet.line(0, why, CellStyle::default());
     }
     let scroll = scrolled(view, rows.len(), sheet.area.height.saturating_sub(2));
     let open: u64 = known.tracks.values().filter_map(Track::last).map(|last| last.in_flight).sum();
@@ -327,7 +326,7 @@ pub(super) fn latency(known: &Known, sheet: &mut Sheet<'_>) {
         all.extend(of.map(|figure| Strip { track, figure, height: 1 }));
     }
     if all.is_empty() {
-        return sheet.line(0, "No times are measured in this run.", Style::new());
+        return sheet.line(0, "No times are measured in this run.", CellStyle::default());
     }
     let base = known
         .tracks
@@ -355,25 +354,25 @@ pub(super) fn latency(known: &Known, sheet: &mut Sheet<'_>) {
 /// Doubts with their advice, then what was told.
 pub(super) fn doubts(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
     let width = usize::from(sheet.area.width);
-    let mut lines: Vec<(Style, String)> = Vec::new();
+    let mut lines: Vec<(CellStyle, String)> = Vec::new();
     for arisen in &known.doubts {
         let style = if arisen.still { sheet.warning() } else { sheet.quiet() };
         let over = if arisen.still { "" } else { ", no longer" };
         let of = if arisen.setting.is_empty() { String::new() } else { format!(", {}", arisen.setting) };
         let head = format!("{} {}{of}{over}", clock(arisen.at_ns), arisen.doubt.code);
         lines.push((style, head));
-        wrap(&arisen.doubt.text, "  ", width, &mut |line| lines.push((Style::new(), line)));
+        wrap(&arisen.doubt.text, "  ", width, &mut |line| lines.push((CellStyle::default(), line)));
         wrap(&arisen.doubt.advice, "  ", width, &mut |line| lines.push((sheet.quiet(), line)));
     }
     if known.doubts.is_empty() {
-        lines.push((Style::new(), "No doubts so far.".to_owned()));
+        lines.push((CellStyle::default(), "No doubts so far.".to_owned()));
     }
     if !known.notices.is_empty() {
-        lines.push((Style::new(), String::new()));
+        lines.push((CellStyle::default(), String::new()));
     }
     for (at_ns, level, text) in known.notices.iter().rev() {
         let (style, word) = match level {
-            Level::Info => (Style::new(), ""),
+            Level::Info => (CellStyle::default(), ""),
             Level::Warning => (sheet.warning(), "warning: "),
             Level::Error => (sheet.bad(), "error: "),
         };
@@ -382,7 +381,7 @@ pub(super) fn doubts(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
     scroll_lines(view, sheet, &lines);
 }
 
-fn scroll_lines(view: &mut View, sheet: &mut Sheet<'_>, lines: &[(Style, String)]) {
+fn scroll_lines(view: &mut View, sheet: &mut Sheet<'_>, lines: &[(CellStyle, String)]) {
     let room = sheet.area.height;
     let scroll = scrolled(view, lines.len(), room);
     for (n, (style, text)) in lines.iter().skip(usize::from(scroll)).take(usize::from(room)).enumerate() {
@@ -395,7 +394,7 @@ fn wrap(text: &str, indent: &str, width: usize, line: &mut dyn FnMut(String)) {
     let mut now = indent.to_owned();
     for word in text.split_whitespace() {
         let begun = now.len() > indent.len();
-        if begun && now.chars().count() + 1 + word.chars().count() > width {
+        if begun && usize::from(wide(&now)) + 1 + usize::from(wide(word)) > width {
             line(std::mem::replace(&mut now, indent.to_owned()));
         } else if begun {
             now.push(' ');
@@ -411,7 +410,7 @@ pub(super) fn points(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
         return sheet.line(
             0,
             "No measurement is over yet: those of a sweep or of repetitions are listed here.",
-            Style::new(),
+            CellStyle::default(),
         );
     }
     let mut lines = Vec::new();
@@ -425,7 +424,7 @@ pub(super) fn points(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
             titled = names;
         }
         let values: String = past.figures.iter().take(fit).map(|(_, value)| format!("{value:>15}")).collect();
-        let style = if past.errors > 0 { sheet.bad() } else { Style::new() };
+        let style = if past.errors > 0 { sheet.bad() } else { CellStyle::default() };
         let setting: String = past.setting.chars().take(27).collect();
         lines.push((style, format!("{setting:<28}{:>7}{values}", past.errors)));
     }
@@ -456,7 +455,7 @@ pub(super) fn help(view: &mut View, sheet: &mut Sheet<'_>) {
             if std::mem::take(&mut first) && line.is_char_boundary(14) {
                 line.replace_range(..14, &format!("{key:<14}"));
             }
-            lines.push((Style::new(), line));
+            lines.push((CellStyle::default(), line));
         });
     }
     scroll_lines(view, sheet, &lines);

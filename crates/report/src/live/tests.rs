@@ -6,16 +6,17 @@ use model::{
     Begin, Event, Interval, Kind, Level, PacketReport, Pattern, Phase, Ping, PingInterval, Probe, Sample,
     Status, Traffic,
 };
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// What the screen holds, line by line, blanks at the ends left out.
 fn lines(view: &mut View, width: u16, height: u16, now_ns: u64) -> Vec<String> {
-    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-    view.draw(&mut buffer, now_ns);
-    let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    let mut grid = Grid::new(width, height);
+    view.draw(&mut grid, now_ns);
+    let line = |y: u16| {
+        let cells = (0..width).filter_map(|x| grid.cell(x, y));
+        cells.flat_map(Cell::chars).collect::<String>().trim_end().to_owned()
+    };
     (0..height).map(line).collect()
 }
 
@@ -296,20 +297,20 @@ fn who_does_not_look_misses_intervals_and_no_memory() {
 fn without_colours_and_blocks_it_is_plain() {
     let mut view = transfer(5);
     view.look = Look { color: false, blocks: false };
-    let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
-    view.draw(&mut buffer, 5 * SECOND);
-    use ratatui::style::Color;
-    assert!(buffer.content().iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
-    assert!(buffer.content().iter().all(|cell| cell.symbol().is_ascii() || cell.symbol() == "µ"));
+    let mut grid = Grid::new(80, 24);
+    view.draw(&mut grid, 5 * SECOND);
+    let cells = || (0..24).flat_map(|y| (0..80).map(move |x| (x, y))).filter_map(|(x, y)| grid.cell(x, y));
+    assert!(cells().all(|cell| cell.style.color == Color::Default));
+    assert!(cells().flat_map(Cell::chars).all(|symbol| symbol.is_ascii() || symbol == 'µ'));
 }
 
 #[test]
 fn a_screen_becomes_a_picture() {
     let mut view = transfer(5);
-    let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
-    view.draw(&mut buffer, 5 * SECOND);
+    let mut grid = Grid::new(80, 24);
+    view.draw(&mut grid, 5 * SECOND);
     let mut out = Vec::new();
-    write_svg(&buffer, "goodput & time", &mut out).unwrap();
+    write_svg(&grid, "goodput & time", &mut out).unwrap();
     let svg = String::from_utf8(out).unwrap();
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
     assert!(svg.contains("<title>goodput &amp; time</title>") && svg.contains(">goodput up"));

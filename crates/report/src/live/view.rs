@@ -3,11 +3,11 @@
 use super::connections::SortBy;
 use super::draw;
 use super::feed::Feed;
+use super::grid::Grid;
 use super::keys::Press;
 use super::progress::Planned;
 use super::track::{Reading, Track};
 use model::{Begin, CpuUse, Doubt, Event, Level, Meanwhile, Point};
-use ratatui::buffer::Buffer;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Notices kept.
@@ -225,15 +225,15 @@ impl View {
         })
     }
 
-    /// Draws all of `buffer`, whatever its size, as it is at `now_ns`.
-    pub fn draw(&mut self, buffer: &mut Buffer, now_ns: u64) {
+    /// Draws all of `grid`, whatever its size, as it is at `now_ns`.
+    pub fn draw(&mut self, grid: &mut Grid, now_ns: u64) {
         let frozen = self.frozen.take();
         match &frozen {
-            Some(then) => draw::all(self, &then.0, buffer, then.1),
+            Some(then) => draw::all(self, &then.0, grid, then.1),
             None => {
                 // What is drawn is not changed by it, but where the view is scrolled to.
                 let known = std::mem::take(&mut self.known);
-                draw::all(self, &known, buffer, now_ns);
+                draw::all(self, &known, grid, now_ns);
                 self.known = known;
             }
         }

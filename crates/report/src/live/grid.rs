@@ -1,0 +1,296 @@
+//! The grid of character cells that a screen of the live view consists of.
+//!
+//! A character of two columns fills two cells: the left one holds it, the right one holds nothing and is never there alone. Whatever
+//! overwrites one half of such a character blanks the other half, as terminals do.
+
+use unicode_width::UnicodeWidthChar;
+
+/// A foreground colour of the terminal's palette; the value is its number there (ISO 6429: 30 + value).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Color {
+    /// The terminal's own.
+    #[default]
+    Default = 0,
+    /// Red.
+    Red = 1,
+    /// Green.
+    Green = 2,
+    /// Yellow.
+    Yellow = 3,
+    /// Blue.
+    Blue = 4,
+    /// Cyan.
+    Cyan = 6,
+}
+
+/// The look of a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CellStyle {
+    /// The colour of the character.
+    pub color: Color,
+    /// Bold.
+    pub bold: bool,
+    /// Dim.
+    pub dim: bool,
+}
+
+impl CellStyle {
+    /// The same in bold.
+    #[must_use]
+    pub fn bold(self) -> CellStyle {
+        CellStyle { bold: true, ..self }
+    }
+}
+
+/// Combining marks kept per character; text from elsewhere may have thousands on one.
+const MARKS: usize = 2;
+
+/// One column of one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// `None` in the right half of a character of two columns.
+    symbol: Option<char>,
+    marks: [Option<char>; MARKS],
+    /// The look of it.
+    pub style: CellStyle,
+}
+
+impl Cell {
+    const BLANK: Cell = Cell {
+        symbol: Some(' '),
+        marks: [None; MARKS],
+        style: CellStyle { color: Color::Default, bold: false, dim: false },
+    };
+
+    /// The character, then its combining marks; nothing in the right half of a character of two columns.
+    pub fn chars(&self) -> impl Iterator<Item = char> {
+        self.symbol.into_iter().chain(self.marks.into_iter().flatten())
+    }
+
+    /// The character.
+    #[must_use]
+    pub fn symbol(&self) -> Option<char> {
+        self.symbol
+    }
+
+    /// Whether every terminal moves its cursor by exactly one column for it.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        self.marks[0].is_none() && self.symbol.is_some_and(|symbol| columns_of(symbol) == 1)
+    }
+}
+
+/// Columns and lines of cells, all blank at first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grid {
+    width: u16,
+    height: u16,
+    cells: Vec<Cell>,
+}
+
+impl Grid {
+    /// A blank grid.
+    #[must_use]
+    pub fn new(width: u16, height: u16) -> Grid {
+        Grid { width, height, cells: vec![Cell::BLANK; usize::from(width) * usize::from(height)] }
+    }
+
+    /// Columns and lines.
+    #[must_use]
+    pub fn size(&self) -> (u16, u16) {
+        (self.width, self.height)
+    }
+
+    /// All of it.
+    pub(super) fn area(&self) -> Area {
+        Area { x: 0, y: 0, width: self.width, height: self.height }
+    }
+
+    /// The cell in column `x` of line `y`.
+    #[must_use]
+    pub fn cell(&self, x: u16, y: u16) -> Option<&Cell> {
+        self.cells.get(self.index(x, y)?)
+    }
+
+    fn index(&self, x: u16, y: u16) -> Option<usize> {
+        let inside = x < self.width && y < self.height;
+        inside.then(|| usize::from(y) * usize::from(self.width) + usize::from(x))
+    }
+
+    /// Blanks all cells.
+    pub fn clear(&mut self) {
+        self.cells.fill(Cell::BLANK);
+    }
+
+    /// Puts a character into column `x` of line `y`, in place of what is there. One that does not fit, or has no column of its own,
+    /// changes nothing.
+    pub fn put(&mut self, x: u16, y: u16, symbol: char, style: CellStyle) {
+        let columns = columns_of(symbol);
+        let Some(at) = self.index(x, y).filter(|_| columns > 0 && columns <= self.width - x) else { return };
+        for column in x..x + columns {
+            self.split(column, y);
+        }
+        self.cells[at] = Cell { symbol: Some(symbol), style, ..Cell::BLANK };
+        if columns > 1 {
+            self.cells[at + 1] = Cell { symbol: None, style, ..Cell::BLANK };
+        }
+    }
+
+    /// Blanks the other half of a character of which this cell is one half.
+    fn split(&mut self, x: u16, y: u16) {
+        let is_right = |x: u16| self.cell(x, y).is_some_and(|cell| cell.symbol.is_none());
+        let other = if is_right(x) { x - 1 } else { x + 1 };
+        if is_right(x.max(other))
+            && let Some(at) = self.index(other, y)
+        {
+            self.cells[at] = Cell::BLANK;
+        }
+    }
+
+    /// Writes `text` from column `x` of line `y`, at most `width` columns. A character that would reach beyond ends it.
+    pub fn set_string(&mut self, x: u16, y: u16, width: u16, text: &str, style: CellStyle) {
+        let end = x.saturating_add(width).min(self.width);
+        let (mut next, mut last) = (x, None);
+        for symbol in text.chars() {
+            match columns_of(symbol) {
+                0 => self.mark(last, symbol),
+                columns if columns <= end.saturating_sub(next) => {
+                    self.put(next, y, symbol, style);
+                    last = self.index(next, y);
+                    next += columns;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Puts a combining mark onto a character, if there is room for one more. Controls, and characters that join or widen their
+    /// neighbours, are left out: terminals do not agree on the columns of the result.
+    fn mark(&mut self, at: Option<usize>, mark: char) {
+        let left_out = matches!(mark, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}');
+        if let Some(at) = at.filter(|_| !left_out && !mark.is_control())
+            && let Some(room) = self.cells[at].marks.iter_mut().find(|mark| mark.is_none())
+        {
+            *room = Some(mark);
+        }
+    }
+}
+
+/// Columns of a character: 2, 1, or 0 for marks and controls.
+fn columns_of(symbol: char) -> u16 {
+    symbol.width().map_or(0, |columns| columns.min(2) as u16)
+}
+
+/// Columns that `text` takes.
+pub(super) fn wide(text: &str) -> u16 {
+    text.chars().fold(0, |sum, symbol| sum.saturating_add(columns_of(symbol)))
+}
+
+/// A rectangle of cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Area {
+    pub(super) x: u16,
+    pub(super) y: u16,
+    pub(super) width: u16,
+    pub(super) height: u16,
+}
+
+impl Area {
+    /// What both have; nothing of either where they do not touch.
+    pub(super) fn intersection(self, other: Area) -> Area {
+        let both = |from: u16, length: u16, other_from: u16, other_length: u16| {
+            let end = from.saturating_add(length).min(other_from.saturating_add(other_length));
+            let begin = from.max(other_from);
+            (begin, end.saturating_sub(begin))
+        };
+        let (x, width) = both(self.x, self.width, other.x, other.width);
+        let (y, height) = both(self.y, self.height, other.y, other.height);
+        Area { x, y, width, height }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line as text, with `_` for the right half of a character of two columns.
+    fn line(grid: &Grid, y: u16) -> String {
+        let text = |cell: &Cell| match cell.symbol() {
+            Some(_) => cell.chars().collect(),
+            None => "_".to_owned(),
+        };
+        (0..grid.size().0).filter_map(|x| grid.cell(x, y)).map(text).collect()
+    }
+
+    /// `text` written into a line of six columns from column `x`, at most `width` columns.
+    fn written(x: u16, width: u16, text: &str) -> String {
+        let mut grid = Grid::new(6, 1);
+        grid.set_string(0, 0, 6, "......", CellStyle::default());
+        grid.set_string(x, 0, width, text, CellStyle::default().bold());
+        line(&grid, 0)
+    }
+
+    #[test]
+    fn text_is_clipped_by_columns() {
+        assert_eq!(written(0, 6, "abcdefg"), "abcdef");
+        assert_eq!(written(4, 9, "abc"), "....ab");
+        assert_eq!(written(1, 2, "abc"), ".ab...");
+        // 字 takes two columns (East Asian Width W): half of it is never shown.
+        assert_eq!(written(0, 6, "a字b"), "a字_b..");
+        assert_eq!(written(4, 2, "a字"), "....a.");
+        assert_eq!(written(4, 2, "字"), "....字_");
+        assert_eq!(written(5, 6, "字"), "......");
+        assert_eq!(written(6, 6, "a"), "......");
+        assert_eq!(written(u16::MAX, u16::MAX, "a"), "......");
+        let mut none = Grid::new(0, 0);
+        none.set_string(0, 0, 5, "a字", CellStyle::default());
+        none.put(0, 0, 'a', CellStyle::default());
+        assert_eq!(none, Grid::default());
+    }
+
+    #[test]
+    fn marks_stay_with_their_character_and_are_bounded() {
+        assert_eq!(written(0, 2, "e\u{301}x"), "e\u{301}x....");
+        assert_eq!(written(0, 2, &format!("e{}x", "\u{301}".repeat(1000))), "e\u{301}\u{301}x....");
+        // A mark without a character, controls, a joiner, a variation selector, a right-to-left override.
+        assert_eq!(written(0, 3, "\u{301}a\u{1b}b\u{200d}\u{fe0f}\u{202e}c"), "abc...");
+        assert_eq!((wide("a字e\u{301}"), wide("")), (4, 0));
+    }
+
+    #[test]
+    fn half_a_character_is_never_left() {
+        for (x, want) in [(0, "x字_字_."), (1, ".x 字_."), (2, ". x字_."), (3, ".字_x ."), (4, ".字_ x.")]
+        {
+            let mut grid = Grid::new(6, 1);
+            grid.set_string(0, 0, 6, ".字字.", CellStyle::default());
+            grid.put(x, 0, 'x', CellStyle::default());
+            assert_eq!(line(&grid, 0), want, "at {x}");
+        }
+        let mut grid = Grid::new(6, 1);
+        grid.set_string(0, 0, 6, ".字字.", CellStyle::default());
+        grid.put(2, 0, '語', CellStyle::default());
+        assert_eq!(line(&grid, 0), ". 語_ .");
+    }
+
+    #[test]
+    fn dots_are_added_to_a_cell() {
+        // A plot of braille dots (U+2800 and a bit per dot) reads a cell and puts it back with one more.
+        let (mut grid, green) = (Grid::new(1, 1), CellStyle { color: Color::Green, ..CellStyle::default() });
+        for bit in [0x01, 0x80] {
+            let before = grid.cell(0, 0).and_then(Cell::symbol).map_or(0, u32::from);
+            let dots = if before >> 8 == 0x28 { before } else { 0x2800 };
+            grid.put(0, 0, char::from_u32(dots | bit).unwrap(), green);
+        }
+        assert_eq!(grid.cell(0, 0).map(|cell| (cell.symbol(), cell.style)), Some((Some('⢁'), green)));
+        assert!(grid.cell(0, 0).unwrap().is_single());
+    }
+
+    #[test]
+    fn areas_have_in_common_what_both_cover() {
+        let area = |x, y, width, height| Area { x, y, width, height };
+        assert_eq!(area(2, 1, 9, 9).intersection(area(0, 0, 5, 4)), area(2, 1, 3, 3));
+        assert_eq!(area(7, 0, 2, 2).intersection(area(0, 0, 5, 4)).width, 0);
+        assert_eq!(area(u16::MAX, 0, 9, 1).intersection(area(0, 0, 5, 4)).width, 0);
+    }
+}
