@@ -4,9 +4,8 @@
 //! so that nothing is left behind however this process ends. Configuration goes through the kernel's interface requests
 //! (ioctl) rather than the `ip` program: half a dozen calls, and no program that has to be installed.
 
+use crate::host::interface_errors;
 use crate::sys::space::{self, Ask};
-use procfs::FromRead;
-use procfs::net::InterfaceDeviceStatus;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -231,14 +230,15 @@ impl Interface {
     /// # Errors
     /// When the kernel does not tell.
     pub fn losses(&self) -> io::Result<Losses> {
-        let text = std::fs::read("/proc/thread-self/net/dev")?;
-        let all = InterfaceDeviceStatus::from_read(&text[..]).map_err(io::Error::other)?;
-        let is = all.0.get(&self.name).ok_or(io::ErrorKind::NotFound)?;
+        let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
+        let (_, counters) =
+            interface_errors(&text).find(|(name, _)| *name == self.name).ok_or(io::ErrorKind::NotFound)?;
+        let of = |wanted: &str| counters.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, n)| *n);
         Ok(Losses {
-            rx_dropped: is.recv_drop,
-            rx_errors: is.recv_errs,
-            tx_dropped: is.sent_drop,
-            tx_errors: is.sent_errs,
+            rx_dropped: of("rx_dropped"),
+            rx_errors: of("rx_errors"),
+            tx_dropped: of("tx_dropped"),
+            tx_errors: of("tx_errors"),
         })
     }
 

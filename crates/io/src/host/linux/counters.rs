@@ -4,8 +4,6 @@
 //! dropped, refused, repeated or postponed something. Traffic counters are not here.
 
 use crate::host::reading::Counter;
-use procfs::FromRead;
-use procfs::net::InterfaceDeviceStatus;
 use std::collections::BTreeMap;
 
 type Counters = BTreeMap<String, Counter>;
@@ -101,6 +99,20 @@ const CONNTRACK: [(&str, &str); 3] = [
     ("conntrack.early_drop", "early_drop"),
 ];
 
+/// Columns of `/proc/net/dev` behind an interface's name, by the names that the same counters have below
+/// `/sys/class/net/X/statistics` (`dev_seq_printf_stats` in the kernel's `net/core/net-procfs.c`).
+const INTERFACE: [(&str, usize); 9] = [
+    ("rx_errors", 2),
+    ("rx_dropped", 3),
+    ("rx_fifo_errors", 4),
+    ("rx_frame_errors", 5),
+    ("tx_errors", 10),
+    ("tx_dropped", 11),
+    ("tx_fifo_errors", 12),
+    ("collisions", 13),
+    ("tx_carrier_errors", 14),
+];
+
 /// Rows of `/proc/softirqs`.
 const SOFTIRQS: [(&str, &str); 2] = [("softirq.NET_RX", "NET_RX:"), ("softirq.NET_TX", "NET_TX:")];
 
@@ -191,12 +203,12 @@ fn conntrack(text: &str, into: &mut Counters) {
     keep(CONNTRACK.map(|(name, _)| name), found, into);
 }
 
-/// A line of CPUs, then one for each kind of softirq, of decimal columns.
 /// The line `ctxt` of `/proc/stat`.
 fn context_switches(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("ctxt ")?.trim().parse().ok())
 }
 
+/// A line of CPUs, then one for each kind of softirq, of decimal columns.
 fn softirqs(text: &str, into: &mut Counters) {
     let mut lines = text.lines();
     let number = |cpu: &str| cpu.strip_prefix("CPU").and_then(|n| n.parse().ok());
@@ -220,27 +232,29 @@ fn keep<const N: usize>(names: [&str; N], found: [BTreeMap<u32, u32>; N], into: 
     into.extend(seen.map(|(name, by_cpu)| (name.to_owned(), Counter::PerCpu(by_cpu))));
 }
 
-/// `/proc/net/dev`, by the names that the same counters have below `/sys/class/net/X/statistics`. One file for all
-/// interfaces, of the right network namespace, read without the lock that waits for whoever configures one. Its drops
-/// include `rx_missed_errors` (the card found no free buffer), its frame errors those of length, CRC and overrun.
+/// `/proc/net/dev`: one file for all interfaces, of the right network namespace, read without the lock that waits for whoever
+/// configures one. Its drops include `rx_missed_errors` (the card found no free buffer), its frame errors those of length, CRC and
+/// overrun.
 fn interfaces(text: &str, into: &mut Counters) {
-    let Ok(all) = InterfaceDeviceStatus::from_read(text.as_bytes()) else { return };
-    for (interface, is) in all.0 {
-        let counters = [
-            ("rx_errors", is.recv_errs),
-            ("rx_dropped", is.recv_drop),
-            ("rx_fifo_errors", is.recv_fifo),
-            ("rx_frame_errors", is.recv_frame),
-            ("tx_errors", is.sent_errs),
-            ("tx_dropped", is.sent_drop),
-            ("tx_fifo_errors", is.sent_fifo),
-            ("tx_carrier_errors", is.sent_carrier),
-            ("collisions", is.sent_colls),
-        ];
+    for (interface, counters) in interface_errors(text) {
         for (name, value) in counters {
             into.insert(format!("{interface}.{name}"), Counter::Wide(value));
         }
     }
+}
+
+/// The interfaces in the text of `/proc/net/dev` and what went wrong at each; lines that are cut are left out.
+pub(crate) fn interface_errors(text: &str) -> impl Iterator<Item = (&str, [(&'static str, u64); 9])> {
+    // The first two lines are titles.
+    text.lines().skip(2).filter_map(|line| {
+        let (name, columns) = line.split_once(':')?;
+        let columns: Vec<u64> = columns.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+        let mut counters = INTERFACE.map(|(name, _)| (name, 0));
+        for ((_, value), (_, column)) in counters.iter_mut().zip(INTERFACE) {
+            *value = *columns.get(column)?;
+        }
+        Some((name.trim(), counters))
+    })
 }
 
 #[cfg(test)]
@@ -294,6 +308,37 @@ mod tests {
         assert_eq!(all["softnet.processed"], Counter::PerCpu(BTreeMap::from([(0, 0x40f), (1, 0x436c)])));
         assert!(!all.contains_key("Tcp.InSegs"), "traffic is not an error");
         assert_eq!(all["conntrack.drop"], Counter::PerCpu(BTreeMap::from([(0, 0), (1, 0)])));
+    }
+
+    #[test]
+    fn interfaces_have_their_columns_and_lines_that_are_cut_are_left_out() {
+        // /proc/net/dev of the capture, each column of eth0 given a number of its own; without a blank before the first one, as it
+        // is printed when that is long.
+        let text = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+  eth0:10 11 12 13 14 15 16 17 20 21 22 23 24 25 26 27
+    lo: 11336689    4475    0    0    0     0          0         0 11336689    4475    0    0    0     0       0          0
+  ifb0:       0       0    0    0    0     0          0         0        0       0    0    0    0     0
+";
+        let mut all = Counters::new();
+        interfaces(text, &mut all);
+        let want = [
+            ("rx_errors", 12),
+            ("rx_dropped", 13),
+            ("rx_fifo_errors", 14),
+            ("rx_frame_errors", 15),
+            ("tx_errors", 22),
+            ("tx_dropped", 23),
+            ("tx_fifo_errors", 24),
+            ("collisions", 25),
+            ("tx_carrier_errors", 26),
+        ];
+        for (name, value) in want {
+            assert_eq!(wide(&all, &format!("eth0.{name}")), Some(value), "{name}");
+        }
+        let of = |interface: &str| all.keys().filter(|name| name.starts_with(interface)).count();
+        assert_eq!((of("eth0."), of("lo."), of("ifb0."), all.len()), (9, 9, 0, 18));
     }
 
     /// Names that no kernel has would silently never be found. This one has all but a few.

@@ -7,6 +7,7 @@ mod routes;
 mod stat;
 mod sys;
 
+pub(crate) use counters::interface_errors;
 pub(crate) use nic::stamping;
 pub use routes::connected_networks;
 pub use sys::{clock_state, raise_nofile, rlimit_nofile};
@@ -151,7 +152,7 @@ fn sysctl(name: &str) -> Option<String> {
     Some(text.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// `MemTotal` of /proc/meminfo, in bytes. (procfs wants fields that containers leave out.)
+/// `MemTotal` of /proc/meminfo, in bytes.
 fn memory(text: &str) -> Option<u64> {
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -2,7 +2,6 @@
 
 use super::sys;
 use crate::host::reading::{Machine, Ticks};
-use procfs::{CpuInfo, Current};
 
 /// CPU times of the machine so far.
 pub(super) fn machine() -> Option<Machine> {
@@ -38,11 +37,16 @@ fn ticks(times: &str) -> Option<Ticks> {
 
 /// The CPU's model, or what the kernel tells instead of it.
 pub(super) fn model() -> Option<String> {
-    let info = CpuInfo::current().ok()?;
-    model_of(|name| info.get_field(0, name))
+    model_of(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
 }
 
-fn model_of<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
+/// Of lines `name : value`, one block per CPU, and on some machines one for all: the first CPU's stand first.
+fn model_of(text: &str) -> Option<String> {
+    let field = |wanted: &str| {
+        let mut fields = text.lines().filter_map(|line| line.split_once(':'));
+        let value = fields.find(|(name, _)| name.trim() == wanted)?.1.trim();
+        (!value.is_empty()).then_some(value)
+    };
     // x86 and 32-bit Arm; MIPS; POWER; RISC-V; s390 and LoongArch.
     let names = ["model name", "cpu model", "cpu", "uarch", "Model Name"];
     let named = names.iter().find_map(|name| field(name)).map(str::to_owned);
@@ -102,15 +106,20 @@ softirq 192949 0 24823 4 13205 75148 0 363 41142 0 38264
 
     #[test]
     fn the_model_of_an_x86_and_of_an_arm() {
-        let x86 = |name: &str| (name == "model name").then_some("AMD EPYC");
-        assert_eq!(model_of(x86).as_deref(), Some("AMD EPYC"));
-        // /proc/cpuinfo of an AWS Graviton 2.
-        let arm = |name: &str| match name {
-            "CPU implementer" => Some("0x41"),
-            "CPU part" => Some("0xd0c"),
-            _ => None,
-        };
+        // /proc/cpuinfo of the test machine, the lines that matter and those that are like them.
+        let x86 = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 207\n\
+            model name\t: Intel(R) Xeon(R) Processor\ncpu MHz\t\t: 2300.000\npower management:\n\n\
+            processor\t: 1\nmodel name\t: another\n";
+        assert_eq!(model_of(x86).as_deref(), Some("Intel(R) Xeon(R) Processor"));
+        // Of an AWS Graviton 2.
+        let arm = "processor\t: 0\nBogoMIPS\t: 243.75\nCPU implementer\t: 0x41\nCPU architecture: 8\n\
+            CPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n\n";
         assert_eq!(model_of(arm).as_deref(), Some("Arm 0x41 part 0xd0c"));
-        assert_eq!(model_of(|_| None), None);
+        for none in ["", "\n", "model name", "model name\t:\n", "processor\t: 0\nCPU part\t: 0xd0c\n"] {
+            assert_eq!(model_of(none), None, "{none:?}");
+        }
+        for cut in 0..x86.len() {
+            let _any = model_of(&x86[..cut]);
+        }
     }
 }
