@@ -74,9 +74,9 @@ pub(crate) enum Command {
     /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root, or the right to make
     /// network namespaces.
     Lab(Box<crate::lab::LabArgs>),
-    /// Print what completes this program's arguments in a shell.
+    /// Print what completes this program's arguments in a shell (needs a build with the feature `man`).
     Completions(crate::pages::CompletionsArgs),
-    /// Write the manual pages.
+    /// Write the manual pages (needs a build with the feature `man`).
     Man(crate::pages::ManArgs),
 }
 

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use wire::Protocol;
 use wire::iperf3::Limits;
-use wire::iperf3::auth::{Keeper, Users};
+use wire::iperf3::auth::{self, Keeper, Users};
 
 /// Any error, as the original has it.
 const FAILED: u8 = 1;
@@ -159,6 +159,7 @@ fn text_of(option: &str, path: &str) -> Result<String, Refusal> {
 /// Who may have a test, where keys were given.
 fn keeper(spec: &Spec) -> Result<Option<Keeper>, Refusal> {
     let Some((key, users)) = &spec.keys else { return Ok(None) };
+    auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
     let pem = text_of("--rsa-private-key-path", key)?;
     text_of("--authorized-users-path", users)?;
     // Who is added to the file later is known as well, also when we have gone to the background by then.
@@ -172,6 +173,7 @@ fn keeper(spec: &Spec) -> Result<Option<Keeper>, Refusal> {
 /// Who asks, where a name was given. The password is in the environment, or is asked for.
 fn credentials(spec: &Spec) -> Result<Option<Iperf3Credentials>, Refusal> {
     let Some((user, key)) = &spec.user else { return Ok(None) };
+    auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
     let pem = text_of("--rsa-public-key-path", key)?;
     let password = match std::env::var("IPERF3_PASSWORD") {
         Ok(password) => password,

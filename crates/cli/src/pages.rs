@@ -1,12 +1,25 @@
 //! Completions and manual pages, from the definitions that read the command line.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
+#[cfg(feature = "man")]
 use crate::args::Cli;
-use crate::{Exit, Trouble, saved};
-use clap::Args;
-use clap_complete::Shell;
+#[cfg(feature = "man")]
+use crate::saved;
+use crate::{Exit, Trouble};
+use clap::{Args, ValueEnum};
+#[cfg(feature = "man")]
 use std::io::{self, Write};
 use std::path::PathBuf;
+
+/// A shell that completions can be made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    Powershell,
+    Zsh,
+}
 
 /// For which shell.
 #[derive(Args, Debug)]
@@ -15,10 +28,31 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
+#[cfg(not(feature = "man"))]
+fn absent() -> Trouble {
+    Trouble::usage(
+        "this netcaliper was built without manual pages and completions (cargo build --release --features man)",
+    )
+}
+
 /// Prints what completes this program's arguments.
+#[cfg(not(feature = "man"))]
+pub(crate) fn completions(_: &CompletionsArgs) -> Result<Exit, Trouble> {
+    Err(absent())
+}
+
+/// Prints what completes this program's arguments.
+#[cfg(feature = "man")]
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, Trouble> {
+    let shell = match args.shell {
+        Shell::Bash => clap_complete::Shell::Bash,
+        Shell::Elvish => clap_complete::Shell::Elvish,
+        Shell::Fish => clap_complete::Shell::Fish,
+        Shell::Powershell => clap_complete::Shell::PowerShell,
+        Shell::Zsh => clap_complete::Shell::Zsh,
+    };
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::whole(), "netcaliper", &mut text);
+    clap_complete::generate(shell, &mut Cli::whole(), "netcaliper", &mut text);
     write(&text)
 }
 
@@ -32,6 +66,13 @@ pub(crate) struct ManArgs {
 }
 
 /// Writes the manual pages.
+#[cfg(not(feature = "man"))]
+pub(crate) fn man(_: &ManArgs) -> Result<Exit, Trouble> {
+    Err(absent())
+}
+
+/// Writes the manual pages.
+#[cfg(feature = "man")]
 pub(crate) fn man(args: &ManArgs) -> Result<Exit, Trouble> {
     let command = Cli::whole();
     match &args.folder {
@@ -51,6 +92,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, Trouble> {
 }
 
 /// To stdout; where nobody reads on, nobody needs the rest.
+#[cfg(feature = "man")]
 fn write(text: &[u8]) -> Result<Exit, Trouble> {
     let _ = io::stdout().lock().write_all(text);
     Ok(Exit::Good)

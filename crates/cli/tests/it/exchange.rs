@@ -123,7 +123,7 @@ fn parquet_is_read_by_another_program_or_refused_in_a_sentence() {
     if cfg!(not(feature = "parquet")) {
         export("parquet", &file).exits(2).says_one_sentence().complains(&["--features parquet"]);
         assert!(!file.exists());
-        return;
+        return skip(NAME, "netcaliper was built without the feature parquet");
     }
     export("csv", &table).exits(0);
     export("parquet", &file).exits(0);
@@ -152,8 +152,16 @@ fn parquet_is_read_by_another_program_or_refused_in_a_sentence() {
 
 #[test]
 fn pages_and_completions_know_every_question() {
+    const NAME: &str = "pages_and_completions_know_every_question";
     let scratch = Scratch::new();
     let folder = scratch.file("man");
+    if cfg!(not(feature = "man")) {
+        for line in [netcaliper("man").arg(&folder), netcaliper("completions").arg("bash")] {
+            line.run().exits(2).says_one_sentence().complains(&["--features man"]);
+        }
+        assert!(!folder.exists());
+        return skip(NAME, "netcaliper was built without the feature man");
+    }
     netcaliper("man").arg(&folder).run().exits(0);
     for verb in ["", "-tcp", "-ping", "-serve", "-monitor", "-history", "-import", "-lab"] {
         let page = folder.join(format!("netcaliper{verb}.1"));
@@ -161,7 +169,7 @@ fn pages_and_completions_know_every_question() {
         assert!(text.contains(".TH"), "{}", page.display());
         match Command::new("mandoc").args(["-T", "lint", "-W", "error"]).arg(&page).output() {
             Ok(told) => assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stdout)),
-            Err(_) => return skip("pages_and_completions_know_every_question", "there is no mandoc"),
+            Err(_) => return skip(NAME, "there is no mandoc"),
         }
     }
     netcaliper("man").run().exits(0).prints(&[".TH", "netcaliper"]);

@@ -29,7 +29,10 @@ mod faults;
 #[cfg(unix)]
 mod html;
 mod iperf3;
+#[cfg(feature = "iperf3-auth")]
 mod iperf3_auth;
+#[cfg(not(feature = "iperf3-auth"))]
+mod iperf3_auth_absent;
 mod iperf3_client;
 mod iperf3_options;
 #[cfg(target_os = "linux")]

@@ -13,6 +13,7 @@ mod delay;
 mod echo;
 mod hostile;
 mod iperf3;
+#[cfg(feature = "iperf3-auth")]
 mod iperf3_auth;
 mod iperf3_vectors;
 mod liar;

@@ -1,0 +1,42 @@
+//! Authentication in a build without RSA: whatever needs it is refused.
+
+use super::{Entropy, Users};
+use metrics::Wall;
+
+const ABSENT: &str = "this netcaliper was built without iperf3's authentication (cargo build --release --features iperf3-auth)";
+
+/// Whether this build knows authentication.
+///
+/// # Errors
+/// Always: one sentence that says which build does.
+pub fn available() -> Result<(), String> {
+    Err(ABSENT.to_owned())
+}
+
+/// Knows who may have a test. This build has none.
+#[derive(Clone, Debug)]
+pub enum Keeper {}
+
+impl Keeper {
+    /// Makes none.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn new(_: &str, _: Users, _: u32, _: bool, _: Entropy) -> Result<Self, String> {
+        Err(ABSENT.to_owned())
+    }
+
+    /// Whether a token proves a known user, at this time.
+    #[must_use]
+    pub fn admits(&self, _: Option<&str>, _: Wall) -> bool {
+        match *self {}
+    }
+}
+
+/// Makes no token.
+///
+/// # Errors
+/// Always.
+pub fn token(_: (&str, &str), _: Wall, _: &str, _: bool, _: Entropy) -> Result<String, String> {
+    Err(ABSENT.to_owned())
+}
