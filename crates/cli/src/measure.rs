@@ -141,7 +141,7 @@ pub(crate) fn interrupted() -> bool {
 pub(crate) fn on_signals() -> Result<Interrupt, Trouble> {
     let interrupt = SIGNALS.get_or_init(Interrupt::new).clone();
     let asked = interrupt.clone();
-    ctrlc::set_handler(move || {
+    engine::on_end_asked(move || {
         if asked.asked() {
             live::leave_at_once();
             std::process::exit(130);

@@ -1,4 +1,4 @@
-//! This process: its terminal, and its way into the background.
+//! This process: its terminal, its way into the background, and its end.
 
 use std::io;
 
@@ -15,6 +15,22 @@ pub fn read_hidden(prompt: &str) -> io::Result<String> {
     io::stdin().read_line(&mut line)?;
     line.truncate(line.trim_end_matches(['\r', '\n']).len());
     Ok(line)
+}
+
+/// Columns of the terminal that standard output, standard error or standard input is; `None` where none of them is one, or its size is
+/// not known (or, outside Linux, asked for).
+#[must_use]
+pub fn terminal_columns() -> Option<u16> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsFd;
+        let (out, err, input) = (io::stdout(), io::stderr(), io::stdin());
+        let all = [out.as_fd(), err.as_fd(), input.as_fd()];
+        let sizes = all.into_iter().filter_map(|fd| crate::sys::terminal::size(fd).ok());
+        sizes.map(|(columns, _)| columns).find(|columns| *columns > 0)
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
 }
 
 /// While it lives, the terminal does not show what is typed.
@@ -56,4 +72,82 @@ pub fn to_background() -> io::Result<()> {
     }
     #[cfg(not(target_os = "linux"))]
     Err(crate::sys::unsupported())
+}
+
+/// Has `asked` called, on a thread of its own, each time that this process is asked to end: by Ctrl-C, by a request to terminate, by
+/// its terminal going away. The process does not end by itself from then on. To be called once.
+///
+/// # Errors
+/// When it was called before, or the system refuses.
+pub fn on_end_asked(asked: impl FnMut() + Send + 'static) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return ending::hear(asked);
+    #[cfg(not(target_os = "linux"))]
+    ctrlc::set_handler(asked).map_err(io::Error::other)
+}
+
+#[cfg(target_os = "linux")]
+mod ending {
+    use crate::signals::{HANG_UP, INTERRUPT, TERMINATE};
+    use crate::sys::{linux, terminal};
+    use std::fs::File;
+    use std::io::{self, Read as _, Write as _};
+    use std::sync::OnceLock;
+
+    /// Counts the signals that came.
+    static COUNTER: OnceLock<File> = OnceLock::new();
+
+    /// The signals' handler: an atomic load and a write call, both of which may be done in one.
+    extern "C" fn count(_: i32) {
+        if let Some(mut counter) = COUNTER.get() {
+            // A counter takes 2^64 of them.
+            let _ = counter.write(&1_u64.to_ne_bytes());
+        }
+    }
+
+    pub(super) fn hear(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
+        let mut counter = File::from(linux::semaphore()?);
+        COUNTER.set(counter.try_clone()?).map_err(|_| io::ErrorKind::AlreadyExists)?;
+        let listen = move || {
+            // Each reading takes one off, and waits where there is none.
+            while counter.read_exact(&mut [0; 8]).is_ok() {
+                asked();
+            }
+        };
+        std::thread::Builder::new().name("signals".to_owned()).spawn(listen)?;
+        [INTERRUPT, TERMINATE, HANG_UP]
+            .into_iter()
+            .try_for_each(|signal| terminal::always_call_at(signal, count))
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::signals::{HANG_UP, INTERRUPT, TERMINATE};
+    use std::process::Command;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    const INSIDE: &str = "NETCALIPER_TEST_END";
+
+    /// In a process of its own: this one is to end when it is asked to.
+    #[test]
+    fn every_request_to_end_is_told() {
+        if std::env::var_os(INSIDE).is_none() {
+            let mut own = Command::new(std::env::current_exe().unwrap());
+            own.args(["--exact", "process::tests::every_request_to_end_is_told"]).env(INSIDE, "1");
+            let output = own.output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+            return;
+        }
+        let (told, hear) = channel();
+        on_end_asked(move || told.send(()).unwrap()).unwrap();
+        for signal in [INTERRUPT, TERMINATE, HANG_UP, INTERRUPT] {
+            crate::netns::signal(std::process::id(), signal).unwrap();
+            hear.recv_timeout(Duration::from_secs(20)).unwrap();
+        }
+        assert!(hear.try_recv().is_err(), "each is told once");
+        assert_eq!(on_end_asked(|| ()).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
 }

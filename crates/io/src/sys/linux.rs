@@ -47,6 +47,12 @@ pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(own)
 }
 
+/// A new counter of which each read takes one off, waiting where it is zero.
+pub(crate) fn semaphore() -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE) }).map(own)
+}
+
 /// Adds, changes or removes (`op`) a descriptor's registration.
 pub(crate) fn epoll_ctl(
     epoll: &OwnedFd,

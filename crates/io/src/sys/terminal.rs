@@ -147,6 +147,13 @@ pub(crate) fn call_at(signal: i32, called: extern "C" fn(i32)) {
     }
 }
 
+/// Has `called` called when the signal comes, also where the program was to ignore it. It may do no more than store a number, or
+/// write to a descriptor.
+pub(crate) fn always_call_at(signal: i32, called: extern "C" fn(i32)) -> io::Result<()> {
+    let done = handle(signal, called as *const () as libc::sighandler_t);
+    done.map(drop).ok_or_else(io::Error::last_os_error)
+}
+
 /// Has the signal do again what it usually does, unless the program is to ignore it.
 pub(crate) fn as_usual(signal: i32) {
     if let Some(before) = handle(signal, libc::SIG_DFL)
