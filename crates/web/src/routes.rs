@@ -12,7 +12,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures_util::stream::{self, Stream};
@@ -20,6 +20,7 @@ use report::{METRICS_TYPE, REPORT_SCRIPT, REPORT_STYLE, page_policy};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// Pages that are kept up to date at once; more are told to come later.
 const MOST_FOLLOWERS: usize = 32;
@@ -133,9 +134,7 @@ async fn events(State(shown): State<Arc<Shown>>) -> Response {
         let sentence = format!("{MOST_FOLLOWERS} pages are open already: close one\n");
         return (StatusCode::SERVICE_UNAVAILABLE, sentence).into_response();
     }
-    // A page hears of events only, not of comments.
-    let alive = KeepAlive::new().interval(SIGN_OF_LIFE).event(Event::default().event("beat").data("1"));
-    Sse::new(feed(shown).await).keep_alive(alive).into_response()
+    Sse::new(feed(shown).await).into_response()
 }
 
 async fn feed(shown: Arc<Shown>) -> impl Stream<Item = Result<Event, Infallible>> {
@@ -151,7 +150,14 @@ async fn feed(shown: Arc<Shown>) -> impl Stream<Item = Result<Event, Infallible>
             if update.version > 0 && known != Some(update.version) {
                 break update;
             }
-            following.changed().await.ok()?;
+            match timeout(SIGN_OF_LIFE, following.changed()).await {
+                Ok(changed) => changed.ok()?,
+                Err(_) => {
+                    // A page hears of events only, not of comments.
+                    let beat = Event::default().event("beat").data("1");
+                    return Some((Ok(beat), (following, known, over)));
+                }
+            }
         };
         let event = Event::default().id(update.version.to_string()).data(&*update.since(known));
         Some((Ok(event), (following, Some(update.version), update.last)))
