@@ -1,6 +1,7 @@
 //! Fairness of a set of rates.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Count, sum and sum of squares: enough for the mean and for Jain's index, and mergeable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,9 +37,75 @@ impl Moments {
     }
 }
 
+/// Most slots of a group that are told apart; of more, the others are in no index.
+const MOST_SLOTS: usize = 4_096;
+
+/// What the concurrent connections of a group moved, and how long they lived: the connections of a slot, which follow each
+/// other, together. A connection that the end of the run cut off short weighs as little as it lived.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlotRates(BTreeMap<u32, (u64, u64)>);
+
+impl SlotRates {
+    /// Adds a connection of a slot: its bytes and its life, ns.
+    pub fn add(&mut self, slot: u32, bytes: u64, ns: u64) {
+        if self.0.len() >= MOST_SLOTS && !self.0.contains_key(&slot) {
+            return;
+        }
+        let sums = self.0.entry(slot).or_default();
+        sums.0 = sums.0.saturating_add(bytes);
+        sums.1 = sums.1.saturating_add(ns);
+    }
+
+    /// Adds what the same slots did elsewhere or later.
+    pub fn merge(&mut self, other: &SlotRates) {
+        other.0.iter().for_each(|(&slot, &(bytes, ns))| self.add(slot, bytes, ns));
+    }
+
+    /// The rate of each slot over the life of its connections, bytes/s, for Jain's index.
+    #[must_use]
+    pub fn moments(&self) -> Moments {
+        let mut all = Moments::default();
+        let lived = self.0.values().filter(|(_, ns)| *ns > 0);
+        lived.for_each(|&(bytes, ns)| all.add(bytes as f64 * 1e9 / ns as f64));
+        all
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_cut_off_in_its_start_makes_no_slot_unfair() {
+        // Eight equal slots: two whole connections of a second at 1000 bytes/s, and one that was stopped after 10 ms at a tenth of
+        // that. Over the 24 connections the index is (16 + 0.8)² / (24 · 16.08) = 0.73.
+        let mut slots = SlotRates::default();
+        let mut connections = Moments::default();
+        for slot in 0..8 {
+            for (bytes, ns) in [(1_000, 1_000_000_000), (1_000, 1_000_000_000), (1, 10_000_000)] {
+                slots.add(slot, bytes, ns);
+                connections.add(bytes as f64 * 1e9 / ns as f64);
+            }
+        }
+        assert!((connections.jain().unwrap() - 0.731).abs() < 1e-3);
+        assert!((slots.moments().jain().unwrap() - 1.0).abs() < 1e-12);
+        // A slot that really has three times the rate of the other does: (1 + 3)² / (2 · 10).
+        let mut slots = SlotRates::default();
+        slots.add(0, 1_000, 1_000_000_000);
+        let mut others = SlotRates::default();
+        others.add(1, 3_000, 1_000_000_000);
+        slots.merge(&others);
+        assert!((slots.moments().jain().unwrap() - 0.8).abs() < 1e-12);
+    }
+
+    #[test]
+    fn slots_are_bounded() {
+        let mut slots = SlotRates::default();
+        (0..u32::MAX).step_by(1 << 18).for_each(|slot| slots.add(slot, 1, 1));
+        assert_eq!(slots.moments().n, MOST_SLOTS as u64);
+        slots.add(0, 1, 1);
+        assert_eq!(slots.moments().n, MOST_SLOTS as u64);
+    }
 
     fn of(values: &[f64]) -> Moments {
         let mut m = Moments::default();

@@ -32,7 +32,7 @@ pub use binned::{Binned, Shape};
 pub use card::{CardClock, CardStamp, Crossing, LONGEST_IN_CARD, Placement, Unplaced};
 pub use compare::Contrast;
 pub use dist::{Dist, DistSummary};
-pub use fairness::Moments;
+pub use fairness::{Moments, SlotRates};
 pub use fate::{Arrived, Fate, FlowSums, Left, Verdict, fates};
 pub use frames::Frames;
 pub use jitter::{FrameJitter, FrameStamps};

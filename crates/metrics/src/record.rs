@@ -2,7 +2,7 @@
 //! worker; nothing is shared, locked or allocated per event.
 
 use crate::packets::USUAL;
-use crate::{Dist, Frames, Moments, Mono, PacketTally, Packets, Playout, TcpInfo, TcpTotals};
+use crate::{Dist, Frames, Mono, PacketTally, Packets, Playout, SlotRates, TcpInfo, TcpTotals};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -142,8 +142,8 @@ pub struct Tally {
     pub transfer_ns: Dist,
     /// Rate of each ended connection over its life, bytes/s, both directions together.
     pub rate: Dist,
-    /// The same rates, for the fairness index.
-    pub rates: Moments,
+    /// What the ended connections of each slot moved together, for the fairness index.
+    pub slots: SlotRates,
     /// How late paced sends left, ns.
     pub late_ns: Dist,
     /// By remote address.
@@ -233,7 +233,7 @@ impl Tally {
         self.connect_ns.merge(&other.connect_ns);
         self.transfer_ns.merge(&other.transfer_ns);
         self.rate.merge(&other.rate);
-        self.rates.merge(&other.rates);
+        self.slots.merge(&other.slots);
         self.late_ns.merge(&other.late_ns);
         self.tcp.merge(&other.tcp);
         self.open += other.open;

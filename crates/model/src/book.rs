@@ -168,7 +168,7 @@ impl Book {
             connect_ns: total.connect_ns.summary(),
             transfer_ns: total.transfer_ns.summary(),
             rate: total.rate.summary(),
-            rates: total.rates,
+            rates: total.slots.moments(),
             late_ns: total.late_ns.summary(),
             remotes: total.remotes,
             tcp: total.tcp,

@@ -381,7 +381,7 @@ pub struct Totals {
     pub transfer_ns: Option<DistSummary>,
     /// Rate of ended connections, bytes/s.
     pub rate: Option<DistSummary>,
-    /// The same rates, for Jain's index.
+    /// The rate of each slot over the life of its ended connections, bytes/s, for Jain's index.
     pub rates: Moments,
     /// How late paced sends left, ns.
     pub late_ns: Option<DistSummary>,

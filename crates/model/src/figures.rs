@@ -192,7 +192,7 @@ fn direction(point: &Point, sender: &Side, receiver: &Side) -> Direction {
     }
 }
 
-/// Jain's index over the rates of our connections, or, when we know of fewer than two, of the far ends'.
+/// Jain's index over the rates of our slots of connections, or, when we know of fewer than two, of the far ends'.
 fn fairness(point: &Point) -> Option<f64> {
     let mut far = Moments::default();
     point.far.iter().for_each(|totals| far.merge(&totals.rates));

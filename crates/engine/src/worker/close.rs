@@ -77,7 +77,7 @@ impl Worker {
         if card.row.is_some() && duration > 0 && matches!(ending, Ending::Completed | Ending::Stopped) {
             let rate = bytes as f64 * 1e9 / duration as f64;
             tally.rate.record(rate as u64);
-            tally.rates.add(rate);
+            tally.slots.add(card.slot, bytes, duration);
         }
         if let Some(remote) = tally.remote(link.target.ip()) {
             remote.connections += 1;
