@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 /// Delays below this are taken for it, ns: a clock may be wrong by as much, and nothing is divided by nothing.
 const LEAST_DELAY: f64 = 1_000.0;
 
+/// A slot with more load has less power when it is less by this share at least, and by more than the spread of both: a smaller
+/// difference is that of one run to the next.
+const LESS: f64 = 0.1;
+
 /// One direction of a slot, over its repetitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -28,7 +32,7 @@ pub struct Slot {
     pub clock_bound_ns: Option<u64>,
     /// What was received, bits/s, over the median delay, s.
     pub power: Option<f64>,
-    /// Whether the knee is here: power is largest, and a slot with more load has less.
+    /// Whether the knee is here: power is largest, and a slot with more load has less, by more than the spread.
     pub knee: bool,
 }
 
@@ -58,6 +62,7 @@ impl Slot {
             Spread::of(&told.iter().filter_map(of).collect::<Vec<f64>>())
         };
         let p50_ns = spread(&|(_, got)| got.delay_ns.as_ref().map(|d| d.p50 as f64));
+        let power = |rate: f64, delay: f64| rate / (delay.max(LEAST_DELAY) / 1e9);
         let goodput = spread(&|(way, _)| Some(way.goodput_bps));
         Some(Slot {
             sent_bps: spread(&|(way, _)| Some(way.sent_bps)),
@@ -65,9 +70,16 @@ impl Slot {
             p50_ns,
             p99_ns: spread(&|(_, got)| got.delay_ns.as_ref().map(|d| d.p99 as f64)),
             clock_bound_ns: told.iter().filter_map(|(_, got)| got.clock_bound_ns).max(),
-            power: goodput.zip(p50_ns).map(|(rate, delay)| rate.mean / (delay.mean.max(LEAST_DELAY) / 1e9)),
+            power: goodput.zip(p50_ns).map(|(rate, delay)| power(rate.mean, delay.mean)),
             knee: false,
         })
+    }
+
+    /// Half the width of the 95 % interval of the power, as a share of it: that of the load and of the delay together; 0 with one
+    /// repetition.
+    fn spread(&self) -> f64 {
+        let share = |spread: Option<Spread>, least: f64| spread.map_or(0.0, |s| s.ci95 / s.mean.max(least));
+        share(self.sent_bps, 1.0) + share(self.p50_ns, LEAST_DELAY)
     }
 }
 
@@ -80,9 +92,11 @@ pub(crate) fn mark(rows: &mut [SweepRow]) {
         let load = |slot: &Slot| slot.sent_bps.map_or(0.0, |s| s.mean);
         let best = slots.iter().enumerate().filter_map(|(at, slot)| Some((at, slot.power?)));
         let Some((at, power)) = best.max_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
-        let heaviest = load(&*slots[at]);
-        let beyond = slots.iter().any(|slot| load(slot) > heaviest && slot.power.is_none_or(|p| p < power));
-        slots[at].knee = beyond;
+        let (heaviest, surely) = (load(&*slots[at]), power * (1.0 - slots[at].spread()));
+        let less = |slot: &&mut Slot| {
+            slot.power.is_none_or(|p| p < power * (1.0 - LESS) && p * (1.0 + slot.spread()) < surely)
+        };
+        slots[at].knee = slots.iter().filter(|slot| load(slot) > heaviest).any(less);
     }
 }
 
@@ -114,6 +128,25 @@ mod tests {
         let mut falling = loads;
         falling.reverse();
         assert_eq!(knees(&falling).iter().position(|&knee| knee), Some(4));
+    }
+
+    #[test]
+    fn a_knee_asks_for_more_than_the_spread() {
+        // A thousandth less at the last step, and a tenth.
+        assert_eq!(knees(&[(1.0, 1.0), (2.0, 2.0), (3.0, 1.998)]), [false; 3]);
+        assert_eq!(knees(&[(1.0, 1.0), (2.0, 2.0), (3.0, 1.79)]), [false, true, false]);
+        // Repetitions that differ by more than that.
+        let marked = |ci95: f64| {
+            let mut rows = [row(1.0, 2.0), row(2.0, 1.5)];
+            let spread = Spread { n: 3, mean: 1e6, ci95, ..Spread::default() };
+            rows.iter_mut()
+                .filter_map(|row| row.up_slot.as_mut())
+                .for_each(|slot| slot.p50_ns = Some(spread));
+            mark(&mut rows);
+            rows[0].up_slot.is_some_and(|slot| slot.knee)
+        };
+        // 2.0 · 0.9 is above 1.5 · 1.1, and 2.0 · 0.8 is not above 1.5 · 1.2.
+        assert!(marked(0.1e6) && !marked(0.2e6));
     }
 
     #[test]
