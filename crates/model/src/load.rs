@@ -168,6 +168,11 @@ pub struct Found {
     pub rtt_p99_ns: Option<u64>,
     /// Median round trip more than when idle, ns.
     pub added_ns: Option<i64>,
+    /// 90th percentile of the round trips more than when idle, ns, with those that never came back above all others: `i64::MAX`
+    /// when they are a tenth.
+    pub added_p90_ns: Option<i64>,
+    /// The 90th percentile itself, ns; `u64::MAX` likewise.
+    pub rtt_p90_ns: Option<u64>,
     /// Responsiveness of a flow beside the load, round trips a minute.
     pub beside_rpm: Option<f64>,
     /// Responsiveness inside the loading connections: of exchanges between their payload.
@@ -181,12 +186,20 @@ pub struct Found {
 }
 
 impl Found {
-    /// A letter, by how many ms the median round trip grew: A+ below 5, A below 30, B below 60, C below 200, D below 400.
+    /// What the grade is about, ns: by how much round trips grew, the larger of the median and the 90th percentile, which counts
+    /// messages that never came back. `None` when idle.
+    #[must_use]
+    pub fn grown_ns(&self) -> Option<i64> {
+        let measured = self.stage != Stage::Idle.name();
+        measured.then(|| self.added_ns.max(self.added_p90_ns)).flatten()
+    }
+
+    /// A letter, by how many ms round trips grew: A+ below 5, A below 30, B below 60, C below 200, D below 400.
     #[must_use]
     pub fn grade(&self) -> Option<&'static str> {
         let steps = [(5, "A+"), (30, "A"), (60, "B"), (200, "C"), (400, "D")];
-        let added = self.added_ns.filter(|_| self.stage != Stage::Idle.name())?;
-        let step = steps.iter().find(|(ms, _)| added < ms * 1_000_000);
+        let grown = self.grown_ns()?;
+        let step = steps.iter().find(|(ms, _)| grown < ms * 1_000_000);
         Some(step.map_or("F", |(_, grade)| *grade))
     }
 }
@@ -214,6 +227,8 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
     let rtt = trips.and_then(|p| p.near.pings.as_ref()?.rtt_ns.as_ref());
     let median = |q: f64| rtt.map(|rtt| rtt.quantile(q));
     let idle_rtt = idle.and_then(|idle| idle.rtt_p50_ns);
+    let (p50, p90) = (trips.and_then(|p| with_lost(p, 0.5)), trips.and_then(|p| with_lost(p, 0.9)));
+    let grown = |now: Option<u64>, idle: Option<u64>| now.zip(idle).map(|(now, idle)| more(now, idle));
     let senders =
         load.map(|p| std::iter::once(&p.near).chain(&p.far).collect::<Vec<_>>()).unwrap_or_default();
     // Of those ends that sent most: what others know of a round trip comes from their acknowledgements.
@@ -244,7 +259,9 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
         down: one_way(near, goodput(|p| p.down), idle.and_then(|idle| idle.down)),
         rtt_p50_ns: median(0.5),
         rtt_p99_ns: median(0.99),
-        added_ns: median(0.5).zip(idle_rtt).map(|(now, idle)| more(now, idle)),
+        added_ns: grown(p50, idle_rtt),
+        added_p90_ns: grown(p90, idle.and_then(|idle| idle.rtt_p90_ns.filter(|ns| *ns < u64::MAX))),
+        rtt_p90_ns: p90,
         beside_rpm: beside,
         inside_rpm: inside,
         rpm: beside.zip(inside).map(|(beside, inside)| (beside + inside) / 2.0),
@@ -259,8 +276,25 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
     }
 }
 
+/// The round trip that the share `q` of all messages does not exceed, those that never came back included: `u64::MAX` when it is
+/// one of them.
+fn with_lost(point: &Point, q: f64) -> Option<u64> {
+    let pings = point.near.pings.as_ref()?;
+    let rtt = pings.rtt_ns.as_ref();
+    let came = rtt.map_or(0, |rtt| rtt.count);
+    let all = pings.counts.sent.max(came);
+    let rank = (all as f64 * q).ceil();
+    match rtt {
+        _ if all == 0 => None,
+        // Half a rank below, so that rounding does not make it the next one.
+        Some(rtt) if rank <= came as f64 => Some(rtt.quantile((rank - 0.5) / came as f64)),
+        _ => Some(u64::MAX),
+    }
+}
+
+/// By how much more `now` is; `i64::MAX` when it is beyond all times.
 fn more(now: u64, idle: u64) -> i64 {
-    i64::try_from(now).unwrap_or(i64::MAX) - i64::try_from(idle).unwrap_or(i64::MAX)
+    i64::try_from(now).map_or(i64::MAX, |now| now - i64::try_from(idle).unwrap_or(i64::MAX))
 }
 
 /// The mean without the worst round trips, ns.
@@ -336,6 +370,28 @@ mod tests {
         // RFC 6349: (1000 - 20) / 20.
         assert_eq!(down.buffer_delay_percent, Some(4900.0));
         assert_eq!((found[2].added_ns, found[2].grade()), (Some(4 * MS as i64), Some("A+")));
+    }
+
+    #[test]
+    fn a_grade_is_that_of_the_slow_and_the_lost_tenth_too() {
+        // A hundred round trips of 20 ms, of which so many are 500 ms slower, or never come back.
+        let grade = |slow: usize, lost: usize| {
+            let mut all = [points(Stage::Idle, 20, 9, 10), points(Stage::Down, 20, 9, 10)];
+            let trips: Vec<u64> = (0..100 - lost).map(|i| if i < slow { 520 } else { 20 }).collect();
+            let counts = crate::PingCounts { sent: 100, lost: lost as i64, ..Default::default() };
+            let pings = RoundTrips { rtt_ns: Some(spectrum(&trips)), counts, ..RoundTrips::default() };
+            all[1][0].near.pings = Some(Box::new(pings));
+            let found = under_load(&Outcome { points: all.concat(), ..Outcome::default() });
+            (found[1].grade(), found[1].added_ns)
+        };
+        assert_eq!(grade(0, 0), (Some("A+"), Some(0)));
+        assert_eq!(grade(40, 0), (Some("F"), Some(0)), "the median does not see four in ten");
+        assert_eq!(grade(11, 0).0, Some("F"));
+        assert_eq!(grade(10, 0).0, Some("A+"), "nine in ten are fast");
+        assert_eq!(grade(0, 11).0, Some("F"));
+        assert_eq!(grade(5, 6).0, Some("F"), "slow and lost together");
+        assert_eq!(grade(0, 10).0, Some("A+"));
+        assert_eq!(grade(0, 60).0, Some("F"));
     }
 
     #[test]

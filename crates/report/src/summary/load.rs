@@ -99,15 +99,27 @@ fn signed(ns: i64) -> String {
 
 /// The verdict: the worst of the stages.
 fn grade(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
-    let worst = found.iter().filter(|f| f.grade().is_some()).max_by_key(|f| f.added_ns);
+    let worst = found.iter().filter(|f| f.grade().is_some()).max_by_key(|f| f.grown_ns());
     let Some(worst) = worst else {
         return page.paragraph(Tone::Warning, "", "No grade: nothing was measured under load");
     };
-    let (grade, added) = (worst.grade().unwrap_or("-"), worst.added_ns.map_or_else(String::new, signed));
+    let grade = worst.grade().unwrap_or("-");
+    let grown = match (worst.added_ns.filter(|ns| *ns < i64::MAX), worst.added_p90_ns) {
+        (None, _) => "half of the round trips never came back".to_owned(),
+        (Some(_), Some(i64::MAX)) => "a tenth of the round trips never came back".to_owned(),
+        (Some(p50), Some(p90)) if p90 > p50 => {
+            format!(
+                "the 90th percentile of the round trips grew by {} (the median by {})",
+                signed(p90),
+                signed(p50)
+            )
+        }
+        (Some(p50), _) => format!("the median round trip grew by {}", signed(p50)),
+    };
     let control = if worst.congestion.is_empty() { "unknown" } else { worst.congestion.as_str() };
     let tone = if matches!(grade, "A+" | "A" | "B") { Tone::Heading } else { Tone::Warning };
     let text = format!(
-        "Grade {grade}: loaded {}, with connections under the congestion control {control}, the median round trip grew by {added}",
+        "Grade {grade}: loaded {}, with connections under the congestion control {control}, {grown}",
         match worst.stage.as_str() {
             "down" => "from the server",
             "up" => "to the server",
@@ -120,6 +132,6 @@ fn grade(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
 /// Whether the stages were all run.
 pub(super) fn found(outcome: &Outcome) -> Vec<String> {
     let whole = outcome.status == Status::Complete;
-    let worst = under_load(outcome).into_iter().filter_map(|f| Some((f.added_ns?, f.grade()?))).max();
+    let worst = under_load(outcome).into_iter().filter_map(|f| Some((f.grown_ns()?, f.grade()?))).max();
     worst.filter(|_| whole).map(|(_, grade)| format!("latency under load: {grade}")).into_iter().collect()
 }
