@@ -15,10 +15,12 @@ pub(crate) struct CompareArgs {
     /// number from before.
     #[arg(required = true, value_name = "FILE|ID")]
     before: Vec<PathBuf>,
-    /// Any number of runs from after. With three and more on either side each run is one reading, else each interval.
+    /// Any number of runs from after. With one run a side each interval is a reading, else each run: 4 a side are the fewest that
+    /// tell one figure, 5 up to six, 6 up to twenty-three.
     #[arg(long = "with", value_name = "FILE|ID", num_args = 1..)]
     after: Vec<PathBuf>,
-    /// Exit with 3 when a figure is worse for certain, by more than so many percent of what it was before.
+    /// Exit with 3 when a figure is worse for certain, by more than so many percent of what it was before (the end of the
+    /// interval that is nearer to no difference counts), and with 1 when there are too few readings to tell.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     threshold: Option<f64>,
     /// Print one JSON document.
@@ -57,6 +59,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, Trouble> {
         false => comparison.write(kept::color(), &mut out),
     };
     written.map_err(|e| Trouble::failed(format!("cannot write to stdout: {e}")))?;
-    let broken = args.threshold.is_some_and(|percent| comparison.worse_by(percent / 100.0));
+    let broken = match args.threshold {
+        Some(percent) => comparison.worse_by(percent / 100.0).map_err(Trouble::failed)?,
+        None => false,
+    };
     Ok(if broken { Exit::Threshold } else { Exit::Good })
 }

@@ -21,6 +21,7 @@ mod runs;
 mod sequence;
 mod spectrum;
 mod stats;
+mod student;
 mod tcp;
 mod time;
 mod train;
@@ -30,7 +31,7 @@ mod variation;
 
 pub use binned::{Binned, Shape};
 pub use card::{CardClock, CardStamp, Crossing, LONGEST_IN_CARD, Placement, Unplaced};
-pub use compare::Contrast;
+pub use compare::{ALPHA, Contrast, holm, least_readings};
 pub use dist::{Dist, DistSummary};
 pub use fairness::{Moments, SlotRates};
 pub use fate::{Arrived, Fate, FlowSums, Left, Verdict, fates};

@@ -178,6 +178,12 @@ impl PacketReport {
         self.with(other, |_, _| None);
     }
 
+    /// Adds another host's report on the same stretch, as a figure of both has to be judged: of times the larger percentile and
+    /// the larger jitter hold ([`DistSummary::joined`]).
+    pub fn worst(&mut self, other: &PacketReport) {
+        self.with(other, |ours, theirs| Some(ours.joined(theirs)));
+    }
+
     /// Adds the report on a later stretch. Of distributions the joint summary is told ([`DistSummary::joined`]).
     pub fn after(&mut self, later: &PacketReport) {
         self.with(later, |ours, theirs| Some(ours.joined(theirs)));
@@ -202,6 +208,7 @@ impl PacketReport {
         either(&mut self.ipdv_ns, &other.ipdv_ns);
         either(&mut self.late_ns, &other.late_ns);
         either(&mut self.stack_ns, &other.stack_ns);
+        self.jitter_ns = [self.jitter_ns, other.jitter_ns].into_iter().flatten().reduce(f64::max);
         self.clock_bound_ns = self.clock_bound_ns.max(other.clock_bound_ns);
         self.clock = self.clock.or(other.clock);
         self.before_sent += other.before_sent;
@@ -220,8 +227,13 @@ impl PacketReport {
     /// Share of the datagrams sent that did not come, 0..=1; `None` when none was to come.
     #[must_use]
     pub fn loss(&self) -> Option<f64> {
-        let (lost, received) = (self.counts.lost.max(0) as f64, self.counts.received as f64);
-        let all = lost + received + self.counts.corrupt as f64;
+        let lost = self.counts.lost.max(0) as f64;
+        let all = lost + self.arrivals() as f64;
         (all > 0.0).then(|| lost / all)
+    }
+
+    /// Datagrams that came, damaged ones included.
+    pub(crate) fn arrivals(&self) -> u64 {
+        self.counts.received.saturating_add(self.counts.corrupt)
     }
 }

@@ -3,6 +3,8 @@
 
 use crate::{Interval, Kind, PacketReport, PingCounts, Point, Traffic, UdpmonTest};
 use metrics::{DistSummary, Frames, Spectrum, format_bits_per_second, format_duration};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Units of figures; always base units.
@@ -77,11 +79,16 @@ impl Way {
         }
     }
 
-    /// What the receiving end of this direction counted.
-    fn packets(self, point: &Point) -> Option<&PacketReport> {
+    /// What the receiving ends of this direction counted, all servers together.
+    fn packets(self, point: &Point) -> Option<Cow<'_, PacketReport>> {
         match self {
-            Way::Up => point.far.iter().find_map(|totals| totals.packets.as_deref()),
-            Way::Down => point.near.packets.as_deref(),
+            Way::Up => {
+                let mut far = point.far.iter().filter_map(|totals| totals.packets.as_deref());
+                let mut all = Cow::Borrowed(far.next()?);
+                far.for_each(|one| all.to_mut().worst(one));
+                Some(all)
+            }
+            Way::Down => point.near.packets.as_deref().map(Cow::Borrowed),
         }
     }
 
@@ -275,15 +282,32 @@ impl Figure {
         }
     }
 
-    /// Its value in an interval; `None` when an interval cannot tell.
+    /// Its value in each full interval of a phase that can tell it, in order. An interval in which nothing came although the
+    /// phase asks for it counts as 0, except on a server (`serving`), which waits for most of its life.
     #[must_use]
-    pub fn of_interval(self, interval: &Interval) -> Option<f64> {
-        let moved = |bps: f64| Some(bps).filter(|bps| *bps > 0.0);
+    pub fn readings(self, point: &Point, serving: bool) -> Vec<f64> {
+        if self.of(point).is_none() {
+            return Vec::new();
+        }
+        let lost = self.lost_of_intervals(point);
+        let of = |interval: &Interval| match &lost {
+            Some(lost) => lost.get(&interval.index).copied(),
+            None => self.of_interval(interval).filter(|value| {
+                let rate = matches!(self, Figure::Goodput(_) | Figure::Connects);
+                !(serving && rate && *value == 0.0)
+            }),
+        };
+        point.readings().filter_map(of).collect()
+    }
+
+    /// Its value in an interval; `None` when an interval cannot tell.
+    fn of_interval(self, interval: &Interval) -> Option<f64> {
         match self {
-            Figure::Goodput(Way::Up) => moved(interval.far.as_ref().map(Traffic::rx_bps)?),
-            Figure::Goodput(Way::Down) => moved(interval.near.rx_bps()),
-            Figure::Connects => (interval.opened > 0 && interval.ns() > 0)
-                .then(|| interval.opened as f64 * 1e9 / interval.ns() as f64),
+            Figure::Goodput(Way::Up) => interval.far.as_ref().map(Traffic::rx_bps),
+            Figure::Goodput(Way::Down) => (interval.near.ns > 0).then(|| interval.near.rx_bps()),
+            Figure::Connects => {
+                (interval.ns() > 0).then(|| interval.opened as f64 * 1e9 / interval.ns() as f64)
+            }
             Figure::RoundTrip(stat) => {
                 let trips = interval.pings.as_ref().filter(|p| p.count > 0)?;
                 Some(match stat {
@@ -295,12 +319,41 @@ impl Figure {
                     Stat::Quantile(_) => return None,
                 })
             }
-            Figure::MessagesLost => lost(interval.pings.as_ref()?.counts),
             Figure::Delay(way, stat) => stat.of_summary(way.packets_of(interval)?.delay_ns.as_ref()?),
-            Figure::Loss(way) => Some(way.packets_of(interval)?.loss()? * 100.0),
             Figure::Frames => frames(interval.frames),
             _ => None,
         }
+    }
+
+    /// Percent lost in each interval, by its number; `None` for other figures. What overtakes a datagram makes it lost until it
+    /// comes: what a later interval takes back comes off the intervals before it, so that each tells what is known at the end.
+    fn lost_of_intervals(self, point: &Point) -> Option<BTreeMap<u32, f64>> {
+        // Lost, and all that this is a share of: what came is less by what was taken back, which belongs to an earlier interval.
+        let of = |interval: &Interval| match self {
+            Figure::Loss(way) => {
+                let packets = way.packets_of(interval)?;
+                let (lost, arrivals) = (packets.counts.lost, packets.arrivals());
+                Some((interval.index, lost, arrivals.saturating_add_signed(lost)))
+            }
+            _ => interval.pings.as_ref().map(|p| (interval.index, p.counts.lost, p.counts.sent)),
+        };
+        let whole = match self {
+            Figure::Loss(way) => way.packets(point)?.counts.lost,
+            Figure::MessagesLost => point.near.pings.as_ref()?.counts.lost,
+            _ => return None,
+        };
+        let mut all: Vec<(u32, i64, u64)> = point.intervals.iter().filter_map(of).collect();
+        // The end of the phase may take back more than its intervals did.
+        let sum = all.iter().fold(0i64, |sum, (_, lost, _)| sum.saturating_add(*lost));
+        let mut taken_back = whole.saturating_sub(sum).min(0);
+        for (_, lost, _) in all.iter_mut().rev() {
+            *lost = lost.saturating_add(taken_back);
+            taken_back = (*lost).min(0);
+            *lost = (*lost).max(0);
+        }
+        let share =
+            |(index, lost, of): (u32, i64, u64)| (of > 0).then(|| (index, lost as f64 * 100.0 / of as f64));
+        Some(all.into_iter().filter_map(share).collect())
     }
 
     /// What one of UDPmon's tests found. Rates are over the times between packets, as everywhere with it: one fewer than packets.
@@ -388,6 +441,8 @@ fn frames(frames: Option<Frames>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Direction, Totals};
+    use metrics::{Packets, SECOND};
 
     #[test]
     fn figures_are_named() {
@@ -418,8 +473,83 @@ mod tests {
         let point = Point::default();
         for figure in Figure::COMPARED {
             assert_eq!(figure.of(&point), None, "{figure}");
-            assert_eq!(figure.of_interval(&Interval::default()), None, "{figure}");
+            assert_eq!(figure.readings(&point, false), [0.0; 0], "{figure}");
         }
         assert_eq!(Figure::Errors.of(&point), Some(0.0));
+    }
+    fn second(index: u32) -> Interval {
+        let start_ns = u64::from(index) * SECOND;
+        let near = Traffic { ns: SECOND, ..Traffic::default() };
+        Interval { index, start_ns, end_ns: start_ns + SECOND, near, far: Some(near), ..Interval::default() }
+    }
+
+    fn report(lost: i64, received: u64) -> Option<Box<PacketReport>> {
+        let counts = Packets { lost, received, ..Packets::default() };
+        Some(Box::new(PacketReport { counts, ..PacketReport::default() }))
+    }
+
+    #[test]
+    fn an_interval_without_goodput_is_a_reading_where_the_phase_asks_for_it() {
+        let mut point = Point { intervals: (0..4).map(second).collect(), ..Point::default() };
+        for at in [0, 3] {
+            point.intervals[at].far = Some(Traffic { rx_bytes: 125, ns: SECOND, ..Traffic::default() });
+        }
+        let up = Figure::Goodput(Way::Up);
+        assert_eq!(up.readings(&point, false), [0.0; 0], "nothing was to go that way");
+        point.up = Some(Direction::default());
+        assert_eq!(up.readings(&point, false), [1_000.0, 0.0, 0.0, 1_000.0]);
+        assert_eq!(up.readings(&point, true), [1_000.0, 1_000.0], "a server waits for most of its life");
+        point.intervals[1].far = None;
+        assert_eq!(up.readings(&point, false), [1_000.0, 0.0, 1_000.0], "what was not told is unknown");
+        assert_eq!(Figure::Goodput(Way::Down).readings(&point, false), [0.0; 0]);
+        // Connections: only where they are what is measured.
+        point.intervals[0].opened = 5;
+        assert_eq!(Figure::Connects.readings(&point, false), [0.0; 0]);
+        point.phase.kind = Kind::Connect;
+        assert_eq!(Figure::Connects.readings(&point, false), [5.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn loss_that_is_taken_back_is_in_no_reading() {
+        // In the second interval 30 datagrams are overtaken; 20 of them come in the third and 9 after the end.
+        let mut point = Point { intervals: (0..3).map(second).collect(), ..Point::default() };
+        for (at, (lost, received)) in [(0, 100), (30, 69), (-20, 120)].into_iter().enumerate() {
+            point.intervals[at].packets = report(lost, received);
+        }
+        point.near.packets = report(1, 298);
+        let loss = Figure::Loss(Way::Down);
+        let readings = loss.readings(&point, false);
+        assert_eq!(readings, [0.0, 100.0 / 99.0, 0.0]);
+        // Loss that stays does.
+        point.near.packets = report(30, 298);
+        point.intervals[2].packets = report(0, 120);
+        assert_eq!(loss.readings(&point, false), [0.0, 3_000.0 / 99.0, 0.0]);
+    }
+
+    #[test]
+    fn all_servers_are_judged() {
+        let server = |lost: i64, jitter: f64, p99: u64| {
+            let counts = Packets { lost, received: 100 - lost as u64, ..Packets::default() };
+            let delay = DistSummary { count: 100, p99, ..DistSummary::default() };
+            let packets =
+                PacketReport { counts, jitter_ns: Some(jitter), delay_ns: Some(delay), ..Default::default() };
+            Totals { packets: Some(Box::new(packets)), ..Totals::default() }
+        };
+        let mut point = Point { far: vec![server(0, 7.0, 40)], ..Point::default() };
+        let p99 = Figure::Delay(Way::Up, Stat::Quantile(0.99));
+        let all = |point: &Point| {
+            [Figure::Loss(Way::Up), Figure::Jitter(Way::Up), p99].map(|f| f.of(point).unwrap())
+        };
+        assert_eq!(all(&point), [0.0, 7.0, 40.0]);
+        for second in [server(50, 9.0, 60), server(50, 2.0, 30)] {
+            let told = second.packets.as_ref().and_then(|p| p.jitter_ns);
+            let (jitter, p99) = if told == Some(9.0) { (9.0, 60.0) } else { (7.0, 40.0) };
+            point.far.truncate(1);
+            point.far.push(second);
+            assert_eq!(all(&point), [25.0, jitter, p99], "whichever comes first");
+            point.far.reverse();
+            assert_eq!(all(&point), [25.0, jitter, p99]);
+            point.far.reverse();
+        }
     }
 }

@@ -3,33 +3,137 @@
 use crate::plot::{Axis, Unit, show};
 use crate::text::{Page, Table, Tone};
 use crate::words;
-use metrics::Contrast;
-use model::{Begin, Figure, Outcome, Point};
+use metrics::{ALPHA, Contrast, holm, least_readings};
+use model::{Begin, Figure, Outcome, Point, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, Write};
 
-/// Runs of one side from which on a run's figure is a reading, instead of an interval's.
-const RUNS: usize = 3;
+/// What a comparison says of a figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    Better,
+    Worse,
+    /// No significant difference.
+    Same,
+    /// So few readings never differ significantly: what it takes.
+    TooFew(String),
+    /// Intervals do not tell this figure, only whole runs do.
+    Untold,
+}
 
-/// A figure of both sides.
-struct Row {
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Better => f.write_str("better"),
+            Verdict::Worse => f.write_str("worse"),
+            Verdict::Same => f.write_str("no significant difference"),
+            Verdict::TooFew(what) => write!(f, "too few {what}"),
+            Verdict::Untold => f.write_str("not told by intervals"),
+        }
+    }
+}
+
+/// The readings of a figure on both sides.
+struct Readings {
     /// Which setting of a sweep.
     setting: String,
     figure: Figure,
     /// Over all of each side.
     value: (Option<f64>, Option<f64>),
+    before: Vec<f64>,
+    after: Vec<f64>,
+    /// Whether the readings are whole runs; intervals of one run a side otherwise.
+    runs: bool,
+}
+
+impl Readings {
+    /// Whether a test can be made of them; where all are the same, nothing can differ and no test is made.
+    fn tested(&self) -> bool {
+        let mut all = self.before.iter().chain(&self.after);
+        let first = all.next();
+        !self.before.is_empty() && !self.after.is_empty() && all.any(|value| Some(value) != first)
+    }
+
+    /// The row of a comparison of `figures` figures in all.
+    fn compared(self, figures: usize) -> Row {
+        let level = ALPHA / figures.max(1) as f64;
+        let contrast = Contrast::of(&self.before, &self.after, !self.runs, level);
+        let (n, m) = (self.before.len(), self.after.len());
+        let tested = self.tested();
+        let verdict = match contrast {
+            _ if !self.runs && (n == 0 || m == 0) => Verdict::Untold,
+            Some(_) if !tested => Verdict::Same,
+            Some(contrast) if contrast.least_p <= level => Verdict::Same,
+            _ if self.runs => {
+                let least = least_readings(figures);
+                Verdict::TooFew(format!("runs to tell: {least} + {least} needed"))
+            }
+            _ => Verdict::TooFew("intervals to tell: longer runs needed".to_owned()),
+        };
+        let p = contrast.filter(|_| tested && verdict == Verdict::Same).map(|contrast| contrast.p);
+        let Readings { setting, figure, value, runs, .. } = self;
+        Row { setting, figure, value, contrast, p, verdict, n: (n, m), runs }
+    }
+}
+
+/// Compares figures, and corrects for their number.
+fn judged(all: Vec<Readings>) -> Vec<Row> {
+    let figures = all.iter().filter(|readings| readings.tested()).count();
+    let mut rows: Vec<Row> = all.into_iter().map(|readings| readings.compared(figures)).collect();
+    let mut p: Vec<f64> = rows.iter().filter_map(|row| row.p).collect();
+    // Figures of which too little is known are among those that were looked at.
+    p.resize(figures, 1.0);
+    let told = rows.iter_mut().filter(|row| row.p.is_some());
+    told.zip(holm(&p)).for_each(|(row, p)| row.judge(p));
+    rows
+}
+
+/// A figure of both sides, compared.
+struct Row {
+    setting: String,
+    figure: Figure,
+    value: (Option<f64>, Option<f64>),
     /// The comparison of their readings; `None` with too few.
     contrast: Option<Contrast>,
-    /// Whether the readings are whole runs; intervals otherwise.
+    /// Its probability, corrected for the number of figures; `None` where none was tested.
+    p: Option<f64>,
+    verdict: Verdict,
+    /// Readings of each side.
+    n: (usize, usize),
     runs: bool,
 }
 
 impl Row {
-    /// By how much the second side is worse, as a share of the first; 0 or less when it is not.
-    fn worse(&self) -> f64 {
-        let relative = self.contrast.filter(Contrast::differs).and_then(|c| c.relative()).unwrap_or(0.0);
-        if self.figure.more_is_better() { -relative } else { relative }
+    /// Tells better from worse, when the corrected probability `p` is small enough.
+    fn judge(&mut self, p: f64) {
+        self.p = Some(p);
+        let Some(contrast) = self.contrast.filter(|_| p < ALPHA) else { return };
+        // What `p` is the probability of: most differences between readings have this sign, even where their median is 0.
+        let more = contrast.superiority > 0.5;
+        self.verdict = if more == self.figure.more_is_better() { Verdict::Better } else { Verdict::Worse };
+    }
+
+    /// Whether it is worse by more than `share` of what it was, by the end of the interval that is nearer to no difference. Of 0
+    /// there is no share: whatever is worse than 0 is worse by more.
+    fn worse_by(&self, share: f64) -> bool {
+        let Some(contrast) = self.contrast.filter(|_| self.verdict == Verdict::Worse) else { return false };
+        let base = contrast.median.0.abs();
+        base == 0.0 || share == 0.0 || contrast.near_end().abs() > share * base
+    }
+
+    /// What its readings are.
+    fn readings(&self) -> &'static str {
+        if self.runs { "runs" } else { "intervals" }
+    }
+
+    /// Which setting and figure.
+    fn name(&self) -> String {
+        match self.setting.as_str() {
+            "" => self.figure.to_string(),
+            setting => format!("{setting}: {}", self.figure),
+        }
     }
 }
 
@@ -38,6 +142,8 @@ pub struct Comparison {
     rows: Vec<Row>,
     /// Setting, of the first side, of the second.
     changes: Vec<(String, String, String)>,
+    /// Phases of either side in which nothing was measured.
+    failed: (usize, usize),
 }
 
 impl Comparison {
@@ -48,25 +154,56 @@ impl Comparison {
     pub fn of(before: &[Outcome], after: &[Outcome]) -> Result<Self, String> {
         let (a, b) = (by_setting(before), by_setting(after));
         let common = a.iter().filter_map(|(label, points)| Some((label, points, b.get(label)?)));
-        let rows: Vec<Row> = common
+        let all: Vec<Readings> = common
             .flat_map(|(label, a, b)| {
                 let setting = words::setting(label, 1);
-                Figure::COMPARED.into_iter().filter_map(move |figure| row(setting.clone(), figure, a, b))
+                Figure::COMPARED.into_iter().filter_map(move |figure| readings(setting.clone(), figure, a, b))
             })
             .collect();
-        if rows.is_empty() {
+        if all.is_empty() {
             return Err(
                 "the runs have no figure in common: compare runs of one kind, or sweeps of the same settings"
                     .to_owned(),
             );
         }
-        Ok(Comparison { rows, changes: changes(before, after) })
+        let failed = |runs: &[Outcome]| {
+            let points = runs.iter().flat_map(|run| &run.points);
+            points.filter(|point| point.status == Status::Failed).count()
+        };
+        Ok(Comparison {
+            rows: judged(all),
+            changes: changes(before, after),
+            failed: (failed(before), failed(after)),
+        })
     }
 
     /// Whether the second side is worse for certain, by more than `share` of the first, in any figure.
-    #[must_use]
-    pub fn worse_by(&self, share: f64) -> bool {
-        self.rows.iter().any(|row| row.worse() > share)
+    ///
+    /// # Errors
+    /// One sentence when none is, and there are figures of which it cannot be told.
+    pub fn worse_by(&self, share: f64) -> Result<bool, String> {
+        if self.rows.iter().any(|row| row.worse_by(share)) {
+            return Ok(true);
+        }
+        let short = self.rows.iter().find(|row| matches!(row.verdict, Verdict::TooFew(_)));
+        match short {
+            _ if self.failed.1 > 0 => Err(format!(
+                "the threshold cannot be judged: {} of the runs after failed",
+                metrics::format_count(self.failed.1 as u64, "phase")
+            )),
+            Some(row) => Err(format!(
+                "the threshold cannot be judged: {} ({} + {}): {}",
+                row.name(),
+                row.n.0,
+                row.n.1,
+                row.verdict
+            )),
+            None if self.rows.iter().all(|row| row.verdict == Verdict::Untold) => Err(
+                "the threshold cannot be judged: intervals tell none of these figures, compare several runs"
+                    .to_owned(),
+            ),
+            None => Ok(false),
+        }
     }
 
     /// For people.
@@ -75,20 +212,12 @@ impl Comparison {
     /// When `out` cannot be written.
     pub fn write(&self, color: bool, out: &mut dyn Write) -> io::Result<()> {
         let page = &mut Page::new(out, color);
-        let mut table = Table::new(&[
-            "Figure",
-            "before",
-            "after",
-            "difference",
-            "95 % interval",
-            "p",
-            "readings",
-            "verdict",
-        ]);
+        let mut table =
+            Table::new(&["Figure", "before", "after", "difference", "interval", "p", "readings", "verdict"]);
         for row in &self.rows {
-            let tone = match row.worse() {
-                share if share > 0.0 => Tone::Bad,
-                share if share < 0.0 => Tone::Heading,
+            let tone = match row.verdict {
+                Verdict::Worse => Tone::Bad,
+                Verdict::Better => Tone::Heading,
                 _ => Tone::Plain,
             };
             table.row(tone, cells(row));
@@ -99,9 +228,27 @@ impl Comparison {
             Tone::Plain,
             "",
             "before and after: over all of each side. Difference: the median of all differences between readings (Hodges-Lehmann) \
-             and its 95 % interval, in percent of the median before. p: of ranks so uneven by chance (Mann-Whitney); readings that \
-             follow each other and are alike count less.",
+             and its interval, in percent of the median before. p: of ranks so uneven by chance (Mann-Whitney), corrected for the \
+             number of figures (Holm); the intervals hold together with 95 %. Intervals of a run that are alike count less.",
         )?;
+        for (failed, side) in [(self.failed.0, "before"), (self.failed.1, "after")] {
+            if failed > 0 {
+                let phases = metrics::format_count(failed as u64, "phase");
+                page.paragraph(
+                    Tone::Bad,
+                    "",
+                    &format!("Of the runs {side}, {phases} failed and are left out."),
+                )?;
+            }
+        }
+        if self.rows.iter().any(|row| !row.runs) {
+            let least = least_readings(self.rows.len());
+            let text = format!(
+                "One run a side: a difference is one between these two runs, and not yet one between settings. For that compare \
+                 {least} or more runs a side, taken in turn.",
+            );
+            page.paragraph(Tone::Plain, "", &text)?;
+        }
         page.gap()?;
         if self.changes.is_empty() {
             return page.line(Tone::Plain, "All settings and hosts are the same.");
@@ -125,10 +272,10 @@ impl Comparison {
                 "more_is_better": row.figure.more_is_better(),
                 "before": row.value.0,
                 "after": row.value.1,
-                "readings": if row.runs { "runs" } else { "intervals" },
+                "readings": row.readings(),
                 "contrast": row.contrast,
-                "differs": row.contrast.is_some_and(|c| c.differs()),
-                "worse_by": row.worse(),
+                "p": row.p,
+                "verdict": row.verdict.to_string(),
             })
         };
         json!({
@@ -141,49 +288,48 @@ impl Comparison {
     }
 }
 
-/// All phases by what a sweep varies.
-fn by_setting(runs: &[Outcome]) -> BTreeMap<BTreeMap<String, String>, Vec<&Point>> {
-    let mut all: BTreeMap<_, Vec<&Point>> = BTreeMap::new();
-    for point in runs.iter().flat_map(|run| &run.points) {
-        all.entry(point.label.clone()).or_default().push(point);
+/// All phases by what a sweep varies, each with whether a server recorded it.
+fn by_setting(runs: &[Outcome]) -> BTreeMap<BTreeMap<String, String>, Vec<(&Point, bool)>> {
+    let mut all: BTreeMap<_, Vec<(&Point, bool)>> = BTreeMap::new();
+    for run in runs {
+        for point in &run.points {
+            all.entry(point.label.clone()).or_default().push((point, run.begin.verb == "serve"));
+        }
     }
     all
 }
 
-fn row(setting: String, figure: Figure, a: &[&Point], b: &[&Point]) -> Option<Row> {
-    let values = |points: &[&Point]| points.iter().filter_map(|p| figure.of(p)).collect::<Vec<f64>>();
+/// The readings of a figure: whole runs, or the intervals of one run a side. `None` where a side has not measured it.
+fn readings(setting: String, figure: Figure, a: &[(&Point, bool)], b: &[(&Point, bool)]) -> Option<Readings> {
+    let measured = |points: &[(&Point, bool)]| {
+        let points = points.iter().filter(|(point, _)| point.status != Status::Failed);
+        points.filter_map(|(point, _)| figure.of(point)).collect::<Vec<f64>>()
+    };
     let mean =
         |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-    let (whole_a, whole_b) = (values(a), values(b));
+    let (whole_a, whole_b) = (measured(a), measured(b));
     let value = (mean(&whole_a), mean(&whole_b));
     // What neither side has, or what only stood still, is no figure of these runs.
     if value.0.is_none() || value.1.is_none() || (figure.more_is_better() && value == (Some(0.0), Some(0.0)))
     {
         return None;
     }
-    let readings = |points: &[&Point]| {
-        let intervals = points.iter().flat_map(|p| p.readings());
-        intervals.filter_map(|i| figure.of_interval(i)).collect::<Vec<f64>>()
+    let runs = a.len() > 1 || b.len() > 1;
+    let of = |points: &[(&Point, bool)]| {
+        points.iter().flat_map(|(point, serving)| figure.readings(point, *serving)).collect::<Vec<f64>>()
     };
-    let runs = whole_a.len() >= RUNS && whole_b.len() >= RUNS;
-    let contrast = match runs {
-        true => Contrast::of(&whole_a, &whole_b, false),
-        false => Contrast::of(&readings(a), &readings(b), true),
-    };
-    Some(Row { setting, figure, value, contrast, runs })
+    let (before, after) = if runs { (whole_a, whole_b) } else { (of(a), of(b)) };
+    Some(Readings { setting, figure, value, before, after, runs })
 }
 
 fn cells(row: &Row) -> Vec<String> {
     let axis = Axis::new("", row.figure.unit().into());
     let value = |v: Option<f64>| v.map_or("-".to_owned(), |v| show(&axis, v));
     let percent = |share: f64| format!("{:+.1} %", share * 100.0);
-    let name = match row.setting.as_str() {
-        "" => row.figure.to_string(),
-        setting => format!("{setting}: {}", row.figure),
-    };
-    let mut cells = vec![name, value(row.value.0), value(row.value.1)];
+    let mut cells = vec![row.name(), value(row.value.0), value(row.value.1)];
+    let readings = format!("{} + {} {}", row.n.0, row.n.1, row.readings());
     let Some(c) = &row.contrast else {
-        cells.extend(["-", "-", "-", "-", "too few readings"].map(str::to_owned));
+        cells.extend(["-".to_owned(), "-".to_owned(), "-".to_owned(), readings, row.verdict.to_string()]);
         return cells;
     };
     cells.push(c.relative().map_or_else(|| show(&axis, c.shift), percent));
@@ -194,15 +340,12 @@ fn cells(row: &Row) -> Vec<String> {
         (Some((low, high)), false) => format!("{} to {}", show(&axis, low), show(&axis, high)),
         (None, _) => "-".to_owned(),
     });
-    cells.push(if c.p < 1e-4 { "<0.0001".to_owned() } else { format!("{:.4}", c.p) });
-    cells.push(format!("{} + {} {}", c.n.0, c.n.1, if row.runs { "runs" } else { "intervals" }));
-    let verdict = match (c.differs(), row.worse() > 0.0, c.shift != 0.0) {
-        (false, ..) => "no difference told",
-        (true, true, _) => "worse",
-        (true, false, true) => "better",
-        (true, false, false) => "no difference told",
-    };
-    cells.push(verdict.to_owned());
+    cells.push(match row.p {
+        Some(p) if p < 1e-4 => "<0.0001".to_owned(),
+        Some(p) => format!("{p:.4}"),
+        None => "-".to_owned(),
+    });
+    cells.extend([readings, row.verdict.to_string()]);
     cells
 }
 
@@ -252,3 +395,6 @@ fn conditions(run: &Outcome) -> BTreeMap<String, String> {
     });
     rows.into_iter().collect()
 }
+
+#[cfg(test)]
+mod tests;

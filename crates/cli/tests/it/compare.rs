@@ -56,8 +56,10 @@ fn a_real_difference_is_told_and_breaks_the_threshold() {
     let told: Value =
         serde_json::from_str(&compare(&[&before, &after]).arg("--json").run().exits(0).out).unwrap();
     let figure = &told["figures"][0];
-    assert_eq!((&figure["figure"], &figure["differs"]), (&json!("goodput to server"), &json!(true)));
-    assert!((figure["worse_by"].as_f64().unwrap() - 0.1).abs() < 0.005, "{figure}");
+    assert_eq!((&figure["figure"], &figure["verdict"]), (&json!("goodput to server"), &json!("worse")));
+    let contrast = &figure["contrast"];
+    let share = contrast["shift"].as_f64().unwrap() / contrast["median"][0].as_f64().unwrap();
+    assert!((share + 0.1).abs() < 0.005, "{figure}");
 }
 
 #[test]
@@ -68,7 +70,7 @@ fn what_chance_gives_is_no_difference() {
     turned.rotate_left(2);
     let after = saved(&scratch, "after.json", &run(&turned));
     let done = compare(&[&before, &after]).args("--threshold 0").run().exits(0);
-    done.prints(&["no difference told", "All settings and hosts are the same."]);
+    done.prints(&["no significant difference", "All settings and hosts are the same."]);
 }
 
 #[test]
@@ -84,6 +86,78 @@ fn sets_of_runs_are_compared_run_by_run() {
     let line = after.iter().fold(line, |line, file| line.arg(file));
     // Five against five that do not overlap: 2 of 252 orders are as uneven.
     line.run().exits(0).prints(&["5 + 5 runs", "0.0079", "better"]);
+}
+
+#[test]
+fn too_few_runs_fail_loudly_under_a_threshold() {
+    let scratch = Scratch::new();
+    let side = |name: &str, rate: f64, runs: usize| -> Vec<PathBuf> {
+        (0..runs).map(|n| saved(&scratch, &format!("{name}{n}.json"), &run(&[rate + n as f64]))).collect()
+    };
+    let sides = |runs: usize| {
+        let (before, after) = (side("a", 1e10, runs), side("b", 1e6, runs));
+        let line = compare(&before.iter().collect::<Vec<_>>()).arg("--with");
+        after.iter().fold(line, |line, file| line.arg(file))
+    };
+    sides(3).run().exits(0).prints(&["3 + 3 runs", "too few runs to tell: 4 + 4 needed"]);
+    let refused = sides(3).args("--threshold 5").run().exits(1);
+    refused.says_one_sentence().complains(&["cannot be judged", "4 + 4 needed"]);
+    sides(4).args("--threshold 5").run().exits(3).prints(&["worse"]);
+}
+
+#[test]
+fn what_stood_still_is_worse() {
+    let scratch = Scratch::new();
+    let before = saved(&scratch, "before.json", &run(&around(1e6)));
+    // Every second interval, and all of them.
+    let half = saved(&scratch, "half.json", &run(&[1e6, 0.0]));
+    let dead = saved(&scratch, "dead.json", &run(&[0.0]));
+    // With every second interval dead the difference may be as small as that between two others.
+    for (after, threshold) in [(&half, "--threshold 0"), (&dead, "--threshold 50")] {
+        compare(&[&before, after]).args(threshold).run().exits(3).prints(&["20 + 20 intervals", "worse"]);
+        compare(&[after, &before]).args(threshold).run().exits(0).prints(&["better"]);
+    }
+}
+
+/// A run of 20 intervals in which so many datagrams of a hundred were lost on the way from the server.
+fn losing(lost: u64) -> Value {
+    let packets =
+        |times: u64| json!({ "counts": { "lost": lost * times, "received": (100 - lost) * times } });
+    let interval = |i: u64| json!({ "index": i, "start_ns": i * 1_000_000_000, "end_ns": (i + 1) * 1_000_000_000, "packets": packets(1) });
+    json!({
+        "schema": "netcaliper.outcome.v1", "status": "complete",
+        "points": [{
+            "status": "complete", "near": { "packets": packets(20) },
+            "intervals": (0..20).map(interval).collect::<Vec<_>>(),
+        }],
+    })
+}
+
+#[test]
+fn loss_that_was_not_there_before_breaks_any_threshold() {
+    let scratch = Scratch::new();
+    let (none, one) = (saved(&scratch, "none.json", &losing(0)), saved(&scratch, "one.json", &losing(1)));
+    compare(&[&none, &one]).args("--threshold 1000").run().exits(3).prints(&["loss from server", "worse"]);
+    compare(&[&one, &none]).args("--threshold 0").run().exits(0).prints(&["better"]);
+    compare(&[&none, &none]).args("--threshold 0").run().exits(0).prints(&["no significant difference"]);
+}
+
+#[test]
+fn every_server_is_judged() {
+    let scratch = Scratch::new();
+    let server = |lost: u64| json!({ "packets": { "counts": { "lost": lost, "received": 100 - lost } } });
+    let run = |lost: u64| {
+        json!({
+            "schema": "netcaliper.outcome.v1", "status": "complete",
+            "points": [{ "status": "complete", "far": [server(0), server(lost)] }],
+        })
+    };
+    let judged = |lost: u64| {
+        let file = saved(&scratch, &format!("{lost}.json"), &run(lost));
+        netcaliper("report").arg(&file).args("--assert loss.up<1%").run()
+    };
+    judged(50).exits(3).complains(&["25"]);
+    judged(0).exits(0);
 }
 
 #[test]

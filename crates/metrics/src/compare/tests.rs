@@ -1,0 +1,155 @@
+use super::*;
+
+const A: [f64; 5] = [9.1, 9.4, 8.7, 9.9, 9.0];
+const B: [f64; 6] = [9.8, 10.4, 10.1, 9.95, 10.9, 9.3];
+
+fn runs(a: &[f64], b: &[f64]) -> Contrast {
+    Contrast::of(a, b, false, ALPHA).unwrap()
+}
+
+/// The slow obvious version: of all ways to choose which readings are those of `b`, the share whose statistic is at least as
+/// far from its mean.
+fn by_counting(a: &[f64], b: &[f64]) -> f64 {
+    let all: Vec<f64> = a.iter().chain(b).copied().collect();
+    let far = |chosen: &dyn Fn(usize) -> bool| {
+        let (mut u, mut pairs) = (0.0, 0.0);
+        for i in (0..all.len()).filter(|&i| chosen(i)) {
+            for j in (0..all.len()).filter(|&j| !chosen(j)) {
+                u += if all[i] > all[j] {
+                    1.0
+                } else if all[i] < all[j] {
+                    0.0
+                } else {
+                    0.5
+                };
+                pairs += 1.0;
+            }
+        }
+        (u - pairs / 2.0f64).abs()
+    };
+    let seen = far(&|i| i >= a.len());
+    let splits = (0u32..1 << all.len()).filter(|split| split.count_ones() as usize == b.len());
+    let (mut uneven, mut ways) = (0u32, 0u32);
+    for split in splits {
+        ways += 1;
+        uneven += u32::from(far(&|i| split >> i & 1 == 1) >= seen - 1e-9);
+    }
+    f64::from(uneven) / f64::from(ways)
+}
+
+#[test]
+fn small_sets_agree_with_scipy_and_with_tables() {
+    // scipy.stats.mannwhitneyu(b, a, method='exact'): U 27, p 0.0303; the differences sorted by numpy: the median is 0.9,
+    // the 4th 0.05, the 27th 1.7 (of 462 orders 7 have a statistic of at most 3, and 12 one of at most 4).
+    let c = runs(&A, &B);
+    assert!((c.p - 0.030_303_030_3).abs() < 1e-9, "{c:?}");
+    assert!((c.superiority - 27.0 / 30.0).abs() < 1e-12);
+    assert!((c.shift - 0.9).abs() < 1e-9);
+    let (low, high) = c.interval.unwrap();
+    assert!((low - 0.05).abs() < 1e-9 && (high - 1.7).abs() < 1e-9, "{c:?}");
+    assert_eq!(c.near_end(), low);
+    assert!((c.least_p - 2.0 / 462.0).abs() < 1e-12);
+    // Three against three cannot be told apart at 5 %: the least probability is 2 / 20.
+    let apart = runs(&[1.0, 2.0, 3.0], &[7.0, 8.0, 9.0]);
+    assert!((apart.p - 0.1).abs() < 1e-12 && (apart.least_p - 0.1).abs() < 1e-12);
+    assert_eq!((apart.interval, apart.near_end()), (None, 0.0), "nor is there an interval");
+    // Four can, at 2 / 70, and the interval is that of all differences.
+    let apart = runs(&[1.0, 2.0, 3.0, 4.0], &[7.0, 8.0, 9.0, 10.0]);
+    assert!((apart.p - 2.0 / 70.0).abs() < 1e-12);
+    assert_eq!(apart.interval, Some((3.0, 9.0)));
+}
+
+/// The two-tailed critical values of U at 5 % of the tables in textbooks (Siegel and Castellan, table J, and others): the
+/// largest U that is significant.
+#[test]
+fn critical_values_are_those_of_the_tables() {
+    for (n, m, critical) in
+        [(4, 4, 0), (5, 5, 2), (5, 8, 6), (6, 6, 5), (8, 8, 13), (10, 10, 23), (12, 15, 49), (20, 20, 127)]
+    {
+        let ranks = Ranks { n, m, inflation: 1.0, df: None };
+        assert_eq!(ranks.least_inside(ALPHA), Some(critical + 1), "{n} and {m}");
+    }
+    assert_eq!(Ranks { n: 3, m: 4, inflation: 1.0, df: None }.least_inside(ALPHA), None);
+}
+
+#[test]
+fn small_sets_with_ties_are_counted_out() {
+    let zero = [0.0; 4];
+    let sets: [(&[f64], &[f64]); 5] = [
+        (&A, &B),
+        (&zero, &[8.0, 7.0, 9.0, 7.0]),
+        (&zero, &[0.0, 0.0, 0.0, 1.0]),
+        (&[1.0, 2.0, 2.0, 3.0, 3.0], &[2.0, 3.0, 4.0, 4.0, 5.0, 5.0]),
+        (&[5.0, 5.0, 1.0], &[5.0, 7.0, 7.0, 7.0, 9.0, 1.0, 5.0]),
+    ];
+    for (a, b) in sets {
+        let (told, counted) = (runs(a, b).p, by_counting(a, b));
+        assert!((told - counted).abs() < 1e-12, "{a:?} {b:?}: {told} and {counted}");
+    }
+    assert!((runs(&zero, &[8.0, 7.0, 9.0, 7.0]).p - 2.0 / 70.0).abs() < 1e-12);
+    assert_eq!(runs(&zero, &[0.0, 0.0, 0.0, 1.0]).p, 1.0);
+}
+
+#[test]
+fn large_sets_and_ties_agree_with_scipy() {
+    // The same sets given to scipy.stats.mannwhitneyu(method='asymptotic').
+    let a: Vec<f64> = (0..40u64).map(|i| (i * 7_919 % 100) as f64).collect();
+    let b: Vec<f64> = (0..50u64).map(|i| (i * 104_729 % 100) as f64 + 12.0).collect();
+    let c = runs(&a, &b);
+    assert!((c.p - 0.058_477_235_6).abs() < 1e-6, "{c:?}");
+    assert!((c.shift - 12.5).abs() < 1e-9 && (c.superiority - 1_233.5 / 2_000.0).abs() < 1e-12);
+    // The approximation agrees with the exact distribution where both can be had.
+    for far in [40.5, 60.5, 80.5] {
+        let exact = Ranks { n: 15, m: 15, inflation: 1.0, df: None };
+        let (low, high): (Vec<f64>, Vec<f64>) =
+            ((0..15).map(f64::from).collect(), (15..30).map(f64::from).collect());
+        let p = exact.probability(&low, &high, 112.5 + far);
+        assert!((p - exact.tail(far, 31.0)).abs() < 0.002, "{far}: {p}");
+    }
+}
+
+#[test]
+fn several_comparisons_are_corrected_as_holm_did() {
+    // R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm").
+    let corrected = holm(&[0.01, 0.04, 0.03, 0.005]);
+    for (got, want) in corrected.iter().zip([0.03, 0.06, 0.06, 0.02]) {
+        assert!((got - want).abs() < 1e-12, "{corrected:?}");
+    }
+    assert_eq!(holm(&[0.7, 0.9]), [1.0, 1.0]);
+    assert_eq!(holm(&[0.02]), [0.02]);
+}
+
+#[test]
+fn the_number_of_runs_that_can_be_told_apart() {
+    // 2 of 20, 70, 252 and 924 orders: 0.1, 0.0286, 0.0079, 0.0022.
+    assert_eq!([0, 1, 2, 6, 7, 23, 24].map(least_readings), [4, 4, 5, 5, 6, 6, 7]);
+}
+
+#[test]
+fn the_same_is_no_difference() {
+    let c = Contrast::of(&[4.0; 30], &[4.0; 30], true, ALPHA).unwrap();
+    assert_eq!((c.p, c.shift, c.superiority, c.near_end()), (1.0, 0.0, 0.5, 0.0));
+    assert_eq!(Contrast::of(&[1.0], &[1.0, 2.0], false, ALPHA), None);
+    assert_eq!(Contrast::of(&[f64::NAN, 1.0], &[1.0, 2.0], false, ALPHA), None);
+}
+
+#[test]
+fn readings_that_are_all_the_same_are_not_alike_by_rounding() {
+    // The mean of ten times 0.1 is not 0.1.
+    let c = Contrast::of(&[0.0; 10], &[0.1; 10], true, ALPHA).unwrap();
+    assert!(c.inflation < 2.0 && c.p < ALPHA, "{c:?}");
+}
+
+#[test]
+fn readings_that_follow_each_other_count_less() {
+    // A slow wave: neighbours are nearly equal, so 100 readings are worth a few.
+    let wave = |i: u32, up: f64| (f64::from(i) / 16.0).sin() + up;
+    let a: Vec<f64> = (0..100).map(|i| wave(i, 0.0)).collect();
+    let b: Vec<f64> = (0..100).map(|i| wave(i + 40, 0.35)).collect();
+    let (blind, aware) = (runs(&a, &b), Contrast::of(&a, &b, true, ALPHA).unwrap());
+    assert!(aware.inflation > 10.0 && blind.inflation == 1.0, "{aware:?}");
+    assert!(blind.p < ALPHA && aware.p > ALPHA, "{} {}", blind.p, aware.p);
+    // Ten readings are weighed as well: r of a rise in steps of one is 0.7.
+    let rise: Vec<f64> = (0..10).map(f64::from).collect();
+    assert!(Contrast::of(&rise, &rise, true, ALPHA).unwrap().inflation > 10.0);
+}

@@ -1,0 +1,209 @@
+use super::*;
+use metrics::{Packets, SECOND};
+use model::{Direction, Interval, PacketReport, Totals, Traffic, Way};
+
+/// Random numbers (xorshift, Marsaglia 2003).
+struct Random(u64);
+
+impl Random {
+    fn uniform(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// Of a normal distribution with mean 0 and deviation 1 (Box and Muller).
+    fn normal(&mut self) -> f64 {
+        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
+    /// `n` readings around 100, of deviation 1, each of which is `phi` times the one before and something new: AR(1).
+    fn series(&mut self, n: usize, phi: f64) -> Vec<f64> {
+        let mut x = self.normal();
+        let next = |_| {
+            let now = x;
+            x = phi * x + (1.0 - phi * phi).sqrt() * self.normal();
+            100.0 + now
+        };
+        (0..n).map(next).collect()
+    }
+}
+
+/// What is simulated: readings of a side, whether they are runs, how alike they are, and how many figures there are.
+#[derive(Clone, Copy)]
+struct Case {
+    n: usize,
+    runs: bool,
+    phi: f64,
+    figures: usize,
+}
+
+impl Case {
+    /// In how many of `pairs` a difference is told in any figure, when the second side of the first figure is smaller by
+    /// `change` deviations.
+    fn told(self, pairs: u32, change: f64) -> u32 {
+        let mut random = Random(88_172_645_463_325_252);
+        let mut told = 0;
+        for _ in 0..pairs {
+            let all = (0..self.figures).map(|at| Readings {
+                setting: String::new(),
+                figure: Figure::Goodput(Way::Up),
+                value: (None, None),
+                before: random.series(self.n, self.phi),
+                after: random
+                    .series(self.n, self.phi)
+                    .iter()
+                    .map(|v| v - if at == 0 { change } else { 0.0 })
+                    .collect(),
+                runs: self.runs,
+            });
+            let rows = judged(all.collect());
+            told += u32::from(rows.iter().any(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse)));
+        }
+        told
+    }
+
+    /// The row of the table in docs/compare.md: false alarms in 1,000 pairs of equal sides, then differences told of 1, 2 and 4
+    /// deviations in 200 pairs each, all in percent.
+    fn row(self) -> String {
+        let Case { n, runs, phi, figures } = self;
+        let alarms = self.told(1_000, 0.0);
+        assert!(
+            alarms <= 50,
+            "{alarms} false alarms in 1000 pairs with {n} readings, phi {phi}, {figures} figures"
+        );
+        let power = [1.0, 2.0, 4.0].map(|change| format!("{} %", self.told(200, change) / 2));
+        let what = if runs { "runs" } else { "intervals" };
+        format!(
+            "| {n} {what} | {phi} | {figures} | {:.1} % | {} |",
+            f64::from(alarms) / 10.0,
+            power.join(" | ")
+        )
+    }
+}
+
+/// The false alarms and the power that docs/compare.md states are those of this code.
+#[test]
+fn alarms_and_power_are_those_that_the_documents_state() {
+    let mut cases = Vec::new();
+    for (n, figures) in [(10, 1), (30, 1), (30, 4)] {
+        cases.extend([0.0, 0.3, 0.5, 0.7].map(|phi| Case { n, runs: false, phi, figures }));
+    }
+    cases.extend([(4, 1), (5, 4), (8, 1), (8, 4)].map(|(n, figures)| Case {
+        n,
+        runs: true,
+        phi: 0.0,
+        figures,
+    }));
+    let rows: Vec<String> = cases.into_iter().map(Case::row).collect();
+    println!("{}", rows.join("\n"));
+    let page = include_str!("../../../../docs/compare.md");
+    for row in rows {
+        assert!(page.lines().any(|line| line.trim() == row), "docs/compare.md does not state {row}");
+    }
+}
+
+fn interval(index: u32, packets: Option<(i64, u64)>) -> Interval {
+    let start_ns = u64::from(index) * SECOND;
+    let near = Traffic { ns: SECOND, ..Traffic::default() };
+    let packets = packets.map(|(lost, received)| {
+        let counts = Packets { lost, received, ..Packets::default() };
+        Box::new(PacketReport { counts, ..PacketReport::default() })
+    });
+    Interval { index, start_ns, end_ns: start_ns + SECOND, near, packets, ..Interval::default() }
+}
+
+/// A run in which so many datagrams of a thousand were lost in each second.
+fn losing(lost: &[i64]) -> Outcome {
+    let intervals: Vec<Interval> =
+        (0..).zip(lost).map(|(at, &lost)| interval(at, Some((lost, (1_000 - lost) as u64)))).collect();
+    let sum = lost.iter().sum();
+    let counts =
+        Packets { lost: sum, received: 1_000 * lost.len() as u64 - sum as u64, ..Packets::default() };
+    let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+    let near = Totals { packets, ..Totals::default() };
+    let point = Point { status: Status::Complete, intervals, near, ..Point::default() };
+    Outcome { points: vec![point], ..Outcome::default() }
+}
+
+/// Runs in which the server received at these rates, one each.
+fn rates(rates: &[f64]) -> Vec<Outcome> {
+    let one = |&goodput_bps: &f64| {
+        let up = Some(Direction { goodput_bps, confirmed: true, ..Direction::default() });
+        Outcome {
+            points: vec![Point { status: Status::Complete, up, ..Point::default() }],
+            ..Outcome::default()
+        }
+    };
+    rates.iter().map(one).collect()
+}
+
+fn verdicts(before: &[Outcome], after: &[Outcome]) -> Vec<String> {
+    let comparison = Comparison::of(before, after).unwrap();
+    comparison.rows.iter().map(|row| row.verdict.to_string()).collect()
+}
+
+#[test]
+fn loss_that_was_not_there_before_is_worse() {
+    let (none, some) = (losing(&[0; 10]), losing(&[80, 75, 84, 79, 81, 77, 82, 80, 76, 83]));
+    let (none, some) = (std::slice::from_ref(&none), std::slice::from_ref(&some));
+    assert_eq!(verdicts(none, some), ["worse"]);
+    assert_eq!(verdicts(some, none), ["better"]);
+    assert_eq!(verdicts(none, none), ["no significant difference"]);
+    let worse = |before, after, share| Comparison::of(before, after).unwrap().worse_by(share).unwrap();
+    // Of a base of 0 there is no share: all of it is more than any.
+    assert!(worse(none, some, 0.0) && worse(none, some, 10.0));
+    assert!(!worse(some, none, 0.0) && !worse(none, none, 0.0));
+    // A datagram in each interval is enough, and one in a single interval is not.
+    let each = [losing(&[1; 10])];
+    assert!(worse(none, &each, 0.0));
+    let once = [losing(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0])];
+    assert!(!worse(none, &once, 0.0));
+    // In half of the intervals: the median of the differences is 0, and yet it is worse.
+    let half: Vec<i64> = (0..40).map(|at| if at % 2 == 0 { 9 } else { 0 }).collect();
+    assert!(worse(&[losing(&[0; 40])], &[losing(&half)], 0.5));
+}
+
+#[test]
+fn the_threshold_asks_the_near_end_of_the_interval() {
+    // From a median of 100.5 the differences are -20 to -2, and their median is -11: it may be 2 % only.
+    let before = rates(&[98.0, 99.0, 100.0, 101.0, 102.0, 103.0]);
+    let after = rates(&[83.0, 85.0, 88.0, 91.0, 94.0, 96.0]);
+    let comparison = Comparison::of(&before, &after).unwrap();
+    let contrast = comparison.rows[0].contrast.unwrap();
+    let near = -contrast.near_end() / contrast.median.0;
+    assert!(near > 0.0 && near < -contrast.relative().unwrap(), "{contrast:?}");
+    assert!(comparison.worse_by(0.0).unwrap() && comparison.worse_by(near * 0.99).unwrap());
+    assert!(!comparison.worse_by(near * 1.01).unwrap());
+    assert!(!Comparison::of(&after, &before).unwrap().worse_by(0.0).unwrap(), "better is not worse");
+}
+
+#[test]
+fn too_few_runs_are_said_and_no_threshold_passes_with_them() {
+    let (fast, slow) = (rates(&[1e10, 1.1e10, 0.9e10]), rates(&[1e6, 1.1e6, 0.9e6]));
+    assert_eq!(verdicts(&fast, &slow), ["too few runs to tell: 4 + 4 needed"]);
+    let refused = Comparison::of(&fast, &slow).unwrap().worse_by(0.05).unwrap_err();
+    assert_eq!(
+        refused,
+        "the threshold cannot be judged: goodput to server (3 + 3): too few runs to tell: 4 + 4 needed"
+    );
+    // One against several are runs, too.
+    assert_eq!(verdicts(&fast[..1], &slow), ["too few runs to tell: 4 + 4 needed"]);
+    // Four are enough for one figure.
+    let (fast, slow) = (rates(&[1e10, 1.1e10, 0.9e10, 1.05e10]), rates(&[1e6, 1.1e6, 0.9e6, 1.05e6]));
+    assert_eq!(verdicts(&fast, &slow), ["worse"]);
+    assert_eq!(Comparison::of(&fast, &slow).unwrap().worse_by(0.05), Ok(true));
+    assert_eq!(Comparison::of(&slow, &fast).unwrap().worse_by(0.05), Ok(false));
+}
+
+#[test]
+fn a_failed_run_is_no_reading_and_keeps_the_threshold_from_passing() {
+    let (before, mut after) = (rates(&[9.0, 10.0, 11.0, 12.0]), rates(&[9.5, 10.5, 11.5, 12.5, 0.0]));
+    after[4].points[0].status = Status::Failed;
+    let comparison = Comparison::of(&before, &after).unwrap();
+    assert_eq!(comparison.rows[0].n, (4, 4));
+    assert!(comparison.worse_by(0.0).unwrap_err().contains("1 phase"));
+    after.pop();
+    assert_eq!(Comparison::of(&before, &after).unwrap().worse_by(0.0), Ok(false));
+}
