@@ -44,7 +44,7 @@ pub use record::{CauseTally, Counts, Ending, Framing, Group, LinkSample, Recorde
 pub use runs::{Came, Runs};
 pub use sequence::{Arrivals, Seen, Sequence, widen};
 pub use spectrum::Spectrum;
-pub use stats::{Confidence, Spread};
+pub use stats::Spread;
 pub use tcp::{SocketState, TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
 pub use time::{Clock, Mono, SECOND, Stamp, StampKind, Wall};
 pub use train::{

@@ -1,5 +1,6 @@
 //! The mean of a few readings and how far it can be trusted.
 
+use crate::student::quantile;
 use serde::{Deserialize, Serialize};
 
 /// Mean, spread and 95 % confidence interval of a handful of independent readings.
@@ -25,33 +26,12 @@ const T95: [f64; 30] = [
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The same for 99 % (scipy.stats.t.ppf(0.995, df)).
-const T99: [f64; 30] = [
-    63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947,
-    2.921, 2.898, 2.878, 2.861, 2.845, 2.831, 2.819, 2.807, 2.797, 2.787, 2.779, 2.771, 2.763, 2.756, 2.750,
-];
-
-/// How sure an interval is to hold the true mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Confidence {
-    /// 95 %.
-    P95,
-    /// 99 %.
-    P99,
-}
-
-impl Confidence {
-    /// The two-sided quantile of Student's t. Beyond the tables: the normal quantile with the first correction term, for 99 %
-    /// the second as well (error under 0.001 from 31 degrees on).
-    fn t(self, df: u64) -> f64 {
-        let (table, beyond) = match self {
-            Confidence::P95 => (&T95, 1.959_964 + 2.372_5 / df as f64),
-            Confidence::P99 => (&T99, 2.575_829 + 4.916_6 / df as f64 + 8.834_7 / (df as f64 * df as f64)),
-        };
-        match usize::try_from(df) {
-            Ok(df @ 1..=30) => table[df - 1],
-            _ => beyond,
-        }
+/// The same for `df` degrees of freedom. Beyond the table: the normal quantile with two correction terms (Abramowitz and Stegun,
+/// 26.7.5; error under 0.001 from 31 degrees on).
+fn t95(df: u64) -> f64 {
+    match usize::try_from(df) {
+        Ok(df @ 1..=30) => T95[df - 1],
+        _ => 1.959_964 + 2.372_3 / df as f64 + 2.822_5 / (df as f64 * df as f64),
     }
 }
 
@@ -69,15 +49,20 @@ impl Spread {
         if n > 1 {
             let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
             spread.sd = (squares / (n - 1) as f64).sqrt();
-            spread.ci95 = spread.half_width(Confidence::P95);
+            spread.ci95 = spread.half(t95(n as u64 - 1));
         }
         Some(spread)
     }
 
-    /// Half the width of the confidence interval of the mean (Student's t); 0 with fewer than two readings.
+    /// Half the width of the interval that misses the true mean with probability `error` (Student's t); 0 with fewer than two
+    /// readings.
     #[must_use]
-    pub fn half_width(&self, level: Confidence) -> f64 {
-        if self.n < 2 { 0.0 } else { level.t(self.n - 1) * self.sd / (self.n as f64).sqrt() }
+    pub fn half_width(&self, error: f64) -> f64 {
+        if self.n < 2 { 0.0 } else { self.half(quantile(error, Some((self.n - 1) as f64))) }
+    }
+
+    fn half(&self, t: f64) -> f64 {
+        t * self.sd / (self.n as f64).sqrt()
     }
 }
 
@@ -96,10 +81,17 @@ mod tests {
         let s = Spread::of(&many).unwrap();
         assert!((s.sd - 29.011_492).abs() < 1e-5);
         assert!((s.ci95 - 5.756_5).abs() < 1e-3);
-        // scipy.stats.t.ppf(0.995, df) for 31, 40 and 1000 degrees.
-        for (df, t) in [(31, 2.744_042), (40, 2.704_459), (1_000, 2.580_755)] {
-            assert!((Confidence::P99.t(df) - t).abs() < 1e-3, "{df}");
+        // scipy.stats.t.ppf(0.975, df) for 31, 40 and 1000 degrees; the table agrees with what is computed for any level.
+        for (df, t) in [(31, 2.039_513), (40, 2.021_075), (1_000, 1.962_339)] {
+            assert!((t95(df) - t).abs() < 1e-3, "{df}");
         }
+        for n in 2..=40 {
+            let s = Spread { n, sd: 1.0, ..Spread::default() };
+            assert!((s.half_width(0.05) - s.half(t95(n - 1))).abs() < 1e-3, "{n}");
+        }
+        // scipy.stats.t.ppf(0.995, 4) is 4.604095.
+        let five = Spread { n: 5, sd: 5f64.sqrt(), ..Spread::default() };
+        assert!((five.half_width(0.01) - 4.604_095).abs() < 1e-5);
     }
 
     #[test]
