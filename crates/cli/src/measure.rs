@@ -77,8 +77,12 @@ pub(crate) fn measure(
         }
     }
     if let Some(found) = method.found(&outputs.outcome()) {
+        let none = match status {
+            Status::Complete => "the search found no rate that gets through: more was lost at each",
+            _ => "the search was cut short before a rate got through often enough",
+        };
         let text = found.map_or_else(
-            || "the search found no rate that got through: more was lost at each".to_owned(),
+            || none.to_owned(),
             |at| {
                 format!(
                     "the highest rate that got through: {:.0} datagrams/s ({}), {:.2} ppm lost",
