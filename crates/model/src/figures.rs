@@ -1,6 +1,6 @@
 //! The figures of a phase: what follows from both ends' counts, and from nothing else.
 
-use crate::{CpuUse, Direction, Interval, Kind, Point, SessionInfo, Totals, Traffic};
+use crate::{CpuUse, Direction, Interval, Kind, Point, SessionInfo, Status, Totals, Traffic};
 use metrics::{Moments, SECOND, Spread, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
 
 /// A shorter interval than this part of the usual one is no reading of the rate: the run ended within it.
@@ -124,11 +124,12 @@ pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
     let down = direction(point, &server, &client);
     let moved = |d: &Direction| d.sent_bytes > 0 || d.received_bytes > 0;
     let asked = &point.phase.pattern;
+    let measured = point.status != Status::Failed;
     // Datagrams without bytes are another program's, which told how many came and not how fast.
     let untold = |totals: &Totals| totals.packets.as_ref().is_some_and(|p| p.counts.received > 0);
     let (up_told, down_told) = (!point.far.iter().any(untold), !untold(&point.near));
-    point.up = Some(up).filter(|d| moved(d) || (!serving && asked.sends_up() && up_told));
-    point.down = Some(down).filter(|d| moved(d) || (!serving && asked.sends_down() && down_told));
+    point.up = Some(up).filter(|d| moved(d) || (measured && !serving && asked.sends_up() && up_told));
+    point.down = Some(down).filter(|d| moved(d) || (measured && !serving && asked.sends_down() && down_told));
 
     if point.phase.kind == Kind::Connect {
         return; // the rest is about bytes, and they are not its work

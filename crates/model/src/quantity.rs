@@ -1,7 +1,7 @@
 //! The figures that runs are judged by: how each is called, its unit, which way is better, and where it stands in a phase and
 //! in an interval. Comparisons, assertions, the store and what is exported all ask here.
 
-use crate::{Interval, Kind, PacketReport, PingCounts, Point, Traffic, UdpmonTest};
+use crate::{Interval, Kind, PacketReport, PingCounts, Point, Status, Traffic, UdpmonTest};
 use metrics::{DistSummary, Frames, Spectrum, format_bits_per_second, format_duration};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -270,7 +270,10 @@ impl Figure {
             Figure::Jitter(way) => way.packets(point)?.jitter_ns,
             Figure::Frames => frames(point.near.frames),
             Figure::ConnectTime(stat) => times(&point.near.connect_ns, stat),
-            Figure::Errors => Some(point.errors() as f64),
+            // Where nothing was measured no error and no doubt is not good news.
+            Figure::Errors => {
+                Some(point.errors() as f64).filter(|n| *n > 0.0 || point.status != Status::Failed)
+            }
             Figure::Retransmits => {
                 let all = std::iter::once(&point.near).chain(&point.far);
                 let told: Vec<u64> =
@@ -278,7 +281,7 @@ impl Figure {
                 (!told.is_empty()).then(|| told.iter().sum::<u64>() as f64)
             }
             Figure::Fairness => point.fairness,
-            Figure::Doubts => Some(point.doubts.len() as f64),
+            Figure::Doubts => (point.status != Status::Failed).then_some(point.doubts.len() as f64),
         }
     }
 
@@ -476,6 +479,12 @@ mod tests {
             assert_eq!(figure.readings(&point, false), [0.0; 0], "{figure}");
         }
         assert_eq!(Figure::Errors.of(&point), Some(0.0));
+        let failed = Point { status: Status::Failed, ..Point::default() };
+        for figure in Figure::COMPARED.into_iter().chain(Figure::KEPT_BESIDE) {
+            assert_eq!(figure.of(&failed), None, "{figure}");
+        }
+        let failed = Point { near: Totals { network_errors: 2, ..Totals::default() }, ..failed };
+        assert_eq!(Figure::Errors.of(&failed), Some(2.0), "what was seen is told");
     }
     fn second(index: u32) -> Interval {
         let start_ns = u64::from(index) * SECOND;

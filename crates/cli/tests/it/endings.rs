@@ -1,7 +1,8 @@
 //! How runs end before their time: kills, hangs and signals at either end. What was measured until then is always there.
 
 use crate::support::files::{Csv, Scratch};
-use crate::support::{Outcome, Proc, Server, connect, netcaliper, number, serve, tcp};
+use crate::support::{Outcome, Proc, Server, connect, net, netcaliper, number, serve, tcp};
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Within this time a vanished peer must have been noticed and told.
@@ -278,7 +279,30 @@ fn stop_drains_the_server() {
 
 #[test]
 fn stop_says_when_there_is_nothing_to_stop() {
-    let port = crate::support::net::free_port();
+    let port = net::free_port();
     let done = netcaliper("stop").arg(format!("127.0.0.1:{port}")).run().exits(1).says_one_sentence();
     done.complains(&["Connection refused", &port.to_string()]);
+}
+
+/// What was not measured is absent: no rate of 0 in what is printed, kept and scraped.
+#[test]
+fn a_failed_run_has_no_figures() {
+    let scratch = Scratch::new();
+    let (store, metrics) = (scratch.file("store.db"), scratch.file("metrics.prom"));
+    for verb in ["tcp", "connect", "delay"] {
+        let line = netcaliper(verb).arg(format!("127.0.0.1:{}", net::free_port())).args("-t 300ms --json");
+        let line = line.arg("--store").arg(&store).arg("--metrics-file").arg(&metrics);
+        let done = line.run().exits(1);
+        let json: Value = serde_json::from_str(&done.out).unwrap();
+        let point = &json["points"][0];
+        assert_eq!(
+            (&point["status"], &point["up"], &point["down"]),
+            (&json!("failed"), &Value::Null, &Value::Null)
+        );
+        let scraped = std::fs::read_to_string(&metrics).unwrap();
+        assert!(!scraped.contains("netcaliper_goodput"), "{scraped}");
+        assert!(scraped.contains("netcaliper_runs_total{status=\"failed\"} 1"), "{scraped}");
+    }
+    let history = netcaliper("history").arg("--store").arg(&store).run().exits(0);
+    assert!(!history.out.contains("bit/s") && history.out.contains("failed"), "{}", history.tell());
 }

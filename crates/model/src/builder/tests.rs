@@ -79,6 +79,17 @@ fn near(have: f64, want: f64) {
 }
 
 #[test]
+fn a_failed_phase_has_no_rates_and_a_dead_one_has_zeroes() {
+    let ended = |status| {
+        let events = [of(Pattern::Duplex), session(0), Event::PhaseEnd { status, reason: None }];
+        let point = built(events).points.remove(0);
+        (point.up.map(|way| way.goodput_bps), point.down.map(|way| way.goodput_bps))
+    };
+    assert_eq!(ended(Status::Failed), (None, None));
+    assert_eq!(ended(Status::Complete), (Some(0.0), Some(0.0)));
+}
+
+#[test]
 fn the_receiver_counts_and_the_sender_stands_beside() {
     let mut events = vec![begin("tcp"), of(Pattern::Push), session(0)];
     events.extend(
