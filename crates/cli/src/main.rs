@@ -107,10 +107,15 @@ fn main() -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(trouble) => {
-            eprintln!("netcaliper: {}", trouble.text);
+            eprintln!("netcaliper: {}", shown(&trouble.text));
             trouble.exit.into()
         }
     }
+}
+
+/// A text that a peer may have had a hand in, as a terminal may be given it: its lines without control characters.
+fn shown(text: &str) -> String {
+    text.lines().map(report::clean).collect::<Vec<_>>().join("\n")
 }
 
 /// Why a command could not do its work: one sentence, and the exit code.

@@ -200,7 +200,7 @@ pub(crate) fn stop(args: &StopArgs) -> Result<Exit, Trouble> {
     let interrupt = measure::on_signals()?;
     let mut end = (Status::Failed, None);
     engine::stop_servers(&config, &interrupt, &mut |event| match event {
-        Event::Notice { text, .. } => eprintln!("{text}"),
+        Event::Notice { text, .. } => eprintln!("{}", crate::shown(&text)),
         Event::PhaseEnd { status, reason } => end = (status, reason),
         _ => {}
     })?;

@@ -231,7 +231,7 @@ fn width(text: &str) -> usize {
 }
 
 /// `text` without control characters and without those that turn the reading direction.
-pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+pub fn clean(text: &str) -> Cow<'_, str> {
     let bad = |c: char| {
         c.is_control()
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,6 +1,6 @@
 //! Whoever speaks something else, at either end, is told so, soon, in one sentence; and nobody else suffers.
 
-use crate::support::{Done, Proc, Server, net, serve, skip, tcp};
+use crate::support::{Done, Proc, Server, net, netcaliper, serve, skip, tcp};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
@@ -288,6 +288,21 @@ fn other_servers_are_called_by_their_name() {
     );
     meets(listener(b"", b"\x15\x03\x01\x00\x02\x02\x46", true), &["not a netcaliper server", "TLS"]);
     meets(listener(b"", b"\x7f\x01\x02\x03", false), &["not a netcaliper server"]);
+}
+
+/// A refusal is the server's own text: what it would have a terminal do is not printed.
+#[test]
+fn a_refusal_does_not_speak_to_the_terminal() {
+    let refusal = r#"{"type":"refused","reason":"not \u001b]0;title\u0007 you\u001b[2J"}"#;
+    let reply: &'static [u8] = [message(HELLO), message(refusal)].concat().leak();
+    let port = listener(b"", reply, false);
+    for verb in ["stop", "tcp"] {
+        let line = netcaliper(verb).arg(format!("127.0.0.1:{port}"));
+        let done = line.spawn().wait_within(SOON).exits(1);
+        let all = done.out.clone() + &done.err;
+        assert!(all.contains("not \u{fffd}]0;title\u{fffd} you"), "{}", done.tell());
+        assert!(!all.contains(['\u{1b}', '\u{7}']), "{}", done.tell());
+    }
 }
 
 #[test]
