@@ -200,7 +200,12 @@ fn the_truth_lies_within_the_bound_of_the_clock() {
         // kept of a delay, and a delay below 0 is told as 0.
         let applied = number(&report[way]["delay_ns"]["min"]);
         assert!(least + bound + least / 500 >= applied, "{way}: {least} ± {bound}, {applied} was applied");
-        // And no more than what the slowest hundredth of the path had, as far as the whole distribution is concerned.
+        // Nor is it larger than the bound allows: the fastest of 500 datagrams is held up on these hosts by far less than 5 ms.
+        let lateness = 5_000_000;
+        assert!(
+            least <= applied + lateness + bound + least / 500,
+            "{way}: {least} ± {bound}, {applied} was applied"
+        );
         assert!(bound >= 12_000_000, "{way}: half of a round trip of 25 ms cannot be known better: {bound}");
     }
     let found = &near["clock_found"];
