@@ -111,9 +111,13 @@ pub(crate) struct TargetArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Security")]
 pub(crate) struct KeyArgs {
-    /// File with the pre-shared key, 8 to 4096 bytes; the variable NETCALIPER_PSK may hold the key itself instead.
+    /// File with the pre-shared key, 8 to 4096 bytes (better 16 random ones), which other users cannot read; the variable
+    /// NETCALIPER_PSK may hold the key itself instead.
     #[arg(long, value_name = "FILE", env = "NETCALIPER_PSK_FILE")]
     pub(crate) psk_file: Option<PathBuf>,
+    /// Use key files that every user of this host can read.
+    #[arg(long)]
+    pub(crate) insecure_key_file: bool,
 }
 
 /// Which of our addresses, interfaces and cores are used.

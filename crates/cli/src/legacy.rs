@@ -65,6 +65,33 @@ pub(crate) struct Beside {
     every: bool,
 }
 
+/// Whether a server with a key may answer what is asked for besides: of the other protocols only STAMP with a key of its own
+/// proves anything, so a key would not keep strangers out.
+///
+/// # Errors
+/// When it may not, in one sentence.
+pub(crate) fn check_key(args: &ServeArgs, keyed: bool) -> Result<(), Trouble> {
+    let legacy = &args.legacy;
+    if !keyed || legacy.unauthenticated {
+        return Ok(());
+    }
+    let keyless = |asked: &Legacy| asked.protocol != Protocol::Stamp || legacy.stamp_psk_file.is_none();
+    let named = legacy.named().into_iter().filter(keyless).map(|asked| asked.protocol.name());
+    let mut names: Vec<&str> = named.collect();
+    if legacy.every() {
+        names = vec!["the other protocols"];
+    }
+    names.dedup();
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(Trouble::usage(format!(
+        "the key guards the native protocol only, and {} would answer without it: say --legacy-unauthenticated if that is \
+         meant",
+        names.join(", ")
+    )))
+}
+
 /// Takes the ports of all that are asked for. One that is asked for by name must be had.
 pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, Trouble> {
     let mut named = args.legacy.named();
@@ -180,7 +207,7 @@ fn aligned(rows: &[[String; 4]]) -> Vec<String> {
 
 fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, Trouble> {
     let stamp_key = match &args.legacy.stamp_psk_file {
-        Some(path) => plan::key_in(path).map(Some)?,
+        Some(path) => plan::key_in(path, args.key.insecure_key_file).map(Some)?,
         None => None,
     };
     let stamp = StampSettings {

@@ -9,27 +9,54 @@ use crate::values::{self, Affinity};
 use engine::{ClientConfig, Placement};
 use metrics::SECOND;
 use model::{Axis, AxisName, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 use wire::Protocol;
 use wire::native::Psk;
 
 /// The version that both ends tell each other.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The key from its file or from the environment.
+/// The key from its file or from the environment. A key that is set and cannot be used is an error, never "no key".
 pub(crate) fn key(args: &KeyArgs) -> Result<Option<Psk>, Trouble> {
-    let from_environment = std::env::var("NETCALIPER_PSK").ok().filter(|key| !key.is_empty());
-    match (&args.psk_file, from_environment) {
-        (Some(path), _) => key_in(path).map(Some),
-        (None, Some(key)) => Psk::new(key.as_bytes()).map(Some).map_err(Trouble::usage),
+    match (&args.psk_file, std::env::var_os("NETCALIPER_PSK")) {
+        (Some(path), _) => key_in(path, args.insecure_key_file).map(Some),
+        // A key is bytes, in whatever encoding.
+        (None, Some(key)) => Psk::new(key.as_encoded_bytes())
+            .map(Some)
+            .map_err(|why| Trouble::usage(format!("NETCALIPER_PSK: {why}"))),
         (None, None) => Ok(None),
     }
 }
 
-/// The key in a file.
-pub(crate) fn key_in(path: &std::path::Path) -> Result<Psk, Trouble> {
+/// The key in a file, which other users must not be able to read unless `insecure` says that they may.
+pub(crate) fn key_in(path: &Path, insecure: bool) -> Result<Psk, Trouble> {
     let unread = |e| Trouble::usage(format!("cannot read the pre-shared key from {}: {e}", path.display()));
-    let bytes = std::fs::read(path).map_err(unread)?;
-    Psk::new(&bytes).map_err(Trouble::usage)
+    let file = File::open(path).map_err(unread)?;
+    if !insecure && is_world_readable(&file.metadata().map_err(unread)?) {
+        return Err(Trouble::usage(format!(
+            "every user of this host can read the key file {0}: `chmod 600 {0}` mends that (--insecure-key-file uses it \
+             as it is)",
+            path.display()
+        )));
+    }
+    let mut bytes = Vec::new();
+    file.take(Psk::LARGEST_FILE).read_to_end(&mut bytes).map_err(unread)?;
+    Psk::new(&bytes).map_err(|why| Trouble::usage(format!("{}: {why}", path.display())))
+}
+
+/// Whether a regular file can be read by users that are neither its owner nor in its group.
+#[cfg(unix)]
+fn is_world_readable(file: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.is_file() && file.permissions().mode() & 0o004 != 0
+}
+
+/// Access lists are not looked at.
+#[cfg(not(unix))]
+fn is_world_readable(_: &std::fs::Metadata) -> bool {
+    false
 }
 
 /// Networks that may have streams without proving an address: those given, and those of the variable NETCALIPER_ALLOW,

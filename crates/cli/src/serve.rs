@@ -85,11 +85,14 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     if args.hardware_stamps {
         engine::permit_card_change();
     }
+    let psk = plan::key(&args.key)?;
+    legacy::check_key(args, psk.is_some())?;
+    let who = if psk.is_some() { "a key is required" } else { "no key is required" };
     let metrics = Arc::new(Mutex::new(ServerMetrics::default()));
     let mut outputs = Outputs::with_metrics(&args.output, Some(scrape::shared(&metrics)))?;
     let config = ServerConfig {
         listen: listen_addresses(&args.listen, args.port).map_err(Trouble::usage)?,
-        psk: plan::key(&args.key)?,
+        psk,
         fence: Fence { allow: args.allow.clone(), deny: args.deny.clone() },
         limits: Limits {
             sessions: args.max_sessions,
@@ -124,7 +127,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     let phase = Box::new(Phase { duration_ns: None, interval_ns, ..Phase::default() });
     outputs.event(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase });
     for address in bound.addresses() {
-        let text = format!("listening on {address} (TCP and UDP)");
+        let text = format!("listening on {address} (TCP and UDP; {who})");
         outputs.event(&Event::Notice { level: Level::Info, text });
     }
     let scraped = args.metrics.map(|address| scrape::serve(address, &metrics)).transpose()?;

@@ -109,6 +109,9 @@ pub(crate) struct LegacyArgs {
     /// Reflect STAMP and TWAMP-Light packets (RFC 8762, UDP): the same as --legacy stamp.
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "862", value_parser = values::port)]
     stamp: Option<u16>,
+    /// Answer the other protocols although the server has a key, which guards the native protocol only.
+    #[arg(long = "legacy-unauthenticated")]
+    pub(crate) unauthenticated: bool,
     /// File with the key of authenticated STAMP; packets that do not prove to know it are not answered, all others wherever
     /// they come from.
     #[arg(long, value_name = "FILE", env = "NETCALIPER_STAMP_PSK_FILE")]

@@ -125,7 +125,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store, and makes it (and the folders above it) when it is not there.
+    /// Opens the store, and makes it (and the folders above it) when it is not there. What is made only its owner can read:
+    /// runs tell of hosts, addresses and command lines.
     ///
     /// # Errors
     /// When that cannot be done.
@@ -136,8 +137,10 @@ impl Store {
             why: why.to_string(),
         };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(refused)?;
+            private_folders().create(folder).map_err(refused)?;
         }
+        // What cannot be made here SQLite cannot make either, and says so.
+        let _ = private_file().open(path);
         let connection = Connection::open(path).map_err(|e| told(path, "written", &e))?;
         Store { connection, path: path.to_owned() }.prepared()
     }
@@ -381,6 +384,24 @@ fn udpmon_setting(test: &UdpmonTest) -> String {
         Some(trips) => format!("bytes={size} response={}", trips.response),
         None => format!("bytes={size} wait_us={}", f64::from(test.wait) / 10.0),
     }
+}
+
+/// Makes folders that only their owner can enter; those that exist stay as they are.
+fn private_folders() -> std::fs::DirBuilder {
+    let mut folders = std::fs::DirBuilder::new();
+    folders.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut folders, 0o700);
+    folders
+}
+
+/// Makes a file that only its owner can read, unless it exists. SQLite gives its other files the same mode.
+fn private_file() -> std::fs::OpenOptions {
+    let mut file = std::fs::OpenOptions::new();
+    file.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
+    file
 }
 
 fn packed(outcome: &Outcome) -> Result<Vec<u8>, String> {

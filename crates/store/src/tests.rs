@@ -40,6 +40,21 @@ fn run(started: i64, goodput_bps: f64) -> Outcome {
     outcome
 }
 
+#[cfg(unix)]
+#[test]
+fn only_its_owner_can_read_a_store() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let folder = Folder::new();
+    let path = folder.file();
+    Store::open(&path).unwrap().keep(&run(5, 1e9), "").unwrap();
+    assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+    // Whoever shares a store has chosen to.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    Store::open(&path).unwrap().keep(&run(6, 1e9), "").unwrap();
+    assert_eq!(mode(&path), 0o640);
+}
+
 #[test]
 fn what_is_kept_comes_back() {
     let folder = Folder::new();

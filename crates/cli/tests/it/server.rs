@@ -2,6 +2,9 @@
 
 use crate::support::files::Scratch;
 use crate::support::{Outcome, Server, netcaliper, number, serve, tcp, text};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 
 const SMALL: &str = "-P 2 --iterations 1 --transfer 100001";
 
@@ -10,7 +13,7 @@ const SMALL: &str = "-P 2 --iterations 1 --transfer 100001";
 #[test]
 fn the_right_key_is_accepted_from_file_and_environment() {
     let scratch = Scratch::new();
-    let key = scratch.with("key", "correct horse battery\n");
+    let key = scratch.key("key", "correct horse battery\n");
     let server = Server::start(netcaliper("serve").args("--port 0 --psk-file").arg(&key));
     let from_file = tcp(server.at()).args(SMALL).arg("--psk-file").arg(&key).outcome().moved(2, 200_002, 0);
     assert_eq!(from_file.point()["sessions"][0]["authenticated"], true);
@@ -44,7 +47,7 @@ fn a_server_may_take_its_key_from_the_environment() {
 #[test]
 fn a_wrong_or_missing_key_says_what_to_do() {
     let scratch = Scratch::new();
-    let key = scratch.with("key", "correct horse battery");
+    let key = scratch.key("key", "correct horse battery");
     let server = Server::start(netcaliper("serve").args("--port 0 --psk-file").arg(&key));
     let told = |done: crate::support::Done, words: &[&str]| {
         let done = done.exits(1);
@@ -80,6 +83,57 @@ fn a_key_never_stands_on_a_command_line_and_is_checked_before_use() {
         let short = netcaliper(verb).arg(target).env("NETCALIPER_PSK", "short").run().exits(2);
         short.says_one_sentence().complains(&["8 to 4096 bytes"]);
     }
+}
+
+#[test]
+fn a_key_is_bytes_and_one_that_cannot_be_used_is_never_no_key() {
+    let key = OsStr::from_bytes(b"\xff\xfe\x80 no text \x9f");
+    let server = Server::start(netcaliper("serve").args("--port 0").env("NETCALIPER_PSK", key));
+    assert!(server.proc.out().contains("a key is required"), "{}", server.proc.out());
+    tcp(server.at()).args(SMALL).run().exits(1);
+    tcp(server.at()).args(SMALL).env("NETCALIPER_PSK", key).outcome().moved(2, 200_002, 0);
+    for unusable in ["", "1234567"] {
+        for verb in ["tcp", "serve"] {
+            let target = if verb == "tcp" { "127.0.0.1" } else { "--port=0" };
+            let done = netcaliper(verb).arg(target).env("NETCALIPER_PSK", unusable).run().exits(2);
+            done.says_one_sentence().complains(&["NETCALIPER_PSK", "8 to 4096 bytes"]);
+        }
+    }
+    let empty = netcaliper("serve").args("--port 0").env("NETCALIPER_PSK_FILE", "").run().exits(2);
+    assert!(empty.err.contains("--psk-file"), "{}", empty.tell());
+    assert!(serve("").proc.out().contains("no key is required"));
+}
+
+#[test]
+fn a_key_file_that_everybody_can_read_is_refused() {
+    let scratch = Scratch::new();
+    let key = scratch.key("key", "correct horse battery");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    for verb in ["tcp", "serve"] {
+        let target = if verb == "tcp" { "127.0.0.1" } else { "--port=0" };
+        let done = netcaliper(verb).arg(target).arg("--psk-file").arg(&key).run().exits(2);
+        done.says_one_sentence().complains(&["every user", "chmod 600", "--insecure-key-file"]);
+    }
+    let server = Server::start(netcaliper("serve").args("--port 0 --insecure-key-file --psk-file").arg(&key));
+    tcp(server.at())
+        .args(SMALL)
+        .env("NETCALIPER_PSK", "correct horse battery")
+        .outcome()
+        .moved(2, 200_002, 0);
+}
+
+#[test]
+fn with_a_key_protocols_without_one_are_answered_only_when_that_is_said() {
+    let scratch = Scratch::new();
+    let key = scratch.key("key", "correct horse battery");
+    let keyed = |words: &str| netcaliper("serve").args("--port 0 --psk-file").arg(&key).args(words);
+    for words in ["--legacy iperf3:0", "--legacy all", "--stamp=0", "--echo=0", "--stamp=0 --echo=0"] {
+        keyed(words).run().exits(2).says_one_sentence().complains(&["guards the native protocol only"]);
+    }
+    Server::start(keyed("--echo=0 --legacy-unauthenticated")).end();
+    // STAMP that proves a key of its own lets no stranger in.
+    Server::start(keyed("--stamp=0 --stamp-psk-file").arg(&key)).end();
+    serve("--echo=0").end();
 }
 
 // ---- fences ---------------------------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ fn a_clock_that_is_ahead_is_found_in_both_formats() {
 fn packets_prove_that_their_senders_know_the_key() {
     let name = "packets_prove_that_their_senders_know_the_key";
     let files = Scratch::new();
-    let (key, other) = (files.with("key", "a shared secret\n"), files.with("other", "another secret"));
+    let (key, other) = (files.key("key", "a shared secret\n"), files.key("other", "another secret"));
     let Some((server, at)) = reflector(name, &format!("key={} forge=5", key.display())) else { return };
     let outcome = ping(&at, "-n 20 --tlv clock,follow-up -l 200").arg("--psk-file").arg(&key).outcome();
     assert_eq!((count(&outcome, "received"), count(&outcome, "lost")), (19, 1), "{}", outcome.done.tell());
@@ -197,7 +197,7 @@ fn our_reflector_answers_what_an_independent_sender_asks() {
 fn our_reflector_counts_each_session_by_itself_and_believes_no_repeat() {
     let name = "our_reflector_counts_each_session_by_itself_and_believes_no_repeat";
     let files = Scratch::new();
-    let key = files.with("key", "a shared secret\n");
+    let key = files.key("key", "a shared secret\n");
     let (server, port) = ours(netcaliper("serve").arg("--stamp-psk-file").arg(&key));
     let sealed = format!("key={}", key.display());
     // Padding alone needs no HMAC unit; a clock unit does, and gets its answer with one.

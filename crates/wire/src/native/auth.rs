@@ -7,8 +7,9 @@
 //! server → client   proof { HMAC-SHA-256(key, "netcaliper server" ‖ c ‖ s) }
 //! ```
 //!
-//! The client proves first, so that a stranger learns nothing that it could try keys against. Proofs are compared in
-//! constant time.
+//! The client proves first, so that a strange client learns nothing that it could try keys against. Whoever answers a
+//! client, or reads its packets, gets the client's proof and can try keys against that without being noticed: only a key
+//! that nobody can guess withstands it, such as 16 random bytes. Proofs are compared in constant time.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -30,6 +31,9 @@ const SHORTEST: usize = 8;
 const LONGEST: usize = 4096;
 
 impl Psk {
+    /// No file with more bytes holds a key.
+    pub const LARGEST_FILE: u64 = LONGEST as u64 + 3;
+
     /// The key in `bytes`; one trailing newline, as editors leave it in files, is not part of it.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Scratch folders, and CSV files as the tests need them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -28,6 +29,14 @@ impl Scratch {
     pub(crate) fn with(&self, name: &str, content: &str) -> PathBuf {
         let path = self.file(name);
         fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// A file with a key, which nobody else can read.
+    pub(crate) fn key(&self, name: &str, key: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.file(name);
+        fs::write(&path, key).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         path
     }
 }
