@@ -91,8 +91,8 @@ fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<Part> {
             count: 1,
             min_ns: ns,
             mean_ns: ns as f64,
-            p50_ns: ns,
-            p99_ns: ns,
+            p50_ns: Some(ns),
+            p99_ns: Some(ns),
             max_ns: ns,
         };
         intervals.push(Interval { pings: Some(pings), ..step(times, n) });

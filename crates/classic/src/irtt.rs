@@ -1,7 +1,7 @@
 //! irtt's results (`irtt client -o FILE`).
 
 use crate::import::{Found, Part, count, json, number, wall};
-use metrics::Dist;
+use metrics::{Dist, Spectrum};
 use model::{Interval, Kind, Pattern, Ping, PingCounts, PingInterval, RoundTrips, Schedule, Transport};
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ fn found(document: &Value, version: &str) -> Result<Found, String> {
     }
     part.near.pings = Some(Box::new(RoundTrips {
         counts,
-        rtt_ns: trips.spectrum(),
+        rtt_ns: trips.spectrum().map(|known| Spectrum { missing: counts.missing(), ..known }),
         far_ns: far.spectrum(),
         ..RoundTrips::default()
     }));
@@ -118,6 +118,7 @@ impl Second {
 
     fn interval(self) -> Interval {
         let (min_ns, max_ns) = self.trips.extremes().unwrap_or_default();
+        let lost = self.counts.missing();
         Interval {
             index: u32::try_from(self.index).unwrap_or(u32::MAX),
             start_ns: self.index * SECOND_NS,
@@ -127,8 +128,8 @@ impl Second {
                 count: self.trips.count(),
                 min_ns,
                 mean_ns: self.trips.mean().unwrap_or_default(),
-                p50_ns: self.trips.quantile(0.5),
-                p99_ns: self.trips.quantile(0.99),
+                p50_ns: self.trips.quantile_among(0.5, lost),
+                p99_ns: self.trips.quantile_among(0.99, lost),
                 max_ns,
             }),
             ..Interval::default()

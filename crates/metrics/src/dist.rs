@@ -104,6 +104,17 @@ impl Dist {
         self.extremes.map_or(0, |(least, most)| value.clamp(least, most))
     }
 
+    /// The value at quantile `q` (0..=1) among those recorded and `missing` others that are larger than all of them. `None` where
+    /// its rank falls among the others, or when there are none.
+    #[must_use]
+    pub fn quantile_among(&self, q: f64, missing: u64) -> Option<u64> {
+        let known = self.count();
+        let total = known.saturating_add(missing);
+        let rank = ((q.clamp(0.0, 1.0) * total as f64).ceil() as u64).max(1);
+        // The middle of a rank, which rounding does not take for its neighbour.
+        (rank <= known).then(|| self.quantile((rank as f64 - 0.5) / known as f64))
+    }
+
     /// Arithmetic mean, exact; `None` when nothing was recorded.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
@@ -124,7 +135,7 @@ impl Dist {
             (h.highest_equivalent(bucket.value_iterated_to()).min(max), bucket.count_since_last_iteration())
         });
         let (count, mean) = (h.len(), self.sum as f64 / h.len().max(1) as f64);
-        Some(Spectrum { count, min, max, mean, sd: h.stdev(), counts: counts.collect() })
+        Some(Spectrum { count, min, max, mean, sd: h.stdev(), counts: counts.collect(), missing: 0 })
     }
 
     /// How many values lie above `limit`, as far as three digits tell.

@@ -21,39 +21,61 @@ pub struct Spectrum {
     pub sd: f64,
     /// `(highest value of the bucket, how many it holds)` in rising order; buckets that hold none are left out.
     pub counts: Vec<(u64, u64)>,
+    /// Values of which only that they are larger than all that count is known: messages that never came back. They take their
+    /// ranks above all others (RFC 7679 §4.1 counts a loss as an infinite delay), and are in no other figure.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missing: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Spectrum {
-    /// The value that a share `q` (0..=1) of the values does not exceed: the smallest for which at least that share is
-    /// covered; 0 when there are none.
+    /// All values, missing ones included.
     #[must_use]
-    pub fn quantile(&self, q: f64) -> u64 {
-        let rank = (q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64;
-        let mut covered = 0;
-        for &(value, n) in &self.counts {
-            covered += n;
-            if covered >= rank.max(1) {
-                return value.clamp(self.min, self.max);
-            }
-        }
-        self.max
+    pub fn total(&self) -> u64 {
+        self.count.saturating_add(self.missing)
+    }
+
+    /// The rank of the quantile `q` (0..=1) among all values, from 1.
+    #[must_use]
+    pub fn rank(&self, q: f64) -> u64 {
+        ((q.clamp(0.0, 1.0) * self.total() as f64).ceil() as u64).max(1)
+    }
+
+    /// The value that a share `q` (0..=1) of the values does not exceed: the smallest for which at least that share is
+    /// covered. `None` where its rank falls among the missing values, or when there are no values.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<u64> {
+        let rank = self.rank(q);
+        let mut covered = 0u64;
+        let at = self.counts.iter().find(|&&(_, n)| {
+            covered = covered.saturating_add(n);
+            covered >= rank
+        });
+        at.map(|&(value, _)| value.min(self.max).max(self.min))
     }
 
     /// How many values lie above the quantile `q`: with few of them the quantile is a matter of luck.
     #[must_use]
     pub fn beyond(&self, q: f64) -> f64 {
-        self.count as f64 * (1.0 - q)
+        self.total() as f64 * (1.0 - q)
     }
 
     /// Adds another distribution: counts add up, extremes compare, mean and deviation are those of all values.
     pub fn merge(&mut self, other: &Spectrum) {
-        if other.count == 0 {
-            return;
-        }
+        let missing = self.missing.saturating_add(other.missing);
         if self.count == 0 {
             self.clone_from(other);
-            return;
+        } else if other.count > 0 {
+            self.merge_known(other);
         }
+        self.missing = missing;
+    }
+
+    /// Adds the known values of `other`, where both have some.
+    fn merge_known(&mut self, other: &Spectrum) {
         let (n, m) = (self.count as f64, other.count as f64);
         let apart = other.mean - self.mean;
         // Sums of squared deviations of two sets put together (Chan, Golub, LeVeque 1979).
@@ -124,7 +146,7 @@ mod tests {
         let values = skewed(200_000);
         let spectrum = of(&values);
         for q in [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 1.0] {
-            let (got, want) = (spectrum.quantile(q), exact(&values, q));
+            let (got, want) = (spectrum.quantile(q).unwrap(), exact(&values, q));
             assert!(got.abs_diff(want) as f64 <= want as f64 * 0.001, "q={q}: {got} against {want}");
         }
         assert_eq!(spectrum.min, *values.iter().min().unwrap());
@@ -139,7 +161,7 @@ mod tests {
         skewed(10_000).iter().for_each(|&v| dist.record(v));
         let spectrum = dist.spectrum().unwrap();
         for q in [0.1, 0.5, 0.75, 0.9, 0.99, 0.999, 0.99999] {
-            assert_eq!(spectrum.quantile(q), dist.quantile(q), "{q}");
+            assert_eq!(spectrum.quantile(q), Some(dist.quantile(q)), "{q}");
         }
         assert_eq!(spectrum.counts.iter().map(|c| c.1).sum::<u64>(), dist.count());
         assert!(Dist::default().spectrum().is_none());
@@ -163,6 +185,32 @@ mod tests {
         assert_eq!(empty, all);
         empty.merge(&Spectrum::default());
         assert_eq!(empty, all);
+    }
+
+    /// The oracle counts a missing value as the largest number there is, sorts, and takes the ceil(q*n)-th.
+    #[test]
+    fn missing_values_rank_above_all_others() {
+        let known = skewed(970);
+        for missing in [0u64, 1, 30, 2_000] {
+            let all: Vec<u64> = known.iter().copied().chain((0..missing).map(|_| u64::MAX)).collect();
+            let mut dist = Dist::default();
+            known.iter().for_each(|&v| dist.record(v));
+            let spectrum = Spectrum { missing, ..dist.spectrum().unwrap() };
+            for q in [0.1, 0.5, 0.9, 0.97, 0.98, 0.99, 0.999, 1.0] {
+                let want = Some(exact(&all, q)).filter(|&want| want < u64::MAX);
+                let close = |got: u64, want: u64| got.abs_diff(want) as f64 <= want as f64 * 0.001;
+                match (spectrum.quantile(q), want) {
+                    (Some(got), Some(want)) => assert!(close(got, want), "{missing} {q}: {got} {want}"),
+                    (got, want) => assert_eq!(got, want, "{missing} {q}"),
+                }
+                assert_eq!(dist.quantile_among(q, missing), spectrum.quantile(q), "{missing} {q}");
+            }
+        }
+        let mut sum = Spectrum { missing: 3, ..Spectrum::default() };
+        assert_eq!(sum.quantile(0.5), None);
+        sum.merge(&of(&known));
+        sum.merge(&Spectrum { missing: 4, ..Spectrum::default() });
+        assert_eq!((sum.total(), sum.missing), (977, 7));
     }
 
     #[test]

@@ -86,7 +86,12 @@ impl Assertion {
         let broken = values.into_iter().filter(|(.., value)| !self.relation.holds(*value, self.limit));
         broken
             .map(|(setting, figure, value)| {
-                format!("{}: {figure} was {}{setting}", self.text, figure.unit().show(value))
+                let told = if value.is_finite() {
+                    figure.unit().show(value)
+                } else {
+                    "that of messages that never came".to_owned()
+                };
+                format!("{}: {figure} was {told}{setting}", self.text)
             })
             .collect()
     }
@@ -97,9 +102,15 @@ impl Assertion {
             if self.bare && matches!(figure, Figure::ConnectTime(_)) && point.phase.kind != Kind::Connect {
                 return None;
             }
-            Some((setting.clone(), *figure, figure.of(point)?))
+            Some((setting.clone(), *figure, figure.of(point).or_else(|| endless(*figure, point))?))
         })
     }
+}
+
+/// A percentile that falls among messages that never came is larger than any limit.
+fn endless(figure: Figure, point: &Point) -> Option<f64> {
+    let rtt = point.near.pings.as_ref()?.rtt_ns.as_ref()?;
+    (matches!(figure, Figure::RoundTrip(Stat::Quantile(_))) && rtt.missing > 0).then_some(f64::INFINITY)
 }
 
 impl fmt::Display for Assertion {
@@ -239,6 +250,21 @@ mod tests {
             assert_eq!(broken(text), [format!("{text}: nothing was measured that it is about")]);
         }
         assert_eq!(Assertion::parse("p99<1s").unwrap().broken(&Outcome::default()).len(), 1);
+    }
+
+    #[test]
+    fn a_percentile_among_lost_messages_keeps_to_no_upper_limit() {
+        let mut outcome = outcome();
+        let mut second = outcome.points[0].clone();
+        second.near.pings.as_mut().unwrap().rtt_ns.as_mut().unwrap().missing = 20;
+        outcome.points.push(second);
+        let broken = |text: &str| Assertion::parse(text).unwrap().broken(&outcome);
+        assert_eq!(
+            broken("p99<10s"),
+            ["p99<10s: round trip, p99 was that of messages that never came"],
+            "20 of 1020"
+        );
+        assert_eq!(broken("p90<1ms"), Vec::<String>::new());
     }
 
     #[test]

@@ -42,6 +42,7 @@ const CHECKS: &[Check] = &[
     figure::unfinished,
     figure::verification_off,
     ping::coordinated_omission,
+    ping::late_or_lost,
     ping::missed_slots,
     ping::late_sends,
     ping::mostly_this_host,

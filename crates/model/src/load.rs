@@ -225,7 +225,7 @@ type Points<'a> = (Option<&'a Point>, Option<&'a Point>, Option<&'a Point>);
 
 fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -> Found {
     let rtt = trips.and_then(|p| p.near.pings.as_ref()?.rtt_ns.as_ref());
-    let median = |q: f64| rtt.map(|rtt| rtt.quantile(q));
+    let median = |q: f64| rtt.and_then(|rtt| rtt.quantile(q));
     let idle_rtt = idle.and_then(|idle| idle.rtt_p50_ns);
     let (p50, p90) = (trips.and_then(|p| with_lost(p, 0.5)), trips.and_then(|p| with_lost(p, 0.9)));
     let grown = |now: Option<u64>, idle: Option<u64>| now.zip(idle).map(|(now, idle)| more(now, idle));
@@ -321,7 +321,7 @@ mod tests {
         let mut counts: Vec<(u64, u64)> = ms.iter().map(|ms| (ms * MS, 1)).collect();
         counts.sort_unstable();
         let (min, max) = (counts[0].0, counts[counts.len() - 1].0);
-        Spectrum { count: ms.len() as u64, min, max, mean: 0.0, sd: 0.0, counts }
+        Spectrum { count: ms.len() as u64, min, max, mean: 0.0, sd: 0.0, counts, missing: 0 }
     }
 
     fn points(stage: Stage, rtt_ms: u64, up_ms: u64, down_ms: u64) -> Vec<Point> {

@@ -1,6 +1,6 @@
 //! Round trips of messages: what is asked for, and what was found.
 
-use metrics::{PacketTally, Packets, SECOND, Spectrum, TwoWay, WayFacts};
+use metrics::{Dist, PacketTally, Packets, SECOND, Spectrum, TwoWay, WayFacts};
 use serde::{Deserialize, Serialize};
 
 /// What carries messages.
@@ -213,7 +213,7 @@ pub struct PingCounts {
     pub sent: u64,
     /// Came back whole, in time or late.
     pub received: u64,
-    /// Came back whole after the timeout; these are in no distribution.
+    /// Came back whole after the timeout; part of `received`, and in the distributions.
     pub late: u64,
     /// Did not come back.
     pub lost: i64,
@@ -269,9 +269,20 @@ impl PingCounts {
         let settled = self.received + self.damaged + u64::try_from(self.lost).unwrap_or(0);
         self.sent.saturating_sub(settled)
     }
+
+    /// Messages that never came back, in time or late.
+    #[must_use]
+    pub fn missing(&self) -> u64 {
+        u64::try_from(self.lost).unwrap_or(0).saturating_add(self.unsettled())
+    }
 }
 
-/// Round trips of a phase.
+/// The percentiles that reports show, with their names.
+pub const PERCENTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("p99.999", 0.99999)];
+
+/// Round trips of a phase. Late ones are in the distributions; a message that never came back is `missing` in each of them, so
+/// that percentiles are those of all messages sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RoundTrips {
@@ -333,34 +344,38 @@ impl RoundTrips {
     /// The same as they are counted.
     #[must_use]
     pub fn of(tally: &PacketTally) -> Self {
+        let counts = PingCounts::of(&tally.counts, tally.omitted);
+        let among_all =
+            |dist: &Dist| dist.spectrum().map(|known| Spectrum { missing: counts.missing(), ..known });
         RoundTrips {
-            counts: PingCounts::of(&tally.counts, tally.omitted),
-            rtt_ns: tally.delay_ns.spectrum(),
-            intended_ns: tally.intended_ns.spectrum(),
-            path_ns: tally.path_ns.spectrum(),
+            counts,
+            rtt_ns: among_all(&tally.delay_ns),
+            intended_ns: among_all(&tally.intended_ns),
+            path_ns: among_all(&tally.path_ns),
             far_ns: tally.far_ns.spectrum(),
-            kernel_ns: tally.kernel_ns.spectrum(),
+            kernel_ns: among_all(&tally.kernel_ns),
             ways: tally.ways.as_deref().map(Ways::of),
         }
     }
 }
 
-/// Round trips of an interval; those that came back in it, whenever they were sent.
+/// Round trips of an interval; those that came back in it, whenever they were sent. Those whose time was up in it rank above all
+/// others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PingInterval {
     /// What became of messages in this interval.
     pub counts: PingCounts,
-    /// Round trips in time.
+    /// Round trips, late ones among them.
     pub count: u64,
     /// Smallest, ns.
     pub min_ns: u64,
     /// Arithmetic mean, ns.
     pub mean_ns: f64,
-    /// Median, ns.
-    pub p50_ns: u64,
-    /// 99th percentile, ns.
-    pub p99_ns: u64,
+    /// Median, ns; `None` when so many messages were missing that it is not known.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile, ns; likewise.
+    pub p99_ns: Option<u64>,
     /// Largest, ns.
     pub max_ns: u64,
 }
@@ -371,13 +386,14 @@ impl PingInterval {
     pub fn of(tally: &PacketTally) -> Self {
         let rtt = &tally.delay_ns;
         let (min_ns, max_ns) = rtt.extremes().unwrap_or_default();
+        let missing = u64::try_from(tally.counts.lost).unwrap_or(0);
         PingInterval {
             counts: PingCounts::of(&tally.counts, tally.omitted),
             count: rtt.count(),
             min_ns,
             mean_ns: rtt.mean().unwrap_or_default(),
-            p50_ns: rtt.quantile(0.5),
-            p99_ns: rtt.quantile(0.99),
+            p50_ns: rtt.quantile_among(0.5, missing),
+            p99_ns: rtt.quantile_among(0.99, missing),
             max_ns,
         }
     }

@@ -117,13 +117,14 @@ impl Stat {
     /// The median.
     pub const MEDIAN: Stat = Stat::Quantile(0.5);
 
-    fn of_spectrum(self, all: &Spectrum) -> f64 {
-        match self {
+    /// `None` for a percentile that falls among missing values.
+    fn of_spectrum(self, all: &Spectrum) -> Option<f64> {
+        Some(match self {
             Stat::Min => all.min as f64,
             Stat::Mean => all.mean,
             Stat::Max => all.max as f64,
-            Stat::Quantile(q) => all.quantile(q) as f64,
-        }
+            Stat::Quantile(q) => all.quantile(q)? as f64,
+        })
     }
 
     /// Of a summary, which knows four quantiles.
@@ -261,9 +262,9 @@ impl Figure {
             Figure::Goodput(Way::Up) => point.up.map(|d| d.goodput_bps),
             Figure::Goodput(Way::Down) => point.down.map(|d| d.goodput_bps),
             Figure::Connects => point.connects_per_second().filter(|_| point.phase.kind == Kind::Connect),
-            Figure::RoundTrip(stat) => Some(
-                stat.of_spectrum(point.near.pings.as_ref()?.rtt_ns.as_ref().filter(|all| all.count > 0)?),
-            ),
+            Figure::RoundTrip(stat) => {
+                stat.of_spectrum(point.near.pings.as_ref()?.rtt_ns.as_ref().filter(|all| all.count > 0)?)
+            }
             Figure::MessagesLost => lost(point.near.pings.as_ref()?.counts),
             Figure::Delay(way, stat) => times(&way.packets(point)?.delay_ns, stat),
             Figure::Loss(way) => Some(way.packets(point)?.loss()? * 100.0),
@@ -317,8 +318,8 @@ impl Figure {
                     Stat::Min => trips.min_ns as f64,
                     Stat::Mean => trips.mean_ns,
                     Stat::Max => trips.max_ns as f64,
-                    Stat::MEDIAN => trips.p50_ns as f64,
-                    Stat::Quantile(0.99) => trips.p99_ns as f64,
+                    Stat::MEDIAN => trips.p50_ns? as f64,
+                    Stat::Quantile(0.99) => trips.p99_ns? as f64,
                     Stat::Quantile(_) => return None,
                 })
             }

@@ -167,10 +167,10 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
         Kind::Ping => {
             all.extend([
                 column("echoes/s", 9, |i| per_second(i, |p| p.count)),
-                column("min", 9, |i| trip(i, |p| p.min_ns)),
+                column("min", 9, |i| trip(i, |p| Some(p.min_ns))),
                 column("p50", 9, |i| trip(i, |p| p.p50_ns)),
                 column("p99", 9, |i| trip(i, |p| p.p99_ns)),
-                column("max", 9, |i| trip(i, |p| p.max_ns)),
+                column("max", 9, |i| trip(i, |p| Some(p.max_ns))),
                 column("late", 6, |i| i.pings.map_or(0, |p| p.counts.late).to_string()),
                 column("lost", 6, |i| i.pings.map_or(0, |p| p.counts.lost).to_string()),
                 column("damaged", 7, |i| i.pings.map_or(0, |p| p.counts.damaged).to_string()),
@@ -287,9 +287,9 @@ fn per_second(interval: &Interval, of: fn(&PingInterval) -> u64) -> String {
 }
 
 /// A round trip of an interval; a dash when none came back.
-fn trip(interval: &Interval, of: fn(&PingInterval) -> u64) -> String {
+fn trip(interval: &Interval, of: fn(&PingInterval) -> Option<u64>) -> String {
     let pings = interval.pings.as_ref().filter(|pings| pings.count > 0);
-    pings.map_or("-".to_owned(), |pings| format_duration(of(pings) as f64))
+    pings.and_then(of).map_or("-".to_owned(), |ns| format_duration(ns as f64))
 }
 
 fn tx(interval: &Interval) -> String {

@@ -32,7 +32,7 @@ pub fn round_trips(outcome: &Outcome) -> Option<Spectrum> {
 pub fn write_hgrm(spectrum: &Spectrum, out: &mut dyn Write) -> io::Result<()> {
     let us = |ns: u64| ns as f64 / 1e3;
     writeln!(out, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
-    let all = spectrum.count.max(1) as f64;
+    let all = spectrum.total().max(1) as f64;
     let (mut covered, mut level) = (0, 0.0f64);
     for &(value, n) in &spectrum.counts {
         covered += n;
@@ -45,7 +45,9 @@ pub fn write_hgrm(spectrum: &Spectrum, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     if spectrum.count > 0 {
-        writeln!(out, "{:12.3} {:14.12} {:10}", us(spectrum.max), 1.0, spectrum.count)?;
+        // Below 1 where some never came back.
+        let share = spectrum.count as f64 / all;
+        writeln!(out, "{:12.3} {share:14.12} {:10}", us(spectrum.max), spectrum.count)?;
     }
     let (mean, sd) = (spectrum.mean / 1e3, spectrum.sd / 1e3);
     writeln!(out, "#[Mean    = {mean:12.3}, StdDeviation   = {sd:12.3}]")?;
@@ -63,7 +65,7 @@ pub fn write_histogram_csv(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut table = Writer::from_writer(out);
-    let all = spectrum.count.max(1) as f64;
+    let all = spectrum.total().max(1) as f64;
     let mut covered = 0;
     let mut row = |table: &mut Writer<_>, ns: u64, n: u64| {
         covered += n;

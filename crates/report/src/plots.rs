@@ -124,10 +124,13 @@ fn per_second(interval: &Interval, n: u64) -> Option<f64> {
 
 /// A distribution of times: a line from percentile to percentile.
 fn curve(name: &str, times: &Spectrum) -> Series {
-    let count = times.count.max(1) as f64;
+    let count = times.total().max(1) as f64;
     let odds = (0..).map(|k| 10f64.powf(f64::from(k) / 20.0)).take_while(|odds| *odds < count);
-    let mut points: Vec<_> = odds.map(|odds| (odds, Some(times.quantile(1.0 - 1.0 / odds) as f64))).collect();
-    points.push((count, Some(times.max as f64)));
+    let known = odds.map_while(|odds| Some((odds, Some(times.quantile(1.0 - 1.0 / odds)? as f64))));
+    let mut points: Vec<_> = known.collect();
+    if times.missing == 0 {
+        points.push((count, Some(times.max as f64)));
+    }
     Series::line(name, points)
 }
 

@@ -130,6 +130,8 @@ impl Steps {
 
     fn add_spectrum(&mut self, all: &Spectrum) {
         self.add_buckets(&all.counts, all.mean);
+        // Above the last bound, and of no known size.
+        self.count += all.missing;
     }
 
     fn add_summary(&mut self, all: &DistSummary) {

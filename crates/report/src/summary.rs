@@ -16,7 +16,7 @@ mod ways;
 use crate::console::Style;
 use crate::text::{Page, Table, Tone};
 use crate::words;
-use metrics::{Frames, Spread, format_bits_per_second, format_duration};
+use metrics::{Frames, Spread, format_bits_per_second};
 use model::{Direction, Doubt, Kind, Outcome, PathMtu, Point, Status, SweepRow};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -117,9 +117,9 @@ fn found(point: &Point) -> Vec<String> {
         return Vec::new();
     }
     if let (Kind::Ping, Some(trips)) = (point.phase.kind, &point.near.pings) {
-        let shown = |name: &str, q| {
-            Some(format!("{name} {}", format_duration(trips.rtt_ns.as_ref()?.quantile(q) as f64)))
-        };
+        let timeout = pings::timeout(&point.phase);
+        let shown =
+            |name: &str, q| Some(format!("{name} {}", pings::percentile(trips.rtt_ns.as_ref()?, q, timeout)));
         let lost = u64::try_from(trips.counts.lost).unwrap_or(0);
         let unwell = [(lost, "lost"), (trips.counts.late, "late"), (trips.counts.damaged, "damaged")];
         let unwell = unwell.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));

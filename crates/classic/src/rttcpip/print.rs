@@ -252,13 +252,17 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
         let counts = trips.counts;
         face.errors = counts.damaged + counts.refused + point.near.network_errors;
         (face.lost, face.late) = (counts.lost, counts.late);
-        for &(ns, n) in trips.rtt_ns.iter().flat_map(|rtt| &rtt.counts) {
+        // The original leaves out what comes after the timeout.
+        let in_time = |&&(ns, _): &&(u64, u64)| !face.client.udp || ns <= ping.timeout_ns;
+        let in_time: Vec<_> =
+            trips.rtt_ns.iter().flat_map(|rtt| rtt.counts.iter().filter(in_time)).copied().collect();
+        for &(ns, n) in &in_time {
             (0..n).for_each(|_| face.rows.add(ns));
             face.used += n;
         }
-        if let Some(rtt) = &trips.rtt_ns {
+        if let Some((rtt, last)) = trips.rtt_ns.as_ref().zip(in_time.last()) {
             face.times.add(rtt.min);
-            face.times.add(rtt.max);
+            face.times.add(rtt.max.min(last.0));
         }
     }
     face.results(out)

@@ -104,11 +104,7 @@ fn late_lost_and_damaged_datagrams_are_told_apart_to_the_message() {
     {
         assert_eq!(count(&outcome, what), n, "{what}: {}", counts(&outcome));
     }
-    assert_eq!(
-        number(&outcome.near()["pings"]["rtt_ns"]["count"]),
-        45,
-        "late ones are no round trips in time"
-    );
+    assert_eq!(number(&outcome.near()["pings"]["rtt_ns"]["count"]), 46, "late ones with the time they took");
     let csv = Csv::read(&samples);
     let fates = csv.column("echo");
     assert_eq!(fates.len(), 50);
@@ -372,4 +368,44 @@ fn our_own_protocol_takes_off_what_the_far_end_spends() {
     let outcome = netcaliper("ping").arg(plain.at()).args("-n 20 --busy").outcome();
     let changes = &outcome.point()["sessions"][0]["accepted"]["changes"];
     assert_eq!(text(&changes[0]["what"]), "spinning", "{}", outcome.done.tell());
+}
+
+/// The server stands still for 2.5 s. The oracle sorts the times of the client's own samples.
+#[test]
+fn a_stall_longer_than_the_timeout_is_in_the_percentiles() {
+    let server = serve("");
+    let scratch = Scratch::new();
+    let (samples, run) = (scratch.file("samples.csv"), scratch.file("run.jsonl"));
+    let line =
+        netcaliper("ping").arg(server.at()).args("-u --rate 100 -t 7s -i 200ms --no-empty-path --samples");
+    let line = line.arg(&samples).arg("--save").arg(&run).args("--assert p99<1200ms --json");
+    let client = line.spawn();
+    crate::support::eventually("intervals in the journal", || {
+        std::fs::read_to_string(&run).unwrap_or_default().contains("\"event\":\"interval\"")
+    });
+    server.proc.signal("STOP");
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    server.proc.signal("CONT");
+    let outcome = Outcome::of(client.wait());
+    assert_eq!(outcome.done.code, Some(3), "the condition is not met: {}", outcome.tell());
+    outcome.doubts("late-or-lost");
+    let table = Csv::read(&samples);
+    let times = table.column("rtt_ns");
+    let mut times: Vec<u64> = times.iter().map(|ns| ns.parse().unwrap_or(u64::MAX)).collect();
+    times.sort_unstable();
+    assert!(count(&outcome, "late") > 0 && times.len() > 100, "{}", outcome.tell());
+    let rank = |q: f64, all: u64| (q * all as f64).ceil() as usize;
+    let rtt = &outcome.near()["pings"]["rtt_ns"];
+    let missing = rtt["missing"].as_u64().unwrap_or(0);
+    assert_eq!(number(&rtt["count"]) + missing, times.len() as u64);
+    // Of the saved histogram, which is three digits wide.
+    let p99 = times[rank(0.99, times.len() as u64) - 1];
+    let mut covered = 0;
+    let told = rtt["counts"].as_array().unwrap().iter().find(|bucket| {
+        covered += number(&bucket[1]) as usize;
+        covered >= rank(0.99, times.len() as u64)
+    });
+    let told = told.map_or(u64::MAX, |bucket| number(&bucket[0]));
+    assert!(told.abs_diff(p99) <= p99 / 500, "{told} {p99}");
+    assert!(p99 > 1_500_000_000, "2.5 s of stall: {p99}");
 }

@@ -1,7 +1,7 @@
 //! Doubts about round trips: percentiles of too few, loops that hide stalls, schedules that were not kept.
 
 use super::{Case, Doubt, percent};
-use crate::{Kind, RoundTrips, Schedule};
+use crate::{Kind, PERCENTILES, RoundTrips, Schedule};
 use metrics::format_duration;
 
 /// A percentile with fewer values beyond it is a matter of luck.
@@ -12,9 +12,6 @@ const MISSED: f64 = 0.001;
 const OWN: f64 = 0.5;
 /// Sends later than this (99th percentile) distort an open loop, ns.
 const LATE: u64 = 100_000;
-/// Percentiles that reports show, with their names.
-const SHOWN: [(&str, f64); 5] =
-    [("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("p99.999", 0.99999)];
 
 fn trips<'a>(case: &Case<'a>) -> Option<&'a RoundTrips> {
     let measured = case.point.phase.kind == Kind::Ping && !case.serving();
@@ -23,15 +20,35 @@ fn trips<'a>(case: &Case<'a>) -> Option<&'a RoundTrips> {
 
 pub(super) fn few_messages(case: &Case<'_>) -> Option<Doubt> {
     let rtt = trips(case)?.rtt_ns.as_ref()?;
-    let (name, q) = SHOWN.into_iter().find(|(_, q)| rtt.beyond(*q) < BEYOND)?;
+    let (name, q) = PERCENTILES.into_iter().skip(1).find(|(_, q)| rtt.beyond(*q) < BEYOND)?;
     let needed = (BEYOND / (1.0 - q)).round();
     let text = format!(
-        "Of {} round trips fewer than {BEYOND} lie beyond {name}: that and all higher percentiles are a matter of luck.",
-        rtt.count
+        "Of {} messages fewer than {BEYOND} lie beyond {name}: that and all higher percentiles are a matter of luck.",
+        rtt.total()
     );
     let advice =
         format!("Send at least {needed} messages to know {name}, ten times as many for each nine more.");
     Some(Doubt { code: "few-messages".to_owned(), text, advice })
+}
+
+/// The lowest percentile shown whose rank falls among late or missing messages: those are fewer than it leaves room for
+/// otherwise.
+pub(super) fn late_or_lost(case: &Case<'_>) -> Option<Doubt> {
+    let trips = trips(case)?;
+    let rtt = trips.rtt_ns.as_ref()?;
+    let (late, missing) = (trips.counts.late, rtt.missing);
+    let in_time = rtt.total().saturating_sub(late.saturating_add(missing));
+    let shown = |&(_, q): &(&str, f64)| rtt.beyond(q) >= 1.0;
+    let (name, _) = PERCENTILES.into_iter().filter(shown).find(|(_, q)| rtt.rank(*q) > in_time)?;
+    let timeout = format_duration(case.point.phase.ping.unwrap_or_default().timeout_ns as f64);
+    let text = format!(
+        "Of {} messages {late} came after the timeout of {timeout} and {missing} never came: {name} and all higher \
+         percentiles are those of late or lost messages.",
+        rtt.total()
+    );
+    let advice = "Look for the stall (--samples tells when), or raise --timeout; a percentile that falls among the lost is told as \
+                  above the timeout.";
+    Some(Doubt::new("late-or-lost", text, advice))
 }
 
 pub(super) fn coordinated_omission(case: &Case<'_>) -> Option<Doubt> {
@@ -60,8 +77,8 @@ pub(super) fn missed_slots(case: &Case<'_>) -> Option<Doubt> {
 
 /// Within a host an empty path is what was measured, and that is said elsewhere.
 pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Doubt> {
-    let all = trips(case)?.rtt_ns.as_ref()?.quantile(0.5);
-    let own = case.point.empty.as_ref()?.rtt_ns.as_ref()?.quantile(0.5);
+    let all = trips(case)?.rtt_ns.as_ref()?.quantile(0.5)?;
+    let own = case.point.empty.as_ref()?.rtt_ns.as_ref()?.quantile(0.5)?;
     let share = own as f64 / all.max(1) as f64;
     (share > OWN && super::host::loopback(case).is_none()).then(|| {
         let text = format!(

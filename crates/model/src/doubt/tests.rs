@@ -565,6 +565,27 @@ fn round_trips_that_are_mostly_this_hosts_own() {
     });
 }
 
+/// Of 2,000,000 messages so many are late and so many lost: the caveat names the lowest percentile that they reach.
+#[test]
+fn late_and_lost_messages_are_told_where_percentiles_are_theirs() {
+    let trips = |p: &mut Point, late, lost: u64| {
+        p.phase.kind = Kind::Ping;
+        p.phase.ping = Some(Ping { schedule: Schedule::Fixed { gap_ns: 1_000_000 }, ..Ping::default() });
+        let mut dist = metrics::Dist::default();
+        dist.record_n(100_000, 2_000_000 - late - lost);
+        dist.record_n(1_500_000_000, late);
+        let mut trips = RoundTrips { rtt_ns: dist.spectrum(), ..RoundTrips::default() };
+        trips.rtt_ns.as_mut().unwrap().missing = lost;
+        (trips.counts.late, trips.counts.lost, trips.counts.received) = (late, lost as i64, 2_000_000 - lost);
+        p.near.pings = Some(Box::new(trips));
+    };
+    let of = |late, lost| only("late-or-lost", |p, _| trips(p, late, lost));
+    assert!(of(10_000, 10_001).contains("never came: p99 "), "{}", of(10_000, 10_001));
+    assert!(of(0, 20_000).contains("never came: p99.9 "), "exactly 1 % leaves p99 alone");
+    assert!(of(400_000, 0).contains("400000 came after the timeout of 1 s"), "{}", of(400_000, 0));
+    silent(|p, _| trips(p, 10, 10));
+}
+
 #[test]
 fn codes_are_kebab_case() {
     let all = doubts(|p, b| {

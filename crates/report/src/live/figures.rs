@@ -148,8 +148,8 @@ fn pings() -> Vec<Figure> {
     use Role::{Bad, Beside, Latency};
     let trip = |name, of| each(name, Unit::Time, Latency, of);
     vec![
-        trip("RTT p50", |r| back(r).map(|p| p.p50_ns as f64)),
-        trip("RTT p99", |r| back(r).map(|p| p.p99_ns as f64)),
+        trip("RTT p50", |r| back(r).and_then(|p| Some(p.p50_ns? as f64))),
+        trip("RTT p99", |r| back(r).and_then(|p| Some(p.p99_ns? as f64))),
         trip("RTT max", |r| back(r).map(|p| p.max_ns as f64)),
         Figure { sum: Sum::Nothing, ..trip("RTT min", |r| back(r).map(|p| p.min_ns as f64)) },
         figure("echoes", Unit::PerSecond, Beside, |r| {
@@ -239,7 +239,8 @@ pub(super) fn over(track: &Track, serving: bool) -> Vec<(&'static str, String)> 
     let time = |ns: u64| format_duration(ns as f64);
     let near = track.near.as_deref();
     if let Some(rtt) = near.and_then(|near| near.pings.as_ref()?.rtt_ns.as_ref()) {
-        all.splice(0..0, [("RTT p50", time(rtt.quantile(0.5))), ("RTT p99", time(rtt.quantile(0.99)))]);
+        let known = [("RTT p50", 0.5), ("RTT p99", 0.99)];
+        all.splice(0..0, known.into_iter().filter_map(|(name, q)| Some((name, time(rtt.quantile(q)?)))));
     }
     let up = track.far.iter().find_map(|far| far.packets.as_deref());
     let down = near.and_then(|near| near.packets.as_deref());

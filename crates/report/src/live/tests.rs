@@ -147,7 +147,12 @@ fn every_kind_of_run_has_figures() {
         (report.counts.received, report.counts.lost) = (99, 1);
         Some(Box::new(report))
     };
-    let pings = PingInterval { count: 50, p50_ns: 3_000_000, p99_ns: 9_000_000, ..PingInterval::default() };
+    let pings = PingInterval {
+        count: 50,
+        p50_ns: Some(3_000_000),
+        p99_ns: Some(9_000_000),
+        ..PingInterval::default()
+    };
     let interval = Interval { pings: Some(pings), packets: report(), far_packets: report(), ..second(0) };
     let run = |verb: &str, of: Phase| {
         let events = [begin(verb), phase(of), Event::Interval(Box::new(interval.clone()))];

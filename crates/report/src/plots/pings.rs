@@ -6,8 +6,8 @@ use metrics::Spectrum;
 use model::{Interval, PingInterval, Point};
 
 pub(super) fn plots(point: &Point) -> Vec<Plot> {
-    let over = |of: fn(&PingInterval) -> f64| {
-        over_time(point, move |i| Some(of(i.pings.as_ref().filter(|p| p.count > 0)?)))
+    let over = |of: fn(&PingInterval) -> Option<u64>| {
+        over_time(point, move |i| Some(of(i.pings.as_ref().filter(|p| p.count > 0)?)? as f64))
     };
     let mut plots = vec![
         Plot::new(
@@ -18,10 +18,10 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
         )
         .note("From the actual send until the echo was whole, of each interval's messages.")
         .with([
-            Series::line("median", over(|p| p.p50_ns as f64)),
-            Series::line("99th percentile", over(|p| p.p99_ns as f64)),
-            Series::new("largest", Style::Dashed, over(|p| p.max_ns as f64)),
-            Series::new("smallest", Style::Dashed, over(|p| p.min_ns as f64)),
+            Series::line("median", over(|p| p.p50_ns)),
+            Series::line("99th percentile", over(|p| p.p99_ns)),
+            Series::new("largest", Style::Dashed, over(|p| Some(p.max_ns))),
+            Series::new("smallest", Style::Dashed, over(|p| Some(p.min_ns))),
         ]),
     ];
     if let Some(trips) = &point.near.pings {
@@ -35,7 +35,7 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
         let known = || kinds.iter().filter_map(|(name, times)| Some((*name, times.as_ref()?)));
         plots.push(
             percentiles("percentiles", "Round-trip times, all percentiles", "round-trip time")
-                .note("The whole distribution; the last point is the largest value.")
+                .note("Of all messages: a line ends where those that never came begin, else at the largest value.")
                 .with(known().map(|(name, times)| curve(name, times))),
         );
         let slugs = ["histogram", "histogram-2", "histogram-3", "histogram-4", "histogram-5"];

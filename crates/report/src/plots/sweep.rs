@@ -206,7 +206,7 @@ fn lost(report: Option<&PacketReport>) -> Option<f64> {
 /// Median and 99th percentile of what this end measured: round trips or one-way delays, ns.
 fn delay(point: &Point) -> Option<(f64, f64)> {
     if let Some(rtt) = point.near.pings.as_ref().and_then(|trips| trips.rtt_ns.as_ref()) {
-        return Some((rtt.quantile(0.5) as f64, rtt.quantile(0.99) as f64));
+        return Some((rtt.quantile(0.5)? as f64, rtt.quantile(0.99)? as f64));
     }
     let dist = point.near.packets.as_ref()?.delay_ns.as_ref()?;
     Some((dist.p50 as f64, dist.p99 as f64))

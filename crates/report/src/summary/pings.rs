@@ -4,7 +4,7 @@ use super::ways;
 use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::{Spectrum, format_duration};
-use model::{EmptyPath, Phase, Point, RoundTrips, Schedule};
+use model::{EmptyPath, PERCENTILES, Phase, Point, RoundTrips, Schedule};
 use std::io;
 
 /// Rows of the histogram.
@@ -15,9 +15,6 @@ const MAX_STEPS: usize = 200;
 const BAR: u64 = 50;
 /// Steps of a histogram to a factor of ten.
 const STEPS: f64 = 10.0;
-/// Percentiles shown, with their names.
-const SHOWN: [(&str, f64); 6] =
-    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("p99.999", 0.99999)];
 
 /// Writes all about the round trips of `point`, the histogram in steps of `linear_ns` if that is given.
 pub(super) fn write(point: &Point, linear_ns: Option<u64>, page: &mut Page<'_>) -> io::Result<()> {
@@ -85,7 +82,7 @@ fn times(
     ];
     for (name, spectrum) in rows {
         let Some(s) = spectrum else { continue };
-        table.row(Tone::Plain, cells(name, s));
+        table.row(Tone::Plain, cells(name, s, timeout(phase)));
     }
     if table.is_empty() {
         return Ok(());
@@ -101,7 +98,8 @@ fn times(
 /// How much of the round trips is this host's.
 fn share_of_host(empty: &EmptyPath, rtt: &Spectrum, page: &mut Page<'_>) -> io::Result<()> {
     let Some(own) = &empty.rtt_ns else { return Ok(()) };
-    let (own, all) = (own.quantile(0.5), rtt.quantile(0.5).max(1));
+    let Some((own, all)) = own.quantile(0.5).zip(rtt.quantile(0.5)) else { return Ok(()) };
+    let all = all.max(1);
     let with = if empty.apart { "" } else { " and a far end on the same core" };
     let text = format!(
         "before the run an empty path read {} in the median: so much of each round trip, {:.0} % of their median, is this \
@@ -112,21 +110,32 @@ fn share_of_host(empty: &EmptyPath, rtt: &Spectrum, page: &mut Page<'_>) -> io::
     page.paragraph(Tone::Plain, "  ", &text)
 }
 
+/// How long an echo was waited for before it was late, ns.
+pub(super) fn timeout(phase: &Phase) -> u64 {
+    phase.ping.unwrap_or_default().timeout_ns
+}
+
+/// A percentile in words; above the timeout where it falls among messages that never came.
+pub(super) fn percentile(s: &Spectrum, q: f64, timeout_ns: u64) -> String {
+    let above = || format!("> {}", format_duration(timeout_ns as f64));
+    s.quantile(q).map_or_else(above, |ns| format_duration(ns as f64))
+}
+
 /// An empty table of distributions.
 pub(super) fn header(title: &str) -> Table {
     let mut header = vec![title, "min", "mean"];
-    header.extend(SHOWN.iter().map(|(name, _)| *name));
+    header.extend(PERCENTILES.iter().map(|(name, _)| *name));
     header.extend(["max", "count"]);
     Table::new(&header)
 }
 
 /// A row of such a table.
-pub(super) fn cells(name: &str, s: &Spectrum) -> Vec<String> {
+pub(super) fn cells(name: &str, s: &Spectrum, timeout_ns: u64) -> Vec<String> {
     let mut cells = vec![name.to_owned(), format_duration(s.min as f64), format_duration(s.mean)];
-    cells.extend(SHOWN.iter().map(|&(_, q)| match s.count as f64 * (1.0 - q) {
+    cells.extend(PERCENTILES.iter().map(|&(_, q)| match s.beyond(q) {
         // With less than one value beyond it, it is the largest by definition.
         beyond if beyond < 1.0 => "-".to_owned(),
-        _ => format_duration(s.quantile(q) as f64),
+        _ => percentile(s, q, timeout_ns),
     }));
     cells.extend([format_duration(s.max as f64), s.count.to_string()]);
     cells

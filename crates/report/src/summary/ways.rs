@@ -14,7 +14,7 @@ pub(super) fn write(ways: &Ways, page: &mut Page<'_>) -> io::Result<()> {
         [("there", &ways.there_ns), ("back", &ways.back_ns), ("answers left late by", &ways.left_late_ns)];
     for (name, spectrum) in rows {
         if let Some(spectrum) = spectrum {
-            table.row(Tone::Plain, cells(name, spectrum));
+            table.row(Tone::Plain, cells(name, spectrum, 0));
         }
     }
     page.gap()?;

@@ -78,7 +78,7 @@ fn a_known_round_trip_is_measured_exactly() {
             assert_eq!((tally.counts.sent, tally.counts.received, tally.counts.lost), (50, 50, 0));
             let rtt = tally.delay_ns.spectrum().unwrap();
             assert_eq!((rtt.count, rtt.min, rtt.max, rtt.mean), (50, rtt_ns, rtt_ns, rtt_ns as f64));
-            assert_eq!((rtt.quantile(0.5), rtt.quantile(0.99999)), (rtt_ns, rtt_ns));
+            assert_eq!((rtt.quantile(0.5), rtt.quantile(0.99999)), (Some(rtt_ns), Some(rtt_ns)));
             assert!(tally.intended_ns.spectrum().is_none(), "a closed loop has no schedule");
         }
     }
@@ -265,11 +265,8 @@ fn late_is_not_lost_and_neither_is_a_round_trip() {
     );
     assert_eq!(fates(&told), [17, 3, 2, 0], "the late ones were missing first");
     let rtt = tally.delay_ns.spectrum().unwrap();
-    assert_eq!(
-        (rtt.count, rtt.min, rtt.max),
-        (17, 2 * MS, 2 * MS),
-        "a late echo is no round trip of the next message"
-    );
+    assert_eq!((rtt.count, rtt.min, rtt.max), (19, 2 * MS, 72 * MS), "late ones with the time they took");
+    assert_eq!(tally.delay_ns.count_above(3 * MS), 2, "a late echo is no round trip of the next message");
     let late: Vec<_> =
         told.iter().filter(|row| row.echo == Echo::Late).map(|row| (row.seq, row.rtt_ns)).collect();
     assert_eq!(late, [(3, Some(72 * MS)), (19, Some(72 * MS))]);
@@ -314,6 +311,44 @@ fn a_stall_of_the_far_end_shows_in_an_open_loop_and_hides_in_a_closed_one() {
     let (p99, max) = (tally.intended_ns.quantile(0.99), tally.intended_ns.extremes().unwrap().1);
     assert!((150 * MS..=165 * MS).contains(&p99), "{p99}");
     assert!((200 * MS..=203 * MS).contains(&max), "{max}");
+}
+
+/// The far end answers nothing for 2.5 s, then everything; each of the messages due meanwhile waited 10 ms less than the one
+/// before. The oracle sorts the rows of all messages, a lost one as the largest number there is.
+#[test]
+fn late_echoes_are_in_the_percentiles_and_lost_ones_above_them() {
+    const STALL: u64 = 2_500 * MS;
+    let plan: fn(u64) -> What = |n| match n {
+        100..350 => What::After(STALL - (n - 100) * 10 * MS),
+        500..505 => What::Drop,
+        _ => What::Echo,
+    };
+    let open =
+        Ping { schedule: Schedule::Fixed { gap_ns: 10 * MS }, timeout_ns: SECOND, ..udp(ping(700, 64)) };
+    let mut pair = odd(open, plan);
+    pair.run_until(metrics::Mono(60 * SECOND));
+    let mut last = std::collections::BTreeMap::new();
+    rows(&pair).iter().for_each(|row| {
+        last.insert(row.seq, row.rtt_ns.unwrap_or(u64::MAX));
+    });
+    let mut all: Vec<u64> = last.into_values().collect();
+    all.sort_unstable();
+    let trips = model::RoundTrips::of(&tally(&mut pair.ends[0].side.rec));
+    assert_eq!((trips.counts.sent, trips.counts.late, trips.counts.lost), (700, 150, 5));
+    for dist in [trips.rtt_ns.unwrap(), trips.intended_ns.unwrap()] {
+        assert_eq!((dist.count, dist.missing, all.len()), (695, 5, 700));
+        for q in [0.5, 0.9, 0.99, 0.999] {
+            let want = Some(all[(q * 700.0_f64).ceil() as usize - 1]).filter(|&ns| ns < u64::MAX);
+            // Three digits, and the turns of the simulated threads.
+            let near = |got: u64, want: u64| got.abs_diff(want) <= want / 500 + 10 * TURN;
+            let got = dist.quantile(q);
+            assert!(got.zip(want).map_or(got == want, |(a, b)| near(a, b)), "{q}: {got:?} {want:?}");
+        }
+        // 7 of 700 beyond p99, 5 of them lost and the slowest two: the third slowest waited 2.48 s, and 2 ms of path.
+        let p99 = dist.quantile(0.99).unwrap();
+        assert!((2_470 * MS..2_495 * MS).contains(&p99), "{p99}");
+        assert_eq!(dist.quantile(0.999), None, "among the lost");
+    }
 }
 
 /// A client whose far end, an echo service that reads nothing for so long from its 50th message on, is otherwise ours.

@@ -336,8 +336,8 @@ const PING: PingInterval = PingInterval {
     count: 987,
     min_ns: 51_000,
     mean_ns: 60_500.5,
-    p50_ns: 59_000,
-    p99_ns: 90_000,
+    p50_ns: Some(59_000),
+    p99_ns: Some(90_000),
     max_ns: 4_000_000,
 };
 
@@ -350,6 +350,7 @@ pub(crate) fn spectrum() -> Spectrum {
         mean: 66_600.0,
         sd: 125_500.0,
         counts: vec![(60_000, 900), (90_000, 86), (4_000_000, 1)],
+        missing: 0,
     }
 }
 

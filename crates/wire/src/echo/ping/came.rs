@@ -40,18 +40,13 @@ impl Pinger {
         }
         let late = self.book.slot(number).is_some_and(|slot| slot.state == State::Missing);
         self.book.enter(number, State::Settled);
-        if late {
-            if slot.counted {
-                self.count(cx, |packets| {
-                    packets.received += 1;
-                    packets.late += 1;
-                    packets.lost -= 1;
-                });
-            }
-            return self.tell(cx, number, &slot, Echo::Late, far_ns);
-        }
         if slot.counted {
-            self.count(cx, |packets| packets.received += 1);
+            self.count(cx, |packets| {
+                packets.received += 1;
+                packets.late += u64::from(late);
+                packets.lost -= i64::from(late);
+            });
+            // Late or not: without the slow ones percentiles would say how long the fast ones took.
             let tally = cx.rec.packet_tally(self.params.group);
             tally.delay_ns.record(rtt);
             if !self.closed_loop() {
@@ -65,7 +60,7 @@ impl Pinger {
                 tally.path_ns.record(times.path_ns.unwrap_or(rtt.saturating_sub(far)));
             }
         }
-        self.tell(cx, number, &slot, Echo::InTime, far_ns);
+        self.tell(cx, number, &slot, if late { Echo::Late } else { Echo::InTime }, far_ns);
     }
 
     /// Something else came in the place of an echo.
