@@ -35,7 +35,7 @@ pub struct Arrival {
 }
 
 /// A place in a schedule of trains.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The train, from 0.
     pub train: u32,
@@ -52,9 +52,16 @@ pub struct Place {
 /// One packet of a train: what was intended, and what became of it. Times are ns after the start, by the sender's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainPacket {
-    /// Where it stands.
-    #[serde(flatten)]
-    pub place: Place,
+    /// The train, from 0.
+    pub train: u32,
+    /// Which of the settings the train has, from 0.
+    pub setting: u32,
+    /// Which repetition of its setting the train is, from 0.
+    pub round: u32,
+    /// The packet's number in its train, from 0.
+    pub number: u32,
+    /// When it is to leave, ns after the start.
+    pub intended_ns: u64,
     /// When it left; `None` when it was not sent, which is no loss.
     pub sent_ns: Option<i64>,
     /// When it came for the first time; `None` when it did not.
@@ -75,6 +82,13 @@ pub struct TrainPacket {
 }
 
 impl TrainPacket {
+    /// The packet of this place in the schedule, of which nothing more is known.
+    #[must_use]
+    pub fn at(place: Place) -> Self {
+        let Place { train, setting, round, number, intended_ns } = place;
+        TrainPacket { train, setting, round, number, intended_ns, ..TrainPacket::default() }
+    }
+
     /// One-way delay from the actual send, ns; below 0 when the clocks say so.
     #[must_use]
     pub fn delay_ns(&self) -> Option<i64> {
@@ -100,8 +114,7 @@ pub fn join(
     sent: &[Departure],
     got: &[Arrival],
 ) -> (Vec<TrainPacket>, u64) {
-    let mut packets: Vec<TrainPacket> =
-        schedule.map(|place| TrainPacket { place, ..TrainPacket::default() }).collect();
+    let mut packets: Vec<TrainPacket> = schedule.map(TrainPacket::at).collect();
     for departure in sent {
         if let Some(packet) = packets.get_mut(departure.place as usize) {
             packet.sent_ns = Some(departure.sent_ns.wrapping_sub(start_ns));
@@ -109,7 +122,7 @@ pub fn join(
     }
     let mut strays = 0;
     // Numbers that have come, in order, of each train.
-    let trains = packets.last().map_or(0, |last| last.place.train as usize + 1);
+    let trains = packets.last().map_or(0, |last| last.train as usize + 1);
     let mut come: Vec<Vec<u32>> = vec![Vec::new(); trains];
     let mut offsets: Vec<Option<i64>> = vec![None; trains];
     for arrival in got {
@@ -122,14 +135,14 @@ pub fn join(
             packet.repeats += 1;
             continue;
         }
-        let train = packet.place.train as usize;
+        let train = packet.train as usize;
         let offset = offsets.get_mut(train).map_or(0, |known| *known.get_or_insert(arrival.offset_ns));
         packet.received_ns = Some(arrival.received_ns.wrapping_sub(offset).wrapping_sub(start_ns));
         packet.stamp = Some(arrival.stamp);
         if let Some(come) = come.get_mut(train) {
-            let rank = come.partition_point(|&number| number < packet.place.number);
+            let rank = come.partition_point(|&number| number < packet.number);
             packet.overtaken_by = (come.len() - rank) as u32;
-            come.insert(rank, packet.place.number);
+            come.insert(rank, packet.number);
         }
     }
     (packets, strays)

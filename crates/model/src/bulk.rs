@@ -1,5 +1,6 @@
 //! Tests that two ends agree on in iperf3's words: what was agreed, how each stream fares, what both ends say in the end.
 
+use crate::document::tagged_field;
 use metrics::{TcpInfo, Wall};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -135,7 +136,7 @@ pub struct Bulk {
 
 /// What is told about a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "what", rename_all = "snake_case")]
+#[serde(remote = "Self", rename_all = "snake_case")]
 pub enum BulkNews {
     /// A control connection is there.
     Met {
@@ -165,6 +166,8 @@ pub enum BulkNews {
         error: String,
     },
 }
+
+tagged_field!(BulkNews, "what");
 
 /// A test begins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
+#[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Event {
     /// The run begins.
     Begin(Box<Begin>),
@@ -125,6 +125,8 @@ pub enum Event {
         reason: Option<String>,
     },
 }
+
+crate::tagged_document!(Event, "event");
 
 /// How bad a notice is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,6 +11,7 @@ mod builder;
 mod bulk;
 pub mod churn;
 mod confidence;
+pub mod document;
 mod doubt;
 mod event;
 mod figures;

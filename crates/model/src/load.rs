@@ -280,16 +280,10 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
 /// one of them.
 fn with_lost(point: &Point, q: f64) -> Option<u64> {
     let pings = point.near.pings.as_ref()?;
-    let rtt = pings.rtt_ns.as_ref();
-    let came = rtt.map_or(0, |rtt| rtt.count);
-    let all = pings.counts.sent.max(came);
-    let rank = (all as f64 * q).ceil();
-    match rtt {
-        _ if all == 0 => None,
-        // Half a rank below, so that rounding does not make it the next one.
-        Some(rtt) if rank <= came as f64 => Some(rtt.quantile((rank - 0.5) / came as f64)),
-        _ => Some(u64::MAX),
-    }
+    let known = pings.rtt_ns.clone().unwrap_or_default();
+    let missing = known.missing.max(pings.counts.sent.saturating_sub(known.count));
+    let all = Spectrum { missing, ..known };
+    (all.total() > 0).then(|| all.quantile(q).unwrap_or(u64::MAX))
 }
 
 /// By how much more `now` is; `i64::MAX` when it is beyond all times.

@@ -23,6 +23,27 @@ pub enum Status {
     Failed,
 }
 
+impl Status {
+    const ALL: [Status; 4] = [Status::Complete, Status::Interrupted, Status::Partial, Status::Failed];
+
+    /// Its name, as in JSON: `complete`, `interrupted`, `partial` or `failed`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Complete => "complete",
+            Status::Interrupted => "interrupted",
+            Status::Partial => "partial",
+            Status::Failed => "failed",
+        }
+    }
+
+    /// The status of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Status> {
+        Status::ALL.into_iter().find(|status| status.name() == name)
+    }
+}
+
 /// The document's name and version.
 pub const SCHEMA: &str = "netcaliper.outcome.v1";
 
@@ -150,4 +171,18 @@ pub struct SweepRow {
     /// And server to client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub down_slot: Option<Slot>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_has_the_name_that_it_has_in_json() {
+        for status in Status::ALL {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.name());
+            assert_eq!(Status::named(status.name()), Some(status));
+        }
+        assert_eq!(Status::named("Failed"), None);
+    }
 }

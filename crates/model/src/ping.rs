@@ -1,5 +1,6 @@
 //! Round trips of messages: what is asked for, and what was found.
 
+use crate::document::tagged_field;
 use metrics::{Dist, PacketTally, Packets, SECOND, Spectrum, TwoWay, WayFacts};
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ pub enum Transport {
 
 /// When messages are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "when", rename_all = "snake_case")]
+#[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Schedule {
     /// Closed loop: the next one leaves when the last one has come back. While one is held up none are sent, so that a stall
     /// of the far end shows in one message only (coordinated omission).
@@ -38,6 +39,8 @@ pub enum Schedule {
         gap_ns: u64,
     },
 }
+
+tagged_field!(Schedule, "when");
 
 impl Schedule {
     /// The mean distance between messages, ns; `None` in a closed loop.

@@ -4,6 +4,7 @@ use crate::plot::{Axis, Unit, show};
 use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::{ALPHA, Contrast, holm, least_readings};
+use model::document::Document;
 use model::{Begin, Figure, Outcome, Point, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -363,7 +364,7 @@ fn changes(before: &[Outcome], after: &[Outcome]) -> Vec<(String, String, String
 
 fn conditions(run: &Outcome) -> BTreeMap<String, String> {
     let mut rows = Vec::new();
-    let mut add = |name: &str, value: Result<Value, serde_json::Error>| {
+    let mut add = |name: &str, value: io::Result<Value>| {
         crate::html::flatten(name, &value.unwrap_or(Value::Null), &mut rows);
     };
     let Begin { version, verb, protocol, targets, host, placement, workers, .. } = &run.begin;
@@ -371,12 +372,12 @@ fn conditions(run: &Outcome) -> BTreeMap<String, String> {
         "version": version, "verb": verb, "protocol": protocol, "targets": targets, "placement": placement, "workers": workers,
     });
     add("", Ok(begin));
-    add("host", serde_json::to_value(host));
+    add("host", host.value());
     if let Some(point) = run.points.first() {
-        add("phase", serde_json::to_value(&point.phase));
-        add("in effect here", serde_json::to_value(&point.near.effective));
+        add("phase", point.phase.value());
+        add("in effect here", point.near.effective.value());
         for (n, totals) in point.far.iter().enumerate() {
-            add(&format!("in effect at server {}", n + 1), serde_json::to_value(&totals.effective));
+            add(&format!("in effect at server {}", n + 1), totals.effective.value());
         }
         for (n, session) in point.sessions.iter().enumerate() {
             let name = format!("server {}", n + 1);
@@ -386,7 +387,7 @@ fn conditions(run: &Outcome) -> BTreeMap<String, String> {
                     json!({ "version": session.version, "placement": session.placement, "workers": session.workers }),
                 ),
             );
-            add(&format!("{name}.host"), serde_json::to_value(&session.host));
+            add(&format!("{name}.host"), session.host.value());
         }
     }
     // Drawn anew for each run.

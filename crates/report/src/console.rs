@@ -71,7 +71,7 @@ impl Console {
             Event::Notice { level, text } => notice(*level, text, &mut page)?,
             Event::PhaseEnd { status, reason } if *status != Status::Complete => {
                 let why = reason.as_deref().unwrap_or("no reason given");
-                page.paragraph(Tone::Warning, "", &format!("{}: {why}", words::status(*status)))?;
+                page.paragraph(Tone::Warning, "", &format!("{}: {why}", status.name()))?;
             }
             Event::PhaseEnd { .. } | Event::End { .. } => {}
             Event::Start { .. } | Event::Established { .. } | Event::Connection(_) => {}

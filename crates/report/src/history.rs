@@ -4,7 +4,6 @@ use crate::csv::{begun, guarded};
 use crate::html::escape;
 use crate::plot::{Axis, Unit, show};
 use crate::text::{Page, Table, Tone};
-use crate::words;
 use jiff::Timestamp;
 use metrics::{Spread, Wall};
 use model::Status;
@@ -104,7 +103,7 @@ fn cells(run: &Past, names: &[String]) -> [String; 6] {
         || "not known".to_owned(),
         |at| format!("{at:.0}").replace('T', " ").trim_end_matches('Z').to_owned(),
     );
-    let ended = words::status(run.status).to_owned();
+    let ended = run.status.name().to_owned();
     [run.id.to_string(), began, question, run.targets.clone(), ended, found(&run.figures, names)]
 }
 
@@ -197,7 +196,7 @@ pub fn write_figures_csv(runs: &[Past], out: &mut dyn Write) -> io::Result<()> {
                 guarded(&run.verb),
                 guarded(&run.protocol),
                 guarded(&run.targets),
-                words::status(run.status).to_owned(),
+                run.status.name().to_owned(),
                 guarded(&run.source),
                 guarded(&figure.setting),
                 figure.repeat.to_string(),

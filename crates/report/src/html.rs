@@ -10,6 +10,7 @@ use crate::text::{Page, clean};
 use crate::{summary, words};
 use jiff::Timestamp;
 use metrics::{Wall, format_duration};
+use model::document::Document;
 use model::{HostSnapshot, Outcome, Phase, Point, Status};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -302,7 +303,7 @@ fn sessions(point: &Point, out: &mut dyn Write) -> io::Result<()> {
 /// Every setting of a phase under its name in the JSON, those that are not set left out.
 fn settings(phase: &Phase, out: &mut dyn Write) -> io::Result<()> {
     let mut rows = Vec::new();
-    flatten("", &serde_json::to_value(phase)?, &mut rows);
+    flatten("", &phase.value()?, &mut rows);
     writeln!(
         out,
         "<details><summary>All settings, in base units</summary>\n<table class=\"pairs\"><thead><tr>\

@@ -1,5 +1,6 @@
 //! The outcome as a JSON document, the events as a journal of JSON lines, and the way back from both.
 
+use model::document::{Document, check_syntax, top_field};
 use model::{Builder, Event, Level, Outcome, SCHEMA};
 use serde_json::Value;
 use std::fmt;
@@ -11,7 +12,7 @@ use std::io::{self, BufWriter, Write};
 /// When `out` cannot be written.
 pub fn write_outcome(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
-    serde_json::to_writer_pretty(&mut out, outcome)?;
+    outcome.write_indented(&mut out)?;
     out.write_all(b"\n")?;
     out.flush()
 }
@@ -21,7 +22,7 @@ pub fn write_outcome(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// When `out` cannot be written.
 pub fn write_outcome_line(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, outcome)?;
+    outcome.write(out)?;
     out.write_all(b"\n")
 }
 
@@ -42,7 +43,7 @@ impl<W: Write> Journal<W> {
     /// # Errors
     /// When `out` cannot be written.
     pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, event)?;
+        event.write(&mut self.out)?;
         self.out.write_all(b"\n")?;
         match event {
             Event::Connection(_) => Ok(()),
@@ -73,16 +74,16 @@ pub fn read_run(text: &str) -> Result<Outcome, ReadError> {
         return Err(ReadError("the file is empty".to_owned()));
     }
     let first = text.lines().next().unwrap_or_default();
-    match serde_json::from_str::<Value>(first) {
-        Ok(line) if line.get("event").is_some() => read_journal(text),
-        _ => read_outcome(text),
-    }
+    let tag = check_syntax(first.as_bytes()).and_then(|()| top_field(first.as_bytes(), "event"));
+    if matches!(tag, Ok(Some(_))) { read_journal(text) } else { read_outcome(text) }
 }
 
 fn read_outcome(text: &str) -> Result<Outcome, ReadError> {
-    let document: Value = serde_json::from_str(text)
+    let json = text.as_bytes();
+    check_syntax(json)
         .map_err(|e| ReadError(format!("the file is neither a saved outcome nor a journal: {e}")))?;
-    match document.get("schema").and_then(Value::as_str) {
+    let schema = top_field(json, "schema").ok().flatten();
+    match schema.as_ref().and_then(Value::as_str) {
         Some(SCHEMA) => {}
         Some(other) => {
             return Err(ReadError(format!("the file is a '{other}', this version reads '{SCHEMA}'")));
@@ -91,7 +92,7 @@ fn read_outcome(text: &str) -> Result<Outcome, ReadError> {
             return Err(ReadError(format!("the file is JSON, but no outcome: it has no schema '{SCHEMA}'")));
         }
     }
-    serde_json::from_value(document).map_err(|e| ReadError(format!("the outcome is damaged: {e}")))
+    Outcome::read(json).map_err(|e| ReadError(format!("the outcome is damaged: {e}")))
 }
 
 /// Plays the journal to a builder. The last line may be cut; events that a later version added are passed over.
@@ -99,11 +100,11 @@ fn read_journal(text: &str) -> Result<Outcome, ReadError> {
     let mut builder = Builder::default();
     let mut lines = text.lines().enumerate().peekable();
     while let Some((at, line)) = lines.next() {
-        match serde_json::from_str::<Event>(line) {
+        match Event::read(line.as_bytes()) {
             Ok(event) => builder.absorb(&event),
             Err(_) if line.trim().is_empty() => {}
             Err(_) if lines.peek().is_none() => {} // cut by a crash
-            Err(why) if serde_json::from_str::<Value>(line).is_ok() => {
+            Err(why) if check_syntax(line.as_bytes()).is_ok() => {
                 let text = format!("line {} of the journal was passed over: {why}", at + 1);
                 builder.absorb(&Event::Notice { level: Level::Warning, text });
             }

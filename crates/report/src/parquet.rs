@@ -103,7 +103,7 @@ fn text<'a>(name: &str, (run, figure): Row<'a>) -> &'a str {
         "verb" => &run.verb,
         "protocol" => &run.protocol,
         "targets" => &run.targets,
-        "status" => words::status(run.status),
+        "status" => run.status.name(),
         "source" => &run.source,
         "setting" => &figure.setting,
         "figure" => &figure.name,

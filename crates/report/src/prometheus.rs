@@ -156,7 +156,7 @@ pub struct RunMetrics {
 impl RunMetrics {
     /// Adds a run, and which conditions it kept to.
     pub fn add(&mut self, outcome: &Outcome, conditions: Vec<(String, bool)>) {
-        *self.runs.entry(crate::words::status(outcome.status)).or_default() += 1;
+        *self.runs.entry(outcome.status.name()).or_default() += 1;
         self.broken += u64::from(conditions.iter().any(|(_, met)| !met));
         self.conditions = conditions;
         for point in &outcome.points {
@@ -181,7 +181,7 @@ impl RunMetrics {
 
     /// Adds a run of which there is no outcome.
     pub fn add_failed(&mut self) {
-        *self.runs.entry(crate::words::status(Status::Failed)).or_default() += 1;
+        *self.runs.entry(Status::Failed.name()).or_default() += 1;
     }
 
     fn steps(&mut self, (name, help): (&'static str, &'static str), labels: Labels) -> &mut Steps {

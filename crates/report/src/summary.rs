@@ -85,7 +85,7 @@ fn verdict(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
 pub(crate) fn verdict_line(outcome: &Outcome) -> String {
     let mut words = found_in_all(outcome);
     words.extend(outcome.reason.clone());
-    told(&format!("Run {}", words::status(outcome.status)), &words)
+    told(&format!("Run {}", outcome.status.name()), &words)
 }
 
 /// The same while it goes on: `Running: 9.87 Gbit/s to server`.

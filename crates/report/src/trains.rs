@@ -60,7 +60,6 @@ impl<W: Write> PacketsCsv<W> {
 }
 
 fn packet_row(packet: &TrainPacket) -> [String; 15] {
-    let place = packet.place;
     let verdict = match (packet.sent_ns, packet.received_ns) {
         (None, _) => "unsent",
         (Some(_), None) => "lost",
@@ -69,11 +68,11 @@ fn packet_row(packet: &TrainPacket) -> [String; 15] {
         _ => "received",
     };
     [
-        place.train.to_string(),
-        place.setting.to_string(),
-        place.round.to_string(),
-        place.number.to_string(),
-        place.intended_ns.to_string(),
+        packet.train.to_string(),
+        packet.setting.to_string(),
+        packet.round.to_string(),
+        packet.number.to_string(),
+        packet.intended_ns.to_string(),
         or_empty(packet.sent_ns),
         or_empty(packet.received_ns),
         or_empty(packet.delay_ns()),
@@ -157,7 +156,7 @@ mod tests {
     #[test]
     fn a_row_per_packet_with_its_verdict() {
         let place = Place { train: 1, setting: 0, round: 1, number: 3, intended_ns: 500 };
-        let packet = TrainPacket { place, ..TrainPacket::default() };
+        let packet = TrainPacket::at(place);
         let sent = TrainPacket { sent_ns: Some(510), ..packet };
         let stamp = Some(StampKind::KernelRx);
         let came = TrainPacket { received_ns: Some(400), stamp, ..sent };

@@ -2,7 +2,7 @@
 
 pub(crate) use metrics::format_count as count;
 use metrics::{Ending, SECOND, format_bits_per_second, format_bytes, format_duration};
-use model::{Kind, Media, Phase, Ping, Probe, Schedule, Spacing, Status, Totals, Train, Transport, Verify};
+use model::{Kind, Media, Phase, Ping, Probe, Schedule, Spacing, Totals, Train, Transport, Verify};
 use std::collections::BTreeMap;
 
 /// How a connection ended.
@@ -13,16 +13,6 @@ pub(crate) fn ending(ending: Ending) -> &'static str {
         Ending::NetworkError => "network error",
         Ending::DataError => "data error",
         Ending::ProtocolError => "protocol error",
-    }
-}
-
-/// How a run ended.
-pub(crate) fn status(status: Status) -> &'static str {
-    match status {
-        Status::Complete => "complete",
-        Status::Interrupted => "interrupted",
-        Status::Partial => "partial",
-        Status::Failed => "failed",
     }
 }
 

@@ -11,6 +11,7 @@ pub use retention::{Retention, parse_age};
 
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use metrics::Wall;
+use model::document::Document;
 use model::{Figure, Outcome, Status, UdpmonTest};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use std::collections::BTreeSet;
@@ -292,7 +293,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
         verb: row.get(3)?,
         protocol: row.get(4)?,
         targets: row.get(5)?,
-        status: serde_json::from_value(serde_json::Value::String(status)).unwrap_or_default(),
+        status: Status::named(&status).unwrap_or_default(),
         source: row.get(7)?,
         figures: Vec::new(),
     })
@@ -318,7 +319,6 @@ fn insert(
     // Whoever reads first and writes later may find that somebody else wrote in between.
     let all = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let begin = &outcome.begin;
-    let status = serde_json::to_value(outcome.status).ok();
     all.execute(
         "INSERT INTO run (uuid, started_ns, verb, protocol, targets, command, host, status, version, source, bytes)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
@@ -330,7 +330,7 @@ fn insert(
             begin.targets.join(" "),
             begin.command.join(" "),
             begin.host.name,
-            status.as_ref().and_then(|s| s.as_str()).unwrap_or_default(),
+            outcome.status.name(),
             begin.version,
             source,
             i64::try_from(document.len()).unwrap_or(i64::MAX),
@@ -407,7 +407,7 @@ fn private_file() -> std::fs::OpenOptions {
 fn packed(outcome: &Outcome) -> Result<Vec<u8>, String> {
     // The text comes a word at a time, and the encoder readies 32 KiB for whatever it is given.
     let mut out = BufWriter::with_capacity(1 << 16, DeflateEncoder::new(Vec::new(), Compression::default()));
-    serde_json::to_writer(&mut out, outcome).map_err(|e| e.to_string())?;
+    outcome.write(&mut out).map_err(|e| e.to_string())?;
     let packed = out.into_inner().map_err(io::IntoInnerError::into_error).and_then(DeflateEncoder::finish);
     packed.map_err(|e| e.to_string())
 }
@@ -416,7 +416,7 @@ fn unpacked(bytes: &[u8]) -> Result<Outcome, String> {
     let mut text = Vec::new();
     let most = DeflateDecoder::new(bytes).take(LARGEST).read_to_end(&mut text);
     most.map_err(|e| e.to_string())?;
-    serde_json::from_slice(&text).map_err(|e| e.to_string())
+    Outcome::read(&text).map_err(|e| e.to_string())
 }
 
 /// What SQLite said, as a sentence.

@@ -223,11 +223,11 @@ impl TrainReport {
     #[must_use]
     pub fn of(packets: &[TrainPacket], waits_ns: &[u64], size: u32, headers: u32) -> Self {
         let mut report = TrainReport::default();
-        let trains: Vec<&[TrainPacket]> = packets.chunk_by(|a, b| a.place.train == b.place.train).collect();
+        let trains: Vec<&[TrainPacket]> = packets.chunk_by(|a, b| a.train == b.train).collect();
         report.trains = trains.iter().map(|train| row(train, size)).collect();
         for (setting, &wait_ns) in waits_ns.iter().enumerate() {
             let setting = setting as u32;
-            let of = |train: &&&[TrainPacket]| train.first().is_some_and(|p| p.place.setting == setting);
+            let of = |train: &&&[TrainPacket]| train.first().is_some_and(|p| p.setting == setting);
             let packets: Vec<&[TrainPacket]> = trains.iter().filter(of).copied().collect();
             let rows: Vec<TrainRow> =
                 report.trains.iter().filter(|row| row.setting == setting).copied().collect();
@@ -259,10 +259,10 @@ impl TrainReport {
     pub fn with_echoes(mut self, packets: &[TrainPacket], size: u32) -> Self {
         for setting in &mut self.settings {
             let of = |train: &&[TrainPacket]| {
-                train.first().is_some_and(|packet| packet.place.setting == setting.setting)
+                train.first().is_some_and(|packet| packet.setting == setting.setting)
             };
             let trains: Vec<&[TrainPacket]> =
-                packets.chunk_by(|a, b| a.place.train == b.place.train).filter(of).collect();
+                packets.chunk_by(|a, b| a.train == b.train).filter(of).collect();
             setting.echo = Some(Box::new(Echoes::of(&trains, size)));
         }
         self
@@ -284,16 +284,16 @@ fn rate(n: u32, size: u32, ns: u64) -> Option<f64> {
 }
 
 fn row(train: &[TrainPacket], size: u32) -> TrainRow {
-    let place = train.first().map(|p| p.place).unwrap_or_default();
+    let first = train.first().copied().unwrap_or_default();
     let (send_ns, sent) = stretch(train.iter().filter_map(|p| p.sent_ns));
     let (receive_ns, received) = stretch(train.iter().filter_map(|p| p.received_ns));
     let delays: Vec<i64> = train.iter().filter_map(TrainPacket::delay_ns).collect();
     let n = delays.len() as f64;
     TrainRow {
-        train: place.train,
-        setting: place.setting,
-        round: place.round,
-        at_ns: place.intended_ns,
+        train: first.train,
+        setting: first.setting,
+        round: first.round,
+        at_ns: first.intended_ns,
         sent,
         unsent: train.len() as u32 - sent,
         received,
@@ -381,14 +381,8 @@ fn by_number(trains: &[&[TrainPacket]]) -> Vec<DelayAt> {
 }
 
 fn befell(packet: &TrainPacket) -> impl Iterator<Item = Trouble> {
-    let place = packet.place;
-    let trouble = |kind, by| Trouble {
-        kind,
-        train: place.train,
-        number: place.number,
-        intended_ns: place.intended_ns,
-        by,
-    };
+    let TrainPacket { train, number, intended_ns, .. } = *packet;
+    let trouble = |kind, by| Trouble { kind, train, number, intended_ns, by };
     let missing = match (packet.sent_ns, packet.received_ns) {
         (None, _) => Some(trouble(TroubleKind::Unsent, 1)),
         (Some(_), None) => Some(trouble(TroubleKind::Lost, 1)),

@@ -1,5 +1,6 @@
 //! Single things that are told one by one: connections, frames, datagrams.
 
+use crate::document::tagged_field;
 use metrics::{Ending, Frames, TcpInfo, Wall};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -115,7 +116,7 @@ pub enum FrameVerdict {
 
 /// What made a connection fail, apart from the words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "why", rename_all = "snake_case")]
+#[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Failure {
     /// The system refused.
     System {
@@ -135,6 +136,8 @@ pub enum Failure {
     /// Anything else that the peer did.
     Other,
 }
+
+tagged_field!(Failure, "why");
 
 impl FrameVerdict {
     /// One frame of this verdict.

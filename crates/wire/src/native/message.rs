@@ -10,6 +10,7 @@
 //! not differ is the wire version in the preamble. A message is at most 1 MiB and nests at most 32 deep.
 
 use metrics::FlowSums;
+use model::document::{Document, field};
 use model::{Accepted, HostSnapshot, PacketReport, Phase, Totals, Traffic};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -22,7 +23,7 @@ const MAX_DEPTH: usize = 32;
 
 /// A message of the control connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Message {
     /// Both ends' first word.
     Hello {
@@ -60,6 +61,7 @@ pub enum Message {
         /// The run; several sessions may belong to one.
         run: Uuid,
         /// The phase.
+        #[serde(with = "field")]
         phase: Box<Phase>,
     },
     /// The proposal waits for others to finish.
@@ -76,8 +78,10 @@ pub enum Message {
         /// The secret that data connections open with, in hexadecimal.
         token: String,
         /// The phase as granted.
+        #[serde(with = "field")]
         phase: Box<Phase>,
         /// The server's host.
+        #[serde(with = "field")]
         host: Box<HostSnapshot>,
         /// Its worker threads.
         workers: u32,
@@ -104,7 +108,7 @@ pub enum Message {
         /// Other runs' sessions on the server.
         others: u32,
         /// What it found out about datagrams, when they are counted.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "field")]
         packets: Option<Box<PacketReport>>,
     },
     /// A part of what the server remembers of packet trains, before its result. Times are ns of its host's monotonic clock.
@@ -171,6 +175,7 @@ pub enum Message {
     /// What the server counted over the phase.
     Result {
         /// Its totals.
+        #[serde(with = "field")]
         totals: Box<Totals>,
     },
     /// The server is asked to end; the client should end its run in good order.
@@ -191,6 +196,8 @@ pub enum Message {
     Unknown,
 }
 
+model::tagged_document!(Message, "type");
+
 /// Why a message could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MessageError {
@@ -210,7 +217,7 @@ pub enum MessageError {
 pub fn encode(message: &Message) -> Vec<u8> {
     let mut out = vec![0; 4];
     // Serialising our own types into memory cannot fail; if it ever did, the peer gets an empty, ignored frame.
-    if serde_json::to_writer(&mut out, message).is_err() {
+    if message.write(&mut out).is_err() {
         out.truncate(4);
     }
     let length = (out.len() - 4) as u32;
@@ -267,7 +274,7 @@ fn decode(body: &[u8]) -> Result<Message, MessageError> {
     if depth(body) > MAX_DEPTH {
         return Err(MessageError::TooDeep);
     }
-    serde_json::from_slice(body).map_err(|error| MessageError::Malformed(error.to_string()))
+    Message::read(body).map_err(|error| MessageError::Malformed(error.to_string()))
 }
 
 /// Deepest nesting of brackets outside strings.
@@ -328,6 +335,25 @@ mod tests {
         assert_eq!(frames.pop(), Ok(Some(Message::Ping { n: 3 })));
         assert_eq!(frames.pop(), Ok(Some(Message::Unknown)));
         assert_eq!(frames.pop(), Ok(None));
+    }
+
+    #[test]
+    fn a_message_is_one_object_with_its_documents_inside() {
+        let text = |message: &Message| String::from_utf8(encode(message)[4..].to_vec()).unwrap();
+        assert_eq!(text(&Message::Stop), r#"{"type":"stop"}"#);
+        assert_eq!(text(&Message::Pong { n: 7 }), r#"{"type":"pong","n":7}"#);
+        let result = text(&Message::Result { totals: Box::default() });
+        assert!(result.starts_with(r#"{"type":"result","totals":{"who":"","#), "{result}");
+        let interval = |packets: &str| {
+            let rest = r#""index":1,"traffic":{},"open":2,"others":0"#;
+            decode(format!(r#"{{{rest}{packets},"type":"interval"}}"#).as_bytes())
+        };
+        for none in ["", r#","packets":null"#, r#","packets": null "#] {
+            let message = interval(none);
+            assert!(matches!(message, Ok(Message::Interval { packets: None, open: 2, .. })), "{message:?}");
+        }
+        assert!(matches!(interval(r#","packets":{}"#), Ok(Message::Interval { packets: Some(_), .. })));
+        assert!(matches!(interval(r#","packets":5"#), Err(MessageError::Malformed(_))));
     }
 
     #[test]

@@ -550,7 +550,7 @@ pub(crate) fn echoed() -> Trains {
         .unwrap()
         .places()
         .take(2)
-        .map(|place| TrainPacket { place, sent_ns: Some(0), received_ns: Some(1), ..TrainPacket::default() })
+        .map(|place| TrainPacket { sent_ns: Some(0), received_ns: Some(1), ..TrainPacket::at(place) })
         .collect();
     for (i, packet) in packets.iter_mut().enumerate() {
         (packet.back_ns, packet.held_ns) = (Some(500_000 + 100_000 * i as i64), Some(20_000));
