@@ -95,7 +95,8 @@ fn full() -> Value {
     outcome.points[0].near.pings.as_mut().unwrap().ways = Some(Box::new(crate::common::ways()));
     let empty = EmptyPath { rtt_ns: Some(crate::common::spectrum()), apart: true };
     outcome.points[0].empty = Some(Box::new(empty));
-    outcome.points[0].near.pings.as_mut().unwrap().kernel_ns = Some(crate::common::spectrum());
+    outcome.points[0].near.pings.as_mut().unwrap().kernel_ns =
+        Some(metrics::Spectrum { missing: 1, ..crate::common::spectrum() });
     let mtu = Some(MtuFound { mtu: 1_400, too_big: Some(1_401), told: true });
     outcome.path_mtu = Some(PathMtu { up: mtu, down: mtu });
     let some = outcome.sweep[0].up;
