@@ -282,7 +282,7 @@ fn converse(
         records: config.records,
         stop_servers,
         stop_only: config.stop_only.clone(),
-        boot: io::host::boot_id(),
+        clock_id: io::host::clock_id(),
         same_host_sndbuf: same_host_sndbuf(phase),
     };
     let setup = client_setup(config, phase, workers);

@@ -359,7 +359,7 @@ impl Bound {
             secret: client::secret()?,
             records: config.records,
             sessions: config.sessions,
-            boot: io::host::boot_id(),
+            clock_id: io::host::clock_id(),
             besides: config.besides,
         };
         Control::new(Box::new(Server::new(plan, now())), setup, interrupt, sink)?.run()

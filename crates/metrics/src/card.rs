@@ -12,8 +12,7 @@
 //!
 //! A steered clock keeps no rate for long: only the last crossings are looked at, and the rate is granted some wandering.
 
-use crate::{Exchange, MAX_DRIFT, Mono, Offset};
-use std::collections::VecDeque;
+use crate::{Exchange, MAX_DRIFT, Mono, Offset, WANDER};
 
 /// A crossing: what the card's clock showed while the host's went from `before` to `after`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +27,6 @@ pub struct Crossing {
 
 /// Crossings that are looked at.
 const KEPT: usize = 8;
-/// How much a steered clock may change its rate between its crossings, 1 = 1 s per s: `ptp4l` and `phc2sys` change it by less in
-/// a second once they have settled.
-const WANDER: f64 = 2e-6;
 /// A stamp this far from the last crossing is placed no more, ns: nothing is known of the clock so far away.
 const FAR: u64 = 2 * crate::SECOND;
 /// How long a packet may lie between the card and the kernel's own stamp, ns: in the card's ring while the core that serves it
@@ -38,28 +34,26 @@ const FAR: u64 = 2 * crate::SECOND;
 pub const LONGEST_IN_CARD: u64 = crate::SECOND / 10;
 
 /// Gathers crossings of one card's clock.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CardClock {
-    last: VecDeque<Crossing>,
-    steps: u64,
+    newest: Option<Crossing>,
+    offset: Offset,
+}
+
+impl Default for CardClock {
+    fn default() -> Self {
+        CardClock { newest: None, offset: Offset::of_last(KEPT) }
+    }
 }
 
 impl CardClock {
     /// Takes in a crossing, and says where stamps are to be placed until the next one. One whose times contradict themselves
     /// changes nothing. When no line passes through all of them the clock was set, and the others are forgotten.
     pub fn cross(&mut self, crossing: Crossing) -> Option<Placement> {
-        if crossing.after < crossing.before
-            || self.last.back().is_some_and(|last| crossing.before < last.before)
-        {
-            return self.placement();
-        }
-        if self.last.len() == KEPT {
-            self.last.pop_front();
-        }
-        self.last.push_back(crossing);
-        if self.placement().is_none() && self.last.len() > 1 {
-            self.steps += 1;
-            self.last.drain(..self.last.len() - 1);
+        let Crossing { before, card, after } = crossing;
+        if after >= before && self.newest.is_none_or(|newest| before >= newest.before) {
+            self.newest = Some(crossing);
+            self.offset.add(Exchange { t1: before, t2: card, t3: card, t4: after });
         }
         self.placement()
     }
@@ -67,25 +61,13 @@ impl CardClock {
     /// How often the clock was set, as far as that shows.
     #[must_use]
     pub fn steps(&self) -> u64 {
-        self.steps
+        self.offset.breaks()
     }
 
     fn placement(&self) -> Option<Placement> {
-        let mut offset = Offset::default();
-        // Each is granted what the rate may have wandered since, so that a clock that is steered a little is not taken for one
-        // that was set.
-        let newest = self.last.back()?;
-        for crossing in &self.last {
-            let slack = (newest.after.since(crossing.before) as f64 * WANDER).ceil() as u64;
-            offset.add(Exchange {
-                t1: Mono(crossing.before.0.saturating_sub(slack)),
-                t2: crossing.card,
-                t3: crossing.card,
-                t4: crossing.after.plus(slack),
-            });
-        }
+        let newest = self.newest?;
         let at = newest.before.plus(newest.after.since(newest.before) / 2);
-        let (estimate, (slow, fast)) = (offset.at(at)?, offset.drift()?);
+        let (estimate, (slow, fast)) = (self.offset.at(at)?, self.offset.drift());
         Some(Placement {
             at,
             offset_ns: estimate.offset_ns,

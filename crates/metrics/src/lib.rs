@@ -37,7 +37,7 @@ pub use fairness::{Moments, SlotRates};
 pub use fate::{Arrived, Fate, FlowSums, Left, Verdict, fates};
 pub use frames::Frames;
 pub use jitter::{FrameJitter, FrameStamps};
-pub use offset::{ClockFound, ClockKind, Estimate, Exchange, MAX_DRIFT, Offset};
+pub use offset::{ClockFound, ClockKind, Estimate, Exchange, MAX_DRIFT, Offset, WANDER};
 pub use packets::{Marks, PacketTally, Packets};
 pub use playout::{Playout, PlayoutSummary};
 pub use record::{CauseTally, Counts, Ending, Framing, Group, LinkSample, Recorder, Remote, Row, Tally};

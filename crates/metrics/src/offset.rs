@@ -9,8 +9,11 @@
 //! ```
 //!
 //! The interval is as wide as the round trip; its middle is right when both ways take equally long, and wrong by at most
-//! half of the round trip. Clocks drift: two straight lines bound the offset as a function of our time. All that is
-//! claimed holds for any asymmetry, and for any drift that is constant over the run and below [`MAX_DRIFT`].
+//! half of the round trip. Clocks drift: two straight lines bound the offset as a function of our time. No clock keeps its
+//! rate for long: only exchanges of the last [`WINDOW`] are looked at, and each is granted [`WANDER`] of its age. All that is
+//! claimed holds for any asymmetry, for any drift below [`MAX_DRIFT`], and while the mean rate since each of those exchanges is
+//! within [`WANDER`] of the present one. Where no line passes between all limits, a clock was set, or its rate changed by more: all
+//! but the newest exchange are forgotten, so that the bound grows to half of that round trip, and the break is counted.
 
 use crate::Mono;
 use serde::{Deserialize, Serialize};
@@ -18,8 +21,15 @@ use serde::{Deserialize, Serialize};
 /// Largest relative drift between two clocks that is believed, 1 = 1 s per s: crystals are within 100 ppm, and
 /// `adjtimex` slews by at most 500.
 pub const MAX_DRIFT: f64 = 600e-6;
-/// Exchanges kept; of more, the better one of two neighbours stays.
-const MOST: usize = 512;
+/// How far the mean rate of a clock over the last [`WINDOW`] may be from its present one, 1 = 1 s per s: the rate of a crystal moves
+/// by less with the temperature of a machine, and so does that of a clock which `chronyd`, `ptp4l` or `phc2sys` steers once it has
+/// settled.
+pub const WANDER: f64 = 2e-6;
+/// Older exchanges are forgotten, ns.
+const WINDOW: i64 = 64 * crate::SECOND as i64;
+/// Exchanges kept; of more, the better one of two neighbours stays. Each new one is compared with all of these, on the thread
+/// that measures.
+const MOST: usize = 32;
 
 /// Four stamps: ours at sending, theirs at receiving, theirs at answering, ours at receiving; ns of the two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +82,10 @@ pub struct ClockFound {
     pub bound_ns: u64,
     /// How much faster their clock is, lowest and highest possible, parts per million.
     pub skew_ppm: (f64, f64),
-    /// A clock was stepped, as far as that shows.
+    /// A clock was stepped, as far as that shows: it moved by more than any drift explains.
     pub stepped: bool,
+    /// The rates of the clocks wandered by more than the bound allows for, or a clock was stepped by little.
+    pub wandered: bool,
 }
 
 /// Where their clock stands at one instant: `offset = theirs - ours`.
@@ -94,14 +106,43 @@ struct Limit {
 }
 
 /// Gathers exchanges over a run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Offset {
+    /// By time, the newest last.
     limits: Vec<Limit>,
+    most: usize,
+    /// Drop the oldest of too many instead of the worse one of each two neighbours.
+    last_only: bool,
+    /// The rate that all limits allow, lowest and highest.
+    rate: (f64, f64),
     smallest_round_trip: Option<u64>,
     exchanges: u64,
+    steps: u64,
+    wanders: u64,
+}
+
+impl Default for Offset {
+    fn default() -> Self {
+        Offset {
+            limits: Vec::with_capacity(MOST + 1),
+            most: MOST,
+            last_only: false,
+            rate: (-MAX_DRIFT, MAX_DRIFT),
+            smallest_round_trip: None,
+            exchanges: 0,
+            steps: 0,
+            wanders: 0,
+        }
+    }
 }
 
 impl Offset {
+    /// One that looks at the last `most` exchanges alone.
+    #[must_use]
+    pub fn of_last(most: usize) -> Self {
+        Offset { most, last_only: true, ..Offset::default() }
+    }
+
     /// Takes in an exchange. One whose stamps contradict themselves is left out.
     pub fn add(&mut self, exchange: Exchange) {
         let Ok(round_trip) = u64::try_from(exchange.round_trip()) else { return };
@@ -110,17 +151,59 @@ impl Offset {
         self.exchanges += 1;
         let (t1, t4) = (ours(exchange.t1), ours(exchange.t4));
         // The two limits hold at two instants; between them a clock drifts by nothing that matters.
-        let drifted = ((t4 - t1) as f64 * MAX_DRIFT).ceil() as i64;
-        self.limits.push(Limit {
-            at: t1 + (t4 - t1) / 2,
+        let drifted = (t4.saturating_sub(t1) as f64 * MAX_DRIFT).ceil() as i64;
+        let limit = Limit {
+            at: t1.saturating_add(t4.saturating_sub(t1) / 2),
             low: exchange.t3.saturating_sub(t4).saturating_sub(drifted),
             high: exchange.t2.saturating_sub(t1).saturating_add(drifted),
-        });
-        if self.limits.len() > MOST {
-            let width = |limit: &Limit| limit.high.saturating_sub(limit.low);
-            self.limits =
-                self.limits.chunks(2).filter_map(|pair| pair.iter().copied().min_by_key(width)).collect();
+        };
+        let expected = self.at_most(limit.at);
+        let place = self.limits.partition_point(|known| known.at <= limit.at);
+        self.limits.insert(place, limit);
+        self.forget();
+        match self.fit() {
+            Some(rate) => self.rate = rate,
+            None => self.begin_anew(limit, expected),
         }
+    }
+
+    /// Drops what is too old, and what is too much.
+    fn forget(&mut self) {
+        let newest = self.limits.last().map_or(0, |limit| limit.at);
+        self.limits.retain(|limit| newest.saturating_sub(limit.at) <= WINDOW);
+        if self.limits.len() <= self.most {
+            return;
+        }
+        if self.last_only {
+            self.limits.remove(0);
+            return;
+        }
+        let width = |limit: &Limit| limit.high.saturating_sub(limit.low);
+        for at in 0..self.limits.len().div_ceil(2) {
+            let pair = &self.limits[2 * at..self.limits.len().min(2 * at + 2)];
+            if let Some(better) = pair.iter().copied().min_by_key(width) {
+                self.limits[at] = better;
+            }
+        }
+        self.limits.truncate(self.limits.len().div_ceil(2));
+    }
+
+    /// Nothing fits any more: `limit` is all that is known. Until now the offset was `expected` to lie between these.
+    fn begin_anew(&mut self, limit: Limit, expected: Option<(i64, i64)>) {
+        let since =
+            self.limits.iter().filter(|known| known.at < limit.at).map(|known| limit.at - known.at).min();
+        let gap = expected.map_or(0, |(low, high)| {
+            limit.low.saturating_sub(high).max(low.saturating_sub(limit.high)).max(0)
+        });
+        let drift = since.unwrap_or(0) as f64 * MAX_DRIFT;
+        if gap as f64 > drift {
+            self.steps += 1
+        } else {
+            self.wanders += 1
+        }
+        self.limits.clear();
+        self.limits.push(limit);
+        self.rate = (-MAX_DRIFT, MAX_DRIFT);
     }
 
     /// Smallest round trip, ns; `None` without an exchange.
@@ -129,56 +212,88 @@ impl Offset {
         self.smallest_round_trip
     }
 
-    /// The drift that is possible, lowest and highest, 1 = 1 s per s; positive when their clock is the faster one. `None`
-    /// when no straight line passes between all limits: a clock was stepped.
+    /// The drift that is possible now, lowest and highest, 1 = 1 s per s; positive when their clock is the faster one.
     #[must_use]
-    pub fn drift(&self) -> Option<(f64, f64)> {
-        let (mut low, mut high) = (-MAX_DRIFT, MAX_DRIFT);
+    pub fn drift(&self) -> (f64, f64) {
+        self.rate
+    }
+
+    /// How often nothing fitted any more, and all that was known was forgotten.
+    #[must_use]
+    pub fn breaks(&self) -> u64 {
+        self.steps + self.wanders
+    }
+
+    /// The rates that all limits allow; `None` when there is none, or no offset.
+    fn fit(&self) -> Option<(f64, f64)> {
+        let newest = self.limits.last()?.at;
+        let (mut slow, mut fast) = (-MAX_DRIFT, MAX_DRIFT);
         for (i, a) in self.limits.iter().enumerate() {
             for b in &self.limits[i + 1..] {
-                let time = (b.at - a.at) as f64;
+                let time = b.at.saturating_sub(a.at) as f64;
                 if time > 0.0 {
-                    high = high.min((b.high.saturating_sub(a.low)) as f64 / time);
-                    low = low.max((b.low.saturating_sub(a.high)) as f64 / time);
+                    let age = newest.saturating_sub(a.at) as f64 + newest.saturating_sub(b.at) as f64;
+                    fast = fast.min((b.high.saturating_sub(a.low) as f64 + age * WANDER) / time);
+                    slow = slow.max((b.low.saturating_sub(a.high) as f64 - age * WANDER) / time);
                 }
             }
         }
-        (low <= high).then_some((low, high))
+        (slow <= fast && self.between(newest, (slow, fast)).is_some()).then_some((slow, fast))
     }
 
     /// All that was found, as of `now`; `None` without an exchange.
     #[must_use]
     pub fn found(&self, now: Mono) -> Option<ClockFound> {
-        let at = self.at(now).unwrap_or_default();
-        let (slow, fast) = self.drift().unwrap_or_default();
+        let at = self.at(now)?;
+        let (slow, fast) = self.rate;
         Some(ClockFound {
             exchanges: self.exchanges,
             round_trip_ns: self.smallest_round_trip?,
             offset_ns: at.offset_ns,
             bound_ns: at.bound_ns,
             skew_ppm: (slow * 1e6, fast * 1e6),
-            stepped: self.stepped(),
+            stepped: self.steps > 0,
+            wandered: self.wanders > 0,
         })
     }
 
-    /// Whether a clock was stepped, as far as that shows: no straight line passes between all limits.
-    #[must_use]
-    pub fn stepped(&self) -> bool {
-        !self.limits.is_empty() && (self.drift().is_none() || self.at_most(Mono(0)).is_none())
-    }
-
-    /// Where their clock stood at `now`; `None` without an exchange, or when a clock was stepped.
+    /// Where their clock stood at `now`; `None` without an exchange.
     #[must_use]
     pub fn at(&self, now: Mono) -> Option<Estimate> {
-        let (low, high) = self.at_most(now)?;
-        let bound = u64::try_from(high - low).ok()?;
-        Some(Estimate { offset_ns: low + (high - low) / 2, bound_ns: bound.div_ceil(2) })
+        let (low, high) = self.at_most(ours(now))?;
+        let width = high.checked_sub(low)?;
+        let bound = u64::try_from(width).ok()?;
+        Some(Estimate { offset_ns: low + width / 2, bound_ns: bound.div_ceil(2) })
+    }
+
+    /// One offset that holds from `now` on for `ns`, with what the clocks may drift and wander meanwhile in its bound.
+    #[must_use]
+    pub fn during(&self, now: Mono, ns: u64) -> Option<Estimate> {
+        let half = ns / 2;
+        let middle = self.at(now.plus(half))?;
+        let (slow, fast) = self.rate;
+        let drift = (slow.abs().max(fast.abs()) + WANDER) * half as f64;
+        Some(Estimate { bound_ns: middle.bound_ns.saturating_add(drift.ceil() as u64), ..middle })
+    }
+
+    /// Whether the newest exchange allows this offset, to within `slack` ns; true without an exchange.
+    #[must_use]
+    pub fn allows(&self, offset: i64, slack: u64) -> bool {
+        let newest = self.limits.last();
+        newest.is_none_or(|limit| {
+            offset >= limit.low.saturating_sub_unsigned(slack)
+                && offset <= limit.high.saturating_add_unsigned(slack)
+        })
     }
 
     /// The lowest and highest offset at `now`.
-    fn at_most(&self, now: Mono) -> Option<(i64, i64)> {
-        let (slow, fast) = self.drift()?;
-        let now = ours(now);
+    fn at_most(&self, now: i64) -> Option<(i64, i64)> {
+        self.between(now, self.rate)
+    }
+
+    fn between(&self, now: i64, (slow, fast): (f64, f64)) -> Option<(i64, i64)> {
+        // The mean rate since a limit.
+        let (slow, fast) = (slow - WANDER, fast + WANDER);
         let (mut low, mut high) = (i64::MIN, i64::MAX);
         for limit in &self.limits {
             let time = now.saturating_sub(limit.at) as f64;
@@ -232,14 +347,86 @@ mod tests {
         for i in 0..100 {
             clock.add(exchange(i * SECOND, 50_000, 60_000, 1_000_000, 40e-6));
         }
-        let (low, high) = clock.drift().unwrap();
-        assert!(low <= 40e-6 && 40e-6 <= high && high - low < 5e-6, "{low} {high}");
-        assert!(!clock.stepped());
+        let (low, high) = clock.drift();
+        // Some 110 µs of round trip over a minute, and the wandering granted.
+        assert!(low <= 40e-6 && 40e-6 <= high && high - low < 9e-6, "{low} {high}");
+        assert_eq!(clock.breaks(), 0);
         for i in 100..110 {
             clock.add(exchange(i * SECOND, 50_000, 60_000, 101_000_000, 40e-6));
         }
-        assert!(clock.stepped());
-        assert_eq!(clock.at(Mono(SECOND)), None);
+        let found = clock.found(Mono(110 * SECOND)).unwrap();
+        assert!((found.stepped, found.wandered, clock.breaks()) == (true, false, 1), "{found:?}");
+        let truth = theirs(110 * SECOND, 101_000_000, 40e-6) - 110 * SECOND as i64;
+        assert!(truth.abs_diff(found.offset_ns) <= found.bound_ns && found.bound_ns < 200_000, "{found:?}");
+    }
+
+    /// An hour of exchanges, one a second, over a path of 200 µs with queues, whose one way may take all of it. `off` says where
+    /// their clock stands at a second of ours. Of ten readings a second, the share whose stated bound holds, the largest bound but
+    /// for a hundredth, and what was found.
+    fn an_hour(there: u64, off: impl Fn(f64) -> f64) -> (f64, u64, ClockFound) {
+        let mut clock = Offset::default();
+        let at_ns = |at: u64| at as i64 + (off(at as f64 / 1e9) * 1e9) as i64;
+        let (mut held, mut bounds, mut random) = (0, Vec::new(), 1u64);
+        // xorshift64: queues of up to 100 µs, either way.
+        let mut queue = || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % 100_000
+        };
+        for second in 1..3_600u64 {
+            let t1 = second * SECOND;
+            let t2 = t1 + there + queue() / 10;
+            let t3 = t2 + 20_000;
+            let t4 = t3 + (200_000 - there) + queue();
+            clock.add(Exchange { t1: Mono(t1), t2: at_ns(t2), t3: at_ns(t3), t4: Mono(t4) });
+            assert!(clock.limits.len() <= MOST);
+            let told = clock.during(Mono(t4), SECOND).unwrap();
+            for tenth in 0..10 {
+                let at = t4 + tenth * SECOND / 10;
+                let truth = at_ns(at) - at as i64;
+                held += u64::from(truth.abs_diff(told.offset_ns) <= told.bound_ns);
+                bounds.push(told.bound_ns);
+            }
+        }
+        bounds.sort_unstable();
+        let found = clock.found(Mono(3_600 * SECOND)).unwrap();
+        (held as f64 / bounds.len() as f64, bounds[bounds.len() / 100 * 99], found)
+    }
+
+    #[test]
+    fn the_bound_holds_for_an_hour_whatever_the_rate_does() {
+        use std::f64::consts::TAU;
+        for there in [10_000, 100_000, 195_000] {
+            for ppm in [1.0, 5.0] {
+                let ppm = ppm * 1e-6;
+                let shapes: [(&str, Box<dyn Fn(f64) -> f64>); 4] = [
+                    ("even", Box::new(move |s| ppm * s * s / 7_200.0)),
+                    ("swinging", Box::new(move |s| ppm * 600.0 / TAU * (TAU * s / 600.0).sin())),
+                    // Between -ppm and ppm, at once, each five minutes.
+                    ("switched", Box::new(move |s| ppm * (300.0 - (s % 600.0 - 300.0).abs()))),
+                    ("on top of 40 ppm", Box::new(move |s| 40e-6 * s + ppm * s * s / 7_200.0)),
+                ];
+                for (name, off) in shapes {
+                    let (held, bound, found) = an_hour(there, off);
+                    let what = format!("{name} {ppm} {there}: {held} {bound} {found:?}");
+                    assert!(held >= 0.99, "{what}");
+                    // Half of the round trip with its queues, and some microseconds a second of drift.
+                    assert!(bound < 250_000, "{what}");
+                    assert!(!found.stepped && found.bound_ns > 0, "{what}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_bound_holds_after_a_step_and_the_step_is_told() {
+        for step in [-0.3, 0.002, 1_000.0] {
+            let (held, bound, found) = an_hour(100_000, |s| if s < 1_800.0 { 0.0 } else { step });
+            assert!(held >= 0.99 && bound < 250_000 && found.stepped, "{step}: {held} {bound} {found:?}");
+        }
+        let (held, _, found) = an_hour(100_000, |s| if s < 1_800.0 { 0.0 } else { 0.0004 });
+        assert!(held >= 0.99 && found.wandered && !found.stepped, "{held} {found:?}");
     }
 
     #[test]
@@ -249,7 +436,7 @@ mod tests {
             clock.add(exchange(i * SECOND / 10, 100_000 + i % 7 * 90_000, 100_000 + i % 5 * 80_000, 0, 1e-6));
         }
         assert!(clock.limits.len() <= MOST);
-        let found = clock.at(Mono(250 * SECOND)).unwrap();
+        let found = clock.at(Mono(500 * SECOND)).unwrap();
         assert!(found.bound_ns < 130_000, "{found:?}");
     }
 

@@ -196,10 +196,13 @@ impl PacketTally {
         self.before_sent.1 = self.before_sent.1.max(other.before_sent.1);
         self.clock_bound_ns = self.clock_bound_ns.max(other.clock_bound_ns);
         self.clock = self.clock.or(other.clock);
-        self.clock_found = [self.clock_found, other.clock_found]
-            .into_iter()
-            .flatten()
-            .max_by_key(|found| (found.round_trip_ns, found.bound_ns));
+        let all = [self.clock_found, other.clock_found].into_iter().flatten();
+        let worst = all.clone().max_by_key(|found| (found.round_trip_ns, found.bound_ns));
+        self.clock_found = worst.map(|found| ClockFound {
+            stepped: all.clone().any(|found| found.stepped),
+            wandered: all.clone().any(|found| found.wandered),
+            ..found
+        });
         self.blocked_ns += other.blocked_ns;
         self.kernel_stamped += other.kernel_stamped;
         self.card_stamped.0 += other.card_stamped.0;

@@ -53,6 +53,8 @@ const CHECKS: &[Check] = &[
     packets::queue_drops,
     packets::own_buffer,
     packets::clocks,
+    packets::clock_stepped,
+    packets::clock_wander,
     packets::card_stamps,
     packets::late_sends,
     packets::train_spacing,

@@ -315,3 +315,32 @@ fn an_interrupted_run_tells_what_it_had() {
     let done = running.wait().exits(130);
     assert!(done.out.contains("\"event\":\"far\""), "{}", done.tell());
 }
+
+/// A time namespace moves the monotonic clock: one boot identifier, and 5000 s between the two clocks.
+#[test]
+fn a_server_in_another_time_namespace_reads_another_clock() {
+    let name = "delay::a_server_in_another_time_namespace_reads_another_clock";
+    let unshare = || {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-T", "--monotonic", "5000"]).env("NETCALIPER_STORE", "off");
+        command
+    };
+    if !unshare().arg("true").output().is_ok_and(|done| done.status.success()) {
+        return skip(name, "unshare -T does not work here: it takes root and time namespaces");
+    }
+    let mut command = unshare();
+    command.arg(BIN).args(["serve", "--port", "0"]);
+    let server = Server::start(Line(command));
+    let outcome = delay(server.at()).args("-t 600ms --pps 200 -l 100 --bidir").outcome();
+    assert_eq!(outcome.done.code, Some(0), "{}", outcome.tell());
+    let (near, far) = packets(&outcome);
+    for report in [near, far] {
+        assert_eq!(report["clock"], "in_band", "{report}");
+        let (median, bound) = (number(&report["delay_ns"]["p50"]), number(&report["clock_bound_ns"]));
+        // Some microseconds of loopback, and nowhere near 5000 s.
+        assert!(bound > 1_000 && median < 1_000_000_000, "{report}");
+        assert_eq!(counts(report, ["late", "corrupt", "duplicated"]), [0, 0, 0], "{report}");
+    }
+    let refused = delay(server.at()).args("-t 600ms --pps 200 --clock same-host").run();
+    assert_eq!(refused.code, Some(1), "{}", refused.tell());
+}

@@ -39,7 +39,7 @@ pub struct Texts {
 }
 
 pub use system::{
-    boot_id, card, clock_state, congestion_control, congestion_controls, connected_networks, raise_nofile,
+    card, clock_id, clock_state, congestion_control, congestion_controls, connected_networks, raise_nofile,
     rlimit_nofile, snapshot, texts,
 };
 

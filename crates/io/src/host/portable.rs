@@ -69,9 +69,9 @@ pub fn congestion_controls() -> Vec<String> {
     Vec::new()
 }
 
-/// Identifies this boot of this host: not known here.
+/// Identifies the clock that this process reads: not known here.
 #[must_use]
-pub fn boot_id() -> String {
+pub fn clock_id() -> String {
     String::new()
 }
 

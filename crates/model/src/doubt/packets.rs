@@ -2,7 +2,7 @@
 
 use super::{Case, Doubt, percent};
 use crate::PacketReport;
-use metrics::format_duration;
+use metrics::{ClockFound, format_duration};
 
 /// Share of the datagrams that may be missing for a reason of the hosts' own.
 const SOME: f64 = 0.001;
@@ -98,6 +98,35 @@ pub(super) fn clocks(case: &Case<'_>) -> Option<Doubt> {
     let advice = "Trust differences (variation, percentiles above the minimum) more than the delay itself; a path with a \
                   shorter round trip has a tighter bound.";
     Some(Doubt::new("clock-offset", text, advice))
+}
+
+/// Where comparing the clocks over the path found that `broken`.
+fn clock_found<'a>(case: &Case<'a>, broken: fn(&ClockFound) -> bool) -> Option<&'a PacketReport> {
+    let mut found = reports(case).map(|(_, report)| report);
+    found.find(|report| report.clock_found.as_ref().is_some_and(broken))
+}
+
+pub(super) fn clock_stepped(case: &Case<'_>) -> Option<Doubt> {
+    clock_found(case, |found| found.stepped)?;
+    let text = "A clock was set while datagrams were under way: delays from one comparison of the clocks to the next may be \
+                wrong by as much as it was moved.";
+    let advice = "Look at the delays over time (--samples), keep whatever sets the clocks quiet while the test lasts, and measure \
+                  again.";
+    Some(Doubt::new("clock-stepped", text.to_owned(), advice))
+}
+
+pub(super) fn clock_wander(case: &Case<'_>) -> Option<Doubt> {
+    let report = clock_found(case, |found| found.wandered)?;
+    let now = report
+        .clock_bound_ns
+        .map_or(String::new(), |ns| format!(", {} at worst", format_duration(ns as f64)));
+    let text = format!(
+        "The rate of a clock changed by more than the comparison of clocks allows for: what was known of their distance was given \
+         up, and the bound grew{now}."
+    );
+    let advice = "Look for what steers the clocks (chronyd, ntpd, ptp4l, a virtual machine), and trust differences of delays within \
+                  a second more than the delays.";
+    Some(Doubt::new("clock-wander", text, advice))
 }
 
 pub(super) fn card_stamps(case: &Case<'_>) -> Option<Doubt> {

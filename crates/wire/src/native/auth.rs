@@ -137,13 +137,13 @@ pub(super) fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 16] {
     out
 }
 
-/// What only the host with this boot identifier can answer to a nonce: two ends find out that they share a host, and
-/// nobody else learns the identifier. Empty when the identifier is not known.
-pub(super) fn host_mark(boot: &str, nonce: &[u8; 16]) -> String {
-    if boot.is_empty() {
+/// What only a process that reads the clock with this identifier can answer to a nonce: two ends find out that they share a clock,
+/// and so a host, and nobody else learns the identifier. Empty when the identifier is not known.
+pub(super) fn host_mark(clock_id: &str, nonce: &[u8; 16]) -> String {
+    if clock_id.is_empty() {
         return String::new();
     }
-    let mac = Psk(boot.as_bytes().to_vec()).mac(b"netcaliper host", nonce, b"");
+    let mac = Psk(clock_id.as_bytes().to_vec()).mac(b"netcaliper host", nonce, b"");
     mac.map_or(String::new(), |mac| hex(&mac.finalize().into_bytes()[..16]))
 }
 

@@ -59,8 +59,8 @@ pub struct ClientPlan {
     pub stop_servers: bool,
     /// Only those that answer this besides: a protocol and a port, `echo:9999`.
     pub stop_only: Option<String>,
-    /// This host's boot identifier; empty when it is not known.
-    pub boot: String,
+    /// Identifies the clock that this process reads, and so its host; empty when it is not known.
+    pub clock_id: String,
     /// Send buffer to ask for when every server is on this host, bytes.
     pub same_host_sndbuf: Option<u64>,
 }

@@ -86,8 +86,8 @@ pub struct ServerPlan {
     pub records: bool,
     /// Whether it is told how each session stands.
     pub sessions: bool,
-    /// This host's boot identifier; empty when it is not known.
-    pub boot: String,
+    /// Identifies the clock that this process reads, and so its host; empty when it is not known.
+    pub clock_id: String,
     /// What else ends with it: protocols and ports, `echo:9999`.
     pub besides: Vec<String>,
 }

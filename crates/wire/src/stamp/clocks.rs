@@ -52,11 +52,6 @@ impl Clocks {
         let first = self.held.first()?;
         let enough = self.held.len() >= FIRST || now.since(first.t4) >= ANEW || last;
         if self.found.is_none_or(|(_, at)| now.since(at) >= ANEW) && (self.found.is_some() || enough) {
-            if self.offset.stepped() {
-                // A clock was set: what was known before is worth nothing.
-                self.offset = Offset::default();
-                self.held.iter().for_each(|exchange| self.offset.add(*exchange));
-            }
             self.found = self.offset.at(now).map(|estimate| (estimate, now)).or(self.found);
         }
         let (found, _) = self.found?;

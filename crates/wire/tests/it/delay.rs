@@ -5,7 +5,7 @@ use metrics::{ClockKind, Mono, SECOND, StampKind, Verdict};
 use model::{
     Event, Interval, Kind, PacketReport, PacketRow, Pattern, Phase, Probe, Spacing, Status, Totals, Trace,
 };
-use wire::native::{Client, ClientPlan};
+use wire::native::{Client, ClientPlan, ServerPlan};
 use wire::sim::{Card, Host, Link, Network, Quirks, START};
 
 const MS: u64 = 1_000_000;
@@ -34,11 +34,17 @@ fn run(phase: Phase, up: Link, down: Link, seed: u64, far_clock: u64) -> Run {
 }
 
 fn run_with(phase: Phase, up: Link, down: Link, seed: u64, far: Quirks) -> Run {
+    run_between(phase, up, down, seed, far, "")
+}
+
+/// The same between two ends that both say to read the clock `clock_id`.
+fn run_between(phase: Phase, up: Link, down: Link, seed: u64, far: Quirks, clock_id: &str) -> Run {
     let mut network = Network::new(seed);
     network.datagram_links(up, down);
-    let server = serve(&mut network, server_plan());
+    let clock_id = clock_id.to_owned();
+    let server = serve(&mut network, ServerPlan { clock_id: clock_id.clone(), ..server_plan() });
     network.quirks(server, far);
-    let plan = ClientPlan { workers: 1, ..client_plan(&phase) };
+    let plan = ClientPlan { workers: 1, clock_id, ..client_plan(&phase) };
     let client = network.join(client_ip(1), 1, Box::new(Client::new(plan, START)));
     network.run();
     Run { network, client }
@@ -138,6 +144,27 @@ fn the_truth_lies_within_the_bound_however_the_clocks_are_compared() {
             }
             // The wall clocks agree, and each says how far it may be off.
             _ => assert!(found.is_none() && far.clock_bound_ns.unwrap() < 2 * 20 * SECOND, "{far:?}"),
+        }
+    }
+}
+
+/// Clones of a virtual machine share all identifiers and no clock: the exchanges on the flow itself decide.
+#[test]
+fn one_identifier_is_one_clock_only_where_the_exchanges_agree() {
+    for (far_clock, kind) in [(0, ClockKind::SameHost), (77 * SECOND, ClockKind::InBand)] {
+        let far = Quirks { host_clock: far_clock, ..Quirks::default() };
+        let asked = phase(Pattern::Duplex, 1_000, 200, 1_000);
+        let (up, down) = (Link::new().delay(20 * MS), Link::new().delay(5 * MS));
+        let run = run_between(asked, up, down, 1, far, "one");
+        let (near, far) = run.complete().packets();
+        for (report, truth) in [(far, 20 * MS), (near, 5 * MS)] {
+            let (delay, bound) = (report.delay_ns.as_ref().unwrap(), report.clock_bound_ns.unwrap());
+            assert_eq!(report.clock, Some(kind));
+            assert_eq!(bound == 1_000, kind == ClockKind::SameHost, "{bound}");
+            for value in [delay.min, delay.p50, delay.max] {
+                assert!(value.abs_diff(truth) <= bound + truth / 500, "{kind:?} {value} {bound}");
+            }
+            assert_eq!((report.counts.late, report.before_sent), (0, 0));
         }
     }
 }

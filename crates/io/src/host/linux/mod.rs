@@ -54,9 +54,24 @@ const SYSCTLS: &[&str] = &[
 ];
 
 /// Identifies this boot of this host, across all its containers and network namespaces; empty when it is not told.
-#[must_use]
-pub fn boot_id() -> String {
+fn boot_id() -> String {
     sysctl("kernel.random.boot_id").unwrap_or_default()
+}
+
+/// Identifies the clock that this process reads: this boot of this host, and the time namespace with its offsets, which move the
+/// monotonic clock; empty when the boot is not told. Processes with one identifier read one clock, unless a virtual machine was
+/// cloned: snapshots share all of it.
+#[must_use]
+pub fn clock_id() -> String {
+    let boot = boot_id();
+    if boot.is_empty() {
+        return boot;
+    }
+    // Neither file is there before Linux 5.6, which has no time namespaces.
+    let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    let offsets: Vec<&str> = offsets.split_whitespace().collect();
+    format!("{boot} {} {}", namespace.display(), offsets.join(" "))
 }
 
 /// The system's default congestion control, by the kernel's name.

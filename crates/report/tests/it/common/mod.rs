@@ -302,6 +302,7 @@ pub(crate) fn packets() -> Box<PacketReport> {
             bound_ns: 149_000,
             skew_ppm: (-0.5, 0.25),
             stepped: false,
+            wandered: false,
         }),
         before_sent: 1,
         before_sent_ns: 40,

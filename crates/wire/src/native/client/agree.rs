@@ -68,7 +68,7 @@ impl Client {
     pub(super) fn message(&mut self, cx: &Cx<'_>, at: usize, message: Message) {
         match (self.servers[at].step, message) {
             (Step::Greeting, Message::Hello { version, nonce, key, host, .. }) => {
-                let ours = host_mark(&self.plan.boot, &self.servers[at].nonce);
+                let ours = host_mark(&self.plan.clock_id, &self.servers[at].nonce);
                 self.servers[at].same_host = !ours.is_empty() && host == ours;
                 self.greeted(cx, at, version, &nonce, key);
             }

@@ -98,7 +98,7 @@ impl Server {
             capabilities: vec!["tcp".into(), "connect".into()],
             nonce: hex(&visitor.nonce),
             key,
-            host: host_mark(&self.plan.boot, &theirs),
+            host: host_mark(&self.plan.clock_id, &theirs),
         };
         self.say(link, &hello);
     }

@@ -36,31 +36,39 @@ impl Clocks {
     /// The client tells the server.
     pub(super) fn told(&mut self, word: &Word) {
         if word.bound > 0 {
+            let same = word.offset == 0 && word.bound == SAME_HOST_BOUND;
+            if self.kind == ClockKind::SameHost && !same {
+                // The client has found that the two clocks are not one.
+                self.kind = ClockKind::InBand;
+            }
             self.known = Estimate { offset_ns: word.offset, bound_ns: word.bound };
         }
     }
 
     /// A question of the client's has been answered; the next one comes within `pulse` ns.
     pub(super) fn exchanged(&mut self, cx: &Cx<'_>, word: &Word, got: &Batch<'_>, pulse: u64) {
+        let came = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let (t1, t4) = (Mono(word.t1), Mono(cx.clock.host(came)));
+        if self.kind != ClockKind::Realtime {
+            self.offset.add(Exchange { t1, t2: word.t2 as i64, t3: word.t3 as i64, t4 });
+        }
         match self.kind {
-            ClockKind::SameHost => self.known = Estimate { offset_ns: 0, bound_ns: SAME_HOST_BOUND },
+            // Snapshots of one machine share its boot identifier: the flow's own stamps have to agree.
+            ClockKind::SameHost if self.offset.allows(0, SAME_HOST_BOUND) => {
+                self.known = Estimate { offset_ns: 0, bound_ns: SAME_HOST_BOUND };
+            }
             ClockKind::Realtime => {
                 // Both wall clocks show the same time, as far as their kernels can tell.
                 let offset_ns = wall_above_host(cx).wrapping_sub(word.offset);
                 let bound_ns = cx.clock.error_ns.saturating_add(word.bound).max(1);
                 self.known = Estimate { offset_ns, bound_ns };
             }
-            ClockKind::InBand => {
-                let came = got.stamp.map_or(got.at, |stamp| stamp.at);
-                let (t1, t4) = (Mono(word.t1), Mono(cx.clock.host(came)));
-                self.offset.add(Exchange { t1, t2: word.t2 as i64, t3: word.t3 as i64, t4 });
-                let (Some(now), Some((slow, fast))) = (self.offset.at(t4), self.offset.drift()) else {
-                    return;
-                };
+            ClockKind::InBand | ClockKind::SameHost => {
+                self.kind = ClockKind::InBand;
                 // Until the next exchange the clocks drift on, by no more than what is possible.
-                let drift = (fast - slow) / 2.0 * (pulse as f64);
-                let bound_ns = now.bound_ns.saturating_add(drift.ceil() as u64).max(1);
-                self.known = Estimate { offset_ns: now.offset_ns, bound_ns };
+                if let Some(Estimate { offset_ns, bound_ns }) = self.offset.during(t4, pulse) {
+                    self.known = Estimate { offset_ns, bound_ns: bound_ns.max(1) };
+                }
             }
         }
     }
@@ -80,7 +88,8 @@ impl Clocks {
 
     /// How the clocks are compared, and what came of it at this end.
     pub(super) fn found(&self, cx: &Cx<'_>) -> (ClockKind, Option<ClockFound>) {
-        (self.kind, self.offset.found(Mono(cx.clock.host(cx.now))))
+        let found = || self.offset.found(Mono(cx.clock.host(cx.now)));
+        (self.kind, (self.kind == ClockKind::InBand).then(found).flatten())
     }
 }
 

@@ -289,8 +289,8 @@ impl Probe {
         cx.post.push(log);
     }
 
-    /// Exchanges that are to compare the clocks before data flows: there is nothing to compare on one host, and hundreds of
-    /// flows would be busy with it when their data is due.
+    /// Exchanges that are to compare the clocks before data flows: on one host a single one shows that there is nothing to compare,
+    /// and hundreds of flows would be busy with more when their data is due.
     fn before(&self) -> u32 {
         if self.terms.clock() == ClockKind::SameHost { 1 } else { BEFORE }
     }

@@ -33,7 +33,7 @@ pub(crate) fn server_plan() -> ServerPlan {
         secret: [1; 32],
         records: false,
         sessions: false,
-        boot: String::new(),
+        clock_id: String::new(),
         besides: Vec::new(),
     }
 }
@@ -52,7 +52,7 @@ pub(crate) fn client_plan(phase: &Phase) -> ClientPlan {
         records: false,
         stop_servers: false,
         stop_only: None,
-        boot: String::new(),
+        clock_id: String::new(),
         same_host_sndbuf: None,
     }
 }
