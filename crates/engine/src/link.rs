@@ -95,6 +95,8 @@ pub(crate) struct Link {
     pub(crate) watched: bool,
     /// And known to want to send: a stream always, a UDP socket once it has been full.
     pub(crate) watched_to_send: bool,
+    /// Waiting to be registered with the reactor.
+    pub(crate) to_register: bool,
     /// Has not moved a byte yet.
     pub(crate) fresh: bool,
     /// Waiting in the ready queue.

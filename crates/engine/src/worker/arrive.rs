@@ -267,6 +267,7 @@ fn link(socket: Socket, flow: Box<dyn Flow>, target: std::net::SocketAddr, born:
         can: Can { send: true, read: true },
         watched: false,
         watched_to_send: false,
+        to_register: false,
         fresh: true,
         queued: false,
         hung_up: false,

@@ -53,6 +53,8 @@ impl Worker {
         watch.state.index += 1;
         watch.state.from = to;
         let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
+        // The connections that the interval counts as ended are told before it, so that a table of them is never behind.
+        self.flush(true);
         let mut tally = Box::new(self.rec.take_tally(group));
         tally.open = open;
         self.report(Report::Tally { group, index, to, last, tally });

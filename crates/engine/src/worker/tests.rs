@@ -417,6 +417,59 @@ impl Flow for Endless {
     }
 }
 
+/// Asks without end, and leaves when it is answered.
+struct Asker {
+    endless: Endless,
+}
+
+impl Flow for Asker {
+    fn want(&self) -> Want {
+        let end = self.endless.stop.then_some(End::Done { how: Ending::Completed, reset: false });
+        Want { send: When::Now, read: Read::look(65_535), wake: None, end }
+    }
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+        out.fixed(b"who?");
+    }
+    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {}
+    fn take(&mut self, _: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        self.endless.stop = got.bytes == b"you,";
+        Ok(())
+    }
+    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        self.endless.hear(cx, news)
+    }
+    fn card(&self) -> Card {
+        self.endless.card()
+    }
+}
+
+/// Opens one asker.
+struct Askers(Option<std::net::SocketAddr>);
+
+impl Opener for Askers {
+    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        let Some(to) = self.0.take() else { return Open::Done };
+        let asker = Asker { endless: Endless { row: None, stop: false } };
+        Open::Datagram(Box::new(asker), Target { to, from: None })
+    }
+    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+    fn stop(&mut self) {}
+}
+
+#[test]
+fn a_link_that_can_always_send_is_read_too() {
+    let sockets = bound(1);
+    let to = sockets[0].local().unwrap();
+    let server = Thread::start(sockets);
+    server.group(Group(7), Box::new(Porter::default()), Wait::Block, true);
+    server.group(Group::ALL, Box::new(Porter::default()), Wait::Block, false);
+    for wait in [Wait::Block, Wait::Hybrid, Wait::Spin] {
+        let client = Thread::start(Vec::new());
+        client.group(Group(1), Box::new(Askers(Some(to))), wait, false);
+        client.until(|report| matches!(report, Report::Idle(Group(1))).then_some(()));
+    }
+}
+
 /// Opens one endless sender, and then guests.
 struct Mixed {
     sink: Option<std::net::SocketAddr>,

@@ -53,6 +53,7 @@ impl Worker {
             }
             self.unregistered.pop_front();
             let Some(link) = self.links.get(key) else { continue };
+            link.to_register = false;
             if link.unwatched() && (busy || !link.queued) && !(tries && link.is_tried()) {
                 self.watch(key);
                 left -= 1;
@@ -202,26 +203,26 @@ impl Worker {
             When::Never => false,
         };
         let reads = read != Read::Pause;
-        if (due && link.can.send) || (reads && (link.can.read || link.hung_up)) {
-            return self.queue(key);
-        }
-        let waits = (due && !link.can.send) || reads || link.socket.awaits_stamps();
+        let readable = link.can.read || link.hung_up;
+        // A link that goes on in one direction may wait in the other.
+        let waits = (due && !link.can.send) || (reads && !readable) || link.socket.awaits_stamps();
         let tried = tries && link.is_tried();
         if tried && self.rest.spins() {
             link.unwatch(&self.reactor);
         }
-        let (watched, later) =
-            (tried || !link.unwatched(), if let When::At(at) = send { Some(at) } else { None });
-        let (want_read, want_send) = (reads, due);
-        if waits && !watched {
-            self.unregistered.push_back((key, now));
-        } else if waits && link.watched {
-            // Only where the reactor forgets what it has told.
-            if link.socket.rearm(&self.reactor, key, want_read, want_send).is_err() {
-                link.watched = false;
-                self.unregistered.push_back((key, now));
-            }
+        let watched = tried || !link.unwatched();
+        // Only where the reactor forgets what it has told.
+        if waits && link.watched && link.socket.rearm(&self.reactor, key, reads, due).is_err() {
+            link.watched = false;
         }
+        if waits && !(watched && (tried || link.watched)) && !link.to_register {
+            link.to_register = true;
+            self.unregistered.push_back((key, now));
+        }
+        if (due && link.can.send) || (reads && readable) {
+            return self.queue(key);
+        }
+        let later = if let When::At(at) = send { Some(at) } else { None };
         if let Some(at) = later.filter(|_| !due).into_iter().chain(wake).min() {
             self.arm(key, at);
         }

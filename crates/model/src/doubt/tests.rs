@@ -582,7 +582,7 @@ fn late_and_lost_messages_are_told_where_percentiles_are_theirs() {
     let of = |late, lost| only("late-or-lost", |p, _| trips(p, late, lost));
     assert!(of(10_000, 10_001).contains("never came: p99 "), "{}", of(10_000, 10_001));
     assert!(of(0, 20_000).contains("never came: p99.9 "), "exactly 1 % leaves p99 alone");
-    assert!(of(400_000, 0).contains("400000 came after the timeout of 1 s"), "{}", of(400_000, 0));
+    assert!(of(400_000, 0).contains("400000 came after the timeout of 1.00 s"), "{}", of(400_000, 0));
     silent(|p, _| trips(p, 10, 10));
 }
 
