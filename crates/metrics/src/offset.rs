@@ -197,9 +197,9 @@ impl Offset {
         });
         let drift = since.unwrap_or(0) as f64 * MAX_DRIFT;
         if gap as f64 > drift {
-            self.steps += 1
+            self.steps += 1;
         } else {
-            self.wanders += 1
+            self.wanders += 1;
         }
         self.limits.clear();
         self.limits.push(limit);
@@ -394,13 +394,16 @@ mod tests {
         (held as f64 / bounds.len() as f64, bounds[bounds.len() / 100 * 99], found)
     }
 
+    /// How far a clock is off after so many seconds, s.
+    type Shape = Box<dyn Fn(f64) -> f64>;
+
     #[test]
     fn the_bound_holds_for_an_hour_whatever_the_rate_does() {
         use std::f64::consts::TAU;
         for there in [10_000, 100_000, 195_000] {
             for ppm in [1.0, 5.0] {
                 let ppm = ppm * 1e-6;
-                let shapes: [(&str, Box<dyn Fn(f64) -> f64>); 4] = [
+                let shapes: [(&str, Shape); 4] = [
                     ("even", Box::new(move |s| ppm * s * s / 7_200.0)),
                     ("swinging", Box::new(move |s| ppm * 600.0 / TAU * (TAU * s / 600.0).sin())),
                     // Between -ppm and ppm, at once, each five minutes.
