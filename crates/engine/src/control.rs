@@ -13,7 +13,7 @@ use seam::{
     Action, Burst, Cx, Deed, End, Fault, Got, GroupPlan, Input, Link, Net, Note, Order, Read, Rng, Session,
     Target,
 };
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use wire::Run;
@@ -42,6 +42,13 @@ pub(crate) struct Setup {
 
 /// Longest queue of a control link; a peer that lets it grow longer is cut off.
 const LONGEST_QUEUE: usize = 8 << 20;
+/// Longest queues of all control links together; when they grow longer, the link with the longest queue is cut off.
+const LONGEST_QUEUES: usize = 64 << 20;
+/// Bytes read from one control link before the other links are read. A message can be as short as 25 bytes and each may need an
+/// answer, so that one share is some 650 messages: a few milliseconds.
+const SHARE: usize = 16 * 1024;
+/// Bytes of a closed link that are read and discarded, so that the close does not become a reset.
+const DISCARDED: usize = 64 * 1024;
 
 struct ControlLink {
     stream: Stream,
@@ -50,6 +57,8 @@ struct ControlLink {
     out: Vec<u8>,
     /// Close when everything is sent.
     closing: Option<End>,
+    /// The link is in [`Control::unread`]: its last share was not all that its socket had.
+    unread: bool,
 }
 
 struct Hand {
@@ -72,6 +81,13 @@ pub(crate) struct Control<'a> {
     post: Vec<Note>,
     links: BTreeMap<u64, ControlLink>,
     next_link: u64,
+    /// Links that may have unread bytes, about which an edge-triggered reactor says nothing more. They are read in turn, one share
+    /// in each round.
+    unread: VecDeque<u64>,
+    /// Where control messages are received.
+    buffer: Vec<u8>,
+    /// Bytes queued on all links.
+    queued: usize,
     hands: Vec<Hand>,
     reports: Receiver<(usize, Report)>,
     books: BTreeMap<Group, Watched>,
@@ -143,6 +159,9 @@ impl<'a> Control<'a> {
             post: Vec::new(),
             links: BTreeMap::new(),
             next_link: 1,
+            unread: VecDeque::new(),
+            buffer: vec![0; SHARE],
+            queued: 0,
             hands,
             reports,
             books: BTreeMap::new(),
@@ -157,7 +176,7 @@ impl<'a> Control<'a> {
         let mut events = Vec::new();
         self.act();
         while !self.done {
-            let until = self.session.deadline();
+            let until = if self.unread.is_empty() { self.session.deadline() } else { Some(self.clock.now()) };
             self.reactor
                 .wait(until, &self.clock, &mut events)
                 .map_err(|source| EngineError::System { what: "waiting for control links", source })?;
@@ -165,8 +184,17 @@ impl<'a> Control<'a> {
                 self.told_to_stop = true;
                 self.feed(Input::Stop);
             }
+            // Links with news first: a link with unread bytes had its share in the round before.
+            let before = self.unread.len();
             for event in events.drain(..) {
                 self.ready(event.key);
+            }
+            for _ in 0..before {
+                let Some(id) = self.unread.pop_front() else { break };
+                if let Some(entry) = self.links.get_mut(&id) {
+                    entry.unread = false;
+                    self.read(id);
+                }
             }
             while let Ok((worker, report)) = self.reports.try_recv() {
                 self.hear(worker, report);
@@ -349,7 +377,7 @@ impl<'a> Control<'a> {
         let id = self.next_link;
         self.next_link += 1;
         self.reactor.watch(&stream, id).ok()?;
-        self.links.insert(id, ControlLink { stream, key, out: Vec::new(), closing: None });
+        self.links.insert(id, ControlLink { stream, key, out: Vec::new(), closing: None, unread: false });
         Some(Link(id))
     }
 
@@ -373,7 +401,13 @@ impl<'a> Control<'a> {
             return self.down(link.0, None);
         }
         entry.out.extend_from_slice(bytes);
+        self.queued += bytes.len();
         self.push(link.0);
+        if self.queued > LONGEST_QUEUES
+            && let Some((&longest, _)) = self.links.iter().max_by_key(|(_, entry)| entry.out.len())
+        {
+            self.down(longest, None);
+        }
     }
 
     /// Sends what is queued, as far as it goes.
@@ -385,6 +419,7 @@ impl<'a> Control<'a> {
             burst.own(entry.out.len()).copy_from_slice(&entry.out);
             let wrote = entry.stream.net(&mut [], &self.clock).send(&burst);
             entry.out.drain(..wrote.bytes);
+            self.queued = self.queued.saturating_sub(wrote.bytes);
             if let Some(fault) = wrote.fault {
                 return self.down(id, Some(fault));
             }
@@ -407,24 +442,34 @@ impl<'a> Control<'a> {
     }
 
     fn end(&mut self, id: u64, how: End) {
-        let Some(entry) = self.links.remove(&id) else { return };
-        let _ = self.reactor.forget(&entry.stream);
+        let Some(entry) = self.remove(id) else { return };
         if matches!(how, End::Done { reset: true, .. }) {
             entry.stream.abort();
         } else {
             entry.stream.half_close();
             // What the peer has sent and nobody will read would turn the close into an abort, and the abort would take
             // our last message with it.
-            let mut scrap = [0; 4096];
+            let (mut discarded, mut scrap) = (0, [0; 4096]);
             let mut net = entry.stream.net(&mut scrap, &self.clock);
-            while let Got::Batch(_) = net.recv(Read::look(4096)) {}
+            while discarded < DISCARDED
+                && let Got::Batch(batch) = net.recv(Read::look(4096))
+            {
+                discarded += batch.len.max(1);
+            }
         }
+    }
+
+    /// Takes a link out of the tables.
+    fn remove(&mut self, id: u64) -> Option<ControlLink> {
+        let entry = self.links.remove(&id)?;
+        let _ = self.reactor.forget(&entry.stream);
+        self.queued = self.queued.saturating_sub(entry.out.len());
+        Some(entry)
     }
 
     /// A link is lost; its session is told, unless the session has given it up already.
     fn down(&mut self, id: u64, fault: Option<Fault>) {
-        let Some(entry) = self.links.remove(&id) else { return };
-        let _ = self.reactor.forget(&entry.stream);
+        let Some(entry) = self.remove(id) else { return };
         let (key, closing) = (entry.key, entry.closing);
         entry.stream.abort();
         if closing.is_some() {
@@ -451,24 +496,46 @@ impl<'a> Control<'a> {
             }
         }
         self.push(id);
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            let Some(entry) = self.links.get_mut(&id) else { return };
+        if self.links.get(&id).is_some_and(|entry| !entry.unread) {
+            self.read(id);
+        }
+    }
+
+    /// Reads at most one share from a link, and remembers the link if there may be more.
+    fn read(&mut self, id: u64) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut left = SHARE;
+        while left > 0 {
+            let Some(entry) = self.links.get_mut(&id) else { break };
             let mut net = entry.stream.net(&mut buffer, &self.clock);
-            match net.recv(Read::look(64 * 1024)) {
+            match net.recv(Read::look(left as u64)) {
                 Got::Batch(batch) => {
                     let n = batch.len;
+                    left = left.saturating_sub(n.max(1));
                     if entry.closing.is_none() {
                         self.feed(Input::Bytes(Link(id), &buffer[..n]));
                     }
                 }
                 Got::Nothing => {
                     let _ = self.reactor.rearm(&entry.stream, id, true, !entry.out.is_empty());
-                    return;
+                    break;
                 }
-                Got::Fin => return self.down(id, None),
-                Got::Fault(fault) => return self.down(id, Some(fault)),
+                Got::Fin => {
+                    self.down(id, None);
+                    break;
+                }
+                Got::Fault(fault) => {
+                    self.down(id, Some(fault));
+                    break;
+                }
             }
+        }
+        self.buffer = buffer;
+        if left == 0
+            && let Some(entry) = self.links.get_mut(&id)
+        {
+            entry.unread = true;
+            self.unread.push_back(id);
         }
     }
 }
@@ -486,3 +553,6 @@ impl Drop for Control<'_> {
 pub(crate) fn now() -> Mono {
     Clock::new().now()
 }
+
+#[cfg(test)]
+mod tests;
