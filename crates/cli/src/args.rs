@@ -220,7 +220,8 @@ pub(crate) struct RunArgs {
     /// How long a connection may move nothing while it should, before it counts as a network error.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
     pub(crate) stall_timeout: u64,
-    /// Run only when no other session runs on the server; wait for it in a queue.
+    /// Run only when no other session runs on the server, and wait for that in a queue; for 10 minutes at most, unless the server's
+    /// --max-time says otherwise.
     #[arg(long)]
     pub(crate) exclusive: bool,
 }

@@ -102,7 +102,8 @@ struct ProbeArgs {
     /// goes, then between what got through and what did not.
     #[arg(long, value_name = "LOSS", num_args = 0..=1, require_equals = true, default_missing_value = "0.01%", value_parser = values::share, conflicts_with_all = ["rate", "pps", "spacing", "trace"])]
     search: Option<f64>,
-    /// Run only when no other session runs on the server; wait for it in a queue.
+    /// Run only when no other session runs on the server, and wait for that in a queue; for 10 minutes at most, unless the server's
+    /// --max-time says otherwise.
     #[arg(long)]
     exclusive: bool,
 }

@@ -47,7 +47,7 @@ pub(crate) struct ServeArgs {
     /// Most bits per second of one session and direction, 8 and more [default: no limit].
     #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Limits")]
     pub(crate) max_rate: Option<u64>,
-    /// One session at a time; others wait in a queue.
+    /// One session at a time, for 10 minutes at most or as long as --max-time says; others wait in a queue.
     #[arg(long, help_heading = "Limits")]
     pub(crate) exclusive: bool,
     /// Let workers spin instead of sleeping for sessions that ask for it (ping --busy): a core each while they last.
@@ -101,7 +101,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
             duration_ns: args.max_time,
             rate: args.max_rate,
             busy: args.busy,
-            eager: false,
+            ..Limits::default()
         },
         exclusive: args.exclusive,
         exit_after: args.exit_after,

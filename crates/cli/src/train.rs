@@ -71,7 +71,8 @@ struct ShapeArgs {
     /// Short for --waiting spin.
     #[arg(long, conflicts_with = "waiting")]
     busy: bool,
-    /// Run only when no other session runs on the server; wait for it in a queue.
+    /// Run only when no other session runs on the server, and wait for that in a queue; for 10 minutes at most, unless the server's
+    /// --max-time says otherwise.
     #[arg(long)]
     exclusive: bool,
     /// Write one row per packet: train, setting, number, intended, sent and received times, delay, stamp, verdict.

@@ -18,6 +18,7 @@ pub mod native;
 pub mod ntttcp;
 pub mod payload;
 mod protocol;
+mod quota;
 mod rota;
 pub mod sim;
 pub mod solo;

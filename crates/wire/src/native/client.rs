@@ -67,6 +67,10 @@ pub struct ClientPlan {
 
 /// The client's only group.
 const GROUP: Group = Group(1);
+/// ECONNRESET of Linux, BSD and Windows.
+const CONNECTION_RESET: [i32; 3] = [104, 54, 10_054];
+/// What a reset before the hello may mean.
+const RESET_HINT: &str = "the server may not serve this address (--allow, --deny), or be crowded";
 /// How long a server may take to answer while nothing is measured.
 const PATIENCE: u64 = 10 * SECOND;
 /// How long a server may say nothing while the run goes on.
@@ -135,6 +139,8 @@ struct Server {
     /// What it remembers of packet trains.
     log: Log,
     stopping: bool,
+    /// Its connection was reset before its hello, and was made anew.
+    retried: bool,
     failure: Option<String>,
 }
 
@@ -210,18 +216,14 @@ impl Client {
                 totals: None,
                 log: Log::default(),
                 stopping: false,
+                retried: false,
                 failure: None,
             })
             .collect();
         let actions = servers
             .iter()
             .enumerate()
-            .map(|(key, server)| {
-                let to = server.peer.address;
-                let from =
-                    plan.sources.iter().find(|a| a.is_ipv4() == to.is_ipv4()).map(|&a| SocketAddr::new(a, 0));
-                Action::Connect(key as u32, Target { to, from })
-            })
+            .map(|(key, server)| Action::Connect(key as u32, target(&plan, server.peer.address)))
             .collect();
         let intervals = Intervals::new(now, 0, &plan.phase);
         let stage = if servers.is_empty() { Stage::Over } else { Stage::Agreeing };
@@ -482,6 +484,27 @@ impl Client {
     }
 }
 
+/// Where a server is, and the address that its connection is made from.
+fn target(plan: &ClientPlan, to: SocketAddr) -> Target {
+    let from = plan.sources.iter().find(|a| a.is_ipv4() == to.is_ipv4()).map(|&a| SocketAddr::new(a, 0));
+    Target { to, from }
+}
+
+impl Client {
+    /// A connection that was reset before the server's hello is made anew, once: a crowded server closes those that have said
+    /// nothing yet, ours perhaps among them.
+    fn retry(&mut self, now: Mono, at: usize) -> bool {
+        if std::mem::replace(&mut self.servers[at].retried, true) {
+            return false;
+        }
+        self.servers[at].frames = Frames::new(MAX_MESSAGE);
+        self.enter(at, Step::Connecting, now);
+        let to = target(&self.plan, self.servers[at].peer.address);
+        self.actions.push_back(Action::Connect(at as u32, to));
+        true
+    }
+}
+
 impl Session<Run> for Client {
     fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
         self.clock = *cx.clock;
@@ -490,7 +513,12 @@ impl Session<Run> for Client {
             Input::Up(_, _, None) => {}
             Input::Note(note) => self.note(note),
             Input::Refused(key, fault) if (key as usize) < self.servers.len() => {
-                self.lose(key as usize, &fault.to_string(), cx.now);
+                let (at, reset) = (key as usize, CONNECTION_RESET.contains(&fault.errno));
+                match reset && self.servers[at].step == Step::Connecting {
+                    true if self.retry(cx.now, at) => {}
+                    true => self.lose(at, &format!("{fault}: {RESET_HINT}"), cx.now),
+                    false => self.lose(at, &fault.to_string(), cx.now),
+                }
             }
             Input::Refused(..) => {}
             Input::Bytes(link, bytes) => {
@@ -501,7 +529,13 @@ impl Session<Run> for Client {
             Input::Down(link, fault) => {
                 if let Some(at) = self.by_link(link) {
                     self.servers[at].link = None;
+                    if fault.is_some() && self.servers[at].step == Step::Greeting && self.retry(cx.now, at) {
+                        return;
+                    }
                     let why = match (fault, self.servers[at].step) {
+                        (Some(fault), Step::Greeting) => {
+                            format!("the control connection broke ({fault}): {RESET_HINT}")
+                        }
                         (Some(fault), _) => format!("the control connection broke ({fault})"),
                         (None, Step::Greeting) => {
                             "it closed the connection without a word: is it netcaliper?".into()

@@ -3,13 +3,14 @@
 use super::data::Params;
 use super::udp::{OpenFlows, Terms};
 use crate::echo;
+use crate::quota::PendingPeers;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use uuid::Uuid;
 
-/// Most connections that may be waiting for their first bytes, over all workers.
-const MOST_WAITING: u32 = 4096;
+/// Connections whose first bytes have not come, over all workers, unless something else is said.
+const MOST_PENDING: usize = 4096;
 
 /// A session's permission to open data connections.
 #[derive(Debug)]
@@ -93,10 +94,11 @@ impl Grant {
 }
 
 /// The grants of a server by their secret, shared by its workers. Looked up once per connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Grants {
     by_token: RwLock<HashMap<[u8; 16], Arc<Grant>>>,
-    waiting: AtomicU32,
+    /// Connections whose first bytes have not come.
+    pub(super) pending: Arc<PendingPeers>,
     budget: Option<Arc<AtomicI64>>,
 }
 
@@ -104,7 +106,13 @@ impl Grants {
     /// No grants yet; `budget` is how many data connections may be admitted in all.
     #[must_use]
     pub fn new(budget: Option<Arc<AtomicI64>>) -> Self {
-        Grants { budget, ..Grants::default() }
+        Grants { by_token: RwLock::default(), pending: Arc::new(PendingPeers::new(MOST_PENDING)), budget }
+    }
+
+    /// The same with room for `most` connections whose first bytes have not come.
+    #[must_use]
+    pub fn with_pending(self, most: u32) -> Self {
+        Grants { pending: Arc::new(PendingPeers::new(most as usize)), ..self }
     }
 
     /// Adds a grant.
@@ -126,24 +134,6 @@ impl Grants {
 
     pub(super) fn find(&self, token: &[u8; 16]) -> Option<Arc<Grant>> {
         self.by_token.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
-    }
-}
-
-/// A place among the connections that wait for their first bytes; given back when dropped.
-pub(super) struct Waiting(Arc<Grants>);
-
-impl Waiting {
-    /// A place, unless all are taken.
-    pub(super) fn enter(grants: &Arc<Grants>) -> Option<Self> {
-        let before = grants.waiting.fetch_add(1, Ordering::Relaxed);
-        let waiting = Waiting(Arc::clone(grants));
-        (before < MOST_WAITING).then_some(waiting)
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

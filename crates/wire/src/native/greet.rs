@@ -1,12 +1,12 @@
 //! The server's side of new connections: who is there, and where do they belong?
 
 use super::data::Data;
-use super::grants::{Grants, Seat, Waiting};
+use super::grants::{Grants, Seat};
 use super::mark::{Kind, Mark};
-use super::message::{Message, encode};
 use super::ping::{Place, Reflector, answer};
 use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
 use super::udp::Keeper;
+use crate::quota::{LOOK, PendingPlace};
 use metrics::{Ending, Mono, SECOND};
 use model::Transport;
 use seam::{
@@ -107,17 +107,24 @@ impl Opener for Reception {
     }
 
     fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
-        let waiting = Waiting::enter(&self.grants)?;
+        // A denied address takes no place, and nothing is spent on it.
+        if !self.fence.admits(path.peer.ip()) {
+            return None;
+        }
+        let (place, told) = self.grants.pending.enter(path.peer.ip(), cx.now);
+        if let Some(gave_way) = told {
+            cx.post.push(Box::new(gave_way));
+        }
         Some(Box::new(Greeter {
             grants: Arc::clone(&self.grants),
             path: *path,
-            admitted: self.fence.admits(path.peer.ip()),
             place: (self.worker, self.workers),
             state: State::Waiting {
-                place: waiting,
+                place,
                 bytes: [0; PREAMBLE],
                 len: 0,
                 since: cx.now,
+                look: cx.now.plus(LOOK),
                 first: None,
             },
         }))
@@ -155,17 +162,18 @@ impl Opener for Reception {
 pub struct Greeter {
     grants: Arc<Grants>,
     path: Path,
-    admitted: bool,
     place: (u16, u16),
     state: State,
 }
 
 enum State {
     Waiting {
-        place: Waiting,
+        place: PendingPlace,
         bytes: [u8; PREAMBLE],
         len: usize,
         since: Mono,
+        /// When it is looked whether a newer connection has the place.
+        look: Mono,
         first: Option<Mono>,
     },
     /// Say this, then hang up. It still counts as waiting: those who are turned away must not become many either.
@@ -173,8 +181,12 @@ enum State {
         bytes: Vec<u8>,
         sent: usize,
         until: Mono,
-        _place: Option<Waiting>,
+        /// When it is looked whether a newer connection has the place.
+        look: Mono,
+        place: Option<PendingPlace>,
     },
+    /// A newer connection has its place.
+    Evicted,
     /// Over to the session.
     Control,
     /// Over to another worker, where it starts.
@@ -197,7 +209,8 @@ impl Greeter {
             State::Waiting { place, .. } => Some(place),
             _ => None,
         };
-        self.state = State::Farewell { bytes, sent: 0, until: cx.now.plus(LINGER), _place: place };
+        let (until, look) = (cx.now.plus(LINGER), cx.now.plus(LOOK));
+        self.state = State::Farewell { bytes, sent: 0, until, look, place };
     }
 
     fn refuse(&mut self, cx: &Cx<'_>, id: Uuid, reason: u64) {
@@ -215,16 +228,8 @@ impl Greeter {
             return Ok(());
         }
         match preamble.purpose {
-            Purpose::Control if self.admitted => {
-                self.state = State::Control;
-                Ok(())
-            }
             Purpose::Control => {
-                let reason = format!(
-                    "this server does not serve {} (--allow, --deny)",
-                    self.path.peer.ip().to_canonical()
-                );
-                self.farewell(cx, encode(&Message::Refused { reason }));
+                self.state = State::Control;
                 Ok(())
             }
             Purpose::Data => self.admit(cx, &preamble),
@@ -235,7 +240,7 @@ impl Greeter {
     }
 
     fn admit(&mut self, cx: &mut Cx<'_>, preamble: &Preamble) -> Result<(), Violation> {
-        let Some(grant) = self.grants.find(&preamble.token).filter(|_| self.admitted) else {
+        let Some(grant) = self.grants.find(&preamble.token) else {
             self.refuse(cx, preamble.id, 1);
             return Ok(());
         };
@@ -296,16 +301,20 @@ impl Flow for Greeter {
     fn want(&self) -> Want {
         let quiet = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
         match &self.state {
-            State::Waiting { len, since, first, .. } => {
-                let patience = since.plus(PATIENCE);
+            State::Waiting { len, since, first, look, .. } => {
+                let patience = since.plus(PATIENCE).min(*look);
                 let wake = first.map_or(patience, |first| first.plus(GUESS_AFTER).min(patience));
                 Want { read: Read::look((PREAMBLE - len) as u64), wake: Some(wake), ..quiet }
             }
-            State::Farewell { bytes, sent, until, .. } if *sent < bytes.len() => {
-                Want { send: When::Now, wake: Some(*until), ..quiet }
+            State::Farewell { bytes, sent, until, look, .. } if *sent < bytes.len() => {
+                Want { send: When::Now, wake: Some(*until.min(look)), ..quiet }
             }
-            State::Farewell { until, .. } => {
-                Want { read: Read::skip(1 << 16), wake: Some(*until), end: Some(End::Half), ..quiet }
+            State::Farewell { until, look, .. } => {
+                let wake = Some(*until.min(look));
+                Want { read: Read::skip(1 << 16), wake, end: Some(End::Half), ..quiet }
+            }
+            State::Evicted => {
+                Want { end: Some(End::Done { how: Ending::ProtocolError, reset: true }), ..quiet }
             }
             State::Gone => {
                 Want { end: Some(End::Done { how: Ending::ProtocolError, reset: false }), ..quiet }
@@ -379,7 +388,16 @@ impl Flow for Greeter {
                 self.state = State::Data { data, _seat: seat };
                 Ok(())
             }
-            (State::Waiting { bytes, len, since, first, .. }, News::Wake) => {
+            (State::Waiting { place, .. } | State::Farewell { place: Some(place), .. }, News::Wake)
+                if place.evicted() =>
+            {
+                self.state = State::Evicted;
+                Ok(())
+            }
+            (State::Waiting { bytes, len, since, first, look, .. }, News::Wake) => {
+                if *look <= cx.now {
+                    *look = cx.now.plus(LOOK);
+                }
                 let (bytes, len) = (*bytes, *len);
                 let late = cx.now.since(*since) >= PATIENCE;
                 let known = first.is_some_and(|first| cx.now.since(first) >= GUESS_AFTER);
@@ -402,7 +420,10 @@ impl Flow for Greeter {
                 self.stranger(cx, &bytes[..len]);
                 Ok(())
             }
-            (State::Farewell { until, .. }, News::Wake) if cx.now < *until => Ok(()),
+            (State::Farewell { until, look, .. }, News::Wake) if cx.now < *until => {
+                *look = cx.now.plus(LOOK);
+                Ok(())
+            }
             (State::Waiting { .. }, News::Fin)
             | (State::Farewell { .. }, News::Fin | News::Broken(_) | News::Wake) => {
                 self.state = State::Gone;

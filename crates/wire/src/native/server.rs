@@ -13,6 +13,7 @@ use super::preamble::Guess;
 use super::udp::{Log, Track};
 use crate::Run;
 use crate::counted::Intervals;
+use crate::quota::{ByAddress, GaveWay, Lines, Rate};
 use metrics::{Ending, Group, Mono, SECOND, Tally, Wall};
 use model::{
     Event, HostSnapshot, Level, PacketReport, Phase, SocketSettings, Standing, Status, Totals, Traffic,
@@ -42,6 +43,10 @@ pub struct Limits {
     pub busy: bool,
     /// Whether they spin for round trips even where nobody asks, on other cores than a client of this host has.
     pub eager: bool,
+    /// Connections at once that have not introduced themselves.
+    pub pending: u32,
+    /// Longest time for which a session may exclude all others where `duration_ns` says nothing, ns.
+    pub exclusive_ns: u64,
 }
 
 impl Default for Limits {
@@ -54,6 +59,8 @@ impl Default for Limits {
             rate: None,
             busy: false,
             eager: false,
+            pending: 4096,
+            exclusive_ns: 600 * SECOND,
         }
     }
 }
@@ -100,14 +107,28 @@ const PATIENCE: u64 = 10 * SECOND;
 const IDLE: u64 = 60 * SECOND;
 /// How long a client that has been granted its session may wait for other servers before it starts.
 const WAIT: u64 = 600 * SECOND;
+/// How long a client that is to exclude all others may wait before it starts.
+const WAIT_EXCLUSIVE: u64 = 60 * SECOND;
 /// How long a client may say nothing while it is queued or its session runs; it pings every second.
-const SILENCE: u64 = 15 * SECOND;
+const SILENCE: u64 = 9 * SECOND;
 /// How long connections may take to end after the client has said that they have.
 const LINGER: u64 = 2 * SECOND;
 /// How long running sessions may take to end when the server is stopped.
 const GRACE: u64 = 20 * SECOND;
-/// Most clients that have not proved themselves.
-const STRANGERS: usize = 256;
+/// How much longer than agreed a session that excludes all others may last.
+const GRACE_EXCLUSIVE: u64 = 30 * SECOND;
+/// Most clients that have not said hello, or have not proved to know the key.
+const STRANGERS: usize = 1024;
+/// Bytes that a client may send before it has said hello and proved itself.
+const MOST_BEFORE_HELLO: usize = 8 * 1024;
+/// Bytes that a client may send between its hello, or its last session, and its proposal with that.
+const MOST_BEFORE_PROPOSAL: usize = 64 * 1024;
+/// Messages of one client: so many at once, then one each [`MESSAGE_NS`]. Clients ping once a second.
+const MESSAGES: u64 = 128;
+const MESSAGE_NS: u64 = SECOND / 16;
+/// Wrong keys from one address that are answered: so many at once, then one each [`WRONG_KEY_NS`].
+const WRONG_KEYS: u64 = 16;
+const WRONG_KEY_NS: u64 = SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -127,6 +148,8 @@ struct Held {
     token: [u8; 16],
     phase: Phase,
     start: Mono,
+    /// A session that excludes all others ends then at the latest.
+    until: Option<Mono>,
     others: u32,
     /// What its tallies add up to.
     moved: Moved,
@@ -142,6 +165,9 @@ struct Visitor {
     their_nonce: [u8; 16],
     run: Uuid,
     proposal: Option<Box<Phase>>,
+    /// Bytes that came before a proposal, since the connection was made, the hello came, or the last session ended.
+    said: usize,
+    messages: Rate,
     /// Since when the session stands as it does.
     standing: Wall,
     held: Option<Held>,
@@ -158,6 +184,12 @@ pub struct Server {
     sessions: u64,
     actions: VecDeque<Action<Run>>,
     named: HashSet<(IpAddr, Guess)>,
+    /// Lines about newcomers for whom others had to give way.
+    crowd: Lines,
+    /// Answers to wrong keys, and lines about them, by address.
+    wrong_keys: ByAddress<(Rate, Lines)>,
+    /// Lines about lost sessions by address.
+    lost: ByAddress<Lines>,
     start: Mono,
     intervals: Intervals,
     /// Set when the server is to end: until when sessions may go on.
@@ -174,7 +206,7 @@ impl Server {
     #[must_use]
     pub fn new(plan: ServerPlan, now: Mono) -> Self {
         let budget = plan.exit_after.map(|n| Arc::new(AtomicI64::new(n.min(i64::MAX as u64) as i64)));
-        let grants = Arc::new(Grants::new(budget.clone()));
+        let grants = Arc::new(Grants::new(budget.clone()).with_pending(plan.limits.pending));
         let fence = Arc::new(plan.fence.clone());
         let workers = plan.workers.max(1);
         let openers = (0..workers)
@@ -210,6 +242,9 @@ impl Server {
             sessions: 0,
             actions: VecDeque::from([Action::Group(Box::new(all))]),
             named: HashSet::new(),
+            crowd: Lines::default(),
+            wrong_keys: ByAddress::default(),
+            lost: ByAddress::default(),
             start: now,
             intervals: Intervals::new(now, 0, &Phase::default()),
             ending: None,
@@ -260,7 +295,10 @@ impl Server {
             // In `Dropping`, and from now on otherwise, the group is free once its totals have come.
             if matches!(visitor.step, Step::Running | Step::Draining | Step::Dropping) {
                 let peer = visitor.path.peer;
-                self.notice(Level::Warning, format!("session {} with {peer} was lost", held.number));
+                let text = format!("session {} with {peer} was lost", held.number);
+                if let Some(text) = self.lost.of(peer.ip(), Lines::default).text(cx.now, text) {
+                    self.notice(Level::Warning, text);
+                }
             }
         }
         self.admit_queued(cx);
@@ -309,8 +347,7 @@ impl Server {
         }) else {
             return self.check_over(cx);
         };
-        visitor.step = Step::Idle;
-        visitor.since = cx.now;
+        (visitor.step, visitor.since, visitor.said) = (Step::Idle, cx.now, 0);
         totals.others = held.others;
         totals.receive = held.phase.verify.receive().to_owned();
         let (peer, number) = (visitor.path.peer, held.number);
@@ -441,6 +478,15 @@ impl Server {
                 Step::Idle if waited >= IDLE && self.ending.is_none() => {
                     self.refuse(cx, link, "nothing was proposed for too long");
                 }
+                Step::Granted | Step::Running | Step::Draining
+                    if visitor
+                        .held
+                        .as_ref()
+                        .and_then(|held| held.until)
+                        .is_some_and(|until| until <= now) =>
+                {
+                    self.refuse(cx, link, "the session has excluded all others for longer than agreed");
+                }
                 Step::Granted if waited >= WAIT => {
                     self.refuse(cx, link, "the session was not started in time");
                 }
@@ -471,6 +517,17 @@ impl Server {
         }
     }
 
+    /// `n` connections that had not introduced themselves were closed for newer ones.
+    fn crowded(&mut self, now: Mono, n: u64) {
+        if let Some(before) = self.crowd.due(now) {
+            let n = n.saturating_add(before);
+            self.notice(
+                Level::Warning,
+                format!("too many connections that say nothing: {n} had to give way to newer ones"),
+            );
+        }
+    }
+
     fn stranger(&mut self, stranger: &Stranger) {
         let address = stranger.path.peer.ip().to_canonical();
         if self.named.len() < 1024 && self.named.insert((address, stranger.guess)) {
@@ -489,7 +546,10 @@ impl Session<Run> for Server {
             Input::Down(link, _) => self.leave(cx, link),
             Input::Note(note) => match note.downcast::<Stranger>() {
                 Ok(stranger) => self.stranger(&stranger),
-                Err(note) => self.tell(note),
+                Err(note) => match note.downcast::<GaveWay>() {
+                    Ok(gave_way) => self.crowded(cx.now, gave_way.0),
+                    Err(note) => self.tell(note),
+                },
             },
             Input::Tally { group, index, from, to, tally } => {
                 self.tally(group, index, from, to, tally);
@@ -515,6 +575,10 @@ impl Session<Run> for Server {
     }
 
     fn deadline(&self) -> Option<Mono> {
+        let until = self
+            .visitors
+            .values()
+            .filter_map(|v| v.held.as_ref()?.until.filter(|_| v.step != Step::Dropping));
         let visitors = self.visitors.values().filter_map(|v| match v.step {
             Step::Greeting | Step::Proving => Some(v.since.plus(PATIENCE)),
             Step::Granted => Some(v.heard.plus(SILENCE).min(v.since.plus(WAIT))),
@@ -525,6 +589,6 @@ impl Session<Run> for Server {
             Step::Dropping => None,
         });
         let ending = self.ending.filter(|at| *at < Mono(u64::MAX) && !self.over);
-        visitors.chain(ending).min()
+        visitors.chain(until).chain(ending).min()
     }
 }

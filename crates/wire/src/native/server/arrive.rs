@@ -1,19 +1,35 @@
 //! Visitors: how they arrive, prove themselves and speak.
 
-use super::{LONGEST, STRANGERS, Server, Step, Visitor};
+use super::{
+    LONGEST, MESSAGE_NS, MESSAGES, MOST_BEFORE_HELLO, MOST_BEFORE_PROPOSAL, STRANGERS, Server, Step, Visitor,
+    WRONG_KEY_NS, WRONG_KEYS,
+};
 use crate::native::auth::{hex, host_mark, unhex};
 use crate::native::message::{Frames, Message};
+use crate::quota::{Lines, Rate, to_give_way};
 use metrics::Wall;
 use model::Level;
 use seam::{Cx, Link, Path};
 use uuid::Uuid;
 
+impl Visitor {
+    /// Whether it has neither said hello nor, where that is asked, proved to know the key.
+    fn is_stranger(&self) -> bool {
+        matches!(self.step, Step::Greeting | Step::Proving)
+    }
+}
+
 impl Server {
     pub(super) fn arrive(&mut self, cx: &Cx<'_>, link: Link, path: Path) {
-        let address = path.peer.ip().to_canonical();
-        let same = self.visitors.values().filter(|v| v.path.peer.ip().to_canonical() == address).count();
-        let strangers =
-            self.visitors.values().filter(|v| matches!(v.step, Step::Greeting | Step::Proving)).count();
+        // Links are numbered as they come, and so are the entries in order.
+        let silent = self.visitors.iter().filter(|(_, v)| v.is_stranger());
+        let silent: Vec<_> = silent.map(|(&link, v)| (link, v.path.peer.ip())).collect();
+        if silent.len() >= STRANGERS
+            && let Some(oldest) = to_give_way(silent)
+        {
+            self.crowded(cx.now, 1);
+            self.refuse(cx, oldest, "too many clients are just arriving: try again");
+        }
         let visitor = Visitor {
             path,
             frames: Frames::new(LONGEST),
@@ -24,32 +40,54 @@ impl Server {
             their_nonce: [0; 16],
             run: Uuid::nil(),
             proposal: None,
+            said: 0,
+            messages: Rate::new(MESSAGES, MESSAGE_NS),
             standing: Wall(0),
             held: None,
         };
         self.visitors.insert(link, visitor);
-        if same >= self.plan.limits.per_address as usize {
-            self.refuse(cx, link, &format!("{same} sessions from {address} are the limit of this server"));
-        } else if strangers >= STRANGERS {
-            self.refuse(cx, link, "too many clients are just arriving: try again");
-        } else if self.visitors.len() > self.plan.limits.sessions as usize {
-            self.refuse(
-                cx,
-                link,
-                &format!("{} sessions are the limit of this server", self.plan.limits.sessions),
-            );
-        } else if self.ending.is_some() {
+        if self.ending.is_some() {
             self.refuse(cx, link, "the server is stopping");
         }
     }
 
+    /// A client has introduced itself: from now on it counts among those of its address and of the server.
+    fn introduced(&mut self, cx: &Cx<'_>, link: Link) -> bool {
+        let Some(address) = self.visitors.get(&link).map(|v| v.path.peer.ip().to_canonical()) else {
+            return false;
+        };
+        let known = || self.visitors.iter().filter(|(l, v)| **l != link && !v.is_stranger());
+        let same = known().filter(|(_, v)| v.path.peer.ip().to_canonical() == address).count();
+        let limits = &self.plan.limits;
+        let why = if same >= limits.per_address as usize {
+            format!("{same} sessions from {address} are the limit of this server")
+        } else if known().count() >= limits.sessions as usize {
+            format!("{} sessions are the limit of this server", limits.sessions)
+        } else {
+            return true;
+        };
+        self.refuse(cx, link, &why);
+        false
+    }
+
     pub(super) fn bytes(&mut self, cx: &Cx<'_>, link: Link, bytes: &[u8]) {
-        if let Some(visitor) = self.visitors.get_mut(&link) {
-            visitor.heard = cx.now;
-            visitor.frames.push(bytes);
+        let Some(visitor) = self.visitors.get_mut(&link) else { return };
+        visitor.heard = cx.now;
+        let most = match visitor.step {
+            Step::Greeting | Step::Proving => Some(MOST_BEFORE_HELLO),
+            Step::Idle => Some(MOST_BEFORE_PROPOSAL),
+            _ => None,
+        };
+        visitor.said = visitor.said.saturating_add(most.map_or(0, |_| bytes.len()));
+        if most.is_some_and(|most| visitor.said > most) {
+            return self.refuse(cx, link, "too much was said before a proposal");
         }
+        visitor.frames.push(bytes);
         while let Some(visitor) = self.visitors.get_mut(&link) {
             match visitor.frames.pop() {
+                Ok(Some(_)) if !visitor.messages.admits(cx.now) => {
+                    return self.refuse(cx, link, "too many messages in a short time");
+                }
                 Ok(Some(message)) => self.message(cx, link, message),
                 Ok(None) => return,
                 Err(error) => return self.refuse(cx, link, &error.to_string()),
@@ -91,8 +129,15 @@ impl Server {
         let key = self.plan.psk.is_some();
         let Some(visitor) = self.visitors.get_mut(&link) else { return };
         visitor.their_nonce = theirs;
-        visitor.step = if key { Step::Proving } else { Step::Idle };
         visitor.since = cx.now;
+        if key {
+            visitor.step = Step::Proving;
+        } else if self.introduced(cx, link) {
+            self.enter_idle(cx, link);
+        } else {
+            return;
+        }
+        let Some(visitor) = self.visitors.get(&link) else { return };
         let hello = Message::Hello {
             version: self.plan.version.clone(),
             capabilities: vec!["tcp".into(), "connect".into()],
@@ -104,15 +149,37 @@ impl Server {
     }
 
     pub(super) fn prove(&mut self, cx: &Cx<'_>, link: Link, proof: &str) {
-        let (Some(visitor), Some(psk)) = (self.visitors.get_mut(&link), &self.plan.psk) else { return };
+        let (Some(visitor), Some(psk)) = (self.visitors.get(&link), &self.plan.psk) else { return };
         if !psk.client_proves(proof, &visitor.their_nonce, &visitor.nonce) {
-            let peer = visitor.path.peer;
-            self.notice(Level::Warning, format!("{peer} does not know the pre-shared key"));
-            return self.refuse(cx, link, "wrong pre-shared key");
+            return self.disprove(cx, link);
         }
-        visitor.step = Step::Idle;
-        visitor.since = cx.now;
         let proof = psk.server_proof(&visitor.their_nonce, &visitor.nonce);
-        self.say(link, &Message::Proof { proof });
+        if self.introduced(cx, link) {
+            self.enter_idle(cx, link);
+            self.say(link, &Message::Proof { proof });
+        }
+    }
+
+    /// A client does not know the key. Only so many of an address are told: whoever knows the key is let in all the same, so
+    /// that guesses do not keep those out who share an address with the one who guesses.
+    fn disprove(&mut self, cx: &Cx<'_>, link: Link) {
+        let Some(peer) = self.visitors.get(&link).map(|visitor| visitor.path.peer) else { return };
+        let (answers, lines) =
+            self.wrong_keys.of(peer.ip(), || (Rate::new(WRONG_KEYS, WRONG_KEY_NS), Lines::default()));
+        let answered = answers.admits(cx.now);
+        if let Some(line) = lines.text(cx.now, format!("{peer} does not know the pre-shared key")) {
+            self.notice(Level::Warning, line);
+        }
+        if answered {
+            self.refuse(cx, link, "wrong pre-shared key");
+        } else {
+            self.close(cx, link);
+        }
+    }
+
+    fn enter_idle(&mut self, cx: &Cx<'_>, link: Link) {
+        if let Some(visitor) = self.visitors.get_mut(&link) {
+            (visitor.step, visitor.since, visitor.said) = (Step::Idle, cx.now, 0);
+        }
     }
 }

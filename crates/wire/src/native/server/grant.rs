@@ -1,7 +1,7 @@
 //! Sessions: who has to wait, what is granted, and how they begin.
 
 use super::standing::Moved;
-use super::{Held, Server, Step, Visitor};
+use super::{GRACE_EXCLUSIVE, Held, Server, Step, Visitor, WAIT_EXCLUSIVE};
 use crate::balance::{Placed, first_worker};
 use crate::native::auth::hex;
 use crate::native::data::Params;
@@ -69,9 +69,9 @@ impl Server {
 
     pub(super) fn grant(&mut self, cx: &Cx<'_>, link: Link, mut phase: Phase) {
         let now = cx.now;
+        phase.exclusive |= self.plan.exclusive;
         let changes = self.reduce(&mut phase);
         phase.first_worker = self.first_worker(&phase);
-        phase.exclusive |= self.plan.exclusive;
         let token = self.secrets.next();
         let index = self.groups.iter().skip(1).position(Option::is_none).map_or(self.groups.len(), |i| i + 1);
         if index == self.groups.len() {
@@ -91,9 +91,11 @@ impl Server {
             placement: self.plan.placement.clone(),
         };
         self.say(link, &answer);
+        let until = phase.exclusive.then(|| now.plus(WAIT_EXCLUSIVE));
         if let Some(visitor) = self.visitors.get_mut(&link) {
             visitor.step = Step::Granted;
             visitor.since = now;
+            visitor.said = 0;
             visitor.proposal = None;
             visitor.held = Some(Held {
                 group: Group(index as u32),
@@ -101,6 +103,7 @@ impl Server {
                 token,
                 phase,
                 start: now,
+                until,
                 others,
                 moved: Moved::default(),
             });
@@ -147,11 +150,17 @@ impl Server {
             change("connections", phase.connections.to_string(), given.to_string(), "limit per session");
             phase.connections = given;
         }
-        if let Some(most) = limits.duration_ns
+        // Nobody else is served while a session excludes all others, so that such a session has an end.
+        let longest = limits.duration_ns.or(phase.exclusive.then_some(limits.exclusive_ns));
+        if let Some(most) = longest
             && phase.duration_ns.is_none_or(|d| d > most)
         {
             let asked = phase.duration_ns.map_or("no end".into(), |d| format!("{} s", d as f64 / 1e9));
-            change("duration", asked, format!("{} s", most as f64 / 1e9), "limit of this server");
+            let why = match limits.duration_ns {
+                Some(_) => "limit of this server",
+                None => "limit of this server for sessions that exclude all others (--max-time sets another)",
+            };
+            change("duration", asked, format!("{} s", most as f64 / 1e9), why);
             phase.duration_ns = Some(most);
             phase.omit_ns = phase.omit_ns.min(most.saturating_sub(1));
         }
@@ -176,6 +185,8 @@ impl Server {
         let Some(held) = &mut visitor.held else { return };
         visitor.step = Step::Running;
         held.start = cx.now;
+        let longest = held.phase.ends_after().unwrap_or(self.plan.limits.exclusive_ns);
+        held.until = held.phase.exclusive.then(|| cx.now.plus(longest).plus(GRACE_EXCLUSIVE));
         let phase = &held.phase;
         let eager = self.plan.limits.eager && phase.kind == Kind::Ping;
         // Datagrams flow from the instant that the client sets, which is this much later.
