@@ -1,6 +1,7 @@
 //! What iperf3's conversation needs of this host.
 
 mod file;
+mod judge;
 
 use crate::control::{Control, now};
 use crate::place::workers_beside_others;
@@ -11,8 +12,10 @@ use model::{BulkTerms, Event, Kind, Pattern, Phase, Scribe};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::iperf3::auth::{self, Keeper, Users};
+use wire::iperf3::judge::Judge;
 use wire::iperf3::params::{BLOCK, Parameters};
 use wire::iperf3::{Client, ClientPlan, Limits, Meter, ServerPlan};
 use wire::native::Fence;
@@ -76,7 +79,10 @@ pub(crate) fn server_plan(config: &ServerConfig, workers: u16, streams: Fence) -
         fence: config.fence.clone(),
         streams,
         limits: own.limits.clone(),
-        keeper: own.keeper.clone(),
+        keeper: own.keeper.clone().map(|keeper| {
+            let decide = move |token: Option<&str>, came| keeper.admits(token, came);
+            Arc::new(judge::Helper::new(decide)) as Arc<dyn Judge>
+        }),
         interval_ns: if own.silent { 0 } else { config.interval_ns.max(SECOND / 10) },
         exit_after: config.exit_after,
         idle_ns: own.idle_ns,

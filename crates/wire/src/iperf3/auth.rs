@@ -6,8 +6,8 @@
 //! users       a line each: NAME,hex(SHA-256("{NAME}PASSWORD")); '#' begins a comment
 //! ```
 //!
-//! Nothing that a client sees depends on why a token was refused: all go the same way, and the session holds its answer back for
-//! a fixed time, so that the time which the private key takes cannot be told from outside.
+//! Nothing that a client sees depends on why a token was refused: all go the same way, and the session tells its verdict at fixed
+//! times, which show how long the private key took in steps of a quarter of a second only.
 
 #[cfg(not(feature = "iperf3-auth"))]
 mod absent;

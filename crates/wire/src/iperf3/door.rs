@@ -9,6 +9,7 @@ use super::lot::{Joined, Lot};
 use super::packets::UdpStream;
 use super::stream::TcpStream;
 use crate::native::Fence;
+use crate::quota::{LOOK, PendingPeers, PendingPlace};
 use crate::solo::Remark;
 use metrics::{Ending, Mono, SECOND};
 use model::Level;
@@ -24,9 +25,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 const PATIENCE: u64 = 10 * SECOND;
 
 /// What a server's workers and its session share. It is looked at once for each connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct House {
     tests: Mutex<Waiting>,
+    /// Connections whose cookie has not come.
+    pending: Arc<PendingPeers>,
     /// Connections so far: they are numbered as they come.
     came: AtomicU64,
 }
@@ -39,6 +42,12 @@ struct Waiting {
 }
 
 impl House {
+    /// No tests; room for `pending` connections whose cookie has not come.
+    pub(super) fn new(pending: u32) -> Self {
+        let pending = Arc::new(PendingPeers::new(pending as usize));
+        House { tests: Mutex::default(), pending, came: AtomicU64::new(0) }
+    }
+
     fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
         self.tests.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -120,9 +129,13 @@ impl Opener for Door {
         Open::Idle
     }
 
-    fn accept(&mut self, _: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         if !self.fence.admits(path.peer.ip()) {
             return None;
+        }
+        let (place, told) = self.house.pending.enter(path.peer.ip(), cx.now);
+        if let Some(gave_way) = told {
+            cx.post.push(Box::new(gave_way));
         }
         Some(Box::new(Guest {
             house: Arc::clone(&self.house),
@@ -132,7 +145,7 @@ impl Opener for Door {
             since: Mono(0),
             word: [0; COOKIE],
             have: 0,
-            step: Step::Cookie,
+            step: Step::Cookie { place, look: cx.now.plus(LOOK) },
         }))
     }
 
@@ -193,8 +206,10 @@ struct Guest {
 }
 
 enum Step {
-    /// The cookie is being read.
-    Cookie,
+    /// The cookie is being read; it is looked then whether a newer connection has the place.
+    Cookie { place: PendingPlace, look: Mono },
+    /// A newer connection has its place.
+    Gone,
     /// It comes to speak.
     Visitor,
     /// It is one stream too many: so much of the refusal has been sent.
@@ -228,11 +243,14 @@ impl Flow for Guest {
     fn want(&self) -> Want {
         let nothing = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
         match &self.step {
-            Step::Cookie => Want {
+            Step::Cookie { look, .. } => Want {
                 read: Read::look((COOKIE - self.have) as u64),
-                wake: Some(self.since.plus(PATIENCE)),
+                wake: Some(self.since.plus(PATIENCE).min(*look)),
                 ..nothing
             },
+            Step::Gone => {
+                Want { end: Some(End::Done { how: Ending::ProtocolError, reset: true }), ..nothing }
+            }
             Step::Visitor => Want { end: Some(End::Lift), ..nothing },
             Step::Refused(false) => Want { send: When::Now, ..nothing },
             Step::Refused(true) => {
@@ -262,7 +280,7 @@ impl Flow for Guest {
     fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
         match &mut self.step {
             Step::Stream(flow) => return flow.take(cx, got, reply),
-            Step::Cookie => {
+            Step::Cookie { .. } => {
                 let n = got.bytes.len().min(COOKIE - self.have);
                 self.word[self.have..self.have + n].copy_from_slice(&got.bytes[..n]);
                 self.have += n;
@@ -280,11 +298,17 @@ impl Flow for Guest {
 
     fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
         match (&mut self.step, news) {
-            (Step::Cookie, News::Up(_)) => self.since = cx.now,
-            (Step::Cookie, News::Wake) if cx.now.since(self.since) >= PATIENCE => {
+            (Step::Cookie { .. }, News::Up(_)) => self.since = cx.now,
+            (Step::Cookie { .. }, News::Wake) if cx.now.since(self.since) >= PATIENCE => {
                 return Err(Violation::Malformed("no cookie came: it may not be an iperf3 client"));
             }
-            (Step::Cookie, News::Fin) => {
+            (Step::Cookie { place, look }, News::Wake) => {
+                *look = cx.now.plus(LOOK);
+                if place.evicted() {
+                    self.step = Step::Gone;
+                }
+            }
+            (Step::Cookie { .. }, News::Fin) => {
                 return Err(Violation::Malformed("the peer hung up before its cookie was complete"));
             }
             (Step::Stream(flow), news) => return flow.hear(cx, news),

@@ -9,6 +9,7 @@ mod client;
 pub mod codec;
 mod dial;
 mod door;
+pub mod judge;
 mod ledger;
 mod lot;
 mod packets;

@@ -15,9 +15,9 @@ mod time;
 
 pub(super) use talk::socket_settings;
 
-use super::auth::Keeper;
 use super::codec::{Cookie, Inbox, State, cookie_text};
 use super::door::{Door, House, Visit};
+use super::judge::{Judge, Verdict};
 use super::ledger::Ledger;
 use super::lot::{Joined, Lot, Standing};
 use super::params::Parameters;
@@ -26,6 +26,7 @@ use super::store::Opening;
 use crate::Run;
 use crate::counted::Intervals;
 use crate::native::Fence;
+use crate::quota::{ByAddress, GaveWay, Lines, to_give_way};
 use crate::solo::Remark;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Bulk, BulkCpu, BulkNews, Event, Level, Phase, Scribe, SocketSettings, Status};
@@ -49,11 +50,20 @@ pub struct Limits {
     pub duration_s: Option<u32>,
     /// How long a receiving test may get nothing, ns.
     pub silence_ns: u64,
+    /// Connections at once whose cookie has not come.
+    pub pending: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { tests: 1000, per_address: 256, rate: None, duration_s: None, silence_ns: 120 * SECOND }
+        Limits {
+            tests: 1000,
+            per_address: 256,
+            rate: None,
+            duration_s: None,
+            silence_ns: 120 * SECOND,
+            pending: 4096,
+        }
     }
 }
 
@@ -74,7 +84,7 @@ pub struct ServerPlan {
     /// What is allowed.
     pub limits: Limits,
     /// Who may have a test, where that is asked.
-    pub keeper: Option<Keeper>,
+    pub keeper: Option<Arc<dyn Judge>>,
     /// Length of intervals, ns; 0 tells none.
     pub interval_ns: u64,
     /// End after so many tests.
@@ -93,6 +103,8 @@ pub struct ServerPlan {
 const GRACE: u64 = 40 * SECOND;
 /// Most clients that have not sent their parameters.
 const STRANGERS: usize = 256;
+/// Failed tests of one address that are told each; of further ones, one a minute.
+const FAILURES: u32 = 16;
 /// Most that is kept for a printout.
 const LONGEST_TALE: usize = 20_000;
 
@@ -100,7 +112,7 @@ const LONGEST_TALE: usize = 20_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Parameters,
-    /// Its token has been judged; what came of it is told when it is due.
+    /// Its token is being judged; what came of it is told when it is due.
     Held,
     /// Another test of datagrams from its address is creating streams.
     Waiting,
@@ -124,8 +136,10 @@ struct Test {
     since: Mono,
     inbox: Inbox,
     parameters: Parameters,
-    /// What its token came to, where one is asked for.
-    admitted: bool,
+    /// What its token comes to, once that is asked.
+    verdict: Option<Verdict>,
+    /// When the token came.
+    asked: Mono,
     group: Option<Group>,
     lot: Option<Arc<Lot>>,
     joined: BTreeMap<u64, Path>,
@@ -156,6 +170,10 @@ pub struct Server {
     actions: VecDeque<Action<Run>>,
     intervals: Intervals,
     remarks: HashSet<String>,
+    /// Lines about newcomers for whom others had to give way.
+    crowd: Lines,
+    /// Lines about failed tests by address: some, then one a minute.
+    failures: ByAddress<(u32, Lines)>,
     start: Mono,
     begun: bool,
     stopping: bool,
@@ -167,7 +185,7 @@ impl Server {
     /// A server that starts as soon as it is polled.
     #[must_use]
     pub fn new(plan: ServerPlan, now: Mono) -> Self {
-        let house = Arc::new(House::default());
+        let house = Arc::new(House::new(plan.limits.pending));
         let all = GroupPlan {
             openers: Door::for_all(&house, &plan.fence, &plan.streams, plan.workers),
             ..group_plan(Group::ALL, SocketSettings::default(), now, plan.interval_ns)
@@ -184,6 +202,8 @@ impl Server {
             actions: VecDeque::from([Action::Group(Box::new(all))]),
             intervals: Intervals::new(now, 0, &Phase::default()),
             remarks: HashSet::new(),
+            crowd: Lines::default(),
+            failures: ByAddress::default(),
             start: now,
             begun: false,
             stopping: false,
@@ -227,7 +247,8 @@ impl Server {
             since: cx.now,
             inbox: Inbox::default(),
             parameters: Parameters::default(),
-            admitted: true,
+            verdict: None,
+            asked: cx.now,
             group: None,
             lot: None,
             joined: BTreeMap::new(),
@@ -239,22 +260,47 @@ impl Server {
             tale: Vec::new(),
             far: None,
         };
+        let silent = self.tests.iter().filter(|(_, t)| t.step == Step::Parameters);
+        let silent: Vec<_> = silent.map(|(&link, t)| (link, t.path.peer.ip())).collect();
+        if silent.len() >= STRANGERS
+            && let Some(oldest) = to_give_way(silent)
+        {
+            self.crowded(cx.now, 1);
+            self.deny(cx, oldest);
+        }
         self.tests.insert(link, test);
-        let address = path.peer.ip().to_canonical();
-        let same = self.tests.values().filter(|t| t.path.peer.ip().to_canonical() == address).count();
-        let strangers = self.tests.values().filter(|t| t.step == Step::Parameters).count();
-        let limits = &self.plan.limits;
-        let full = same > limits.per_address as usize
-            || strangers > STRANGERS
-            || self.tests.len() > limits.tests as usize;
-        if full || self.stopping {
-            self.state(link, State::Denied);
-            return self.leave(cx, link);
+        if self.stopping {
+            return self.deny(cx, link);
         }
         if let Some(at) = self.early.iter().position(|visit| visit.path == path)
             && let Some(visit) = self.early.remove(at)
         {
             self.meet(cx, visit);
+        }
+    }
+
+    fn deny(&mut self, cx: &Cx<'_>, link: Link) {
+        self.state(link, State::Denied);
+        self.leave(cx, link);
+    }
+
+    /// Whether a client that has sent its parameters is one too many, of its address or in all.
+    fn is_full(&self, link: Link) -> bool {
+        let Some(address) = self.tests.get(&link).map(|t| t.path.peer.ip().to_canonical()) else {
+            return true;
+        };
+        let known = || self.tests.iter().filter(|(l, t)| **l != link && t.step != Step::Parameters);
+        let same = known().filter(|(_, t)| t.path.peer.ip().to_canonical() == address).count();
+        let limits = &self.plan.limits;
+        same >= limits.per_address as usize || known().count() >= limits.tests as usize
+    }
+
+    /// `n` connections that had not introduced themselves were closed for newer ones.
+    fn crowded(&mut self, now: Mono, n: u64) {
+        if let Some(before) = self.crowd.due(now) {
+            let n = n.saturating_add(before);
+            let text = format!("too many connections that say nothing: {n} had to give way to newer ones");
+            self.notice(Level::Warning, text);
         }
     }
 
@@ -287,7 +333,13 @@ impl Server {
         } else {
             self.tell(link, BulkNews::Failed { error: why.to_owned() });
         }
-        self.notice(Level::Warning, format!("{peer}: {why}"));
+        let (told, lines) = self.failures.of(peer.ip(), Default::default);
+        *told = told.saturating_add(1);
+        let text = format!("{peer}: {why}");
+        let text = if *told <= FAILURES { Some(text) } else { lines.text(cx.now, text) };
+        if let Some(text) = text {
+            self.notice(Level::Warning, text);
+        }
         self.leave(cx, link);
     }
 
@@ -374,6 +426,12 @@ impl Server {
         };
         let note = match note.downcast::<Visit>() {
             Ok(visit) => return self.meet(cx, *visit),
+            Err(note) => note,
+        };
+        let note = match note.downcast::<GaveWay>() {
+            Ok(gave_way) => {
+                return self.crowded(cx.now, gave_way.0);
+            }
             Err(note) => note,
         };
         let note = match note.downcast::<Joined>() {

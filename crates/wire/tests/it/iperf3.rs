@@ -6,6 +6,7 @@ use model::{Bulk, BulkEnded, BulkNews, BulkTerms, Event, Kind, Phase, Status, Ve
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use wire::iperf3::codec::framed;
+use wire::iperf3::judge::{Judge, Verdict};
 use wire::iperf3::params::Parameters;
 use wire::iperf3::{Client, ClientPlan, Limits, Opening, Server, ServerPlan, Store};
 use wire::native::Fence;
@@ -397,4 +398,63 @@ fn a_file_arrives_as_it_was_in_either_direction() {
             assert!(*empty.0.lock().unwrap() == content, "{reverse} {seed}: {} bytes", empty.size());
         }
     }
+}
+
+/// Never comes to a verdict on junk, and lets everybody else in.
+#[derive(Default)]
+struct Slow(Mutex<u32>);
+
+impl Judge for Slow {
+    fn ask(&self, token: Option<&str>, _: metrics::Wall) -> Option<Verdict> {
+        if token == Some("good") {
+            return Some(Verdict::new(true.into()));
+        }
+        *self.0.lock().unwrap() += 1;
+        Some(Verdict::default())
+    }
+}
+
+#[test]
+fn tokens_that_take_long_keep_only_their_own_address_waiting() {
+    let judge = Arc::new(Slow::default());
+    let mut net = network(31);
+    serve(&mut net, ServerPlan { keeper: Some(judge.clone()), ..server_plan() });
+    let call = |net: &mut Network, n: u32, token: &str| {
+        let now = net.now;
+        let parameters = Parameters { terms: terms(), token: Some(token.to_owned()) };
+        let plan = ClientPlan { parameters, ..client_plan(terms()) };
+        net.join(client_ip(n), 2, Box::new(Client::new(plan, now)))
+    };
+    let junk: Vec<_> = (0..20).map(|_| call(&mut net, 1, "junk")).collect();
+    net.run_until(net.now.plus(SECOND));
+    let good = call(&mut net, 2, "good");
+    net.run_until(net.now.plus(20 * SECOND));
+    assert_eq!(told(&net, good).status(), Status::Complete);
+    assert_eq!(*judge.0.lock().unwrap(), 4, "four of an address at once");
+    net.run();
+    for client in junk {
+        assert_eq!(told(&net, client).status(), Status::Failed);
+    }
+}
+
+#[test]
+fn silent_clients_keep_nobody_out() {
+    let mut net = network(32);
+    let server = serve(&mut net, server_plan());
+    // A cookie, and nothing more.
+    for n in 0..600u16 {
+        let from = Ipv4Addr::new(10, 200, 0, (n % 3) as u8 + 1);
+        let mut cookie = format!("{n:036}").into_bytes();
+        cookie.push(0);
+        net.raw(from.into(), address(1), vec![(0, Say::Bytes(cookie))]);
+    }
+    net.run_until(net.now.plus(SECOND));
+    let client = call(&mut net, 9, terms());
+    net.run();
+    assert_eq!(told(&net, client).status(), Status::Complete);
+    let notices = net
+        .events(server)
+        .iter()
+        .filter(|(_, event)| matches!(event, Event::Notice { text, .. } if text.contains("had to give way")));
+    assert_eq!(notices.count(), 1);
 }

@@ -6,6 +6,7 @@ use crate::iperf3::codec::{LONGEST_PARAMETERS, State, code, error_text};
 use crate::iperf3::ledger::Ledger;
 use crate::iperf3::lot::{Joined, Lot};
 use crate::iperf3::params::{self, BLOCK, Parameters};
+use crate::quota::holder;
 use metrics::{Group, SECOND};
 use model::{BulkBegun, BulkNews, BulkStream, BulkTerms, Level, SocketSettings};
 use seam::{Action, Cx, GroupPlan, Link, Order, WHEN_TOLD};
@@ -13,6 +14,10 @@ use std::sync::Arc;
 
 /// From this rate on datagrams are received in runs, and stamped by us, bits/s.
 const FAST: u64 = 1_000_000_000;
+/// Tokens of one address that are judged at once; others of it wait.
+const TOKENS_AT_ONCE: usize = 4;
+/// How long a token may wait for its verdict, ns.
+const TOKEN_PATIENCE: u64 = 30 * SECOND;
 /// Receive buffer of datagrams when none is asked for, bytes: what it drops would look like loss.
 const UDP_BUFFER: u64 = 4 << 20;
 
@@ -70,29 +75,54 @@ impl Server {
             Ok(parameters) => parameters,
             Err(refused) => return self.fail(cx, link, refused.code, &refused.why),
         };
+        if self.is_full(link) {
+            return self.deny(cx, link);
+        }
         if let Some(number) = self.forbidden(&parameters) {
             return self.fail(cx, link, number, error_text(number));
         }
-        let now = cx.clock.wall(cx.now);
-        let verdict = self.plan.keeper.as_ref().map(|keeper| keeper.admits(parameters.token.as_deref(), now));
         let Some(test) = self.tests.get_mut(&link) else { return };
         test.parameters = parameters;
-        if let Some(admitted) = verdict {
-            (test.admitted, test.step, test.since) = (admitted, Step::Held, cx.now);
-            return;
+        if self.plan.keeper.is_some() {
+            (test.step, test.since, test.asked) = (Step::Held, cx.now, cx.now);
+            return self.ask(cx, link);
         }
         test.step = Step::Waiting;
         self.create(cx, link);
     }
 
-    /// It is time to tell what a token came to.
-    pub(super) fn judged(&mut self, cx: &Cx<'_>, link: Link) {
-        let Some(test) = self.tests.get_mut(&link) else { return };
-        if !test.admitted {
-            return self.fail(cx, link, code::AUTHORISATION, error_text(code::AUTHORISATION));
+    /// Has a token judged, unless as many of its address are being judged already.
+    fn ask(&mut self, cx: &Cx<'_>, link: Link) {
+        let Some(test) = self.tests.get(&link) else { return };
+        let address = holder(test.path.peer.ip());
+        let judging = |test: &&Test| {
+            let unknown = test.verdict.as_ref().is_some_and(|verdict| verdict.get().is_none());
+            unknown && holder(test.path.peer.ip()) == address
+        };
+        if test.verdict.is_some() || self.tests.values().filter(judging).count() >= TOKENS_AT_ONCE {
+            return;
         }
-        test.step = Step::Waiting;
-        self.create(cx, link);
+        let came = cx.clock.wall(test.asked);
+        let token = test.parameters.token.as_deref();
+        let verdict = self.plan.keeper.as_ref().and_then(|keeper| keeper.ask(token, came));
+        if let Some(test) = self.tests.get_mut(&link) {
+            test.verdict = verdict;
+        }
+    }
+
+    /// It is time to tell what a token came to, or to look again after as long.
+    pub(super) fn judged(&mut self, cx: &Cx<'_>, link: Link) {
+        self.ask(cx, link);
+        let Some(test) = self.tests.get_mut(&link) else { return };
+        let verdict = test.verdict.as_ref().and_then(|verdict| verdict.get().copied());
+        match verdict {
+            Some(true) => {
+                test.step = Step::Waiting;
+                self.create(cx, link);
+            }
+            None if cx.now.since(test.asked) < TOKEN_PATIENCE => test.since = cx.now,
+            _ => self.fail(cx, link, code::AUTHORISATION, error_text(code::AUTHORISATION)),
+        }
     }
 
     /// Why a test may not be, if it may not.

@@ -8,7 +8,8 @@ use seam::Cx;
 
 /// How long parameters may take.
 const PATIENCE: u64 = 30 * SECOND;
-/// When the verdict on a token is told, ns after the token came. However long its decryption took, it is not seen from outside.
+/// When the verdict on a token is told, ns after the token came, or a multiple of it where the verdict took longer: a client sees the
+/// time of the decryption in steps of this length only.
 const HELD: u64 = SECOND / 4;
 /// How long streams may take to come.
 const CREATING: u64 = 35 * SECOND;
