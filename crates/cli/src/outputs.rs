@@ -262,8 +262,9 @@ impl Outputs {
             target.write(&mut failed, |w| w.on_event(event));
         }
         let interval = matches!(event, Event::Interval(_));
-        // What a server warns of is no part of its result.
-        let aside = self.serves && matches!(event, Event::Notice { level: Level::Warning, .. });
+        // What a server warns of is no part of its result, and is told at once on stderr.
+        let aside =
+            self.serves && matches!(event, Event::Notice { level: Level::Warning | Level::Error, .. });
         let quiet = aside || self.quiet && interval;
         match (&mut self.console, &mut self.live) {
             // What the view shows instead is not said again; the rest waits for the screen to come back.

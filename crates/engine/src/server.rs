@@ -157,6 +157,21 @@ fn unproven(more: &[IpNet]) -> Fence {
     Fence { allow, deny: Vec::new() }
 }
 
+/// Descriptors that this process may have.
+fn descriptors() -> Option<usize> {
+    let (soft, _) = io::host::rlimit_nofile()?;
+    Some(usize::try_from(soft).unwrap_or(usize::MAX))
+}
+
+/// Fewest connections that may wait for their introduction: what workers accept in a row.
+const FEWEST_PENDING: u32 = 128;
+
+/// How many connections may wait for their introduction: `most`, or a quarter of the descriptors.
+fn pending(most: u32) -> u32 {
+    let quarter = descriptors().map_or(u32::MAX, |all| u32::try_from(all / 4).unwrap_or(u32::MAX));
+    most.min(quarter.max(FEWEST_PENDING))
+}
+
 /// Whether a legacy server for `phase` knows datagrams.
 fn knows_datagrams(phase: &Phase) -> bool {
     !connects(phase) || phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp)
@@ -334,6 +349,8 @@ impl Bound {
                 workers: self.workers,
                 arrivals: config.arrivals,
                 key: config.psk.clone(),
+                // Two protocols give sockets to peers that have proved nothing; together they may take a quarter.
+                sockets: descriptors().map(|all| all / 8),
                 host: crate::texts::host(phase.udpmon.as_ref().map_or(&[], |asked| asked.cards.as_slice())),
             };
             let openers = (openers.answer)(phase, &answers);
@@ -341,7 +358,8 @@ impl Bound {
             return Control::new(Box::new(Solo::new(plan, now())), setup, interrupt, sink)?.run();
         }
         if config.protocol == Protocol::Iperf3 {
-            let plan = iperf3::server_plan(&config, self.workers, unproven(&config.open_to));
+            let mut plan = iperf3::server_plan(&config, self.workers, unproven(&config.open_to));
+            plan.limits.pending = pending(plan.limits.pending);
             let session = wire::iperf3::Server::new(plan, now());
             return Control::new(Box::new(session), setup, interrupt, sink)?.run();
         }
@@ -349,7 +367,7 @@ impl Bound {
             version: config.version,
             psk: config.psk,
             fence: config.fence,
-            limits: config.limits,
+            limits: Limits { pending: pending(config.limits.pending), ..config.limits },
             exclusive: config.exclusive,
             exit_after: config.exit_after,
             host: machine::snapshot(self.addresses.first().map(SocketAddr::ip)),

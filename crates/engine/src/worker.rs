@@ -103,6 +103,8 @@ pub(crate) struct Worker {
     active: bool,
     rest: Rest,
     listening: bool,
+    /// When listeners are watched again, after an accept that failed.
+    accept_at: Option<Mono>,
     quit: bool,
     /// Settings that accepted sockets have from their listener.
     inherited: Settings,
@@ -144,6 +146,7 @@ impl Worker {
             active: false,
             rest: Rest::default(),
             listening: true,
+            accept_at: None,
             quit: false,
             inherited: outfit.inherited.clone(),
             peers: outfit.links.map(|every| Peers::new(every, clock.now())),
@@ -196,6 +199,7 @@ impl Worker {
         }
         self.tell_links(now);
         self.due_timers(now);
+        self.resume_listeners(now);
         self.open_links(now);
         if self.watches.get(&Group::ALL).and_then(|w| w.state.ask_at).is_some_and(|at| at <= now) {
             // Who is thought to have fallen silent may have been heard.
@@ -277,9 +281,6 @@ impl Worker {
                     self.opening.push(watch.group);
                 }
                 let group = watch.group;
-                if watch.packets {
-                    self.rec.warm(group);
-                }
                 self.watches.insert(group, *watch);
                 self.choose_wait();
                 if group == Group::ALL {
@@ -315,14 +316,18 @@ impl Worker {
 
     /// Lets connections in, now that there is somebody to greet them.
     fn listen(&mut self) {
-        for (i, listener) in self.outfit.listeners.iter().enumerate() {
-            if let Err(error) = self.reactor.watch_level(listener, LISTENERS + i as u64) {
-                self.report(Report::Trouble(format!("cannot watch a listener: {error}")));
-            }
-        }
+        self.watch_listeners();
         for (i, socket) in self.outfit.datagrams.iter().enumerate() {
             if let Err(error) = self.reactor.watch_level(socket, DATAGRAMS + i as u64) {
                 self.report(Report::Trouble(format!("cannot watch a UDP socket: {error}")));
+            }
+        }
+    }
+
+    fn watch_listeners(&mut self) {
+        for (i, listener) in self.outfit.listeners.iter().enumerate() {
+            if let Err(error) = self.reactor.watch_level(listener, LISTENERS + i as u64) {
+                self.report(Report::Trouble(format!("cannot watch a listener: {error}")));
             }
         }
     }

@@ -354,10 +354,25 @@ impl Recorder {
         self.tally(group).packets.get_or_insert_default()
     }
 
-    /// Readies a group whose links count datagrams: the distributions of this interval and of the next have their memory
-    /// before the first datagram, and those of later intervals come back by [`Recorder::spare`].
+    /// Readies a group that has got a link which counts datagrams: the distributions of this interval and of the next have
+    /// their memory before the first datagram, and those of later intervals come back by [`Recorder::spare`]. Half a megabyte,
+    /// so not before there is a link.
     pub fn warm(&mut self, group: Group) {
-        *self.tally(group) = Tally::warm();
+        let tally = self.tally(group);
+        if tally.packets.as_ref().is_some_and(|packets| packets.delay_ns.has_room()) {
+            return;
+        }
+        // What the first datagrams have been counted in already stays.
+        let mut counted = std::mem::replace(tally, Tally::warm());
+        let packets = counted.packets.take();
+        if let (Some(packets), Some(warm)) = (packets, &mut tally.packets) {
+            warm.merge(&packets);
+        }
+        if counted.late_ns.count() == 0 {
+            counted.late_ns = std::mem::take(&mut tally.late_ns);
+        }
+        counted.packets = tally.packets.take();
+        *tally = counted;
         self.spare(Tally::warm());
     }
 
@@ -486,8 +501,17 @@ mod tests {
     #[test]
     fn a_warm_group_goes_on_with_what_comes_back() {
         let mut rec = Recorder::default();
-        rec.warm(Group(1));
         let row = rec.open(Group(1), Mono(5));
+        rec.tally(Group(1)).opened = 3;
+        rec.warm(Group(1));
+        rec.warm(Group(1));
+        assert_eq!(rec.spare.len(), 1, "a second link needs no more memory");
+        assert_eq!(rec.tally(Group(1)).opened, 3, "what was counted stays");
+        let early = rec.open(Group(2), Mono(5));
+        rec.packets(early, &Packets { sent: 1, ..Packets::default() });
+        rec.warm(Group(2));
+        let packets = rec.tally(Group(2)).packets.as_ref().unwrap();
+        assert!(packets.delay_ns.has_room() && packets.counts.sent == 1, "nor is what came before forgotten");
         for interval in 1..5 {
             assert!(rec.tally(Group(1)).packets.as_ref().unwrap().delay_ns.has_room(), "{interval}");
             rec.packets(row, &Packets { sent: interval, ..Packets::default() });

@@ -149,6 +149,9 @@ pub struct Answers {
     pub key: Option<Psk>,
     /// Who reads this host's counters.
     pub host: Host,
+    /// Most peers at once that get a UDP socket of their own, where the protocol's own limit is not lower: each takes a
+    /// descriptor, and a datagram proves no address.
+    pub sockets: Option<usize>,
 }
 
 /// What makes connections under such a protocol: one opener per worker.

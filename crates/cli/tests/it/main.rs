@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 
+#[cfg(unix)]
+mod admission;
 #[cfg(target_os = "linux")]
 mod alone;
 mod architecture;

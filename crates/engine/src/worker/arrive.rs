@@ -6,7 +6,10 @@ use crate::machine;
 use io::{Stream, Udp};
 use metrics::{Ending, Group, Mono};
 use model::Effective;
-use seam::{Can, Cause, Cx, Flow, News, Open, Path, Target};
+use seam::{Can, Cause, Cx, Fault, Flow, News, Open, Path, Target};
+
+/// How long listeners are left alone after an accept that failed, ns.
+const ACCEPT_AGAIN: u64 = 10_000_000;
 
 impl Worker {
     /// Asks the openers for new links.
@@ -102,6 +105,9 @@ impl Worker {
         let effective = self.first_effective(group, key);
         self.rec.tally(group).opened += 1;
         let Some(watch) = self.watches.get_mut(&group) else { return };
+        if watch.packets {
+            self.rec.warm(group);
+        }
         watch.state.open += 1;
         let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
         watch.state.peak = watch.state.peak.max(open);
@@ -180,12 +186,27 @@ impl Worker {
             match listener.accept() {
                 Ok(Some((stream, path))) => self.arrive(stream, path),
                 Ok(None) => return,
-                Err(fault) => {
-                    self.report(Report::Trouble(format!("cannot accept connections: {fault}")));
-                    // The listener stays readable: without a pause this would spin.
-                    std::thread::sleep(std::time::Duration::from_millis(10));
-                    return;
-                }
+                Err(fault) => return self.pause_listeners(&fault),
+            }
+        }
+    }
+
+    /// After a failed accept the listener stays readable, so that watching it would spin. It is left alone for a moment, and the
+    /// worker goes on with its links.
+    fn pause_listeners(&mut self, fault: &Fault) {
+        self.report(Report::Trouble(machine::exhausted("cannot accept connections", fault)));
+        for listener in &self.outfit.listeners {
+            let _ = self.reactor.forget(listener);
+        }
+        self.accept_at = Some(self.clock.now().plus(ACCEPT_AGAIN));
+    }
+
+    /// Watches the listeners again when it is time.
+    pub(super) fn resume_listeners(&mut self, now: Mono) {
+        if self.accept_at.is_some_and(|at| at <= now) {
+            self.accept_at = None;
+            if self.listening {
+                self.watch_listeners();
             }
         }
     }
@@ -227,6 +248,9 @@ impl Worker {
         };
         link.counted = Some(group);
         link.whole_segments = watch.whole_segments;
+        if watch.packets {
+            self.rec.warm(group);
+        }
         watch.state.open += 1;
         watch.state.peak = watch.state.peak.max(watch.state.open);
         // What the listener gave already needs no call; what the kernel refuses shows in the effective values.

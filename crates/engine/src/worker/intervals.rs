@@ -94,6 +94,7 @@ impl Worker {
         asks.chain(timer)
             .chain(tend)
             .chain(links)
+            .chain(self.accept_at)
             .chain([self.next_boundary])
             .min()
             .filter(|at| *at < Mono(u64::MAX))

@@ -2,6 +2,7 @@
 
 use super::{AT_ONCE, Report, Worker};
 use crate::link::Socket;
+use crate::machine;
 use io::udp::LONGEST;
 use io::{Clock, Udp, UdpMemory};
 use metrics::Group;
@@ -115,7 +116,12 @@ impl Worker {
         match socket {
             Ok(udp) => self.adopt(Socket::Datagram(Box::new(udp)), path, flow),
             Err(fault) => {
-                self.report(Report::Trouble(format!("no socket for {}: {fault}", path.peer)));
+                // One line for all peers when descriptors have run out.
+                let text = match machine::is_exhausted(&fault) {
+                    true => machine::exhausted("no socket for a new peer", &fault),
+                    false => format!("no socket for {}: {fault}", path.peer),
+                };
+                self.report(Report::Trouble(text));
                 let now = self.clock.now();
                 let mut cx = Cx {
                     now,

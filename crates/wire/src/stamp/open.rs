@@ -41,6 +41,7 @@ pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
         senders: Mutex::default(),
         proofs: answers.key.is_some().then(Proofs::new),
         alone: AtomicBool::new(false),
+        most: answers.sockets.map_or(MOST_SENDERS, |sockets| sockets.clamp(1, MOST_SENDERS)),
     });
     let one = |_| Box::new(Doorkeeper { house: Arc::clone(&house), row: None }) as Box<dyn Opener>;
     (0..answers.workers.max(1)).map(one).collect()
@@ -65,6 +66,8 @@ struct House {
     proofs: Option<Proofs>,
     /// Senders cannot have sockets of their own here: all are answered without memory.
     alone: AtomicBool,
+    /// Senders with a session at once.
+    most: usize,
 }
 
 /// Who has a session. Looked at once for each.
@@ -116,8 +119,8 @@ impl House {
             return Err(NoPlace::Known);
         }
         let here = senders.by_address.get(&peer.ip()).copied().unwrap_or(0);
-        if self.alone.load(Ordering::Relaxed) || senders.all.len() >= MOST_SENDERS || here >= MOST_PER_ADDRESS
-        {
+        let own = (self.most / 2).clamp(1, MOST_PER_ADDRESS as usize) as u32;
+        if self.alone.load(Ordering::Relaxed) || senders.all.len() >= self.most || here >= own {
             return Err(NoPlace::Full);
         }
         senders.all.insert(peer);

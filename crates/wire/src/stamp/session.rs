@@ -3,7 +3,7 @@
 use super::codec::{Mode, Request};
 use super::open::Place;
 use super::reflect::{Arrived, Made, Rules, Session, admit, check, reply};
-use metrics::{Ending, Group, Mono, Packets, Row};
+use metrics::{Ending, Group, Mono, Packets, Row, SECOND};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,6 +14,11 @@ const MOST_SESSIONS: usize = 64;
 const MOST_WAITING: usize = 16;
 /// Replies whose leaving is waited for.
 const MOST_LEAVING: usize = 64;
+/// The patience with a sender without a key that has sent few requests, ns: its address is not proven, and its socket takes a
+/// descriptor.
+const PATIENCE_WITH_FEW: u64 = 20 * SECOND;
+/// So many requests are few.
+const FEW: u32 = 4;
 /// Longest datagram.
 const LONGEST: u64 = 65_535;
 
@@ -42,6 +47,8 @@ pub struct Reflector {
     /// So long without a request, and the sender is gone, ns.
     patience_ns: u64,
     used: Mono,
+    /// Requests so far.
+    requests: u32,
     stopped: bool,
     /// The last request had come before.
     replayed: bool,
@@ -72,6 +79,7 @@ impl Reflector {
             offered: None,
             patience_ns,
             used: first.at,
+            requests: 1,
             stopped: false,
             replayed: false,
             trusted,
@@ -133,6 +141,12 @@ impl Reflector {
         }
     }
 
+    /// So long without a request, and the sender is gone, ns.
+    fn patience(&self) -> u64 {
+        let unproven = self.rules.key.is_none() && self.requests < FEW;
+        if unproven { self.patience_ns.min(PATIENCE_WITH_FEW) } else { self.patience_ns }
+    }
+
     /// Forgets sessions that have not been used for long.
     fn expire(&mut self, now: Mono) {
         let patience = self.patience_ns;
@@ -146,7 +160,7 @@ impl Flow for Reflector {
         Want {
             send: if self.waiting.is_empty() { When::Never } else { When::Now },
             read: if self.stopped { Read::Pause } else { Read::look(LONGEST) },
-            wake: Some(self.used.plus(self.patience_ns)),
+            wake: Some(self.used.plus(self.patience())),
             end: over.map(|how| End::Done { how, reset: false }),
         }
     }
@@ -193,6 +207,7 @@ impl Flow for Reflector {
             return Ok(());
         };
         self.used = cx.now;
+        self.requests = self.requests.saturating_add(1);
         self.count(cx, &Packets { received: 1, ..Packets::default() });
         if self.trusted && arrived.bytes.len() < self.rules.mode().base() {
             self.queue(&arrived);
@@ -227,7 +242,7 @@ impl Flow for Reflector {
             News::Wake => {
                 self.expire(cx.now);
                 // The sender is gone: that is how a session ends.
-                self.stopped |= cx.now.since(self.used) >= self.patience_ns;
+                self.stopped |= cx.now.since(self.used) >= self.patience();
             }
             News::Broken(_)
             | News::Fin
@@ -299,16 +314,22 @@ mod tests {
     #[test]
     fn a_sender_that_has_gone_gives_its_place_back() {
         let arrived = Arrived { bytes: &[0; 44], at: Mono(1), ttl: 64, tos: 0 };
-        let patience = 900 * metrics::SECOND;
-        let mut flow = Reflector::new(Arc::default(), Group(1), patience, false, &arrived);
-        let (mut rec, mut rng, mut post, clock) =
-            (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
-        let mut ended_at = |now: u64| {
-            let mut cx = Cx { now: Mono(now), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
-            flow.hear(&mut cx, News::Wake).unwrap();
-            (flow.want().wake, flow.want().end.is_some())
-        };
-        assert_eq!(ended_at(patience), (Some(Mono(1 + patience)), false));
-        assert!(ended_at(1 + patience).1, "900 s after its last packet (REFWAIT)");
+        for (requests, patience, why) in [
+            (FEW, 900 * SECOND, "900 s after its last packet (REFWAIT)"),
+            (FEW - 1, PATIENCE_WITH_FEW, "less for one that has sent little"),
+        ] {
+            let mut flow = Reflector::new(Arc::default(), Group(1), 900 * SECOND, false, &arrived);
+            flow.requests = requests;
+            let (mut rec, mut rng, mut post, clock) =
+                (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
+            let mut ended_at = |now: u64| {
+                let mut cx =
+                    Cx { now: Mono(now), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+                flow.hear(&mut cx, News::Wake).unwrap();
+                (flow.want().wake, flow.want().end.is_some())
+            };
+            assert_eq!(ended_at(patience), (Some(Mono(1 + patience)), false));
+            assert!(ended_at(1 + patience).1, "{why}");
+        }
     }
 }

@@ -36,6 +36,11 @@ pub use door::{Door, answerers};
 const SILENCE: u64 = 300 * SECOND;
 /// The same behind a test, ns. The next one of a sweep comes at once.
 const AFTER: u64 = 30 * SECOND;
+/// The same for a stream that began without a word and has brought few packets, ns: its source is not proven, and its socket
+/// takes a descriptor.
+const SILENCE_OF_FEW: u64 = 20 * SECOND;
+/// So many packets are few.
+const FEW: u64 = 4;
 /// How often it is looked whether a reading of this host has come, ns.
 const LOOK: u64 = SECOND / 1_000;
 /// How long a test waits for the first reading, ns: the host is read before packets come, not while they do, but a requester is not
@@ -347,7 +352,11 @@ impl Responder {
     }
 
     fn expires(&self) -> Mono {
-        self.heard.plus(if self.testing { SILENCE } else { AFTER })
+        self.heard.plus(match self.testing {
+            true if self.silent && self.accounted.0 < FEW => SILENCE_OF_FEW,
+            true => SILENCE,
+            false => AFTER,
+        })
     }
 
     /// What is due: a snapshot, an answer that waited, the end.

@@ -32,6 +32,8 @@ pub(super) struct House {
     peers: Mutex<HashMap<SocketAddr, Arc<Mutex<Ledger>>>>,
     /// Records promised to tests.
     promised: AtomicUsize,
+    /// Requesters at once.
+    most: usize,
 }
 
 /// A requester's place; given back when dropped, with its records.
@@ -75,6 +77,7 @@ pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
         setup: crate::udpmon::params::setup(&asked),
         peers: Mutex::default(),
         promised: AtomicUsize::new(0),
+        most: answers.sockets.map_or(MOST_PEERS, |sockets| sockets.clamp(1, MOST_PEERS)),
     });
     let one = |_| Box::new(Door { house: Arc::clone(&house) }) as Box<dyn Opener>;
     (0..answers.workers.max(1)).map(one).collect()
@@ -123,7 +126,9 @@ impl Opener for Door {
             }
             return None;
         }
-        if peers.len() >= MOST_PEERS || !house.limit.enter() {
+        // One address may have half of the places.
+        let own = peers.keys().filter(|other| other.ip() == peer.ip()).count();
+        if peers.len() >= house.most || own >= (house.most / 2).max(1) || !house.limit.enter() {
             return None;
         }
         let mut place = Place { house: Arc::clone(house), peer, records: 0 };
