@@ -61,6 +61,7 @@ const CHECKS: &[Check] = &[
     packets::train_not_stretched,
     host::loopback,
     host::cpu_bound,
+    host::host_busy,
     host::steal,
     host::listen_drops,
     host::softnet_drops,

@@ -236,6 +236,9 @@ pub struct SessionInfo {
     /// Round trip of a UDP datagram to the same port before the load, ns; `None` if none came back.
     #[serde(default)]
     pub udp_rtt_ns: Option<u64>,
+    /// Whether the server runs on the client's host, perhaps in another network namespace.
+    #[serde(default)]
+    pub same_host: bool,
 }
 
 /// Bytes in a stretch of time.

@@ -36,6 +36,7 @@ fn session(base_rtt_ns: u64) -> Event {
         authenticated: false,
         base_rtt_ns,
         udp_rtt_ns: None,
+        same_host: false,
     }))
 }
 

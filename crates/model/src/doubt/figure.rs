@@ -208,7 +208,8 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Doubt> {
 pub(super) fn few_connections(case: &Case<'_>) -> Option<Doubt> {
     let near = &case.point.near;
     let n = match case.point.phase.kind {
-        Kind::Tcp => near.rate.as_ref()?.count,
+        // Connections that last as long as the run are all there are, and no sample of others.
+        Kind::Tcp => near.rate.as_ref().filter(|_| case.point.phase.iterations.is_some())?.count,
         // Their percentiles are over datagrams.
         Kind::Stream | Kind::Delay | Kind::Train => return None,
         Kind::Connect => near.connect_ns.as_ref()?.count,

@@ -1,7 +1,7 @@
 //! Doubts about the hosts: when the figure shows them and not the path.
 
 use super::{Case, Doubt, join, percent};
-use crate::{CauseCount, HostSnapshot, SessionInfo};
+use crate::{CauseCount, CpuUse, HostSnapshot, SessionInfo};
 use metrics::format_duration;
 use std::net::IpAddr;
 
@@ -9,6 +9,8 @@ use std::net::IpAddr;
 pub(super) const CPU_FULL: f64 = 0.95;
 /// A machine busier than this neither.
 pub(super) const MACHINE_FULL: f64 = 0.90;
+/// Share of a full machine's work from which it is this program's.
+const OURS: f64 = 0.5;
 /// Runs shorter than this are not judged by ticks of 10 ms, ns.
 const SHORTEST: u64 = 200_000_000;
 /// Share of stolen time from which a figure suffers.
@@ -20,26 +22,61 @@ const FEW_CPUS: u32 = 4;
 /// Both ends on so few CPUs take them from each other.
 const SHARED_CPUS: u32 = 2;
 
-pub(super) fn cpu_bound(case: &Case<'_>) -> Option<Doubt> {
+/// Whose work filled a CPU, or the whole machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Filled {
+    /// This program's, with the kernel's for the network (softirqs).
+    ByUs,
+    /// Mostly other programs'.
+    ByOthers,
+}
+
+/// Whose work filled an end's CPUs; `None` when they had something left to give.
+fn filled(cpu: &CpuUse, ns: u64) -> Option<Filled> {
+    // The kernel counts in ticks of 10 ms: of a shorter run there is nothing to say.
+    if ns < SHORTEST {
+        return None;
+    }
+    let machine = cpu.machine().unwrap_or(0.0);
+    let (one, all) = (cpu.busiest > CPU_FULL, machine > MACHINE_FULL);
+    if !one && !all {
+        return None;
+    }
+    // Which process had which CPU is not known: ours can have filled one only with as much work, and the machine only with most.
+    let ours = cpu.process_s() + cpu.softirq_s;
+    let ours_one = one && ours >= CPU_FULL * ns as f64 / 1e9;
+    let ours_all = all && ours >= OURS * cpu.machine_s;
+    Some(if ours_one || ours_all { Filled::ByUs } else { Filled::ByOthers })
+}
+
+/// The ends whose CPUs were filled so, in words.
+fn ends_filled(case: &Case<'_>, by: Filled) -> Option<String> {
     if case.point.phase.ping.as_ref().is_some_and(|ping| ping.busy) {
         return None; // that is what spinning means
     }
-    let clauses = case.each_end(|end| {
-        let cpu = end.totals.cpu?;
-        // The kernel counts in ticks of 10 ms: of a shorter run there is nothing to say.
-        if end.totals.traffic.ns < SHORTEST {
-            return None;
-        }
-        let machine = cpu.machine().unwrap_or(0.0);
-        (cpu.busiest > CPU_FULL || machine > MACHINE_FULL).then(|| {
-            format!(
-                "the busiest CPU of {} was {} busy and its whole machine {}",
-                end.name,
-                percent(cpu.busiest),
-                percent(machine)
-            )
-        })
-    })?;
+    case.each_end(|end| {
+        let cpu = end.totals.cpu.filter(|cpu| filled(cpu, end.totals.traffic.ns) == Some(by))?;
+        Some(format!(
+            "the busiest CPU of {} was {} busy and its whole machine {}",
+            end.name,
+            percent(cpu.busiest),
+            percent(cpu.machine().unwrap_or(0.0))
+        ))
+    })
+}
+
+pub(super) fn host_busy(case: &Case<'_>) -> Option<Doubt> {
+    let clauses = ends_filled(case, Filled::ByOthers)?;
+    let text = format!("Other programs kept a host busy ({clauses}): figures include the wait for a CPU.");
+    Some(Doubt::new(
+        "host-busy",
+        text,
+        "Repeat when the host is quiet, or give the test CPUs of its own (--affinity).",
+    ))
+}
+
+pub(super) fn cpu_bound(case: &Case<'_>) -> Option<Doubt> {
+    let clauses = ends_filled(case, Filled::ByUs)?;
     let text =
         format!("A CPU was the limit ({clauses}): this is what the hosts manage, not what the path carries.");
     let advice =
@@ -122,7 +159,9 @@ pub(super) fn placement(case: &Case<'_>) -> Option<Doubt> {
 fn same_host(here: &HostSnapshot, session: &SessionInfo) -> bool {
     let there = &session.host;
     let alike = !here.name.is_empty() && here.name == there.name && here.kernel == there.kernel;
-    session.address.ip().to_canonical().is_loopback() || (alike && here.memory == there.memory)
+    session.same_host
+        || session.address.ip().to_canonical().is_loopback()
+        || (alike && here.memory == there.memory)
 }
 
 pub(super) fn listen_drops(case: &Case<'_>) -> Option<Doubt> {

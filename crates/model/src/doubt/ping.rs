@@ -80,11 +80,12 @@ pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Doubt> {
     let all = trips(case)?.rtt_ns.as_ref()?.quantile(0.5)?;
     let own = case.point.empty.as_ref()?.rtt_ns.as_ref()?.quantile(0.5)?;
     let share = own as f64 / all.max(1) as f64;
-    (share > OWN && super::host::loopback(case).is_none()).then(|| {
+    // A baseline above what was measured is none: the host was busier then.
+    (own <= all && share > OWN && super::host::loopback(case).is_none()).then(|| {
         let text = format!(
             "{} of the median round trip ({} of {}) is what this host reads on an empty path: differences of that size are \
              its scheduling, not the path.",
-            percent(share.min(1.0)),
+            percent(share),
             format_duration(own as f64),
             format_duration(all as f64)
         );

@@ -153,7 +153,8 @@ mod tests {
             [""; 0],
             "those that were joined are no readings"
         );
-        let cpu = CpuUse { machine_s: 9.8, available_s: 10.0, busiest: 1.0, ..CpuUse::default() };
+        let cpu =
+            CpuUse { user_s: 9.0, machine_s: 9.8, available_s: 10.0, busiest: 1.0, ..CpuUse::default() };
         let busy = Meanwhile { cpu: Some(cpu), ..Meanwhile::default() };
         assert_eq!(codes(tcp(&[1_000; 5]), &busy), ["cpu-bound"]);
         let tcp_info = TcpTotals { busy_us: 100, rwnd_limited_us: 50, ..TcpTotals::default() };

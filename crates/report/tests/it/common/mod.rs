@@ -159,6 +159,7 @@ pub(crate) fn session() -> SessionInfo {
         authenticated: true,
         base_rtt_ns: 123_000,
         udp_rtt_ns: Some(130_000),
+        same_host: false,
     }
 }
 

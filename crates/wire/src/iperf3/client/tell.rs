@@ -25,6 +25,7 @@ impl Client {
             authenticated: self.plan.parameters.token.is_some(),
             base_rtt_ns: 0,
             udp_rtt_ns: None,
+            same_host: false,
         };
         let stream = |(slot, path): (usize, &seam::Path)| BulkStream {
             slot: slot as u32,

@@ -290,6 +290,7 @@ impl Client {
             authenticated: server.authenticated,
             base_rtt_ns: server.base_rtt,
             udp_rtt_ns: None,
+            same_host: server.same_host,
         };
         server.granted = Some((info, token, *phase));
         self.enter(at, Step::Ready, cx.now);
