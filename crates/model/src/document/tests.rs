@@ -126,7 +126,8 @@ fn a_document_is_the_same_in_all_its_forms() {
     // Every line begins anew where serde_json's own, which sorts the keys of a value, does.
     let mut lines: Vec<usize> = indents(&String::from_utf8(indented.clone()).unwrap());
     let mut wanted = indents(&serde_json::to_string_pretty(&phase.value().unwrap()).unwrap());
-    (lines.sort_unstable(), wanted.sort_unstable());
+    lines.sort_unstable();
+    wanted.sort_unstable();
     assert_eq!(lines, wanted);
     assert_eq!(Phase::read(&indented).unwrap(), phase);
     assert_eq!(phase.value().unwrap(), serde_json::to_value(&phase).unwrap());
