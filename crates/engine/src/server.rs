@@ -199,12 +199,26 @@ pub struct Bound {
     udp: UdpSettings,
 }
 
+/// So many ports chosen by the system are tried.
+const TRIES: usize = 16;
+
 impl Bound {
     /// Takes the ports.
     ///
     /// # Errors
     /// When one of them cannot be had, or a setting cannot work here.
     pub fn new(config: ServerConfig) -> Result<Self, EngineError> {
+        for _ in 0..TRIES {
+            match Bound::try_new(config.clone()) {
+                // A port that the system chose for one protocol may be taken for the other.
+                Err(EngineError::Socket { at, fault }) if at.port() == 0 && fault.errno == io::IN_USE => {}
+                bound => return bound,
+            }
+        }
+        Bound::try_new(config)
+    }
+
+    fn try_new(config: ServerConfig) -> Result<Self, EngineError> {
         config.placement.check().map_err(EngineError::Setting)?;
         client::check_descriptors(0)?;
         let workers = match config.protocol {

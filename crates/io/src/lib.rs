@@ -29,9 +29,15 @@ mod testing;
 /// The system's error number for "timed out".
 #[cfg(target_os = "linux")]
 pub const TIMED_OUT: i32 = libc::ETIMEDOUT;
+/// The address is in use, as the system numbers it.
+#[cfg(target_os = "linux")]
+pub const IN_USE: i32 = libc::EADDRINUSE;
 /// The system's error number for "timed out".
 #[cfg(not(target_os = "linux"))]
 pub const TIMED_OUT: i32 = 10_060;
+/// The address is in use, as the system numbers it.
+#[cfg(not(target_os = "linux"))]
+pub const IN_USE: i32 = 10_048;
 
 pub use clock::Clock;
 pub use keys::{Called, Keys};

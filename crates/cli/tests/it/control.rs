@@ -70,14 +70,14 @@ fn a_lost_control_connection_leaves_a_partial_result() {
 #[test]
 fn a_conversation_that_breaks_before_the_run_fails() {
     let server = serve("");
+    // A server that is full resets whoever has not said hello, so that this is tried once more.
+    let done = harmed(&server, Way::Up, Harm::Reset { offset: 30 }, SMALL);
+    Outcome::of(done).moved(2, 200_002, 0);
     for way in [Way::Up, Way::Down] {
-        at_once(
-            &[Harm::Reset { offset: 30 }, Harm::Close { offset: 30 }, Harm::Stall { offset: 30 }],
-            |harm| {
-                let outcome = Outcome::of(harmed(&server, way, harm, SMALL)).exits(1).status("failed");
-                assert!(!outcome.json["reason"].as_str().unwrap_or_default().is_empty(), "{way:?} {harm:?}");
-            },
-        );
+        at_once(&[Harm::Close { offset: 30 }, Harm::Stall { offset: 30 }], |harm| {
+            let outcome = Outcome::of(harmed(&server, way, harm, SMALL)).exits(1).status("failed");
+            assert!(!outcome.json["reason"].as_str().unwrap_or_default().is_empty(), "{way:?} {harm:?}");
+        });
     }
     server.still_serves();
 }

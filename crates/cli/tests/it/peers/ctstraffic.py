@@ -126,6 +126,8 @@ class Peer:
             self.receive(self.total)
 
     def abort(self):
+        if self.sock.fileno() < 0:
+            return
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         try:
             self.sock.shutdown(socket.SHUT_RD)

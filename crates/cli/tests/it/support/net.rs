@@ -27,7 +27,7 @@ pub(crate) fn congestion_controls() -> Vec<String> {
 
 /// A port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    free_row(1, 1)
 }
 
 /// The first of `n` ports in a row, with the one below them, that were free a moment ago, and as many `aside` above. They are not
