@@ -3,7 +3,6 @@
 //! Written column by column, without Arrow: the table is flat, and a third of the crates do.
 
 use crate::history::{COLUMNS, Past, PastFigure};
-use crate::words;
 use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
