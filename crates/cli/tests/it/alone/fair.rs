@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::process::Command;
 
 /// A run that the machine disturbed is repeated so often; what must never happen must not happen in any.
-const TRIES: usize = 3;
+const TRIES: usize = 5;
 /// The slowest connection moves at least this part of the median of its kind.
 const EVEN: f64 = 0.5;
 /// Below this part of the median a connection has starved: no disturbance of the machine explains it.

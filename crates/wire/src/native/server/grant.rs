@@ -123,8 +123,11 @@ impl Server {
             first: phase.first_worker,
             ways: (phase.pattern.sends_up(), phase.pattern.sends_down()),
         };
-        let held = self.visitors.values().filter_map(|visitor| Some(placed(&visitor.held.as_ref()?.phase)));
-        first_worker(self.plan.workers, placed(phase), held)
+        // A paced connection costs a worker next to nothing beside one that sends as fast as it can.
+        let paced = |phase: &Phase| phase.rate.is_some() || phase.media.is_some();
+        let held = self.visitors.values().filter_map(|visitor| Some(&visitor.held.as_ref()?.phase));
+        let alike = held.filter(|other| paced(other) == paced(phase)).map(placed);
+        first_worker(self.plan.workers, placed(phase), alike)
     }
 
     /// Notes in every session how many of other runs are beside it now, however short they turn out to be.
