@@ -66,7 +66,7 @@ pub(crate) struct Beside {
 }
 
 /// Whether a server with a key may answer what is asked for besides: of the other protocols only STAMP with a key of its own
-/// proves anything, so a key would not keep strangers out.
+/// proves anything, so a key would not keep unauthenticated clients out.
 ///
 /// # Errors
 /// When it may not, in one sentence.

@@ -254,7 +254,7 @@ mod tests {
                     }
                     1 => grid.clear(),
                     2 => {
-                        // Somebody else has written onto the screen.
+                        // Another program has written onto the screen.
                         terminal.resize(width, height);
                         canvas.forget();
                     }

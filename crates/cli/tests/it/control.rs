@@ -70,7 +70,7 @@ fn a_lost_control_connection_leaves_a_partial_result() {
 #[test]
 fn a_conversation_that_breaks_before_the_run_fails() {
     let server = serve("");
-    // A server that is full resets whoever has not said hello, so that this is tried once more.
+    // A full server resets connections without a hello, so the client retries such a reset once.
     let done = harmed(&server, Way::Up, Harm::Reset { offset: 30 }, SMALL);
     Outcome::of(done).moved(2, 200_002, 0);
     for way in [Way::Up, Way::Down] {

@@ -131,7 +131,7 @@ fn with_a_key_protocols_without_one_are_answered_only_when_that_is_said() {
         keyed(words).run().exits(2).says_one_sentence().complains(&["guards the native protocol only"]);
     }
     Server::start(keyed("--echo=0 --legacy-unauthenticated")).end();
-    // STAMP that proves a key of its own lets no stranger in.
+    // STAMP with a key of its own authenticates its senders.
     Server::start(keyed("--stamp=0 --stamp-psk-file").arg(&key)).end();
     serve("--echo=0").end();
 }
