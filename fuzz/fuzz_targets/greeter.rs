@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     let grants = Arc::new(Grants::new(None));
     let grant = Grant::new(Arc::new(Params::of(&phase, Group(1))), 1, 300, true);
     grants.insert([0; 16], Arc::new(grant));
-    let mut reception = Reception::new(grants, Arc::default(), 0, 2);
+    let mut reception = Reception::new(grants, Arc::default(), 0);
     let mut side = bench::side();
     let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
     if let Some(mut flow) = reception.accept(&mut side.cx(bench::START), &path) {

@@ -3,6 +3,7 @@
 
 use crate::faces::{FACES, Face};
 use crate::kept::StoreArgs;
+use crate::mistaken;
 use crate::repeat::RepeatArgs;
 use crate::values::{self, Affinity, SocketBuffer};
 use crate::watch::WebArgs;
@@ -23,8 +24,8 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the command line of this process. The faces of other programs stand in the help; they never come here, because
     /// each has a grammar of its own.
-    pub(crate) fn with_faces() -> Cli {
-        let matches = Cli::whole().get_matches();
+    pub(crate) fn with_faces(command: &[String]) -> Cli {
+        let matches = Cli::whole().try_get_matches().unwrap_or_else(|error| mistaken::end(&error, command));
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
@@ -145,7 +146,7 @@ pub(crate) struct CoreArgs {
     /// each, when there are several workers; with iperf3's protocol `none`].
     #[arg(long, value_name = "CORES", value_parser = values::affinity)]
     pub(crate) affinity: Option<Affinity>,
-    /// Worker threads, 1 to 1024 [default: one per core, with iperf3's protocol one less, but not more than connections].
+    /// Worker threads, 1 to 1024; `serve` has as many again for round trips [default: one per core, with iperf3's protocol one less, but not more than connections].
     #[arg(long, value_name = "N", value_parser = values::count16::<1024>)]
     pub(crate) workers: Option<u16>,
 }
@@ -193,7 +194,7 @@ pub(crate) struct SocketArgs {
 #[command(next_help_heading = "Run")]
 pub(crate) struct RunArgs {
     /// Concurrent connections, 1 to 1000000 [default: 8; 1 with --protocol ttcp, ntttcp and tcpmon, whose receivers take one].
-    #[arg(short = 'P', long, value_name = "N", value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
+    #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
     pub(crate) connections: Option<u32>,
     /// Length of the run [default: 10s; 3s per point of a sweep; none with --iterations or --bytes].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]

@@ -1,13 +1,12 @@
 //! `netcaliper bwdelaytester`: either end.
 
+use crate::file::SavedRun;
 use crate::keeping::Keeping;
-use crate::{faces, measure, plan};
+use crate::{faces, measure, plan, stderr};
 use classic::bwdelaytester::{Asked, Client, Face, Server, USAGE, read};
 use engine::{Bound, ClientConfig, ServerConfig};
 use model::{Event, Level, Status, Waiting};
-use report::Journal;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -29,7 +28,7 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(text) => {
-            eprintln!("bwdelaytester: {text}");
+            stderr::say(format_args!("bwdelaytester: {text}"));
             // Nobody reads on: then nobody needs the rest either.
             let _ = io::stdout().write_all(USAGE.as_bytes());
             return ExitCode::from(FAILED);
@@ -57,7 +56,7 @@ fn send(client: &Client, command: Vec<String>) -> Result<u8, Refusal> {
     }
     engine::check(&config, &phase)?;
     let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
-    let mut show = Show::new(Face::client(client), client.both.save.as_ref())?;
+    let mut show = Show::new(Face::client(client), client.both.save.as_ref(), false)?;
     show.hear(&Event::Begin(Box::new(config.begin("bwdelaytester", command, &phase))));
     show.hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
     engine::run(&config, &phase, &interrupt, &mut |event| show.hear(&event))?;
@@ -78,10 +77,10 @@ fn receive(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
     let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
     if server.both.port.is_some() {
         for address in bound.addresses() {
-            eprintln!("# listening on {address}");
+            stderr::say(format_args!("# listening on {address}"));
         }
     }
-    let mut show = Show::new(Face::server(server), server.both.save.as_ref())?;
+    let mut show = Show::new(Face::server(server), server.both.save.as_ref(), true)?;
     show.hear(&Event::Begin(Box::new(bound.begin(command))));
     show.hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(server.phase()) });
     bound.run(&interrupt, &mut |event| show.hear(&event))?;
@@ -91,48 +90,49 @@ fn receive(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
 /// The face, on this program's stdout and stderr, and the file in which the run is kept.
 struct Show {
     face: Face,
-    kept: Option<Journal<File>>,
+    saved: SavedRun,
     keeping: Keeping,
     /// Nobody reads what is printed, which has been told.
     unread: bool,
 }
 
 impl Show {
-    fn new(face: Face, save: Option<&PathBuf>) -> Result<Show, Refusal> {
-        let open = |path: &PathBuf| {
-            let file = File::create(path);
-            file.map(Journal::new)
-                .map_err(|e| Refusal::new(format!("cannot write to {}: {e}", path.display()), FAILED))
-        };
-        Ok(Show { face, kept: save.map(open).transpose()?, keeping: Keeping::new(), unread: false })
+    fn new(face: Face, save: Option<&PathBuf>, serves: bool) -> Result<Show, Refusal> {
+        let saved = SavedRun::open(save, serves).map_err(|text| Refusal::new(text, FAILED))?;
+        Ok(Show { face, saved, keeping: Keeping::new(), unread: false })
     }
 
     /// Keeps an event, but for every single datagram; a file that fails is told of once, and the run goes on.
     fn keep(&mut self, event: &Event) {
         self.keeping.hear(event);
-        let told = self.kept.as_mut().filter(|_| !matches!(event, Event::Datagrams { .. }));
-        if let Some(Err(e)) = told.map(|journal| journal.on_event(event)) {
-            eprintln!("# cannot write to the file of --save: {e}");
-            self.kept = None;
+        if !matches!(event, Event::Datagrams { .. })
+            && let Err(text) = self.saved.hear(event)
+        {
+            stderr::say(format_args!("# {text}"));
         }
     }
 
     fn hear(&mut self, event: &Event) {
         self.keep(event);
         if let Event::Notice { level: Level::Warning | Level::Error, text } = event {
-            eprintln!("# {text}");
+            stderr::say(format_args!("# {text}"));
         }
         // Where nobody reads on, the tables on stderr are still wanted.
         let heard = self.face.hear(event, &mut io::stdout().lock(), &mut io::stderr().lock());
         if let Err(error) = heard.map_err(|e| e.to_string())
             && !std::mem::replace(&mut self.unread, true)
         {
-            eprintln!("# nobody reads the lines any more ({error}): the tables come at the end");
+            stderr::say(format_args!(
+                "# nobody reads the lines any more ({error}): the tables come at the end"
+            ));
         }
     }
 
     fn finish(mut self) -> u8 {
         self.keep(&Event::End { status: Status::Interrupted, reason: None });
+        if let Err(text) = self.saved.finish() {
+            stderr::say(format_args!("# {text}"));
+        }
         let code = self.face.finish(&mut io::stdout().lock(), &mut io::stderr().lock()).unwrap_or(FAILED);
         self.keeping.finish();
         code

@@ -58,7 +58,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, Trouble> {
         true => writeln!(out, "{:#}", comparison.json()),
         false => comparison.write(kept::color(), &mut out),
     };
-    written.map_err(|e| Trouble::failed(format!("cannot write to stdout: {e}")))?;
+    written.map_err(|e| Trouble::stdout(&e))?;
     let broken = match args.threshold {
         Some(percent) => comparison.worse_by(percent / 100.0).map_err(Trouble::failed)?,
         None => false,

@@ -4,7 +4,7 @@ mod place;
 mod resolve;
 
 use crate::keeping::Keeping;
-use crate::{measure, plan};
+use crate::{faces, measure, plan, stderr};
 use classic::ctstraffic::{Asked, Cores, Face, Resolved, Role, Spec, page, read};
 use engine::{Bound, ClientConfig, EngineError, Interrupt, Placement, ServerConfig};
 use model::{Begin, Event, Kind, Phase, Status};
@@ -61,9 +61,9 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
 }
 
 fn refused(why: Refusal) -> u8 {
-    eprintln!("ctsTraffic: {}", why.text);
+    stderr::say(format_args!("ctsTraffic: {}", why.text));
     if why.code == BAD_ARGUMENTS {
-        eprintln!("For help: ctsTraffic -Help");
+        stderr::say(format_args!("For help: ctsTraffic -Help"));
     }
     why.code
 }
@@ -72,7 +72,10 @@ fn start(mut spec: Spec, command: Vec<String>) -> Result<u8, Refusal> {
     let device = place::enter(&mut spec, &command)?;
     let placement = placement(&mut spec);
     if !spec.ignored.is_empty() {
-        eprintln!("ctsTraffic: warning: ignored, because it has no effect here: {}", spec.ignored.join(", "));
+        stderr::say(format_args!(
+            "ctsTraffic: warning: ignored, because it has no effect here: {}",
+            spec.ignored.join(", ")
+        ));
     }
     let resolved = match spec.role {
         Role::Client => resolve::client(&spec)?,
@@ -206,7 +209,7 @@ impl Show {
             self.end = (*status, reason.clone());
         }
         // Where nobody reads on, the run still goes on for the files' sake.
-        let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+        let (mut out, mut err) = (faces::stdout(), io::stderr().lock());
         if self.interrupt.asked() && !std::mem::replace(&mut self.interrupted, true) {
             let _ = self.face.interrupt(&mut out, &mut err);
         }

@@ -59,7 +59,7 @@ struct ProbeArgs {
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: u64,
     /// Flows, 1 to 1000, each from a port of its own (--source-ports says from which); each has a row in the result.
-    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = values::count32::<1000>, allow_negative_numbers = true)]
+    #[arg(short = 'P', long, alias = "parallel", value_name = "N", default_value_t = 1, value_parser = values::count32::<1000>, allow_negative_numbers = true)]
     flows: u32,
     /// The server sends.
     #[arg(short = 'R', long, conflicts_with = "bidir")]

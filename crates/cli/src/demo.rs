@@ -2,7 +2,7 @@
 
 use crate::args::OutputArgs;
 use crate::outputs::Outputs;
-use crate::{Exit, Trouble, measure, plan, values};
+use crate::{Exit, Trouble, measure, plan, stderr, values};
 use clap::Args;
 use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use metrics::SECOND;
@@ -60,7 +60,7 @@ pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, Troubl
     }
     let exit = outputs.finish();
     if saved.as_os_str() != "-" {
-        eprintln!("saved in {}; print it again with: netcaliper report {0}", saved.display());
+        stderr::say(format_args!("saved in {}; print it again with: netcaliper report {0}", saved.display()));
     }
     Ok(exit)
 }

@@ -2,13 +2,13 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::kept::{RunsArgs, StoreArgs};
-use crate::{Exit, Trouble, saved};
+use crate::{Exit, Trouble, file, saved, stderr};
 use clap::{Args, ValueEnum};
 use model::Outcome;
 use report::Past;
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use store::Store;
 
 /// What is read.
 #[derive(Args, Debug)]
@@ -36,7 +36,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit, Trouble> {
                 let _ = writeln!(io::stdout().lock(), "{text}");
             }
             Err(trouble) => {
-                eprintln!("netcaliper: {}", trouble.text);
+                stderr::say(format_args!("netcaliper: {}", trouble.text));
                 worst = Exit::Failed;
             }
         }
@@ -112,25 +112,28 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Trouble> {
     }
     // The oldest first: files grow at their end.
     runs.reverse();
-    let path = args.output.as_deref().unwrap_or(Path::new("-"));
-    let cannot = |e: io::Error| saved::named(path, &e);
-    let mut out: Box<dyn Write + Send> = match &args.output {
-        Some(path) => Box::new(BufWriter::new(File::create(path).map_err(cannot)?)),
-        None => Box::new(BufWriter::new(io::stdout())),
-    };
-    match args.format {
-        Format::Csv => report::write_figures_csv(&runs, &mut out).map_err(cannot)?,
+    let write = |out: &mut (dyn Write + Send)| write(args.format, &runs, &store, out);
+    match &args.output {
+        Some(path) => file::write(path, write).map_err(|e| saved::named(path, &e))?,
+        None => write(&mut BufWriter::new(io::stdout())).map_err(|e| Trouble::stdout(&e))?,
+    }
+    Ok(Exit::Good)
+}
+
+/// Writes runs in that form.
+fn write(format: Format, runs: &[Past], store: &Store, out: &mut (dyn Write + Send)) -> io::Result<()> {
+    match format {
+        Format::Csv => report::write_figures_csv(runs, out)?,
         #[cfg(feature = "parquet")]
-        Format::Parquet => report::write_figures_parquet(&runs, &mut out).map_err(cannot)?,
+        Format::Parquet => report::write_figures_parquet(runs, out)?,
         #[cfg(not(feature = "parquet"))]
         Format::Parquet => {}
         Format::Jsonl => {
-            for run in &runs {
-                let outcome = store.outcome(run.id).map_err(Trouble::failed)?;
-                report::write_outcome_line(&outcome, &mut out).map_err(cannot)?;
+            for run in runs {
+                let outcome = store.outcome(run.id).map_err(io::Error::other)?;
+                report::write_outcome_line(&outcome, out)?;
             }
         }
     }
-    out.flush().map_err(cannot)?;
-    Ok(Exit::Good)
+    out.flush()
 }

@@ -1,12 +1,13 @@
 //! The faces of other programs: under which names they are found, and what runs behind them.
 
-use crate::{bwdelaytester, ctstraffic, iperf3, ntttcp, rttcpip, ttcp, udpmon};
+use crate::{bwdelaytester, ctstraffic, iperf3, ntttcp, rttcpip, stderr, ttcp, udpmon};
 use classic::udpmon::Program;
 use engine::EngineError;
 use model::{Event, Outcome};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The face of another program.
 #[derive(Debug)]
@@ -114,6 +115,42 @@ pub(crate) fn asked(command: &[String]) -> Option<(&'static Face, &[String])> {
     Some((find(command.get(1)?)?, &command[2..]))
 }
 
+/// Whether stdout has failed.
+static STDOUT_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Stdout for a face. When it takes no more, that is told once, in a sentence; the run goes on for the other end's sake.
+pub(crate) struct Stdout(io::Stdout);
+
+pub(crate) fn stdout() -> Stdout {
+    Stdout(io::stdout())
+}
+
+/// Whether something that was printed did not get there.
+pub(crate) fn stdout_failed() -> bool {
+    STDOUT_FAILED.load(Ordering::Relaxed)
+}
+
+fn told<T>(written: io::Result<T>) -> io::Result<T> {
+    if let Err(error) = &written
+        && error.kind() != io::ErrorKind::Interrupted
+        && !STDOUT_FAILED.swap(true, Ordering::Relaxed)
+        && let Some(text) = stderr::of_stdout(error)
+    {
+        stderr::say(format_args!("netcaliper: {text}"));
+    }
+    written
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        told(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        told(self.0.flush())
+    }
+}
+
 /// Why a face has no run: one sentence, and the exit code. The originals have codes of their own for a command line that cannot be
 /// and for what failed.
 pub(crate) struct Refusal<const USAGE: u8, const FAILED: u8> {
@@ -140,7 +177,7 @@ pub(crate) fn ended<const USAGE: u8, const FAILED: u8>(
     how: Result<u8, Refusal<USAGE, FAILED>>,
 ) -> ExitCode {
     ExitCode::from(how.unwrap_or_else(|Refusal { text, code }| {
-        eprintln!("{name}: {text}");
+        stderr::say(format_args!("{name}: {text}"));
         code
     }))
 }

@@ -1,16 +1,19 @@
 //! `netcaliper iperf3`: from its understood command line to a run.
 
 use crate::keeping::Keeping;
-use crate::{faces, measure, plan};
+use crate::{faces, measure, plan, stderr};
 use classic::iperf3::{
-    Asked, Desk, DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, Spec, Style, read, scribe,
+    Asked, Desk, DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, Spec, Style, program, read,
+    scribe,
 };
 use engine::{Bound, ClientConfig, Iperf3Client, Iperf3Credentials, Iperf3Server, Placement, ServerConfig};
 use metrics::SECOND;
-use model::{Begin, BulkNews, BulkTerms, Event, Level, Phase, Range, SocketSettings, Status, Verify};
+use model::{
+    Begin, BulkNews, BulkTerms, Event, Level, Phase, Range, ServerOutput, SocketSettings, Status, Verify,
+};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,13 +45,16 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
 
 /// Prints; where nobody reads on, nobody needs the rest either.
 fn say(text: &str) -> u8 {
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    let _ = faces::stdout().write_all(text.as_bytes());
     0
 }
 
 fn start(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
     if !spec.ignored.is_empty() {
-        eprintln!("iperf3: warning: ignored, because it has no effect here: {}", spec.ignored.join(", "));
+        stderr::say(format_args!(
+            "iperf3: warning: ignored, because it has no effect here: {}",
+            spec.ignored.join(", ")
+        ));
     }
     match &spec.role {
         Role::Server => serve(spec, command),
@@ -58,14 +64,14 @@ fn start(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
 
 /// Where the report goes.
 fn output(spec: &Spec) -> Result<Box<dyn Write>, Refusal> {
-    let Some(path) = &spec.logfile else { return Ok(Box::new(io::stdout())) };
+    let Some(path) = &spec.logfile else { return Ok(Box::new(faces::stdout())) };
     let file = OpenOptions::new().create(true).append(true).open(path);
     let file = file.map_err(|error| refused(format!("unable to open log file {path}: {error}")))?;
     Ok(Box::new(file))
 }
 
 /// What the host and the options say to JSON documents.
-fn facts(spec: &Spec, begin: &Begin, connecting_to: Option<(String, u16)>) -> Facts {
+fn facts(spec: &Spec, begin: &Begin, call: Option<(String, SocketAddr)>) -> Facts {
     let host = &begin.host;
     // The second of three numbers is what a socket begins with.
     let default = |name: &str| {
@@ -78,12 +84,14 @@ fn facts(spec: &Spec, begin: &Begin, connecting_to: Option<(String, u16)>) -> Fa
         ["net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem"]
     };
     let mtu = host.nic.as_ref().map_or(1_500, |nic| nic.mtu);
+    // Headers of IP and TCP, and TCP's time stamps.
+    let headers = if call.as_ref().is_some_and(|(_, to)| to.is_ipv6()) { 72 } else { 52 };
     Facts {
         version: format!("iperf 3.21 (netcaliper {})", plan::VERSION),
         system_info: format!("{} {}", host.kernel, host.name),
-        connecting_to,
+        connecting_to: call.map(|(host, to)| (host, to.port())),
         buffers: (default(names[0]).unwrap_or(0), default(names[1]).unwrap_or(0)),
-        mss: mtu.saturating_sub(52).min(32_768),
+        mss: mtu.saturating_sub(headers).min(32_768),
         mtu,
         interval_s: spec.interval_ns as f64 / 1e9,
         file: spec.file.as_ref().map(|name| DiskFile {
@@ -104,6 +112,10 @@ impl Teller {
     fn new(spec: &Spec, facts: Facts) -> Self {
         let keeps = spec.output != Output::Stream;
         let text = Report::new(style(spec)).with_file(facts.file.clone());
+        let text = match facts.connecting_to {
+            Some(_) => text.of_client(facts.clone(), spec.terms.clone()),
+            None => text,
+        };
         Teller { output: spec.output, text, json: JsonReport::new(facts, keeps) }
     }
 
@@ -179,7 +191,7 @@ fn credentials(spec: &Spec) -> Result<Option<Iperf3Credentials>, Refusal> {
         Ok(password) => password,
         Err(_) => {
             let read = engine::read_hidden("Password: ");
-            eprintln!();
+            stderr::say("");
             read.map_err(|error| refused(format!("parameter error - no password: {error}")))?
         }
     };
@@ -219,9 +231,9 @@ fn whole(path: Option<&String>) -> Option<PathBuf> {
 
 fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
     if spec.idle_s.is_some() && !spec.one_off {
-        eprintln!(
+        stderr::say(format_args!(
             "iperf3: --idle-timeout without -1 changes nothing: this server never needs to start again"
-        );
+        ));
     }
     let pidfile = whole(spec.pidfile.as_ref());
     let any = if spec.family.0 { IpAddr::from([0u8; 4]) } else { IpAddr::from(Ipv6Addr::UNSPECIFIED) };
@@ -264,7 +276,7 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
     let phase = Phase { duration_ns: None, interval_ns: spec.interval_ns, ..Phase::default() };
     let mut keeping = Keeping::begun(begin, &phase);
     let port = bound.addresses().first().map_or(spec.port, SocketAddr::port);
-    let mut desk = Desk::new(style(spec), port).with_file(facts.file.clone());
+    let mut desk = Desk::new(style(spec), port).with_file(facts.file.clone()).once(spec.one_off);
     let mut tests: BTreeMap<u64, Teller> = BTreeMap::new();
     let mut prefix = prefix(spec);
     let mut print = |text: &str| {
@@ -273,14 +285,19 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     };
     if spec.output == Output::Text {
+        if spec.verbose {
+            print(&program(&facts));
+        }
         print(&desk.banner());
     } else {
-        eprintln!("iperf3: Server listening on {port}");
+        stderr::say(format_args!("iperf3: Server listening on {port}"));
     }
     bound.run(&interrupt, &mut |event| {
         keeping.hear(&event);
         match event {
-            Event::Notice { level: Level::Warning | Level::Error, text } => eprintln!("iperf3: {text}"),
+            Event::Notice { level: Level::Warning | Level::Error, text } => {
+                stderr::say(format_args!("iperf3: {text}"));
+            }
             Event::Bulk(bulk) if spec.output == Output::Text => print(&desk.hear(&bulk)),
             Event::Bulk(bulk) => {
                 let teller = tests.entry(bulk.test).or_insert_with(|| Teller::new(spec, facts.clone()));
@@ -324,32 +341,33 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
         // Where nobody reads on, the exit code still tells.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     };
-    if spec.output == Output::Text {
-        print(&format!("Connecting to host {host}, port {}\n", spec.port));
-        if terms.reverse {
-            print(&format!("Reverse mode, remote host {host} is sending\n"));
-        }
-    }
     let config = caller(spec, host, terms)?;
     engine::check(&config, &phase)?;
     let interrupt = measure::on_signals().map_err(|trouble| refused(trouble.text))?;
     let begin = config.begin("iperf3", command, &phase);
-    let mut teller = Teller::new(spec, facts(spec, &begin, Some((host.to_owned(), spec.port))));
+    let facts = facts(spec, &begin, config.peers.first().map(|peer| (host.to_owned(), peer.address)));
+    if spec.output == Output::Text && spec.verbose {
+        print(&program(&facts));
+    }
+    let mut teller = Teller::new(spec, facts);
     let mut keeping = Keeping::begun(begin, &phase);
+    let columns = stderr::stdout_columns().filter(|_| spec.logfile.is_none());
     let mut end = (Status::Failed, None);
     engine::run(&config, &phase, &interrupt, &mut |event| {
         keeping.hear(&event);
         match event {
-            // The text has said so already.
-            Event::Bulk(bulk) if spec.output == Output::Text && matches!(bulk.news, BulkNews::Met { .. }) => {
+            Event::Bulk(mut bulk) => {
+                if spec.output == Output::Text {
+                    quote(&mut bulk.news, columns);
+                }
+                print(&teller.hear(&bulk.news));
             }
-            Event::Bulk(bulk) => print(&teller.hear(&bulk.news)),
             Event::PhaseEnd { status, reason } => end = (status, reason),
             _ => {}
         }
     })?;
     let why = match end {
-        (Status::Complete | Status::Interrupted, None) => None,
+        (Status::Complete, None) => None,
         (Status::Interrupted, _) => Some("interrupt - the client has terminated".to_owned()),
         (_, reason) => Some(format!("error - {}", reason.unwrap_or_default())),
     };
@@ -363,6 +381,15 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
         // It is in the document.
         (Some(_), Output::Json | Output::Stream | Output::StreamAndAll) => Ok(FAILED),
         (Some(why), Output::Text) => Err(refused(why)),
+    }
+}
+
+/// Indents the lines that the server wants shown, and takes control characters out, so that none passes for one of ours.
+fn quote(news: &mut BulkNews, columns: Option<u16>) {
+    let BulkNews::Ended(ended) = news else { return };
+    if let Some(ServerOutput::Text(text) | ServerOutput::Json(text)) = &mut ended.server_output {
+        let line = |line: &str| report::hanging(&format!("  {}", line.replace('\t', " ")), columns) + "\n";
+        *text = text.lines().map(line).collect();
     }
 }
 
@@ -390,4 +417,27 @@ fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Ref
         },
         ..ClientConfig::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::BulkEnded;
+
+    #[test]
+    fn no_line_of_a_servers_output_passes_for_ours() {
+        let forged = "\niperf Done.";
+        let text = format!("[  5] local{forged}\r{forged}\x1b[2J{forged}\n{}iperf Done.\n", " ".repeat(80));
+        for output in [ServerOutput::Text(text.clone()), ServerOutput::Json(text)] {
+            let mut news =
+                BulkNews::Ended(Box::new(BulkEnded { server_output: Some(output), ..BulkEnded::default() }));
+            quote(&mut news, Some(80));
+            let style = Style { format: 'a', verbose: false, intervals: true };
+            let told = Report::new(style).hear(&news);
+            let (_, theirs) = told.split_once("utput:\n").expect("it is told");
+            assert!(theirs.contains("  iperf Done.") && !theirs.contains(['\x1b', '\r']), "{theirs}");
+            let hangs = |line: &str| line.is_empty() || line.starts_with("  ") && line.chars().count() <= 80;
+            assert!(theirs.lines().all(hangs), "{theirs}");
+        }
+    }
 }

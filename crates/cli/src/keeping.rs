@@ -3,6 +3,7 @@
 //! A face is silent about it: its output and its exit code are those of the original, whatever becomes of the store.
 
 use crate::kept::StoreArgs;
+use crate::stderr;
 use model::{Begin, Builder, Event, Outcome, Phase, Status};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
@@ -56,7 +57,7 @@ impl Keeping {
             // Who reads the original's stderr by a program knows no such line.
             && io::stderr().is_terminal()
         {
-            eprintln!("netcaliper: warning: this run was not kept: {why}");
+            stderr::say(format_args!("netcaliper: warning: this run was not kept: {why}"));
         }
     }
 }

@@ -2,7 +2,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::OutputArgs;
-use crate::{Exit, Trouble, saved, values};
+use crate::{Exit, Trouble, saved, stderr, values};
 use clap::Args;
 use metrics::format_count;
 use model::Outcome;
@@ -87,11 +87,11 @@ pub(crate) fn keep(output: &OutputArgs, outcome: &Outcome) {
     });
     match kept {
         Ok(Some(id)) if io::stderr().is_terminal() => {
-            crate::live::say(&format!("kept as run {id}: netcaliper show {id}"));
+            stderr::say(format_args!("kept as run {id}: netcaliper show {id}"));
         }
         Ok(_) => {}
         Err(trouble) => {
-            crate::live::say(&format!("netcaliper: warning: this run was not kept: {}", trouble.text));
+            stderr::say(format_args!("netcaliper: warning: this run was not kept: {}", trouble.text));
         }
     }
 }
@@ -188,7 +188,7 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, Trouble> {
         report::write_history(&runs, &args.figure, color(), &mut out)
             .and_then(|()| writeln!(out, "{retention} (netcaliper history --retain changes that)"))
     };
-    written.map_err(|e| Trouble::failed(format!("cannot write to stdout: {e}")))?;
+    written.map_err(|e| Trouble::stdout(&e))?;
     Ok(Exit::Good)
 }
 

@@ -1,7 +1,7 @@
 //! `netcaliper lab`: a command on an impaired path with known truth.
 
 use crate::values;
-use crate::{Exit, Trouble};
+use crate::{Exit, Trouble, stderr};
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -138,13 +138,15 @@ pub(crate) fn lab(args: &LabArgs) -> Result<Exit, Trouble> {
 /// Runs a command on an impaired path.
 #[cfg(target_os = "linux")]
 pub(crate) fn lab(args: &LabArgs) -> Result<Exit, Trouble> {
-    use std::io::Write as _;
+    use crate::file::NewFile;
     let [up, down] = args.paths()?;
-    let create = |path: &PathBuf| {
-        std::fs::File::create(path).map_err(|e| Trouble::failed(format!("{}: {e}", path.display())))
+    let failed = |path: &PathBuf, e| Trouble::failed(format!("{}: {e}", path.display()));
+    let open = |path: &Option<PathBuf>| {
+        let opened = path.as_ref().map(|path| NewFile::create(path).map_err(|e| failed(path, e)));
+        opened.transpose()
     };
-    let report = args.report.as_ref().map(create).transpose()?;
-    let trace = args.trace.as_ref().map(create).transpose()?;
+    let (report, rows) = (open(&args.report)?, open(&args.trace)?);
+    let trace = rows.as_ref().map(NewFile::handle).transpose().map_err(Trouble::failed)?;
     let setup = lab::Setup {
         up,
         down,
@@ -166,16 +168,16 @@ pub(crate) fn lab(args: &LabArgs) -> Result<Exit, Trouble> {
     };
     let finished = lab::run(job).map_err(no_lab)?;
     for notice in &finished.notices {
-        eprintln!("netcaliper lab: {notice}");
+        stderr::say(format_args!("netcaliper lab: {notice}"));
     }
     let truth = &finished.ended.truth;
     if !args.quiet {
-        summary(truth).iter().for_each(|line| eprintln!("{line}"));
+        summary(truth).iter().for_each(stderr::say);
     }
-    if let Some(mut file) = report {
-        let wrote = writeln!(file, "{}", truth.to_json());
-        wrote.map_err(|e| Trouble::failed(format!("writing the report: {e}")))?;
-    }
+    let written = report.map_or(Ok(()), |file| file.fill(|out| writeln!(out, "{}", truth.to_json())));
+    written
+        .and_then(|()| rows.map_or(Ok(()), NewFile::finish))
+        .map_err(|e| Trouble::failed(format!("writing what was done: {e}")))?;
     Ok(Exit::Command(finished.code))
 }
 

@@ -249,7 +249,7 @@ fn row_of_ports(config: ServerConfig) -> Result<ServerConfig, Trouble> {
         (port - 1..=port + (layout.ports - 1)).map(move |port| SocketAddr::new(ip, port))
     };
     let listen = config.listen.iter().flat_map(row).collect();
-    Ok(ServerConfig { listen, ntttcp: Some(Layout { port, ..layout }), ..config })
+    Ok(ServerConfig { listen, ntttcp: Some(Layout { port, unsynced: true, ..layout }), ..config })
 }
 
 /// The settings with which a legacy protocol is answered.

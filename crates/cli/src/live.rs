@@ -10,7 +10,7 @@ mod screen;
 
 pub(crate) use screen::leave_at_once;
 
-use crate::Trouble;
+use crate::{Trouble, file, measure, stderr};
 use canvas::Canvas;
 use clap::ValueEnum;
 use engine::{Called, CpuMeter, Interrupt, Keys};
@@ -19,7 +19,6 @@ use model::Event;
 use report::{Feed, Grid, Look, Planned, Presses, View, Wish};
 use screen::{Pen, UP};
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -130,11 +129,6 @@ fn decide(when: When, to: Stdout, planned: Planned, terminal: &Terminal) -> Resu
     }
 }
 
-/// A line on stderr. A terminal that is gone is no reason to leave anything undone.
-pub(crate) fn say(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
-}
-
 /// Takes what happens to the view, from any thread, and waits for nobody.
 #[derive(Clone)]
 pub(crate) struct Teller(Arc<Shared>);
@@ -233,7 +227,7 @@ impl Live {
     /// A line for stderr: now, or when that terminal is itself again.
     pub(crate) fn complain(&mut self, text: String) {
         if !io::stderr().is_terminal() {
-            say(&text);
+            stderr::say(text);
         } else if self.complaints.len() < HELD {
             self.complaints.push(text);
         }
@@ -253,7 +247,7 @@ impl Drop for Live {
         }
         // Whether anybody reads is found out with the summary.
         let _ = self.held.iter().try_for_each(|text| out.write_all(text)).and_then(|()| out.flush());
-        self.complaints.iter().for_each(|text| say(text));
+        self.complaints.iter().for_each(stderr::say);
     }
 }
 
@@ -353,10 +347,7 @@ impl Show {
                 };
                 self.view.tell(told, self.now_ns());
             }
-            Wish::Kill => {
-                leave_at_once();
-                std::process::exit(130);
-            }
+            Wish::Kill => measure::exit_at_once(),
             Wish::Stop => self.aside(Keys::stop),
         }
         Ok(())
@@ -373,13 +364,8 @@ impl Show {
 
     /// Keeps what is shown as a picture.
     fn picture(&self) -> io::Result<()> {
-        let mut out = BufWriter::new(File::create(PICTURE)?);
-        report::write_screen(
-            self.canvas.shown(),
-            "The live view of a run of netcaliper on a terminal",
-            &mut out,
-        )?;
-        out.flush()
+        let title = "The live view of a run of netcaliper on a terminal";
+        file::write(PICTURE.as_ref(), |out| report::write_screen(self.canvas.shown(), title, out))
     }
 
     /// Takes what was told and draws what has changed.

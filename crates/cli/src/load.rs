@@ -14,7 +14,7 @@ use model::{Event, Outcome, Phase, Point, Status, Until};
 use report::Planned;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Args, Debug)]
 pub(crate) struct LoadArgs {
@@ -27,11 +27,14 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = values::duration)]
     ramp: u64,
     /// Connections that fill the path, 1 to 10000.
-    #[arg(short = 'P', long, default_value_t = 8, value_name = "N", value_parser = values::count32::<10_000>)]
+    #[arg(short = 'P', long, alias = "parallel", default_value_t = 8, value_name = "N", value_parser = values::count32::<10_000>)]
     connections: u32,
     /// Probes per second: so many messages there and back, and so many datagrams each way.
     #[arg(long, value_name = "N", default_value = "50", value_parser = values::per_second)]
     rate: f64,
+    /// Run only when no other session runs on the server, and wait for that in a queue before each stage.
+    #[arg(long)]
+    exclusive: bool,
     #[command(flatten)]
     sockets: SocketArgs,
     #[command(flatten)]
@@ -41,6 +44,9 @@ pub(crate) struct LoadArgs {
     #[command(flatten)]
     output: OutputArgs,
 }
+
+/// How often it is looked whether the user wants the end while the path fills.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How a measurement went, and what it told.
 type Told = Result<(Status, Option<String>, Vec<Event>), Trouble>;
@@ -57,6 +63,7 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, Troubl
         connections: args.connections,
         duration_ns: Some(args.time),
         sockets: plan::sockets(&args.sockets),
+        exclusive: args.exclusive,
         ..Phase::default()
     };
     let load = Load { filler, ramp_ns: args.ramp.next_multiple_of(SECOND), rate: args.rate, seed: 1 };
@@ -82,6 +89,7 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, Troubl
             }
         }
     }
+    let status = measure::of_run(status, &outputs.outcome());
     outputs.event(&Event::End { status, reason });
     Ok(outputs.finish())
 }
@@ -118,7 +126,9 @@ fn run(
         // Those who show it have been told as it happened.
         outputs.record(&Event::Phase { label, repeat, phase: Box::new(phase) });
         events.iter().for_each(|event| outputs.record(event));
-        if status != Status::Complete && worst == Status::Complete {
+        // Where a path died, what was under way knows when, and what began afterwards does not.
+        let more = worst == Status::Complete || (worst == Status::Failed && status == Status::Partial);
+        if status != Status::Complete && more {
             (worst, why) = (status, reason);
         }
     }
@@ -135,13 +145,12 @@ fn beside(
 ) -> Vec<Told> {
     let shown = Mutex::new(outputs);
     let one = |(number, place): (u32, u32), (label, phase): &Part| -> Told {
-        let config = ClientConfig { run: engine::run_id(), ..config.clone() };
         let mut events = Vec::new();
         let show = |event: &Event| {
             shown.lock().unwrap_or_else(PoisonError::into_inner).show_part((number, place), event);
         };
         show(&Event::Phase { label: label.clone(), repeat, phase: Box::new(phase.clone()) });
-        let (status, reason) = measure::one(&config, phase, interrupt, &mut |event| {
+        let (status, reason) = measure::one(config, phase, interrupt, &mut |event| {
             show(&event);
             events.push(event);
         })?;
@@ -154,7 +163,10 @@ fn beside(
         let last = probes.len() as u32;
         let filling = filler.map(|part| scope.spawn(move || one((0, last), part)));
         if filling.is_some() {
-            std::thread::sleep(Duration::from_nanos(ramp_ns));
+            let ready = Instant::now() + Duration::from_nanos(ramp_ns);
+            while Instant::now() < ready && !interrupt.asked() {
+                std::thread::sleep(LOOK.min(ready.saturating_duration_since(Instant::now())));
+            }
         }
         let probing = (0..).zip(probes).map(|(at, part)| scope.spawn(move || one((at + 1, at), part)));
         let probing: Vec<_> = probing.collect();

@@ -1,6 +1,5 @@
 //! The netcaliper binary: arguments to a plan, the plan to the engine, events to the reporters.
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stderr, reason = "messages to the user go to stderr")]
 
 mod args;
 mod bwdelaytester;
@@ -14,6 +13,7 @@ mod documents;
 mod empty;
 mod exchange;
 mod faces;
+mod file;
 mod iperf3;
 mod keeping;
 mod kept;
@@ -22,6 +22,7 @@ mod legacy;
 mod live;
 mod load;
 mod measure;
+mod mistaken;
 mod monitor;
 mod ntttcp;
 mod outputs;
@@ -34,6 +35,7 @@ mod saved;
 mod scrape;
 mod serve;
 mod stamp;
+mod stderr;
 mod stream;
 mod train;
 mod ttcp;
@@ -78,11 +80,14 @@ impl From<Exit> for ExitCode {
 }
 
 fn main() -> ExitCode {
+    engine::fail_writes_beyond_limit();
     let command: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     if let Some((face, arguments)) = faces::asked(&command) {
-        return (face.run)(arguments, command.clone());
+        let code = (face.run)(arguments, command.clone());
+        let good_but_unread = code == ExitCode::SUCCESS && faces::stdout_failed();
+        return if good_but_unread { ExitCode::FAILURE } else { code };
     }
-    let done = match Cli::with_faces().command {
+    let done = match Cli::with_faces(&command).command {
         Command::Tcp(args) => measure::tcp(&args, command),
         Command::Connect(args) => measure::connect(&args, command),
         Command::Ping(args) => ping::ping(&args, command),
@@ -107,18 +112,15 @@ fn main() -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(trouble) => {
-            eprintln!("netcaliper: {}", shown(&trouble.text));
+            if !trouble.text.is_empty() {
+                stderr::say(format_args!("netcaliper: {}", trouble.text));
+            }
             trouble.exit.into()
         }
     }
 }
 
-/// A text that a peer may have had a hand in, as a terminal may be given it: its lines without control characters.
-fn shown(text: &str) -> String {
-    text.lines().map(report::clean).collect::<Vec<_>>().join("\n")
-}
-
-/// Why a command could not do its work: one sentence, and the exit code.
+/// Why a command could not do its work: one sentence (none where the reader of stdout has closed it), and the exit code.
 #[derive(Debug)]
 struct Trouble {
     text: String,
@@ -132,6 +134,11 @@ impl Trouble {
 
     fn failed(text: impl ToString) -> Self {
         Trouble { text: text.to_string(), exit: Exit::Failed }
+    }
+
+    /// Stdout takes no more. A reader that has closed it, as `head` does, wants no sentence about that either.
+    fn stdout(error: &std::io::Error) -> Self {
+        Trouble::failed(stderr::of_stdout(error).unwrap_or_default())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::args::{ConnectArgs, TcpArgs};
 use crate::outputs::Outputs;
-use crate::{Exit, Trouble, live, plan};
+use crate::{Exit, Trouble, file, live, plan};
 use engine::{ClientConfig, Interrupt};
 use model::{Event, Level, Method, Outcome, Phase, Status, Step};
 use report::Planned;
@@ -97,8 +97,15 @@ pub(crate) fn measure(
     if let Some((level, text)) = method.sure(&outputs.outcome()) {
         outputs.event(&Event::Notice { level, text });
     }
+    let status = of_run(status, &outputs.outcome());
     outputs.event(&Event::End { status, reason });
     Ok(())
+}
+
+/// How a run ends whose last phase ended so: one that failed leaves what the phases before it have measured.
+pub(crate) fn of_run(last: Status, outcome: &Outcome) -> Status {
+    let measured = outcome.points.iter().any(|point| point.status == Status::Complete);
+    if last == Status::Failed && measured { Status::Partial } else { last }
 }
 
 /// How many phases a method has, and how long they take, as far as that can be told.
@@ -141,14 +148,26 @@ pub(crate) fn interrupted() -> bool {
     SIGNALS.get().is_some_and(Interrupt::asked)
 }
 
+/// Ends the run in good order, as a signal does.
+pub(crate) fn end() {
+    SIGNALS.get().inspect(|interrupt| interrupt.ask());
+}
+
+/// Ends the program without waiting for the run: the terminal is given back, and no file that is not whole is left.
+pub(crate) fn exit_at_once() -> ! {
+    live::leave_at_once();
+    file::remove_partial();
+    std::process::exit(130)
+}
+
 /// The first signal ends the run in good order, the second ends the program.
 pub(crate) fn on_signals() -> Result<Interrupt, Trouble> {
     let interrupt = SIGNALS.get_or_init(Interrupt::new).clone();
     let asked = interrupt.clone();
     engine::on_end_asked(move || {
-        if asked.asked() {
-            live::leave_at_once();
-            std::process::exit(130);
+        // Nothing has been measured yet where a name is looked up.
+        if asked.asked() || engine::is_resolving() {
+            exit_at_once();
         }
         asked.ask();
     })

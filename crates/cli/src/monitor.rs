@@ -3,7 +3,7 @@
 
 use crate::args::{Cli, Command as Verb};
 use crate::kept::StoreArgs;
-use crate::{Exit, Trouble, measure, outputs, scrape, values};
+use crate::{Exit, Trouble, measure, outputs, scrape, stderr, values};
 use clap::{Args, Parser as _};
 use engine::Interrupt;
 use model::{Assertion, Figure, Outcome};
@@ -67,7 +67,7 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, Trouble> {
     let interrupt = measure::on_signals()?;
     let scraped = args.metrics.map(|address| scrape::serve(address, &metrics)).transpose()?;
     if let Some(scraped) = &scraped {
-        eprintln!("netcaliper: metrics at http://{}/metrics", scraped.address());
+        stderr::say(format_args!("netcaliper: metrics at http://{}/metrics", scraped.address()));
     }
     let every = Duration::from_nanos(args.every);
     let began = Instant::now();
@@ -215,7 +215,7 @@ fn tell(args: &MonitorArgs, came: &Came, metrics: &mut RunMetrics) {
     if let Some(path) = &args.metrics_file
         && let Err(text) = scrape::leave(path, metrics)
     {
-        eprintln!("netcaliper: warning: {text}");
+        stderr::say(format_args!("netcaliper: warning: {text}"));
     }
 }
 
@@ -231,6 +231,6 @@ fn call(command: &str, came: &Came) {
     match shell.stdin(Stdio::null()).spawn() {
         // Whoever waits for it keeps it from becoming a zombie.
         Ok(mut child) => drop(thread::spawn(move || child.wait())),
-        Err(error) => eprintln!("netcaliper: warning: cannot run '{command}': {error}"),
+        Err(error) => stderr::say(format_args!("netcaliper: warning: cannot run '{command}': {error}")),
     }
 }

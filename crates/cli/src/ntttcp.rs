@@ -1,14 +1,16 @@
 //! `netcaliper ntttcp`: ntttcp for Linux, either end.
 
+use crate::file::NewFile;
 use crate::keeping::Keeping;
-use crate::{faces, measure, plan};
+use crate::{faces, measure, plan, stderr};
 use classic::ntttcp::{
-    Asked, Face, Found, Now, PAGE, Reading, Role, Spec, Texts, json, read, time_of_day, xml,
+    Asked, Face, Found, HostFacts, Now, PAGE, Reading, Role, Spec, Texts, is_windows, json, read,
+    time_of_day, xml,
 };
 use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use model::{Event, Level, Status};
 use std::fs::{self, File};
-use std::io::{self, IsTerminal, Seek, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -18,6 +20,8 @@ use wire::ntttcp::ASIDE;
 
 /// -1001 of the original: the command line cannot be.
 const USAGE: u8 = 23;
+/// Windows NTttcp's exit code for bad arguments.
+const WINDOWS_USAGE: u8 = 9;
 /// -1000 of the original: refused, busy, unreachable.
 const FAILED: u8 = 24;
 
@@ -26,21 +30,22 @@ type Refusal = faces::Refusal<USAGE, FAILED>;
 
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
+    let usage = if is_windows(arguments) { WINDOWS_USAGE } else { USAGE };
     let done = match read(arguments) {
         Ok(Asked::Help) => {
             // Nobody reads on: then nobody needs the rest either.
             let _ = io::stdout().write_all(PAGE.as_bytes());
-            return ExitCode::from(USAGE);
+            return ExitCode::from(usage);
         }
         Ok(Asked::Run(spec)) => start(&spec, &command),
-        Err(text) => Err(Refusal::new(text, USAGE)),
+        Err(text) => Err(Refusal::new(text, usage)),
     };
     faces::ended("ntttcp", done)
 }
 
 fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     if !spec.ignored.is_empty() {
-        eprintln!("ntttcp: warning: ignored: {}", spec.ignored.join(", "));
+        stderr::say(format_args!("ntttcp: warning: ignored: {}", spec.ignored.join(", ")));
     }
     let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
     let mut show = Show::new(spec)?;
@@ -76,8 +81,7 @@ fn send(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Show)
     };
     let phase = spec.phase();
     show.keeping = Keeping::begun(config.begin("ntttcp", command.to_vec(), &phase), &phase);
-    let threads = u32::from(spec.layout.ports) * spec.layout.threads;
-    show.info(&format!("{threads} threads created"));
+    show.opening(&[]);
     engine::send_ntttcp(&config, &phase, spec.layout, interrupt, &mut |event| show.hear(&event))?;
     Ok(())
 }
@@ -137,7 +141,7 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Sh
     };
     let bound = Bound::new(config)?;
     show.keeping = Keeping::begun(bound.begin(command.to_vec()), &spec.phase());
-    show.info(&format!("{} threads created", u32::from(spec.layout.ports) + u32::from(spec.layout.sync)));
+    show.opening(bound.addresses());
     bound.run(interrupt, &mut |event| show.hear(&event))?;
     Ok(())
 }
@@ -146,17 +150,19 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Sh
 struct Show {
     spec: Spec,
     face: Face,
+    /// Printed once; later tests of -H start without it.
+    opened: bool,
     begun: Instant,
     status: Status,
     /// Opened before the run, so that nothing is measured in vain.
     log: Option<File>,
-    xml: Option<File>,
-    json: Option<File>,
+    xml: Option<NewFile>,
+    json: Option<NewFile>,
     keeping: Keeping,
 }
 
 /// What the console gets, and the copy of its lines.
-struct Tee<'a>(io::StdoutLock<'static>, Option<&'a mut File>);
+struct Tee<'a>(faces::Stdout, Option<&'a mut File>);
 
 impl Write for Tee<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -173,23 +179,28 @@ impl Write for Tee<'_> {
     }
 }
 
+fn unwritten(path: &str, error: &io::Error) -> Refusal {
+    Refusal::new(format!("cannot write {path}: {error}"), FAILED)
+}
+
+/// The file of a result, if it is wanted.
+fn opened(path: Option<&String>) -> Result<Option<NewFile>, Refusal> {
+    path.map(|path| NewFile::create(path.as_ref()).map_err(|e| unwritten(path, &e))).transpose()
+}
+
 impl Show {
     fn new(spec: &Spec) -> Result<Show, Refusal> {
-        let open = |path: &Option<String>| {
-            path.as_ref()
-                .map(|path| {
-                    File::create(path).map_err(|e| Refusal::new(format!("cannot write {path}: {e}"), FAILED))
-                })
-                .transpose()
-        };
+        // The copy of the console's lines is followed while it grows.
+        let log = spec.log.as_ref().map(|path| File::create(path).map_err(|e| unwritten(path, &e)));
         Ok(Show {
             spec: spec.clone(),
             face: Face::new(spec.clone(), io::stdout().is_terminal()),
+            opened: false,
             begun: Instant::now(),
             status: Status::Failed,
-            log: open(&spec.log)?,
-            xml: open(&spec.xml)?,
-            json: open(&spec.json)?,
+            log: log.transpose()?,
+            xml: opened(spec.xml.as_ref())?,
+            json: opened(spec.json.as_ref())?,
             keeping: Keeping::default(),
         })
     }
@@ -209,16 +220,15 @@ impl Show {
             kernel("version")
         );
         let found = Found { computer, os, ..found.clone() };
-        let files = [(&mut self.xml, xml(&self.spec, &found)), (&mut self.json, json(&self.spec, &found))];
-        for (file, text) in files {
-            // With -H the last test's result is kept, as in the original.
-            if let Some(file) = file {
-                let written = file
-                    .rewind()
-                    .and_then(|()| file.set_len(0))
-                    .and_then(|()| file.write_all(text.as_bytes()));
-                written.map_err(|e| Refusal::new(format!("cannot write a result file: {e}"), FAILED))?;
-            }
+        // With -H the last test's result is kept, as in the original.
+        let files = [
+            (self.xml.take(), self.spec.xml.as_ref(), xml(&self.spec, &found)),
+            (self.json.take(), self.spec.json.as_ref(), json(&self.spec, &found)),
+        ];
+        for (file, path, text) in files {
+            let file = file.map_or_else(|| opened(path), |file| Ok(Some(file)))?;
+            let written = file.map_or(Ok(()), |file| file.fill(|out| out.write_all(text.as_bytes())));
+            written.map_err(|e| unwritten(path.map_or("a result file", String::as_str), &e))?;
         }
         Ok(())
     }
@@ -230,7 +240,19 @@ impl Show {
 
     fn banner(&mut self) {
         // Where nobody reads on, the exit code still tells.
-        let _ = self.face.banner(&mut io::stdout().lock());
+        let day = self.now().day;
+        let _ = self.face.banner(&day, &mut faces::stdout());
+    }
+
+    /// Prints what a receiver tells once it listens, and a sender once it starts.
+    fn opening(&mut self, listening: &[SocketAddr]) {
+        if std::mem::replace(&mut self.opened, true) {
+            return;
+        }
+        let facts = HostFacts { files: engine::rlimit_nofile(), addresses: engine::local_addresses() };
+        let day = self.now().day;
+        let mut out = Tee(faces::stdout(), self.log.as_mut());
+        let _ = self.face.opening(&facts, listening, &day, &mut out);
     }
 
     fn now(&self) -> Now {
@@ -239,21 +261,13 @@ impl Show {
         Now { day: time_of_day(i64::try_from(wall.as_nanos()).unwrap_or(i64::MAX)), ns }
     }
 
-    fn info(&mut self, text: &str) {
-        if self.spec.windows {
-            return;
-        }
-        let day = self.now().day;
-        let mut out = Tee(io::stdout().lock(), self.log.as_mut());
-        let _ = writeln!(out, "{day} INFO: {text}");
-        let _ = out.flush();
-    }
-
     fn hear(&mut self, event: &Event) {
         self.keeping.hear(event);
         match event {
             Event::PhaseEnd { status, .. } => self.status = *status,
-            Event::Notice { level: Level::Warning | Level::Error, text } => eprintln!("ntttcp: {text}"),
+            Event::Notice { level: Level::Warning | Level::Error, text } => {
+                stderr::say(format_args!("ntttcp: {text}"));
+            }
             _ => {}
         }
         let watched = matches!(event, Event::Start { .. } | Event::Interval(_));
@@ -261,7 +275,7 @@ impl Show {
         let now = self.now();
         // Real-time lines are not copied, as in the original.
         let log = self.log.as_mut().filter(|_| !matches!(event, Event::Interval(_)));
-        let _ = self.face.hear(event, &now, &host, &mut Tee(io::stdout().lock(), log));
+        let _ = self.face.hear(event, &now, &host, &mut Tee(faces::stdout(), log));
     }
 
     /// What the kernel says of this host now.

@@ -1,17 +1,17 @@
 //! Where a run's events and outcome go: the terminal and the files. Files are opened before the run starts, written as
-//! it goes, and a file that fails is reported once while the run goes on.
+//! it goes, and renamed when they are whole; a file that fails is reported once while the run goes on.
 
 use crate::args::OutputArgs;
+use crate::file::{self, NewFile};
 use crate::live::{self, Live};
 use crate::watch::{Page, WebArgs};
-use crate::{Exit, Trouble, keeping, kept, scrape};
+use crate::{Exit, Trouble, keeping, kept, measure, scrape, stderr};
 use engine::Interrupt;
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{
     ConnectionCsv, Console, DatagramsCsv, FramesCsv, Journal, PacketsCsv, Planned, RunMetrics, SamplesCsv,
     StatusCsv, Style, TrainsCsv,
 };
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,9 +22,20 @@ type Sink = Box<dyn Write + Send>;
 /// A file that may fail.
 struct Target<T> {
     path: PathBuf,
-    writer: T,
-    failed: bool,
+    /// `None` when it has failed.
+    open: Option<Open<T>>,
+    /// Its beginning is worth keeping.
+    keeps: bool,
 }
+
+/// What is written, and the file that it goes to; none for stdout.
+struct Open<T> {
+    writer: T,
+    file: Option<NewFile>,
+}
+
+/// How a file comes to be.
+type Create = fn(&Path) -> io::Result<NewFile>;
 
 /// All outputs of one command.
 pub(crate) struct Outputs {
@@ -51,19 +62,14 @@ pub(crate) struct Outputs {
     measured: bool,
     /// Whether something for machines goes to stdout while the run goes on.
     streams: bool,
+    /// Stdout has failed: nothing more is written to it.
+    stdout_failed: bool,
+    /// Files are made of the outcome that are not among these.
+    files_beside: bool,
     /// The view on the terminal.
     live: Option<Live>,
     /// A server tells it.
     serves: bool,
-}
-
-fn open(path: &Path) -> Result<Sink, Trouble> {
-    if path.as_os_str() == "-" {
-        return Ok(Box::new(io::stdout()));
-    }
-    let file = File::create(path)
-        .map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
-    Ok(Box::new(BufWriter::new(file)))
 }
 
 /// The directory, which is made if need be.
@@ -77,34 +83,55 @@ fn directory(path: &PathBuf) -> Result<PathBuf, Trouble> {
 fn draw(outcome: &Outcome, directory: &Path) -> Result<(), String> {
     for (name, drawn) in report::svg_files(outcome) {
         let path = directory.join(name);
-        std::fs::write(&path, drawn).map_err(|e| format!("cannot write to {}: {e}", path.display()))?;
+        file::write(&path, |out| out.write_all(drawn.as_bytes()))
+            .map_err(|e| format!("cannot write to {}: {e}", path.display()))?;
     }
     Ok(())
 }
 
 fn opened<T>(
     path: Option<&PathBuf>,
+    create: Create,
     make: impl Fn(Sink) -> io::Result<T>,
 ) -> Result<Option<Target<T>>, Trouble> {
     let Some(path) = path else { return Ok(None) };
-    let writer =
-        make(open(path)?).map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
-    Ok(Some(Target { path: path.clone(), writer, failed: false }))
+    let open = || {
+        if path.as_os_str() == "-" {
+            return Ok(Open { writer: make(Box::new(io::stdout()))?, file: None });
+        }
+        let file = create(path)?;
+        let writer = make(Box::new(BufWriter::new(file.handle()?)))?;
+        Ok(Open { writer, file: Some(file) })
+    };
+    let open =
+        open().map_err(|e: io::Error| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
+    Ok(Some(Target { path: path.clone(), open: Some(open), keeps: false }))
+}
+
+/// A journal, whose beginning is a run that can be read.
+fn journal(path: &PathBuf, create: Create) -> Result<Option<Target<Journal<Sink>>>, Trouble> {
+    let target = opened(Some(path), create, |sink| Ok(Journal::new(sink)))?;
+    let keep = |open: Open<_>| Open { file: open.file.map(NewFile::outlives_the_program), ..open };
+    Ok(target.map(|target| Target { open: target.open.map(keep), keeps: true, ..target }))
 }
 
 impl Outputs {
-    /// Opens everything that `args` ask for; a page in a browser has these metrics, too.
-    pub(crate) fn with_metrics(
-        args: &OutputArgs,
-        metrics: Option<Arc<dyn Metrics>>,
-    ) -> Result<Self, Trouble> {
-        let mut outputs = Outputs::open(&OutputArgs { web: WebArgs::default(), ..args.clone() }, None)?;
+    /// Opens everything that a server's `args` ask for; a page in a browser has these metrics, too. What is written all its life are
+    /// logs, in their place from the start.
+    pub(crate) fn of_server(args: &OutputArgs, metrics: Option<Arc<dyn Metrics>>) -> Result<Self, Trouble> {
+        let pageless = OutputArgs { web: WebArgs::default(), ..args.clone() };
+        let mut outputs = Outputs::with_files(&pageless, None, NewFile::in_place)?;
         outputs.page = args.web.open(&args.store, metrics)?;
         Ok(outputs)
     }
 
     /// Opens everything that `args` ask for.
     pub(crate) fn open(args: &OutputArgs, sweep_csv: Option<&PathBuf>) -> Result<Self, Trouble> {
+        Outputs::with_files(args, sweep_csv, NewFile::create)
+    }
+
+    /// The same; `create` makes the files that hold more than the result.
+    fn with_files(args: &OutputArgs, sweep_csv: Option<&PathBuf>, create: Create) -> Result<Self, Trouble> {
         let on_stdout = |path: Option<&PathBuf>| path.is_some_and(|p| p.as_os_str() == "-");
         let users = [
             args.json,
@@ -124,27 +151,28 @@ impl Outputs {
         let machine = users > 0;
         let mut journals = Vec::new();
         if let Some(path) = &args.save {
-            journals.extend(opened(Some(path), |sink| Ok(Journal::new(sink)))?);
+            journals.extend(journal(path, create)?);
         }
         if args.jsonl {
-            journals.extend(opened(Some(&PathBuf::from("-")), |sink| Ok(Journal::new(sink)))?);
+            journals.extend(journal(&PathBuf::from("-"), create)?);
         }
         Ok(Outputs {
             console: (!machine).then(|| {
-                Console::new(Style { color: kept::color(), verbose: args.verbose, linear_ns: None })
+                let columns = stderr::stdout_columns();
+                Console::new(Style { color: kept::color(), verbose: args.verbose, linear_ns: None, columns })
             }),
             json: args.json,
             quiet: args.quiet,
-            status: opened(args.status_csv.as_ref(), StatusCsv::new)?,
-            connections: opened(args.connection_csv.as_ref(), ConnectionCsv::new)?,
+            status: opened(args.status_csv.as_ref(), NewFile::in_place, StatusCsv::new)?,
+            connections: opened(args.connection_csv.as_ref(), create, ConnectionCsv::new)?,
             journals,
             samples: None,
             packets: None,
             trains: None,
             frames: None,
             datagrams: None,
-            sweep: opened(sweep_csv, Ok)?,
-            html: opened(args.html.as_ref(), Ok)?,
+            sweep: opened(sweep_csv, NewFile::create, Ok)?,
+            html: opened(args.html.as_ref(), NewFile::create, Ok)?,
             svg: args.svg.as_ref().map(directory).transpose()?,
             page: args.web.open(&args.store, None)?,
             builder: Builder::default(),
@@ -152,9 +180,16 @@ impl Outputs {
             args: args.clone(),
             measured: false,
             streams: machine && !args.json && !on_stdout(sweep_csv) && !on_stdout(args.html.as_ref()),
+            stdout_failed: false,
+            files_beside: false,
             live: None,
             serves: false,
         })
+    }
+
+    /// The same for a run of which the caller makes files, too, if `made`.
+    pub(crate) fn with_files_beside(self, made: bool) -> Self {
+        Outputs { files_beside: made, ..self }
     }
 
     /// The same with a file of messages, and round trips shown in steps of `linear_ns`.
@@ -163,7 +198,7 @@ impl Outputs {
         samples: Option<&PathBuf>,
         linear_ns: Option<u64>,
     ) -> Result<Self, Trouble> {
-        self.samples = opened(samples, SamplesCsv::new)?;
+        self.samples = opened(samples, NewFile::create, SamplesCsv::new)?;
         if let Some(console) = &mut self.console {
             console.linear(linear_ns);
         }
@@ -176,20 +211,20 @@ impl Outputs {
         packets: Option<&PathBuf>,
         trains: Option<&PathBuf>,
     ) -> Result<Self, Trouble> {
-        self.packets = opened(packets, PacketsCsv::new)?;
-        self.trains = opened(trains, TrainsCsv::new)?;
+        self.packets = opened(packets, NewFile::create, PacketsCsv::new)?;
+        self.trains = opened(trains, NewFile::create, TrainsCsv::new)?;
         Ok(self)
     }
 
     /// The same with a file of datagrams.
     pub(crate) fn with_datagrams(mut self, samples: Option<&PathBuf>) -> Result<Self, Trouble> {
-        self.datagrams = opened(samples, DatagramsCsv::new)?;
+        self.datagrams = opened(samples, NewFile::create, DatagramsCsv::new)?;
         Ok(self)
     }
 
     /// The same with a file of frames.
     pub(crate) fn with_frames(mut self, samples: Option<&PathBuf>) -> Result<Self, Trouble> {
-        self.frames = opened(samples, FramesCsv::new)?;
+        self.frames = opened(samples, NewFile::create, FramesCsv::new)?;
         Ok(self)
     }
 
@@ -236,7 +271,7 @@ impl Outputs {
         if let Some(page) = &mut self.page {
             page.hear(event);
         }
-        let mut failed = Vec::new();
+        let mut failed = Failures::default();
         if let Some(target) = &mut self.status {
             target.write(&mut failed, |w| w.on_event(event));
         }
@@ -278,25 +313,66 @@ impl Outputs {
             (Some(console), _) if !quiet => {
                 let mut out = io::stdout().lock();
                 if let Err(error) = console.on_event(event, &mut out).and_then(|()| out.flush()) {
-                    // Nobody reads on; the run itself goes on for the files' sake.
                     self.console = None;
-                    failed.push(format!("cannot write to stdout: {error}"));
+                    failed.add("-".as_ref(), &error, "");
                 }
             }
             (Some(_), _) if !aside => {}
             _ => self.notice(event),
         }
-        for text in failed {
-            self.failures += 1;
+        self.failures += failed.count;
+        self.stdout_failed |= failed.stdout;
+        for text in failed.texts {
             self.complain(format!("netcaliper: {text}; what is shown elsewhere is complete"));
         }
+        if failed.stdout && !self.serves && !self.is_wanted() {
+            // Without a reader the traffic would be for nothing.
+            measure::end();
+        }
+    }
+
+    /// All files are whole, but for those that have failed.
+    fn finish_files(&mut self, failed: &mut Failures) {
+        self.journals.iter_mut().for_each(|target| target.finish(failed));
+        self.status.iter_mut().for_each(|target| target.finish(failed));
+        self.connections.iter_mut().for_each(|target| target.finish(failed));
+        self.samples.iter_mut().for_each(|target| target.finish(failed));
+        self.packets.iter_mut().for_each(|target| target.finish(failed));
+        self.trains.iter_mut().for_each(|target| target.finish(failed));
+        self.frames.iter_mut().for_each(|target| target.finish(failed));
+        self.datagrams.iter_mut().for_each(|target| target.finish(failed));
+        self.sweep.iter_mut().for_each(|target| target.finish(failed));
+        self.html.iter_mut().for_each(|target| target.finish(failed));
+    }
+
+    /// Whether anything but stdout shows this run.
+    fn is_wanted(&self) -> bool {
+        fn takes<T>(target: Option<&Target<T>>) -> bool {
+            target.is_some_and(|target| target.open.as_ref().is_some_and(|open| open.file.is_some()))
+        }
+        let rows =
+            takes(self.status.as_ref()) || takes(self.connections.as_ref()) || takes(self.samples.as_ref());
+        let packets = takes(self.packets.as_ref()) || takes(self.trains.as_ref());
+        let datagrams = takes(self.frames.as_ref()) || takes(self.datagrams.as_ref());
+        let pages = takes(self.html.as_ref()) || takes(self.sweep.as_ref()) || self.page.is_some();
+        let others = self.svg.is_some() || self.args.metrics_file.is_some() || self.files_beside;
+        let journals = self.journals.iter().any(|target| takes(Some(target)));
+        rows || packets || datagrams || pages || others || journals || self.live.is_some()
     }
 
     /// A line for stderr, now or when the terminal is itself again.
     pub(crate) fn complain(&mut self, text: String) {
         match &mut self.live {
             Some(live) => live.complain(text),
-            None => live::say(&text),
+            None => stderr::say(text),
+        }
+    }
+
+    /// Tells what became of a file that the caller has made: the result is shown all the same.
+    pub(crate) fn heed(&mut self, made: Result<(), Trouble>) {
+        if let Err(trouble) = made {
+            self.failures += 1;
+            self.complain(format!("netcaliper: {}", trouble.text));
         }
     }
 
@@ -331,7 +407,7 @@ impl Outputs {
     /// Prints the end of it all; the exit code.
     pub(crate) fn finish(mut self) -> Exit {
         let outcome = self.outcome();
-        let mut failed = Vec::new();
+        let mut failed = Failures::default();
         if let Some(target) = &mut self.sweep {
             target
                 .write(&mut failed, |w| report::write_sweep_csv(&outcome.sweep, w).and_then(|()| w.flush()));
@@ -339,30 +415,39 @@ impl Outputs {
         if let Some(target) = &mut self.html {
             target.write(&mut failed, |w| report::write_html(&outcome, w).and_then(|()| w.flush()));
         }
+        self.finish_files(&mut failed);
         if let Some(directory) = &self.svg {
-            failed.extend(draw(&outcome, directory).err());
+            failed.tell(draw(&outcome, directory).err());
         }
         let broken = broken(&self.args.asserts, &outcome);
         // A server leaves its own, all the time.
         if let Some(path) = self.args.metrics_file.as_ref().filter(|_| outcome.begin.verb != "serve") {
-            failed.extend(leave_metrics(path, &self.args.asserts, &outcome).err());
+            failed.tell(leave_metrics(path, &self.args.asserts, &outcome).err());
         }
         // From here on the terminal is what it was before.
         self.live = None;
         let mut out = io::stdout().lock();
-        let printed = if self.json {
+        let printed = if self.stdout_failed {
+            Ok(())
+        } else if self.json {
             report::write_outcome(&outcome, &mut out)
         } else if let Some(console) = &self.console {
             console.summary(&outcome, &mut out)
         } else {
             Ok(())
         };
-        if let Err(error) = printed.and_then(|()| out.flush()) {
-            failed.push(format!("cannot write to stdout: {error}"));
+        // What has failed holds what it could not write.
+        if let Err(error) = printed.and_then(|()| if self.stdout_failed { Ok(()) } else { out.flush() }) {
+            failed.add("-".as_ref(), &error, "");
         }
         drop(out);
-        failed.iter().for_each(|text| live::say(&format!("netcaliper: {text}")));
-        broken.iter().for_each(|text| live::say(&format!("netcaliper: not met: {text}")));
+        let why = outcome.reason.as_ref().filter(|_| outcome.status == Status::Failed);
+        let failed_why = why.map(|why| report::clean(why).into_owned());
+        failed_why
+            .iter()
+            .chain(&failed.texts)
+            .for_each(|text| stderr::say(format_args!("netcaliper: {text}")));
+        broken.iter().for_each(|text| stderr::say(format_args!("netcaliper: not met: {text}")));
         // Of a server's life there is nothing to keep when nobody came.
         if self.measured && !(outcome.begin.verb == "serve" && keeping::idle(&outcome)) {
             kept::keep(&self.args, &outcome);
@@ -371,21 +456,56 @@ impl Outputs {
             page.end(&outcome);
         }
         match judge(&outcome) {
-            _ if self.failures > 0 || !failed.is_empty() => Exit::Failed,
+            _ if self.failures + failed.count > 0 => Exit::Failed,
             Exit::Good if !broken.is_empty() => Exit::Threshold,
             exit => exit,
         }
     }
 }
 
-impl<T> Target<T> {
-    fn write(&mut self, failed: &mut Vec<String>, write: impl FnOnce(&mut T) -> io::Result<()>) {
-        if self.failed {
-            return;
+/// Outputs that have failed.
+#[derive(Default)]
+struct Failures {
+    count: u32,
+    /// One of them is stdout.
+    stdout: bool,
+    /// A sentence about each of which there is something to say.
+    texts: Vec<String>,
+}
+
+impl Failures {
+    /// Writing there failed.
+    fn add(&mut self, path: &Path, error: &io::Error, kept: &str) {
+        self.count += 1;
+        if path.as_os_str() == "-" {
+            self.stdout = true;
+            self.texts.extend(stderr::of_stdout(error));
+        } else {
+            self.texts.push(format!("writing to {} failed: {error}{kept}", path.display()));
         }
-        if let Err(error) = write(&mut self.writer) {
-            self.failed = true;
-            failed.push(format!("writing to {} failed: {error}", self.path.display()));
+    }
+
+    /// What is to be told, if anything.
+    fn tell(&mut self, text: Option<String>) {
+        self.count += u32::from(text.is_some());
+        self.texts.extend(text);
+    }
+}
+
+impl<T> Target<T> {
+    fn write(&mut self, failed: &mut Failures, write: impl FnOnce(&mut T) -> io::Result<()>) {
+        let Some(Err(error)) = self.open.as_mut().map(|open| write(&mut open.writer)) else { return };
+        let file = self.open.take().and_then(|open| open.file);
+        let kept = file.filter(|_| self.keeps).and_then(NewFile::keep);
+        failed.add(&self.path, &error, &file::before(kept));
+    }
+
+    /// All of it is written.
+    fn finish(&mut self, failed: &mut Failures) {
+        let Some(Open { writer, file }) = self.open.take() else { return };
+        drop(writer);
+        if let Some(Err(error)) = file.map(NewFile::finish) {
+            failed.add(&self.path, &error, "");
         }
     }
 }

@@ -2,6 +2,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
+use crate::file::NewFile;
 use crate::outputs::Outputs;
 use crate::repeat::RepeatArgs;
 use crate::stamp::USUAL_RATE;
@@ -9,8 +10,7 @@ use crate::{Exit, Trouble, empty, measure, plan, values};
 use clap::Args;
 use metrics::{SECOND, Spectrum};
 use model::{Kind, Outcome, Phase, Ping, Range, Schedule, Transport, Verify};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
@@ -88,7 +88,7 @@ struct MessageArgs {
     #[arg(long)]
     no_empty_path: bool,
     /// Concurrent connections, 1 to 1000000, each with messages of its own.
-    #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = values::count32::<1_000_000>)]
+    #[arg(short = 'P', long, alias = "parallel", default_value_t = 1, value_name = "N", value_parser = values::count32::<1_000_000>)]
     connections: u32,
     /// Length of the run [default: 10s; none with --count].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration)]
@@ -122,6 +122,12 @@ pub(crate) struct HistogramArgs {
     pub(crate) linear: Option<u64>,
 }
 
+impl HistogramArgs {
+    fn has_file(&self) -> bool {
+        self.hgrm.is_some() || self.histogram_csv.is_some()
+    }
+}
+
 /// How long messages take there and back.
 pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, Trouble> {
     let mut config = plan::client(&args.target, &args.local, true)?;
@@ -129,14 +135,15 @@ pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, Troubl
     let method = args.repeat.method(&phase(args, config.psk.is_some())?, &[])?;
     measure::check(&config, &method)?;
     let mut files = Histograms::open(&args.histogram)?;
-    let mut outputs =
+    let outputs =
         Outputs::open(&args.output, None)?.with_pings(args.samples.as_ref(), args.histogram.linear)?;
+    let mut outputs = outputs.with_files_beside(args.histogram.has_file());
     let interrupt = measure::on_signals()?;
     let before =
         |phase: &Phase| (!args.messages.no_empty_path).then(|| empty::reading(&config, phase, &interrupt));
     measure::measure("ping", command, &config, method, &interrupt, &mut outputs, before)?;
     files.add(&outputs.outcome());
-    files.write()?;
+    outputs.heed(files.write());
     Ok(outputs.finish())
 }
 
@@ -197,19 +204,21 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, Trouble> {
 /// The files that hold whole distributions, opened before the run.
 #[derive(Default)]
 pub(crate) struct Histograms {
-    hgrm: Option<Box<dyn Write>>,
-    csv: Option<Box<dyn Write>>,
+    hgrm: Option<Target>,
+    csv: Option<Target>,
     linear: Option<u64>,
     sum: Spectrum,
 }
 
+/// Where a distribution goes: a file, or stdout.
+struct Target(PathBuf, Option<NewFile>);
+
 impl Histograms {
     /// Opens what `args` ask for.
     pub(crate) fn open(args: &HistogramArgs) -> Result<Self, Trouble> {
-        let open = |path: &PathBuf| open(path);
         Ok(Histograms {
-            hgrm: args.hgrm.as_ref().map(open).transpose()?,
-            csv: args.histogram_csv.as_ref().map(open).transpose()?,
+            hgrm: args.hgrm.as_deref().map(open).transpose()?,
+            csv: args.histogram_csv.as_deref().map(open).transpose()?,
             linear: args.linear,
             sum: Spectrum::default(),
         })
@@ -223,23 +232,26 @@ impl Histograms {
     }
 
     /// Writes the files.
-    pub(crate) fn write(&mut self) -> Result<(), Trouble> {
-        let failed = |e: io::Error| Trouble::failed(format!("cannot write the distribution: {e}"));
-        if let Some(out) = &mut self.hgrm {
-            report::write_hgrm(&self.sum, out).and_then(|()| out.flush()).map_err(failed)?;
-        }
-        if let Some(out) = &mut self.csv {
-            report::write_histogram_csv(&self.sum, self.linear, out).map_err(failed)?;
-        }
-        Ok(())
+    pub(crate) fn write(self) -> Result<(), Trouble> {
+        let (sum, linear) = (&self.sum, self.linear);
+        fill(self.hgrm, |out| report::write_hgrm(sum, out))?;
+        fill(self.csv, |out| report::write_histogram_csv(sum, linear, out))
     }
 }
 
-fn open(path: &Path) -> Result<Box<dyn Write>, Trouble> {
-    if path.as_os_str() == "-" {
-        return Ok(Box::new(io::stdout()));
-    }
-    let file = File::create(path)
-        .map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
-    Ok(Box::new(BufWriter::new(file)))
+fn open(path: &Path) -> Result<Target, Trouble> {
+    let file = (path.as_os_str() != "-").then(|| NewFile::create(path)).transpose();
+    let file = file.map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
+    Ok(Target(path.to_owned(), file))
+}
+
+/// Writes one of them, if it is wanted.
+fn fill(target: Option<Target>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Trouble> {
+    let Some(Target(path, file)) = target else { return Ok(()) };
+    let Some(file) = file else {
+        let mut out = io::stdout().lock();
+        return write(&mut out).and_then(|()| out.flush()).map_err(|e| Trouble::stdout(&e));
+    };
+    file.fill(|out| write(out))
+        .map_err(|e| Trouble::failed(format!("writing to {} failed: {e}", path.display())))
 }

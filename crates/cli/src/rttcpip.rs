@@ -1,7 +1,7 @@
 //! `netcaliper rttcpip`: RtTcpipClient and RtTcpipServer.
 
 use crate::keeping::Keeping;
-use crate::{faces, measure, plan};
+use crate::{faces, measure, plan, stderr};
 use classic::rttcpip::{Asked, CLIENT, Client, Face, SERVER, Server, read_client, read_server};
 use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use model::{Event, Level, Status};
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
 }
 
 fn usage(text: &str) -> ExitCode {
-    // Nobody reads on: then nobody needs the rest either.
+    // The reader of stdout has closed it: the rest is not printed.
     let _ = io::stdout().write_all(text.as_bytes());
     ExitCode::from(USAGE)
 }
@@ -53,10 +53,13 @@ fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
         records: true,
         ..ClientConfig::default()
     };
+    if client.kill {
+        return Ok(kill(&config, client.kill_port));
+    }
     let phase = client.phase();
     engine::check(&config, &phase)?;
     let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
-    let mut face = Face::new(client.clone());
+    let mut face = Face::new(client);
     let mut keeping = Keeping::new();
     let mut end = (Status::Failed, None);
     let mut hear = |event: &Event| {
@@ -65,14 +68,11 @@ fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
             end = (*status, reason.clone());
         }
         // Where nobody reads on, the exit code still tells.
-        let _ = face.hear(event, &mut io::stdout().lock());
+        let _ = face.hear(event, &mut faces::stdout());
     };
     hear(&Event::Begin(Box::new(config.begin("rttcpip", command, &phase))));
     hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
     engine::run(&config, &phase, &interrupt, &mut |event| hear(&event))?;
-    if client.kill {
-        kill(&config, client.kill_port);
-    }
     keeping.finish();
     match end {
         (Status::Interrupted, _) => Ok(130),
@@ -102,19 +102,20 @@ fn target(client: &Client) -> Result<SocketAddr, Refusal> {
     Ok(SocketAddrV6::new(address, client.port, 0, index).into())
 }
 
-/// Asks the server to end: ours can be asked at a port of its own, the original's kill message is not known.
-fn kill(config: &ClientConfig, port: Option<u16>) {
-    let Some(server) = config.peers.first().map(|peer| peer.address) else { return };
+/// Asks the server to end: ours can be asked at a port of its own, the original's kill message is not known. The exit code.
+fn kill(config: &ClientConfig, port: Option<u16>) -> u8 {
+    let Some(server) = config.peers.first().map(|peer| peer.address) else { return FAILED };
     let doors = doors(server, port);
     if doors.iter().any(|door| ends(config, *door)) {
-        return;
+        return 0;
     }
     let asked: Vec<String> = doors.iter().map(ToString::to_string).collect();
-    eprintln!(
+    stderr::say(format_args!(
         "RtTcpipClient: k: no netcaliper server that answers this echo can be asked to end at {}, and the message by which \
          the original's server is ended is proprietary: it keeps running",
         asked.join(" or ")
-    );
+    ));
+    FAILED
 }
 
 /// Where a server of ours may be asked to end, the likeliest first: at the port that was named, or beside a server on this host,
@@ -176,10 +177,10 @@ pub(crate) fn serve(arguments: &[String], command: Vec<String>) -> ExitCode {
 
 fn echo(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
     if !server.ignored.is_empty() {
-        eprintln!(
+        stderr::say(format_args!(
             "RtTcpipServer: warning: ignored, because it has no effect here: {}",
             server.ignored.join(", ")
-        );
+        ));
     }
     let any = if server.v6 { IpAddr::from([0u16; 8]) } else { IpAddr::from([0u8; 4]) };
     let config = ServerConfig {
@@ -239,7 +240,7 @@ fn door(server: SocketAddr, port: Option<u16>) -> Option<Bound> {
             Some(door)
         }
         Err(error) => {
-            eprintln!("RtTcpipServer: warning: no k will end this server: {error}");
+            stderr::say(format_args!("RtTcpipServer: warning: no k will end this server: {error}"));
             None
         }
     }
@@ -248,10 +249,12 @@ fn door(server: SocketAddr, port: Option<u16>) -> Option<Bound> {
 /// What a person should know of a server's life.
 fn heard(event: &Event) {
     match event {
-        Event::Notice { level: Level::Warning | Level::Error, text } => eprintln!("RtTcpipServer: {text}"),
+        Event::Notice { level: Level::Warning | Level::Error, text } => {
+            stderr::say(format_args!("RtTcpipServer: {text}"));
+        }
         Event::Connection(record) => {
             if let Some(error) = &record.error {
-                eprintln!("RtTcpipServer: {}: {error}", record.remote);
+                stderr::say(format_args!("RtTcpipServer: {}: {error}", record.remote));
             }
         }
         Event::Near(totals) => println(&format!(
@@ -264,5 +267,5 @@ fn heard(event: &Event) {
 
 /// A line of the result; where nobody reads on, the server still serves.
 fn println(text: &str) {
-    let _ = writeln!(io::stdout().lock(), "{text}");
+    let _ = writeln!(faces::stdout(), "{text}");
 }

@@ -11,7 +11,7 @@ use crate::{Exit, Trouble, train, values};
 use clap::Args;
 use model::Outcome;
 use std::fmt::Display;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug, Default)]
@@ -102,6 +102,14 @@ pub(crate) fn named(path: &Path, error: &dyn Display) -> Trouble {
     Trouble::failed(format!("{}: {error}", path.display()))
 }
 
+/// Why `name` cannot be printed: the file, or stdout.
+fn unsaid(name: &str, error: &io::Error) -> Trouble {
+    match error.kind() {
+        ErrorKind::BrokenPipe => Trouble::stdout(error),
+        _ => Trouble::failed(format!("cannot report on {name}: {error}")),
+    }
+}
+
 /// Prints saved runs again.
 pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
     if args.files.len() > 1 && (args.output.html.is_some() || args.output.svg.is_some()) {
@@ -139,7 +147,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
         return Err(Trouble::usage("ctsTraffic's tables are reported as text only"));
     }
     let told = classic::ctstraffic::tell(&tables, &mut io::stdout().lock());
-    told.map_err(|e| Trouble::failed(format!("cannot report on the tables: {e}")))?;
+    told.map_err(|e| unsaid("the tables", &e))?;
     Ok(worst)
 }
 
@@ -147,15 +155,15 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
 fn foreign(path: &Path, bytes: &[u8]) -> Result<bool, Trouble> {
     let (name, mut out) = (path.display().to_string(), io::stdout().lock());
     if classic::bwdelaytester::is_output(bytes) {
-        classic::bwdelaytester::tell(&name, bytes, &mut out).map_err(|e| named(path, &e))?;
+        classic::bwdelaytester::tell(&name, bytes, &mut out).map_err(|e| unsaid(&name, &e))?;
         return Ok(true);
     }
     if classic::ntttcp::is_output(bytes) {
-        classic::ntttcp::tell(&name, bytes, &mut out).map_err(|e| named(path, &e))?;
+        classic::ntttcp::tell(&name, bytes, &mut out).map_err(|e| unsaid(&name, &e))?;
         return Ok(true);
     }
     if classic::udpmon::is_table(bytes) {
-        classic::udpmon::tell(&name, bytes, &mut out).map_err(|e| named(path, &e))?;
+        classic::udpmon::tell(&name, bytes, &mut out).map_err(|e| unsaid(&name, &e))?;
         return Ok(true);
     }
     Ok(false)
@@ -170,7 +178,8 @@ fn one(
 ) -> Result<Exit, Trouble> {
     if let Some(face) = args.face {
         let events = report::replay(outcome);
-        (face.print)(outcome, &events, &mut io::stdout().lock()).map_err(|e| named(path, &e))?;
+        (face.print)(outcome, &events, &mut io::stdout().lock())
+            .map_err(|e| unsaid(&path.display().to_string(), &e))?;
         return Ok(Exit::Good);
     }
     histograms.add(outcome);
@@ -184,7 +193,7 @@ fn one(
     }
     if args.series.is_some() {
         train::series_folder(args.series.as_ref())?;
-        train::write_series(args.series.as_ref(), false, outcome)?;
+        outputs.heed(train::write_series(args.series.as_ref(), false, outcome));
     }
     Ok(outputs.finish())
 }

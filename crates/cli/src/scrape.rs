@@ -1,7 +1,6 @@
 //! Metrics, to be fetched over HTTP or left in a file for a textfile collector.
 
-use crate::Trouble;
-use std::fs;
+use crate::{Trouble, file};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -53,23 +52,18 @@ pub(crate) fn shared<P: Page>(page: &Arc<Mutex<P>>) -> Arc<dyn Metrics> {
 
 /// Answers scrapers as long as it is kept.
 pub(crate) fn serve<P: Page>(address: SocketAddr, page: &Arc<Mutex<P>>) -> Result<Scraped, Trouble> {
-    let refused = |e: io::Error| Trouble::failed(format!("cannot listen for scrapers at {address}: {e}"));
+    let refused = |e: io::Error| match e.kind() {
+        io::ErrorKind::Unsupported => Trouble::usage(e.to_string()),
+        _ => Trouble::failed(format!("cannot listen for scrapers at {address}: {e}")),
+    };
     Scraped::open(address, shared(page)).map_err(refused)
 }
 
 /// Puts a page where a textfile collector looks: whole, or not at all.
 pub(crate) fn leave(path: &Path, page: &dyn Page) -> Result<(), String> {
     let cannot = |e: io::Error| format!("cannot write to {}: {e}", path.display());
-    let mut body = Vec::new();
-    page.page(&mut body).map_err(cannot)?;
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    // The collector reads *.prom only.
-    name.push(format!(".{}.partial", std::process::id()));
-    let partial = path.with_file_name(name);
-    fs::write(&partial, body).and_then(|()| fs::rename(&partial, path)).map_err(|e| {
-        let _ = fs::remove_file(&partial);
-        cannot(e)
-    })
+    // The collector reads *.prom only, so not what is being written.
+    file::write(path, |out| page.page(out)).map_err(cannot)
 }
 
 #[cfg(test)]

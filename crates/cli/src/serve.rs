@@ -3,16 +3,21 @@
 
 use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::outputs::Outputs;
-use crate::{Exit, Trouble, legacy, measure, plan, scrape, values};
+use crate::{Exit, Trouble, legacy, measure, plan, scrape, stderr, values};
 use clap::Args;
 use engine::{Bound, Interrupt, ServerConfig};
 use model::{Event, Level, Phase, Status};
 use report::{Planned, ServerMetrics};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use wire::Protocol;
 use wire::native::{Fence, Limits};
+
+/// How often it is looked whether the user wants the end of the protocols that go along.
+const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
@@ -89,7 +94,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     legacy::check_key(args, psk.is_some())?;
     let who = if psk.is_some() { "a key is required" } else { "no key is required" };
     let metrics = Arc::new(Mutex::new(ServerMetrics::default()));
-    let mut outputs = Outputs::with_metrics(&args.output, Some(scrape::shared(&metrics)))?;
+    let mut outputs = Outputs::of_server(&args.output, Some(scrape::shared(&metrics)))?;
     let config = ServerConfig {
         listen: listen_addresses(&args.listen, args.port).map_err(Trouble::usage)?,
         psk,
@@ -157,8 +162,17 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
                 stop
             })
             .collect();
+        // Ctrl-C is for all of them at once.
+        let over = Arc::new(AtomicBool::new(false));
+        let (ended, interrupt) = (Arc::clone(&over), &interrupt);
+        scope.spawn(move || {
+            while !ended.load(Ordering::Relaxed) && !interrupt.asked() {
+                std::thread::sleep(LOOK);
+            }
+            stops.iter().for_each(Interrupt::ask);
+        });
         let mut quiet = false;
-        let ran = bound.run(&interrupt, &mut |event| {
+        let ran = bound.run(interrupt, &mut |event| {
             count(&metrics, &args.output, &event);
             // An idle server says so once, not every second.
             if let Event::Interval(interval) = &event {
@@ -170,7 +184,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
             }
             tell(&event);
         });
-        stops.iter().for_each(Interrupt::ask);
+        over.store(true, Ordering::Relaxed);
         ran
     })?;
     let mut outputs = outputs_of_all.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -189,7 +203,7 @@ fn count(metrics: &Mutex<ServerMetrics>, output: &OutputArgs, event: &Event) {
     if let (Some(path), Event::Interval(_) | Event::Begin(_)) = (&output.metrics_file, event)
         && let Err(text) = scrape::leave(path, &*metrics)
     {
-        eprintln!("netcaliper: warning: {text}");
+        stderr::say(format_args!("netcaliper: warning: {text}"));
     }
 }
 
@@ -203,7 +217,7 @@ pub(crate) fn stop(args: &StopArgs) -> Result<Exit, Trouble> {
     let interrupt = measure::on_signals()?;
     let mut end = (Status::Failed, None);
     engine::stop_servers(&config, &interrupt, &mut |event| match event {
-        Event::Notice { text, .. } => eprintln!("{}", crate::shown(&text)),
+        Event::Notice { text, .. } => stderr::say(text),
         Event::PhaseEnd { status, reason } => end = (status, reason),
         _ => {}
     })?;

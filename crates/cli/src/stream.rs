@@ -71,7 +71,7 @@ struct MediaArgs {
 #[command(next_help_heading = "Run")]
 struct StreamRunArgs {
     /// Streams at the same time, 1 to 10000.
-    #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = values::count32::<10_000>, allow_negative_numbers = true)]
+    #[arg(short = 'P', long, alias = "parallel", default_value_t = 1, value_name = "N", value_parser = values::count32::<10_000>, allow_negative_numbers = true)]
     connections: u32,
     /// How often each stream is played, one after the other. Native: once.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count::<{ u64::MAX }>, allow_negative_numbers = true)]

@@ -3,11 +3,10 @@
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
 use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
-use crate::{Exit, Trouble, measure, plan, values};
+use crate::{Exit, Trouble, file, measure, plan, values};
 use clap::{Args, ValueEnum};
 use model::{Kind, Method, Outcome, Pattern, Phase, Probe, SocketSettings, Train, Verify};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::PathBuf;
 use wire::Protocol;
 
@@ -145,7 +144,7 @@ pub(crate) fn write_series(folder: Option<&PathBuf>, print: bool, outcome: &Outc
     for series in report::series(outcome) {
         if let Some(folder) = folder {
             let path = folder.join(series.file);
-            let told = File::create(&path).and_then(|mut file| series.write(&mut file));
+            let told = file::write(&path, |out| series.write(out));
             told.map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
         }
         if print {
@@ -188,14 +187,16 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, Trou
     let (packets, rows) = (args.trains.samples.as_ref(), args.trains.train_csv.as_ref());
     let series = args.preset.series.as_ref();
     series_folder(series)?;
-    let mut outputs = Outputs::open(&args.output, None)?.with_trains(packets, rows)?;
+    let mut outputs =
+        Outputs::open(&args.output, None)?.with_trains(packets, rows)?.with_files_beside(series.is_some());
     if args.preset.preset.is_none() && series.is_none() {
         return measure::run("train", command, &config, method, outputs);
     }
     let interrupt = measure::on_signals()?;
     measure::measure("train", command, &config, method, &interrupt, &mut outputs, |_| None)?;
     let machine = args.output.json || args.output.jsonl;
-    write_series(series, args.preset.preset.is_some() && !machine, &outputs.outcome())?;
+    let written = write_series(series, args.preset.preset.is_some() && !machine, &outputs.outcome());
+    outputs.heed(written);
     Ok(outputs.finish())
 }
 

@@ -1,7 +1,7 @@
 //! `netcaliper ttcp`: Teldat's `tx` and `rx`, and the classic letters.
 
 use crate::keeping::Keeping;
-use crate::{faces, measure, plan};
+use crate::{faces, measure, plan, stderr};
 use classic::ttcp::{Asked, Dialect, Face, PAGE, Role, Spec, Usage, ask, read};
 use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use model::{Event, Level, Status};
@@ -26,35 +26,36 @@ type Refusal = faces::Refusal<USAGE, FAILED>;
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let done = asked(arguments).and_then(|spec| match spec {
-        Some(spec) => start(&spec, &command),
-        None => Ok(USAGE),
+        Ok(spec) => start(&spec, &command),
+        Err(code) => Ok(code),
     });
     faces::ended("ttcp", done)
 }
 
-/// What is asked for, by the command line or, when there is none, at the terminal; `None` after the usage.
-fn asked(arguments: &[String]) -> Result<Option<Spec>, Refusal> {
+/// What is asked for, by the command line or, when there is none, at the terminal; the exit code after a
+/// text about how to go on.
+fn asked(arguments: &[String]) -> Result<Result<Spec, u8>, Refusal> {
     let understood = |words: &[String]| read(words).map_err(|text| Refusal::new(text, USAGE));
     let asked = match understood(arguments)? {
         Asked::Nothing if io::stdin().is_terminal() => {
-            let words = ask(&mut io::stdin().lock(), &mut io::stdout().lock());
+            let words = ask(&mut io::stdin().lock(), &mut faces::stdout());
             understood(&words.map_err(|e| Refusal::new(format!("cannot ask for the options: {e}"), USAGE))?)?
         }
         asked => asked,
     };
-    Ok(match asked {
-        Asked::Run(spec) => Some(*spec),
-        Asked::Help | Asked::Nothing => {
-            // Nobody reads on: then nobody needs the rest either.
-            let _ = io::stdout().write_all(PAGE.as_bytes());
-            None
-        }
-    })
+    let (text, code) = match asked {
+        Asked::Run(spec) => return Ok(Ok(*spec)),
+        Asked::Next(list) => (list, 0),
+        Asked::Help | Asked::Nothing => (PAGE, USAGE),
+    };
+    // Nobody reads on: then nobody needs the rest either.
+    let _ = io::stdout().write_all(text.as_bytes());
+    Ok(Err(code))
 }
 
 fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     if !spec.ignored.is_empty() {
-        eprintln!("ttcp: warning: ignored: {}", spec.ignored.join(", "));
+        stderr::say(format_args!("ttcp: warning: ignored: {}", spec.ignored.join(", ")));
     }
     let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
     let _keys = match spec.dialect {
@@ -134,7 +135,7 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String]) -> Result<u8,
         ran
     })?;
     if nobody.into_inner() {
-        eprintln!("ttcp: nobody came within {} ms", spec.timeout_ms);
+        stderr::say(format_args!("ttcp: nobody came within {} ms", spec.timeout_ms));
         return Ok(FAILED);
     }
     Ok(show.finish())
@@ -157,11 +158,13 @@ impl Show {
         match event {
             Event::PhaseEnd { status, .. } => self.status = *status,
             Event::Near(_) => self.face.used(usage()),
-            Event::Notice { level: Level::Warning | Level::Error, text } => eprintln!("ttcp: {text}"),
+            Event::Notice { level: Level::Warning | Level::Error, text } => {
+                stderr::say(format_args!("ttcp: {text}"));
+            }
             _ => {}
         }
         // Where nobody reads on, the exit code still tells.
-        let _ = self.face.hear(event, &mut io::stdout().lock(), &mut io::stderr().lock());
+        let _ = self.face.hear(event, &mut faces::stdout(), &mut io::stderr().lock());
     }
 
     fn finish(self) -> u8 {

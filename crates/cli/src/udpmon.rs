@@ -1,13 +1,12 @@
 //! `netcaliper udpmon_bw_mon` and the other programs of UDPmon.
 
+use crate::file::SavedRun;
 use crate::keeping::Keeping;
-use crate::{measure, plan};
+use crate::{faces, measure, plan, stderr};
 use classic::udpmon::{Asked, Face, Program, Spec, read, usage};
 use engine::{Bound, ClientConfig, EngineError, Placement, ServerConfig};
 use model::{Event, Level, Status, UdpmonRecords, UdpmonTest};
-use report::Journal;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
@@ -20,7 +19,7 @@ const FAILED: u8 = 1;
 pub(crate) fn run(program: Program, arguments: &[String], command: Vec<String>) -> ExitCode {
     let how = match read(program, arguments) {
         Ok(Asked::Help) => {
-            eprint!("{}", usage(program));
+            let _ = io::stderr().write_all(usage(program).as_bytes());
             return ExitCode::SUCCESS;
         }
         Ok(Asked::Version) => {
@@ -34,7 +33,7 @@ pub(crate) fn run(program: Program, arguments: &[String], command: Vec<String>) 
         Err(text) => Err(text),
     };
     ExitCode::from(how.unwrap_or_else(|text| {
-        eprintln!("{}: {text}", program.name());
+        stderr::say(format_args!("{}: {text}", program.name()));
         FAILED
     }))
 }
@@ -53,7 +52,10 @@ fn placement(spec: &Spec) -> Placement {
 
 fn warn(spec: &Spec) {
     for ignored in &spec.ignored {
-        eprintln!("{}: warning: ignored, because it has no effect here: {ignored}", spec.program.name());
+        stderr::say(format_args!(
+            "{}: warning: ignored, because it has no effect here: {ignored}",
+            spec.program.name()
+        ));
     }
 }
 
@@ -86,29 +88,30 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     let interrupt = measure::on_signals().map_err(|trouble| trouble.text)?;
     let mut face = Face::new(spec.clone(), remote);
     let mut keeping = Keeping::new();
-    let mut kept = keep(spec)?;
+    let mut saved = SavedRun::open(spec.save.as_ref(), false)?;
     let mut end = (Status::Failed, None);
     let mut failure = None;
     let mut hear = |event: &Event| {
         keeping.hear(event);
-        note(spec, &mut kept, event);
+        note(spec, &mut saved, event);
         match event {
             Event::PhaseEnd { status, reason } => end = (*status, reason.clone()),
             // A test whose ends disagree has no result.
             Event::Connection(record) => failure = failure.take().or_else(|| record.error.clone()),
             Event::Notice { level: Level::Warning | Level::Error, text } => {
-                eprintln!("{}: {text}", spec.program.name());
+                stderr::say(format_args!("{}: {text}", spec.program.name()));
             }
             _ => {}
         }
         // Where nobody reads on, the exit code still tells.
-        let _ = face.hear(event, &mut io::stdout().lock());
+        let _ = face.hear(event, &mut faces::stdout());
     };
     hear(&Event::Begin(Box::new(config.begin(spec.program.name(), command, &phase))));
     hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
     engine::run(&config, &phase, &interrupt, &mut |event| hear(&event)).map_err(in_words)?;
     let (status, reason) = end.clone();
-    note(spec, &mut kept, &Event::End { status, reason });
+    note(spec, &mut saved, &Event::End { status, reason });
+    tell(spec, saved.finish());
     keeping.finish();
     match end {
         (Status::Complete, _) => failure.map_or(Ok(0), Err),
@@ -117,30 +120,19 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     }
 }
 
-/// The file in which the run is kept, if that was asked for.
-fn keep(spec: &Spec) -> Result<Option<Journal<File>>, String> {
-    let open = |path: &std::path::PathBuf| {
-        File::create(path).map(Journal::new).map_err(|e| format!("cannot write to {}: {e}", path.display()))
-    };
-    spec.save.as_ref().map(open).transpose()
-}
-
-/// Keeps an event; a file that fails is told of once, and the run goes on. Says what no table can.
-fn note(spec: &Spec, kept: &mut Option<Journal<File>>, event: &Event) {
-    if let Some(Err(e)) = kept.as_mut().map(|journal| journal.on_event(event)) {
-        eprintln!("{}: cannot write to the file of --save: {e}", spec.program.name());
-        *kept = None;
-    }
+/// Keeps an event, and says what no table can.
+fn note(spec: &Spec, saved: &mut SavedRun, event: &Event) {
+    tell(spec, saved.hear(event));
     if let (Event::Near(totals), Some(asked)) = (event, spec.buffer)
         && let Some(got) =
             totals.effective.as_ref().map(|effective| granted(effective.sndbuf.min(effective.rcvbuf)))
         && got < asked
     {
         let limits = "net.core.wmem_max and net.core.rmem_max";
-        eprintln!(
+        stderr::say(format_args!(
             "{}: -S {asked}: the system gave socket buffers of {got} bytes ({limits})",
             spec.program.name()
-        );
+        ));
     }
     let Event::Udpmon(test) = event else { return };
     if spec.udpmon.stamps && test.over && !of_the_card(test) {
@@ -149,7 +141,14 @@ fn note(spec: &Spec, kept: &mut Option<Journal<File>>, event: &Event) {
             "the responder's card, or its program, gave none",
         );
         let why = if spec.program.serves() { own } else { far };
-        eprintln!("{}: no stamps of the card (-N): {why}", spec.program.name());
+        stderr::say(format_args!("{}: no stamps of the card (-N): {why}", spec.program.name()));
+    }
+}
+
+/// Tells what is wrong with the file of the run.
+fn tell(spec: &Spec, kept: Result<(), String>) {
+    if let Err(text) = kept {
+        stderr::say(format_args!("{}: {text}", spec.program.name()));
     }
 }
 
@@ -214,16 +213,16 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
         spec.port = at.port();
     }
     let name = spec.program.name();
-    let mut kept = keep(&spec)?;
+    let mut saved = SavedRun::open(spec.save.as_ref(), true)?;
     let mut face = Face::new(spec.clone(), String::new());
     let mut keeping = Keeping::new();
     let mut hear = |event: &Event| {
         keeping.hear(event);
-        note(&spec, &mut kept, event);
+        note(&spec, &mut saved, event);
         if let Event::Notice { level: Level::Warning | Level::Error, text } = event {
-            eprintln!("{name}: {text}");
+            stderr::say(format_args!("{name}: {text}"));
         }
-        let _ = face.hear(event, &mut io::stdout().lock());
+        let _ = face.hear(event, &mut faces::stdout());
     };
     hear(&Event::Begin(Box::new(bound.begin(command))));
     bound.run(&interrupt, &mut |event| hear(&event)).map_err(in_words)?;

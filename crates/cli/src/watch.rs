@@ -2,7 +2,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::kept::StoreArgs;
-use crate::{Trouble, measure, values};
+use crate::{Trouble, measure, stderr, values};
 use clap::Args;
 use model::{Event, Outcome};
 use std::net::SocketAddr;
@@ -45,6 +45,9 @@ impl WebArgs {
         let Some(address) = self.web else { return Ok(None) };
         let store = store.path().ok().flatten();
         let web = Web::open(address, Setup { store, metrics }).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::Unsupported {
+                return Trouble::usage(error.to_string());
+            }
             let other = match error.kind() {
                 std::io::ErrorKind::AddrInUse => "; --web 0 takes any port that is free",
                 _ => "",
@@ -52,7 +55,7 @@ impl WebArgs {
             Trouble::failed(format!("cannot show the run at {address}: {error}{other}"))
         })?;
         // To the user alone, before anything else is shown: what is kept of the run must not hold the token.
-        eprintln!("netcaliper: live view at {}", web.url(&host_name()));
+        stderr::say(format_args!("netcaliper: live view at {}", web.url(&host_name())));
         Ok(Some(Page { web, linger: self.web_linger }))
     }
 }

@@ -10,6 +10,7 @@ use metrics::SECOND;
 use model::{Begin, Event, Kind, Phase};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
 use wire::Protocol;
@@ -64,6 +65,15 @@ pub fn run_id() -> Uuid {
     seam::Rng::new(io::clock::entropy()).uuid()
 }
 
+/// Names that are being looked up at the moment.
+static LOOKED_UP: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the program waits for the system to look a name up, which nothing can cut short.
+#[must_use]
+pub fn is_resolving() -> bool {
+    LOOKED_UP.load(Ordering::Relaxed) > 0
+}
+
 /// The addresses of `targets` (`name`, `name:port`, `[::1]:port`), each name with all of its addresses.
 ///
 /// # Errors
@@ -77,7 +87,10 @@ pub fn resolve_targets(targets: &[String], port: u16, v4: bool, v6: bool) -> Res
     let mut peers: Vec<Peer> = Vec::new();
     for target in targets {
         let (host, port) = split_port(target, port).map_err(EngineError::Setting)?;
-        for address in resolve(host, port, family).map_err(EngineError::Resolve)? {
+        LOOKED_UP.fetch_add(1, Ordering::Relaxed);
+        let found = resolve(host, port, family);
+        LOOKED_UP.fetch_sub(1, Ordering::Relaxed);
+        for address in found.map_err(EngineError::Resolve)? {
             if !peers.iter().any(|p| p.address == address) {
                 peers.push(Peer { name: target.clone(), address });
             }
@@ -196,8 +209,8 @@ pub fn run(
     let first_worker = match &config.placement {
         // So that a server on this host knows which core is ours.
         Placement::Cores(cores) => cores.first().map_or(0, |core| *core as u32),
-        // Any number will do, as long as runs differ in it.
-        _ => (config.run.as_u128() % u128::from(default_workers())) as u32,
+        // Any number will do, as long as runs differ in it, and the parts of a run that go on beside each other.
+        _ => (config.run.as_u128().wrapping_add(phase.kind as u128) % u128::from(default_workers())) as u32,
     };
     let phase = &Phase { first_worker, ..phase.clone() };
     match config.protocol.openers() {
@@ -237,6 +250,7 @@ fn call(
 pub(crate) fn client_setup(config: &ClientConfig, phase: &Phase, workers: u16) -> Setup {
     Setup {
         workers,
+        sets: 1,
         placement: config.placement.clone(),
         first: phase.first_worker as usize,
         listeners: Vec::new(),

@@ -2,7 +2,7 @@
 
 use crate::EngineError;
 use crate::group::Watched;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Attached, Interrupt};
 use crate::machine;
 use crate::place::Placement;
 use crate::worker::{Command, Outfit, Report, Watch, WatchState, Worker};
@@ -21,6 +21,8 @@ use wire::Run;
 /// How a session's machine is set up.
 pub(crate) struct Setup {
     pub(crate) workers: u16,
+    /// So many sets of that many workers, each set on the same cores.
+    pub(crate) sets: u16,
     pub(crate) placement: Placement,
     /// The worker that has the first connection, at the server, and hence the core of our first.
     pub(crate) first: usize,
@@ -61,6 +63,10 @@ struct ControlLink {
     unread: bool,
 }
 
+/// How long after the user has asked for the end the session is told: what does not end in good order by then is cut short, so that
+/// Ctrl-C ends a run within a second, whatever is waited for.
+const STOPS: [u64; 3] = [0, 7 * metrics::SECOND / 10, 9 * metrics::SECOND / 10];
+
 struct Hand {
     mailbox: Sender<Command>,
     waker: Waker,
@@ -92,7 +98,10 @@ pub(crate) struct Control<'a> {
     reports: Receiver<(usize, Report)>,
     books: BTreeMap<Group, Watched>,
     troubles: HashSet<String>,
-    told_to_stop: bool,
+    /// When the user asked for the end, and how often the session has been told.
+    stop: Option<(Mono, usize)>,
+    /// Keeps the user's wish waking this thread.
+    _attached: Attached,
     done: bool,
 }
 
@@ -107,7 +116,8 @@ impl<'a> Control<'a> {
         let system = |what| move |source| EngineError::System { what, source };
         let reactor = Reactor::new().map_err(system("making a reactor"))?;
         let (report, reports) = channel();
-        let count = usize::from(setup.workers.max(1));
+        let each = usize::from(setup.workers.max(1));
+        let count = each * usize::from(setup.sets.max(1));
         let mut made = Vec::new();
         for _ in 0..count {
             let reactor = Reactor::new().map_err(system("making a worker's reactor"))?;
@@ -116,13 +126,13 @@ impl<'a> Control<'a> {
         let peers: Vec<_> = made.iter().map(|((mailbox, _), r)| (mailbox.clone(), r.waker())).collect();
         let mut listeners = std::mem::take(&mut setup.listeners).into_iter();
         let mut datagrams = std::mem::take(&mut setup.datagrams).into_iter();
-        let cores = setup.placement.cores(count, setup.first);
+        let cores = setup.placement.cores(each, setup.first);
         let mut hands = Vec::new();
         for (index, ((mailbox, commands), its_reactor)) in made.into_iter().enumerate() {
             let waker = its_reactor.waker();
             let outfit = Outfit {
                 index,
-                core: cores.get(index).copied().flatten(),
+                core: cores.get(index % each).copied().flatten(),
                 listeners: listeners.next().unwrap_or_default(),
                 datagrams: datagrams.next().unwrap_or_default(),
                 commands,
@@ -144,7 +154,7 @@ impl<'a> Control<'a> {
                 .map_err(system("starting a worker"))?;
             hands.push(Hand { mailbox, waker, thread: Some(thread) });
         }
-        interrupt.attach(reactor.waker());
+        let attached = interrupt.attach(reactor.waker());
         let clock = Clock::new();
         Ok(Control {
             session,
@@ -166,7 +176,8 @@ impl<'a> Control<'a> {
             reports,
             books: BTreeMap::new(),
             troubles: HashSet::new(),
-            told_to_stop: false,
+            stop: None,
+            _attached: attached,
             done: false,
         })
     }
@@ -176,12 +187,20 @@ impl<'a> Control<'a> {
         let mut events = Vec::new();
         self.act();
         while !self.done {
-            let until = if self.unread.is_empty() { self.session.deadline() } else { Some(self.clock.now()) };
+            if self.stop.is_none() && self.interrupt.asked() {
+                self.stop = Some((self.clock.now(), 0));
+            }
+            let until = match self.unread.is_empty() {
+                true => self.session.deadline().into_iter().chain(self.next_stop()).min(),
+                false => Some(self.clock.now()),
+            };
             self.reactor
                 .wait(until, &self.clock, &mut events)
                 .map_err(|source| EngineError::System { what: "waiting for control links", source })?;
-            if self.interrupt.asked() && !self.told_to_stop {
-                self.told_to_stop = true;
+            if let Some((since, told)) = self.stop
+                && self.next_stop().is_some_and(|at| at <= self.clock.now())
+            {
+                self.stop = Some((since, told + 1));
                 self.feed(Input::Stop);
             }
             // Links with news first: a link with unread bytes had its share in the round before.
@@ -205,6 +224,12 @@ impl<'a> Control<'a> {
         }
         self.farewell();
         Ok(())
+    }
+
+    /// When the session is to be told that the user wants the end: again while it does not come.
+    fn next_stop(&self) -> Option<Mono> {
+        let (since, told) = self.stop?;
+        STOPS.get(told).map(|after| since.plus(*after))
     }
 
     /// Lets queued goodbyes leave, for a moment, and ends the workers.
@@ -267,15 +292,17 @@ impl<'a> Control<'a> {
     fn group(&mut self, plan: GroupPlan<model::SocketSettings>) {
         let settings = machine::settings(&plan.sockets, self.setup.inherited.device.as_deref());
         let udp = machine::udp_settings(&plan.sockets, self.setup.inherited.device.as_deref());
-        let book = Book::new(self.hands.len(), plan.start, plan.omit, plan.frames);
-        self.books.insert(plan.group, Watched::new(book));
+        let all = self.hands.len();
+        let workers = plan.workers.map_or(0..all, |of| usize::from(of.start)..usize::from(of.end).min(all));
+        let book = Book::new(workers.len(), plan.start, plan.omit, plan.frames);
+        self.books.insert(plan.group, Watched::new(book, workers.clone()));
         let mut openers = plan.openers.into_iter();
         let mut cores = match plan.beside {
-            Some(first) => self.setup.placement.beside(self.hands.len(), first as usize),
+            Some(first) => self.setup.placement.beside(workers.len(), first as usize),
             None => Vec::new(),
         }
         .into_iter();
-        for hand in &self.hands {
+        for hand in self.hands.get(workers).unwrap_or_default() {
             let watch = Watch {
                 group: plan.group,
                 opener: openers.next(),
@@ -301,10 +328,11 @@ impl<'a> Control<'a> {
     }
 
     fn order(&mut self, group: Group, order: Order) {
-        if let (Order::Start(at), Some(book)) = (order, self.books.get_mut(&group)) {
-            book.begin(at);
+        let Some(watched) = self.books.get_mut(&group) else { return };
+        if let Order::Start(at) = order {
+            watched.begin(at);
         }
-        for hand in &self.hands {
+        for hand in self.hands.get(watched.workers.clone()).unwrap_or_default() {
             let command = match order {
                 Order::Start(at) => Command::Start(group, at),
                 Order::Ask(tag) => Command::Ask(group, tag),

@@ -4,16 +4,19 @@ use crate::machine;
 use io::host::Reading;
 use metrics::Mono;
 use model::{Book, Totals};
+use std::ops::Range;
 
 /// A group that is watched.
 pub(crate) struct Watched {
     pub(crate) book: Book,
+    /// The workers that it is on.
+    pub(crate) workers: Range<usize>,
     before: Reading,
 }
 
 impl Watched {
-    pub(crate) fn new(book: Book) -> Self {
-        Watched { book, before: Reading::now() }
+    pub(crate) fn new(book: Book, workers: Range<usize>) -> Self {
+        Watched { book, workers, before: Reading::now() }
     }
 
     /// The group that waited for its start begins.

@@ -2,7 +2,7 @@
 
 use io::Waker;
 pub use io::{Called, Keys};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Asks a run to end in good order. Cloned into signal handlers and tests.
@@ -12,7 +12,20 @@ pub struct Interrupt(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     asked: AtomicBool,
-    waker: Mutex<Option<Waker>>,
+    /// Runs that go on beside each other, each with a number of its own.
+    wakers: Mutex<Vec<(u64, Waker)>>,
+    attached: AtomicU64,
+}
+
+/// A run that asking wakes, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Attached(Arc<State>, u64);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let Attached(state, number) = self;
+        state.wakers.lock().unwrap_or_else(PoisonError::into_inner).retain(|(other, _)| other != number);
+    }
 }
 
 impl Interrupt {
@@ -25,9 +38,8 @@ impl Interrupt {
     /// Asks the run to end.
     pub fn ask(&self) {
         self.0.asked.store(true, Ordering::Release);
-        if let Some(waker) = &*self.0.waker.lock().unwrap_or_else(PoisonError::into_inner) {
-            waker.wake();
-        }
+        let wakers = self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers.iter().for_each(|(_, waker)| waker.wake());
     }
 
     /// Whether somebody has asked.
@@ -51,8 +63,10 @@ impl Interrupt {
         Some(keys)
     }
 
-    /// From now on, asking wakes this reactor.
-    pub(crate) fn attach(&self, waker: Waker) {
-        *self.0.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+    /// From now on, asking wakes this reactor, and those that are attached already.
+    pub(crate) fn attach(&self, waker: Waker) -> Attached {
+        let number = self.0.attached.fetch_add(1, Ordering::Relaxed);
+        self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner).push((number, waker));
+        Attached(Arc::clone(&self.0), number)
     }
 }

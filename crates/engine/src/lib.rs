@@ -18,10 +18,11 @@ mod server;
 mod texts;
 mod worker;
 
-pub use client::{ClientConfig, check, is_ours, resolve_targets, run, run_id, stop_servers};
+pub use client::{ClientConfig, check, is_ours, is_resolving, resolve_targets, run, run_id, stop_servers};
 pub use interrupt::{Called, Interrupt, Keys};
 pub use io::card::permit_change as permit_card_change;
-pub use io::process::{on_end_asked, read_hidden, terminal_columns, to_background};
+pub use io::host::{local_addresses, rlimit_nofile};
+pub use io::process::{fail_writes_beyond_limit, on_end_asked, read_hidden, terminal_columns, to_background};
 pub use iperf3::{Iperf3Client, Iperf3Credentials, Iperf3Server, iperf3_keeper};
 pub use machine::{CpuMeter, snapshot, wall_now};
 pub use ntttcp::send_ntttcp;

@@ -337,6 +337,7 @@ impl Bound {
         let config = self.config;
         let mut setup = Setup {
             workers: self.workers,
+            sets: 1,
             placement: config.placement.clone(),
             first: 0,
             listeners: self.listeners,
@@ -377,6 +378,9 @@ impl Bound {
             let session = wire::iperf3::Server::new(plan, now());
             return Control::new(Box::new(session), setup, interrupt, sink)?.run();
         }
+        // The bound UDP sockets are read by the second set, too, which no bulk data delays.
+        setup.sets = ServerPlan::SETS;
+        setup.datagrams.splice(0..0, (0..self.workers).map(|_| Vec::new()));
         let plan = ServerPlan {
             version: config.version,
             psk: config.psk,

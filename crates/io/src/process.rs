@@ -74,6 +74,17 @@ pub fn to_background() -> io::Result<()> {
     Err(crate::sys::unsupported())
 }
 
+/// Has a write beyond the limit on the size of files (`ulimit -f`) fail like one to a full disk, instead of ending this process by a
+/// signal. Programs that this one starts find the signal as it was; Rust's library does the same for a closed pipe's.
+pub fn fail_writes_beyond_limit() {
+    #[cfg(target_os = "linux")]
+    {
+        extern "C" fn nothing(_: i32) {}
+        // A handler, since a signal that is ignored stays ignored in the programs that are started.
+        crate::sys::terminal::call_at(libc::SIGXFSZ, nothing);
+    }
+}
+
 /// Has `asked` called, on a thread of its own, each time that this process is asked to end: by Ctrl-C, by a request to terminate, by
 /// its terminal going away. The process does not end by itself from then on. To be called once.
 ///

@@ -56,4 +56,4 @@ pub use units::{
     ParseUnitError, format_bits_per_second, format_bytes, format_count, format_duration, parse_bytes,
     parse_dscp, parse_duration, parse_rate,
 };
-pub use variation::{Jitter, Signed, SignedSummary, Variation};
+pub use variation::{Jitter, Jitters, Signed, SignedSummary, Variation};

@@ -1,6 +1,6 @@
 //! Datagrams: what became of them, and how long they took.
 
-use crate::{Arrivals, ClockFound, ClockKind, Dist, TwoWay};
+use crate::{Arrivals, ClockFound, ClockKind, Dist, Jitters, Mono, Seen, TwoWay};
 use serde::{Deserialize, Serialize};
 
 /// What became of datagrams, as one end of a link counts them. Late is not lost, dropped by our own receive buffer is not
@@ -53,6 +53,8 @@ impl Packets {
 pub struct PacketTally {
     /// What became of them.
     pub counts: Packets,
+    /// When the latest of them came.
+    pub came: Mono,
     /// Delay of each from its actual send, ns: one way, or there and back, as the method says.
     pub delay_ns: Dist,
     /// Delay of each from its intended send, ns: includes what the sender was late.
@@ -94,8 +96,12 @@ pub struct PacketTally {
     pub card_refused: u64,
     /// Those of which nothing can be told because the card's clock could not be read; likewise.
     pub card_unplaced: u64,
-    /// RFC 3550 jitter at the end, ns; of several flows the worst.
-    pub jitter_ns: f64,
+    /// RFC 3550 jitter, after each datagram that came alone.
+    pub jitter: Jitters,
+    /// The longest run of numbers that had not come when a higher one did, and the largest reordering extent; of receivers that look.
+    pub gap: Option<u64>,
+    /// See `gap`.
+    pub extent: Option<u64>,
     /// Loss bursts and reordering extents of flows that have ended.
     pub arrivals: Arrivals,
     /// Marks of received datagrams.
@@ -181,9 +187,21 @@ impl PacketTally {
         self.kernel_ns.clear();
     }
 
+    /// What became of a datagram, by its number.
+    pub fn saw(&mut self, seen: Seen) {
+        let (gap, extent) = match seen {
+            Seen::New { gap } => (gap, 0),
+            Seen::Reordered { extent } => (0, extent),
+            Seen::Duplicate | Seen::Ancient => (0, 0),
+        };
+        self.gap = self.gap.max(Some(gap));
+        self.extent = self.extent.max(Some(extent));
+    }
+
     /// Adds all that `other` holds.
     pub fn merge(&mut self, other: &PacketTally) {
         self.counts.add(&other.counts);
+        self.came = self.came.max(other.came);
         self.delay_ns.merge(&other.delay_ns);
         self.intended_ns.merge(&other.intended_ns);
         self.ipdv_ns.merge(&other.ipdv_ns);
@@ -211,7 +229,9 @@ impl PacketTally {
         self.card_sent.1 = self.card_sent.1.max(other.card_sent.1);
         self.card_refused += other.card_refused;
         self.card_unplaced += other.card_unplaced;
-        self.jitter_ns = self.jitter_ns.max(other.jitter_ns);
+        self.jitter.merge(&other.jitter);
+        self.gap = self.gap.max(other.gap);
+        self.extent = self.extent.max(other.extent);
         self.arrivals.merge(&other.arrivals);
         self.marks.add(&other.marks);
         if let Some(ways) = &other.ways {

@@ -60,7 +60,8 @@ impl Spectrum {
     /// How many values lie above the quantile `q`: with few of them the quantile is a matter of luck.
     #[must_use]
     pub fn beyond(&self, q: f64) -> f64 {
-        self.total() as f64 * (1.0 - q)
+        let all = self.total() as f64;
+        all - q * all
     }
 
     /// Adds another distribution: counts add up, extremes compare, mean and deviation are those of all values.

@@ -69,6 +69,13 @@ pub struct SocketState {
     pub rcv_rtt_us: u32,
     /// As a receiver: what the application read in the last round trip, bytes; the receive buffer follows it.
     pub rcv_space: u32,
+    /// As a sender: bytes that the application has handed over and the peer has not acknowledged; those under way are counted in
+    /// whole segments.
+    #[serde(skip)]
+    pub queued: u64,
+    /// As a sender: payload of its longest segment, bytes.
+    #[serde(skip)]
+    pub mss: u32,
 }
 
 /// Sums over the ended connections' last TCP_INFO, and means over all samples of those still open.

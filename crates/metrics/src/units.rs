@@ -47,14 +47,17 @@ fn scaled(
     Ok(value.round() as u64)
 }
 
-/// Bits per second: `500k`, `25M`, `1.5G`, with or without a trailing `bit/s`, `bps`.
+/// How a rate may say that it is one.
+const PER_SECOND: [&str; 5] = ["bits/s", "bit/s", "bps", "bits", "bit"];
+
+/// Bits per second: `500k`, `25M`, `1.5G`, with or without a trailing `bit/s`, `bps` or `bit`.
 ///
 /// # Errors
 /// When `text` is not such a rate, or does not fit 63 bits.
 pub fn parse_rate(text: &str) -> Result<u64, ParseUnitError> {
     scaled(text, RATE, |unit| {
-        let unit = unit.trim_end_matches("bit/s").trim_end_matches("bps").trim();
-        Some(match unit {
+        let bare = PER_SECOND.iter().find_map(|word| unit.strip_suffix(word)).unwrap_or(unit).trim();
+        Some(match bare {
             "" => 1.0,
             "k" | "K" => 1e3,
             "m" | "M" => 1e6,
@@ -83,22 +86,41 @@ pub fn parse_bytes(text: &str) -> Result<u64, ParseUnitError> {
     })
 }
 
-/// Nanoseconds: `10s`, `250ms`, `20us`, `5m`, `1h`; a bare number is seconds.
+/// Nanoseconds: `10s`, `250ms`, `20us`, `5m`, `1h`, `1m30s`; a bare number is seconds.
 ///
 /// # Errors
 /// When `text` is not such a duration, or does not fit 63 bits.
 pub fn parse_duration(text: &str) -> Result<u64, ParseUnitError> {
-    scaled(text, TIME, |unit| {
-        Some(match unit {
-            "" | "s" | "sec" => 1e9,
-            "ms" => 1e6,
-            "us" | "µs" => 1e3,
-            "ns" => 1.0,
-            "m" | "min" => 60e9,
-            "h" => 3600e9,
-            "d" => 86_400e9,
-            _ => return None,
-        })
+    let fail = || ParseUnitError { given: text.to_owned(), wanted: TIME };
+    let (mut rest, mut sum, mut larger) = (text.trim(), 0.0, f64::INFINITY);
+    loop {
+        let (number, behind) = split(rest).ok_or_else(fail)?;
+        let (unit, next) = behind.split_at(behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len()));
+        let factor = time_unit(unit.trim()).filter(|factor| *factor < larger).ok_or_else(fail)?;
+        // Of several parts each names its unit, the larger ones first.
+        let several = larger.is_finite() || !next.is_empty();
+        if several && unit.trim().is_empty() {
+            return Err(fail());
+        }
+        (sum, larger, rest) = (sum + number * factor, factor, next);
+        if rest.is_empty() {
+            break;
+        }
+    }
+    if sum > 9.2e18 { Err(fail()) } else { Ok(sum.round() as u64) }
+}
+
+/// A unit of time, ns.
+fn time_unit(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "" | "s" | "sec" => 1e9,
+        "ms" => 1e6,
+        "us" | "µs" => 1e3,
+        "ns" => 1.0,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
+        "d" => 86_400e9,
+        _ => return None,
     })
 }
 
@@ -199,12 +221,18 @@ mod tests {
         assert_eq!(parse_rate("25M"), Ok(25_000_000));
         assert_eq!(parse_rate("1.5Gbit/s"), Ok(1_500_000_000));
         assert_eq!(parse_rate("800"), Ok(800));
+        for ten in ["10M", "10Mbit", "10Mbits", "10Mbps", "10 Mbit/s", "10Mbits/s"] {
+            assert_eq!(parse_rate(ten), Ok(10_000_000), "{ten}");
+        }
+        assert_eq!(parse_rate("800bit"), Ok(800));
         assert_eq!(parse_bytes("64K"), Ok(65_536));
         assert_eq!(parse_bytes("64Ki"), Ok(65_536));
         assert_eq!(parse_bytes("1MiB"), Ok(1 << 20));
         assert_eq!(parse_duration("10"), Ok(10_000_000_000));
         assert_eq!(parse_duration("250ms"), Ok(250_000_000));
         assert_eq!(parse_duration("1.5h"), Ok(5_400_000_000_000));
+        assert_eq!(parse_duration("1m30s"), Ok(90_000_000_000));
+        assert_eq!(parse_duration("1h 2min 3s 4ms"), Ok(3_723_004_000_000));
     }
 
     #[test]
@@ -215,6 +243,10 @@ mod tests {
                 "{bad}"
             );
         }
+        for bad in ["1m30", "30s1m", "1s1s", "1m x", "1 30", "1m-3s"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+        assert!(parse_rate("10Mbitbit").is_err() && parse_rate("bit").is_err());
         assert_eq!(parse_rate("fast").unwrap_err().to_string(), format!("'fast' is not {RATE}"));
     }
 

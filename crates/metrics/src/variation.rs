@@ -12,18 +12,59 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// A packet came after `transit` ns; a constant error of the clocks does not matter.
-    pub fn see(&mut self, transit: i64) {
-        if let Some(last) = self.last {
-            self.ns += (transit.saturating_sub(last).unsigned_abs() as f64 - self.ns) / 16.0;
-        }
-        self.last = Some(transit);
+    /// A packet came after `transit` ns; a constant error of the clocks does not matter. The estimate, ns, from the second packet on.
+    pub fn see(&mut self, transit: i64) -> Option<f64> {
+        let last = self.last.replace(transit)?;
+        self.ns += (transit.saturating_sub(last).unsigned_abs() as f64 - self.ns) / 16.0;
+        Some(self.ns)
     }
 
     /// The estimate now, ns.
     #[must_use]
     pub fn ns(&self) -> f64 {
         self.ns
+    }
+}
+
+/// The jitter of flows over a stretch of time: the estimate is made anew with each packet, and what it last was tells of the last few
+/// packets only.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Jitters {
+    /// Packets, and the sum of the estimates after each of them, ns.
+    n: u64,
+    sum_ns: f64,
+    largest_ns: Option<f64>,
+}
+
+impl Jitters {
+    /// After one more packet the estimate of its flow is `ns`.
+    pub fn record(&mut self, ns: f64) {
+        self.n += 1;
+        self.sum_ns += ns;
+    }
+
+    /// Adds all that `other` holds.
+    pub fn merge(&mut self, other: &Jitters) {
+        self.n += other.n;
+        self.sum_ns += other.sum_ns;
+        self.largest_ns = [self.largest_ns, other.largest_ns].into_iter().flatten().reduce(f64::max);
+    }
+
+    /// An interval has ended, which this is about.
+    pub fn close(&mut self) {
+        self.largest_ns = [self.largest_ns, self.mean_ns()].into_iter().flatten().reduce(f64::max);
+    }
+
+    /// The mean over all packets, ns; `None` without any.
+    #[must_use]
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.n > 0).then(|| self.sum_ns / self.n as f64)
+    }
+
+    /// The mean of that interval which had the largest, ns.
+    #[must_use]
+    pub fn largest_ns(&self) -> Option<f64> {
+        self.largest_ns
     }
 }
 
@@ -118,48 +159,31 @@ pub struct SignedSummary {
     pub max: i64,
 }
 
-impl SignedSummary {
-    /// Packet delay variation (RFC 5481 §4.2): percentiles of the delay above its minimum, as `(p50, p90, p99, p999, max)`.
-    #[must_use]
-    pub fn above_minimum(&self) -> (u64, u64, u64, u64, u64) {
-        let above = |v: i64| v.saturating_sub(self.min).max(0) as u64;
-        (above(self.p50), above(self.p90), above(self.p99), above(self.p999), above(self.max))
-    }
-}
-
 /// Delays remembered to find a packet's neighbour after reordering.
-const REMEMBERED: usize = 64;
+const REMEMBERED: usize = 1024;
 
-/// IP packet delay variation (RFC 3393) between packets sent one after the other: `D(i) - D(i-1)`. It is not defined
-/// across a loss; a packet that a few dozen others have overtaken still finds its neighbours.
-#[derive(Clone, Debug)]
+/// IP packet delay variation (RFC 3393; RFC 5481 §4.1) between packets sent one after the other: `D(i) - D(i-1)`. It is not defined
+/// across a loss; a packet that a thousand others have overtaken still finds its neighbours.
+#[derive(Clone, Debug, Default)]
 pub struct Variation {
-    delays: [(u64, i64); REMEMBERED],
-    /// Sizes, ns. (The signed values add up to last minus first: their mean says nothing.)
-    size: Dist,
-}
-
-impl Default for Variation {
-    fn default() -> Self {
-        Variation { delays: [(u64::MAX, 0); REMEMBERED], size: Dist::default() }
-    }
+    /// Numbers and delays, a number's at its remainder; made when the first packet comes.
+    delays: Vec<(u64, i64)>,
 }
 
 impl Variation {
-    /// Packet `seq` came with this delay, ns; a constant error of the clocks does not matter. Repeats are not to be told.
-    pub fn see(&mut self, seq: u64, delay: i64) {
-        for neighbour in [seq.wrapping_sub(1), seq.wrapping_add(1)] {
-            let (its, other) = self.delays[neighbour as usize % REMEMBERED];
-            if its == neighbour && its != u64::MAX {
-                self.size.record(delay.saturating_sub(other).unsigned_abs());
-            }
+    /// Packet `seq` came for the first time, with this delay, ns; a constant error of the clocks does not matter. By how much it
+    /// differs from those of its two neighbours, ns, without sign, as far as they have come.
+    pub fn see(&mut self, seq: u64, delay: i64) -> impl Iterator<Item = u64> + use<> {
+        if self.delays.is_empty() {
+            self.delays = vec![(u64::MAX, 0); REMEMBERED];
         }
+        let difference = |neighbour: Option<u64>| {
+            let (its, other) = self.delays[neighbour? as usize % REMEMBERED];
+            (Some(its) == neighbour && its != u64::MAX).then(|| delay.saturating_sub(other).unsigned_abs())
+        };
+        let found = [seq.checked_sub(1), seq.checked_add(1)].map(difference);
         self.delays[seq as usize % REMEMBERED] = (seq, delay);
-    }
-
-    /// The sizes so far, and a clean slate for more.
-    pub fn take(&mut self) -> Dist {
-        std::mem::take(&mut self.size)
+        found.into_iter().flatten()
     }
 }
 
@@ -195,21 +219,64 @@ mod tests {
         }
         assert!((ours.ns() - rfc.jitter as f64 / 16.0).abs() < 16.0, "{} {}", ours.ns(), rfc.jitter / 16);
         let mut steady = Jitter::default();
-        (0..100).for_each(|_| steady.see(5_000));
-        assert!(steady.ns() == 0.0);
+        assert_eq!(steady.see(5_000), None, "one packet has no difference");
+        assert!((0..100).all(|_| steady.see(5_000) == Some(0.0)));
     }
 
     #[test]
     fn variation_is_defined_between_neighbours_only() {
         let mut variation = Variation::default();
         // 3 is lost; 5 and 6 change places: 0-1, 1-2, then 4-6 is no pair, 5-6 and 4-5 are.
-        for (seq, delay) in [(0, 100), (1, 130), (2, 120), (4, 500), (6, 530), (5, 580)] {
-            variation.see(seq, delay);
+        let came = [(0, 100), (1, 130), (2, 120), (4, 500), (6, 530), (5, 580)];
+        let sizes: Vec<u64> = came.iter().flat_map(|&(seq, delay)| variation.see(seq, delay)).collect();
+        assert_eq!(sizes, [30, 10, 80, 50]);
+        // The last number that there is has no neighbour above it.
+        assert_eq!(variation.see(u64::MAX - 1, 7).chain(variation.see(u64::MAX, 9)).count(), 1);
+    }
+
+    #[test]
+    fn each_pair_counts_once_in_any_order_of_arrival() {
+        // 3000 packets, each overtaken by up to a thousand others; every seventh is lost.
+        let mut came: Vec<(u64, i64)> =
+            (0..3_000u64).filter(|n| n % 7 != 3).map(|n| (n, (n * n * 7_919 % 500_009) as i64)).collect();
+        let mut pairs: Vec<u64> = came
+            .windows(2)
+            .filter(|pair| pair[0].0 + 1 == pair[1].0)
+            .map(|pair| pair[0].1.abs_diff(pair[1].1))
+            .collect();
+        came.sort_by_key(|&(n, _)| n + n * 48_271 % 900);
+        let mut variation = Variation::default();
+        let mut found: Vec<u64> = came.iter().flat_map(|&(n, delay)| variation.see(n, delay)).collect();
+        found.sort_unstable();
+        pairs.sort_unstable();
+        assert_eq!(found, pairs);
+    }
+
+    #[test]
+    fn jitter_is_told_of_all_packets_and_of_the_worst_interval() {
+        let mut one = Jitter::default();
+        let (mut run, mut worst) = (Jitters::default(), 0.0f64);
+        assert_eq!((run.mean_ns(), run.largest_ns()), (None, None));
+        let mut sum = 0.0;
+        // A second with a jitter of 5 ms, then one without: what the filter says last is of the calm.
+        for interval in 0..2 {
+            let mut tally = Jitters::default();
+            let mut own = 0.0;
+            for n in 0..1_000 {
+                let estimate = one.see(if interval == 0 && n % 2 == 0 { 5_000_000 } else { 0 });
+                estimate.into_iter().for_each(|ns| tally.record(ns));
+                own += one.ns() / 1_000.0;
+            }
+            tally.close();
+            run.merge(&tally);
+            worst = worst.max(own);
+            sum += own / 2.0;
         }
-        let size = variation.take().summary().unwrap();
-        assert_eq!((size.count, size.min, size.max), (4, 10, 80));
-        assert!((size.mean - (30.0 + 10.0 + 50.0 + 80.0) / 4.0).abs() < 0.01);
-        assert_eq!(variation.take().count(), 0);
+        assert!(one.ns() < 1.0, "{}", one.ns());
+        // One packet has no estimate: a thousandth.
+        let same = |found: Option<f64>, by_hand: f64| (found.unwrap() / by_hand - 1.0).abs() < 0.0011;
+        assert!(same(run.mean_ns(), sum) && same(run.largest_ns(), worst), "{run:?} {sum} {worst}");
+        assert!((4.8e6..5e6).contains(&worst) && (2.4e6..2.6e6).contains(&sum), "{worst} {sum}");
     }
 
     #[test]
@@ -232,7 +299,6 @@ mod tests {
         assert!((summary.mean - mean).abs() < 5_000.0, "{} {mean}", summary.mean);
         let shifted = signed.summary(1_000_000_000).unwrap();
         assert_eq!(shifted.p50 - summary.p50, 1_000_000_000);
-        assert_eq!(shifted.above_minimum(), summary.above_minimum());
         assert!(Signed::default().summary(5).is_none());
     }
 }

@@ -156,6 +156,7 @@ fn figures(name: &str) -> Option<Vec<Figure>> {
     match first {
         "goodput" => both(Figure::Goodput),
         "jitter" => both(Figure::Jitter),
+        "jitter-max" => both(Figure::JitterMax),
         "loss" if rest.is_empty() => {
             Some(vec![Figure::Loss(Way::Up), Figure::Loss(Way::Down), Figure::MessagesLost])
         }

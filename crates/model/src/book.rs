@@ -105,7 +105,10 @@ impl Book {
     /// An interval ends at the mean of the workers' ends (the last one at the latest) and begins where the one before it
     /// ended, so that intervals neither overlap nor leave gaps.
     fn complete(&mut self, index: u32, pending: Pending) -> Complete {
-        let Pending { workers, ends, latest, tally } = pending;
+        let Pending { workers, ends, latest, mut tally } = pending;
+        if let Some(packets) = &mut tally.packets {
+            packets.jitter.close();
+        }
         let ended = self.finished.iter().any(|&last| last <= index);
         let to = if ended { latest } else { Mono((ends / workers.max(1) as u128) as u64) };
         let from = self.end;

@@ -1,11 +1,13 @@
 //! From events to an outcome, live or from a journal alike.
 
+use crate::doubt::doubts_against;
 use crate::frames::FrameWatch;
 use crate::thin::{self, Coarse};
 use crate::{
-    Event, Interval, Kind, Level, Outcome, Point, SCHEMA, Slot, Status, SweepRow, Totals, UdpmonTest,
+    Event, Interval, Kind, Level, Outcome, Point, RoundTrips, SCHEMA, Slot, Status, SweepRow, Totals,
+    UdpmonTest,
 };
-use crate::{Meanwhile, doubts_about, figures, knee, mtu};
+use crate::{Meanwhile, figures, knee, load, mtu};
 use metrics::{Spread, format_count};
 use std::collections::BTreeMap;
 
@@ -135,6 +137,7 @@ impl Builder {
             | Event::Portion(_)
             | Event::Packets { .. }
             | Event::Bulk(_)
+            | Event::Sync { .. }
             | Event::Served(_)
             | Event::Links(_)
             | Event::Established { .. } => {}
@@ -274,6 +277,15 @@ impl Builder {
         }
     }
 
+    /// The round trips of the idle stage, when `point` has those of another stage of the same run.
+    fn idle_of(&self, point: &Point) -> Option<&RoundTrips> {
+        let mut all = self.drafts.iter().map(|draft| match &draft.settled {
+            Some(settled) => (&**settled, Some(&settled.near)),
+            None => (&draft.point, draft.near.as_ref()),
+        });
+        all.find(|(other, _)| load::is_idle_of(other, point))?.1?.pings.as_deref()
+    }
+
     fn finish(&self, draft: &Draft) -> Point {
         if let Some(settled) = &draft.settled {
             return (**settled).clone();
@@ -291,7 +303,7 @@ impl Builder {
             }
             None => figures::derive(&mut point, None),
         }
-        point.doubts = doubts_about(&point, &self.outcome.begin);
+        point.doubts = doubts_against(&point, self.idle_of(&point), &self.outcome.begin);
         point
     }
 }

@@ -8,7 +8,7 @@ mod running;
 mod setting;
 mod stream;
 
-use crate::{Begin, HostSnapshot, Point, Status, Totals};
+use crate::{Begin, HostSnapshot, Point, RoundTrips, Status, Totals};
 use serde::{Deserialize, Serialize};
 
 pub use running::{Meanwhile, doubts_so_far};
@@ -46,6 +46,7 @@ const CHECKS: &[Check] = &[
     ping::missed_slots,
     ping::late_sends,
     ping::mostly_this_host,
+    ping::server_turnaround,
     ping::few_messages,
     stream::first_limit,
     packets::not_sent,
@@ -83,11 +84,16 @@ const CHECKS: &[Check] = &[
 /// The reasons to doubt the figures of `point`, a phase of the run that `begin` started; the gravest first.
 #[must_use]
 pub fn doubts_about(point: &Point, begin: &Begin) -> Vec<Doubt> {
+    doubts_against(point, None, begin)
+}
+
+/// The same of round trips under load, with those of the `idle` stage that they are compared to.
+pub(crate) fn doubts_against(point: &Point, idle: Option<&RoundTrips>, begin: &Begin) -> Vec<Doubt> {
     if crate::mtu::is_step(point) {
         // That something does not come is what it is about.
         return Vec::new();
     }
-    let case = Case { point, begin };
+    let case = Case { point, idle, begin };
     let nothing = point.status == Status::Failed && point.near.opened == 0;
     let checks = CAUSES.iter().chain(CHECKS.iter().filter(|_| !nothing));
     checks.filter_map(|check| check(&case)).collect()
@@ -96,6 +102,8 @@ pub fn doubts_about(point: &Point, begin: &Begin) -> Vec<Doubt> {
 /// What a check looks at.
 struct Case<'a> {
     point: &'a Point,
+    /// Of a stage of `load`: the round trips of the idle one.
+    idle: Option<&'a RoundTrips>,
     begin: &'a Begin,
 }
 
@@ -157,5 +165,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
+#[cfg(test)]
+mod table;
 #[cfg(test)]
 mod tests;

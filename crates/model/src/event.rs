@@ -6,7 +6,7 @@ pub use rows::{ConnectionRecord, DatagramRow, Failure, FrameRow, FrameVerdict, M
 
 use crate::{
     Bulk, CpuUse, EmptyPath, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links, PacketReport, PacketRow,
-    Phase, PingInterval, PingRow, RoundTrips, Served, Status, Trains, UdpmonTest,
+    Phase, PingInterval, PingRow, RoundTrips, Served, Status, SyncStep, Trains, UdpmonTest,
 };
 use metrics::{
     DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpTotals, TrainPacket, Wall,
@@ -95,6 +95,11 @@ pub enum Event {
     },
     /// Something about a test that both ends agreed on in iperf3's words.
     Bulk(Box<Bulk>),
+    /// A step of an ntttcp test.
+    Sync {
+        /// The step.
+        step: SyncStep,
+    },
     /// How a session of a server stands: when that changes, and each of its intervals; told when asked for.
     Served(Box<Served>),
     /// What everybody who is served at the moment has moved; told when asked for.

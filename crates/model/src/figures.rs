@@ -1,6 +1,6 @@
 //! The figures of a phase: what follows from both ends' counts, and from nothing else.
 
-use crate::{CpuUse, Direction, Interval, Kind, Point, SessionInfo, Status, Totals, Traffic};
+use crate::{CpuUse, Direction, Interval, Kind, Point, Status, Totals, Traffic};
 use metrics::{Moments, SECOND, Spread, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
 
 /// A shorter interval than this part of the usual one is no reading of the rate: the run ended within it.
@@ -232,16 +232,23 @@ fn rfc6349(point: &Point) -> (Option<f64>, Option<f64>) {
     let efficiency = tcp_efficiency_percent(all.bytes_sent, all.bytes_retrans);
     let delay = loaded
         .mean_rtt_us()
-        .zip(base_rtt_us(&point.sessions))
+        .zip(base_rtt_us(point))
         .and_then(|(mean, base)| buffer_delay_percent(mean, base));
     (efficiency, delay)
 }
 
-/// The idle round-trip time, µs: the mean over the servers, which share the connections evenly.
-fn base_rtt_us(sessions: &[SessionInfo]) -> Option<f64> {
-    let known: Vec<f64> =
-        sessions.iter().filter(|s| s.base_rtt_ns > 0).map(|s| s.base_rtt_ns as f64 / 1e3).collect();
-    Spread::of(&known).map(|spread| spread.mean)
+/// The base of the buffer delay, µs: the smallest round-trip time that the kernels of both ends saw on the loading connections,
+/// usually that of a handshake, before there was a load. Round trips that a program measures have its threads in them. Of several
+/// servers, which share the connections evenly, it is the mean.
+pub(crate) fn base_rtt_us(point: &Point) -> Option<f64> {
+    let known = |totals: &Totals| (totals.tcp.min_rtt_us > 0).then_some(f64::from(totals.tcp.min_rtt_us));
+    match point.far.as_slice() {
+        [] | [_] => std::iter::once(&point.near).chain(&point.far).filter_map(known).reduce(f64::min),
+        several => {
+            let all = several.iter().map(known).collect::<Option<Vec<f64>>>()?;
+            Spread::of(&all).map(|spread| spread.mean)
+        }
+    }
 }
 
 /// CPU seconds per 10^9 payload bytes. CPU time is that of the whole phase, so the bytes of the omitted start count

@@ -29,6 +29,57 @@ pub struct HostSnapshot {
     pub nic: Option<NicSnapshot>,
 }
 
+/// The settings that a figure of the network can hang on.
+const TOLD_WITHOUT_A_KEY: [&str; 13] = [
+    "net.core.rmem_default",
+    "net.core.rmem_max",
+    "net.core.wmem_default",
+    "net.core.wmem_max",
+    "net.ipv4.tcp_ecn",
+    "net.ipv4.tcp_moderate_rcvbuf",
+    "net.ipv4.tcp_mtu_probing",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_timestamps",
+    "net.ipv4.tcp_window_scaling",
+    "net.ipv4.tcp_wmem",
+];
+
+impl HostSnapshot {
+    /// What a peer may know that has not shown who it is: what the figures need to be understood, and neither which host this is nor
+    /// what could be attacked there. The kernel is told by its name and series, without its build.
+    #[must_use]
+    pub fn without_identity(&self) -> HostSnapshot {
+        let series = |kernel: &str| {
+            let (name, release) = kernel.split_once(' ')?;
+            let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+            Some(format!("{name} {}.{}", numbers.next()?, numbers.next()?))
+        };
+        let told = |(key, _): &(&String, &String)| TOLD_WITHOUT_A_KEY.contains(&key.as_str());
+        HostSnapshot {
+            kernel: series(&self.kernel).unwrap_or_default(),
+            cpus: self.cpus,
+            congestion: self.congestion.clone(),
+            clock_synced: self.clock_synced,
+            clock_error_ns: self.clock_error_ns,
+            sysctl: self
+                .sysctl
+                .iter()
+                .filter(told)
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+            nic: self.nic.as_ref().map(|nic| NicSnapshot {
+                name: String::new(),
+                driver: String::new(),
+                phc: None,
+                ..nic.clone()
+            }),
+            ..HostSnapshot::default()
+        }
+    }
+}
+
 /// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -79,4 +130,55 @@ pub struct CpuUse {
 pub struct HostCounters {
     /// Name to difference, e.g. `TcpExt.ListenDrops`, `softnet.dropped`, `eth0.rx_dropped`.
     pub moved: BTreeMap<String, u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_without_the_key_learn_what_figures_need_and_not_which_host_it_is() {
+        let settings = [
+            ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
+            ("net.ipv4.udp_mem", "766 1021 1532"),
+            ("net.netfilter.nf_conntrack_max", "65536"),
+        ];
+        let host = HostSnapshot {
+            name: "db7.corp.example".to_owned(),
+            kernel: "Linux 6.1.0-18-amd64".to_owned(),
+            cpu: "Some CPU @ 3 GHz".to_owned(),
+            cpus: 8,
+            memory: 1 << 34,
+            congestion: "bbr".to_owned(),
+            clock_synced: true,
+            clock_error_ns: 5,
+            sysctl: settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            nic: Some(NicSnapshot {
+                name: "enp3s0".to_owned(),
+                driver: "ixgbe".to_owned(),
+                mtu: 9_000,
+                offloads: vec!["tso".to_owned()],
+                phc: Some(1),
+                ..NicSnapshot::default()
+            }),
+        };
+        let told = host.without_identity();
+        let nic = NicSnapshot { mtu: 9_000, offloads: vec!["tso".to_owned()], ..NicSnapshot::default() };
+        let (rmem, value) = settings[0];
+        let expected = HostSnapshot {
+            kernel: "Linux 6.1".to_owned(),
+            cpus: 8,
+            congestion: "bbr".to_owned(),
+            clock_synced: true,
+            clock_error_ns: 5,
+            sysctl: [(rmem.to_owned(), value.to_owned())].into(),
+            nic: Some(nic),
+            ..HostSnapshot::default()
+        };
+        assert_eq!(told, expected);
+        for odd in ["", "Linux", "Linux ", "Windows x"] {
+            let host = HostSnapshot { kernel: odd.to_owned(), ..HostSnapshot::default() };
+            assert!(!host.without_identity().kernel.contains('x'), "{odd}");
+        }
+    }
 }

@@ -32,11 +32,20 @@ pub struct Layout {
     /// Whether the ends say that they are ready as those of Windows do: for each data port a connection to the port
     /// [`ASIDE`] above it.
     pub token: bool,
+    /// The receiver accepts unsynchronised senders beside synchronised ones; each of their addresses has a test of its own.
+    pub unsynced: bool,
+    /// Windows NTttcp's behaviour: a reset by the receiver is the regular end of a connection, a receiver without synchronisation
+    /// closes at the end of its time, and a sender retries connects for ten seconds.
+    pub windows: bool,
 }
 
 impl Layout {
     /// The default port of the first data connections.
     pub const PORT: u16 = 5_001;
+    /// Failure reason: the receiver runs another test.
+    pub const BUSY: &str = "the receiver is busy with another test";
+    /// Failure reason: the receiver refused to start.
+    pub const REFUSED: &str = "the receiver refuses to start the test";
 
     /// Connections of a sender.
     #[must_use]
@@ -101,6 +110,8 @@ impl Default for Layout {
             multi: false,
             udp: false,
             token: false,
+            unsynced: false,
+            windows: false,
         }
     }
 }

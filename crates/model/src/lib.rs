@@ -34,6 +34,7 @@ mod quantity;
 mod search;
 mod served;
 mod sockets;
+mod sync_step;
 mod thin;
 mod trace;
 mod train;
@@ -66,13 +67,14 @@ pub use packets::{DelayRange, PacketReport};
 pub use phase::{Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, Verify};
 pub use ping::{
     Echo, EmptyPath, MOST_PIECES, PERCENTILES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule,
-    StampSettings, Transport, Ways,
+    StampSettings, Transport, Ways, is_shown,
 };
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
 pub use quantity::{Figure, Stat, Unit, Way};
 pub use search::{Highest, Search};
 pub use served::{LinkRow, Links, Served, Standing};
 pub use sockets::SocketSettings;
+pub use sync_step::SyncStep;
 pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};
 pub use udpmon::{

@@ -4,7 +4,10 @@
 //! run beside each other, a point each: TCP connections that fill the path (`load`; not when idle), round trips of a flow of
 //! their own (`trips`), and one-way delays of another (`delay`). Their labels say which is which.
 
-use crate::{Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, Schedule, Spacing, Transport};
+use crate::{
+    Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, RoundTrips, Schedule, Spacing,
+    Transport, figures,
+};
 use metrics::{Spectrum, buffer_delay_percent};
 use std::collections::BTreeMap;
 
@@ -81,6 +84,19 @@ pub fn are_beside(one: &Point, other: &Point) -> bool {
     stage(one).is_some_and(|of| stage(other) == Some(of))
 }
 
+/// Whether `idle` has the round trips of the idle stage to which those of `loaded` are compared.
+pub(crate) fn is_idle_of(idle: &Point, loaded: &Point) -> bool {
+    idle.label == label(Stage::Idle, TRIPS)
+        && loaded.label.get("part").is_some_and(|part| part == TRIPS)
+        && loaded.label != idle.label
+        && loaded.repeat == idle.repeat
+}
+
+/// The label of the part that has round trips of a flow of their own.
+const TRIPS: &str = "trips";
+/// How long their echoes are waited for, ns.
+const TIMEOUT: u64 = 5 * metrics::SECOND;
+
 /// A measurement and its label.
 pub type Part = (BTreeMap<String, String>, Phase);
 
@@ -106,13 +122,14 @@ impl Load {
             connections: 1,
             duration_ns: self.filler.duration_ns,
             interval_ns: self.filler.interval_ns,
+            exclusive: self.filler.exclusive,
             iterations: None,
             ..Phase::default()
         };
         let ping = Ping {
             transport: Transport::Udp,
             schedule: Schedule::Poisson { gap_ns },
-            timeout_ns: 5 * metrics::SECOND,
+            timeout_ns: TIMEOUT,
             ..Ping::default()
         };
         let trips = Phase { kind: Kind::Ping, ping: Some(ping), iterations: Some(1), ..base.clone() };
@@ -130,7 +147,7 @@ impl Load {
             probe: Some(probe),
             ..base
         };
-        [(label(stage, "trips"), trips), (label(stage, "delay"), delay)]
+        [(label(stage, TRIPS), trips), (label(stage, "delay"), delay)]
     }
 }
 
@@ -162,7 +179,7 @@ pub struct Found {
     pub up: Option<OneWay>,
     /// From the server.
     pub down: Option<OneWay>,
-    /// Median round trip of the flow of its own, ns.
+    /// Median round trip of the flow of its own, less what the server spent on each, ns.
     pub rtt_p50_ns: Option<u64>,
     /// 99th percentile, ns.
     pub rtt_p99_ns: Option<u64>,
@@ -173,7 +190,11 @@ pub struct Found {
     pub added_p90_ns: Option<i64>,
     /// The 90th percentile itself, ns; `u64::MAX` likewise.
     pub rtt_p90_ns: Option<u64>,
-    /// Responsiveness of a flow beside the load, round trips a minute.
+    /// Median of what the server spent on a message, ns; it is in no other figure.
+    pub turnaround_p50_ns: Option<u64>,
+    /// Share of the messages that never came back, 0..=1.
+    pub never_back: Option<f64>,
+    /// Responsiveness of a flow beside the load, round trips a minute: at most that, when messages never came back.
     pub beside_rpm: Option<f64>,
     /// Responsiveness inside the loading connections: of exchanges between their payload.
     pub inside_rpm: Option<f64>,
@@ -210,7 +231,7 @@ pub fn under_load(outcome: &Outcome) -> Vec<Found> {
     let point = |stage: Stage, part: &str| outcome.points.iter().find(|p| p.label == label(stage, part));
     let mut all: Vec<Found> = Vec::new();
     for stage in Stage::ALL {
-        let (trips, delay, load) = (point(stage, "trips"), point(stage, "delay"), point(stage, "load"));
+        let (trips, delay, load) = (point(stage, TRIPS), point(stage, "delay"), point(stage, "load"));
         if trips.is_none() && delay.is_none() {
             continue;
         }
@@ -224,19 +245,23 @@ pub fn under_load(outcome: &Outcome) -> Vec<Found> {
 type Points<'a> = (Option<&'a Point>, Option<&'a Point>, Option<&'a Point>);
 
 fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -> Found {
-    let rtt = trips.and_then(|p| p.near.pings.as_ref()?.rtt_ns.as_ref());
-    let median = |q: f64| rtt.and_then(|rtt| rtt.quantile(q));
+    let pings = trips.and_then(|p| p.near.pings.as_deref());
+    let rtt = pings.and_then(of_path);
+    let quantile = |q: f64| rtt.as_ref().and_then(|rtt| rtt.quantile(q));
     let idle_rtt = idle.and_then(|idle| idle.rtt_p50_ns);
-    let (p50, p90) = (trips.and_then(|p| with_lost(p, 0.5)), trips.and_then(|p| with_lost(p, 0.9)));
+    // Of those that never came back it is known that they are longer than all others.
+    let or_never = |q: f64| rtt.as_ref().map(|rtt| rtt.quantile(q).unwrap_or(u64::MAX));
+    let (p50, p90) = (or_never(0.5), or_never(0.9));
     let grown = |now: Option<u64>, idle: Option<u64>| now.zip(idle).map(|(now, idle)| more(now, idle));
     let senders =
         load.map(|p| std::iter::once(&p.near).chain(&p.far).collect::<Vec<_>>()).unwrap_or_default();
     // Of those ends that sent most: what others know of a round trip comes from their acknowledgements.
     let kernel = senders.iter().max_by_key(|t| t.traffic.tx_bytes).and_then(|t| t.tcp.mean_rtt_us());
     let per_minute = |ns: f64| 60e9 / ns.max(1.0);
-    let beside = rtt.and_then(trimmed_mean).map(per_minute);
+    let beside = rtt.as_ref().and_then(trimmed_mean).map(per_minute);
     let within = load.and_then(|p| p.near.pings.as_ref()?.rtt_ns.as_ref());
-    let inside = within.and_then(trimmed_mean).map(per_minute);
+    // Nothing is lost there: what was under way when the run ended is left out.
+    let inside = within.and_then(|all| trimmed_mean(&Spectrum { missing: 0, ..all.clone() })).map(per_minute);
     let one_way = |packets: Option<&PacketReport>, goodput: Option<f64>, idle: Option<OneWay>| {
         let packets = packets?;
         let delay = packets.delay_ns.as_ref()?;
@@ -257,17 +282,19 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
         stage: stage.name().to_owned(),
         up: one_way(far, goodput(|p| p.up), idle.and_then(|idle| idle.up)),
         down: one_way(near, goodput(|p| p.down), idle.and_then(|idle| idle.down)),
-        rtt_p50_ns: median(0.5),
-        rtt_p99_ns: median(0.99),
+        rtt_p50_ns: quantile(0.5),
+        rtt_p99_ns: quantile(0.99),
         added_ns: grown(p50, idle_rtt),
         added_p90_ns: grown(p90, idle.and_then(|idle| idle.rtt_p90_ns.filter(|ns| *ns < u64::MAX))),
         rtt_p90_ns: p90,
+        turnaround_p50_ns: pings.and_then(|pings| pings.far_ns.as_ref()?.quantile(0.5)),
+        never_back: rtt.as_ref().map(|rtt| rtt.missing as f64 / rtt.total().max(1) as f64),
         beside_rpm: beside,
         inside_rpm: inside,
         rpm: beside.zip(inside).map(|(beside, inside)| (beside + inside) / 2.0),
         buffer_delay_percent: kernel
-            .zip(idle_rtt)
-            .and_then(|(us, idle)| buffer_delay_percent(us, idle as f64 / 1e3)),
+            .zip(load.and_then(figures::base_rtt_us))
+            .and_then(|(us, base)| buffer_delay_percent(us, base)),
         congestion: senders
             .iter()
             .max_by_key(|t| t.traffic.tx_bytes)
@@ -276,14 +303,14 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
     }
 }
 
-/// The round trip that the share `q` of all messages does not exceed, those that never came back included: `u64::MAX` when it is
-/// one of them.
-fn with_lost(point: &Point, q: f64) -> Option<u64> {
-    let pings = point.near.pings.as_ref()?;
-    let known = pings.rtt_ns.clone().unwrap_or_default();
+/// Round trips less what the server spent on each, as far as it says, with all messages that never came back; `None` when nothing was
+/// sent.
+pub(crate) fn of_path(pings: &RoundTrips) -> Option<Spectrum> {
+    let whole = pings.rtt_ns.clone().unwrap_or_default();
+    let known = pings.path_ns.clone().filter(|path| path.count == whole.count).unwrap_or(whole);
     let missing = known.missing.max(pings.counts.sent.saturating_sub(known.count));
     let all = Spectrum { missing, ..known };
-    (all.total() > 0).then(|| all.quantile(q).unwrap_or(u64::MAX))
+    (all.total() > 0).then_some(all)
 }
 
 /// By how much more `now` is; `i64::MAX` when it is beyond all times.
@@ -291,16 +318,20 @@ fn more(now: u64, idle: u64) -> i64 {
     i64::try_from(now).map_or(i64::MAX, |now| now - i64::try_from(idle).unwrap_or(i64::MAX))
 }
 
-/// The mean without the worst round trips, ns.
+/// The mean without the worst round trips, ns. Those that never came back are the worst; as far as they are too many to be left out they
+/// count as long as they were waited for, so that the mean is at least that.
 fn trimmed_mean(rtt: &Spectrum) -> Option<f64> {
-    let keep = (rtt.count as f64 * (1.0 - TRIMMED)).ceil() as u64;
+    if rtt.count == 0 {
+        return None;
+    }
+    let keep = (rtt.total() as f64 * (1.0 - TRIMMED)).ceil() as u64;
     let (mut left, mut sum) = (keep, 0.0);
     for &(value, n) in &rtt.counts {
         let n = n.min(left);
         sum += value as f64 * n as f64;
         left -= n;
     }
-    (keep > 0).then(|| sum / (keep - left).max(1) as f64)
+    Some((sum + left as f64 * TIMEOUT.max(rtt.max) as f64) / keep.max(1) as f64)
 }
 
 #[cfg(test)]
@@ -335,8 +366,12 @@ mod tests {
         delay.far.push(Totals { packets: packets(up_ms), ..Totals::default() });
         let mut all = vec![trips, delay];
         if stage != Stage::Idle {
-            let tcp =
-                TcpTotals { rtt_sum_us: 2.0 * rtt_ms as f64 * 1e3, rtt_samples: 1, ..TcpTotals::default() };
+            let tcp = TcpTotals {
+                rtt_sum_us: 2.0 * rtt_ms as f64 * 1e3,
+                rtt_samples: 1,
+                min_rtt_us: 20_000,
+                ..TcpTotals::default()
+            };
             let within = RoundTrips { rtt_ns: Some(spectrum(&[2 * rtt_ms; 20])), ..RoundTrips::default() };
             let totals = Totals { tcp, pings: Some(Box::new(within)), ..Totals::default() };
             let mut load = near(totals, "load");
@@ -361,7 +396,7 @@ mod tests {
         assert_eq!((down_way.goodput_bps, down_way.lost), (Some(19e6), 0.01));
         // 60,000 / 500 ms beside the load, 60,000 / 1000 ms inside: the mean of 120 and 60.
         assert_eq!((down.beside_rpm, down.inside_rpm, down.rpm), (Some(120.0), Some(60.0), Some(90.0)));
-        // RFC 6349: (1000 - 20) / 20.
+        // RFC 6349: (1000 - 20) / 20, all three of them the kernel's.
         assert_eq!(down.buffer_delay_percent, Some(4900.0));
         assert_eq!((found[2].added_ns, found[2].grade()), (Some(4 * MS as i64), Some("A+")));
     }
@@ -386,6 +421,46 @@ mod tests {
         assert_eq!(grade(5, 6).0, Some("F"), "slow and lost together");
         assert_eq!(grade(0, 10).0, Some("A+"));
         assert_eq!(grade(0, 60).0, Some("F"));
+    }
+
+    #[test]
+    fn what_the_server_spends_is_no_delay_of_the_path() {
+        let mut all = [points(Stage::Idle, 20, 9, 10), points(Stage::Both, 328, 9, 10)];
+        for (point, far_ms) in all.iter_mut().map(|all| &mut all[0]).zip([1, 300]) {
+            let pings = point.near.pings.as_mut().unwrap();
+            let whole = pings.rtt_ns.as_ref().unwrap().counts[0].0 / MS;
+            (pings.path_ns, pings.far_ns) =
+                (Some(spectrum(&[whole - far_ms; 20])), Some(spectrum(&[far_ms; 20])));
+        }
+        let of = |all: &[Vec<Point>; 2]| {
+            under_load(&Outcome { points: all.concat(), ..Outcome::default() }).remove(1)
+        };
+        let found = of(&all);
+        // 28 of 328 ms, where 19 of 20 were when idle.
+        assert_eq!(
+            (found.rtt_p50_ns, found.added_ns, found.grade()),
+            (Some(28 * MS), Some(9 * MS as i64), Some("A"))
+        );
+        assert_eq!((found.turnaround_p50_ns, found.beside_rpm), (Some(300 * MS), Some(60_000.0 / 28.0)));
+        // A server that tells it of some messages only tells nothing of the distribution.
+        all[1][0].near.pings.as_mut().unwrap().path_ns = Some(spectrum(&[28; 19]));
+        assert_eq!(of(&all).rtt_p50_ns, Some(328 * MS));
+    }
+
+    #[test]
+    fn what_never_came_back_is_in_the_responsiveness() {
+        let found = |came: usize, lost: u64| {
+            let mut all = points(Stage::Down, 20, 9, 10);
+            let counts =
+                crate::PingCounts { sent: came as u64 + lost, lost: lost as i64, ..Default::default() };
+            let rtt_ns = Some(spectrum(&vec![20; came]));
+            all[0].near.pings = Some(Box::new(RoundTrips { rtt_ns, counts, ..RoundTrips::default() }));
+            under_load(&Outcome { points: all, ..Outcome::default() }).remove(0)
+        };
+        assert_eq!((found(95, 0).beside_rpm, found(95, 0).never_back), (Some(3_000.0), Some(0.0)));
+        // The worst twentieth is left out, whatever it is; of the next messages each counts as the 5 s it was waited for.
+        assert_eq!((found(95, 5).beside_rpm, found(95, 5).never_back), (Some(3_000.0), Some(0.05)));
+        assert_eq!(found(90, 10).beside_rpm, Some(60e3 / ((90.0 * 20.0 + 5.0 * 5_000.0) / 95.0)));
     }
 
     #[test]

@@ -137,7 +137,8 @@ pub struct Point {
     pub fairness: Option<f64>,
     /// TCP efficiency (RFC 6349), percent of bytes that were not retransmissions; both senders together.
     pub tcp_efficiency_percent: Option<f64>,
-    /// Buffer delay (RFC 6349), percent by which the mean round-trip time under load exceeds the idle one.
+    /// Buffer delay (RFC 6349), percent by which the mean of the kernel's smoothed round-trip times under load exceeds the smallest
+    /// that it saw.
     pub buffer_delay_percent: Option<f64>,
     /// CPU seconds per 10^9 payload bytes: this process.
     pub near_cpu_s_per_gb: Option<f64>,

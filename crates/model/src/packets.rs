@@ -30,11 +30,14 @@ pub struct PacketReport {
     /// How far they may be off, ns, for having been taken by the card's clock; the worst.
     #[serde(skip_serializing_if = "is_none")]
     pub card_sent_bound_ns: u64,
-    /// RFC 3550 jitter at the end of a flow, ns; of several flows the worst. Only over a whole phase.
+    /// RFC 3550 jitter, ns: the mean of its estimates after each datagram.
     pub jitter_ns: Option<f64>,
-    /// Runs of consecutive lost datagrams. Only over a whole phase, as the next two.
+    /// That of the interval with the largest, ns. Only over a whole phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter_max_ns: Option<f64>,
+    /// Runs of consecutive lost datagrams. Only over a whole phase.
     pub loss_bursts: Option<u64>,
-    /// Longest of them, datagrams.
+    /// Longest of them, datagrams. In an interval what had not come when a later datagram did is lost, as in `counts.lost`.
     pub longest_loss: Option<u64>,
     /// Largest reordering extent (RFC 4737 §4.2), datagrams.
     pub max_extent: Option<u64>,
@@ -118,7 +121,13 @@ impl PacketReport {
     #[must_use]
     pub fn of_interval(tally: &Tally) -> Option<Box<Self>> {
         let packets = tally.packets.as_deref()?;
-        let mut report = PacketReport::of(packets, tally);
+        let lost = u64::try_from(packets.counts.lost).unwrap_or(0);
+        let mut report = PacketReport {
+            // What has come meanwhile was no loss.
+            longest_loss: packets.gap.map(|gap| gap.min(lost)),
+            max_extent: packets.extent,
+            ..PacketReport::of(packets, tally)
+        };
         let all = [
             &mut report.delay_ns,
             &mut report.intended_ns,
@@ -138,7 +147,7 @@ impl PacketReport {
         let packets = tally.packets.as_deref()?;
         let arrivals = packets.arrivals;
         Some(Box::new(PacketReport {
-            jitter_ns: (packets.counts.received > 1).then_some(packets.jitter_ns),
+            jitter_max_ns: packets.jitter.largest_ns().or(packets.jitter.mean_ns()),
             loss_bursts: Some(arrivals.loss_bursts),
             longest_loss: Some(arrivals.longest_loss),
             max_extent: Some(arrivals.max_extent),
@@ -153,6 +162,7 @@ impl PacketReport {
             delay_ns: packets.delay_ns.summary(),
             intended_ns: packets.intended_ns.summary(),
             ipdv_ns: packets.ipdv_ns.summary(),
+            jitter_ns: packets.jitter.mean_ns(),
             late_ns: tally.late_ns.summary(),
             stack_ns: packets.stack_ns.summary(),
             card_sent: packets.card_sent.0,
@@ -208,7 +218,13 @@ impl PacketReport {
         either(&mut self.ipdv_ns, &other.ipdv_ns);
         either(&mut self.late_ns, &other.late_ns);
         either(&mut self.stack_ns, &other.stack_ns);
-        self.jitter_ns = [self.jitter_ns, other.jitter_ns].into_iter().flatten().reduce(f64::max);
+        let larger = |ours: Option<f64>, theirs| [ours, theirs].into_iter().flatten().reduce(f64::max);
+        self.jitter_ns = larger(self.jitter_ns, other.jitter_ns);
+        self.jitter_max_ns = larger(self.jitter_max_ns, other.jitter_max_ns);
+        self.loss_bursts =
+            [self.loss_bursts, other.loss_bursts].into_iter().flatten().reduce(u64::saturating_add);
+        self.longest_loss = self.longest_loss.max(other.longest_loss);
+        self.max_extent = self.max_extent.max(other.max_extent);
         self.clock_bound_ns = self.clock_bound_ns.max(other.clock_bound_ns);
         self.clock = self.clock.or(other.clock);
         self.before_sent += other.before_sent;

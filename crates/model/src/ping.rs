@@ -284,6 +284,18 @@ impl PingCounts {
 pub const PERCENTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("p99.999", 0.99999)];
 
+/// The percentile that everybody asks for.
+pub(crate) const ASKED: (&str, f64) = PERCENTILES[2];
+/// A percentile with fewer values beyond it is a matter of luck.
+pub(crate) const BEYOND: f64 = 10.0;
+
+/// Whether the percentile `q` (0..=1) of these values is shown. With less than one value beyond it, it is the largest by
+/// definition; beyond p99, of which a caveat tells, those that are a matter of luck are left out.
+#[must_use]
+pub fn is_shown(values: &Spectrum, q: f64) -> bool {
+    values.beyond(q) >= if q > ASKED.1 { BEYOND } else { 1.0 }
+}
+
 /// Round trips of a phase. Late ones are in the distributions; a message that never came back is `missing` in each of them, so
 /// that percentiles are those of all messages sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

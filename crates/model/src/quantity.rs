@@ -176,6 +176,8 @@ pub enum Figure {
     Loss(Way),
     /// RFC 3550 jitter, ns.
     Jitter(Way),
+    /// That of the interval with the largest, ns.
+    JitterMax(Way),
     /// Frames that were not whole in time, percent.
     Frames,
     /// Times to connect, ns.
@@ -210,9 +212,11 @@ impl Figure {
     ];
 
     /// Those that are kept of every run, beside [`Figure::COMPARED`].
-    pub const KEPT_BESIDE: [Figure; 8] = [
+    pub const KEPT_BESIDE: [Figure; 10] = [
         Figure::Jitter(Way::Up),
         Figure::Jitter(Way::Down),
+        Figure::JitterMax(Way::Up),
+        Figure::JitterMax(Way::Down),
         Figure::ConnectTime(Stat::MEDIAN),
         Figure::ConnectTime(Stat::Quantile(0.99)),
         Figure::Retransmits,
@@ -241,7 +245,11 @@ impl Figure {
         match self {
             Figure::Goodput(_) => Unit::BitsPerSecond,
             Figure::Connects => Unit::PerSecond,
-            Figure::RoundTrip(_) | Figure::Delay(..) | Figure::Jitter(_) | Figure::ConnectTime(_) => Unit::Ns,
+            Figure::RoundTrip(_)
+            | Figure::Delay(..)
+            | Figure::Jitter(_)
+            | Figure::JitterMax(_)
+            | Figure::ConnectTime(_) => Unit::Ns,
             Figure::MessagesLost | Figure::Loss(_) | Figure::Frames => Unit::Percent,
             Figure::Errors | Figure::Retransmits | Figure::Doubts => Unit::Count,
             Figure::Fairness => Unit::Share,
@@ -269,6 +277,7 @@ impl Figure {
             Figure::Delay(way, stat) => times(&way.packets(point)?.delay_ns, stat),
             Figure::Loss(way) => Some(way.packets(point)?.loss()? * 100.0),
             Figure::Jitter(way) => way.packets(point)?.jitter_ns,
+            Figure::JitterMax(way) => way.packets(point)?.jitter_max_ns,
             Figure::Frames => frames(point.near.frames),
             Figure::ConnectTime(stat) => times(&point.near.connect_ns, stat),
             // Where nothing was measured no error and no doubt is not good news.
@@ -324,6 +333,7 @@ impl Figure {
                 })
             }
             Figure::Delay(way, stat) => stat.of_summary(way.packets_of(interval)?.delay_ns.as_ref()?),
+            Figure::Jitter(way) => way.packets_of(interval)?.jitter_ns,
             Figure::Frames => frames(interval.frames),
             _ => None,
         }
@@ -401,6 +411,7 @@ impl Figure {
             Figure::Delay(way, stat) => format!("delay.{}.{}", way.key(), stat.key()),
             Figure::Loss(way) => format!("loss.{}", way.key()),
             Figure::Jitter(way) => format!("jitter.{}", way.key()),
+            Figure::JitterMax(way) => format!("jitter-max.{}", way.key()),
             Figure::Frames => "frames".to_owned(),
             Figure::ConnectTime(stat) => format!("connect.{}", stat.key()),
             Figure::Errors => "errors".to_owned(),
@@ -422,6 +433,7 @@ impl fmt::Display for Figure {
             Figure::Delay(way, stat) => write!(f, "delay {}, {}", way.words(), stat.words()),
             Figure::Loss(way) => write!(f, "loss {}", way.words()),
             Figure::Jitter(way) => write!(f, "jitter {}", way.words()),
+            Figure::JitterMax(way) => write!(f, "jitter {}, largest of an interval", way.words()),
             Figure::Frames => f.write_str("frames not whole in time"),
             Figure::ConnectTime(stat) => write!(f, "time to connect, {}", stat.words()),
             Figure::Errors => f.write_str("connections in error"),

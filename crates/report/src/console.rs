@@ -23,6 +23,8 @@ pub struct Style {
     pub verbose: bool,
     /// Show the histogram of round trips in steps of this width, ns.
     pub linear_ns: Option<u64>,
+    /// Columns of the terminal: no line is longer. `None` where it is none, or its size is not known.
+    pub columns: Option<u16>,
 }
 
 /// The console reporter.
@@ -55,7 +57,7 @@ impl Console {
     /// # Errors
     /// When `out` cannot be written.
     pub fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
-        let mut page = Page::new(out, self.style.color);
+        let mut page = Page::new(out, self.style.color).within(self.style.columns);
         match event {
             Event::Begin(begin) => {
                 self.serving = begin.verb == "serve";
@@ -78,7 +80,7 @@ impl Console {
             Event::Frames { .. } | Event::Pings { .. } | Event::Datagrams { .. } | Event::Portion(_) => {}
             Event::Empty(_) | Event::Trains(_) | Event::TrainPackets { .. } | Event::Udpmon(_) => {}
             Event::Flows { .. } | Event::Packets { .. } | Event::Bulk(_) | Event::Served(_) => {}
-            Event::FrameTimes(_) | Event::Links(_) => {}
+            Event::FrameTimes(_) | Event::Links(_) | Event::Sync { .. } => {}
             Event::Near(_) | Event::Far(_) => {}
         }
         Ok(())
@@ -310,8 +312,12 @@ fn far_rx(interval: &Interval) -> String {
 fn session_lines(session: &SessionInfo, page: &mut Page<'_>) -> io::Result<()> {
     let host = &session.host;
     let mut words = vec![format!("server {}: netcaliper {}", session.address, session.version)];
-    let kernel = if host.kernel.is_empty() { "" } else { " on " };
-    words.push(format!("host {}{kernel}{}", host.name, host.kernel));
+    words.push(match (host.name.as_str(), host.kernel.as_str()) {
+        ("", kernel) => kernel.to_owned(),
+        (name, "") => format!("host {name}"),
+        (name, kernel) => format!("host {name} on {kernel}"),
+    });
+    words.retain(|word| !word.is_empty());
     words.push(words::count(u64::from(host.cpus), "CPU"));
     if session.base_rtt_ns > 0 {
         words.push(format!("idle round trip {}", format_duration(session.base_rtt_ns as f64)));

@@ -260,13 +260,14 @@ fn clocks(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         };
         let system = match host.cpus {
             0 => "not known".to_owned(),
+            cpus if host.cpu.is_empty() => format!("{}, {}", host.kernel, words::count(cpus.into(), "CPU")),
             cpus => format!("{}, {cpus} x {}", host.kernel, host.cpu),
         };
         writeln!(
             out,
             "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>",
             escape(&name),
-            escape(&host.name),
+            if host.name.is_empty() { "not told".into() } else { escape(&host.name) },
             escape(&system),
             escape(&clock)
         )?;

@@ -47,5 +47,5 @@ pub use parquet::write_figures_parquet;
 pub use prometheus::{METRICS_TYPE, RunMetrics, ServerMetrics};
 pub use replay::replay;
 pub use slac::{Series, series};
-pub use text::clean;
+pub use text::{clean, hanging};
 pub use trains::{PacketsCsv, TrainsCsv};

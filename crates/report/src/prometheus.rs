@@ -253,7 +253,7 @@ fn gauges(outcome: &Outcome, point: &Point, sheet: &mut Sheet) {
         let loss = Figure::Loss(way).of(point).map(|percent| percent / 100.0);
         sheet.gauge("netcaliper_loss_ratio", "Datagrams lost, of those sent.", &labels, loss);
         let jitter = Figure::Jitter(way).of(point).map(|ns| ns / 1e9);
-        sheet.gauge("netcaliper_jitter_seconds", "Interarrival jitter (RFC 3550).", &labels, jitter);
+        sheet.gauge("netcaliper_jitter_seconds", "Interarrival jitter (RFC 3550), mean.", &labels, jitter);
     }
     let quantiles = [0.5, 0.9, 0.99, 0.999].map(|q| (q, Figure::RoundTrip(Stat::Quantile(q))));
     for (q, figure) in quantiles {

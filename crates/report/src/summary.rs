@@ -23,7 +23,7 @@ use std::io::{self, Write};
 
 /// Writes the report on `outcome`: each point in full, or, for a sweep, a table of all (and the points when verbose).
 pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    let page = &mut Page::new(out, style.color);
+    let page = &mut Page::new(out, style.color).within(style.columns);
     let swept = !outcome.sweep.is_empty();
     if let Some(found) = &outcome.path_mtu {
         page.gap()?;

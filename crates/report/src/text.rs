@@ -7,9 +7,12 @@
 use crate::html::escape;
 use std::borrow::Cow;
 use std::io::{self, Write};
+use unicode_width::UnicodeWidthChar as _;
 
 /// Paragraphs are broken so that no line is longer.
 const WIDTH: usize = 110;
+/// Lines that continue another are indented by so much at least: the text of a peer must not begin a line, or it could pass for ours.
+const HANG: usize = 2;
 
 /// What a line is to the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +47,8 @@ impl Tone {
 
 /// What becomes of the text.
 enum Form {
-    /// Lines of a terminal, with colours or without.
-    Terminal { color: bool },
+    /// Lines of a terminal, with colours or without, and its columns where they are known.
+    Terminal { color: bool, columns: Option<u16> },
     /// Parts of a page; whether plain lines are being collected.
     Html { lines: bool },
 }
@@ -58,7 +61,15 @@ pub(crate) struct Page<'a> {
 
 impl<'a> Page<'a> {
     pub(crate) fn new(out: &'a mut dyn Write, color: bool) -> Self {
-        Page { out, form: Form::Terminal { color } }
+        Page { out, form: Form::Terminal { color, columns: None } }
+    }
+
+    /// No line is longer than `columns`, if they are known: a terminal would continue it at its left edge.
+    pub(crate) fn within(mut self, columns: Option<u16>) -> Self {
+        if let Form::Terminal { columns: known, .. } = &mut self.form {
+            *known = columns;
+        }
+        self
     }
 
     /// The same text as parts of an HTML page: headings, paragraphs, tables, and lines as they are. To be ended by
@@ -82,10 +93,13 @@ impl<'a> Page<'a> {
     pub(crate) fn line(&mut self, tone: Tone, text: &str) -> io::Result<()> {
         let text = clean(text.trim_end());
         match &mut self.form {
-            Form::Terminal { color } => match tone.sgr().filter(|_| *color && !text.is_empty()) {
-                Some(sgr) => writeln!(self.out, "\x1b[{sgr}m{text}\x1b[0m"),
-                None => writeln!(self.out, "{text}"),
-            },
+            Form::Terminal { color, columns } => {
+                let sgr = tone.sgr().filter(|_| *color && !text.is_empty());
+                cut(&text, *columns).iter().try_for_each(|text| match sgr {
+                    Some(sgr) => writeln!(self.out, "\x1b[{sgr}m{text}\x1b[0m"),
+                    None => writeln!(self.out, "{text}"),
+                })
+            }
             Form::Html { lines } if tone == Tone::Plain => {
                 if !std::mem::replace(lines, true) {
                     write!(self.out, "<pre>")?;
@@ -111,8 +125,8 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// A paragraph: `lead`, then `text` broken at blanks and indented by the width of `lead`. A number and the word
-    /// after it, its unit most often, stay together.
+    /// A paragraph: `lead`, then `text` broken at blanks and indented by the width of `lead`, by two at least. A number and
+    /// the word after it, its unit most often, stay together.
     pub(crate) fn paragraph(&mut self, tone: Tone, lead: &str, text: &str) -> io::Result<()> {
         if matches!(self.form, Form::Html { .. }) {
             self.end()?;
@@ -123,26 +137,11 @@ impl<'a> Page<'a> {
             };
             return writeln!(self.out, "<p class=\"{}\">{lead}{}</p>", tone.class(), escape(&text));
         }
-        let indent = width(lead);
-        let mut line = lead.to_owned();
-        let mut words = text.split_whitespace();
-        while let Some(word) = words.next() {
-            let mut word = word.to_owned();
-            if is_number(&word)
-                && let Some(unit) = words.next()
-            {
-                word.extend([" ", unit]);
-            }
-            let begun = width(&line) > indent;
-            if begun && width(&line) + 1 + width(&word) > WIDTH {
-                self.line(tone, &line)?;
-                line = " ".repeat(indent);
-            } else if begun {
-                line.push(' ');
-            }
-            line.push_str(&word);
-        }
-        self.line(tone, &line)
+        let columns = match self.form {
+            Form::Terminal { columns: Some(columns), .. } => WIDTH.min(columns.into()),
+            _ => WIDTH,
+        };
+        broken(lead, text, columns).iter().try_for_each(|line| self.line(tone, line))
     }
 
     /// A table: the header in bold, the first column to the left, all others to the right.
@@ -219,6 +218,71 @@ impl Table {
     }
 }
 
+/// `lead` and the words of `text` in lines of so many columns.
+fn broken(lead: &str, text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = lead.to_owned();
+    let mut indent = width(lead);
+    let mut words = text.split_whitespace();
+    while let Some(word) = words.next() {
+        let mut word = word.to_owned();
+        if is_number(&word)
+            && let Some(unit) = words.next()
+        {
+            word.extend([" ", unit]);
+        }
+        let begun = width(&line) > indent;
+        if begun && width(&line) + 1 + width(&word) > columns {
+            indent = indent.max(HANG);
+            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+        } else if begun {
+            line.push(' ');
+        }
+        line.push_str(&word);
+    }
+    lines.push(line);
+    lines
+}
+
+/// `line` in pieces of so many columns, all but the first indented; as it is where the columns are not known.
+fn cut(line: &str, columns: Option<u16>) -> Vec<Cow<'_, str>> {
+    let Some(columns) = columns.map(usize::from).filter(|columns| width(line) > *columns) else {
+        return vec![Cow::Borrowed(line)];
+    };
+    let (mut pieces, mut piece, mut used) = (Vec::new(), String::new(), 0);
+    for symbol in line.chars() {
+        let wide = symbol.width().unwrap_or(0);
+        if used + wide > columns && used > HANG {
+            pieces.push(Cow::Owned(std::mem::replace(&mut piece, " ".repeat(HANG))));
+            used = HANG;
+        }
+        piece.push(symbol);
+        used += wide;
+    }
+    pieces.push(Cow::Owned(piece));
+    pieces
+}
+
+/// `text`, in which a peer may have had a part, for a terminal: without control characters, each line but the first indented, and no
+/// line longer than `columns`, if they are known (a terminal would continue it at its left edge).
+#[must_use]
+pub fn hanging(text: &str, columns: Option<u16>) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let line = clean(line.trim_end());
+        let line = if lines.is_empty() { line } else { Cow::Owned(format!("{:HANG$}{line}", "")) };
+        match columns.map(usize::from).filter(|columns| width(&line) > *columns) {
+            None => lines.push(line.into_owned()),
+            Some(most) => {
+                let lead = &line[..line.len() - line.trim_start().len()];
+                let all = broken(lead, line.trim_start(), most);
+                lines.extend(all.iter().flat_map(|line| cut(line, columns)).map(Cow::into_owned));
+            }
+        }
+    }
+    lines.join("\n")
+}
+
 /// Whether `word` is a plain number, perhaps after an opening parenthesis.
 fn is_number(word: &str) -> bool {
     let digits = word.trim_start_matches('(');
@@ -227,7 +291,7 @@ fn is_number(word: &str) -> bool {
 
 /// Columns that `text` takes.
 fn width(text: &str) -> usize {
-    text.chars().count()
+    text.chars().map(|symbol| symbol.width().unwrap_or(0)).sum()
 }
 
 /// `text` without control characters and without those that turn the reading direction.
@@ -273,7 +337,7 @@ mod tests {
     #[test]
     fn a_number_keeps_its_unit() {
         let text = page(false, |p| p.paragraph(Tone::Plain, "", &format!("{} (95 % sure)", "x".repeat(105))));
-        assert_eq!(text, format!("{}\n(95 % sure)\n", "x".repeat(105)));
+        assert_eq!(text, format!("{}\n  (95 % sure)\n", "x".repeat(105)));
     }
 
     #[test]
@@ -294,5 +358,44 @@ mod tests {
         let evil = "a\x1b]0;title\x07b\u{9b}2J\u{202e}c\rd\ne";
         let text = page(true, |p| p.line(Tone::Plain, evil));
         assert_eq!(text, "a\u{fffd}]0;title\u{fffd}b\u{fffd}2J\u{fffd}c\u{fffd}d\u{fffd}e\n");
+    }
+
+    /// Whether a line of `text` begins with `forged`, on a terminal of so many columns, which continues longer lines at its left edge.
+    fn passes_for_ours(text: &str, forged: &str, columns: usize) -> bool {
+        text.lines().any(|line| {
+            let symbols: Vec<char> = line.chars().collect();
+            symbols.chunks(columns).any(|row| row.iter().collect::<String>().starts_with(forged))
+        })
+    }
+
+    #[test]
+    fn the_text_of_a_peer_begins_no_line() {
+        // Each of these puts the forged line at the left edge of a terminal of 80 columns that gets it as it is: by a line's end, by
+        // words that fill the line, by blanks that are no white space to Unicode, by one long word.
+        let filled = |filler: &str| format!("refused: {}Run complete", filler.repeat(80));
+        let evil = [
+            "refused\nRun complete".to_owned(),
+            "refused\r\nRun complete\nRun complete".to_owned(),
+            filled(" "),
+            filled("a "),
+            filled("\u{2800}"),
+            filled("x"),
+        ];
+        for text in &evil {
+            for fill in 0..80 {
+                let text = text.replacen(':', &format!(":{}", "y".repeat(fill)), 1);
+                let hung = hanging(&text, Some(80));
+                assert!(!passes_for_ours(&hung, "Run complete", 80), "{hung}");
+                let said = page(false, |p| {
+                    let mut p = Page::new(p.out, false).within(Some(80));
+                    p.paragraph(Tone::Warning, "", &text).and_then(|()| p.line(Tone::Plain, &text))
+                });
+                assert!(!passes_for_ours(&said, "Run complete", 80), "{said}");
+            }
+        }
+        assert_eq!(hanging("a\nb\x1b[2J\n", None), "a\n  b\u{fffd}[2J");
+        let long = "word ".repeat(40);
+        assert_eq!(hanging(&long, None), long.trim_end(), "a file gets a line as it is");
+        assert_eq!(hanging("a   table    stays", Some(80)), "a   table    stays");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{Cx, End, Fault, Note, Opener, Path, Target};
 use metrics::{Group, Mono, Tally};
+use std::ops::Range;
 
 /// A control link, as the control thread numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,7 +40,9 @@ pub enum Wait {
 pub struct GroupPlan<S> {
     /// Its number.
     pub group: Group,
-    /// One per worker, in the workers' order; empty when the links come from a listener's openers.
+    /// The workers that it is on, by their index; all of them without it.
+    pub workers: Option<Range<u16>>,
+    /// One for each of them, in their order; empty when the links come from a listener's openers.
     pub openers: Vec<Box<dyn Opener>>,
     /// Socket options of its links; a value that only the machine understands.
     pub sockets: S,

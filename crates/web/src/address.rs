@@ -32,6 +32,7 @@ pub fn is_here(address: IpAddr) -> bool {
 }
 
 /// What to open in a browser. An address that stands for all of this host's is told as the host's `name`.
+#[cfg(any(test, feature = "http"))]
 pub(crate) fn url(address: SocketAddr, name: &str, token: Option<&str>) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
     let port = address.port();

@@ -2,8 +2,8 @@
 //! request across sites or by a name that is made to mean this host (DNS rebinding). A page at any other address wants its token.
 
 use crate::address::is_here;
-use axum::http::header::{AUTHORIZATION, COOKIE, HOST};
-use axum::http::{HeaderMap, Method, StatusCode};
+use hyper::header::{AUTHORIZATION, COOKIE, HOST};
+use hyper::{HeaderMap, Method, StatusCode};
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 
@@ -129,7 +129,7 @@ fn same(told: &str, token: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::http::HeaderValue;
+    use hyper::header::HeaderValue;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         pairs

@@ -1,9 +1,10 @@
 //! Runs that were kept, as pages: the list, and each with its report.
 
-use axum::http::StatusCode;
+use crate::entry::past;
+use hyper::StatusCode;
 use report::Past;
 use std::path::Path;
-use store::{Entry, Query, Store, StoreError};
+use store::{Query, Store, StoreError};
 
 const PAGE: &str = include_str!("page/history.html");
 /// Most runs on a page.
@@ -67,18 +68,4 @@ fn refused(error: &StoreError) -> Refusal {
 /// What went wrong here.
 pub(crate) fn failed(error: impl std::fmt::Display) -> Refusal {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-}
-
-/// An entry as reports have it.
-#[must_use]
-pub fn past(entry: Entry) -> Past {
-    let Entry { id, run, started, verb, protocol, targets, status, source, figures } = entry;
-    let figures = figures.into_iter().map(|f| report::PastFigure {
-        setting: f.setting,
-        repeat: f.repeat,
-        name: f.name,
-        unit: f.unit,
-        value: f.value,
-    });
-    Past { id, run, started, verb, protocol, targets, status, source, figures: figures.collect() }
 }

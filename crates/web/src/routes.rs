@@ -1,25 +1,26 @@
 //! What is asked for, and what is answered.
 
+use crate::answer::{Answer, feed, text, whole};
 use crate::guard::{Guard, Pass};
 use crate::history::{Refusal, failed};
 use crate::shown::Shown;
+use crate::update::Update;
 use crate::{Metrics, history};
-use axum::Router;
-use axum::extract::{Path, Request, State};
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, LOCATION, REFERRER_POLICY, SET_COOKIE,
+use hyper::body::Bytes;
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY, SET_COOKIE,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use axum::http::{HeaderValue, StatusCode};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::sse::{Event, Sse};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use futures_util::stream::{self, Stream};
+use hyper::{Request, StatusCode};
 use report::{METRICS_TYPE, REPORT_SCRIPT, REPORT_STYLE, page_policy};
-use std::convert::Infallible;
+use std::fmt::Write;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 /// Pages that are kept up to date at once; more are told to come later.
@@ -43,70 +44,30 @@ pub(crate) struct Site {
     pub(crate) metrics: Option<Arc<dyn Metrics>>,
 }
 
-/// All that is answered.
-pub(crate) fn router(site: Site) -> Router {
-    let site = Arc::new(site);
-    let mut router = Router::new();
-    if site.metrics.is_some() {
-        router = router.route("/metrics", get(metrics));
-    }
-    if let Some(shown) = &site.shown {
-        let pages = Router::new()
-            .route("/", get(|| async { text("text/html; charset=utf-8", PAGE) }))
-            .route("/live.js", get(|| async { text(JAVASCRIPT, SCRIPT) }))
-            .route("/live.css", get(|| async { text("text/css; charset=utf-8", STYLE) }))
-            .route("/report.js", get(|| async { text(JAVASCRIPT, REPORT_SCRIPT) }))
-            .route("/report.css", get(|| async { text("text/css; charset=utf-8", REPORT_STYLE) }))
-            .route("/icon.svg", get(|| async { text("image/svg+xml", ICON) }))
-            .route("/events", get(events))
-            .route("/run.json", get(run_json))
-            .route("/report", get(report_page))
-            .route("/history", get(past))
-            .route("/history.json", get(past_json))
-            .route("/history/{id}", get(past_run))
-            .with_state(Arc::clone(shown));
-        router = router.merge(pages);
-    }
-    let nothing = if site.shown.is_some() {
-        "there is no such page: begin at /\n"
-    } else {
-        "metrics are at /metrics\n"
-    };
-    router
-        .fallback(move || async move { (StatusCode::NOT_FOUND, nothing) })
-        .layer(from_fn_with_state(Arc::clone(&site), guarded))
-        .with_state(site)
-}
-
+const PLAIN: &str = "text/plain; charset=utf-8";
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
 
-fn text(kind: &'static str, body: &'static str) -> Response {
-    ([(CONTENT_TYPE, kind)], body).into_response()
-}
-
-/// Lets in who may read, and says to every browser what it may do with the answer.
-async fn guarded(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response {
+/// Answers readers whom the guard admits, and says to every browser what it may do with the answer.
+pub(crate) async fn respond<B>(site: &Site, request: &Request<B>) -> Answer {
     let uri = request.uri();
     let query = uri.query().unwrap_or_default();
-    let mut response = match site.guard.admit(request.method(), request.headers(), query) {
-        Ok(Pass::In) => next.run(request).await,
+    let mut answer = match site.guard.admit(request.method(), request.headers(), query) {
+        Ok(Pass::In) => page(site, uri.path()).await,
         Ok(Pass::Welcome(cookie)) => {
-            // A page goes on without the token in its address; whatever else is asked for is answered at once.
-            let page = uri.path() == "/";
-            let mut response = match page {
-                true => (StatusCode::SEE_OTHER, [(LOCATION, "/")]).into_response(),
-                false => next.run(request).await,
-            };
+            // A page goes on without the token in its address; every other request is answered at once.
+            let mut answer = if uri.path() == "/" { onward() } else { page(site, uri.path()).await };
             if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-                response.headers_mut().insert(SET_COOKIE, cookie);
+                answer.headers_mut().insert(SET_COOKIE, cookie);
             }
-            response
+            answer
         }
-        Err((status, sentence)) => (status, format!("{sentence}\n")).into_response(),
+        Err((status, sentence)) => refused((status, sentence.to_owned())),
     };
-    let headers = response.headers_mut();
-    let policy = headers.entry(CONTENT_SECURITY_POLICY);
-    policy.or_insert(HeaderValue::from_static(POLICY));
+    let headers = answer.headers_mut();
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
     for (name, value) in [
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
@@ -117,100 +78,134 @@ async fn guarded(State(site): State<Arc<Site>>, request: Request, next: Next) ->
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    response
+    answer
 }
 
-async fn metrics(State(site): State<Arc<Site>>) -> Response {
-    let mut body = Vec::new();
-    match site.metrics.as_ref().map(|metrics| metrics.write(&mut body)) {
-        Some(Ok(())) => ([(CONTENT_TYPE, METRICS_TYPE)], body).into_response(),
-        _ => refused(failed("the metrics cannot be written")),
-    }
+fn onward() -> Answer {
+    let mut answer = whole(StatusCode::SEE_OTHER, PLAIN, Bytes::new());
+    answer.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));
+    answer
 }
 
-/// The page's feed: all at first, then what has changed, at most once a second.
-async fn events(State(shown): State<Arc<Shown>>) -> Response {
-    if shown.followers() >= MOST_FOLLOWERS {
-        let sentence = format!("{MOST_FOLLOWERS} pages are open already: close one\n");
-        return (StatusCode::SERVICE_UNAVAILABLE, sentence).into_response();
-    }
-    Sse::new(feed(shown).await).into_response()
-}
-
-async fn feed(shown: Arc<Shown>) -> impl Stream<Item = Result<Event, Infallible>> {
-    let following = shown.follow();
-    shown.refresh().await;
-    // What was sent last, and whether it was the end.
-    stream::unfold((following, None, false), |(mut following, known, over)| async move {
-        if over {
-            return None;
-        }
-        let update = loop {
-            let update = Arc::clone(&following.borrow_and_update());
-            if update.version > 0 && known != Some(update.version) {
-                break update;
-            }
-            match timeout(SIGN_OF_LIFE, following.changed()).await {
-                Ok(changed) => changed.ok()?,
-                Err(_) => {
-                    // A page hears of events only, not of comments.
-                    let beat = Event::default().event("beat").data("1");
-                    return Some((Ok(beat), (following, known, over)));
-                }
-            }
+async fn page(site: &Site, path: &str) -> Answer {
+    if let ("/metrics", Some(metrics)) = (path, &site.metrics) {
+        let mut body = Vec::new();
+        return match metrics.write(&mut body) {
+            Ok(()) => whole(StatusCode::OK, METRICS_TYPE, body.into()),
+            Err(_) => refused(failed("the metrics cannot be written")),
         };
-        let event = Event::default().id(update.version.to_string()).data(&*update.since(known));
-        Some((Ok(event), (following, Some(update.version), update.last)))
+    }
+    let Some(shown) = &site.shown else {
+        return refused((StatusCode::NOT_FOUND, "metrics are at /metrics".to_owned()));
+    };
+    let shown = Arc::clone(shown);
+    match path {
+        "/" => text(HTML, PAGE),
+        "/live.js" => text(JAVASCRIPT, SCRIPT),
+        "/live.css" => text(CSS, STYLE),
+        "/report.js" => text(JAVASCRIPT, REPORT_SCRIPT),
+        "/report.css" => text(CSS, REPORT_STYLE),
+        "/icon.svg" => text("image/svg+xml", ICON),
+        "/events" => events(shown),
+        "/run.json" => {
+            made(JSON, None, move || written(|body| report::write_outcome(&shown.outcome(), body))).await
+        }
+        "/report" => {
+            let policy = Some(page_policy());
+            made(HTML, policy, move || written(|body| report::write_html(&shown.outcome(), body))).await
+        }
+        "/history" => made(HTML, None, move || history::list(shown.store.as_deref())).await,
+        "/history.json" => made(JSON, None, move || history::json(shown.store.as_deref())).await,
+        _ => match path.strip_prefix("/history/").map(str::to_owned) {
+            Some(id) => {
+                made(HTML, Some(page_policy()), move || history::run(shown.store.as_deref(), &id)).await
+            }
+            None => refused((StatusCode::NOT_FOUND, "there is no such page: begin at /".to_owned())),
+        },
+    }
+}
+
+/// The page's feed, as server-sent events: all at first, then what has changed, at most once a second.
+fn events(shown: Arc<Shown>) -> Answer {
+    if shown.followers() >= MOST_FOLLOWERS {
+        let sentence = format!("{MOST_FOLLOWERS} pages are open already: close one");
+        return refused((StatusCode::SERVICE_UNAVAILABLE, sentence));
+    }
+    let (sender, pieces) = mpsc::channel(1);
+    let following = shown.follow();
+    tokio::spawn(async move {
+        shown.refresh().await;
+        // A browser that has left ends its feed.
+        let _ = follow(following, &sender).await;
+    });
+    feed(pieces)
+}
+
+async fn follow(
+    mut following: watch::Receiver<Arc<Update>>,
+    feed: &mpsc::Sender<Bytes>,
+) -> Result<(), mpsc::error::SendError<Bytes>> {
+    let mut known = None;
+    loop {
+        let update = Arc::clone(&following.borrow_and_update());
+        if update.version > 0 && known != Some(update.version) {
+            let mut event = format!("id: {}\n", update.version);
+            for line in update.since(known).lines() {
+                // Writing to a String cannot fail.
+                let _ = writeln!(event, "data: {line}");
+            }
+            event.push('\n');
+            feed.send(event.into()).await?;
+            known = Some(update.version);
+            if update.last {
+                return Ok(());
+            }
+        }
+        let (changed, left) = (pin!(following.changed()), pin!(feed.closed()));
+        match timeout(SIGN_OF_LIFE, either(changed, left)).await {
+            Ok(Some(Ok(()))) => {}
+            Ok(_) => return Ok(()),
+            // A page hears of events only, not of comments.
+            Err(_) => feed.send(Bytes::from_static(b"event: beat\ndata: 1\n\n")).await?,
+        }
+    }
+}
+
+/// What `changed` becomes; `None` when the browser has `left` before.
+async fn either<T>(
+    mut changed: Pin<&mut impl Future<Output = T>>,
+    mut left: Pin<&mut impl Future<Output = ()>>,
+) -> Option<T> {
+    poll_fn(|cx| match left.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(None),
+        Poll::Pending => changed.as_mut().poll(cx).map(Some),
     })
+    .await
 }
 
 /// A page or a document that takes a while to write.
 async fn made(
     kind: &'static str,
-    policy: String,
+    policy: Option<String>,
     write: impl FnOnce() -> Result<Vec<u8>, Refusal> + Send + 'static,
-) -> Response {
-    match tokio::task::spawn_blocking(write).await {
-        Ok(Ok(body)) => {
-            ([(CONTENT_TYPE, kind.to_owned()), (CONTENT_SECURITY_POLICY, policy)], body).into_response()
-        }
+) -> Answer {
+    let mut answer = match tokio::task::spawn_blocking(write).await {
+        Ok(Ok(body)) => whole(StatusCode::OK, kind, body.into()),
         Ok(Err(refusal)) => refused(refusal),
         Err(_) => refused(failed("the page cannot be made")),
+    };
+    if let Some(policy) = policy.and_then(|policy| HeaderValue::from_str(&policy).ok()) {
+        answer.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     }
+    answer
 }
 
-const HTML: &str = "text/html; charset=utf-8";
-
-async fn run_json(State(shown): State<Arc<Shown>>) -> Response {
-    made("application/json", POLICY.to_owned(), move || {
-        let mut body = Vec::new();
-        report::write_outcome(&shown.outcome(), &mut body).map_err(failed)?;
-        Ok(body)
-    })
-    .await
+fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<Vec<u8>, Refusal> {
+    let mut body = Vec::new();
+    write(&mut body).map_err(failed)?;
+    Ok(body)
 }
 
-async fn report_page(State(shown): State<Arc<Shown>>) -> Response {
-    made(HTML, page_policy(), move || {
-        let mut body = Vec::new();
-        report::write_html(&shown.outcome(), &mut body).map_err(failed)?;
-        Ok(body)
-    })
-    .await
-}
-
-async fn past(State(shown): State<Arc<Shown>>) -> Response {
-    made(HTML, POLICY.to_owned(), move || history::list(shown.store.as_deref())).await
-}
-
-async fn past_json(State(shown): State<Arc<Shown>>) -> Response {
-    made("application/json", POLICY.to_owned(), move || history::json(shown.store.as_deref())).await
-}
-
-async fn past_run(State(shown): State<Arc<Shown>>, Path(id): Path<String>) -> Response {
-    made(HTML, page_policy(), move || history::run(shown.store.as_deref(), &id)).await
-}
-
-fn refused((status, sentence): Refusal) -> Response {
-    (status, sentence + "\n").into_response()
+fn refused((status, sentence): Refusal) -> Answer {
+    whole(status, PLAIN, (sentence + "\n").into())
 }

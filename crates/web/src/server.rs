@@ -2,12 +2,12 @@
 
 use crate::guard::Guard;
 use crate::patient::Patient;
-use crate::routes::{Site, router};
+use crate::routes::{Site, respond};
 use crate::shown::Shown;
-use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,6 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
-use tower::ServiceExt;
 
 /// Connections at once; more are closed as they come.
 const MOST: usize = 96;
@@ -76,9 +75,9 @@ impl Server {
 async fn answer(listener: std::net::TcpListener, site: Site, over: oneshot::Receiver<()>) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
     let shown = site.shown.clone();
-    let app = router(site);
+    let site = Arc::new(site);
     let busy = Arc::new(Busy::default());
-    let accepting = tokio::spawn(accept(listener, app, Arc::clone(&busy)));
+    let accepting = tokio::spawn(accept(listener, site, Arc::clone(&busy)));
     let telling = shown.clone().map(|shown| tokio::spawn(tell(shown)));
     // Dropped or sent, it is over.
     let _ = over.await;
@@ -105,7 +104,7 @@ async fn tell(shown: Arc<Shown>) {
     }
 }
 
-async fn accept(listener: TcpListener, app: Router, busy: Arc<Busy>) {
+async fn accept(listener: TcpListener, site: Arc<Site>, busy: Arc<Busy>) {
     let open = Arc::new(AtomicUsize::new(0));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -117,28 +116,27 @@ async fn accept(listener: TcpListener, app: Router, busy: Arc<Busy>) {
             open.fetch_sub(1, Ordering::AcqRel);
             continue;
         }
-        let (app, busy, open) = (app.clone(), Arc::clone(&busy), Arc::clone(&open));
+        let (site, busy, open) = (Arc::clone(&site), Arc::clone(&busy), Arc::clone(&open));
         tokio::spawn(async move {
-            one(stream, app, &busy).await;
+            one(stream, &site, &busy).await;
             open.fetch_sub(1, Ordering::AcqRel);
         });
     }
 }
 
 /// Answers one request. Connections are not kept: a page asks seldom, and who asks nothing has no place to hold.
-async fn one(stream: TcpStream, app: Router, busy: &Arc<Busy>) {
-    let asked = Arc::new(AtomicBool::new(false));
-    let (counted, flag) = (Arc::clone(busy), Arc::clone(&asked));
-    let app = app.map_request(move |request: axum::http::Request<hyper::body::Incoming>| {
-        if !flag.swap(true, Ordering::AcqRel) {
-            counted.0.fetch_add(1, Ordering::AcqRel);
+async fn one(stream: TcpStream, site: &Site, busy: &Busy) {
+    let asked = AtomicBool::new(false);
+    let service = service_fn(async |request| {
+        if !asked.swap(true, Ordering::AcqRel) {
+            busy.0.fetch_add(1, Ordering::AcqRel);
         }
-        request
+        Ok::<_, Infallible>(respond(site, &request).await)
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false).max_buf_size(LARGEST);
     // A browser that goes away needs no answer.
-    let _ = http.serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(app)).await;
+    let _ = http.serve_connection(TokioIo::new(Patient::new(stream)), service).await;
     if asked.load(Ordering::Acquire) {
         busy.0.fetch_sub(1, Ordering::AcqRel);
     }

@@ -1,4 +1,23 @@
-//! Which worker has a session's first connection, so that equal connections of several sessions have equal shares of the cores.
+//! Which workers have a session's connections: those of bulk data or those of short turns, and of these the one that has the first,
+//! so that equal connections of several sessions have equal shares of the cores.
+
+use model::{Kind, Phase};
+
+/// Datagrams a second of a light session, in one direction: at 2.8 µs each they take some 3 % of a core.
+const LIGHT_RATE: u64 = 10_000;
+/// And bits a second.
+const LIGHT_BPS: u64 = 100_000_000;
+
+/// Whether the turns of a session's connections and flows are short and far apart. Such a session is not on the workers of those that
+/// send as fast as they can, where each message would wait for as long as the turns of all of them take.
+pub(crate) fn is_light(phase: &Phase) -> bool {
+    let rate = phase.rate.or(phase.media.map(|media| media.rate_bps));
+    let (Some(rate), Some(probe)) = (rate, phase.probe) else { return phase.kind == Kind::Ping };
+    let flows = u64::from(phase.connections);
+    let second = metrics::SECOND.saturating_mul(1_000);
+    let datagrams = second / probe.gap_ps(Some(rate)).max(1);
+    datagrams.saturating_mul(flows) <= LIGHT_RATE && rate.saturating_mul(flows) <= LIGHT_BPS
+}
 
 /// The connections of a session: connection `n` is on worker `first + n`, modulo their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +58,8 @@ pub(crate) fn first_worker(workers: u16, new: Placed, held: impl Iterator<Item =
 
 #[cfg(test)]
 mod tests {
-    use super::{Placed, first_worker};
+    use super::{Placed, first_worker, is_light};
+    use model::{Kind, Media, Phase, Ping, Probe};
 
     const PUSH: (bool, bool) = (true, false);
     const PULL: (bool, bool) = (false, true);
@@ -59,6 +79,30 @@ mod tests {
             }
         }
         found
+    }
+
+    #[test]
+    fn round_trips_and_slow_datagrams_are_light_and_nothing_else_is() {
+        let ping = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..Phase::default() };
+        assert!(is_light(&ping) && is_light(&Phase { connections: 1_000, ..ping }));
+        let bulk = Phase { kind: Kind::Tcp, rate: Some(1_000), ..Phase::default() };
+        assert!(!is_light(&Phase::default()) && !is_light(&bulk));
+        assert!(!is_light(&Phase { kind: Kind::Connect, ..Phase::default() }));
+        let delay = |datagrams: u64, size: u32, connections: u32| Phase {
+            kind: Kind::Delay,
+            rate: Some(datagrams * u64::from(size) * 8),
+            probe: Some(Probe { size, ..Probe::default() }),
+            connections,
+            ..Phase::default()
+        };
+        assert!(is_light(&delay(50, 160, 1)) && is_light(&delay(10_000, 160, 1)));
+        assert!(!is_light(&delay(10_100, 160, 1)) && !is_light(&delay(5_100, 160, 2)));
+        // 8000 datagrams of 1400 bytes are 90 Mbit/s, of 9000 bytes 576.
+        assert!(is_light(&delay(8_000, 1_400, 1)) && !is_light(&delay(8_000, 9_000, 1)));
+        assert!(!is_light(&Phase { rate: None, ..delay(50, 160, 1) }), "as fast as it goes");
+        let media = Media::new(5_000_000, 60, 10, 1, 1_400).unwrap();
+        let stream = Phase { kind: Kind::Stream, rate: None, media: Some(media), ..delay(1, 1_400, 1) };
+        assert!(is_light(&stream) && !is_light(&Phase { connections: 1_000, ..stream }));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Protocols as codecs and state machines over bytes.
 //!
 //! Nothing here opens a socket, reads a clock or sleeps: bytes, time and randomness are arguments, so every protocol runs
-//! in virtual time against its peer ([`sim`]). Each packet is drawn at the top of its codec.
+//! in virtual time against its peer (`sim`). Each packet is drawn at the top of its codec.
 #![forbid(unsafe_code)]
 
 mod balance;
@@ -20,6 +20,7 @@ pub mod payload;
 mod protocol;
 mod quota;
 mod rota;
+#[cfg(any(test, feature = "sim"))]
 pub mod sim;
 pub mod solo;
 pub mod stamp;

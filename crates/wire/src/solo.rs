@@ -208,6 +208,7 @@ impl Solo {
             phase.ends_after().filter(|_| serving || phase.kind != Kind::Train).map(|ns| now.plus(ns));
         let workers = openers.len().max(1) as u32;
         let group = |group, openers, sockets| GroupPlan {
+            workers: None,
             group,
             openers,
             sockets,
@@ -266,6 +267,20 @@ impl Solo {
             self.actions.push_back(Action::Order(Group::ALL, Order::Drop));
         }
         self.actions.push_back(Action::Order(GROUP, Order::Stop));
+    }
+
+    /// The user asks for the end: in good order at first, then without what has not ended meanwhile.
+    fn stop(&mut self, now: Mono) {
+        if self.status != Status::Interrupted {
+            self.status = Status::Interrupted;
+            self.reason = Some("interrupted by the user".to_owned());
+            return self.drain(now);
+        }
+        if self.stage == Stage::Draining && self.kill_at.take().is_some() {
+            self.actions.push_back(Action::Order(GROUP, Order::Kill));
+        } else if self.stage == Stage::Draining {
+            self.drop_group();
+        }
     }
 
     /// No connection is left.
@@ -441,11 +456,7 @@ impl Session<Run> for Solo {
             Input::Idle(GROUP) => self.drop_group(),
             Input::Dropped(group, totals) => self.dropped(group, totals),
             Input::Wake => self.wake(cx.now),
-            Input::Stop if self.stage == Stage::Running => {
-                self.status = Status::Interrupted;
-                self.reason = Some("interrupted by the user".to_owned());
-                self.drain(cx.now);
-            }
+            Input::Stop => self.stop(cx.now),
             _ => {}
         }
     }

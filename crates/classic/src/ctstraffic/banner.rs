@@ -110,11 +110,11 @@ fn sizes(spec: &Spec, tell: &mut impl FnMut(String)) {
     }
     if let Some(media) = &phase.media {
         let rate = u64::from(media.frame_rate).max(1);
-        tell(format!("UDP Stream BitsPerSecond: {} bits per second", media.rate_bps));
-        tell(format!("UDP Stream FrameRate: {} frames per second", media.frame_rate));
-        tell(format!("UDP Stream BufferDepth: {} seconds", media.depth_frames / rate));
-        tell(format!("UDP Stream StreamLength: {} seconds ({} frames)", media.frames / rate, media.frames));
-        tell(format!("UDP Stream FrameSize: {} bytes", media.frame_size));
+        tell(format!("\tUDP Stream BitsPerSecond: {} bits per second", media.rate_bps));
+        tell(format!("\tUDP Stream FrameRate: {} frames per second", media.frame_rate));
+        tell(format!("\tUDP Stream BufferDepth: {} seconds", media.depth_frames / rate));
+        tell(format!("\tUDP Stream StreamLength: {} seconds ({} frames)", media.frames / rate, media.frames));
+        tell(format!("\tUDP Stream FrameSize: {} bytes", media.frame_size));
     }
     if let Some(rate) = phase.rate {
         let period = phase.rate_period_ns.unwrap_or(0) / 1_000_000;

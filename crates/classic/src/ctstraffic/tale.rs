@@ -227,11 +227,11 @@ impl Tale {
             (near.traffic.rx_bytes + near.framing.rx_bytes, near.traffic.tx_bytes + near.framing.tx_bytes);
         match (self.spec.transport, self.spec.role) {
             (Transport::Tcp, _) => {
-                lines.push(format!("  Total Bytes Recv : {received}"));
+                lines.extend([String::new(), format!("  Total Bytes Recv : {received}")]);
                 lines.push(format!("  Total Bytes Sent : {sent}"));
             }
             (Transport::Udp, Role::Client) => {
-                lines.push(format!("  Total Bytes Recv : {}", near.traffic.rx_bytes));
+                lines.extend([String::new(), format!("  Total Bytes Recv : {}", near.traffic.rx_bytes)]);
                 lines.extend(frames(&near));
             }
             (Transport::Udp, Role::Server) => {}

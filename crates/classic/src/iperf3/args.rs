@@ -323,7 +323,7 @@ impl Draft {
             return Err(format!("option '--{name}' is {whose} only"));
         }
         let terms = &mut self.spec.terms;
-        let ends = [self.time_given && terms.time_s > 0, terms.bytes > 0, terms.blocks > 0];
+        let ends = [self.time_given, terms.bytes > 0, terms.blocks > 0];
         if ends.iter().filter(|given| **given).count() > 1 {
             return Err("only one test end condition (-t, -n, -k) may be specified".into());
         }
@@ -417,6 +417,9 @@ mod tests {
             ("-c h -D", "'--daemon' is server only"),
             ("-s -u", "'--udp' is client only"),
             ("-c h -t 5 -n 5M", "only one test end condition"),
+            ("-c h -t 0 -n 1M", "only one test end condition"),
+            ("-c h -k 3 -t 0", "only one test end condition"),
+            ("-c h -n 1M -k 3", "only one test end condition"),
             ("-c h -R --bidir", "both reverse and bidirectional"),
             ("-c h -i 0.01", "0.1 to 60"),
             ("-c h -f x", "one of k, m, g, t"),

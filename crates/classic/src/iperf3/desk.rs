@@ -17,6 +17,9 @@ pub struct Desk {
     ended: u64,
     tests: BTreeMap<u64, Paper>,
     file: Option<DiskFile>,
+    /// The server ends after one test: the next banner is printed only when there is another.
+    once: bool,
+    held: bool,
 }
 
 #[derive(Debug)]
@@ -30,13 +33,19 @@ impl Desk {
     /// A printout in this style of a server at this port.
     #[must_use]
     pub fn new(style: Style, port: u16) -> Self {
-        Desk { style, port, ended: 0, tests: BTreeMap::new(), file: None }
+        Desk { style, port, ended: 0, tests: BTreeMap::new(), file: None, once: false, held: false }
     }
 
     /// The same, of a server whose payload comes from a file or goes to one.
     #[must_use]
     pub fn with_file(self, file: Option<DiskFile>) -> Self {
         Desk { file, ..self }
+    }
+
+    /// The same, of a server that ends after one test.
+    #[must_use]
+    pub fn once(self, once: bool) -> Self {
+        Desk { once, ..self }
     }
 
     /// What is printed while nobody is there.
@@ -59,7 +68,7 @@ impl Desk {
             paper.waiting.push_str(&lines);
         }
         paper.over |= matches!(bulk.news, BulkNews::Ended(_) | BulkNews::Failed { .. });
-        let mut out = String::new();
+        let mut out = if std::mem::take(&mut self.held) { self.banner() } else { String::new() };
         while let Some(mut first) = self.tests.first_entry() {
             out.push_str(&std::mem::take(&mut first.get_mut().waiting));
             if !first.get().over {
@@ -68,7 +77,10 @@ impl Desk {
             first.remove();
             self.ended += 1;
         }
-        out.push_str(&self.banner());
+        self.held = self.once;
+        if !self.held {
+            out.push_str(&self.banner());
+        }
         out
     }
 }
@@ -94,5 +106,12 @@ mod tests {
         let told = desk.hear(&over(1));
         assert!(told.starts_with("Accepted connection from 10.0.0.2, port 4\n---"), "{told}");
         assert!(told.contains("(test #3)"));
+
+        // After its only test a server prints no banner; one that did not count is followed by another.
+        let mut desk = Desk::new(Style { format: 'a', verbose: false, intervals: true }, 5201).once(true);
+        desk.hear(&met(1));
+        assert_eq!(desk.hear(&over(1)), "");
+        let told = desk.hear(&met(2));
+        assert!(told.contains("(test #2)") && told.ends_with("from 10.0.0.2, port 4\n"), "{told}");
     }
 }

@@ -2,9 +2,9 @@
 
 use super::disk::DiskFile;
 use super::ends::{sides, sum_row, sums};
+use super::opening::time;
 use super::text::socket;
-use jiff::Timestamp;
-use metrics::TcpInfo;
+use metrics::{TcpInfo, Wall};
 use model::{BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, ServerOutput, StreamRow};
 use serde_json::{Map, Value, json};
 
@@ -222,10 +222,8 @@ impl JsonReport {
     }
 
     fn stamp(&mut self, wall_ns: i64) {
-        let text = Timestamp::from_nanosecond(wall_ns.into())
-            .map(|at| at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string());
         let stamp = json!({
-            "time": text.unwrap_or_default(),
+            "time": time(Wall(wall_ns)),
             "timesecs": wall_ns / 1_000_000_000,
             "timemillisecs": wall_ns / 1_000_000,
         });

@@ -1,6 +1,8 @@
 //! iperf3's printed report of one test, line by line.
 
 use super::disk::DiskFile;
+use super::json::Facts;
+use super::opening::{Call, accepted};
 use super::units::{amount, percent};
 use model::{
     BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, FarRow, ServerOutput, StreamRow,
@@ -29,6 +31,8 @@ pub struct Report {
     /// Lines of intervals have been printed.
     intervals: u64,
     file: Option<DiskFile>,
+    /// A client's; otherwise it is a server's.
+    call: Option<Box<Call>>,
 }
 
 /// What is known of a stream, or of several together, at one end.
@@ -101,7 +105,7 @@ impl Report {
     /// A report that has said nothing.
     #[must_use]
     pub fn new(style: Style) -> Self {
-        Report { style, begun: None, intervals: 0, file: None }
+        Report { style, begun: None, intervals: 0, file: None, call: None }
     }
 
     /// The same, of a test whose payload comes from a file or goes to one.
@@ -110,26 +114,27 @@ impl Report {
         Report { file, ..self }
     }
 
+    /// The same, of a client that asks for `terms`.
+    #[must_use]
+    pub fn of_client(self, facts: Facts, terms: BulkTerms) -> Self {
+        Report { call: Some(Box::new(Call { facts, terms })), ..self }
+    }
+
     /// The lines for what has become known.
     pub fn hear(&mut self, news: &BulkNews) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
         let _ = match news {
-            BulkNews::Met { peer, cookie, .. } => self.met(&mut out, peer, cookie),
+            BulkNews::Met { peer, cookie, at, .. } => match &self.call {
+                Some(call) => call.lines(&mut out, cookie, *at, self.style.verbose),
+                None => accepted(&mut out, peer, cookie, *at, self.style.verbose),
+            },
             BulkNews::Begun(begun) => self.begun(&mut out, begun),
             BulkNews::Interval { omitted, rows } => self.interval(&mut out, *omitted, rows),
             BulkNews::Ended(ended) => self.ended(&mut out, ended),
             BulkNews::Failed { .. } => Ok(()),
         };
         out
-    }
-
-    fn met(&self, out: &mut String, peer: &std::net::SocketAddr, cookie: &str) -> std::fmt::Result {
-        writeln!(out, "Accepted connection from {}, port {}", peer.ip().to_canonical(), peer.port())?;
-        if self.style.verbose {
-            writeln!(out, "      Cookie: {cookie}")?;
-        }
-        Ok(())
     }
 
     fn begun(&mut self, out: &mut String, begun: &BulkBegun) -> std::fmt::Result {

@@ -29,6 +29,8 @@ pub enum Role {
 pub struct Spec {
     /// Which end this is.
     pub role: Role,
+    /// Whether the command line says which.
+    pub role_given: bool,
     /// Whom to send to, or where to listen.
     pub address: Option<String>,
     /// How the test is laid out and timed.
@@ -87,6 +89,7 @@ impl Default for Spec {
     fn default() -> Self {
         Spec {
             role: Role::Receiver,
+            role_given: false,
             address: None,
             layout: Layout::default(),
             hold: false,
@@ -259,7 +262,7 @@ fn mapping(spec: &mut Spec, text: &str) -> Result<(), String> {
 }
 
 fn finish(spec: &mut Spec, role: Option<Role>) -> Result<(), String> {
-    spec.role = role.unwrap_or_default();
+    (spec.role, spec.role_given) = (role.unwrap_or_default(), role.is_some());
     let last = u32::from(spec.layout.port) + u32::from(spec.layout.ports) - 1;
     if last > 65_535 {
         return Err(format!(
@@ -385,7 +388,7 @@ mod tests {
             spec.layout.multi && spec.hold && spec.retransmits && spec.interrupts.as_deref() == Some("LOC")
         );
         assert_eq!(asked("-s 10.0.0.1").unwrap().address.as_deref(), Some("10.0.0.1"));
-        assert_eq!(asked("-r").unwrap(), Spec::default());
+        assert_eq!(asked("-r").unwrap(), Spec { role_given: true, ..Spec::default() });
         // As getopt reads them: letters without a value in one word, the last one with one.
         let spec = asked("-rNVQ -6 -HP4").unwrap();
         assert!(!spec.verbose && spec.address.as_deref() == Some("NVQ") && spec.v6 && spec.hold);

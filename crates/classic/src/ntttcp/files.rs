@@ -1,10 +1,12 @@
 //! The result files of ntttcp for Linux: XML (`-x`) and JSON (`-j`), with the elements of Windows NTttcp 5.33.
 //!
-//! All units of Linux' are decimal, those of Windows' binary, under the same names. Where the original has invalid or odd spellings, parsers may depend on them: they are kept.
+//! All units are decimal, those of Windows' file (`windows_xml.rs`) binary, under the same names. Where the original has invalid
+//! or odd spellings, parsers may depend on them: they are kept.
 
 use super::args::{Role, Spec};
 use super::host::Reading;
 use super::print::{cycles_per_byte, per_second};
+use super::windows_xml;
 use std::fmt::Write as _;
 
 /// What one thread of the original would have moved: that of a port (receiver), or one of a port's (sender).
@@ -87,19 +89,18 @@ fn parameters(spec: &Spec) -> Vec<(&'static str, &'static str, String)> {
 }
 
 /// KB/s, MB/s, mbps and B/s.
-fn rates(spec: &Spec, bytes: u64, seconds: f64) -> [f64; 4] {
+fn rates(bytes: u64, seconds: f64) -> [f64; 4] {
     let per_second = ratio(bytes as f64, seconds);
-    let kilo = if spec.windows { 1024.0 } else { 1e3 };
-    [per_second / kilo, per_second / kilo / kilo, per_second * 8.0 / 1e6, per_second]
+    [per_second / 1e3, per_second / 1e6, per_second * 8.0 / 1e6, per_second]
 }
 
 /// What the files call MB.
-fn megabytes(spec: &Spec, bytes: u64) -> f64 {
-    bytes as f64 / if spec.windows { 1_048_576.0 } else { 1e6 }
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
 }
 
 /// `a / b`, or 0 where there is no `b`.
-fn ratio(a: f64, b: f64) -> f64 {
+pub(super) fn ratio(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }
 
@@ -115,7 +116,7 @@ const RETRANSMITS: [&str; 7] = [
 ];
 
 impl Found {
-    fn cycles(&self) -> f64 {
+    pub(super) fn cycles(&self) -> f64 {
         let host = &self.host;
         cycles_per_byte(host.mhz, self.seconds, host.cores, host.share(3), self.bytes)
     }
@@ -131,23 +132,23 @@ impl Found {
 }
 
 /// Text that may stand between tags and in attributes.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// An XML text under construction.
-struct Xml(String);
+pub(super) struct Xml(pub(super) String);
 
 impl Xml {
-    fn tag(&mut self, depth: usize, text: &str) {
+    pub(super) fn tag(&mut self, depth: usize, text: &str) {
         let _ = writeln!(self.0, "{}{text}", "\t".repeat(depth));
     }
 
-    fn plain(&mut self, depth: usize, name: &str, value: &str) {
+    pub(super) fn plain(&mut self, depth: usize, name: &str, value: &str) {
         self.tag(depth, &format!("<{name}>{value}</{name}>"));
     }
 
-    fn metric(&mut self, depth: usize, name: &str, metric: &str, value: &str) {
+    pub(super) fn metric(&mut self, depth: usize, name: &str, metric: &str, value: &str) {
         self.tag(depth, &format!("<{name} metric=\"{metric}\">{value}</{name}>"));
     }
 }
@@ -155,25 +156,26 @@ impl Xml {
 /// The XML file.
 #[must_use]
 pub fn xml(spec: &Spec, found: &Found) -> String {
+    if spec.windows {
+        return windows_xml::write(spec, found);
+    }
     let root = if spec.role == Role::Sender { "ntttcps" } else { "ntttcpr" };
     let mut xml = Xml(String::new());
-    let version = if spec.windows { "5.33" } else { "5.33-linux" };
-    xml.tag(0, &format!("<{root} computername=\"{}\" version=\"{version}\">", escaped(&found.computer)));
+    xml.tag(0, &format!("<{root} computername=\"{}\" version=\"5.33-linux\">", escaped(&found.computer)));
     xml.tag(1, "<parameters>");
     for (name, _, value) in parameters(spec) {
         xml.plain(2, name, &value);
     }
     xml.tag(1, "</parameters>");
-    for (index, thread) in found.threads.iter().enumerate().filter(|_| spec.verbose || spec.windows) {
-        let seconds = if spec.windows { thread.seconds } else { found.seconds };
-        let [kilo, mega, mbps, _] = rates(spec, thread.bytes, seconds);
+    for (index, thread) in found.threads.iter().enumerate().filter(|_| spec.verbose) {
+        let seconds = found.seconds;
+        let [kilo, mega, mbps, _] = rates(thread.bytes, seconds);
         xml.tag(1, &format!("<thread index=\"{index}\">"));
         xml.metric(2, "realtime", "s", &format!("{seconds:.3}"));
         xml.metric(2, "throughput", "KB/s", &format!("{kilo:.3}"));
         xml.metric(2, "throughput", "MB/s", &format!("{mega:.3}"));
         xml.metric(2, "throughput", "mbps", &format!("{mbps:.3}"));
-        let each = if spec.windows { ratio(thread.bytes as f64, thread.calls as f64) } else { 0.0 };
-        xml.metric(2, "avg_bytes_per_compl", "B", &format!("{each:.3}"));
+        xml.metric(2, "avg_bytes_per_compl", "B", "0.000");
         xml.tag(1, "</thread>");
     }
     moved(&mut xml, spec, found);
@@ -188,69 +190,28 @@ fn moved(xml: &mut Xml, spec: &Spec, found: &Found) {
     if spec.role == Role::Sender {
         xml.plain(1, "conns_tested", &found.connections.to_string());
     }
-    let [_, mega, mbps, plain] = rates(spec, found.bytes, found.seconds);
-    xml.metric(1, "total_bytes", "MB", &format!("{:.6}", megabytes(spec, found.bytes)));
+    let [_, mega, mbps, plain] = rates(found.bytes, found.seconds);
+    xml.metric(1, "total_bytes", "MB", &format!("{:.6}", megabytes(found.bytes)));
     xml.metric(1, "realtime", "s", &format!("{:.6}", found.seconds));
-    let windows = if spec.windows { Windows::of(spec, found) } else { Windows::default() };
-    for (name, value) in [
-        ("avg_bytes_per_compl", windows.completion),
-        ("threads_avg_bytes_per_compl", windows.completion),
-        ("avg_frame_size", windows.frame),
-    ] {
-        xml.metric(1, name, "B", &format!("{value:.3}"));
+    for name in ["avg_bytes_per_compl", "threads_avg_bytes_per_compl", "avg_frame_size"] {
+        xml.metric(1, name, "B", "0.000");
     }
     xml.metric(1, "throughput", "MB/s", &format!("{mega:.3}"));
     xml.metric(1, "throughput", "mbps", &format!("{mbps:.3}"));
     xml.metric(1, "throughput", "Bps", &format!("{plain:.3}"));
-    xml.plain(1, "total_buffers", &format!("{:.3}", windows.buffers));
-    xml.metric(1, "throughput", "buffers/s", &format!("{:.3}", ratio(windows.buffers, found.seconds)));
-}
-
-/// What only Windows' measures; 0 in Linux' files.
-#[derive(Default)]
-struct Windows {
-    completion: f64,
-    frame: f64,
-    buffers: f64,
-    deferred: u64,
-    packets: (u64, u64),
-    interrupts: u64,
-}
-
-impl Windows {
-    fn of(spec: &Spec, found: &Found) -> Windows {
-        let host = &found.host;
-        let packets = if spec.layout.udp { host.datagrams } else { host.segments };
-        let own = if spec.role == Role::Sender { packets.0 } else { packets.1 };
-        let calls: u64 = found.threads.iter().map(|thread| thread.calls).sum();
-        let bytes = found.bytes as f64;
-        Windows {
-            completion: ratio(bytes, calls as f64),
-            frame: ratio(bytes, own as f64),
-            buffers: ratio(bytes, spec.phase().buffer.high as f64),
-            deferred: host.deferred,
-            packets,
-            interrupts: host.all_interrupts,
-        }
-    }
+    xml.plain(1, "total_buffers", "0.000");
+    xml.metric(1, "throughput", "buffers/s", "0.000");
 }
 
 /// What the host did.
 fn counters(xml: &mut Xml, spec: &Spec, found: &Found) {
     let host = &found.host;
-    let windows = if spec.windows { Windows::of(spec, found) } else { Windows::default() };
-    let received = windows.packets.1 as f64;
-    let (each, all, packets) = if spec.windows {
-        (ratio(received, windows.interrupts as f64), windows.interrupts, windows.packets)
-    } else {
-        (found.packets_per_interrupt(), host.interrupts, host.packets)
-    };
+    let (each, all, packets) = (found.packets_per_interrupt(), host.interrupts, host.packets);
     xml.metric(1, "avg_packets_per_interrupt", "packets/interrupt", &format!("{each:.3}"));
     xml.metric(1, "interrupts", "count/sec", &format!("{:.3}", per_second(all, found.seconds)));
     xml.metric(1, "total_interrupts", "count", &all.to_string());
-    xml.metric(1, "dpcs", "count/sec", &format!("{:.3}", per_second(windows.deferred, found.seconds)));
-    let each = ratio(received, windows.deferred as f64);
-    xml.metric(1, "avg_packets_per_dpc", "packets/dpc", &format!("{each:.3}"));
+    xml.metric(1, "dpcs", "count/sec", "0.000");
+    xml.metric(1, "avg_packets_per_dpc", "packets/dpc", "0.000");
     xml.plain(1, "packets_sent", &packets.0.to_string());
     xml.plain(1, "packets_received", &packets.1.to_string());
     xml.plain(1, "packets_retransmitted", &host.retransmits[0].to_string());
@@ -349,8 +310,7 @@ pub fn json(spec: &Spec, found: &Found) -> String {
 }
 
 fn thread(json: &mut Json, index: usize, bytes: u64, seconds: f64, last: bool) {
-    // Windows' has no JSON file.
-    let [kilo, mega, mbps, _] = rates(&Spec::default(), bytes, seconds);
+    let [kilo, mega, mbps, _] = rates(bytes, seconds);
     json.open("{");
     json.pair("index", &index.to_string(), false);
     json.metric("realTime", "s", &format!("{seconds:.3}"), false);
@@ -364,8 +324,8 @@ fn thread(json: &mut Json, index: usize, bytes: u64, seconds: f64, last: bool) {
 
 fn results(json: &mut Json, spec: &Spec, found: &Found) {
     let host = &found.host;
-    let [_, mega, mbps, plain] = rates(spec, found.bytes, found.seconds);
-    json.metric("totalBytes", "MB", &format!("{:.6}", megabytes(spec, found.bytes)), false);
+    let [_, mega, mbps, plain] = rates(found.bytes, found.seconds);
+    json.metric("totalBytes", "MB", &format!("{:.6}", megabytes(found.bytes)), false);
     json.metric("realTime", "s", &format!("{:.6}", found.seconds), false);
     for name in ["avgBytesPerCompl", "threadsAvgBytesPerCompl", "avgFrameSize"] {
         json.metric(name, "B", "0.000", false);

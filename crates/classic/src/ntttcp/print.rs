@@ -3,18 +3,20 @@
 use super::args::{Role, Spec};
 use super::files::{Found, Thread};
 use super::host::Reading;
+use super::sockets::Sockets;
 use super::tables;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use model::{Event, Layout, Outcome, Status, Totals};
+use model::{Event, Failure, Layout, Outcome, Status, SyncStep, Totals};
 use std::io::{self, Write};
+use std::net::SocketAddr;
 
-const RULE: &str = "---------------------------------------------------------";
+pub(super) const RULE: &str = "---------------------------------------------------------";
 
 /// Prints a run as ntttcp does.
 #[derive(Clone, Debug)]
 pub struct Face {
-    spec: Spec,
+    pub(super) spec: Spec,
     before: Reading,
     after: Reading,
     arrived: u32,
@@ -27,6 +29,19 @@ pub struct Face {
     found: Option<Found>,
     tty: bool,
     failed: bool,
+    sockets: Sockets,
+    /// Start of the connects, ns since the start of the program.
+    dialed: u64,
+    /// Lines printed at most once.
+    printed: Printed,
+}
+
+/// Lines that are printed at most once, at the latest at the end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Printed {
+    interrupted: bool,
+    measured: bool,
+    finished: bool,
 }
 
 /// When a line is printed: `HH:MM:SS`, and how long the program has run, ns.
@@ -46,7 +61,15 @@ impl Face {
             Role::Receiver => usize::from(spec.layout.ports),
             Role::Sender => usize::from(spec.layout.ports) * spec.layout.threads as usize,
         };
+        // In the original a receiver's listeners and its epoll instance come first.
+        let own = match (spec.role, spec.layout.sync) {
+            (Role::Sender, _) => 0,
+            (Role::Receiver, sync) => u32::from(spec.layout.ports) + if sync { 2 } else { 0 },
+        };
         Face {
+            sockets: Sockets::from(3 + own),
+            dialed: 0,
+            printed: Printed::default(),
             spec,
             before: Reading::default(),
             after: Reading::default(),
@@ -61,23 +84,6 @@ impl Face {
         }
     }
 
-    /// The banner, and what was asked for if that is wanted.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn banner(&self, out: &mut dyn Write) -> io::Result<()> {
-        if self.spec.windows {
-            writeln!(out, "Copyright Version 5.33")?;
-            return out.flush();
-        }
-        writeln!(out, "NTTTCP for Linux 1.4.3")?;
-        writeln!(out, "{RULE}")?;
-        if self.spec.verbose {
-            self.settings(out)?;
-        }
-        out.flush()
-    }
-
     /// What was found, once it is: for the files. The names of host and system are still to be filled in.
     #[must_use]
     pub fn found(&self) -> Option<&Found> {
@@ -90,63 +96,8 @@ impl Face {
         self.failed
     }
 
-    fn sends(&self) -> bool {
+    pub(super) fn sends(&self) -> bool {
         self.spec.role == Role::Sender
-    }
-
-    fn settings(&self, out: &mut dyn Write) -> io::Result<()> {
-        let spec = &self.spec;
-        let or_no = |s: u32| if s == 0 { "no".to_owned() } else { s.to_string() };
-        writeln!(out, "*** {} role", if self.sends() { "sender" } else { "receiver" })?;
-        if !spec.layout.sync {
-            writeln!(out, "*** no sender/receiver synch")?;
-        }
-        if self.sends() {
-            writeln!(
-                out,
-                "connections:\t\t\t {} X {} X {}",
-                spec.layout.ports, spec.layout.threads, spec.layout.connections
-            )?;
-        } else {
-            writeln!(out, "ports:\t\t\t\t {}", spec.layout.ports)?;
-        }
-        writeln!(out, "cpu affinity:\t\t\t *")?;
-        writeln!(out, "server address:\t\t\t {}", spec.address.as_deref().unwrap_or("0.0.0.0"))?;
-        if self.sends() {
-            let local = spec.local.map_or_else(|| "0.0.0.0".to_owned(), |local| local.to_string());
-            writeln!(out, "client address:\t\t\t {local}")?;
-        }
-        let v6 = spec.address.as_deref().is_some_and(|address| address.contains(':'));
-        writeln!(out, "domain:\t\t\t\t {}", if v6 { "IPv6" } else { "IPv4" })?;
-        writeln!(out, "protocol:\t\t\t {}", if spec.layout.udp { "UDP" } else { "TCP" })?;
-        writeln!(out, "server port starting at:\t {}", spec.layout.port)?;
-        let who = if self.sends() { "sender" } else { "receiver" };
-        writeln!(out, "{who} socket buffer (bytes):\t {}", spec.phase().buffer.high)?;
-        writeln!(out, "tcp nodelay:\t {}", if spec.nodelay { "yes" } else { "no" })?;
-        writeln!(out, "test warm-up (sec):\t\t {}", or_no(spec.layout.warmup_s))?;
-        let seconds =
-            if spec.layout.seconds == 0 { "continuous".to_owned() } else { spec.layout.seconds.to_string() };
-        writeln!(out, "test duration (sec):\t\t {seconds}")?;
-        writeln!(out, "test cool-down (sec):\t\t {}", or_no(spec.layout.cooldown_s))?;
-        writeln!(out, "show system tcp retransmit:\t {}", if spec.retransmits { "yes" } else { "no" })?;
-        if let Some(nic) = &spec.nic {
-            writeln!(out, "show packets for:\t\t {nic}")?;
-        }
-        if let Some(device) = &spec.interrupts {
-            writeln!(out, "show device interrupts for:\t {device}")?;
-        }
-        for (what, file) in [
-            ("capture console output to:", &spec.log),
-            ("save output to xml file:", &spec.xml),
-            ("save output to json file:", &spec.json),
-        ] {
-            if let Some(file) = file {
-                writeln!(out, "{what}:\t {file}")?;
-            }
-        }
-        writeln!(out, "quiet mode:\t\t\t {}", if spec.quiet { "enabled" } else { "disabled" })?;
-        writeln!(out, "verbose mode:\t\t\t enabled")?;
-        writeln!(out, "{RULE}")
     }
 
     /// Takes an event in and prints what it is worth; `host` is what the kernel says now.
@@ -155,31 +106,17 @@ impl Face {
     /// When `out` cannot be written.
     pub fn hear(&mut self, event: &Event, now: &Now, host: &Reading, out: &mut dyn Write) -> io::Result<()> {
         match event {
-            Event::Established { local, remote, .. } => {
-                self.arrived += 1;
-                if self.spec.windows {
-                    return Ok(());
-                }
-                if self.spec.verbose && self.sends() {
-                    writeln!(out, "{} DBG : New connection: local:{} --> {remote}", now.day, local.port())?;
-                } else if self.spec.verbose {
-                    writeln!(out, "{} DBG : New connection: {remote} --> local:{}", now.day, local.port())?;
-                }
-                if self.sends() && self.arrived == self.spec.layout.all() {
-                    let us = now.ns / 1_000;
-                    writeln!(
-                        out,
-                        "{} INFO: {} connections created in {us} microseconds",
-                        now.day, self.arrived
-                    )?;
-                }
+            Event::Established { local, remote, .. } => self.established(*local, *remote, now, out),
+            Event::Sync { .. } if self.spec.windows => Ok(()),
+            Event::Sync { step } => {
+                self.step(*step, now, out)?;
                 out.flush()
             }
             Event::Start { .. } => {
                 (self.before, self.after) = (host.clone(), host.clone());
                 if self.spec.windows {
                     writeln!(out, "Network activity progressing...")?;
-                } else if self.sends() {
+                } else if self.spec.layout.sync {
                     writeln!(out, "{} INFO: Network activity progressing...", now.day)?;
                 }
                 out.flush()
@@ -193,7 +130,7 @@ impl Face {
                 if (moved && !rest) || self.after == self.before {
                     self.after = host.clone();
                 }
-                if self.spec.quiet || self.spec.windows || rest {
+                if self.spec.quiet || self.spec.windows || rest || self.printed.measured {
                     return Ok(());
                 }
                 let rate = throughput(near.tx_bytes + near.rx_bytes, near.ns);
@@ -219,12 +156,15 @@ impl Face {
                 Ok(())
             }
             Event::Connection(record) => {
-                self.errors += u64::from(record.error.is_some());
+                // Failed connects are retried; without any connection there is no report.
+                let attempt =
+                    matches!(&record.failure, Some(Failure::System { deed, .. }) if deed == "connect");
+                self.errors += u64::from(record.error.is_some() && !attempt);
                 if let Some(info) = record.tcp.filter(|info| info.rtt_us > 0) {
                     self.rtt_us.0 += u64::from(info.rtt_us);
                     self.rtt_us.1 += 1;
                 }
-                Ok(())
+                self.closed(record.local.map_or(0, |local| local.port()), record.remote, now, out)
             }
             Event::Near(totals) => {
                 self.totals = Some(totals.clone());
@@ -233,6 +173,128 @@ impl Face {
             Event::PhaseEnd { status, reason } => self.end(*status, reason.as_deref(), now, out),
             _ => Ok(()),
         }
+    }
+
+    /// Prints a new data connection.
+    fn established(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        now: &Now,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.arrived += 1;
+        if self.spec.windows {
+            return Ok(());
+        }
+        let (day, udp) = (&now.day, self.spec.layout.udp);
+        if self.spec.verbose && (self.sends() || !udp) {
+            let what = if udp { "Running UDP stream" } else { "New connection" };
+            self.opened(what, local, remote, day, out)?;
+        }
+        if self.sends() && self.arrived == self.spec.layout.all() {
+            let us = now.ns.saturating_sub(self.dialed) / 1_000;
+            writeln!(out, "{day} INFO: {} connections created in {us} microseconds", self.arrived)?;
+        }
+        out.flush()
+    }
+
+    /// Prints a new socket with its number.
+    fn opened(
+        &mut self,
+        what: &str,
+        local: SocketAddr,
+        remote: SocketAddr,
+        day: &str,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let number = self.sockets.open(local.port(), remote);
+        let (port, peer) = (local.port(), format!("{}:{}", remote.ip().to_canonical(), remote.port()));
+        if self.sends() {
+            writeln!(out, "{day} DBG : {what}: local:{port} [socket:{number}] --> {peer}")
+        } else {
+            writeln!(out, "{day} DBG : {what}: {peer} --> local:{port} [socket {number}]")
+        }
+    }
+
+    /// Releases a socket number; receivers print it.
+    fn closed(&mut self, port: u16, remote: SocketAddr, now: &Now, out: &mut dyn Write) -> io::Result<()> {
+        match self.sockets.close(port, remote) {
+            Some(number) if self.spec.verbose && !self.sends() => {
+                writeln!(out, "{} DBG : socket closed: {number}", now.day)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Prints a step of the test.
+    fn step(&mut self, step: SyncStep, now: &Now, out: &mut dyn Write) -> io::Result<()> {
+        let day = &now.day;
+        let mut info = |text: &str| writeln!(out, "{day} INFO: {text}");
+        match step {
+            SyncStep::Connected { local, remote } if self.spec.verbose => {
+                self.opened("Sync connection", local, remote, day, out)
+            }
+            SyncStep::Connected { .. } => Ok(()),
+            SyncStep::Closed { remote } => {
+                self.closed(self.spec.layout.port.saturating_sub(1), remote, now, out)
+            }
+            SyncStep::Negotiated { seconds } => self.agreed(seconds, now, out),
+            SyncStep::WaitingForLast => info("waiting for the last client to join the test"),
+            SyncStep::NotMultiClient => [
+                "one sender endpoint says it is the last client ('-L');",
+                "but receiver currently is not running in multi-clients mode ('-M');",
+                "this sender endpoint will be ignored.",
+            ]
+            .iter()
+            .try_for_each(|text| writeln!(out, "{day} ERR : {text}")),
+            SyncStep::WarmupDone => info("Test warmup completed."),
+            SyncStep::MeasurementDone { cooldown } => {
+                self.measured(day, out)?;
+                if cooldown { writeln!(out, "{day} INFO: Test cooldown is in progress...") } else { Ok(()) }
+            }
+            SyncStep::StoppedBySender => info("test exited because sender side was interrupted"),
+            SyncStep::CycleDone => self.finished(day, out),
+            SyncStep::StopConfirmed => info("receiver exited from current test"),
+            SyncStep::Interrupted => {
+                self.printed.interrupted = true;
+                info("Interrupted by Ctrl+C")
+            }
+        }
+    }
+
+    /// Prints the negotiated length if it differs from ours, then the sender's threads.
+    fn agreed(&mut self, seconds: u32, now: &Now, out: &mut dyn Write) -> io::Result<()> {
+        let (day, own, sends) = (&now.day, self.spec.layout.seconds, self.sends());
+        let differs =
+            if sends { seconds != own } else { !self.spec.layout.multi && seconds != own && own > 0 };
+        match seconds {
+            _ if !differs => {}
+            0 => writeln!(out, "{day} INFO: test is negotiated to run with continuous mode")?,
+            s => writeln!(out, "{day} INFO: Test cycle time negotiated is: {s} seconds")?,
+        }
+        if sends {
+            self.dialed = now.ns;
+            self.threads(day, out)?;
+        }
+        Ok(())
+    }
+
+    fn measured(&mut self, day: &str, out: &mut dyn Write) -> io::Result<()> {
+        if std::mem::replace(&mut self.printed.measured, true) {
+            return Ok(());
+        }
+        if self.tty && !self.spec.quiet {
+            writeln!(out)?;
+        }
+        writeln!(out, "{day} INFO: Test run completed.")
+    }
+
+    fn finished(&mut self, day: &str, out: &mut dyn Write) -> io::Result<()> {
+        if std::mem::replace(&mut self.printed.finished, true) {
+            return Ok(());
+        }
+        writeln!(out, "{day} INFO: Test cycle finished.")
     }
 
     fn end(
@@ -244,24 +306,22 @@ impl Face {
     ) -> io::Result<()> {
         let day = &now.day;
         self.failed = status == Status::Failed;
-        if let Some(reason) = reason.filter(|_| status == Status::Failed) {
-            let stamp = if self.spec.windows { "ERROR:".to_owned() } else { format!("{day} ERR :") };
-            writeln!(out, "{stamp} {reason}")?;
+        if let Some(reason) = reason.filter(|_| matches!(status, Status::Failed | Status::Partial)) {
+            self.failure(reason, day, out)?;
         }
         let Some(totals) = self.totals.take() else { return out.flush() };
         if self.spec.windows {
             self.found = Some(self.summed(&totals));
-            let found = self.found.iter().try_for_each(|found| tables::write(&self.spec, found, out));
+            // With -xml the original prints no tables.
+            let mut printed = self.found.iter().filter(|_| self.spec.xml.is_none());
+            let found = printed.try_for_each(|found| tables::write(&self.spec, found, out));
             return found.and_then(|()| out.flush());
         }
-        if self.tty && !self.spec.quiet {
-            writeln!(out)?;
-        }
-        if status == Status::Interrupted {
+        if status == Status::Interrupted && !self.printed.interrupted {
             writeln!(out, "{day} INFO: Interrupted by Ctrl+C")?;
         }
-        writeln!(out, "{day} INFO: Test run completed.")?;
-        writeln!(out, "{day} INFO: Test cycle finished.")?;
+        self.measured(day, out)?;
+        self.finished(day, out)?;
         let ns = totals.traffic.ns;
         let bytes = totals.traffic.tx_bytes + totals.traffic.rx_bytes;
         if self.spec.verbose {
@@ -288,6 +348,25 @@ impl Face {
         self.found = Some(Found { rtt_us, ..self.summed(&totals) });
         writeln!(out, "{RULE}")?;
         out.flush()
+    }
+
+    /// Prints why the test failed or was cut short, in the original's words where it has them.
+    fn failure(&self, reason: &str, day: &str, out: &mut dyn Write) -> io::Result<()> {
+        if self.spec.windows {
+            return writeln!(out, "ERROR: {reason}");
+        }
+        let lines: &[&str] = match reason {
+            Layout::BUSY => &[
+                "receiver is busy with an existing test running",
+                "sender: receiver is busy with another test",
+            ],
+            Layout::REFUSED => &[
+                "receiver is not ready to run test with this sender",
+                "sender: receiver refuse to start test right now",
+            ],
+            other => &[other],
+        };
+        lines.iter().try_for_each(|text| writeln!(out, "{day} ERR : {text}"))
     }
 
     /// What was found, without names and round-trip times.
@@ -409,10 +488,15 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
     let Some(point) = outcome.points.first() else { return Ok(()) };
     let role = if outcome.begin.verb == "serve" { Role::Receiver } else { Role::Sender };
     let started = point.started.unwrap_or(outcome.begin.started).0;
-    let spec =
-        Spec { role, layout: Layout { ports: 1, ..Layout::default() }, quiet: true, ..Spec::default() };
+    let spec = Spec {
+        role,
+        layout: Layout { ports: 1, ..Layout::default() },
+        role_given: true,
+        quiet: true,
+        ..Spec::default()
+    };
     let mut face = Face::new(spec, false);
-    face.banner(out)?;
+    face.banner(&time_of_day(started), out)?;
     let elapsed = i64::try_from(point.near.traffic.ns).unwrap_or(0);
     let now = Now { day: time_of_day(started.saturating_add(elapsed)), ns: 0 };
     let nothing = Reading::default();

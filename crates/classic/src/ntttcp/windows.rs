@@ -17,7 +17,7 @@ const BUFFERS: u64 = 20_480;
 
 /// Whether a command line is Windows'.
 #[must_use]
-pub(super) fn is_meant(arguments: &[String]) -> bool {
+pub fn is_meant(arguments: &[String]) -> bool {
     arguments.iter().any(|word| {
         let word = word.strip_prefix('-').filter(|rest| rest.starts_with('-')).unwrap_or(word);
         WINDOWS.contains(&word)
@@ -58,7 +58,15 @@ fn refused(name: &str) -> Option<&'static str> {
 pub(super) fn read(arguments: &[String]) -> Result<Asked, String> {
     let mut spec = Spec {
         windows: true,
-        layout: Layout { sync: false, token: true, ports: 0, threads: 1, seconds: 0, ..Layout::default() },
+        layout: Layout {
+            sync: false,
+            token: true,
+            windows: true,
+            ports: 0,
+            threads: 1,
+            seconds: 0,
+            ..Layout::default()
+        },
         ..Spec::default()
     };
     let (mut role, mut buffers, mut v6) = (None, None, false);

@@ -14,7 +14,7 @@ usage: RtTcpipClient i=<server> [arguments]
   c=<n>      connections, one after the other (default 1)
   e=<n>      most bytes handed to one send (default: the whole message)
   g=0|1      0: rates with three decimals (default 1)
-  k, k=<n>   ask the server to end afterwards; works with netcaliper's servers only. They are asked at this port:
+  k, k=<n>   ask the server to end, and do nothing else; works with netcaliper's servers only. They are asked at this port:
              without, of a server on this host the one after p=, then 7411 (netcaliper serve)
   m=<n>      messages of each connection (default 10000)
   n=0|1      Nagle's algorithm off or on; must be equal on both ends (default 0)
@@ -25,7 +25,8 @@ usage: RtTcpipClient i=<server> [arguments]
   /udp       UDP instead of TCP
   /silent    print nothing after the start; the exit code tells
   /?         this text
-  --as-original  rates by the original's arithmetic: 1 Kbit = 1024 bit, whole numbers
+  --as-original  rates by the original's arithmetic: 1 Kbit = 1024 bit, whole numbers; with b=0, too, the results have
+             all packets
 
 Exit code: 0 all messages came back, 1 some did not or were damaged, 2 the command line cannot be.
 ";

@@ -91,13 +91,13 @@ impl Face {
     fn banner(&self, out: &mut dyn Write) -> io::Result<()> {
         let c = &self.client;
         writeln!(out, "*** RtTcpIpClient: WinSock started ***")?;
-        writeln!(out, "Message Size = {}", c.size)?;
-        writeln!(out, "Connection Loops = {}", c.loops)?;
-        writeln!(out, "Message Loops = {}", c.messages)?;
-        writeln!(out, "Port = {}", c.port)?;
-        writeln!(out, "SocketType = {}", if c.udp { "UDP" } else { "TCP" })?;
-        let not = if c.include_first { "" } else { "not " };
-        writeln!(out, "The first {FIRST} packets are {not}included in performance metrics")?;
+        writeln!(out, "*** Message Size = {} ***", c.size)?;
+        writeln!(out, "*** Connection Loops = {} ***", c.loops)?;
+        writeln!(out, "*** Message Loops = {} ***", c.messages)?;
+        writeln!(out, "*** Port = {} ***", c.port)?;
+        writeln!(out, "*** SocketType = {} ***", if c.udp { "UDP" } else { "TCP" })?;
+        let not = if c.include_first { "" } else { "Do Not " };
+        writeln!(out, "*** {not}Include the first {FIRST} packets in Performance measurement ***")?;
         writeln!(out, "Using server address : {}", c.address)
     }
 
@@ -105,12 +105,18 @@ impl Face {
         (self.at, self.connected, self.here) = (self.at + 1, false, (0, 0));
         self.block = (0, Times::default());
         writeln!(out, "*** Socket loop ({} of {}) ***", self.at, self.client.loops)?;
-        writeln!(out, "*** Client: socket created({}) ***", self.at)?;
-        if !self.client.udp {
-            writeln!(out, "*** TimeStamp is Disabled ***")?;
+        writeln!(out, "*** Client: socket created({}) ***", self.socket())?;
+        if self.client.udp {
+            return Ok(());
         }
+        writeln!(out, "*** TimeStamp is Disabled ***")?;
         let nagle = if self.client.nagle { "Enabled" } else { "Disabled" };
         writeln!(out, "*** Nagle Algorithm is {nagle} ***")
+    }
+
+    /// What stands for the original's handle: the number of the connection, from 0.
+    fn socket(&self) -> u64 {
+        self.at.saturating_sub(1)
     }
 
     /// The first thing heard of a connection is that it was there.
@@ -118,7 +124,7 @@ impl Face {
         if std::mem::replace(&mut self.connected, true) {
             return Ok(());
         }
-        writeln!(out, "*** Client: connected socket({})***", self.at)
+        writeln!(out, "*** Client: connected socket({})***", self.socket())
     }
 
     fn row(&mut self, row: &PingRow, out: &mut dyn Write) -> io::Result<()> {
@@ -130,7 +136,7 @@ impl Face {
         self.packets += 1;
         self.here.0 += 1;
         self.block.0 += 1;
-        let counts = self.client.include_first || self.packets > FIRST;
+        let counts = self.all_count() || self.packets > FIRST;
         match (row.echo, row.rtt_ns) {
             (Echo::InTime, Some(ns)) => {
                 self.block.1.add(ns);
@@ -150,6 +156,11 @@ impl Face {
             self.progress(out)?;
         }
         Ok(())
+    }
+
+    /// Whether the results count the first packets, as the original's do against its own banner.
+    fn all_count(&self) -> bool {
+        self.client.include_first || self.client.as_original
     }
 
     fn progress(&mut self, out: &mut dyn Write) -> io::Result<()> {
@@ -186,7 +197,7 @@ impl Face {
             }
         }
         let (packets, errors) = self.here;
-        writeln!(out, "{packets} packet processed, {errors} Errors, closing socket {}", self.at)?;
+        writeln!(out, "{packets} packet processed, {errors} Errors, closing socket {}", self.socket())?;
         if self.at < self.client.loops { self.begin_loop(out) } else { Ok(()) }
     }
 
@@ -208,7 +219,7 @@ impl Face {
             writeln!(out, "{} {n} packets ({share:.3} %)", Rows::name(row))?;
         }
         writeln!(out, "Total packets = {}", self.used)?;
-        if !c.include_first {
+        if !self.all_count() {
             let left = self.packets.min(FIRST);
             writeln!(
                 out,
@@ -324,22 +335,22 @@ mod tests {
         let (lines, face) = run(client(), &[Event::Pings { rows }, record(None)]);
         let want = [
             "*** RtTcpIpClient: WinSock started ***",
-            "Message Size = 1024",
-            "Connection Loops = 1",
-            "Message Loops = 10",
-            "Port = 9999",
-            "SocketType = TCP",
-            "The first 500 packets are included in performance metrics",
+            "*** Message Size = 1024 ***",
+            "*** Connection Loops = 1 ***",
+            "*** Message Loops = 10 ***",
+            "*** Port = 9999 ***",
+            "*** SocketType = TCP ***",
+            "*** Include the first 500 packets in Performance measurement ***",
             "Using server address : 10.0.0.1",
             "*** Socket loop (1 of 1) ***",
-            "*** Client: socket created(1) ***",
+            "*** Client: socket created(0) ***",
             "*** TimeStamp is Disabled ***",
             "*** Nagle Algorithm is Disabled ***",
-            "*** Client: connected socket(1)***",
+            "*** Client: connected socket(0)***",
             // The second line is of its own five only. 16 * 1024 bits in 124 and in 134 us.
             "5 packets (0 errors) min 120 us max 128 us avg 124 us rate 132 Mbps",
             "10 packets (0 errors) min 130 us max 138 us avg 134 us rate 122 Mbps",
-            "10 packet processed, 0 Errors, closing socket 1",
+            "10 packet processed, 0 Errors, closing socket 0",
             "*** Test Results ***",
             "Packet Size = 1024 bytes",
             "Connections = 1",
@@ -377,7 +388,9 @@ mod tests {
         let rows: Vec<PingRow> =
             (0..600).map(|n| row(n, Echo::InTime, if n < 500 { 5000 } else { 150 })).collect();
         let c = Client { include_first: false, messages: 600, every: 500, ..client() };
-        let (lines, _) = run(c, &[Event::Pings { rows }, record(None)]);
+        let (lines, _) = run(c.clone(), &[Event::Pings { rows: rows.clone() }, record(None)]);
+        let line = "*** Do Not Include the first 500 packets in Performance measurement ***";
+        assert_eq!(lines[6], line);
         assert!(
             lines.contains(
                 &"500 packets (0 errors) min 5000 us max 5000 us avg 5000 us rate 3 Mbps".to_owned()
@@ -389,6 +402,10 @@ mod tests {
             lines.last().unwrap(),
             "(times and distribution of 100 packets; the first 500 are excluded)"
         );
+        // The samples of the manual say so, and have all.
+        let original = Client { as_original: true, ..c };
+        let (lines, _) = run(original, &[Event::Pings { rows }, record(None)]);
+        assert_eq!((lines[6].as_str(), lines.last().unwrap().as_str()), (line, "Total packets = 600"));
     }
 
     #[test]
@@ -419,16 +436,16 @@ mod tests {
         );
         for line in [
             "4 packets (1 errors) min 100 us max 100 us avg 100 us rate 164 Mbps",
-            "4 packet processed, 1 Errors, closing socket 1",
+            "4 packet processed, 1 Errors, closing socket 0",
             "*** Socket loop (2 of 2) ***",
-            "0 packet processed, 1 Errors, closing socket 2",
+            "0 packet processed, 1 Errors, closing socket 1",
             "Errors = 4",
             "Lost Packets = 1",
             "Packets received after timeout (1000 ms) = 1",
         ] {
             assert!(lines.iter().any(|l| l == line), "{line}: {lines:#?}");
         }
-        assert!(!lines.iter().any(|l| l.contains("TimeStamp")), "there is none over UDP");
+        assert!(!lines.iter().any(|l| l.contains("TimeStamp") || l.contains("Nagle")), "they are TCP's");
         assert_eq!(face.failures(), 6);
     }
 

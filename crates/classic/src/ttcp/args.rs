@@ -1,5 +1,6 @@
 //! Teldat's command line: `tx HOST` or `rx`, then words, most of them with a value.
 
+use super::help;
 use super::letters;
 use super::spec::{Asked, Dialect, Role, Spec, Unit};
 
@@ -12,6 +13,11 @@ const OBSOLETE: [&str; 9] = ["-Vr", "-A", "-O", "-R", "-De", "-d", "-Bf", "-T", 
 /// One sentence that names what cannot be, and what could.
 pub fn read(arguments: &[String]) -> Result<Asked, String> {
     let Some(first) = arguments.first() else { return Ok(Asked::Nothing) };
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["?"] => return Ok(Asked::Next(help::ROLES)),
+        ["tx", "?"] => return Ok(Asked::Next(help::HOST)),
+        _ => {}
+    }
     let asks = |text: &String| matches!(text.as_str(), "-h" | "--help" | "-?" | "?" | "help");
     if arguments.iter().any(asks) {
         return Ok(Asked::Help);

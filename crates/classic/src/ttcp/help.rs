@@ -1,5 +1,15 @@
 //! Usage.
 
+/// What may follow `ttcp`, as Teldat's manual shows it.
+pub(super) const ROLES: &str = "\
+tx  client
+rx  server
+<cr>  ask for epittcp options
+";
+
+/// What may follow `ttcp tx`.
+pub(super) const HOST: &str = "<a.b.c.d> destination host: IP address\n";
+
 /// The usage of both command lines.
 pub const PAGE: &str = "\
 ttcp, spoken by netcaliper: one TCP connection, or datagrams between markers, timed by both ends

@@ -211,7 +211,7 @@ impl Face {
         self.line(out)?;
         if self.spec.dialect == Dialect::Teldat {
             writeln!(out, "ttcp done.")?;
-            writeln!(out, "--- TTCP finished ---")?;
+            writeln!(out, "\n--- TTCP finished ---\n")?;
         }
         out.flush()
     }

@@ -8,6 +8,8 @@ use model::{Burst, Kind, Pattern, Payload, Phase, Probe, Range, SocketSettings, 
 pub enum Asked {
     /// The usage.
     Help,
+    /// What Teldat's command line may go on with, as its console lists it.
+    Next(&'static str),
     /// Nothing: the user is to be asked.
     Nothing,
     /// A run.

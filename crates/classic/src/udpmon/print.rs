@@ -59,7 +59,11 @@ impl Face {
                 self.banner(out)?;
             }
             Event::Udpmon(test) if self.spec.program.tcp() && !test.over => match self.spec.program {
-                Program::TcpMon => self.progress.line(&self.spec, test, out)?,
+                Program::TcpMon => {
+                    let socket = test.puts.last().and_then(|put| put.socket.as_ref());
+                    self.connected(socket.map(|socket| socket.mss), out)?;
+                    self.progress.line(&self.spec, test, out)?;
+                }
                 _ => self.snapshots.line(&self.spec, test, out)?,
             },
             Event::Udpmon(test) if self.spec.program == Program::TcpMon => {
@@ -72,6 +76,7 @@ impl Face {
                 };
                 let mut test = self.held.remove(at);
                 test.retransmitted = record.tcp.as_ref().map(|tcp| tcp.retransmits.into());
+                self.connected(record.tcp.as_ref().map(|tcp| tcp.snd_mss), out)?;
                 self.test(&test, out)?;
             }
             Event::PhaseEnd { .. } => {
@@ -83,6 +88,14 @@ impl Face {
             _ => return Ok(()),
         }
         out.flush()
+    }
+
+    /// What `tcpmon_mon` prints once it is connected, as soon as that is known.
+    fn connected(&mut self, mss: Option<u32>, out: &mut dyn Write) -> io::Result<()> {
+        if self.spec.quiet || std::mem::replace(&mut self.titled, true) {
+            return Ok(());
+        }
+        super::tcp::connected(&self.spec, mss.filter(|mss| *mss > 0), out)
     }
 
     fn banner(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -10,6 +10,9 @@ use std::io::{self, Write};
 /// Title of the histogram of the times that messages take to be sent.
 const PUTS: &str = "network put time us";
 
+/// Longest segment of a socket that is not connected, as Linux has it.
+const NEW_MSS: u32 = 536;
+
 /// What stands before the results.
 pub(super) fn banner(spec: &Spec, date: &str, remote: &str, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, " {date} :  TCPmon Version 2.2.1  CPUs Command line:  {} ", spec.command)?;
@@ -17,7 +20,14 @@ pub(super) fn banner(spec: &Spec, date: &str, remote: &str, out: &mut dyn Write)
         return writeln!(out, " The TCP port is   {} {:x}", spec.port, spec.port);
     }
     writeln!(out, " The destination IP name: {} IP address: {remote}", spec.host)?;
-    writeln!(out, " The destination TCP port is   {} {:x}", spec.port, spec.port)?;
+    writeln!(out, " The destination TCP port is   {} {:x}", spec.port, spec.port)
+}
+
+/// What is known of the connection, and the titles of `-i`.
+pub(super) fn connected(spec: &Spec, mss: Option<u32>, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(mss) = mss {
+        writeln!(out, " The TCP maximum segment size created soc {NEW_MSS}  connected soc {mss}")?;
+    }
     if spec.udpmon.every_ns.is_some() {
         writeln!(
             out,

@@ -1,12 +1,12 @@
 //! The real server beside peers that introduce themselves never, or from thousands of addresses, with few descriptors.
 
-use crate::support::{BIN, Line, Server};
+use crate::support::{BIN, Line, Server, eventually};
 use socket2::{Domain, Socket, Type};
 use std::collections::VecDeque;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -30,16 +30,62 @@ fn silent(from: u32, port: u16) -> Option<Socket> {
 }
 
 #[test]
+fn junk_at_the_iperf3_port_costs_few_lines() {
+    let server = Server::start(crate::support::netcaliper("serve").args("--port 0 --legacy iperf3:0"));
+    let said = server.proc.hears("answering iperf3 on ");
+    let port = said.split(" (").next().and_then(|at| at.rsplit(':').next()).unwrap();
+    let port: u16 = port.parse().unwrap();
+    let framed = |json: &str| [&(json.len() as u32).to_be_bytes()[..], json.as_bytes()].concat();
+    let asks =
+        |more: &str| framed(&format!("{{\"tcp\":true,\"time\":1,\"parallel\":1,\"len\":131072{more}}}"));
+    let junk = [
+        framed("{{{"),
+        framed("[]"),
+        framed("{\"tcp\":true,\"time\":-5}"),
+        vec![0xff; 64],
+        asks(",\"congestion\":\"nosuch\""),
+        asks(",\"server_affinity\":999"),
+        [asks(""), vec![0x77]].concat(),
+    ];
+    for round in 0..300 {
+        for words in &junk {
+            let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else { continue };
+            let mut cookie = [b'c'; 37];
+            (cookie[0], cookie[36]) = (b'a' + (round % 26) as u8, 0);
+            let _ = stream.write_all(&cookie).and_then(|()| stream.write_all(words));
+            // The server answers at least that it wants the parameters, or hangs up.
+            let _ = stream.set_read_timeout(Some(Duration::from_millis(500)));
+            let _ = std::io::Read::read(&mut stream, &mut [0; 8]);
+        }
+    }
+    server.still_serves();
+    let err = server.proc.err();
+    assert!(err.contains("no JSON object"), "the first are told: {err}");
+    assert!(err.lines().count() <= 60 && err.len() < 20_000, "{} lines: {err}", err.lines().count());
+}
+
+/// Ends a thread with its test, also with one that fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
 fn silent_connections_from_fifty_addresses_keep_no_new_address_out() {
     let server = serve_with(2_000, "");
-    let (port, over) = (server.port, AtomicBool::new(false));
+    let (port, over, opened) = (server.port, AtomicBool::new(false), AtomicU32::new(0));
     thread::scope(|scope| {
+        let _end = Ends(&over);
         // This process may have as many descriptors as the tests that run beside it leave: 600 at once, always renewed.
-        let flood = scope.spawn(|| {
+        scope.spawn(|| {
             let (mut open, mut count) = (VecDeque::new(), 0);
             while !over.load(Ordering::Relaxed) {
                 open.extend(silent(0x0a00 + count % 50, port));
                 count += 1;
+                opened.store(count, Ordering::Relaxed);
                 if open.len() >= 600 {
                     open.pop_front();
                 }
@@ -47,7 +93,6 @@ fn silent_connections_from_fifty_addresses_keep_no_new_address_out() {
                     thread::sleep(Duration::from_millis(20));
                 }
             }
-            count
         });
         let half: Vec<_> = (0..100)
             .filter_map(|_| {
@@ -56,11 +101,10 @@ fn silent_connections_from_fifty_addresses_keep_no_new_address_out() {
                 Some(stream)
             })
             .collect();
+        eventually("more came than there is room for", || opened.load(Ordering::Relaxed) > 600);
         for _ in 0..3 {
             server.still_serves();
         }
-        over.store(true, Ordering::Relaxed);
-        assert!(flood.join().unwrap() > 600, "more came than there was room for");
         drop(half);
     });
     server.still_serves();

@@ -43,6 +43,8 @@ fn crates_use_only_what_the_table_allows() {
             .into_iter()
             .filter_map(|name| ours.iter().find(|(folder, package)| [*folder, *package].contains(&&name)))
             .map(|(folder, _)| folder.clone())
+            // A crate's tests may ask for features of it that the others do without.
+            .filter(|folder| folder != dir)
             .collect();
         for name in used {
             assert!(

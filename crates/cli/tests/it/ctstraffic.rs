@@ -270,7 +270,7 @@ fn a_time_limit_and_an_interrupt_end_a_client_with_its_figures() {
     let line = line.replace("700ms", "60s");
     let client = tcp("127.0.0.1").args(&line).arg("--save").arg(scratch.file("run.jsonl")).spawn();
     crate::support::eventually("intervals in the journal", || {
-        let text = std::fs::read_to_string(scratch.file("run.jsonl")).unwrap_or_default();
+        let text = scratch.so_far("run.jsonl");
         text.matches("\"event\":\"interval\"").count() >= 2
     });
     client.signal("INT");

@@ -1,10 +1,11 @@
 //! Where results cannot go: full disks, closed pipes. The run goes on, and what can be shown is shown.
 
 use crate::support::files::Scratch;
-use crate::support::{Outcome, net, netcaliper, number, serve, skip, tcp};
+use crate::support::{Line, Outcome, PATIENCE, net, netcaliper, number, serve, skip, tcp};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 const RUN: &str = "-t 700ms -i 100ms -P 4 -b 40M --transfer 100001";
 
@@ -62,8 +63,104 @@ fn a_disk_that_fills_in_mid_run_keeps_what_came_before() {
     let done = line.arg("--save").arg(&journal).run().exits(1);
     let done = done.prints(&["Goodput", "Run complete"]).complains(&["run.jsonl", "No space left on device"]);
     assert!(done.err.lines().count() <= 4, "each file is told once: {}", done.tell());
-    let report = netcaliper("report").arg(&journal).run();
+    assert!(!journal.exists() && !tiny.0.file("connections.csv").exists(), "neither is whole");
+    let kept = tiny.0.partial("run.jsonl").unwrap();
+    assert!(done.err.contains(&format!("what came before is in {}", kept.display())), "{}", done.tell());
+    let report = netcaliper("report").arg(kept).run();
     assert_eq!(report.code, Some(4), "what was written can be read: {}", report.tell());
+    assert_eq!(tiny.0.partial("connections.csv"), None, "nothing else is left");
+}
+
+/// The command line under a limit of 0 bytes on the size of files, at which the kernel also sends SIGXFSZ.
+fn without_room_in_files(line: Line) -> Line {
+    let inner = line.0;
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 0; exec \"$@\"", "sh"]).arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Line(command)
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_costs_the_file_and_nothing_else() {
+    let (server, scratch) = (serve(""), Scratch::new());
+    let line = tcp(server.at()).args(RUN).arg("--save").arg(scratch.file("run.jsonl"));
+    let done = without_room_in_files(line).run().exits(1).prints(&["Goodput", "Run complete"]);
+    done.complains(&["run.jsonl", "File too large"]).says_one_sentence();
+
+    // The report itself is what does not fit.
+    let full = std::fs::File::create(scratch.file("stdout")).unwrap();
+    let mut line = without_room_in_files(tcp(server.at()).args(RUN));
+    let out = line.0.stdout(full).stderr(Stdio::piped()).output().unwrap();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert_eq!((out.status.code(), err.lines().count()), (Some(1), 1), "{err}");
+    assert!(err.contains("cannot write to stdout: File too large"), "{err}");
+
+    // The program that the lab starts has the signal as it was.
+    if net::is_root() {
+        let line = netcaliper("lab").args("--quiet -- sh -c").arg("ulimit -f 0; echo x > file");
+        let mut command = line.0;
+        command.current_dir(scratch.path());
+        let code = Line(command).run().code;
+        assert!(matches!(code, Some(125 | 153)), "{code:?}: 125 is no lab here, 153 is SIGXFSZ");
+    }
+    server.still_serves();
+}
+
+#[test]
+fn a_file_that_fails_stays_as_it_was() {
+    let server = serve("");
+    let short = "-t 300ms -i 100ms";
+    for (verb, words, name) in [
+        ("tcp", "--html", "run.html"),
+        ("tcp", "--sweep connections=1,2 --sweep-csv", "sweep.csv"),
+        ("tcp", "--connection-csv", "connections.csv"),
+        ("tcp", "--metrics-file", "run.prom"),
+        ("tcp", "--svg", "svg"),
+        ("ping", "--hgrm", "run.hgrm"),
+        ("ping", "--histogram-csv", "histogram.csv"),
+        ("ping", "-u --samples", "samples.csv"),
+        ("delay", "--samples", "samples.csv"),
+        ("train", "--train-csv", "trains.csv"),
+        ("train", "--samples", "samples.csv"),
+        ("train", "--series", "series"),
+    ] {
+        let scratch = Scratch::new();
+        let before =
+            if matches!(name, "svg" | "series") { scratch.file("none") } else { scratch.with(name, "old") };
+        let short = if verb == "train" { "-n 10 --repeat 3" } else { short };
+        let line = netcaliper(verb).arg(server.at()).args(short).args(words).arg(scratch.file(name));
+        let done = without_room_in_files(line)
+            .run()
+            .exits(1)
+            .complains(&[name, "File too large"])
+            .says_one_sentence();
+        if before.exists() {
+            assert_eq!(std::fs::read_to_string(&before).unwrap(), "old", "{}", done.tell());
+        }
+        for folder in [scratch.path().to_owned(), scratch.file(name)] {
+            let all = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+            let left: Vec<_> = all.filter(|path| path.is_file() && *path != before).collect();
+            assert!(left.is_empty(), "{left:?}: {}", done.tell());
+        }
+    }
+    // What is no file is written to as it is.
+    let scratch = Scratch::new();
+    let fifo = scratch.file("fifo");
+    assert!(net::succeeds("mkfifo", &fifo.display().to_string()));
+    let reader = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || std::fs::read_to_string(fifo).unwrap()
+    });
+    let line = tcp(server.at()).args(short).arg("--save").arg(&fifo).args("--quiet --html /dev/stdout");
+    let page = line.run().exits(0).out;
+    assert!(page.contains("</html>") && page.contains("Run complete"), "{page}");
+    assert!(reader.join().unwrap().contains("\"event\":\"end\""));
+    assert!(!std::fs::metadata(&fifo).unwrap().is_file());
 }
 
 #[test]
@@ -80,7 +177,8 @@ fn a_full_disk_behind_stdout_is_told() {
         let out = command.stdout(Stdio::from(full)).stderr(Stdio::piped()).output().unwrap();
         let err = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.code(), Some(1), "{format}: {err}");
-        assert!(err.contains("No space left on device") && !err.contains("panicked"), "{format}: {err}");
+        assert!(err.contains("No space left on device"), "{format}: {err}");
+        assert_eq!(err.lines().count(), 1, "{format}: {err}");
         netcaliper("report").arg(scratch.file("run.jsonl")).run().exits(0);
     }
 }
@@ -106,11 +204,84 @@ fn a_reader_that_leaves_does_not_end_the_run() {
         let done =
             crate::support::Done { name: format.to_owned(), code: output.status.code(), out: first, err };
         lives(&done);
+        assert_eq!((done.code, done.err.as_str()), (Some(1), ""), "{format}");
         let saved = netcaliper("report").arg(scratch.file("run.jsonl")).outcome().good();
         assert!(number(&saved.near()["completed"]) > 0);
     }
     let done = server.end();
     lives(&done);
+}
+
+/// A command whose stdout is read up to its first line, and then closed: its exit code and what it says on stderr.
+fn read_once(line: Line) -> (Option<i32>, String) {
+    let mut command = line.0;
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert!(!first.is_empty());
+    let until = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = child.kill();
+    let out = child.wait_with_output().unwrap();
+    (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
+}
+
+#[test]
+fn a_run_that_nothing_shows_any_more_ends() {
+    let server = serve("");
+    for format in ["", "--jsonl", "--status-csv -"] {
+        let endless = tcp(server.at()).args("-t 1h -i 100ms -b 20M").args(format);
+        assert_eq!(read_once(endless), (Some(1), String::new()), "{format}");
+    }
+    let run = tcp(server.at()).args("-t 300ms -i 100ms --save -").run().exits(0).out;
+    let scratch = Scratch::new();
+    std::fs::write(scratch.file("run.jsonl"), run).unwrap();
+    for words in ["--verbose", "--json", "--jsonl"] {
+        let line = netcaliper("report").arg(scratch.file("run.jsonl")).args(words);
+        // It may be written before the reader has gone.
+        let (code, err) = read_once(line);
+        assert!(matches!(code, Some(0 | 1)) && err.is_empty(), "{words}: {code:?} {err}");
+    }
+    server.still_serves();
+}
+
+#[test]
+fn a_stderr_that_takes_nothing_changes_nothing() {
+    if !Path::new("/dev/full").exists() {
+        return skip("disasters::a_stderr_that_takes_nothing_changes_nothing", "there is no /dev/full");
+    }
+    let full = || Stdio::from(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let port = net::free_port();
+    for words in [
+        format!("tcp 127.0.0.1:{port}"),
+        format!("udpmon_req -d 127.0.0.1 -u {port} -l 1 -zz"),
+        format!("iperf3 -c 127.0.0.1 -p {port}"),
+        format!("ntttcp -s 127.0.0.1 -p {port} --no-such-option"),
+        "serve --listen nowhere".to_owned(),
+    ] {
+        let mut command =
+            netcaliper(words.split(' ').next().unwrap()).args(words.split_once(' ').unwrap().1).0;
+        let status = command.stdout(Stdio::null()).stderr(full()).status().unwrap();
+        assert!(status.code().is_some_and(|code| code != 101 && code != 0), "{words}: {status:?}");
+    }
+}
+
+#[test]
+fn a_face_tells_of_a_full_stdout_once() {
+    if !Path::new("/dev/full").exists() {
+        return skip("disasters::a_face_tells_of_a_full_stdout_once", "there is no /dev/full");
+    }
+    let server = serve("--legacy iperf3:0");
+    let said = server.proc.hears("answering iperf3 on ");
+    let port = said.split(" (").next().and_then(|at| at.rsplit(':').next()).unwrap();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = netcaliper("iperf3").args(&format!("-c 127.0.0.1 -p {port} -t 1 -b 10M")).0;
+    let out = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert_eq!((out.status.code(), err.lines().count()), (Some(1), 1), "{err}");
+    assert!(err.contains("cannot write to stdout: No space left on device"), "{err}");
 }
 
 #[test]
@@ -137,7 +308,7 @@ fn a_server_whose_reader_leaves_goes_on() {
         }
         waited += 1;
         assert!(waited < 600, "the server does not end");
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
     };
     assert!(status.code().is_some_and(|code| code != 101), "{status:?}");
 }

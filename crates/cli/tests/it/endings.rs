@@ -26,7 +26,7 @@ fn endless(server: &Server, args: &str) -> (Proc, Scratch) {
 #[track_caller]
 fn eventually_measures(scratch: &Scratch) {
     crate::support::eventually("intervals in the journal", || {
-        let text = std::fs::read_to_string(scratch.file("run.jsonl")).unwrap_or_default();
+        let text = scratch.so_far("run.jsonl");
         text.matches("\"event\":\"interval\"").count() >= 3
     });
 }
@@ -115,7 +115,8 @@ fn a_killed_client_disturbs_no_other_and_its_place_is_freed() {
     assert!(!done.out.contains("network err  1"), "{}", done.tell());
 
     // What the victim had written is a run that can be read.
-    netcaliper("report").arg(scratch.file("run.jsonl")).run().exits(4).prints(&["Run partial"]);
+    assert!(!scratch.file("run.jsonl").exists(), "it is not whole");
+    netcaliper("report").arg(scratch.partial("run.jsonl").unwrap()).run().exits(4).prints(&["Run partial"]);
 
     // Who wants the server for himself gets it.
     let line = tcp(server.at()).args("--exclusive -P 2 --iterations 1 --transfer 100001");
@@ -180,6 +181,212 @@ fn sigint_ends_a_receiving_client_with_full_results() {
 #[test]
 fn sigint_ends_taking_turns_with_full_results() {
     interrupted_by("INT", "--pattern pushpull");
+}
+
+#[test]
+fn files_are_whole_or_as_they_were() {
+    let (server, scratch) = (serve(""), Scratch::new());
+    let old = scratch.with("run.html", "old");
+    let start = || {
+        let (csv, metrics) = (scratch.file("connections.csv"), scratch.file("run.prom"));
+        let line = tcp(server.at()).args("-t 60s -i 200ms -b 20M --save").arg(scratch.file("run.jsonl"));
+        let line = line.arg("--html").arg(&old).arg("--connection-csv").arg(csv);
+        let client = line.arg("--metrics-file").arg(metrics).spawn();
+        eventually_measures(&scratch);
+        client
+    };
+    // Meanwhile nothing stands under its name but what was there before.
+    let client = start();
+    let names = |scratch: &Scratch| {
+        let names = std::fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(std::fs::read_to_string(&old).unwrap(), "old");
+    assert!(names(&scratch).iter().all(|name| name == "run.html" || name.ends_with(".partial")));
+    // The second Ctrl-C ends the program at once. The server hangs, so that the client waits for it after the first one.
+    // Only the journal's beginning stays under a partial name.
+    server.proc.signal("STOP");
+    let mut client = client;
+    while client.is_running() {
+        client.signal("INT");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(client.wait().code, Some(130));
+    server.proc.signal("CONT");
+    let left = names(&scratch);
+    let journal = scratch.partial("run.jsonl");
+    let partial = left.iter().filter(|name| name.ends_with(".partial")).count();
+    assert_eq!(partial, usize::from(journal.is_some()), "{left:?}");
+    let page = std::fs::read_to_string(&old).unwrap();
+    assert!(page == "old" || page.trim_end().ends_with("</html>"), "{page}");
+    for name in left.iter().filter(|name| *name != "run.html") {
+        std::fs::remove_file(scratch.file(name)).unwrap();
+    }
+    // After Ctrl-C all of them are whole.
+    let client = start();
+    client.signal("INT");
+    client.wait().exits(130);
+    assert_eq!(names(&scratch), ["connections.csv", "run.html", "run.jsonl", "run.prom"]);
+    assert!(std::fs::read_to_string(&old).unwrap().trim_end().ends_with("</html>"));
+    netcaliper("report").arg(scratch.file("run.jsonl")).run().exits(130);
+}
+
+/// Waits until a program has taken SIGINT over, and then for what it goes on to wait for.
+#[track_caller]
+fn settle(program: &mut Proc) {
+    let status = format!("/proc/{}/status", program.id());
+    crate::support::eventually("SIGINT is taken over", || {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        caught.is_some_and(|mask| mask & 2 != 0) || !program.is_running()
+    });
+    std::thread::sleep(Duration::from_millis(300));
+}
+
+/// Sends SIGINT, at which it must end at once.
+#[track_caller]
+fn ends_at_ctrl_c(program: Proc) -> crate::support::Done {
+    program.signal("INT");
+    let done = program.wait_within(AT_ONCE);
+    assert!(!done.err.contains("panicked") && done.code != Some(101), "{}", done.tell());
+
+    done
+}
+
+#[test]
+fn ctrl_c_ends_whatever_is_waited_for_from_a_silent_address() {
+    let test = "endings::ctrl_c_ends_whatever_is_waited_for_from_a_silent_address";
+    let Some(space) = net::Namespace::for_test(test) else { return };
+    let Some(silent) = space.silence() else {
+        return crate::support::skip(test, "no path that swallows packets can be made here");
+    };
+    let questions = [
+        "tcp AT",
+        "connect AT",
+        "ping AT",
+        "ping -u AT",
+        "delay AT",
+        "stream AT",
+        "train AT",
+        "load AT",
+        "stop AT",
+        "tcp AT --protocol iperf3",
+        "tcp AT --protocol ctstraffic",
+        "tcp AT --protocol ntttcp",
+        "tcp AT --protocol ttcp",
+        "tcp AT --protocol tcpmon",
+        "train AT --protocol udpmon",
+        "delay AT --protocol bwdelaytester",
+        "ping AT --protocol stamp",
+        "ping AT --protocol echo",
+        "tcp AT --repeat 10",
+    ];
+    let faces = [
+        ("iperf3 -c AT", 1),
+        ("ntttcp -s AT", 0),
+        ("ctstraffic -target:AT", 0),
+        ("ttcp -t -s AT", 130),
+        ("udpmon_bw_mon -d AT -l 100", 130),
+        ("udpmon_req -d AT -l 100", 130),
+        ("tcpmon_mon -d AT", 130),
+        ("bwdelaytester -c AT -p 160 -b 1", 1),
+        ("monitor --every 60s -- tcp AT", 0),
+    ];
+    let cases = questions.map(|words| (words, 130)).into_iter().chain(faces);
+    // A few at a time, as many as a machine has cores at least.
+    let cases: Vec<_> = cases.collect();
+    for some in cases.chunks(4) {
+        let start = |(words, code): &(&str, i32)| {
+            let words = words.replace("AT", silent);
+            let (verb, rest) = words.split_once(' ').unwrap();
+            (space.within(netcaliper(verb).args(rest)).spawn(), *code)
+        };
+        for (mut program, code) in some.iter().map(start).collect::<Vec<_>>() {
+            settle(&mut program);
+            ends_at_ctrl_c(program).exits(code);
+        }
+    }
+    // Names are looked up before SIGINT is taken over, or after.
+    for words in ["tcp far.example", "ntttcp -s far.example", "iperf3 -c far.example"] {
+        let (verb, rest) = words.split_once(' ').unwrap();
+        let program = space.within(netcaliper(verb).args(rest)).spawn();
+        std::thread::sleep(Duration::from_millis(700));
+        let done = ends_at_ctrl_c(program);
+        assert!(matches!(done.code, None | Some(130)), "{}", done.tell());
+    }
+}
+
+#[test]
+fn ctrl_c_ends_whatever_is_waited_for_from_a_peer_that_hangs() {
+    // A client in mid-run, and one that waits for results.
+    let questions = [
+        "tcp",
+        "tcp -R",
+        "tcp --bidir",
+        "connect",
+        "ping",
+        "ping -u",
+        "delay",
+        "delay -R",
+        "stream",
+        "load --ramp 20s",
+    ];
+    for time in ["60s", "1500ms"] {
+        for words in questions {
+            let server = serve("");
+            let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));
+            let line = netcaliper(verb).arg(server.at()).args(&format!("-t {time}")).args(rest);
+            let mut client = line.spawn();
+            settle(&mut client);
+            std::thread::sleep(Duration::from_millis(700));
+            server.proc.signal("STOP");
+            std::thread::sleep(Duration::from_millis(if time == "60s" { 300 } else { 1_200 }));
+            let done = ends_at_ctrl_c(client).exits(130);
+            assert!(done.out.contains("Run interrupted"), "{}", done.tell());
+        }
+    }
+    // Our faces, whose servers are ours, and a server whose client hangs.
+    let ports = [net::free_port(), net::free_row(17, 1)];
+    let legacy = format!("--legacy iperf3:{},udpmon:0,tcpmon:0,echo:0,ntttcp:{}", ports[0], ports[1]);
+    for (words, code) in [
+        (format!("iperf3 -c 127.0.0.1 -p {} -t 60", ports[0]), 0..2),
+        (format!("iperf3 -c 127.0.0.1 -p {} -u -t 60", ports[0]), 0..2),
+        (format!("ntttcp -s 127.0.0.1 -p {} -n 1 -P 1 -t 60", ports[1]), 0..1),
+    ] {
+        let server = serve(&legacy);
+        let (verb, rest) = words.split_once(' ').unwrap();
+        let mut client = netcaliper(verb).args(rest).spawn();
+        settle(&mut client);
+        std::thread::sleep(Duration::from_millis(700));
+        server.proc.signal("STOP");
+        std::thread::sleep(Duration::from_millis(300));
+        let done = ends_at_ctrl_c(client);
+        assert!(done.code.is_some_and(|found| code.contains(&found)), "{}", done.tell());
+    }
+    let port = net::free_port();
+    let responder = netcaliper("udpmon_resp").args(&format!("-u {port}")).spawn();
+    let line = format!("-d 127.0.0.1 -u {port} -p 100 -l 100000");
+    let mut requester = netcaliper("udpmon_bw_mon").args(&line).spawn();
+    settle(&mut requester);
+    responder.signal("STOP");
+    std::thread::sleep(Duration::from_millis(700));
+    ends_at_ctrl_c(requester).exits(130);
+    let server = serve("");
+    let (client, _scratch) = endless(&server, "");
+    client.signal("STOP");
+    let done = ends_at_ctrl_c(server.proc);
+    assert!(matches!(done.code, Some(0 | 1)), "{}", done.tell());
+    // Between two measurements, and while the page is kept.
+    let server = serve("");
+    let monitor = netcaliper("monitor").args(&format!("--every 1h -- tcp {} -t 100ms", server.at())).spawn();
+    monitor.hears("well");
+    ends_at_ctrl_c(monitor).exits(0);
+    let line = tcp(server.at()).args("-t 100ms --web 0 --web-linger 1h").spawn();
+    line.hears("Run complete");
+    ends_at_ctrl_c(line);
 }
 
 #[test]

@@ -217,7 +217,8 @@ fn limits_and_the_end_of_a_server() {
     // One test, and no more.
     let server = ours("-1");
     result(real(&server, "-t 1 -b 1M").wait());
-    assert_eq!(server.proc.wait().code, Some(0));
+    let done = server.proc.wait();
+    assert_eq!((done.code, done.out.matches("Server listening on").count()), (Some(0), 1), "{}", done.tell());
 }
 
 /// A client of our own making.

@@ -178,12 +178,14 @@ fn whoever_stops_it_from_elsewhere_finds_the_terminal_as_it_was() {
 fn a_terminal_that_takes_nothing_does_not_hold_the_run_up() {
     let server = serve("");
     let scratch = Scratch::new();
-    let file = scratch.with("run.jsonl", "");
-    let lines = |n: u32| format!("lines:{n}:{}", file.display());
-    let words = format!("tcp {} -P 2 -t 600s -i 100ms --save {}", server.at(), file.display());
+    // The log is written while the run goes on, the journal has its name at the end.
+    let (log, file) = (scratch.with("log.csv", ""), scratch.with("run.jsonl", ""));
+    let lines = |n: u32, file: &Path| format!("lines:{n}:{}", file.display());
+    let saved = format!("--status-csv {} --save {}", log.display(), file.display());
+    let words = format!("tcp {} -P 2 -t 600s -i 100ms {saved}", server.at());
     // The whole screen anew is more than a pseudo terminal holds. The run goes on, and ends when it is told to: its totals are
-    // written although nobody has looked. Two servers' worth of lines would be more than those.
-    let (on, end) = (lines(40), lines(4));
+    // written although the terminal has read nothing.
+    let (on, end) = (lines(40, &log), lines(4, &file));
     let steps = ["see:goodput up", "deaf", "size:200x60", on.as_str(), "signal:TERM", end.as_str(), "hear"];
     let Some(seen) = on_terminal("a_terminal_that_takes_nothing", "80x24", &steps, &words, &[]) else {
         return;

@@ -7,6 +7,8 @@ mod admission;
 #[cfg(target_os = "linux")]
 mod alone;
 mod architecture;
+#[cfg(target_os = "linux")]
+mod blocked;
 mod bwdelaytester;
 #[cfg(unix)]
 mod compare;
@@ -17,6 +19,8 @@ mod control;
 mod ctstraffic;
 mod ctstraffic_guide;
 mod ctstraffic_media;
+#[cfg(unix)]
+mod defaults;
 #[cfg(unix)]
 mod delay;
 #[cfg(unix)]
@@ -44,6 +48,8 @@ mod live;
 #[cfg(unix)]
 mod metrics;
 #[cfg(unix)]
+mod mistaken;
+#[cfg(unix)]
 mod namespaces;
 mod ntttcp;
 #[cfg(unix)]
@@ -52,6 +58,8 @@ mod options;
 mod outputs;
 #[cfg(unix)]
 mod patterns;
+#[cfg(all(unix, feature = "http"))]
+mod scrapers;
 #[cfg(unix)]
 mod server;
 #[cfg(unix)]
@@ -71,7 +79,9 @@ mod tcpmon;
 mod train;
 mod ttcp;
 mod udpmon;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "http"))]
 mod web;
-#[cfg(unix)]
+#[cfg(not(feature = "http"))]
+mod web_absent;
+#[cfg(all(unix, feature = "http"))]
 mod web_legacy;

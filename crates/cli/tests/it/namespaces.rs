@@ -188,6 +188,7 @@ fn a_name_with_two_addresses_uses_both_or_the_one_that_is_there() {
     server.end();
 }
 
+#[cfg(feature = "http")]
 /// All of an answer to a request that a shell in a namespace makes.
 fn asked_from(space: &Namespace, at: &str, request: &str) -> String {
     let (host, port) = at.rsplit_once(':').unwrap();
@@ -201,6 +202,7 @@ fn asked_from(space: &Namespace, at: &str, request: &str) -> String {
 }
 
 #[test]
+#[cfg(feature = "http")]
 fn a_page_at_an_address_of_the_cable_wants_its_token() {
     let Some((here, there)) = two_hosts("namespaces::a_page_at_an_address_of_the_cable_wants_its_token")
     else {

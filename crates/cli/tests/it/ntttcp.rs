@@ -65,19 +65,26 @@ fn a_sender_agrees_with_a_receiver_and_lets_it_go() {
 
 #[test]
 fn a_busy_or_unwilling_receiver_is_an_error() {
-    for (how, why) in [("busy", "busy with another test"), ("refuse", "refuses to start")] {
+    for (how, why) in [
+        (
+            "busy",
+            ["receiver is busy with an existing test running", "sender: receiver is busy with another test"],
+        ),
+        (
+            "refuse",
+            [
+                "receiver is not ready to run test with this sender",
+                "sender: receiver refuse to start test right now",
+            ],
+        ),
+    ] {
         let Some(far) = peer("ntttcp", &format!("receive 1 1 {how}")) else { return };
         let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
         let done =
             netcaliper("ntttcp").args(&format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1")).run().exits(24);
-        assert!(
-            done.out.contains(&format!(
-                "ERR : the receiver {}",
-                if how == "busy" { "is busy" } else { "refuses" }
-            )),
-            "{why}: {}",
-            done.tell()
-        );
+        for line in why {
+            assert!(done.out.contains(&format!(" ERR : {line}\n")), "{line}: {}", done.tell());
+        }
         deeds(far);
     }
 }
@@ -173,6 +180,81 @@ fn a_sender_of_windows_is_read_to_its_end() {
     }
 }
 
+#[test]
+fn windows_file_says_what_was_asked_for_and_replaces_the_tables() {
+    let scratch = crate::support::files::Scratch::new();
+    let file = scratch.file("w.xml");
+    let (ours, port) = windows_receiver("-r -m 2,*,127.0.0.1 -v -t 1");
+    let words = format!("-s -m 2,*,127.0.0.1 -v -t 1 -p {port} -xml {}", file.display());
+    let done = netcaliper("ntttcp").args(&words).run().exits(0);
+    ours.wait().exits(0);
+    assert!(!done.out.contains("Thread") && !done.out.contains("Totals"), "{}", done.tell());
+    let xml = std::fs::read_to_string(&file).unwrap();
+    for line in ["<no_sync>False</no_sync>", "<sync_port>False</sync_port>", "<run_time>1000</run_time>"] {
+        assert!(xml.contains(line), "{line}: {xml}");
+    }
+    let told = netcaliper("report").arg(&file).run().exits(0);
+    assert!(told.out.contains("NTttcp 5.40, sender on "), "{}", told.tell());
+}
+
+#[test]
+fn a_receiver_of_windows_that_goes_is_no_failure() {
+    // In its time, over either transport: the sender's time runs on.
+    for udp in ["", "-u -l 1000 -thr 100"] {
+        let (ours, port) = windows_receiver(&format!("-r -m 2,*,127.0.0.1 -ns -t 1 {udp}"));
+        let words = format!("-s -m 2,*,127.0.0.1 -ns -t 2 {udp} -p {port}");
+        let done = netcaliper("ntttcp").args(&words).run().exits(0);
+        ours.wait().exits(0);
+        let lines: Vec<&str> = done.out.lines().collect();
+        let below = |title: &str| lines[lines.iter().position(|line| line.contains(title)).unwrap() + 2];
+        assert_eq!(below("Bytes(MEG)").split_whitespace().nth(1), Some("2.000"), "{}", done.tell());
+        assert_eq!(below("Retransmits Errors").split_whitespace().nth(3), Some("0"), "{}", done.tell());
+        assert!(done.err.contains("the receiver closed all data connections"), "{}", done.tell());
+    }
+    // After fewer bytes than are sent, as 5.40's does with -n.
+    let Some(far) = peer("ntttcp", "winreceive 3 early") else { return };
+    let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+    let words = format!("-s -m 3,*,127.0.0.1 -ns -l 64k -n 500 -p {port}");
+    let done = netcaliper("ntttcp").args(&words).run().exits(0);
+    deeds(far);
+    assert!(!done.out.contains("ERROR"), "{}", done.tell());
+    assert!(done.err.contains("the receiver closed all data connections"), "{}", done.tell());
+}
+
+#[test]
+fn a_sender_of_windows_waits_for_its_receiver() {
+    // The first receiver has released its ports.
+    let (first, port) = windows_receiver("-r -m 1,*,127.0.0.1 -n 10 -v");
+    first.signal("INT");
+    first.wait();
+    let words = |role: &str| format!("{role} -m 1,*,127.0.0.1 -n 10 -p {port} -v");
+    let sender = netcaliper("ntttcp").args(&words("-s")).spawn();
+    sender.hears("Copyright Version");
+    let receiver = netcaliper("ntttcp").args(&words("-r")).spawn();
+    windows_table(&sender.wait().exits(0), 1, 655_360, 65_536);
+    windows_table(&receiver.wait().exits(0), 1, 655_360, 65_536);
+}
+
+#[test]
+fn a_receiver_that_is_killed_is_told_with_the_time_of_the_figures() {
+    for no in ["", "-N"] {
+        let (ours, port) = receiver(&format!("-P 1 -t 60 {no}"));
+        let words = format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 60 -B 50M {no}");
+        let sender = netcaliper("ntttcp").args(&words).spawn();
+        sender.hears("Real-time throughput");
+        ours.signal("KILL");
+        let done = sender.wait().exits(0);
+        let told: f64 = told(&done, "INFO: test duration").replace(" seconds", "").parse().unwrap();
+        let line = done.out.lines().find(|line| line.contains(" ERR : ")).unwrap_or_default();
+        let after = line.split(" after ").nth(1).and_then(|rest| rest.split(" s of 60 s: ").next());
+        let after: f64 =
+            after.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{}", done.tell()));
+        assert!(line.ends_with("the figures cover that time"), "{}", done.tell());
+        // One has three digits, the other two.
+        assert!((after - told).abs() < 0.006, "{}", done.tell());
+    }
+}
+
 /// Our receiver in Windows' spelling, on ports of which nobody has one, nor those a thousand above.
 fn windows_receiver(words: &str) -> (Proc, u16) {
     for _ in 0..50 {
@@ -224,6 +306,15 @@ fn a_server_takes_one_test_after_the_other() {
         if !listens() {
             continue;
         }
+        // An unsynchronised sender has a test of its own; none of its connections counts in the next one.
+        let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -t 1 -B 100M -N");
+        let sent = netcaliper("ntttcp").args(&words).run().exits(0);
+        let sent: u64 = told(&sent, "INFO: total bytes").parse().unwrap();
+        let line = server.hears("ntttcp: 4 connections, ");
+        let got = line.split(" connections, ").nth(1).and_then(|rest| rest.split_once(' '));
+        let got: u64 = got.and_then(|(bytes, _)| bytes.parse().ok()).unwrap_or_else(|| panic!("{line}"));
+        // Buffers in progress at the end of the time are completed.
+        assert!((sent..=sent + 4 * 131_072).contains(&got), "{sent} {line}");
         for n in 1..=2 {
             // Behind a test there is an instant in which nobody listens.
             let words = format!("-s127.0.0.1 -p {port} -P 16 -n 1 -t 1 -B 100M");
@@ -234,7 +325,8 @@ fn a_server_takes_one_test_after_the_other() {
             crate::support::eventually("it is told", || told() >= n);
         }
         server.signal("INT");
-        server.wait().exits(0);
+        let done = server.wait().exits(0);
+        assert!(!done.out.contains("no data moved"), "{}", done.tell());
         return;
     }
     panic!("there are no free ports")
@@ -258,6 +350,97 @@ fn both_ends_of_ours_agree() {
         );
     }
     assert!(there.out.contains("slowStart_retrans/sec"), "{}", there.tell());
+}
+
+/// The console's lines without time stamps and with a dot for each variable number. Lines whose position varies are left out.
+fn shape(text: &str, from: &str, to: &str) -> Vec<String> {
+    let lines = text.lines().skip_while(|line| !line.contains(from)).filter(|line| {
+        let told = ["Real-time", "socket closed", "test exited because", "Interface:[eth"];
+        !told.iter().any(|start| line.contains(start))
+    });
+    let mut shapes: Vec<String> = Vec::new();
+    for line in lines {
+        let line = line.split_once(' ').map_or(line, |(_, rest)| rest);
+        let words = line.split(' ').map(|word| match word.trim_end_matches(';').parse::<u64>() {
+            Ok(n) if n > 9 => ".".to_owned(),
+            _ if word.starts_with("local:") => "local:.".to_owned(),
+            _ if word.starts_with("127.0.0.1:") => "127.0.0.1:.".to_owned(),
+            _ => word.to_owned(),
+        });
+        shapes.push(words.collect::<Vec<_>>().join(" "));
+        if shapes.last().is_some_and(|last| last.contains(to)) {
+            break;
+        }
+    }
+    shapes
+}
+
+#[test]
+fn the_console_has_the_originals_lines() {
+    let (ours, port) = receiver("-P 1 -t 1 -V");
+    let words = format!("-s127.0.0.1 -p {port} -P 1 -n 1 -W 1 -t 1 -C 1 -B 100M -V");
+    let here = netcaliper("ntttcp").args(&words).run().exits(0);
+    let there = ours.wait().exits(0);
+    // warmcool_send.console and warmcool_recv.console of ntttcp 1.4.3; the receiver there had a warm-up and a cool-down, too.
+    assert!(
+        here.out.contains(" INFO: Warning! '-B' is specified and the network bandwidth may be limited\n")
+    );
+    assert!(here.out.contains("\nbandwidth limit (bits/sec):\t 100000000\n"), "{}", here.tell());
+    assert_eq!(
+        shape(&here.out, "DBG : user limits", "receiver exited"),
+        [
+            "DBG : user limits for maximum number of open files: soft: . hard: .",
+            "DBG : Sync connection: local:. [socket:3] --> 127.0.0.1:.",
+            "INFO: Test cycle time negotiated is: 3 seconds",
+            "INFO: 1 threads created",
+            "DBG : New connection: local:. [socket:4] --> 127.0.0.1:.",
+            "INFO: 1 connections created in . microseconds",
+            "INFO: Network activity progressing...",
+            "INFO: Test warmup completed.",
+            "INFO: Test run completed.",
+            "INFO: Test cooldown is in progress...",
+            "INFO: Test cycle finished.",
+            "INFO: receiver exited from current test",
+        ],
+        "{}",
+        here.tell()
+    );
+    let shapes = shape(&there.out, "DBG : user limits", "Test cycle finished");
+    assert_eq!(
+        shapes.into_iter().filter(|line| !line.contains("New connection")).collect::<Vec<_>>(),
+        [
+            "DBG : user limits for maximum number of open files: soft: . hard: .",
+            "DBG : Interface:[lo]\tAddress: 127.0.0.1",
+            "INFO: 2 threads created",
+            "DBG : ntttcp server is listening on 127.0.0.1:.",
+            "DBG : ntttcp server is listening on 127.0.0.1:.",
+            "DBG : Sync connection: 127.0.0.1:. --> local:. [socket 6]",
+            "INFO: Test cycle time negotiated is: 3 seconds",
+            "INFO: Network activity progressing...",
+            "INFO: Test run completed.",
+            "INFO: Test cycle finished.",
+        ],
+        "{}",
+        there.tell()
+    );
+    // It may be told before or after the start.
+    let line = |text: &str| there.out.lines().find(|line| line.contains(text)).unwrap_or_default().to_owned();
+    assert!(line("New connection").ends_with(" [socket 7]"), "{}", there.tell());
+    assert!(there.out.contains(" DBG : socket closed: 7\n"), "{}", there.tell());
+    // nosync_udp_send.console.
+    let words = format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1 -u -N -B 1M -V");
+    let alone = netcaliper("ntttcp").args(&words).run();
+    assert_eq!(
+        shape(&alone.out, "DBG : user limits", "connections created")[1..],
+        [
+            "INFO: Starting sender activity (no sync) ...",
+            "INFO: 1 threads created",
+            "DBG : Running UDP stream: local:. [socket:3] --> 127.0.0.1:.",
+            "INFO: 1 connections created in . microseconds",
+        ]
+    );
+    let line = " INFO: the UDP send size is too big. use the max value\n";
+    assert!(alone.out.contains(line) && !alone.out.contains("Network activity"), "{}", alone.tell());
 }
 
 #[test]
@@ -292,6 +475,8 @@ fn bad_words_are_named() {
         let done = netcaliper("ntttcp").args(words).run().exits(23);
         assert!(done.err.contains(why), "{words}: {}", done.tell());
     }
+    // Windows' has a code of its own.
+    netcaliper("ntttcp").args("-s -ns").run().exits(9).complains(&["needs its mapping"]);
     assert!(netcaliper("ntttcp").arg("-h").run().exits(23).out.contains("no synchronisation"));
     netcaliper("ntttcp").args("-s127.0.0.1 -p 2 -P 1 -t 1").run().exits(24);
 }

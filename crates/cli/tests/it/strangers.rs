@@ -290,18 +290,121 @@ fn other_servers_are_called_by_their_name() {
     meets(listener(b"", b"\x7f\x01\x02\x03", false), &["not a netcaliper server"]);
 }
 
-/// A refusal is the server's own text: what it would have a terminal do is not printed.
+/// What a rogue server says wherever it may: terminal commands, and lines that pass for ours, at a line's end, where a paragraph is
+/// broken, and at the edge of a terminal of 80 columns.
+fn evil() -> String {
+    let forged = "Run complete: 1 Tbit/s";
+    let fill = |with: &str| format!("{}{forged}", with.repeat(78));
+    let blank =
+        (0..80).map(|at| format!("{}\u{2800}", if at == 0 { "" } else { "\u{2800}" })).collect::<String>();
+    let parts =
+        ["not \u{1b}]0;title\u{7} you\u{1b}[2J\u{9b}31m\u{202e}x", "", &fill(" x"), &fill("y"), &blank];
+    format!("{}{forged}", parts.join(&format!("\r\n{forged}\n")))
+}
+
+/// A message of it.
+fn said(message_: &serde_json::Value) -> Vec<u8> {
+    message(&message_.to_string())
+}
+
+/// One connection of a rogue server: it misbehaves in this way as soon as it can.
+fn rogue_talk(stream: &mut TcpStream, how: &str) -> std::io::Result<()> {
+    use serde_json::{Value, json};
+    stream.read_exact(&mut [0; 64])?;
+    let next = |stream: &mut TcpStream| -> std::io::Result<Value> {
+        let mut length = [0; 4];
+        stream.read_exact(&mut length)?;
+        let mut body = vec![0; u32::from_be_bytes(length) as usize % (1 << 20)];
+        stream.read_exact(&mut body)?;
+        serde_json::from_slice(&body).map_err(std::io::Error::other)
+    };
+    next(stream)?;
+    let nonce = "00".repeat(16);
+    stream.write_all(&said(&json!({"type": "hello", "version": evil(), "nonce": nonce, "host": evil()})))?;
+    loop {
+        let asked = next(stream)?;
+        let answers = match (asked["type"].as_str().unwrap_or_default(), how) {
+            ("ping", _) => vec![json!({"type": "pong", "n": asked["n"]})],
+            ("propose" | "shutdown", "refuses") => vec![json!({"type": "refused", "reason": evil()})],
+            ("propose", "queues") => vec![
+                json!({"type": "queued", "ahead": 4, "reason": evil()}),
+                json!({"type": "stopping", "reason": evil()}),
+            ],
+            ("shutdown", _) => vec![json!({"type": "stopping", "reason": evil()}), json!({"type": "bye"})],
+            ("propose", _) => vec![json!({
+                "type": "accepted", "token": nonce, "phase": asked["phase"], "workers": 1, "placement": evil(),
+                "accepted": {"session": 1, "others": 0,
+                    "changes": [{"what": evil(), "asked": evil(), "given": evil(), "why": evil()}]},
+                "host": {"name": evil(), "kernel": evil(), "cpu": evil(), "congestion": evil(), "sysctl": {evil(): evil()}},
+            })],
+            ("start", _) => vec![json!({"type": "started"}), json!({"type": "stopping", "reason": evil()})],
+            _ => vec![],
+        };
+        answers.iter().try_for_each(|answer| stream.write_all(&said(answer)))?;
+    }
+}
+
+/// The port of such a server.
+fn rogue(how: &'static str) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            // It ends with the client.
+            thread::spawn(move || rogue_talk(&mut stream, how));
+        }
+    });
+    port
+}
+
+/// A refusal, a version, a host's name and all else that a server says are its own texts: what they would have a terminal do is not
+/// printed, and no line is theirs.
 #[test]
-fn a_refusal_does_not_speak_to_the_terminal() {
-    let refusal = r#"{"type":"refused","reason":"not \u001b]0;title\u0007 you\u001b[2J"}"#;
-    let reply: &'static [u8] = [message(HELLO), message(refusal)].concat().leak();
-    let port = listener(b"", reply, false);
-    for verb in ["stop", "tcp"] {
-        let line = netcaliper(verb).arg(format!("127.0.0.1:{port}"));
-        let done = line.spawn().wait_within(SOON).exits(1);
-        let all = done.out.clone() + &done.err;
-        assert!(all.contains("not \u{fffd}]0;title\u{fffd} you"), "{}", done.tell());
-        assert!(!all.contains(['\u{1b}', '\u{7}']), "{}", done.tell());
+fn what_a_server_says_does_not_speak_to_the_terminal_or_in_our_name() {
+    let tame = |text: &str| {
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}']), "{text}");
+        assert!(
+            text.lines().all(|line| !line.trim_end().ends_with("Tbit/s") || !line.starts_with("Run")),
+            "{text}"
+        );
+    };
+    for (verb, how) in [
+        ("stop", "refuses"),
+        ("tcp", "refuses"),
+        ("tcp", "queues"),
+        ("tcp", "accepts"),
+        ("ping", "accepts"),
+        ("stop", "accepts"),
+    ] {
+        let line = netcaliper(verb).arg(format!("127.0.0.1:{}", rogue(how)));
+        let line = if verb == "stop" { line } else { line.args("-t 1s --verbose") };
+        let done = line.spawn().wait_within(SOON);
+        tame(&done.out);
+        tame(&done.err);
+        assert!(
+            (done.out.clone() + &done.err).contains("title"),
+            "{how}: it was told something: {}",
+            done.tell()
+        );
+    }
+    if !net::installed("script") {
+        return skip("strangers::what_a_server_says_does_not…", "the program `script` is not installed");
+    }
+    for (verb, how) in [("stop", "refuses"), ("tcp", "refuses"), ("tcp", "accepts")] {
+        let (bin, port) = (crate::support::BIN, rogue(how));
+        let time = if verb == "stop" { "" } else { "-t 1s --verbose" };
+        let run = format!(
+            "stty cols 80 rows 24; NO_COLOR=1 NETCALIPER_STORE=off {bin} {verb} 127.0.0.1:{port} {time}"
+        );
+        let mut command = Command::new("script");
+        command.args(["-qec", &run, "/dev/null"]);
+        let done = Proc::spawn(command).wait();
+        let text = done.out.replace('\r', "");
+        assert!(text.contains("title"), "{}", done.tell());
+        tame(&text);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "'{line}' goes on at the left edge: {text}");
+        }
     }
 }
 

@@ -97,7 +97,7 @@ fn an_interrupted_sweep_keeps_the_points_it_has() {
     let scratch = Scratch::new();
     let client = line.arg("--save").arg(scratch.file("run.jsonl")).spawn();
     crate::support::eventually("two points", || {
-        let journal = std::fs::read_to_string(scratch.file("run.jsonl")).unwrap_or_default();
+        let journal = scratch.so_far("run.jsonl");
         journal.matches("\"event\":\"phase_end\"").count() >= 2
     });
     client.signal("INT");
@@ -178,8 +178,7 @@ fn the_demo_speaks_json_and_can_be_interrupted() {
     assert_eq!(outcome.json["points"].as_array().unwrap().len(), 3);
     let demo = netcaliper("demo").args("-t 60s --save").arg(scratch.file("e.jsonl")).spawn();
     crate::support::eventually("an interval", || {
-        std::fs::read_to_string(scratch.file("e.jsonl"))
-            .is_ok_and(|text| text.contains("\"event\":\"interval\""))
+        scratch.so_far("e.jsonl").contains("\"event\":\"interval\"")
     });
     demo.signal("INT");
     demo.wait().exits(130).prints(&["Run interrupted", "Goodput"]);

@@ -64,7 +64,7 @@ fn teldat_s_words_send_to_a_classic_receiver_byte_by_byte() {
         "{}",
         done.tell()
     );
-    assert!(done.out.ends_with("ttcp done.\n--- TTCP finished ---\n"), "{}", done.tell());
+    assert!(done.out.ends_with("ttcp done.\n\n--- TTCP finished ---\n\n"), "{}", done.tell());
 }
 
 #[test]
@@ -269,6 +269,13 @@ fn bad_words_are_named() {
         assert!(done.err.contains(why), "{words}: {}", done.tell());
     }
     assert!(netcaliper("ttcp").args("-h").run().exits(2).out.contains("nsrcb"));
+    // As on Teldat's console, where neither is an error.
+    for (words, list) in [
+        ("?", "tx  client\nrx  server\n<cr>  ask for epittcp options\n"),
+        ("tx ?", "<a.b.c.d> destination host: IP address\n"),
+    ] {
+        assert_eq!(netcaliper("ttcp").args(words).run().exits(0).out, list);
+    }
 }
 
 #[test]

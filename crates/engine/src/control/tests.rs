@@ -50,6 +50,7 @@ impl Session<Run> for Witness {
 fn setup() -> Setup {
     Setup {
         workers: 1,
+        sets: 1,
         placement: Placement::Spread,
         first: 0,
         listeners: Vec::new(),

@@ -39,8 +39,8 @@ pub struct Texts {
 }
 
 pub use system::{
-    card, clock_id, clock_state, congestion_control, congestion_controls, connected_networks, raise_nofile,
-    rlimit_nofile, snapshot, texts,
+    card, clock_id, clock_state, congestion_control, congestion_controls, connected_networks,
+    local_addresses, raise_nofile, rlimit_nofile, snapshot, texts,
 };
 
 use std::collections::BTreeMap;

@@ -45,6 +45,12 @@ pub fn raise_nofile() -> Option<(u64, u64)> {
     None
 }
 
+/// Addresses of this host with the names of their interfaces: cannot be asked here.
+#[must_use]
+pub fn local_addresses() -> Vec<(String, IpAddr)> {
+    Vec::new()
+}
+
 /// The networks of this host's interfaces: cannot be asked here.
 #[must_use]
 pub fn connected_networks() -> Vec<(IpAddr, u8)> {

@@ -14,6 +14,8 @@ mod at {
     /// Bit 0 of the byte after the two window scales: `tcpi_delivery_rate_app_limited`.
     pub(super) const FLAGS: usize = 7;
     pub(super) const SND_MSS: usize = 16;
+    /// `tcpi_unacked`, segments.
+    pub(super) const UNACKED: usize = 24;
     pub(super) const RCV_SSTHRESH: usize = 64;
     pub(super) const RTT: usize = 68;
     pub(super) const RTTVAR: usize = 72;
@@ -24,8 +26,9 @@ mod at {
     /// `tcpi_total_retrans`; the last field of Linux 2.6's structure is the u32 here.
     pub(super) const TOTAL_RETRANS: usize = 100;
     // 104 pacing_rate u64, 112 max_pacing_rate u64 (3.15); 120 bytes_acked u64, 128 bytes_received u64 (4.1);
-    // 136 segs_out, 140 segs_in (4.2); 144 notsent_bytes (4.6).
-    /// Linux 4.6.
+    // 136 segs_out, 140 segs_in (4.2).
+    /// `tcpi_notsent_bytes`, Linux 4.6, as the next.
+    pub(super) const NOTSENT: usize = 144;
     pub(super) const MIN_RTT: usize = 148;
     // 152 data_segs_in, 156 data_segs_out (4.6).
     /// u64, Linux 4.9.
@@ -89,6 +92,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<TcpInfo> {
 /// What the kernel wrote into `bytes`, as far as it concerns a single message; `None` when that is less than Linux 2.6 did.
 pub(super) fn parse_state(bytes: &[u8]) -> Option<SocketState> {
     let mss = read_u32(bytes, at::SND_MSS)?;
+    let unsent = read_u32(bytes, at::NOTSENT).unwrap_or(0);
     Some(SocketState {
         ssthresh: read_u32(bytes, at::SND_SSTHRESH)?,
         cwnd_bytes: u64::from(read_u32(bytes, at::SND_CWND)?) * u64::from(mss),
@@ -98,6 +102,8 @@ pub(super) fn parse_state(bytes: &[u8]) -> Option<SocketState> {
         rcv_ssthresh: read_u32(bytes, at::RCV_SSTHRESH)?,
         rcv_rtt_us: read_u32(bytes, at::RCV_RTT)?,
         rcv_space: read_u32(bytes, at::RCV_SPACE)?,
+        queued: u64::from(read_u32(bytes, at::UNACKED)?) * u64::from(mss) + u64::from(unsent),
+        mss,
         ..SocketState::default()
     })
 }
@@ -170,9 +176,14 @@ mod tests {
             rcv_ssthresh: word(64),
             rcv_rtt_us: word(92),
             rcv_space: word(96),
+            // Segments under way (24) and bytes that are to be sent (144, which old kernels lack).
+            queued: u64::from(word(24)) * u64::from(word(16)) + u64::from(word(144)),
+            mss: word(16),
             ..SocketState::default()
         };
-        assert_eq!((parse_state(&ramp()[..104]), parse_state(&ramp()[..103])), (Some(expected), None));
+        assert_eq!(parse_state(&ramp()[..148]), Some(expected));
+        let old = SocketState { queued: u64::from(word(24)) * u64::from(word(16)), ..expected };
+        assert_eq!((parse_state(&ramp()[..104]), parse_state(&ramp()[..103])), (Some(old), None));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Traffic;
 use crate::{
-    Accepted, Begin, ConnectionRecord, CpuUse, HostSnapshot, Kind, Pattern, Phase, Sample, SessionInfo,
+    Accepted, Begin, ConnectionRecord, CpuUse, HostSnapshot, Kind, Pattern, Phase, Ping, Sample, SessionInfo,
 };
 use metrics::{Ending, Moments, SECOND, TcpInfo, TcpTotals};
 use std::collections::BTreeMap;
@@ -283,22 +283,65 @@ fn a_server_is_the_far_side_of_its_clients() {
 }
 
 #[test]
+fn round_trips_under_load_are_doubted_by_those_of_the_idle_stage() {
+    let stage = |name: &str, part: &str, repeat, (path_ns, far_ns): (u64, u64)| {
+        let of = |ns: u64| {
+            let mut dist = metrics::Dist::default();
+            dist.record_n(ns, 100);
+            dist.spectrum()
+        };
+        let (rtt_ns, path_ns, far_ns) = (of(path_ns + far_ns), of(path_ns), of(far_ns));
+        let pings = RoundTrips { rtt_ns, path_ns, far_ns, ..RoundTrips::default() };
+        let label = [("stage", name), ("part", part)].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let phase = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..Phase::default() };
+        let phase = Event::Phase { label: label.into(), repeat, phase: Box::new(phase) };
+        [phase, Event::Near(Box::new(Totals { pings: Some(Box::new(pings)), ..Totals::default() }))]
+    };
+    const MS: u64 = 1_000_000;
+    let events = [
+        stage("idle", "trips", 1, (10 * MS, 0)),
+        stage("down", "trips", 1, (50 * MS, 30 * MS)),
+        stage("down", "load", 1, (50 * MS, 30 * MS)),
+        stage("up", "trips", 1, (50 * MS, 0)),
+        // Nothing to compare it to: each repetition has its own.
+        stage("down", "trips", 2, (50 * MS, 30 * MS)),
+    ];
+    for bounded in [false, true] {
+        let mut builder = if bounded { Builder::bounded() } else { Builder::default() };
+        std::iter::once(begin("load")).chain(events.concat()).for_each(|event| builder.absorb(&event));
+        let doubted = |point: &Point| point.doubts.iter().any(|doubt| doubt.code == "server-turnaround");
+        let points = builder.outcome().points;
+        assert_eq!(points.iter().map(doubted).collect::<Vec<_>>(), [false, true, false, false, false]);
+    }
+}
+
+#[test]
 fn rfc6349_figures_use_both_senders_and_the_idle_round_trip() {
-    let tcp = |bytes_sent, bytes_retrans, rtt_sum_us, rtt_samples| TcpTotals {
+    let tcp = |bytes_sent, bytes_retrans, rtt_sum_us, rtt_samples, min_rtt_us| TcpTotals {
         bytes_sent,
         bytes_retrans,
         rtt_sum_us,
         rtt_samples,
+        min_rtt_us,
         ..TcpTotals::default()
     };
-    let ours = Totals { tcp: tcp(90_000, 2_000, 600.0, 3), ..totals(traffic(88_000, 0, SECOND)) };
-    let theirs = Totals { tcp: tcp(12_000, 0, 100.0, 10), ..totals(traffic(0, 88_000, SECOND)) };
-    let events =
-        [of(Pattern::Push), session(100_000), Event::Near(Box::new(ours)), Event::Far(Box::new(theirs))];
-    let point = built(events).points.remove(0);
+    let ours = Totals { tcp: tcp(90_000, 2_000, 600.0, 3, 120), ..totals(traffic(88_000, 0, SECOND)) };
+    let theirs = Totals { tcp: tcp(12_000, 0, 100.0, 10, 100), ..totals(traffic(0, 88_000, SECOND)) };
+    // What a program measured when idle, 150 µs with its threads in it, is no base for what the kernel measures.
+    let events = |far: &[&Totals]| {
+        let mut events = vec![of(Pattern::Push), session(150_000), Event::Near(Box::new(ours.clone()))];
+        events.extend(far.iter().map(|far| Event::Far(Box::new((*far).clone()))));
+        events
+    };
+    let point = built(events(&[&theirs])).points.remove(0);
     near(point.tcp_efficiency_percent.unwrap(), 100_000.0 / 102_000.0 * 100.0);
-    // Under load 600/3 = 200 µs; the receiver's 10 µs were never loaded. Idle 100 µs.
+    // Under load 600/3 = 200 µs; the receiver's 10 µs were never loaded. The smallest, at either end, is 100 µs.
     near(point.buffer_delay_percent.unwrap(), 100.0);
+    // Two servers, 100 and 300 µs away: 200 µs are the mean, and our own smallest is the nearer one's.
+    let farther = Totals { tcp: tcp(0, 0, 0.0, 0, 300), ..theirs.clone() };
+    near(built(events(&[&theirs, &farther])).points[0].buffer_delay_percent.unwrap(), 0.0);
+    let unknown = Totals { tcp: tcp(0, 0, 0.0, 0, 0), ..theirs.clone() };
+    assert_eq!(built(events(&[&theirs, &unknown])).points[0].buffer_delay_percent, None);
 }
 
 #[test]

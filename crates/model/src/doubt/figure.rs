@@ -183,6 +183,14 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Doubt> {
             let got = point.connects_per_second().filter(|&got| short(got, want))?;
             format!("Of {want:.0} connections per second that were asked for, {got:.0} were made.")
         }
+        (Kind::Ping, ..) => {
+            let counts = point.near.pings.as_ref()?.counts;
+            let all = counts.sent + counts.missed;
+            if !short(counts.sent as f64, all as f64) {
+                return None;
+            }
+            format!("Of {all} messages of the schedule {} were sent.", counts.sent)
+        }
         (Kind::Tcp | Kind::Delay, _, Some(each)) => {
             // Connections that are done early, or have not begun, lower the sum without anything being wrong.
             let steady = point.phase.iterations.is_none() && point.phase.total_bytes.is_none();
@@ -197,7 +205,10 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Doubt> {
         }
         _ => return None,
     };
-    let text = format!("{text} Lost time beyond 100 ms is not made up for with a burst.");
+    let text = match point.phase.kind {
+        Kind::Ping => text,
+        _ => format!("{text} Lost time beyond 100 ms is not made up for with a burst."),
+    };
     Some(Doubt::new(
         "rate-missed",
         text,

@@ -1,15 +1,20 @@
 //! Doubts about round trips: percentiles of too few, loops that hide stalls, schedules that were not kept.
 
 use super::{Case, Doubt, percent};
+use crate::ping::{ASKED, BEYOND, is_shown};
 use crate::{Kind, PERCENTILES, RoundTrips, Schedule};
 use metrics::format_duration;
 
-/// A percentile with fewer values beyond it is a matter of luck.
-const BEYOND: f64 = 10.0;
+/// A round trip of more than so many medians is a stall.
+const STALL: u64 = 10;
+/// Share of the time that stalls may take before the percentiles of a closed loop, which count messages, hide them.
+const STALLED: f64 = 0.01;
 /// Share of a schedule that may be missed.
 const MISSED: f64 = 0.001;
 /// Share of a round trip that may be the measuring host's own.
 const OWN: f64 = 0.5;
+/// Share of the delay that a load adds that the server's own time may be, and from how much on it matters, ns.
+const TURNAROUND: (f64, u64) = (0.2, 1_000_000);
 /// Sends later than this (99th percentile) distort an open loop, ns.
 const LATE: u64 = 100_000;
 
@@ -20,15 +25,18 @@ fn trips<'a>(case: &Case<'a>) -> Option<&'a RoundTrips> {
 
 pub(super) fn few_messages(case: &Case<'_>) -> Option<Doubt> {
     let rtt = trips(case)?.rtt_ns.as_ref()?;
-    let (name, q) = PERCENTILES.into_iter().skip(1).find(|(_, q)| rtt.beyond(*q) < BEYOND)?;
-    let needed = (BEYOND / (1.0 - q)).round();
-    let text = format!(
-        "Of {} messages fewer than {BEYOND} lie beyond {name}: that and all higher percentiles are a matter of luck.",
-        rtt.total()
-    );
-    let advice =
-        format!("Send at least {needed} messages to know {name}, ten times as many for each nine more.");
-    Some(Doubt { code: "few-messages".to_owned(), text, advice })
+    let (name, q) = ASKED;
+    let few = rtt.beyond(q) < BEYOND;
+    few.then(|| {
+        let needed = (BEYOND / (1.0 - q)).round();
+        let text = format!(
+            "Of {} messages fewer than {BEYOND} lie beyond {name}: that and all higher percentiles are a matter of luck.",
+            rtt.total()
+        );
+        let advice =
+            format!("Send at least {needed} messages to know {name}, ten times as many for each nine more.");
+        Doubt { code: "few-messages".to_owned(), text, advice }
+    })
 }
 
 /// The lowest percentile shown whose rank falls among late or missing messages: those are fewer than it leaves room for
@@ -38,7 +46,7 @@ pub(super) fn late_or_lost(case: &Case<'_>) -> Option<Doubt> {
     let rtt = trips.rtt_ns.as_ref()?;
     let (late, missing) = (trips.counts.late, rtt.missing);
     let in_time = rtt.total().saturating_sub(late.saturating_add(missing));
-    let shown = |&(_, q): &(&str, f64)| rtt.beyond(q) >= 1.0;
+    let shown = |&(_, q): &(&str, f64)| is_shown(rtt, q);
     let (name, _) = PERCENTILES.into_iter().filter(shown).find(|(_, q)| rtt.rank(*q) > in_time)?;
     let timeout = format_duration(case.point.phase.ping.unwrap_or_default().timeout_ns as f64);
     let text = format!(
@@ -51,15 +59,28 @@ pub(super) fn late_or_lost(case: &Case<'_>) -> Option<Doubt> {
     Some(Doubt::new("late-or-lost", text, advice))
 }
 
+/// A closed loop that never waited long has missed nothing.
 pub(super) fn coordinated_omission(case: &Case<'_>) -> Option<Doubt> {
-    trips(case)?;
+    let rtt = trips(case)?.rtt_ns.as_ref()?;
     let ping = case.point.phase.ping.as_ref().filter(|ping| ping.schedule == Schedule::Closed)?;
-    let text = format!(
-        "A closed loop sends nothing while it waits: a stall counts as one slow message of {}, although all that would \
-         have been sent meanwhile would have waited, too (coordinated omission).",
-        ping.messages.map_or("many".to_owned(), |n| n.to_string())
-    );
-    Some(Doubt::new("closed-loop", text, "Use an open loop (--rate) to see how long users would wait."))
+    let long = rtt.quantile(0.5)?.saturating_mul(STALL);
+    let lost = (ping.timeout_ns, rtt.missing);
+    let waits =
+        || rtt.counts.iter().copied().chain([lost]).map(|(ns, n)| (n, ns as f64 * n as f64, ns > long));
+    let all: f64 = waits().map(|(_, ns, _)| ns).sum();
+    let stalls = waits().filter(|(.., stalled)| *stalled);
+    let (n, ns) = stalls.fold((0, 0.0), |(n, sum), (more, ns, _)| (more + n, sum + ns));
+    let share = ns / all.max(1.0);
+    (share > STALLED).then(|| {
+        let text = format!(
+            "A closed loop sends nothing while it waits: stalls of more than {STALL} medians took {} of the time and count as \
+             {n} of {} messages, although all that would have been sent meanwhile would have waited, too (coordinated \
+             omission).",
+            percent(share),
+            rtt.total()
+        );
+        Doubt::new("closed-loop", text, "Use an open loop (--rate) to see how long users would wait.")
+    })
 }
 
 pub(super) fn missed_slots(case: &Case<'_>) -> Option<Doubt> {
@@ -90,6 +111,24 @@ pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Doubt> {
             format_duration(all as f64)
         );
         Doubt::new("own-share", text, "Use --busy with an idle core at both ends (serve --busy), or --realtime.")
+    })
+}
+
+/// Under load a busy server answers late, which the grade leaves out, and applications do not.
+pub(super) fn server_turnaround(case: &Case<'_>) -> Option<Doubt> {
+    let path = |trips| crate::load::of_path(trips)?.quantile(0.5);
+    let (now, idle) = (trips(case)?, case.idle?);
+    let added = path(now)?.saturating_sub(path(idle)?);
+    let spent = now.far_ns.as_ref()?.quantile(0.5).filter(|spent| *spent >= TURNAROUND.1)?;
+    (spent as f64 > added as f64 * TURNAROUND.0).then(|| {
+        let text = format!(
+            "The server spent {} (median) on each message under load, and the path added {}: the server was busy. Grade, added delay \
+             and RPM leave its time out.",
+            format_duration(spent as f64),
+            format_duration(added as f64)
+        );
+        let advice = "An application at this server waits for both: look at its CPU, or measure against an idle one.";
+        Doubt::new("server-turnaround", text, advice)
     })
 }
 

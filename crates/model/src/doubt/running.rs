@@ -5,10 +5,10 @@ use crate::{Begin, CpuUse, Interval, PacketReport, PingCounts, Point, RoundTrips
 use metrics::TcpTotals;
 
 /// Codes that say that something is too little or has not ended, which is no wonder meanwhile.
-const IN_THE_END: &[&str] =
+pub(super) const IN_THE_END: &[&str] =
     &["too-short", "unfinished-connections", "unconfirmed", "few-connections", "few-messages"];
 /// Codes about rates, which the first intervals cannot tell.
-const STEADY: &[&str] = &["rate-missed", "slow-start"];
+pub(super) const STEADY: &[&str] = &["rate-missed", "slow-start"];
 /// With fewer intervals nothing is said of rates.
 const FEW: usize = 3;
 

@@ -398,6 +398,17 @@ fn rate_missed() {
     );
     point.phase.iterations = Some(1);
     assert_eq!(with(&mut point, 4_000.0), None, "connections that are done early lower the sum");
+    // Of round trips the schedule tells: 96 of 100 are too few.
+    point.phase.kind = Kind::Ping;
+    point.phase.ping = Some(Ping { schedule: Schedule::Fixed { gap_ns: 1_000_000 }, ..Ping::default() });
+    let mut with = |sent, missed| {
+        let counts = PingCounts { sent, missed, received: sent, ..PingCounts::default() };
+        point.near.pings = Some(Box::new(RoundTrips { counts, ..RoundTrips::default() }));
+        doubts_about(&point, &begin).into_iter().find(|d| d.code == "rate-missed")
+    };
+    assert_eq!(with(97, 3), None);
+    assert_eq!(with(96, 4).unwrap().text, "Of 100 messages of the schedule 96 were sent.");
+    assert!(with(0, 100).is_some());
 }
 
 #[test]
@@ -588,6 +599,41 @@ fn round_trips_that_are_mostly_this_hosts_own() {
         trips(p, 100_000, 100_000);
         p.sessions[0].address = "127.0.0.1:1".parse().unwrap();
     });
+}
+
+#[test]
+fn a_server_that_is_slow_to_answer_under_load() {
+    let of = |path_ms: u64, far_ms: u64| {
+        let dist = |ms: u64| {
+            let mut dist = metrics::Dist::default();
+            dist.record_n(ms * 1_000_000, 2_000_000);
+            dist.spectrum()
+        };
+        let (rtt_ns, path_ns, far_ns) = (dist(path_ms + far_ms), dist(path_ms), dist(far_ms));
+        RoundTrips { rtt_ns, path_ns, far_ns, ..RoundTrips::default() }
+    };
+    // The path took 10 ms when idle, and adds 40.
+    let codes = |loaded: RoundTrips, idle: Option<RoundTrips>| {
+        let (mut point, begin) = sound();
+        point.phase.kind = Kind::Ping;
+        point.phase.ping = Some(Ping { schedule: Schedule::Fixed { gap_ns: 1_000_000 }, ..Ping::default() });
+        point.near.pings = Some(Box::new(loaded));
+        doubts_against(&point, idle.as_ref(), &begin)
+    };
+    let idle = || Some(of(10, 0));
+    let found = codes(of(50, 9), idle());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].code, "server-turnaround");
+    assert!(
+        found[0].text.contains("9.00 ms (median)") && found[0].text.contains("added 40.0 ms"),
+        "{found:?}"
+    );
+    // 8 ms are a fifth of 40, and no more.
+    assert_eq!(codes(of(50, 8), idle()), []);
+    assert_eq!(codes(of(50, 90), None), [], "only where a load is compared to none");
+    // An empty path adds nothing: 1 ms of the server's is told, and less is no matter.
+    assert_eq!(codes(of(10, 1), idle())[0].code, "server-turnaround");
+    assert_eq!(codes(of(10, 0), idle()), []);
 }
 
 /// Of 2,000,000 messages so many are late and so many lost: the caveat names the lowest percentile that they reach.

@@ -64,7 +64,8 @@ fn tcp(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         page.paragraph(Tone::Plain, "  ", &text)?;
     }
     if let Some(delay) = point.buffer_delay_percent {
-        let text = format!("Buffer delay {delay:.1} %: what the load adds to the idle round trip (RFC 6349)");
+        let text =
+            format!("Buffer delay {delay:.1} %: what the load adds to the smallest round trip (RFC 6349)");
         page.paragraph(Tone::Plain, "  ", &text)?;
     }
     Ok(())
@@ -174,26 +175,33 @@ fn snapshot(name: &str, host: &HostSnapshot, page: &mut Page<'_>) -> io::Result<
         let host = if host.name.is_empty() { "not known" } else { host.name.as_str() };
         return page.line(Tone::Heading, &format!("Host of {name}: {host}"));
     }
-    page.line(Tone::Heading, &format!("Host of {name}: {}", host.name))?;
+    // A server without a key does not tell strangers all of it.
+    let known = |text: &str| if text.is_empty() { "not told".to_owned() } else { text.to_owned() };
+    page.line(Tone::Heading, &format!("Host of {name}: {}", known(&host.name)))?;
     let clock = match host.clock_synced {
         true => format!("clock synchronised within {}", format_duration(host.clock_error_ns as f64)),
         false => "clock not synchronised".to_owned(),
     };
+    let cpus = match host.cpu.as_str() {
+        "" => words::count(u64::from(host.cpus), "CPU"),
+        cpu => format!("{} x {cpu}", host.cpus),
+    };
+    let memory = if host.memory == 0 { String::new() } else { format!("{}, ", format_bytes(host.memory)) };
     let machine = format!(
-        "{}, {} x {}, {}, default congestion control {}, {clock}",
-        host.kernel,
-        host.cpus,
-        host.cpu,
-        format_bytes(host.memory),
+        "{}, {cpus}, {memory}default congestion control {}, {clock}",
+        known(&host.kernel),
         host.congestion
     );
     page.paragraph(Tone::Plain, "  ", &machine)?;
     if let Some(nic) = &host.nic {
         let speed = nic.speed_mbit.map_or("speed not known".to_owned(), |mbit| format!("{mbit} Mbit/s"));
         let text = format!(
-            "{} ({}), MTU {}, {speed}, qdisc {}, offloads {}",
-            nic.name,
-            nic.driver,
+            "{}, MTU {}, {speed}, qdisc {}, offloads {}",
+            if nic.name.is_empty() {
+                "interface".to_owned()
+            } else {
+                format!("{} ({})", nic.name, nic.driver)
+            },
             nic.mtu,
             nic.qdisc,
             nic.offloads.join(" ")

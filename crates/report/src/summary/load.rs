@@ -25,9 +25,10 @@ pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
         page.paragraph(Tone::Plain, "  ", &text)?;
     }
     let text = format!(
-        "RPM, round trips a minute, after {RESPONSIVENESS}: beside the load by datagrams of a flow of their own (its trimmed mean), \
+        "round trips are less the server's turnaround (its median is told); RPM, round trips a minute, after {RESPONSIVENESS}: beside \
+         the load by datagrams of a flow of their own (its trimmed mean, of what never came back 5 s each), \
          inside by exchanges between the payload of the loading connections, from when they were to be sent (the same mean), and \
-         the mean of the two; buffer delay by what the connections' kernels see; the draft's TLS and \
+         the mean of the two; buffer delay (RFC 6349) by what the connections' kernels see; the draft's TLS and \
          HTTP exchanges are not made"
     );
     page.paragraph(Tone::Plain, "  ", &text)?;
@@ -66,10 +67,12 @@ fn trips(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
         "p50",
         "p99",
         "added p50",
+        "turnaround",
+        "never back",
         "RPM beside",
         "RPM inside",
         "RPM",
-        "buffer delay (RFC 6349)",
+        "buffer delay",
     ];
     let mut table = Table::new(&header);
     for f in found {
@@ -82,6 +85,8 @@ fn trips(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
                 time(f.rtt_p50_ns),
                 time(f.rtt_p99_ns),
                 f.added_ns.map_or("-".to_owned(), signed),
+                time(f.turnaround_p50_ns),
+                f.never_back.map_or("-".to_owned(), |share| format!("{:.2} %", 100.0 * share)),
                 rpm(f.beside_rpm),
                 rpm(f.inside_rpm),
                 rpm(f.rpm),

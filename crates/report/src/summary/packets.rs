@@ -148,7 +148,11 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
             };
             format!("delays are right to ±{}{how}", format_duration(ns as f64))
         }));
-        words.extend(got.jitter_ns.map(|ns| format!("jitter (RFC 3550) {}", format_duration(ns))));
+        words.extend(got.jitter_ns.map(|ns| {
+            let largest =
+                got.jitter_max_ns.map(|ns| format!(", in an interval up to {}", format_duration(ns)));
+            format!("jitter (RFC 3550) {}{}", format_duration(ns), largest.unwrap_or_default())
+        }));
         if let Some(d) = &got.delay_ns {
             let above = format_duration(d.p99.saturating_sub(d.min) as f64);
             words.push(format!("p99 {above} above the minimum (PDV)"));

@@ -4,7 +4,7 @@ use super::ways;
 use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::{Spectrum, format_duration};
-use model::{EmptyPath, PERCENTILES, Phase, Point, RoundTrips, Schedule};
+use model::{EmptyPath, PERCENTILES, Phase, Point, RoundTrips, Schedule, is_shown};
 use std::io;
 
 /// Rows of the histogram.
@@ -132,10 +132,9 @@ pub(super) fn header(title: &str) -> Table {
 /// A row of such a table.
 pub(super) fn cells(name: &str, s: &Spectrum, timeout_ns: u64) -> Vec<String> {
     let mut cells = vec![name.to_owned(), format_duration(s.min as f64), format_duration(s.mean)];
-    cells.extend(PERCENTILES.iter().map(|&(_, q)| match s.beyond(q) {
-        // With less than one value beyond it, it is the largest by definition.
-        beyond if beyond < 1.0 => "-".to_owned(),
-        _ => percentile(s, q, timeout_ns),
+    cells.extend(PERCENTILES.iter().map(|&(_, q)| match is_shown(s, q) {
+        true => percentile(s, q, timeout_ns),
+        false => "-".to_owned(),
     }));
     cells.extend([format_duration(s.max as f64), s.count.to_string()]);
     cells

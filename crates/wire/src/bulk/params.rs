@@ -27,6 +27,8 @@ pub struct Params {
     pub unseen: bool,
     /// How long connections are kept open after the time in which senders send, ns.
     pub hold_ns: u64,
+    /// A reset by the receiver, or its refusal of datagrams, counts as the regular end of the connection.
+    pub reset_is_end: bool,
     /// How long nothing may move, ns.
     pub stall_ns: u64,
     /// Whether a connection is told when it has come to be.
@@ -63,6 +65,7 @@ impl Params {
             burst,
             unseen: phase.verify == Verify::None,
             hold_ns: 0,
+            reset_is_end: false,
             stall_ns: phase.stall_ns.max(gap.saturating_mul(4)),
             arrivals: false,
             table: Arc::new(Timetable::always()),

@@ -210,10 +210,9 @@ impl Pourer {
 
     /// The kernel refuses, or somebody on the way does.
     fn refused(&mut self, cx: &mut Cx<'_>, fault: Fault) {
-        let passes = matches!(
-            std::io::Error::from_raw_os_error(fault.errno).kind(),
-            ErrorKind::WouldBlock | ErrorKind::OutOfMemory | ErrorKind::Interrupted
-        ) || fault.errno == NO_BUFFERS;
+        let kind = std::io::Error::from_raw_os_error(fault.errno).kind();
+        let passes = fault.errno == NO_BUFFERS
+            || matches!(kind, ErrorKind::WouldBlock | ErrorKind::OutOfMemory | ErrorKind::Interrupted);
         if let Some(row) = self.row {
             cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
         }
@@ -224,6 +223,10 @@ impl Pourer {
             Step::Hold(_) | Step::Over(_) => {}
             // The receiver's timer began before ours.
             _ if self.params.table.quiet().since(cx.now) <= CLOSE => {}
+            _ if self.params.reset_is_end && kind == ErrorKind::ConnectionRefused => {
+                self.tell(cx);
+                self.step = Step::Over(self.ending());
+            }
             _ => {
                 self.tell(cx);
                 self.step = Step::Refused(fault);

@@ -12,6 +12,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Receiver {
     params: Arc<Params>,
+    slot: u32,
     row: Option<Row>,
     path: Option<Path>,
     got: u64,
@@ -30,6 +31,7 @@ impl Receiver {
     pub fn new(params: Arc<Params>) -> Self {
         Receiver {
             params,
+            slot: 0,
             row: None,
             path: None,
             got: 0,
@@ -41,6 +43,11 @@ impl Receiver {
             over: None,
             told: false,
         }
+    }
+
+    /// Sets the slot under which it reports.
+    pub(crate) fn numbered(self, slot: u32) -> Self {
+        Receiver { slot, ..self }
     }
 
     /// Says, once, whose filler it is that comes, where it is not that of the protocol that was asked for.
@@ -65,7 +72,7 @@ impl Receiver {
             from: self.since,
             to: self.last.max(self.since),
             calls: self.calls,
-            ..Portion::new(0, path)
+            ..Portion::new(self.slot, path)
         }));
     }
 
@@ -146,6 +153,6 @@ impl Flow for Receiver {
     }
 
     fn card(&self) -> Card {
-        Card { row: self.row, ..Card::default() }
+        Card { row: self.row, slot: self.slot, ..Card::default() }
     }
 }

@@ -14,7 +14,8 @@ use super::Params;
 use crate::solo::{Arrived, Portion};
 use metrics::{Ending, Mono, Row, SECOND};
 use model::Pace;
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use seam::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,6 +184,12 @@ impl Sender {
     }
 }
 
+/// Whether the peer aborted the connection.
+fn is_reset(fault: Fault) -> bool {
+    let kind = std::io::Error::from_raw_os_error(fault.errno).kind();
+    matches!(kind, ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe)
+}
+
 impl Flow for Sender {
     fn want(&self) -> Want {
         let read = if self.hushed { Read::Pause } else { Read::look(LISTEN) };
@@ -259,8 +266,10 @@ impl Flow for Sender {
                 Ok(())
             }
             // The receiver went while its time was up, or ours: nothing is lost that counts.
-            News::Broken(_)
-                if matches!(self.step, Step::Hold(_)) || self.params.table.quiet().since(cx.now) <= CLOSE =>
+            News::Broken(fault)
+                if matches!(self.step, Step::Hold(_))
+                    || self.params.table.quiet().since(cx.now) <= CLOSE
+                    || (self.params.reset_is_end && is_reset(fault)) =>
             {
                 self.tell(cx);
                 self.step = Step::Over(self.ending());

@@ -7,7 +7,9 @@ use super::codec::Header;
 use crate::native::Fence;
 use crate::solo::{GROUP, Remark};
 use crate::strangers::Strangers;
-use metrics::{Ending, Jitter, Mono, PacketTally, Packets, Row, Runs, SECOND, Seen, StampKind, Wall};
+use metrics::{
+    Ending, Jitter, Mono, PacketTally, Packets, Row, Runs, SECOND, Seen, StampKind, Variation, Wall,
+};
 use model::{DatagramRow, Level};
 use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
 use std::collections::HashMap;
@@ -44,8 +46,7 @@ pub(super) struct House {
 struct Stream {
     runs: Runs,
     jitter: Jitter,
-    /// The number of the last datagram and its transit time, ns.
-    last: Option<(u64, i64)>,
+    variation: Variation,
     /// The smallest difference between a time of ours and a stamp that cannot be compared with it, ns.
     fastest: Option<i64>,
     heard: Mono,
@@ -114,7 +115,7 @@ impl Receiver {
             Stream {
                 runs: Runs::new(WINDOW),
                 jitter: Jitter::default(),
-                last: None,
+                variation: Variation::default(),
                 fastest: None,
                 heard: cx.now,
             },
@@ -144,7 +145,6 @@ impl Receiver {
         let arrivals = stream.runs.finish();
         let tally = cx.rec.packet_tally(GROUP);
         tally.arrivals.merge(&arrivals);
-        tally.jitter_ns = tally.jitter_ns.max(stream.jitter.ns());
     }
 
     fn tell(&mut self, cx: &mut Cx<'_>) {
@@ -169,8 +169,9 @@ impl Stream {
         let mut counts = Packets::default();
         let came = self.runs.see(header.number, header.stamp_us);
         if came.anew {
-            (self.fastest, self.last) = (None, None);
+            (self.fastest, self.variation) = (None, Variation::default());
         }
+        tally.saw(came.seen);
         match came.seen {
             Seen::New { gap } => counts.lost = i64::try_from(gap).unwrap_or(i64::MAX),
             Seen::Reordered { .. } => (counts.lost, counts.reordered) = (-1, 1),
@@ -190,13 +191,8 @@ impl Stream {
             self.fastest = Some(fastest);
             transit.saturating_sub(fastest)
         };
-        self.jitter.see(transit);
-        if let Some((number, before)) = self.last
-            && number.checked_add(1) == Some(header.number)
-        {
-            tally.ipdv_ns.record(transit.wrapping_sub(before).unsigned_abs());
-        }
-        self.last = Some((header.number, transit));
+        self.jitter.see(transit).into_iter().for_each(|ns| tally.jitter.record(ns));
+        self.variation.see(header.number, transit).for_each(|ns| tally.ipdv_ns.record(ns));
         if took < 0 {
             tally.before_sent.0 += 1;
             tally.before_sent.1 = tally.before_sent.1.max(took.unsigned_abs());

@@ -1,7 +1,7 @@
 //! What all connections of a run have in common.
 
-use metrics::Group;
-use model::{Phase, Ping, Trace, Transport};
+use metrics::{Group, Mono};
+use model::{Phase, Ping, Schedule, Trace, Transport};
 use std::sync::Arc;
 
 /// What the far end adds to its echoes.
@@ -31,6 +31,8 @@ pub struct Params {
     pub omit_ns: u64,
     /// How long nothing may come back over TCP, ns.
     pub stall_ns: u64,
+    /// When an open loop begins, and when it ends, whenever its connections are up; without it they begin when they are.
+    pub span: Option<(Mono, Option<Mono>)>,
 }
 
 /// Messages under way at once on a connection, and those remembered so that a late echo is known, over all connections.
@@ -48,12 +50,20 @@ impl Params {
             connections: phase.connections,
             omit_ns: phase.omit_ns,
             stall_ns: phase.stall_ns,
+            span: None,
         }
     }
 
     /// The same between two ends of ours; `None` when no round trips are measured.
-    pub(crate) fn ours(phase: &Phase, group: Group) -> Option<Arc<Self>> {
-        phase.ping.map(|_| Arc::new(Params::of(phase, group, Far::Spent)))
+    pub(crate) fn ours(phase: &Phase, group: Group) -> Option<Self> {
+        phase.ping.map(|_| Params::of(phase, group, Far::Spent))
+    }
+
+    /// The same with a schedule, if there is one, from `start` on until `end`, as far as that is known.
+    #[must_use]
+    pub fn during(self, start: Mono, end: Option<Mono>) -> Self {
+        let open = self.ping.schedule != Schedule::Closed;
+        Params { span: open.then_some((start, end)), ..self }
     }
 
     pub(super) fn datagrams(&self) -> bool {

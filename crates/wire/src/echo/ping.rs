@@ -149,6 +149,7 @@ impl Pinger {
     fn begins(&self) -> Option<Mono> {
         let may = self.step == Step::Running
             && self.book.next() < self.most()
+            && self.params.span.and_then(|(_, end)| end).is_none_or(|end| self.due < end)
             && (!self.closed_loop() || self.book.waiting() == 0);
         may.then_some(self.due)
     }
@@ -164,16 +165,30 @@ impl Pinger {
         if self.closed_loop() {
             return;
         }
+        let (now, timeout) = (cx.now, self.params.ping.timeout_ns);
+        let full = self.book.waiting() >= MOST_WAITING;
+        self.miss(cx, |due| due <= now && (full || now.since(due) > timeout));
+    }
+
+    /// Nothing is sent at the places of the schedule from the next one on, as long as they are such.
+    fn miss(&mut self, cx: &mut Cx<'_>, such: impl Fn(Mono) -> bool) {
         let mut missed = 0;
-        while self.begins().is_some_and(|due| due <= cx.now)
-            && (cx.now.since(self.due) > self.params.ping.timeout_ns || self.book.waiting() >= MOST_WAITING)
-        {
+        while self.begins().is_some_and(&such) {
             missed += 1;
             self.due = self.due.plus(self.slots.next(cx.rng).unwrap_or(1));
         }
         if missed > 0 {
             self.count(cx, |packets| packets.unsent += missed);
         }
+    }
+
+    /// The run is over: what has not been sent of its schedule is missed.
+    fn stop(&mut self, cx: &mut Cx<'_>) {
+        if let Some((_, Some(end))) = self.params.span {
+            let end = end.min(cx.now);
+            self.miss(cx, |due| due < end);
+        }
+        self.stopped = true;
     }
 
     /// The first bytes of a message have left.
@@ -344,10 +359,12 @@ impl Pinger {
 
     fn up(&mut self, cx: &mut Cx<'_>) {
         self.row = Some(cx.rec.open(self.params.group, cx.now));
-        (self.since, self.moved, self.told, self.due) = (cx.now, cx.now, cx.now, cx.now);
+        (self.moved, self.told) = (cx.now, cx.now);
+        self.since = self.params.span.map_or(cx.now, |(start, _)| start);
+        self.due = self.since;
         if let Some(gap) = self.params.ping.schedule.gap_ns() {
             let connections = u64::from(self.params.connections.max(1));
-            self.due = cx.now.plus(gap / connections * (u64::from(self.slot) % connections));
+            self.due = self.since.plus(gap / connections * (u64::from(self.slot) % connections));
         }
     }
 }
@@ -431,6 +448,9 @@ impl Flow for Pinger {
         if let Some(row) = self.row {
             cx.rec.received(row, got.len as u64);
         }
+        if self.params.datagrams() {
+            cx.rec.packet_tally(self.params.group).came = cx.now;
+        }
         if self.talk.is_some() {
             got.datagrams().for_each(|datagram| self.take_answer(cx, got, datagram));
             self.overdue(cx);
@@ -452,7 +472,7 @@ impl Flow for Pinger {
             }
             News::Wake => self.woken(cx),
             News::Stop => {
-                self.stopped = true;
+                self.stop(cx);
                 self.settle(cx)
             }
             News::Fin => {

@@ -164,7 +164,9 @@ impl Client {
         if matches!(self.step, Step::Closing | Step::Over) {
             return;
         }
-        self.status = if self.started.is_some() { Status::Partial } else { Status::Failed };
+        if self.status != Status::Interrupted {
+            self.status = if self.started.is_some() { Status::Partial } else { Status::Failed };
+        }
         self.error.get_or_insert(why);
         self.close(cx);
     }
@@ -260,6 +262,18 @@ impl Client {
             // The server gives its results for what was measured until now.
             self.status = Status::Interrupted;
             return self.freeze(cx);
+        }
+        if matches!(self.step, Step::Freezing | Step::Ended | Step::Exchanging | Step::Results) {
+            // The results are waited for a moment, and no longer.
+            if self.status == Status::Interrupted {
+                self.fail(cx, "interrupted by the user before the server sent its results".to_owned());
+            }
+            self.status = Status::Interrupted;
+            return;
+        }
+        if self.step == Step::Closing && self.since < Mono(u64::MAX) {
+            self.since = Mono(u64::MAX);
+            return self.actions.push_back(Action::Order(GROUP, Order::Drop));
         }
         if matches!(
             self.step,

@@ -76,7 +76,7 @@ impl Lot {
     /// neither a rate nor an amount is asked for.
     pub(super) fn in_whole_segments(mut self, wished: bool) -> Self {
         let terms = &self.terms;
-        self.free = wished && !terms.udp && terms.rate == 0 && self.store.is_none() && limit(terms).is_none();
+        self.free = wished && !terms.udp && terms.rate == 0 && self.store.is_none() && !self.is_limited();
         self
     }
 
@@ -150,6 +150,11 @@ impl Lot {
         }
     }
 
+    /// The client ends the test by its amount, or with its file.
+    pub(super) fn is_limited(&self) -> bool {
+        limit(&self.terms).is_some()
+    }
+
     /// Takes up to `n` of what may still be sent.
     pub(super) fn spend(&self, n: u64) -> u64 {
         let left = self.budget.load(Ordering::Relaxed);
@@ -196,7 +201,7 @@ pub(super) struct Joined {
     pub(super) path: Path,
 }
 
-/// Posted by a flow: nothing more may be sent, or enough has come.
+/// Posted by a flow: all that may be sent has been and the server has it, or enough has come.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spent {
     pub(super) slot: u32,

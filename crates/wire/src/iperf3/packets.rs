@@ -14,13 +14,16 @@
 //! 2. A server answers a hello that comes again, and counts no datagram that is too short for a header.
 //! 3. What is not the reply is skipped by a client that waits for it: data may overtake it.
 //! 4. Numbers are given to datagrams that have left, so that a send that the kernel refused leaves no gap.
-//! 5. On the wire's terms a datagram with a number below the highest seen takes one loss back, even when it is a repeat; our own
+//! 5. A client that has sent all that it may lets the server read before it says so: the end of test comes on a connection of its
+//!    own, and the original drops what it has not read by then.
+//! 6. On the wire's terms a datagram with a number below the highest seen takes one loss back, even when it is a repeat; our own
 //!    counts tell repeats apart.
 
 use super::codec::{HELLO, Header, OLD_REPLIES, REPLY, header_len, reads_wall_time};
 use super::lot::{Counts, Joined, Lot, Spent, Standing};
+use super::stream::UNREAD;
 use crate::payload;
-use metrics::{Ending, Jitter, Mono, Packets, Row, SECOND, Seen, Sequence, TcpInfo};
+use metrics::{Ending, Jitter, Jitters, Mono, Packets, Row, SECOND, Seen, Sequence, TcpInfo};
 use model::Pace;
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
@@ -61,6 +64,10 @@ pub(super) struct UdpStream {
     sender: bool,
     counts: Counts,
     done: bool,
+    /// When a client had sent all that it may.
+    ended: Option<Mono>,
+    /// It has said so.
+    told: bool,
     // Sending.
     pace: Option<Pace>,
     /// Datagrams of the last offer.
@@ -104,6 +111,8 @@ impl UdpStream {
             sender: false,
             counts: Counts::default(),
             done: false,
+            ended: None,
+            told: false,
             pace: None,
             offered: 0,
             not_before: Mono(0),
@@ -135,13 +144,27 @@ impl UdpStream {
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {
-        if !std::mem::replace(&mut self.done, true) {
-            cx.post.push(Box::new(Spent { slot: self.slot, sender: self.sender }));
+        if std::mem::replace(&mut self.done, true) {
+            return;
+        }
+        if self.sender && !self.lot.serving {
+            self.ended = Some(cx.now);
+        } else {
+            self.spent(cx);
         }
     }
 
+    fn spent(&self, cx: &mut Cx<'_>) {
+        cx.post.push(Box::new(Spent { slot: self.slot, sender: self.sender }));
+    }
+
+    /// When what has been sent may be taken for read.
+    fn read(&self) -> Option<Mono> {
+        self.ended.filter(|_| !self.told).map(|ended| ended.plus(UNREAD))
+    }
+
     fn stand(&mut self, cx: &mut Cx<'_>, tag: u32, info: Option<Box<TcpInfo>>) {
-        self.counts.at = cx.now;
+        self.counts.at = self.ended.unwrap_or(cx.now);
         self.counts.jitter_ns = self.jitter.ns();
         let standing =
             Standing { group: self.lot.group, slot: self.slot, tag: Some(tag), counts: self.counts, info };
@@ -251,7 +274,7 @@ impl UdpStream {
             self.omit = None;
             self.jitter = Jitter::default();
         }
-        let mut counts = Packets::default();
+        let (mut counts, mut jitter) = (Packets::default(), Jitters::default());
         let mut bytes = 0;
         for datagram in got.datagrams() {
             let Some(header) = Header::read(datagram, wide).filter(|h| h.number > 0 && datagram.len() >= 16)
@@ -262,7 +285,7 @@ impl UdpStream {
             self.number(header.number, &mut counts);
             // Differences only: the sender's clock is its own.
             let transit = (at.0 as i64).wrapping_sub(header.sent_us.wrapping_mul(1_000) as i64);
-            self.jitter.see(transit);
+            self.jitter.see(transit).into_iter().for_each(|ns| jitter.record(ns));
         }
         self.counts.bytes += bytes;
         let dropped = got.dropped.wrapping_sub(self.dropped);
@@ -273,7 +296,7 @@ impl UdpStream {
             cx.rec.packets(row, &counts);
             let group = cx.rec.group(row);
             let tally = cx.rec.packet_tally(group);
-            tally.jitter_ns = tally.jitter_ns.max(self.jitter.ns());
+            tally.jitter.merge(&jitter);
         }
         if self.lot.came(bytes, counts.received + counts.duplicated) {
             self.finish(cx);
@@ -332,7 +355,7 @@ impl Flow for UdpStream {
     fn want(&self) -> Want {
         let (send, wake) = match self.step {
             Step::Hello(at) => (When::At(at), Some(self.up.plus(PATIENCE))),
-            Step::Run => (self.due(), None),
+            Step::Run => (self.due(), self.read()),
             _ => (When::Never, None),
         };
         let end = (self.step == Step::Over).then_some(End::Done { how: Ending::Completed, reset: false });
@@ -406,6 +429,10 @@ impl Flow for UdpStream {
                 return Err(Violation::Stalled(Duration::from_nanos(PATIENCE)).likely(
                     "the server did not answer the hello of a UDP stream: UDP may be filtered on the way",
                 ));
+            }
+            News::Wake if self.step == Step::Run && self.read().is_some_and(|at| at <= cx.now) => {
+                self.told = true;
+                self.spent(cx);
             }
             _ => {}
         }

@@ -32,6 +32,7 @@ use metrics::{Ending, Group, Mono, SECOND};
 use model::{Bulk, BulkCpu, BulkNews, Event, Level, Phase, Scribe, SocketSettings, Status};
 use seam::{Action, Cx, End, GroupPlan, Input, Link, Note, Order, Path, Session, Wait};
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Reads what this process has used of the CPU, seconds in user mode and in the kernel.
@@ -103,8 +104,8 @@ pub struct ServerPlan {
 const GRACE: u64 = 40 * SECOND;
 /// Most clients that have not sent their parameters.
 const STRANGERS: usize = 256;
-/// Failed tests of one address that are told each; of further ones, one a minute.
-const FAILURES: u32 = 16;
+/// Warnings because of one address that are told each; of further ones, one a minute.
+const WARNINGS: u32 = 16;
 /// Most that is kept for a printout.
 const LONGEST_TALE: usize = 20_000;
 
@@ -172,8 +173,8 @@ pub struct Server {
     remarks: HashSet<String>,
     /// Lines about newcomers for whom others had to give way.
     crowd: Lines,
-    /// Lines about failed tests by address: some, then one a minute.
-    failures: ByAddress<(u32, Lines)>,
+    /// Warnings by address: some, then one a minute.
+    warnings: ByAddress<(u32, Lines)>,
     start: Mono,
     begun: bool,
     stopping: bool,
@@ -203,7 +204,7 @@ impl Server {
             intervals: Intervals::new(now, 0, &Phase::default()),
             remarks: HashSet::new(),
             crowd: Lines::default(),
-            failures: ByAddress::default(),
+            warnings: ByAddress::default(),
             start: now,
             begun: false,
             stopping: false,
@@ -333,14 +334,19 @@ impl Server {
         } else {
             self.tell(link, BulkNews::Failed { error: why.to_owned() });
         }
-        let (told, lines) = self.failures.of(peer.ip(), Default::default);
+        self.warn(cx, peer.ip(), format!("{peer}: {why}"));
+        self.leave(cx, link);
+    }
+
+    /// Warns of what a client of this address has brought about: of few things each, of more now and then, so that nobody fills our
+    /// log.
+    fn warn(&mut self, cx: &Cx<'_>, address: IpAddr, text: String) {
+        let (told, lines) = self.warnings.of(address, Default::default);
         *told = told.saturating_add(1);
-        let text = format!("{peer}: {why}");
-        let text = if *told <= FAILURES { Some(text) } else { lines.text(cx.now, text) };
+        let text = if *told <= WARNINGS { Some(text) } else { lines.text(cx.now, text) };
         if let Some(text) = text {
             self.notice(Level::Warning, text);
         }
-        self.leave(cx, link);
     }
 
     /// A client has gone, or is to: what it held is given back.
@@ -455,6 +461,7 @@ fn group_plan(
     interval: u64,
 ) -> GroupPlan<SocketSettings> {
     GroupPlan {
+        workers: None,
         group,
         openers: Vec::new(),
         sockets,

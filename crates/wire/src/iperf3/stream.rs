@@ -12,12 +12,16 @@
 //! Payload is not compared: iperf3's is random. It is sent as blocks of the agreed length. Versions up to 3.15 read a block at a
 //! time and wait for all of it, on the one thread that they have. So blocks leave whole, also at a rate; a client finishes the one
 //! that it has begun before it says that the test is over, and a server closes its streams at once, which ends such waiting, too.
+//!
+//! Versions from 3.16 on drop what they have not read when the end of test comes. A client that has sent all that it may (`-n`,
+//! `-k`, `-F`) therefore waits until the server's kernel has acknowledged it and its threads have had time to read it. The last
+//! block of a file is seldom whole: the client half-closes the stream behind it, because those versions wait for the rest.
 
 use super::codec::COOKIE;
 use super::lot::{Counts, Gone, Joined, Lot, Spent, Standing, last_words};
 use crate::payload::Source;
 use crate::solo::Remark;
-use metrics::{Ending, Mono, Row};
+use metrics::{Ending, Mono, Row, SECOND, SocketState, TcpInfo};
 use model::{Level, Pace};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
@@ -29,6 +33,12 @@ const READ: u64 = 1 << 20;
 const QUIET: u64 = 20_000_000;
 /// How long that may take, ns: a client that goes on sending is cut off.
 const DRAIN: u64 = 200_000_000;
+/// How often a client that has sent all looks whether that was acknowledged: first and at most, ns.
+const LOOKS: (u64, u64) = (100_000, 5_000_000);
+/// How long a server's threads may take to read what its kernel has acknowledged, ns.
+pub(super) const UNREAD: u64 = 100_000_000;
+/// A server that acknowledges nothing for so long is not waited for, ns.
+const STUCK: u64 = 10 * SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -41,11 +51,27 @@ enum Step {
     Finish {
         tag: u32,
     },
+    /// That rest is sent; what the kernel knows now is asked for before it is said.
+    Look {
+        tag: u32,
+    },
+    /// A client has sent all that it may, and waits for its server.
+    Settle {
+        /// Bytes that are not acknowledged; `None` until the kernel tells.
+        queued: Option<u64>,
+        /// When they became fewer.
+        since: Mono,
+        look: Mono,
+    },
+    /// The server has all of it.
+    Settled,
     /// The end of test has come on its own connection, perhaps before data that were sent earlier; those still count.
     Drain {
         tag: u32,
         /// When the last of them came, or the end of test.
         last: Mono,
+        /// Nothing has come since.
+        quiet: Mono,
         until: Mono,
     },
     /// Nothing counts any more.
@@ -73,6 +99,14 @@ pub(super) struct TcpStream {
     counts: Counts,
     start: Mono,
     done: bool,
+    /// When the last bytes came.
+    came: Mono,
+    /// The client has half-closed the stream behind them.
+    fed: bool,
+    /// When the last bytes that count were handed to the kernel or, where that was waited for, acknowledged.
+    ended: Option<Mono>,
+    /// What the kernel knew when measuring ended.
+    info: Option<Box<TcpInfo>>,
 }
 
 impl TcpStream {
@@ -103,6 +137,10 @@ impl TcpStream {
             counts: Counts::default(),
             start: Mono(0),
             done: false,
+            came: Mono(0),
+            fed: false,
+            ended: None,
+            info: None,
         }
     }
 
@@ -112,7 +150,7 @@ impl TcpStream {
             self.sender = self.lot.sends(self.slot);
         }
         self.step = Step::Run;
-        self.start = cx.now;
+        (self.start, self.came) = (cx.now, cx.now);
         let terms = &self.lot.terms;
         // The kernel paces by itself where that was asked for.
         let rate = terms.rate;
@@ -145,17 +183,73 @@ impl TcpStream {
         self.sender && self.block > 0 && !self.whole()
     }
 
+    /// All that may be sent has been, or enough has come.
     fn finish(&mut self, cx: &mut Cx<'_>) {
-        if !std::mem::replace(&mut self.done, true) {
-            cx.post.push(Box::new(Spent { slot: self.slot, sender: self.sender }));
+        if std::mem::replace(&mut self.done, true) {
+            return;
+        }
+        if self.sender && !self.lot.serving {
+            (self.step, self.ended) =
+                (Step::Settle { queued: None, since: cx.now, look: cx.now }, Some(cx.now));
+        } else {
+            self.spent(cx);
         }
     }
 
-    fn stand(&mut self, cx: &mut Cx<'_>, at: Mono, tag: u32, info: Option<Box<metrics::TcpInfo>>) {
-        self.counts.at = at;
+    fn spent(&self, cx: &mut Cx<'_>) {
+        cx.post.push(Box::new(Spent { slot: self.slot, sender: self.sender }));
+    }
+
+    /// What the kernel says of bytes that are on their way.
+    fn state(&mut self, now: Mono, state: &SocketState) {
+        match &mut self.step {
+            Step::Settle { queued, since, .. } if queued.is_none_or(|before| state.queued < before) => {
+                (*queued, *since, self.ended) = (Some(state.queued), now, Some(now));
+            }
+            Step::Look { .. } => {
+                if let Some(info) = &mut self.info {
+                    info.retransmits = state.retransmits;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) {
+        match &mut self.step {
+            Step::Settle { queued, since, look } => {
+                let patience = if queued.unwrap_or(0) == 0 { UNREAD } else { STUCK };
+                if cx.now >= since.plus(patience) {
+                    self.step = Step::Settled;
+                    return self.spent(cx);
+                }
+                // Often at first, so that the time of a short test is right.
+                *look = cx.now.plus((cx.now.since(*since) / 4).clamp(LOOKS.0, LOOKS.1));
+            }
+            Step::Look { tag } => {
+                let tag = *tag;
+                self.step = Step::Frozen;
+                let info = self.info.take();
+                self.stand(cx, cx.now, tag, info);
+            }
+            Step::Drain { tag, last, quiet, until } if cx.now >= quiet.plus(QUIET).min(*until) => {
+                let (tag, last) = (*tag, *last);
+                self.freeze(cx, tag, last);
+            }
+            _ => {}
+        }
+    }
+
+    fn stand(&mut self, cx: &mut Cx<'_>, at: Mono, tag: u32, info: Option<Box<TcpInfo>>) {
+        self.counts.at = self.ended.unwrap_or(at);
         let standing =
             Standing { group: self.lot.group, slot: self.slot, tag: Some(tag), counts: self.counts, info };
         cx.post.push(Box::new(standing));
+    }
+
+    /// The block that was begun is whole.
+    fn look(&mut self, now: Mono, tag: u32) {
+        (self.step, self.ended) = (Step::Look { tag }, Some(now));
     }
 
     /// Nothing more counts; the last that did came at `last`.
@@ -201,7 +295,7 @@ impl TcpStream {
         if n == 0 {
             self.block = 0;
             match self.step {
-                Step::Finish { tag } => self.freeze(cx, tag, cx.now),
+                Step::Finish { tag } => self.look(cx.now, tag),
                 _ => self.finish(cx),
             }
         }
@@ -243,15 +337,21 @@ impl Flow for TcpStream {
         };
         // What comes after the end is dropped: unread bytes would turn the close into an abort.
         let read = match self.step {
+            Step::Cookie(_) | Step::Hold | Step::Over => Read::Pause,
+            _ if self.fed => Read::Pause,
             Step::Run | Step::Drain { .. } if !self.sender && !self.lot.discard => Read::look(READ),
-            Step::Run | Step::Drain { .. } | Step::Finish { .. } | Step::Frozen => Read::skip(READ),
-            _ => Read::Pause,
+            _ => Read::skip(READ),
         };
         let wake = match self.step {
-            Step::Drain { last, until, .. } => Some(last.plus(QUIET).min(until)),
+            Step::Drain { quiet, until, .. } => Some(quiet.plus(QUIET).min(until)),
+            Step::Settle { queued: Some(0), since, .. } => Some(since.plus(UNREAD)),
+            Step::Settle { look, .. } => Some(look),
+            Step::Look { .. } => self.ended,
             _ => None,
         };
-        Want { send, read, wake, end: None }
+        let settles = matches!(self.step, Step::Settle { .. } | Step::Settled);
+        let end = (settles && self.lot.store.is_some()).then_some(End::Half);
+        Want { send, read, wake, end }
     }
 
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
@@ -304,10 +404,7 @@ impl Flow for TcpStream {
                     cx.rec.sent(row, bytes);
                 }
                 match self.step {
-                    Step::Finish { tag } if self.block == 0 => {
-                        self.step = Step::Frozen;
-                        self.stand(cx, cx.now, tag, None);
-                    }
+                    Step::Finish { tag } if self.block == 0 => self.look(cx.now, tag),
                     _ => self.next_block(cx),
                 }
             }
@@ -317,8 +414,8 @@ impl Flow for TcpStream {
 
     fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
         match &mut self.step {
-            Step::Run if !self.sender => {}
-            Step::Drain { last, .. } => *last = cx.now,
+            Step::Run if !self.sender => self.came = cx.now,
+            Step::Drain { last, quiet, .. } => (*last, *quiet) = (cx.now, cx.now),
             _ => return Ok(()),
         }
         let n = got.len as u64;
@@ -338,23 +435,23 @@ impl Flow for TcpStream {
             News::Up(path) => self.open(cx, path),
             News::Start if matches!(self.step, Step::Hold | Step::Cookie(_)) => self.start(cx),
             News::Ask { tag, info } => self.stand(cx, cx.now, tag, info),
-            News::Freeze { tag, .. } if self.step == Step::Run && self.begun() && !self.lot.serving => {
-                self.step = Step::Finish { tag };
+            News::Freeze { tag, info } if self.step == Step::Run && self.begun() && !self.lot.serving => {
+                (self.step, self.info) = (Step::Finish { tag }, info);
             }
             News::Freeze { tag, .. } if self.step == Step::Run && !self.sender && self.lot.serving => {
-                self.step = Step::Drain { tag, last: cx.now, until: cx.now.plus(DRAIN) };
+                // A client that sends an amount says that it is over a while after the last of it.
+                let last = if self.lot.is_limited() { self.came } else { cx.now };
+                self.step = Step::Drain { tag, last, quiet: cx.now, until: cx.now.plus(DRAIN) };
+                if self.fed {
+                    self.freeze(cx, tag, last);
+                }
             }
             News::Freeze { tag, info } => {
                 self.step = if self.lot.serving && self.sender { Step::Over } else { Step::Frozen };
                 self.stand(cx, cx.now, tag, info);
             }
-            News::Wake => {
-                if let Step::Drain { tag, last, until } = self.step
-                    && cx.now >= last.plus(QUIET).min(until)
-                {
-                    self.freeze(cx, tag, last);
-                }
-            }
+            News::State(state) => self.state(cx.now, &state),
+            News::Wake => self.wake(cx),
             News::Stop => self.step = Step::Over,
             // All has come.
             News::Fin | News::Broken(_) if matches!(self.step, Step::Drain { .. }) => {
@@ -363,17 +460,22 @@ impl Flow for TcpStream {
                 }
                 self.step = Step::Over;
             }
-            News::Fin if self.step == Step::Frozen => self.step = Step::Over,
+            News::Fin if self.step == Step::Frozen && !self.fed => self.step = Step::Over,
+            // The end of a file.
+            News::Fin if self.step == Step::Run && !self.sender && self.lot.serving => self.fed = true,
             News::Fin => {
                 self.lost(cx);
-                return Err(Violation::TooFew { got: self.counts.bytes, want: self.counts.bytes + 1 }
-                    .likely("the peer closed a stream before the end of the test"));
+                return Err(Violation::Malformed("the peer closed a stream before the end of the test"));
             }
             News::Broken(_) if self.step == Step::Frozen => self.step = Step::Over,
             News::Broken(_) => self.lost(cx),
             _ => {}
         }
         Ok(())
+    }
+
+    fn curious(&self) -> bool {
+        matches!(self.step, Step::Settle { .. } | Step::Look { .. })
     }
 
     fn card(&self) -> Card {

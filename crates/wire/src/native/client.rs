@@ -1,12 +1,14 @@
 //! The client's side of the conversation, over one phase: reach every server, agree, run, collect.
 //!
 //! ```text
-//! connecting ─ up ─▶ greeting ─ hello ─▶ (proving) ─▶ measuring RTT ─▶ proposing ─ accepted ─▶ ready
+//! connecting ─ up ─▶ greeting ─ hello ─▶ (proving) ─▶ measuring RTT ─▶ (reaching) ─▶ proposing ─ accepted ─▶ ready
 //!      all ready: start ─▶ started ─▶ running ─ time up, all done or stop ─▶ draining ─▶ collecting ─▶ over
 //! ```
 
 mod agree;
 mod follow;
+mod reach;
+mod silence;
 
 use super::auth::{Psk, Secrets};
 use super::data::Params;
@@ -18,7 +20,9 @@ use crate::{Judged, Run, echo};
 use metrics::{Clock, Ending, Group, Mono, SECOND};
 use model::churn::Plan;
 use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
+use reach::{Answered, REACH, Reach};
 use seam::{Action, Cx, End, GroupPlan, Input, Link, Note, Opener, Path, Session, Target};
+use silence::Silence;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -69,6 +73,8 @@ pub struct ClientPlan {
 const GROUP: Group = Group(1);
 /// ECONNRESET of Linux, BSD and Windows.
 const CONNECTION_RESET: [i32; 3] = [104, 54, 10_054];
+/// ECONNREFUSED, likewise.
+const CONNECTION_REFUSED: [i32; 3] = [111, 61, 10_061];
 /// What a reset before the hello may mean.
 const RESET_HINT: &str = "the server may not serve this address (--allow, --deny), or be crowded";
 /// How long a server may take to answer while nothing is measured.
@@ -98,6 +104,10 @@ enum Step {
     Pinging,
     /// Its round trip is known; the others' are waited for.
     Measured,
+    /// Hellos are sent to its UDP port.
+    Reaching,
+    /// They have remained unanswered; a ping on the control connection is under way.
+    Unreached,
     Proposing,
     Queued,
     Ready,
@@ -167,6 +177,8 @@ pub struct Client {
     servers: Vec<Server>,
     actions: VecDeque<Action<Run>>,
     stage: Stage,
+    /// What is known of the way of datagrams.
+    reach: Reach,
     /// Servers among which the connections are divided.
     shares: u32,
     /// When the phase's first interval began.
@@ -175,6 +187,8 @@ pub struct Client {
     clock: Clock,
     stop_at: Option<Mono>,
     kill_at: Option<Mono>,
+    /// When the user asked for the end, and how often that has been told.
+    asked: Option<(Mono, u32)>,
     beat: Mono,
     waiting: VecDeque<(Mono, Interval)>,
     /// The next interval to be told.
@@ -185,6 +199,8 @@ pub struct Client {
     log: Option<Box<Log>>,
     /// What both ends tell of flows of datagrams.
     tracks: Tracks,
+    /// Whether datagrams arrived to the end.
+    silence: Silence,
     status: Status,
     reason: Option<String>,
 }
@@ -228,6 +244,7 @@ impl Client {
         let intervals = Intervals::new(now, 0, &plan.phase);
         let stage = if servers.is_empty() { Stage::Over } else { Stage::Agreeing };
         Client {
+            reach: Reach::before(&plan.phase),
             plan,
             servers,
             actions,
@@ -237,6 +254,7 @@ impl Client {
             clock: Clock::default(),
             stop_at: None,
             kill_at: None,
+            asked: None,
             beat: now,
             waiting: VecDeque::new(),
             next: 0,
@@ -244,6 +262,7 @@ impl Client {
             near: None,
             log: None,
             tracks: Tracks::default(),
+            silence: Silence::default(),
             status: Status::Complete,
             reason: None,
         }
@@ -290,7 +309,7 @@ impl Client {
             Stage::Agreeing if others => self.notice(Level::Warning, format!("left out: {text}")),
             Stage::Agreeing => self.finish(Status::Failed, Some(self.failures())),
             Stage::Running | Stage::Draining => {
-                self.status = Status::Partial;
+                self.is_partial();
                 self.reason.get_or_insert(text.clone());
                 self.notice(Level::Error, text);
                 if !others {
@@ -298,13 +317,18 @@ impl Client {
                 }
             }
             Stage::Collecting if was != Step::Over => {
-                self.status = Status::Partial;
+                self.is_partial();
                 self.reason.get_or_insert(text.clone());
                 self.notice(Level::Error, text);
             }
             _ => {}
         }
         self.advance(now);
+    }
+
+    /// A server's part of the result is missing; of what the user has ended, that is no surprise.
+    fn is_partial(&mut self) {
+        self.status = if self.asked.is_some() { Status::Interrupted } else { Status::Partial };
     }
 
     fn failures(&self) -> String {
@@ -317,15 +341,17 @@ impl Client {
         let live = || self.servers.iter().filter(|s| s.step != Step::Over);
         match self.stage {
             Stage::Agreeing if live().count() > 0 && live().all(|s| s.step == Step::Measured) => {
-                self.propose_all(now);
+                self.look_at_datagrams(now);
             }
             Stage::Agreeing if live().count() > 0 && live().all(|s| s.step == Step::Ready) => {
                 self.start_all(now);
             }
             Stage::Agreeing if live().count() > 0 && live().all(|s| s.step == Step::Running) => self.run(now),
             Stage::Collecting if live().all(|s| s.totals.is_some()) && self.near.is_some() => {
-                let (status, reason) = (self.status, self.reason.take());
+                let stalled = self.stalled();
                 self.report();
+                self.notice_silence(stalled);
+                let (status, reason) = (self.status, self.reason.take());
                 self.finish(status, reason);
             }
             _ => {}
@@ -370,8 +396,8 @@ impl Client {
     fn run(&mut self, now: Mono) {
         self.stage = Stage::Running;
         let phase = self.granted_phase();
-        // Flows of datagrams are opened, and clocks compared, before the first interval begins.
-        let start = now.plus(phase.probe.map_or(0, |probe| probe.lead_ns));
+        // What keeps a schedule is opened, and clocks are compared, before the first interval begins.
+        let start = now.plus(phase.lead_ns());
         self.started = start;
         self.actions.push_back(Action::Emit(Event::Start { at: self.clock.wall(start) }));
         let end = phase.ends_after().map(|ns| start.plus(ns));
@@ -380,10 +406,11 @@ impl Client {
         self.intervals = Intervals::new(start, phase.omit_ns, &phase);
         let openers = match phase.kind {
             Kind::Delay | Kind::Train | Kind::Stream => self.callers(&phase, start),
-            _ => self.dialers(&phase),
+            _ => self.dialers(&phase, (start, end)),
         };
         let workers = self.plan.workers.max(1);
         self.actions.push_back(Action::Group(Box::new(GroupPlan {
+            workers: None,
             group: GROUP,
             openers,
             // Where messages come back only their bytes tell anything, unless the kernel's stamps were asked for.
@@ -412,7 +439,7 @@ impl Client {
     }
 
     /// What makes TCP connections, one for each worker.
-    fn dialers(&self, phase: &Phase) -> Vec<Box<dyn Opener>> {
+    fn dialers(&self, phase: &Phase, span: (Mono, Option<Mono>)) -> Vec<Box<dyn Opener>> {
         let sites: Vec<Site> = self
             .servers
             .iter()
@@ -423,7 +450,8 @@ impl Client {
                     address: s.peer.address,
                     token: *token,
                     params: Arc::new(Params::of(phase, GROUP)),
-                    pings: echo::Params::ours(phase, GROUP),
+                    pings: echo::Params::ours(phase, GROUP)
+                        .map(|params| Arc::new(params.during(span.0, span.1))),
                     connections: phase.connections,
                 })
             })
@@ -511,13 +539,16 @@ impl Session<Run> for Client {
         match input {
             Input::Up(link, Path { .. }, Some(key)) => self.up(cx, link, key),
             Input::Up(_, _, None) => {}
-            Input::Note(note) => self.note(note),
+            Input::Note(note) => match note.downcast::<Answered>() {
+                Ok(answered) => self.answered(&answered, cx.now),
+                Err(note) => self.note(note),
+            },
             Input::Refused(key, fault) if (key as usize) < self.servers.len() => {
                 let (at, reset) = (key as usize, CONNECTION_RESET.contains(&fault.errno));
                 match reset && self.servers[at].step == Step::Connecting {
                     true if self.retry(cx.now, at) => {}
                     true => self.lose(at, &format!("{fault}: {RESET_HINT}"), cx.now),
-                    false => self.lose(at, &fault.to_string(), cx.now),
+                    false => self.lose(at, &agree::advised(&self.servers[at].peer.name, &fault), cx.now),
                 }
             }
             Input::Refused(..) => {}
@@ -542,9 +573,15 @@ impl Session<Run> for Client {
                         }
                         (None, _) => "it closed the control connection".to_owned(),
                     };
+                    let why = match self.stage {
+                        Stage::Agreeing => why,
+                        _ => format!("{why} {}", self.after(cx.now)),
+                    };
                     self.lose(at, &why, cx.now);
                 }
             }
+            Input::Tally { group: REACH, .. } | Input::Idle(REACH) => {}
+            Input::Dropped(REACH, _) => self.reached(cx.now),
             Input::Tally { index, from, to, tally, .. } => self.tally(cx.now, index, from, to, tally),
             Input::Idle(_) => self.collect(cx.now),
             Input::Dropped(_, mut totals) => {
@@ -560,13 +597,7 @@ impl Session<Run> for Client {
                 self.advance(cx.now);
             }
             Input::Wake => self.wake(cx.now),
-            Input::Stop if matches!(self.stage, Stage::Agreeing | Stage::Running) => {
-                self.status = Status::Interrupted;
-                self.reason.get_or_insert("interrupted by the user".to_owned());
-                self.drain(cx.now.plus(GRACE));
-            }
-            // The run is ending as it is.
-            Input::Stop => {}
+            Input::Stop => self.stop(cx.now),
         }
     }
 
@@ -582,6 +613,7 @@ impl Session<Run> for Client {
             Step::Over => None,
             Step::Collecting => Some(s.heard.plus(SILENCE).min(s.since.plus(COUNTING))),
             step if step.is_long() => Some(s.heard.plus(SILENCE)),
+            Step::Reaching => Some(s.since.plus(reach::limit(s.base_rtt))),
             _ => Some(s.since.plus(PATIENCE)),
         });
         let beat = self.beats().then_some(self.beat);

@@ -5,6 +5,7 @@ use super::udp::{OpenFlows, Terms};
 use crate::echo;
 use crate::quota::PendingPeers;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use uuid::Uuid;
@@ -31,6 +32,8 @@ pub struct Grant {
     pub(super) pings: Option<Arc<echo::Params>>,
     /// They are sent back on another core than the other end's.
     apart: bool,
+    /// The workers that have its connections and flows.
+    workers: Range<u16>,
     /// Flows of such datagrams that are open.
     pub(super) pinging: Arc<Mutex<HashSet<Uuid>>>,
     /// How many are open.
@@ -52,10 +55,17 @@ impl Grant {
             flows: OpenFlows::default(),
             pings: None,
             apart: false,
+            workers: 0..1,
             pinging: Arc::default(),
             open: AtomicU32::new(0),
             revoked: AtomicBool::new(false),
         }
+    }
+
+    /// The same on these workers.
+    #[must_use]
+    pub fn on(self, workers: Range<u16>) -> Self {
+        Grant { workers, ..self }
     }
 
     /// The same for flows of datagrams.
@@ -74,12 +84,18 @@ impl Grant {
     /// the same core as the other end's, so that bytes are read while they are in its cache. Two ends that spin on one core
     /// would take it from each other for milliseconds, and few senders of datagrams had better have cores of their own: these
     /// are then the next ones.
-    pub(super) fn worker(&self, slot: u32, workers: u16) -> u16 {
+    pub(super) fn worker(&self, slot: u32) -> u16 {
+        let workers = (self.workers.len() as u32).max(1);
         let busy = self.pings.as_ref().is_some_and(|pings| pings.ping.busy);
-        let few = self.terms.is_some() && self.limit.saturating_mul(2) <= u32::from(workers);
+        let few = self.terms.is_some() && self.limit.saturating_mul(2) <= workers;
         let apart = u32::from(busy || few || self.apart);
         let turn = slot.wrapping_add(self.params.first_worker).wrapping_add(apart);
-        (turn % u32::from(workers.max(1))) as u16
+        self.workers.start + (turn % workers) as u16
+    }
+
+    /// Whether a connection that was accepted on a worker may stay there.
+    pub(super) fn stays(&self, slot: u32, worker: u16) -> bool {
+        if self.even { worker == self.worker(slot) } else { self.workers.contains(&worker) }
     }
 
     /// A seat for one more connection or flow; `None` when too many are open.

@@ -57,16 +57,15 @@ pub struct Reception {
     grants: Arc<Grants>,
     fence: Arc<Fence>,
     worker: u16,
-    workers: u16,
     /// Of datagrams, if it has what cookies are made with.
     keeper: Option<Keeper>,
 }
 
 impl Reception {
-    /// The reception of worker `worker` of `workers`.
+    /// The reception of worker `worker`.
     #[must_use]
-    pub fn new(grants: Arc<Grants>, fence: Arc<Fence>, worker: u16, workers: u16) -> Self {
-        Reception { grants, fence, worker, workers: workers.max(1), keeper: None }
+    pub fn new(grants: Arc<Grants>, fence: Arc<Fence>, worker: u16) -> Self {
+        Reception { grants, fence, worker, keeper: None }
     }
 
     /// The same, opening flows of datagrams, too; `secret` makes their cookies, and is the same for all workers.
@@ -95,7 +94,7 @@ impl Reception {
             return None;
         }
         let place = Place { open: Arc::clone(&grant.pinging), id: preamble.id, _seat: seat };
-        let to = grant.worker(preamble.slot, self.workers);
+        let to = grant.worker(preamble.slot);
         let flow = Reflector::new(Arc::clone(pings), preamble, Some(place));
         Some(Box::new(flow.leaving(Some(to).filter(|&to| to != self.worker))))
     }
@@ -118,7 +117,7 @@ impl Opener for Reception {
         Some(Box::new(Greeter {
             grants: Arc::clone(&self.grants),
             path: *path,
-            place: (self.worker, self.workers),
+            worker: self.worker,
             state: State::Waiting {
                 place,
                 bytes: [0; PREAMBLE],
@@ -137,14 +136,7 @@ impl Opener for Reception {
             return self.reflect(&preamble, got, reply);
         }
         let Some(answer) = super::answer_hello(got.bytes) else {
-            return self.keeper.as_ref()?.knock(
-                &self.grants,
-                &self.fence,
-                cx,
-                got,
-                reply,
-                (self.worker, self.workers),
-            );
+            return self.keeper.as_ref()?.knock(&self.grants, &self.fence, cx, got, reply, self.worker);
         };
         let room = reply.own(answer.len());
         if room.len() == answer.len() {
@@ -162,7 +154,7 @@ impl Opener for Reception {
 pub struct Greeter {
     grants: Arc<Grants>,
     path: Path,
-    place: (u16, u16),
+    worker: u16,
     state: State,
 }
 
@@ -259,8 +251,8 @@ impl Greeter {
             Some(pings) => Box::new(Reflector::new(Arc::clone(pings), preamble, None)),
             None => Box::new(Data::server(Arc::clone(&grant.params), preamble)),
         };
-        let to = grant.worker(preamble.slot, self.place.1);
-        if grant.even && to != self.place.0 {
+        if !grant.stays(preamble.slot, self.worker) {
+            let to = grant.worker(preamble.slot);
             self.state = State::Leaving { to, data, seat };
             return Ok(());
         }

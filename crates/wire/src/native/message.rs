@@ -107,6 +107,9 @@ pub enum Message {
         open: u64,
         /// Other runs' sessions on the server.
         others: u32,
+        /// When the latest datagram came, from the interval's start, ns; where any has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        came_ns: Option<u64>,
         /// What it found out about datagrams, when they are counted.
         #[serde(default, skip_serializing_if = "Option::is_none", with = "field")]
         packets: Option<Box<PacketReport>>,

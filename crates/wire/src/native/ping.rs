@@ -127,12 +127,13 @@ impl Caller {
             return Ok(());
         }
         if !self.datagrams || self.knocks >= KNOCKS {
-            let why = "the server's answer to the first datagrams does not come: is UDP let through?";
+            let why = "the server's answer to the first datagrams was lost each time";
             let waited = if self.datagrams { AGAIN * u64::from(KNOCKS) } else { PATIENCE };
             let stalled = Violation::Stalled(Duration::from_nanos(waited));
             return self.fail(if self.datagrams { stalled.likely(why) } else { stalled });
         }
-        self.entry = Entry::Knocking(0);
+        // The next one is due now, and has its time from now on.
+        (self.entry, self.since) = (Entry::Knocking(0), cx.now);
         Ok(())
     }
 }

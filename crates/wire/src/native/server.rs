@@ -22,6 +22,7 @@ use seam::{Action, Cx, End, GroupPlan, Input, Link, Note, Opener, Order, Path, S
 use standing::Moved;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use uuid::Uuid;
@@ -81,7 +82,7 @@ pub struct ServerPlan {
     pub exit_after: Option<u64>,
     /// This host.
     pub host: HostSnapshot,
-    /// Worker threads.
+    /// Worker threads of a set, of which there are [`ServerPlan::SETS`].
     pub workers: u16,
     /// Their placement.
     pub placement: String,
@@ -97,6 +98,24 @@ pub struct ServerPlan {
     pub clock_id: String,
     /// What else ends with it: protocols and ports, `echo:9999`.
     pub besides: Vec<String>,
+}
+
+impl ServerPlan {
+    /// Sets of workers. The first has the sessions that keep a worker busy, the second those of short turns, whose messages would
+    /// wait for as long as the turns of others last.
+    pub const SETS: u16 = 2;
+
+    /// Worker threads in all.
+    #[must_use]
+    pub fn threads(&self) -> u16 {
+        self.set(ServerPlan::SETS).start
+    }
+
+    /// The workers of a set.
+    pub(super) fn set(&self, number: u16) -> Range<u16> {
+        let workers = self.workers.max(1);
+        workers * number..workers * (number + 1)
+    }
 }
 
 /// Longest message a client may send.
@@ -194,7 +213,8 @@ pub struct Server {
     intervals: Intervals,
     /// Set when the server is to end: until when sessions may go on.
     ending: Option<Mono>,
-    stopped: bool,
+    /// How often the user has asked for the end.
+    stops: u32,
     over: bool,
     /// The reporters know when it began.
     begun: bool,
@@ -208,14 +228,14 @@ impl Server {
         let budget = plan.exit_after.map(|n| Arc::new(AtomicI64::new(n.min(i64::MAX as u64) as i64)));
         let grants = Arc::new(Grants::new(budget.clone()).with_pending(plan.limits.pending));
         let fence = Arc::new(plan.fence.clone());
-        let workers = plan.workers.max(1);
-        let openers = (0..workers)
+        let openers = (0..plan.threads())
             .map(|w| {
-                let reception = Reception::new(Arc::clone(&grants), Arc::clone(&fence), w, workers);
+                let reception = Reception::new(Arc::clone(&grants), Arc::clone(&fence), w);
                 Box::new(reception.with_datagrams(plan.secret)) as Box<dyn Opener>
             })
             .collect();
         let all = GroupPlan {
+            workers: None,
             group: Group::ALL,
             openers,
             sockets: SocketSettings::default(),
@@ -248,7 +268,7 @@ impl Server {
             start: now,
             intervals: Intervals::new(now, 0, &Phase::default()),
             ending: None,
-            stopped: false,
+            stops: 0,
             over: false,
             begun: false,
             budget,
@@ -330,7 +350,7 @@ impl Server {
         totals.pings = None;
         if group == Group::ALL {
             self.actions.push_back(Action::Emit(Event::Near(totals)));
-            let (status, reason) = if self.stopped {
+            let (status, reason) = if self.stops > 0 {
                 (Status::Interrupted, Some("stopped by a signal".to_owned()))
             } else {
                 (Status::Complete, None)
@@ -374,8 +394,10 @@ impl Server {
         let Some(run) = self.visitors.get(&link).map(|v| v.run) else { return };
         let others = self.others(run).count() as u32;
         self.moved(link, traffic, tally);
+        let came = tally.packets.as_ref().filter(|packets| packets.counts.received > 0);
+        let came_ns = came.map(|packets| packets.came.since(from));
         let packets = PacketReport::of_interval(tally);
-        self.say(link, &Message::Interval { index, traffic, open: tally.open, others, packets });
+        self.say(link, &Message::Interval { index, traffic, open: tally.open, others, came_ns, packets });
     }
 
     /// What a flow remembers, of trains or of datagrams, goes to its client.
@@ -409,6 +431,7 @@ impl Server {
     fn shut_down(&mut self, cx: &Cx<'_>, link: Link, only: Option<&str>) {
         let Some(visitor) = self.visitors.get(&link) else { return };
         let peer = visitor.path.peer;
+        let here = is_here(&visitor.path);
         if let Some(only) = only.filter(|only| !self.plan.besides.iter().any(|b| b == only)) {
             let shown: String = only.chars().take(40).collect();
             return self.refuse(
@@ -417,8 +440,6 @@ impl Server {
                 &format!("this server does not answer {shown:?}, which is to be ended"),
             );
         }
-        // From an address to the same: nobody but this host can do that.
-        let here = peer.ip().to_canonical().is_loopback() || peer.ip() == visitor.path.local.ip();
         if self.plan.psk.is_none() && !here {
             return self.refuse(
                 cx,
@@ -436,10 +457,15 @@ impl Server {
 
     /// The user stops the server: sessions are asked to end in good order, within the grace.
     fn stop(&mut self, cx: &Cx<'_>) {
-        if self.stopped {
+        self.stops += 1;
+        if self.stops > 1 {
+            // The user waits: who has not ended by the last call is cut short.
+            if self.stops > 2 && self.ending.is_some_and(|at| at < Mono(u64::MAX)) {
+                self.ending = Some(cx.now);
+                self.wake(cx);
+            }
             return;
         }
-        self.stopped = true;
         self.ending = Some(cx.now.plus(GRACE));
         let links: Vec<(Link, bool)> = self.visitors.iter().map(|(&l, v)| (l, v.held.is_some())).collect();
         for (link, busy) in links {
@@ -591,4 +617,9 @@ impl Session<Run> for Server {
         let ending = self.ending.filter(|at| *at < Mono(u64::MAX) && !self.over);
         visitors.chain(until).chain(ending).min()
     }
+}
+
+/// Whether a connection is from this host: nobody else comes from an address to the same.
+fn is_here(path: &Path) -> bool {
+    path.peer.ip().to_canonical().is_loopback() || path.peer.ip() == path.local.ip()
 }

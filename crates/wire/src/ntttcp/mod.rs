@@ -5,6 +5,7 @@
 //!
 //! - [`codec`]: the words.
 //! - `udp`: what listens where data comes in datagrams.
+//! - `unsynced`: tests without synchronisation at a receiver that also serves synchronised senders.
 //! - `token`: how the ends of Windows NTttcp say that they are ready.
 //! - [`Receiver`], [`Sender`]: the sessions of the two ends.
 
@@ -15,6 +16,7 @@ mod send;
 mod tally;
 mod token;
 mod udp;
+mod unsynced;
 
 pub use model::{ASIDE, Layout};
 pub use open::{answerers, callers};

@@ -5,16 +5,16 @@ use super::udp::Books;
 use crate::bulk::{Filler, Marks, Params, Pourer, Receiver, Sender};
 use crate::native::Fence;
 use crate::solo::{Answers, Calls};
-use metrics::{Ending, Mono};
+use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase};
 use seam::{
-    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Target, Violation, Want, When,
-    Wrote,
+    Batch, Burst, Card, Cause, Cx, Deed, End, Flow, News, Open, Opener, Path, Read, Target, Violation, Want,
+    When, Wrote,
 };
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A client's openers without a conversation, for plain streams to one port.
 #[must_use]
@@ -44,6 +44,12 @@ pub(super) struct Empty {
 pub(super) struct Dialer {
     params: Arc<Params>,
     slots: VecDeque<u32>,
+    /// Windows: slots whose connect failed, each with the time of its next attempt.
+    again: VecDeque<(Mono, u32)>,
+    /// End of the retries, set by the first failure.
+    patience: Option<Mono>,
+    /// Open or connecting links.
+    open: u32,
     to: Arc<Vec<IpAddr>>,
     from: Option<SocketAddr>,
     layout: Layout,
@@ -62,21 +68,60 @@ impl Dialer {
         let one = |worker: u16| {
             let slots = (u32::from(worker)..layout.all()).step_by(usize::from(workers)).collect();
             let (params, to) = (Arc::clone(params), Arc::clone(to));
-            Box::new(Dialer { params, slots, to, from, layout }) as Box<dyn Opener>
+            let (again, patience, open) = (VecDeque::new(), None, 0);
+            Box::new(Dialer { params, slots, again, patience, open, to, from, layout }) as Box<dyn Opener>
         };
         (0..workers).map(one).collect()
     }
 }
 
+/// Windows: duration of connect retries and interval between attempts, ns.
+const PATIENCE: u64 = 10 * SECOND;
+const AGAIN: u64 = SECOND / 10;
+
+impl Dialer {
+    /// The next slot to connect, or the answer to give while there is none.
+    fn next(&mut self, now: Mono) -> Result<u32, Open> {
+        if let Some(slot) = self.slots.pop_front() {
+            return Ok(slot);
+        }
+        match self.again.front() {
+            Some(&(at, slot)) if at <= now => {
+                self.again.pop_front();
+                Ok(slot)
+            }
+            Some(&(at, _)) => Err(Open::At(at)),
+            // A connect in progress may fail and be retried.
+            None if self.layout.windows && self.open > 0 => Err(Open::Idle),
+            None => Err(Open::Done),
+        }
+    }
+
+    /// Schedules another attempt after a failed connect; false when the link failed for another reason or the time is up.
+    fn retries(&mut self, now: Mono, flow: &dyn Flow, cause: &Cause) -> bool {
+        let refused = matches!(cause, Cause::Fault(fault) if fault.deed == Deed::Connect);
+        let until = *self.patience.get_or_insert(now.plus(PATIENCE));
+        let again = self.layout.windows && refused && now < until;
+        if again {
+            self.again.push_back((now.plus(AGAIN), flow.card().slot));
+        }
+        again
+    }
+}
+
 impl Opener for Dialer {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
-        let Some(slot) = self.slots.pop_front() else { return Open::Done };
+    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+        let slot = match self.next(cx.now) {
+            Ok(slot) => slot,
+            Err(later) => return later,
+        };
         let Some(to) = self.layout.address(&self.to, self.layout.port_of(slot)) else { return Open::Done };
         let from = self.from.map(|from| match (from.port(), u16::try_from(slot)) {
             (0, _) | (_, Err(_)) => SocketAddr::new(from.ip(), 0),
             (first, Ok(slot)) => SocketAddr::new(from.ip(), first.saturating_add(slot)),
         });
         let (params, target) = (Arc::clone(&self.params), Target { to, from });
+        self.open += 1;
         if self.layout.udp {
             Open::Datagram(Box::new(Pourer::new(params, Marks::None, slot)), target)
         } else {
@@ -84,14 +129,19 @@ impl Opener for Dialer {
         }
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
-        if let Err(cause) = how {
+    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        self.open = self.open.saturating_sub(1);
+        if let Err(cause) = how
+            && !self.retries(cx.now, &*flow, cause)
+        {
             cx.post.push(Box::new(Lost(cause.to_string())));
         }
     }
 
     fn stop(&mut self) {
         self.slots.clear();
+        self.again.clear();
+        self.patience = Some(Mono(0));
     }
 }
 
@@ -106,9 +156,27 @@ pub(super) struct House {
     pub(super) proven: Mutex<HashSet<IpAddr>>,
     /// Data connections that are open; with datagrams, workers to which some come.
     pub(super) open: AtomicU64,
+    /// Connection parameters of unsynchronised tests, where the receiver accepts them beside synchronised ones.
+    pub(super) unsynced: Option<Arc<Params>>,
+    /// Peer address of each open synchronisation connection.
+    pub(super) synced_peers: Mutex<Vec<IpAddr>>,
 }
 
+/// Posted when a connection of an unsynchronised test was accepted.
+pub(super) struct UnsyncedConnection(pub(super) IpAddr);
+
+/// Slot and group of all such connections.
+pub(super) const UNSYNCED_SLOT: u32 = u32::MAX;
+pub(super) const UNSYNCED_GROUP: Group = Group(2);
+
 impl House {
+    /// Parameters for a data connection from `ip` if that address has no synchronisation connection open.
+    fn unsynced_params(&self, ip: IpAddr) -> Option<Arc<Params>> {
+        let params = self.unsynced.as_ref()?;
+        let synced_peers = self.synced_peers.lock().unwrap_or_else(PoisonError::into_inner);
+        (!synced_peers.contains(&ip)).then(|| Arc::clone(params))
+    }
+
     /// Without a conversation, the first connection begins the test.
     pub(super) fn begin(&self, now: Mono) {
         let table = &self.params.table;
@@ -143,6 +211,11 @@ impl Opener for Answerer {
         if self.house.layout.talks(path.local.port()) {
             return Some(Box::new(Lifted));
         }
+        let ip = path.peer.ip().to_canonical();
+        if let Some(params) = self.house.unsynced_params(ip) {
+            cx.post.push(Box::new(UnsyncedConnection(ip)));
+            return Some(Box::new(Receiver::new(params).numbered(UNSYNCED_SLOT)));
+        }
         self.house.begin(cx.now);
         self.house.open.fetch_add(1, Ordering::Relaxed);
         Some(Box::new(Receiver::new(Arc::clone(&self.house.params))))
@@ -160,7 +233,11 @@ impl Opener for Answerer {
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        if flow.card().row.is_some() && self.house.open.fetch_sub(1, Ordering::Relaxed) == 1 {
+        let card = flow.card();
+        if card.slot != UNSYNCED_SLOT
+            && card.row.is_some()
+            && self.house.open.fetch_sub(1, Ordering::Relaxed) == 1
+        {
             cx.post.push(Box::new(Empty { last: Mono(0) }));
         }
     }

@@ -6,25 +6,30 @@
 //!
 //! 1. A word's place decides what it means: the one behind 'X' is a length, whatever letter it looks like.
 //! 2. 'E' is answered whenever it comes, before our end or after it.
-//! 3. Data connections are read to their end, for a while after ours, so that no sender is reset.
+//! 3. Data connections are read to their end, for a while after ours, so that no sender is reset. Windows' receiver without
+//!    synchronisation closes at the end of its time; Windows' sender accepts that reset as the end of the test.
 //! 4. Without a conversation the first connection begins the test; it ends by the clock, or a second after the last
 //!    connection has gone, and is rated over the time in which bytes came.
-//! 5. One sender that vanishes takes nothing with it but its own connections.
+//! 5. With `Layout::unsynced`, connections of addresses without a synchronisation connection form tests of their own
+//!    (`unsynced.rs`). While one of them receives data, the state is reported as busy and the end of this session is deferred.
+//! 6. One sender that vanishes takes nothing with it but its own connections.
 
 use super::Layout;
 use super::codec::{END, FINISHED, LAST, NOT_STARTED, QUERY, RUN, RUNNING, WAIT, Words, agreed, encode};
-use super::open::{Answerer, Empty, House};
+use super::open::{Answerer, Empty, House, UNSYNCED_GROUP, UNSYNCED_SLOT, UnsyncedConnection};
 use super::tally::Telling;
 use super::token::TOKEN;
 use super::udp::Back;
+use super::unsynced::UnsyncedTests;
 use crate::Run;
 use crate::bulk::{Filler, Params, Timetable};
 use crate::native::Fence;
 use crate::solo::{Arrived, GROUP, Portion, Remark};
 use metrics::{Ending, Group, Mono, SECOND};
-use model::{Event, Phase, Status, Totals};
+use model::{Event, Phase, Status, SyncStep, Totals};
 use seam::{Action, Cx, End, Input, Link, Note, Opener, Order, Session};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -63,12 +68,13 @@ enum Stage {
 
 /// One conversation.
 #[derive(Default)]
-struct Talk {
+struct Conversation {
     words: Words,
     /// The next word is a length.
     length: bool,
     /// Waits for the last sender.
     waits: bool,
+    peer: Option<SocketAddr>,
 }
 
 /// The receiver's session.
@@ -78,7 +84,7 @@ pub struct Receiver {
     table: Arc<Timetable>,
     stage: Stage,
     begun: bool,
-    talks: BTreeMap<Link, Talk>,
+    talks: BTreeMap<Link, Conversation>,
     /// What was agreed on last, s.
     cycle: u32,
     telling: Telling,
@@ -89,6 +95,8 @@ pub struct Receiver {
     ready: u16,
     workers: u16,
     near: Option<Box<Totals>>,
+    unsynced: UnsyncedTests,
+    interval_ns: u64,
 }
 
 impl Receiver {
@@ -102,9 +110,17 @@ impl Receiver {
             table: Arc::clone(&table),
             ..Params::of(&phase, GROUP, Filler::LetterA)
         };
-        let params = Arc::new(params);
-        let house =
-            House { params, layout, fence, streams, proven: Mutex::default(), open: AtomicU64::new(0) };
+        let unsynced = layout.unsynced.then(|| Arc::new(Params::of(&phase, UNSYNCED_GROUP, Filler::LetterA)));
+        let house = House {
+            params: Arc::new(params),
+            layout,
+            fence,
+            streams,
+            proven: Mutex::default(),
+            open: AtomicU64::new(0),
+            unsynced,
+            synced_peers: Mutex::default(),
+        };
         Receiver {
             layout,
             house: Arc::new(house),
@@ -113,10 +129,12 @@ impl Receiver {
             begun: false,
             talks: BTreeMap::new(),
             cycle: layout.cycle_s(),
+            interval_ns: phase.interval_ns,
+            unsynced: UnsyncedTests::default(),
             telling: Telling::new(phase),
             wake: None,
             kill: None,
-            left: 2,
+            left: 2 + u8::from(layout.unsynced),
             ready: 0,
             workers: workers.max(1),
             near: None,
@@ -127,8 +145,9 @@ impl Receiver {
         let one = |_| Box::new(Answerer::new(&self.house)) as Box<dyn Opener>;
         let openers = (0..self.workers).map(one).collect();
         let counting = self.telling.group(Vec::new(), GROUP, now);
+        let beside = self.layout.unsynced.then(|| self.telling.group(Vec::new(), UNSYNCED_GROUP, now));
         let accepting = self.telling.group(openers, Group::ALL, now);
-        self.telling.actions.extend([counting, accepting]);
+        self.telling.actions.extend([counting].into_iter().chain(beside).chain([accepting]));
     }
 
     fn state(&self) -> u32 {
@@ -157,6 +176,7 @@ impl Receiver {
             if self.stage == Stage::Waiting {
                 self.cycle = cycle;
             }
+            self.telling.step(SyncStep::Negotiated { seconds: cycle });
             return self.say(link, cycle);
         }
         match word {
@@ -164,7 +184,8 @@ impl Receiver {
                 if let Some(talk) = self.talks.get_mut(&link) {
                     talk.length = true;
                 }
-                self.say(link, self.state());
+                let busy = self.unsynced.busy(cx.now, self.interval_ns);
+                self.say(link, if busy { RUNNING } else { self.state() });
             }
             RUN if self.layout.multi && self.stage == Stage::Waiting => {
                 if let Some(talk) = self.talks.get_mut(&link) {
@@ -172,7 +193,10 @@ impl Receiver {
                 }
                 self.say(link, WAIT);
             }
-            LAST if !self.layout.multi => self.say(link, END),
+            LAST if !self.layout.multi => {
+                self.telling.step(SyncStep::NotMultiClient);
+                self.say(link, END);
+            }
             RUN | LAST if self.stage == Stage::Waiting => {
                 let waiting: Vec<Link> = self
                     .talks
@@ -197,22 +221,37 @@ impl Receiver {
             }
             END => {
                 if self.stage == Stage::Running {
+                    self.telling.step(SyncStep::StoppedBySender);
                     self.part(cx.now);
                 }
                 self.say(link, self.state());
             }
             // Somebody else, who is told nothing.
             _ => {
-                self.talks.remove(&link);
+                self.hang_up(link);
                 self.telling.actions.push_back(Action::Close(link, gone()));
             }
         }
     }
 
+    /// Forgets a synchronisation connection; false if it is not known.
+    fn hang_up(&mut self, link: Link) -> bool {
+        let talk = self.talks.remove(&link);
+        if let Some(peer) = talk.as_ref().and_then(|talk| talk.peer) {
+            self.telling.step(SyncStep::Closed { remote: peer });
+            let ip = peer.ip().to_canonical();
+            let mut synced_peers = self.house.synced_peers.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(at) = synced_peers.iter().position(|other| *other == ip) {
+                synced_peers.swap_remove(at);
+            }
+        }
+        talk.is_some()
+    }
+
     /// A sender of Windows' is ready for one port, or somebody else is there.
     fn token(&mut self, cx: &mut Cx<'_>, link: Link, bytes: &[u8]) {
         // It has said all that it has to say.
-        if self.talks.remove(&link).is_none() {
+        if !self.hang_up(link) {
             return;
         }
         let ready = bytes.first() == Some(&TOKEN);
@@ -234,6 +273,7 @@ impl Receiver {
         if let (Stage::Waiting, Some(from)) = (self.stage, self.table.from()) {
             self.stage = Stage::Running;
             self.telling.begin(from, cx.clock);
+            self.telling.schedule_steps(cx.now, (from, self.table.to(), self.table.quiet()));
             self.wake = Some(self.table.to()).filter(|at| at.0 < u64::MAX);
         }
     }
@@ -243,13 +283,18 @@ impl Receiver {
         if !matches!(self.stage, Stage::Waiting | Stage::Running) {
             return;
         }
+        // A cool-down still belongs to the cycle.
+        if self.stage == Stage::Running && (self.layout.cooldown_s == 0 || now < self.table.to()) {
+            self.telling.end_cycle();
+        }
         self.table.cut(now);
         self.stage = Stage::Parting;
         let cooldown = u64::from(self.layout.cooldown_s) * SECOND;
-        self.kill = Some(now.plus(cooldown).plus(GRACE));
+        let alone = self.layout.windows && !self.layout.token;
+        self.kill = Some(now.plus(cooldown).plus(if alone { 0 } else { GRACE }));
         self.wake = None;
         if self.house.open.load(Ordering::Relaxed) == 0 {
-            self.drop_group();
+            self.drop_when_unsynced_idle(now);
         }
     }
 
@@ -259,6 +304,9 @@ impl Receiver {
             self.kill = None;
             self.telling.actions.push_back(Action::Order(Group::ALL, Order::Drop));
             self.telling.actions.push_back(Action::Order(GROUP, Order::Stop));
+            if self.layout.unsynced {
+                self.telling.actions.push_back(Action::Order(UNSYNCED_GROUP, Order::Drop));
+            }
         }
     }
 
@@ -271,6 +319,10 @@ impl Receiver {
 
     fn note(&mut self, cx: &mut Cx<'_>, note: Note) {
         let note = match note.downcast::<Portion>() {
+            Ok(portion) if portion.slot == UNSYNCED_SLOT => {
+                let totals = self.unsynced.closed(&portion);
+                return totals.into_iter().for_each(|event| self.telling.emit(event));
+            }
             Ok(portion) => {
                 // Before the session has heard of the first connection its portion may be there.
                 self.start(cx);
@@ -295,6 +347,10 @@ impl Receiver {
             }
             Err(note) => note,
         };
+        let note = match note.downcast::<UnsyncedConnection>() {
+            Ok(connection) => return self.unsynced.opened(connection.0, cx.now),
+            Err(note) => note,
+        };
         if note.is::<Back>() {
             return self.again();
         }
@@ -307,7 +363,7 @@ impl Receiver {
                     let alone = cx.now.plus(ALONE);
                     self.wake = Some(self.wake.map_or(alone, |at| at.min(alone)));
                 }
-                Stage::Parting => self.drop_group(),
+                Stage::Parting => self.drop_when_unsynced_idle(cx.now),
                 _ => {}
             }
         }
@@ -324,6 +380,15 @@ impl Receiver {
             self.part(now);
         }
         if self.kill.is_some_and(|at| at <= now) {
+            self.drop_when_unsynced_idle(now);
+        }
+    }
+
+    /// Ends the session once no unsynchronised test receives data.
+    fn drop_when_unsynced_idle(&mut self, now: Mono) {
+        if self.unsynced.busy(now, self.interval_ns) {
+            self.kill = Some(now.plus(SECOND / 2));
+        } else {
             self.drop_group();
         }
     }
@@ -360,7 +425,11 @@ impl Session<Run> for Receiver {
                 drop(proven);
                 let most = if self.layout.token { usize::from(self.layout.ports) } else { MOST_TALKS };
                 if self.talks.len() < most {
-                    self.talks.insert(link, Talk::default());
+                    let ip = path.peer.ip().to_canonical();
+                    self.talks
+                        .insert(link, Conversation { peer: Some(path.peer), ..Conversation::default() });
+                    self.telling.step(SyncStep::Connected { local: path.local, remote: path.peer });
+                    self.house.synced_peers.lock().unwrap_or_else(PoisonError::into_inner).push(ip);
                 } else {
                     self.telling.actions.push_back(Action::Close(link, gone()));
                 }
@@ -368,7 +437,7 @@ impl Session<Run> for Receiver {
             Input::Bytes(link, bytes) if self.layout.token => self.token(cx, link, bytes),
             Input::Bytes(link, bytes) => self.heard(cx, link, bytes),
             Input::Down(link, _) => {
-                self.talks.remove(&link);
+                self.hang_up(link);
                 if self.talks.is_empty()
                     && self.stage == Stage::Running
                     && self.house.open.load(Ordering::Relaxed) == 0
@@ -380,15 +449,26 @@ impl Session<Run> for Receiver {
                 let end = self.table.to();
                 self.telling.interval(index, from, to, end, tally);
             }
+            Input::Tally { group: UNSYNCED_GROUP, to, tally, .. } if tally.rx_bytes > 0 => {
+                self.unsynced.received(to);
+            }
             Input::Note(note) => self.note(cx, note),
             Input::Idle(GROUP) if self.stage == Stage::Dropping => {
                 self.telling.actions.push_back(Action::Order(GROUP, Order::Drop));
             }
             Input::Dropped(group, totals) => self.dropped(group, totals),
-            Input::Wake => self.woken(cx.now),
+            Input::Wake => {
+                self.telling.emit_due(cx.now);
+                self.woken(cx.now);
+            }
             Input::Stop => {
+                self.telling.step(SyncStep::Interrupted);
                 self.telling.status = Status::Interrupted;
                 self.telling.reason = Some("interrupted by the user".to_owned());
+                if self.stage == Stage::Dropping {
+                    // What has not ended by now is not waited for.
+                    self.telling.actions.push_back(Action::Order(GROUP, Order::Kill));
+                }
                 self.part(cx.now);
                 self.drop_group();
             }
@@ -404,6 +484,6 @@ impl Session<Run> for Receiver {
     }
 
     fn deadline(&self) -> Option<Mono> {
-        self.wake.into_iter().chain(self.kill).min()
+        self.wake.into_iter().chain(self.kill).chain(self.telling.next_step()).min()
     }
 }

@@ -6,11 +6,14 @@
 //! ```
 //!
 //! 1. Data connections are kept a little longer than was agreed on: a receiver of the original that sees them close before its
-//!    own timer has ended prints its result and never exits.
+//!    own timer has ended prints its result and never exits. Without a conversation they end with the time: a receiver of ttcp
+//!    computes its rate up to their end. Datagrams have no end, and those that let a receiver of the original go come as late.
 //! 2. 'E' is said where we measured less than was agreed on, and before data connections are closed.
 //! 3. Whatever the receiver does not answer is waited for a bounded time.
+//! 4. When the receiver closes early, the test ends, is reported as partial and is rated over the elapsed time. Windows' sender
+//!    waits for the end of its time and reports no failure.
 
-use super::codec::{END, LAST, QUERY, RUN, RUNNING, WAIT, Words, encode, proposable};
+use super::codec::{END, FINISHED, LAST, QUERY, RUN, RUNNING, WAIT, Words, encode, proposable};
 use super::open::{Dialer, Lost};
 use super::tally::Telling;
 use super::token::{TOKEN, Tokens};
@@ -19,7 +22,7 @@ use crate::Run;
 use crate::bulk::{CLOSE, Filler, Params, Timetable};
 use crate::solo::{Arrived, GROUP, Portion};
 use metrics::{Ending, Mono, SECOND};
-use model::{Event, Phase, Status, Totals};
+use model::{Event, Level, Phase, Status, SyncStep, Totals};
 use seam::{Action, Cx, End, Input, Link, Note, Order, Session, Target};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -38,8 +41,6 @@ pub struct SenderPlan {
     pub workers: u16,
 }
 
-/// Why a busy receiver's sender gives up.
-const BUSY: &str = "the receiver is busy with another test";
 /// How long data connections are held after what was agreed on, ns.
 const HOLD: u64 = SECOND / 2;
 /// How long an answer is waited for, ns.
@@ -100,7 +101,8 @@ impl Sender {
         let table = Arc::new(Timetable::unknown());
         let params = Params {
             arrivals: true,
-            hold_ns: HOLD,
+            hold_ns: if layout.sync || layout.token || layout.udp { HOLD } else { 0 },
+            reset_is_end: layout.windows,
             table: Arc::clone(&table),
             ..Params::of(&phase, GROUP, if layout.udp { Filler::LetterB } else { Filler::LetterA })
         };
@@ -145,24 +147,31 @@ impl Sender {
 
     fn word(&mut self, cx: &mut Cx<'_>, word: u32) {
         match (self.stage, word) {
-            (Stage::Asking, RUNNING) => self.give_up(BUSY, cx.now),
+            (Stage::Asking, RUNNING) => self.give_up(Layout::BUSY, cx.now),
             (Stage::Asking, _) => {
                 self.stage = Stage::Proposing;
                 self.say(self.cycle, cx.now);
             }
             (Stage::Proposing, seconds) => {
                 self.cycle = seconds;
+                self.telling.step(SyncStep::Negotiated { seconds });
                 self.connect(cx.now);
             }
             (Stage::Starting, WAIT) => {
                 self.stage = Stage::Waiting;
+                self.telling.step(SyncStep::WaitingForLast);
                 self.wake = None;
             }
             (Stage::Starting | Stage::Waiting, RUN) => self.start(cx),
             (Stage::Starting | Stage::Waiting, _) => {
-                self.give_up("the receiver refuses to start the test", cx.now);
+                self.give_up(Layout::REFUSED, cx.now);
             }
-            (Stage::Ending | Stage::Dropping, _) => self.answered(cx.now),
+            (Stage::Ending | Stage::Dropping, word) => {
+                if word == FINISHED && self.awaits {
+                    self.telling.step(SyncStep::StopConfirmed);
+                }
+                self.answered(cx.now);
+            }
             // The last of several senders hears its 'R' twice.
             _ => {}
         }
@@ -172,6 +181,7 @@ impl Sender {
         let (from, to, quiet) = self.layout.times(cx.now, self.cycle);
         self.table.set(from, to, quiet);
         self.telling.begin(from, cx.clock);
+        self.telling.schedule_steps(cx.now, (from, to, quiet));
         self.stage = Stage::Running;
         self.wake = Some(quiet).filter(|at| at.0 < u64::MAX);
     }
@@ -230,6 +240,7 @@ impl Sender {
         } else if !self.nearly(now) {
             self.table.cut(now);
         }
+        self.telling.end_cycle();
         let measured = self.table.to().since(self.table.from().unwrap_or(now)) / SECOND;
         if self.link.is_some() && (early || measured < u64::from(self.cycle)) {
             self.say(END, now);
@@ -239,6 +250,49 @@ impl Sender {
         if early {
             self.telling.actions.push_back(Action::Order(GROUP, Order::Stop));
         }
+    }
+
+    /// Ends the test because the receiver closed early; `what` is what was observed.
+    fn receiver_lost(&mut self, what: &str, now: Mono) {
+        let (from, to) = (self.table.from().unwrap_or(now), self.table.to());
+        let seconds = |ns: u64| ns as f64 / SECOND as f64;
+        if now <= from || self.layout.windows {
+            self.telling.fail(what);
+        } else {
+            let all =
+                if to.0 < u64::MAX { format!(" of {} s", seconds(to.since(from))) } else { String::new() };
+            let done = seconds(now.since(from));
+            self.telling.cut_short(format!("{what} after {done:.3} s{all}: the figures cover that time"));
+        }
+        self.end(now, true);
+    }
+
+    /// Whether a number of buffers was asked for and all of them were sent.
+    fn all_sent(&self) -> bool {
+        let all = self.params.transfer.map(|bytes| bytes.saturating_mul(self.layout.all().into()));
+        all.is_some_and(|all| self.telling.sent() >= all)
+    }
+
+    /// No data connection is left.
+    fn on_group_idle(&mut self, now: Mono) {
+        self.idle = true;
+        match self.stage {
+            Stage::Running if self.nearly(now) => self.end(now, false),
+            Stage::Running if self.lost < self.layout.all() && self.all_sent() => self.end(now, false),
+            // Windows' sender waits for its time, if it has one, and is rated over all of it.
+            Stage::Running if self.layout.windows && self.lost < self.layout.all() => {
+                let since = now.since(self.table.from().unwrap_or(now)) as f64 / SECOND as f64;
+                let text = format!("the receiver closed all data connections after {since:.3} s");
+                self.telling.emit(Event::Notice { level: Level::Warning, text });
+                if self.params.transfer.is_some() {
+                    self.end(now, false);
+                }
+            }
+            Stage::Running => self.receiver_lost("all data connections failed", now),
+            Stage::Connecting => self.give_up("not all data connections came to be", now),
+            _ => {}
+        }
+        self.check_idle(now);
     }
 
     fn give_up(&mut self, why: &str, now: Mono) {
@@ -319,7 +373,11 @@ impl Sender {
         }
         self.wake = None;
         match self.stage {
-            Stage::Running => self.end(now, false),
+            Stage::Running => {
+                self.end(now, false);
+                // All connections may have ended earlier.
+                self.check_idle(now);
+            }
             Stage::Readying if self.tokens.patient() => self.call_tokens(now),
             Stage::Ending => self.close_group(now),
             Stage::Dropping => self.drop_group(now),
@@ -344,8 +402,9 @@ impl Session<Run> for Sender {
                 self.give_up("the receiver has ended the synchronisation", cx.now);
             }
             Input::Down(..) if self.layout.token => {}
-            Input::Up(link, ..) => {
+            Input::Up(link, path, _) => {
                 self.link = Some(link);
+                self.telling.step(SyncStep::Connected { local: path.local, remote: path.peer });
                 self.stage = Stage::Asking;
                 self.say(QUERY, cx.now);
             }
@@ -362,7 +421,9 @@ impl Session<Run> for Sender {
                 match self.stage {
                     // Its timer began before ours: it has its result, and data goes on to be read or not.
                     Stage::Running if self.nearly(cx.now) => {}
-                    Stage::Running => self.end(cx.now, true),
+                    Stage::Running => {
+                        self.receiver_lost("the receiver closed the synchronisation connection", cx.now);
+                    }
                     Stage::Ending | Stage::Dropping => self.answered(cx.now),
                     Stage::Over => {}
                     _ => self.give_up("the receiver has ended the conversation", cx.now),
@@ -373,28 +434,22 @@ impl Session<Run> for Sender {
                 self.telling.interval(index, from, to, end, tally);
             }
             Input::Note(note) => self.note(cx, note),
-            Input::Idle(GROUP) => {
-                self.idle = true;
-                match self.stage {
-                    Stage::Running if self.nearly(cx.now) => self.end(cx.now, false),
-                    Stage::Running if self.params.transfer.is_some() && self.lost < self.layout.all() => {
-                        self.end(cx.now, false);
-                    }
-                    Stage::Running => {
-                        self.telling.fail("all data connections have failed");
-                        self.end(cx.now, true);
-                    }
-                    Stage::Connecting => self.give_up("not all data connections came to be", cx.now),
-                    _ => {}
-                }
-                self.check_idle(cx.now);
-            }
+            Input::Idle(GROUP) => self.on_group_idle(cx.now),
             Input::Dropped(_, totals) => self.finish(Some(totals)),
-            Input::Wake => self.woken(cx.now),
+            Input::Wake => {
+                self.telling.emit_due(cx.now);
+                self.woken(cx.now);
+            }
             Input::Stop => {
+                self.telling.step(SyncStep::Interrupted);
                 self.telling.status = Status::Interrupted;
                 self.telling.reason = Some("interrupted by the user".to_owned());
-                if self.stage == Stage::Running { self.end(cx.now, true) } else { self.close_group(cx.now) }
+                match self.stage {
+                    Stage::Running => self.end(cx.now, true),
+                    // It has been waited for long enough.
+                    Stage::Dropping => self.drop_group(cx.now),
+                    _ => self.close_group(cx.now),
+                }
             }
             _ => {}
         }
@@ -416,6 +471,6 @@ impl Session<Run> for Sender {
     }
 
     fn deadline(&self) -> Option<Mono> {
-        self.wake
+        self.wake.into_iter().chain(self.telling.next_step()).min()
     }
 }

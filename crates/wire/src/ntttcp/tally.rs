@@ -4,7 +4,7 @@ use crate::Run;
 use crate::counted::Intervals;
 use crate::solo::{GROUP, Portion};
 use metrics::{Mono, Tally};
-use model::{Event, Phase, Status, Totals};
+use model::{Event, Phase, Status, SyncStep, Totals};
 use seam::Action;
 use std::collections::VecDeque;
 
@@ -18,6 +18,8 @@ pub(super) struct Telling {
     /// When the last payload that counts moved.
     pub(super) last: Mono,
     bytes: (u64, u64),
+    /// Steps to report, each at its time, in order.
+    due: VecDeque<(Mono, SyncStep)>,
     pub(super) status: Status,
     pub(super) reason: Option<String>,
 }
@@ -31,6 +33,7 @@ impl Telling {
             from: None,
             last: Mono(0),
             bytes: (0, 0),
+            due: VecDeque::new(),
             status: Status::Complete,
             reason: None,
         }
@@ -38,6 +41,38 @@ impl Telling {
 
     pub(super) fn emit(&mut self, event: Event) {
         self.actions.push_back(Action::Emit(event));
+    }
+
+    pub(super) fn step(&mut self, step: SyncStep) {
+        self.emit(Event::Sync { step });
+    }
+
+    /// Schedules the ends of warm-up (`from`) and measurement (`to`); senders stop at `quiet`.
+    pub(super) fn schedule_steps(&mut self, now: Mono, (from, to, quiet): (Mono, Mono, Mono)) {
+        let warm = (from > now).then_some((from, SyncStep::WarmupDone));
+        let measured = (to.0 < u64::MAX).then_some((to, SyncStep::MeasurementDone { cooldown: to < quiet }));
+        self.due = warm.into_iter().chain(measured).collect();
+    }
+
+    /// Reports the steps that are due.
+    pub(super) fn emit_due(&mut self, now: Mono) {
+        while let Some((_, step)) = self.due.pop_front_if(|(at, _)| *at <= now) {
+            self.step(step);
+        }
+    }
+
+    /// Time of the next scheduled step.
+    pub(super) fn next_step(&self) -> Option<Mono> {
+        self.due.front().map(|(at, _)| *at)
+    }
+
+    /// Reports the end of the cycle, and before it the end of a measurement that was cut short.
+    pub(super) fn end_cycle(&mut self) {
+        let early = self.due.drain(..).any(|(_, step)| matches!(step, SyncStep::MeasurementDone { .. }));
+        if early {
+            self.step(SyncStep::MeasurementDone { cooldown: false });
+        }
+        self.step(SyncStep::CycleDone);
     }
 
     /// What counts begins at `from`.
@@ -70,9 +105,21 @@ impl Telling {
         self.emit(portion.told(from));
     }
 
+    /// Payload bytes sent by the connections that have reported.
+    pub(super) fn sent(&self) -> u64 {
+        self.bytes.0
+    }
+
     pub(super) fn fail(&mut self, why: impl Into<String>) {
         if self.status == Status::Complete {
             (self.status, self.reason) = (Status::Failed, Some(why.into()));
+        }
+    }
+
+    /// Marks the result as partial.
+    pub(super) fn cut_short(&mut self, why: String) {
+        if self.status == Status::Complete {
+            (self.status, self.reason) = (Status::Partial, Some(why));
         }
     }
 
@@ -98,6 +145,7 @@ impl Telling {
         now: Mono,
     ) -> Action<Run> {
         Action::Group(Box::new(seam::GroupPlan {
+            workers: None,
             group,
             openers,
             sockets: if group == GROUP {

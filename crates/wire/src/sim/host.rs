@@ -12,6 +12,7 @@ use seam::{
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::Range;
 
 /// A machine of a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,8 @@ pub(super) struct Control {
     /// Connections asked for, by their number.
     asked: BTreeMap<u64, Key>,
     pub(super) books: BTreeMap<Group, Book>,
+    /// The workers that groups are on.
+    placed: BTreeMap<Group, Range<usize>>,
     pub(super) events: Vec<(Mono, Event)>,
     pub(super) done: Option<Mono>,
     next_link: u64,
@@ -91,6 +94,7 @@ impl Control {
             links: BTreeMap::new(),
             asked: BTreeMap::new(),
             books: BTreeMap::new(),
+            placed: BTreeMap::new(),
             events: Vec::new(),
             done: None,
             next_link: 1,
@@ -177,7 +181,8 @@ impl Network {
                 {
                     book.begin(at);
                 }
-                for w in 0..self.machines[m].workers.len() {
+                let on = self.machines[m].control.placed.get(&group).cloned();
+                for w in on.unwrap_or_default() {
                     let command = match order {
                         Order::Start(at) => Command::Start(group, at),
                         Order::Ask(tag) => Command::Ask(group, tag),
@@ -201,14 +206,14 @@ impl Network {
     }
 
     fn start_group(&mut self, m: usize, plan: GroupPlan<model::SocketSettings>) {
-        let workers = self.machines[m].workers.len();
-        let old = self.machines[m]
-            .control
-            .books
-            .insert(plan.group, Book::new(workers, plan.start, plan.omit, plan.frames));
+        let all = 0..self.machines[m].workers.len();
+        let on = plan.workers.map_or(all, |of| usize::from(of.start)..usize::from(of.end));
+        let control = &mut self.machines[m].control;
+        let old = control.books.insert(plan.group, Book::new(on.len(), plan.start, plan.omit, plan.frames));
+        control.placed.insert(plan.group, on.clone());
         assert!(old.is_none(), "{:?} is started again before it was dropped", plan.group);
         let mut openers = plan.openers.into_iter();
-        for w in 0..workers {
+        for w in on {
             let watch = Watch::new(plan.group, openers.next(), plan.throttle, plan.connect_timeout).times(
                 plan.start,
                 plan.interval,

@@ -20,7 +20,7 @@
 //! let params = Arc::new(Params::of(&Phase { transfer, ..Phase::default() }, Group(1)));
 //! let grants = Arc::new(Grants::new(None));
 //! grants.insert(token, Arc::new(Grant::new(Arc::clone(&params), 1, transfer, false)));
-//! let mut reception = Reception::new(grants, Arc::default(), 0, 1);
+//! let mut reception = Reception::new(grants, Arc::default(), 0);
 //! let client = Data::client(params, token, uuid::Uuid::from_u128(7), 0, transfer, false);
 //!
 //! let mut pair = Pair::accepted(Box::new(client), &mut reception)

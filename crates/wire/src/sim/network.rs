@@ -209,6 +209,12 @@ impl Network {
         (machine.workers.iter().map(|w| w.socks.len()).sum(), machine.control.links.len())
     }
 
+    /// Links that a machine has open on each of its workers.
+    #[must_use]
+    pub fn open_on(&self, host: Host) -> Vec<usize> {
+        self.machines[host.0].workers.iter().map(|worker| worker.socks.len()).collect()
+    }
+
     /// The groups that a machine's workers know, except that of everything.
     #[must_use]
     pub fn groups(&self, host: Host) -> usize {

@@ -55,6 +55,12 @@ impl Pipe {
         }
     }
 
+    /// Bytes of which the sender does not know yet that they have arrived.
+    pub(super) fn queued(&self, now: Mono) -> u64 {
+        let under_way = self.flight.iter().filter(|s| s.arrives.plus(self.link.delay) > now);
+        under_way.map(|s| s.bytes.len() as u64).sum()
+    }
+
     /// Bytes that the sender may put in.
     pub(super) fn room(&self) -> usize {
         self.link.window.saturating_sub(self.held)

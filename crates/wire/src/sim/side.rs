@@ -3,7 +3,7 @@
 use super::datagram::Lanes;
 use super::link::chance;
 use super::stream::{Stream, Taken};
-use metrics::{CardStamp, Clock, Ending, Mono, Recorder, Stamp, StampKind, Unplaced};
+use metrics::{CardStamp, Clock, Ending, Mono, Recorder, SocketState, Stamp, StampKind, Unplaced};
 use seam::{
     Arena, Batch, Burst, Can, Cause, Cx, Desk, End, Flow, Got, Net, News, Note, Read, Rng, Want, When, Wrote,
     turn,
@@ -341,7 +341,16 @@ impl Side {
             return over;
         }
         if asked.wake.is_some_and(|at| at <= now) {
-            if let Err(violation) = flow.hear(&mut self.cx(now), News::Wake) {
+            let state = match wire {
+                Wire::Stream(stream) if flow.curious() => {
+                    Some(SocketState { queued: stream.queued(end, now), ..SocketState::default() })
+                }
+                _ => None,
+            };
+            let news = state.map(|state| News::State(Box::new(state)));
+            let heard =
+                news.into_iter().chain([News::Wake]).try_for_each(|n| flow.hear(&mut self.cx(now), n));
+            if let Err(violation) = heard {
                 return Stepped::Ended(Err(violation.into()), true);
             }
             let Want { wake, end, .. } = flow.want();

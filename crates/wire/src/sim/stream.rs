@@ -101,6 +101,11 @@ impl Stream {
         if self.pipes[1 - end].is_reset(now) { !self.kernels[end].told } else { self.pipes[end].room() > 0 }
     }
 
+    /// Bytes that `end` has sent and that are not acknowledged.
+    pub(super) fn queued(&self, end: usize, now: Mono) -> u64 {
+        self.pipes[end].queued(now)
+    }
+
     /// When there is something to read for `end`.
     pub(super) fn next(&self, end: usize, now: Mono) -> Option<Mono> {
         self.pipes[1 - end].next(now)

@@ -2,9 +2,9 @@
 
 use super::host::Report;
 use super::network::{Conn, Job, Network, Owner};
-use super::side::{Quirks, Side, Socket, Stepped};
+use super::side::{Quirks, Side, Socket, Stepped, Wire};
 use super::stream::{REFUSED, TIMED_OUT};
-use metrics::{Ending, Group, Mono};
+use metrics::{Ending, Group, Mono, TcpInfo};
 use seam::{Cause, Cx, Deed, Fault, Flow, News, Open, Opener, Path};
 use std::collections::BTreeMap;
 
@@ -147,12 +147,12 @@ impl Network {
                 (watch.start, watch.from) = (at, at);
                 let at = watch.boundary();
                 self.push(at, 0, Job::Boundary(m, w, group));
-                self.tell_all(m, w, group, || News::Start);
+                self.tell_all(m, w, group, |_| News::Start);
             }
-            Command::Ask(group, tag) => self.tell_all(m, w, group, || News::Ask { tag, info: None }),
+            Command::Ask(group, tag) => self.tell_all(m, w, group, |info| News::Ask { tag, info }),
             Command::Freeze(group, tag) => {
                 self.cut(m, w, group);
-                self.tell_all(m, w, group, || News::Freeze { tag, info: None });
+                self.tell_all(m, w, group, |info| News::Freeze { tag, info });
             }
             Command::Stop(group) => self.stop_group(m, w, group),
             Command::Kill(group) => self.kill_group(m, w, group),
@@ -169,9 +169,10 @@ impl Network {
         }
     }
 
-    fn tell_all(&mut self, m: usize, w: usize, group: Group, news: impl Fn() -> News) {
+    fn tell_all(&mut self, m: usize, w: usize, group: Group, news: impl Fn(Option<Box<TcpInfo>>) -> News) {
         for key in self.worker(m, w).keys_of(group) {
-            self.tell(m, w, key, news());
+            let stream = self.conns.get(&key.0).is_some_and(|c| matches!(c.wire, Wire::Stream(_)));
+            self.tell(m, w, key, news(stream.then(Box::default)));
             self.poke(key.0);
         }
     }

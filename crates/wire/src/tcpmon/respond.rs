@@ -241,11 +241,10 @@ impl Responder {
             }
             Command::Stats => {
                 self.readings[1] = Some(self.host.ask());
-                self.owe(codec::answer(&self.head, &self.counts).to_vec());
+                self.wait(head.command, now);
             }
             Command::Net | Command::Cpu | Command::Card => {
-                self.waits = Some((head.command, now, now));
-                self.look(now);
+                self.wait(head.command, now);
             }
             Command::Other => {}
         }
@@ -254,6 +253,12 @@ impl Responder {
     fn owe(&mut self, bytes: Vec<u8>) {
         self.owed = bytes;
         self.sent = 0;
+    }
+
+    /// Answers once this host has been read: our answers are not in what is counted.
+    fn wait(&mut self, command: Command, now: Mono) {
+        self.waits = Some((command, now, now));
+        self.look(now);
     }
 
     /// Answers what waits for a reading, if that is there, or was waited for long enough.
@@ -273,6 +278,7 @@ impl Responder {
         self.waits = None;
         let v6 = self.peer.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
         self.owe(match command {
+            Command::Stats => codec::answer(&self.head, &self.counts).to_vec(),
             Command::Net => blocks::encode_net(&start, &stop, v6),
             Command::Card => {
                 let card = usize::try_from(codec::index(&self.head)).unwrap_or(usize::MAX);

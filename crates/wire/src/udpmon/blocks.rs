@@ -21,6 +21,7 @@
 //! record of a lost packet, 24 bytes: the last one before came, left (tenths), number of the lost one
 //! ```
 
+use super::proc::is_interface;
 use crate::host::HostTexts;
 use metrics::Binned;
 use model::{UdpmonCard, UdpmonCpu, UdpmonLost, UdpmonRecord};
@@ -184,7 +185,7 @@ pub fn decode_card(bytes: &[u8]) -> Option<UdpmonCard> {
     let name = String::from_utf8_lossy(&name[..end]).into_owned();
     let count = i32::from_le_bytes(*bytes.get(128..)?.first_chunk()?);
     let count = usize::try_from(count).unwrap_or(0).min(12);
-    (!name.is_empty()).then(|| UdpmonCard { name, counts: words(bytes).take(count).collect() })
+    is_interface(&name).then(|| UdpmonCard { name, counts: words(bytes).take(count).collect() })
 }
 
 /// Packets' records as a responder sends them.

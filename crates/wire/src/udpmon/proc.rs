@@ -81,8 +81,14 @@ fn dev(text: &str) -> impl Iterator<Item = (&str, [i64; 8])> {
     text.lines().skip(2).filter_map(|line| {
         let (name, numbers) = line.split_once(':')?;
         let all: Vec<i64> = numbers.split_ascii_whitespace().map(|n| n.parse().unwrap_or(0)).collect();
-        Some((name.trim(), DEV_COLUMNS.map(|column| all.get(column).copied().unwrap_or(0))))
+        let name = name.trim();
+        is_interface(name).then(|| (name, DEV_COLUMNS.map(|column| all.get(column).copied().unwrap_or(0))))
     })
+}
+
+/// Whether an interface can have this name. The peer's are printed, and its text could be any.
+pub(super) fn is_interface(name: &str) -> bool {
+    (1..16).contains(&name.len()) && name.chars().all(|c| c.is_ascii_graphic() || c.is_alphanumeric())
 }
 
 /// What went through each interface that was there at the start.

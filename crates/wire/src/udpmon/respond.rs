@@ -43,8 +43,8 @@ const SILENCE_OF_FEW: u64 = 20 * SECOND;
 const FEW: u64 = 4;
 /// How often it is looked whether a reading of this host has come, ns.
 const LOOK: u64 = SECOND / 1_000;
-/// How long a test waits for the first reading, ns: the host is read before packets come, not while they do, but a requester is not
-/// kept waiting for it when there is a queue.
+/// How long a reading is waited for before an answer, ns: the host is read before packets come and after, not while they do, but a
+/// requester is not kept waiting for it when there is a queue.
 const FIRST: u64 = SECOND / 20;
 /// How long a reading is waited for, ns.
 const READING: u64 = SECOND;
@@ -104,9 +104,10 @@ struct Waiting {
     look: Mono,
 }
 
-/// An answer to ZEROSTATS or START that is held back.
+/// An answer to ZEROSTATS, START or GETSTATS that is held back: the original reads its host before it answers, so that the answer
+/// is the start's only.
 #[derive(Debug)]
-struct Taken {
+struct Held {
     answer: Vec<u8>,
     since: Mono,
     /// When it is looked again whether this host has been read.
@@ -127,8 +128,8 @@ pub struct Responder {
     /// A request that waits for a reading.
     waits: Option<Waiting>,
     readings: Readings,
-    /// The test waits for the first of them.
-    taken: Option<Taken>,
+    /// An answer waits for the last of them.
+    held: Option<Held>,
     report: Option<Report>,
     /// When it last said something.
     heard: Mono,
@@ -157,7 +158,7 @@ impl Responder {
             answer: Vec::new(),
             waits: None,
             readings: Readings::default(),
-            taken: None,
+            held: None,
             report: None,
             heard: now,
             testing: true,
@@ -207,7 +208,8 @@ impl Responder {
             }
             Message::Stats => {
                 self.readings.stop = Some(self.place.house.host.ask());
-                self.answer = codec::encode_counts(&self.with(|ledger| ledger.told()));
+                let answer = codec::encode_counts(&self.with(|ledger| ledger.told()));
+                self.hold(cx.now, answer);
             }
             Message::Fetch { block, index, length } => self.fetch(cx.now, block, index, length),
             Message::End => {
@@ -231,19 +233,23 @@ impl Responder {
         self.readings = Readings { start: Some(self.place.house.host.ask()), stop: None };
         self.waits = None;
         (self.testing, self.silent, self.report) = (true, false, None);
-        self.taken = Some(Taken { answer: codec::answer(request), since: now, look: now });
-        self.take_over(now);
+        self.hold(now, codec::answer(request));
     }
 
-    /// Says that the test may begin, once this host has been read.
-    fn take_over(&mut self, now: Mono) {
-        let Some(taken) = &mut self.taken else { return };
-        let read = self.readings.start.as_ref().is_none_or(|reading| reading.get().is_some());
-        if read || now.since(taken.since) >= FIRST {
-            self.answer = std::mem::take(&mut taken.answer);
-            self.taken = None;
+    fn hold(&mut self, now: Mono, answer: Vec<u8>) {
+        self.held = Some(Held { answer, since: now, look: now });
+        self.release(now);
+    }
+
+    /// Answers once this host has been read.
+    fn release(&mut self, now: Mono) {
+        let Some(held) = &mut self.held else { return };
+        let last = self.readings.stop.as_ref().or(self.readings.start.as_ref());
+        if last.is_none_or(|reading| reading.get().is_some()) || now.since(held.since) >= FIRST {
+            self.answer = std::mem::take(&mut held.answer);
+            self.held = None;
         } else {
-            taken.look = now.plus(LOOK);
+            held.look = now.plus(LOOK);
         }
     }
 
@@ -365,7 +371,7 @@ impl Responder {
             self.snapshot = self.snapshot.zip(self.place.house.every_ns).map(|(at, ns)| at.plus(ns));
             if self.silent { self.report(cx, None) } else { self.tell(cx, false) }
         }
-        self.take_over(cx.now);
+        self.release(cx.now);
         self.look(cx);
         if let Some(Waiting { block, index, length, since, .. }) = self.waits {
             if self.readings.both().is_some() || cx.now.since(since) >= READING {
@@ -401,8 +407,8 @@ impl Flow for Responder {
         let looks = self.waits.map(|waits| waits.look);
         let reports = self.report.as_ref().map(|report| report.look);
         let expires = Some(self.expires()).filter(|_| reports.is_none());
-        let takes = self.taken.as_ref().map(|taken| taken.look);
-        let wake = [expires, self.snapshot, settled, looks, reports, takes].into_iter().flatten().min();
+        let held = self.held.as_ref().map(|held| held.look);
+        let wake = [expires, self.snapshot, settled, looks, reports, held].into_iter().flatten().min();
         Want {
             send: if self.answer.is_empty() { When::Never } else { When::Now },
             read: if self.quiet { Read::Pause } else { Read::look(LONGEST as u64) },

@@ -4,7 +4,7 @@ use crate::common::driven::Driven;
 use crate::common::run::{server_plan, small};
 use hmac::{Hmac, KeyInit, Mac};
 use metrics::SECOND;
-use model::{Event, Phase};
+use model::{Event, HostSnapshot, Phase};
 use seam::{Input, Link, Path};
 use sha2::Sha256;
 use uuid::Uuid;
@@ -158,6 +158,45 @@ fn few_wrong_keys_are_answered_and_a_right_one_always() {
     let later = (0..100).filter(|n| guess(&mut server, 6_000 + n, 1)).count();
     assert_eq!(later, 10, "one a second");
     assert_eq!(lines(&server, "does not know the pre-shared key"), 2, "one for each address");
+}
+
+#[test]
+fn a_host_is_told_to_those_who_know_the_key_or_are_on_it() {
+    let key = b"secretkey123";
+    let host = || HostSnapshot {
+        name: "db7.corp.example".into(),
+        kernel: "Linux 6.1.0-18-amd64".into(),
+        cpu: "Some CPU".into(),
+        cpus: 8,
+        sysctl: [("net.netfilter.nf_conntrack_max".to_owned(), "65536".to_owned())].into(),
+        ..HostSnapshot::default()
+    };
+    let there = path(1, 1);
+    let here = Path { peer: (there.local.ip(), 9).into(), ..there };
+    for (psk, from, known) in [(None, there, false), (None, here, true), (Psk::new(key).ok(), there, true)] {
+        let keyed = psk.is_some();
+        let plan = ServerPlan { psk, host: host(), clock_id: "5e1f-boot".into(), ..server_plan() };
+        let mut server = Driven::new(Server::new(plan, START));
+        let link = Link(1);
+        server.feed(Input::Up(link, from, None));
+        server.say(link, &hello(keyed));
+        let said = server.messages(link);
+        let [Message::Hello { nonce, host: mark, .. }] = &said[..] else { panic!("{said:?}") };
+        assert!(
+            !mark.contains("boot") && mark.len() == 32,
+            "which boot it is only who knows it can tell: {mark}"
+        );
+        if keyed {
+            server.say(link, &Message::Proof { proof: proof(key, nonce) });
+        }
+        server.say(link, &propose(1, small()));
+        let told = server.messages(link).into_iter().find_map(|message| match message {
+            Message::Accepted { host, .. } => Some(*host),
+            _ => None,
+        });
+        let expected = if known { host() } else { host().without_identity() };
+        assert_eq!(told.unwrap(), expected, "{from:?}, with a key: {keyed}");
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ fn report(index: u32, rx_bytes: u64) -> Message {
         traffic: Traffic { tx_bytes: 0, rx_bytes, ns: SECOND },
         open: 1,
         others: 0,
+        came_ns: None,
         packets: None,
     }
 }

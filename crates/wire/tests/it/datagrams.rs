@@ -253,6 +253,7 @@ impl Session<Run> for Starter {
 
 fn group(group: Group, openers: Vec<Box<dyn Opener>>) -> Action<Run> {
     Action::Group(Box::new(GroupPlan {
+        workers: None,
         group,
         openers,
         sockets: model::SocketSettings::default(),

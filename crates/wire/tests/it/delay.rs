@@ -268,6 +268,100 @@ fn counters_agree_with_the_fate_of_every_datagram() {
     }
 }
 
+/// Jitter and delay variation by their documents, from the list of every datagram: RFC 3550 A.8 over arrivals in their order, RFC
+/// 5481 §4.1 over successive numbers.
+#[test]
+fn jitter_and_variation_are_those_of_all_first_arrivals() {
+    let links = [
+        ("quiet", Link::new().delay(5 * MS).jitter(MS / 2)),
+        ("reordered", Link::new().delay(5 * MS).jitter(8 * MS)),
+        ("heavily reordered", Link::new().delay(5 * MS).jitter(300 * MS)),
+        ("all of it", Link::new().delay(5 * MS).jitter(8 * MS).loss(0.1).duplicate(0.05).reorder(0.05)),
+    ];
+    for (what, link) in links {
+        let mut asked = phase(Pattern::Duplex, 1_000, 200, 1_000);
+        // The order of arrivals is that of their times by one clock, which exchanges over such a path would move about.
+        let clock = Some(ClockKind::Realtime);
+        asked.probe = asked.probe.map(|probe| Probe { samples: true, clock, ..probe });
+        let run = run(asked, link.clone(), link, 7, 3 * SECOND);
+        let (near, far) = run.complete().packets();
+        for (up, got) in [(true, far), (false, near)] {
+            let mut rows: Vec<(i64, u64, i64)> = told(&run, up)
+                .iter()
+                .filter_map(|row| Some((row.received_ns?, row.sequence, row.delay_ns?)))
+                .collect();
+            let reordered = got.counts.reordered as f64 / got.counts.received as f64;
+            assert_eq!((what == "quiet", rows.len() as u64), (reordered == 0.0, got.counts.received));
+            assert!(what != "heavily reordered" || reordered > 0.9, "{reordered}");
+            // Those that were received merged share one stamp, which is not the arrival of each: they have no part in either figure.
+            rows.sort_unstable();
+            let alone: Vec<bool> = (0..rows.len())
+                .map(|at| {
+                    let mut beside = [at.checked_sub(1), Some(at + 1)].into_iter().flatten();
+                    beside.all(|other| rows.get(other).is_none_or(|row| row.0 != rows[at].0))
+                })
+                .collect();
+            let mut each = alone.iter();
+            rows.retain(|_| *each.next().unwrap());
+            let (mut estimate, mut sum) = (0.0, 0.0);
+            for pair in rows.windows(2) {
+                estimate += ((pair[1].2 - pair[0].2).abs() as f64 - estimate) / 16.0;
+                sum += estimate;
+            }
+            let mean = sum / (rows.len() - 1) as f64;
+            let found = got.jitter_ns.unwrap();
+            assert!((found / mean - 1.0).abs() < 1e-3, "{what}: {found} instead of {mean}");
+            rows.sort_unstable_by_key(|row| row.1);
+            let mut sizes: Vec<u64> = rows
+                .windows(2)
+                .filter(|pair| pair[0].1 + 1 == pair[1].1)
+                .map(|pair| pair[1].2.abs_diff(pair[0].2))
+                .collect();
+            sizes.sort_unstable();
+            let ipdv = got.ipdv_ns.as_ref().unwrap();
+            assert_eq!(ipdv.count, sizes.len() as u64, "{what}");
+            let (median, largest) = (sizes[sizes.len().div_ceil(2) - 1], sizes[sizes.len() - 1]);
+            for (found, expected) in [(ipdv.p50, median), (ipdv.max, largest)] {
+                assert!(
+                    found.abs_diff(expected) <= expected / 500 + 1,
+                    "{what}: {found} instead of {expected}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn intervals_tell_jitter_bursts_and_extents() {
+    let links = [
+        ("lossy", Link::new().delay(5 * MS).loss(0.4)),
+        ("reordering", Link::new().delay(5 * MS).jitter(20 * MS)),
+    ];
+    for (what, link) in links {
+        let run = run(phase(Pattern::Push, 1_000, 200, 1_000), link, Link::new().delay(5 * MS), 3, SECOND);
+        let (_, far) = run.complete().packets();
+        let told: Vec<&PacketReport> =
+            run.intervals().iter().filter_map(|interval| interval.far_packets.as_deref()).collect();
+        assert_eq!(told.len(), 10, "{what}");
+        let largest = |of: fn(&PacketReport) -> Option<u64>| told.iter().map(|told| of(told).unwrap()).max();
+        assert_eq!(largest(|told| told.max_extent), far.max_extent, "{what}");
+        // What has come meanwhile is in no burst.
+        assert!(
+            told.iter().all(|told| told.longest_loss.unwrap() as i64 <= told.counts.lost.max(0)),
+            "{what}"
+        );
+        if what == "lossy" {
+            assert_eq!(largest(|told| told.longest_loss), far.longest_loss);
+            assert!(told.iter().all(|told| told.loss_bursts.is_none() && told.longest_loss > Some(1)));
+        }
+        let jitter: Vec<f64> = told.iter().map(|told| told.jitter_ns.unwrap()).collect();
+        assert_eq!(jitter.iter().copied().reduce(f64::max), far.jitter_max_ns, "{what}");
+        let mean = jitter.iter().sum::<f64>() / 10.0;
+        assert!((far.jitter_ns.unwrap() - mean).abs() <= mean / 20.0, "{what}: {jitter:?} {far:?}");
+        assert!(told.iter().all(|told| told.jitter_max_ns.is_none()), "{what}");
+    }
+}
+
 #[test]
 fn the_kernel_tells_when_a_datagram_left() {
     for pattern in [Pattern::Push, Pattern::Pull] {

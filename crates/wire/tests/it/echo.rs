@@ -3,11 +3,11 @@
 
 use metrics::{Ending, Group, PacketTally, Recorder, SECOND};
 use model::{Echo, Kind, Phase, Ping, PingRow, Schedule, Transport};
-use seam::{Arena, Batch, Burst, Card, Cause, Cx, Flow, News, Read, Violation, Want, When, Wrote};
+use seam::{Arena, Batch, Burst, Card, Cause, Cx, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use uuid::Uuid;
 use wire::echo::{Far, Params, Pinger, Responder, Samples, answerers};
-use wire::sim::{At, Cut, Link, Pair, Quirks};
+use wire::sim::{At, Cut, Link, Pair, Quirks, START, Side};
 use wire::solo::Answers;
 
 const MS: u64 = 1_000_000;
@@ -56,6 +56,39 @@ fn rows(pair: &Pair) -> Vec<PingRow> {
 fn fates(rows: &[PingRow]) -> [usize; 4] {
     [Echo::InTime, Echo::Missing, Echo::Late, Echo::Damaged]
         .map(|echo| rows.iter().filter(|row| row.echo == echo).count())
+}
+
+#[test]
+fn a_schedule_begins_with_its_phase_however_late_the_connection_is_up() {
+    let path = Path { peer: ([10, 0, 0, 1], 7).into(), local: ([10, 0, 0, 2], 7).into() };
+    let end = START.plus(6 * SECOND);
+    // 600 places in 6 s. Up after 4 s: those that are more than a second old are missed, and the others are sent.
+    for (up_ms, sent, missed) in [(0, 600, 0), (4_000, 300, 300), (6_000, 0, 600)] {
+        let schedule = Schedule::Fixed { gap_ns: 10 * MS };
+        let ping = Ping { schedule, transport: Transport::Udp, timeout_ns: SECOND, ..Ping::default() };
+        let params = Params::of(&phase(ping), GROUP, Far::Nothing).during(START, Some(end));
+        let mut pinger = Pinger::new(Arc::new(params), Uuid::from_u128(7), 0);
+        let mut side = Side::new(1, Quirks::default(), false);
+        let mut now = START.plus(up_ms * MS);
+        pinger.hear(&mut side.cx(now), News::Up(path)).unwrap();
+        while now < end {
+            let mut arena = Arena::new(100);
+            let mut burst = Burst::new(&mut arena, 100);
+            pinger.fill(&mut side.cx(now), &mut burst);
+            let bytes = burst.len();
+            if bytes > 0 {
+                pinger.wrote(&mut side.cx(now), Wrote { bytes, fault: None });
+            }
+            match pinger.want().send {
+                When::At(due) => now = now.max(due),
+                When::Never => break,
+                When::Now => panic!("a message is whole"),
+            }
+        }
+        pinger.hear(&mut side.cx(end), News::Stop).unwrap();
+        let counts = tally(&mut side.rec).counts;
+        assert_eq!((counts.sent, counts.unsent), (sent, missed), "up after {up_ms} ms");
+    }
 }
 
 #[test]
@@ -467,7 +500,7 @@ fn nobody_there_is_told_and_not_asked_for_ever() {
 #[test]
 fn the_echo_service_holds_back_a_peer_that_does_not_read() {
     let mut responder = Responder::new(GROUP, SECOND);
-    let mut side = wire::sim::Side::new(1, Quirks::default(), false);
+    let mut side = Side::new(1, Quirks::default(), false);
     let mut arena = Arena::new(0);
     let chunk = vec![5u8; 60_000];
     for _ in 0..10 {

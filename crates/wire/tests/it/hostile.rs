@@ -71,6 +71,7 @@ fn any_message(rng: &mut Rng, proposal: &Phase) -> Message {
             traffic: Traffic { tx_bytes: n.into(), rx_bytes: 1, ns: 1 },
             open: 1,
             others: 1,
+            came_ns: None,
             packets: None,
         },
         15 => Message::Stop,

@@ -129,6 +129,15 @@ fn every_mode_over_a_clean_link() {
         net.run_until(net.now.plus(5 * SECOND));
         let (told, end) = complete(&net, client);
         check(&terms, &end);
+        // Of each connection, up to its last interval.
+        let mut intervals = bulk(&net, client).into_iter().filter_map(|bulk| match bulk.news {
+            BulkNews::Interval { rows, .. } => Some(rows),
+            _ => None,
+        });
+        let last = intervals.next_back().unwrap();
+        for row in end.near.iter().chain(&last) {
+            assert_eq!(row.retransmits.is_some(), row.sender && !terms.udp, "{terms:?}: {row:?}");
+        }
         if terms.udp {
             assert!(end.near.iter().all(|row| row.lost == 0 && row.duplicates == 0), "{end:?}");
             assert!(end.far.iter().all(|row| row.lost == 0), "{end:?}");
@@ -137,6 +146,35 @@ fn every_mode_over_a_clean_link() {
         // The server told the same, and holds nothing any more.
         assert_eq!(ended(&net, server).len(), 1, "{terms:?}");
         assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0), "{terms:?}");
+    }
+}
+
+/// The end of test overtakes the data: what has not been read by then is not counted.
+#[test]
+fn an_amount_has_arrived_before_the_test_ends() {
+    let way = || Link::new().delay(20 * MS);
+    for terms in [
+        BulkTerms { bytes: 300_000, ..terms() },
+        BulkTerms { blocks: 40, streams: 3, ..terms() },
+        BulkTerms { bytes: 200_000, rate: 2_000_000, ..udp() },
+    ] {
+        let terms = BulkTerms { time_s: 0, ..terms };
+        let mut net = network(6);
+        net.links(way().rate(1_000_000), way());
+        net.datagram_links(way().delay(60 * MS), way());
+        let server = serve(&mut net, server_plan());
+        let client = call(&mut net, 1, terms.clone());
+        net.run();
+        let (_, end) = complete(&net, client);
+        for (near, far) in end.near.iter().zip(&end.far) {
+            assert_eq!((near.bytes, near.packets as i64), (far.bytes, far.packets), "{terms:?}");
+            // Waiting for that belongs to neither end's time: 8 s a million bytes, at most.
+            let most = 8_000 * near.bytes + 150 * MS;
+            assert!(near.end_ns <= most, "{terms:?}: {near:?}");
+            assert!(terms.udp || far.ns.unwrap() <= most, "{terms:?}: {far:?}");
+        }
+        net.run_until(net.now.plus(SECOND));
+        assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0));
     }
 }
 
@@ -394,7 +432,8 @@ fn a_file_arrives_as_it_was_in_either_direction() {
             let now = net.now;
             let client = net.join(client_ip(1), 2, Box::new(Client::new(plan, now)));
             net.run();
-            complete(&net, client);
+            let (_, end) = complete(&net, client);
+            assert_eq!((end.near[0].bytes, end.far[0].bytes), (content.len() as u64, content.len() as u64));
             assert!(*empty.0.lock().unwrap() == content, "{reverse} {seed}: {} bytes", empty.size());
         }
     }

@@ -148,6 +148,7 @@ fn messages() -> Vec<Message> {
             traffic: Traffic { tx_bytes: 1, rx_bytes: 2, ns: 3 },
             open: 4,
             others: 5,
+            came_ns: Some(7),
             packets: None,
         },
         Message::Result { totals: Box::new(Totals { completed: 9, ..Totals::default() }) },
@@ -288,9 +289,10 @@ fn greeters() {
     let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
     let grants = Arc::new(Grants::new(None));
     let phase = phase(Pattern::Duplex, 300);
-    let grant = Arc::new(Grant::new(Arc::new(Params::of(&phase, Group(1))), 1, 300, true));
+    let params = Arc::new(Params::of(&phase, Group(1)));
+    let grant = Arc::new(Grant::new(params, 1, 300, true).on(0..2));
     grants.insert(TOKEN, grant);
-    let mut reception = Reception::new(Arc::clone(&grants), Arc::default(), 0, 2);
+    let mut reception = Reception::new(Arc::clone(&grants), Arc::default(), 0);
     let seeds: [&[u8]; 3] = [b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"hello?\r\n", &[0x16, 3, 1, 2, 0, 1, 0]];
     let (mut admitted, mut strangers) = (0, 0);
     for _ in 0..inputs() {
@@ -322,7 +324,7 @@ fn greeters() {
     assert!(admitted > inputs() / 100 && strangers > inputs() as usize / 10, "{admitted} {strangers}");
     // Every place was given back: a connection is admitted as if nothing had been.
     let mut pair =
-        wire::sim::Pair::accepted(client(&phase, false), &mut Reception::new(grants, Arc::default(), 0, 1));
+        wire::sim::Pair::accepted(client(&phase, false), &mut Reception::new(grants, Arc::default(), 0));
     pair.run();
     assert!(pair.ends[0].completed(), "{:?}", pair.ends[0].ended);
     assert_ne!(ID, Uuid::nil());

@@ -1,8 +1,8 @@
 //! ntttcp in virtual time: both sessions against each other, and the receiver against conversations as they were captured.
 
 use crate::common::run::{MS, client_ip, told};
-use metrics::SECOND;
-use model::{Kind, Phase, Probe, Range, Status, Verify};
+use metrics::{Mono, SECOND};
+use model::{Event, Kind, Phase, Probe, Range, Status, Verify};
 use std::net::SocketAddr;
 use wire::native::Fence;
 use wire::ntttcp::{Layout, Receiver, ReceiverPlan, Sender, SenderPlan};
@@ -105,6 +105,129 @@ fn both_ends_measure_what_was_agreed_on() {
         // Eight paths of 1 Mbit/s for three seconds, and what the send buffers held.
         assert!((2_400_000..=3_010_000).contains(&rx.rx_bytes), "{seed}: {rx:?}");
         assert!(tx.tx_bytes >= rx.rx_bytes, "{seed}: {tx:?} {rx:?}");
+    }
+}
+
+#[test]
+fn without_a_conversation_connections_end_with_the_time() {
+    // A receiver of ttcp computes its rate up to the end of the connection; where the ends talk, it is held half a second.
+    for (seed, sync, token, ends) in
+        [(41, false, false, 3_000..3_300), (42, true, false, 3_500..3_900), (43, false, true, 3_500..3_900)]
+    {
+        let mut net = network(seed);
+        let layout = Layout { sync, token, ..layout() };
+        receive(&mut net, layout);
+        // Slow enough that nothing is left in buffers.
+        let phase = Phase { rate: Some(80_000), ..phase() };
+        let plan = SenderPlan { layout, phase, to: vec![TALK.ip()], from: None, workers: 2 };
+        let now = net.now;
+        let sender = net.join(client_ip(1), 2, Box::new(Sender::new(plan, now)));
+        finish(&mut net);
+        let took = net.done(sender).unwrap().since(now);
+        assert!(ends.contains(&(took / MS)), "{seed}: {} ms", took / MS);
+    }
+}
+
+#[test]
+fn unsynchronised_senders_have_tests_of_their_own() {
+    let mut net = network(61);
+    let host = receive(&mut net, Layout { unsynced: true, ..layout() });
+    // Eight unsynchronised connections, and an idle one.
+    let alone = send(&mut net, 1, Layout { sync: false, seconds: 2, ..layout() });
+    let data = SocketAddr::new(TALK.ip(), 5001);
+    net.raw(client_ip(3), data, vec![(60 * SECOND, Say::Fin)]);
+    net.run_until(net.now.plus(SECOND));
+    // Busy while data arrives.
+    let raw = net.raw(client_ip(2), TALK, vec![(10 * MS, Say::Bytes(words(&[0x58]))), (SECOND, Say::Fin)]);
+    net.run_until(net.now.plus(10 * SECOND));
+    assert_eq!(net.heard(raw).heard, words(&[0x0c]));
+    assert_eq!((told(&net, alone).status(), told(&net, alone).near().opened), (Status::Complete, 8));
+    // A synchronised test afterwards has none of their connections.
+    let talks = send(&mut net, 2, Layout { connections: 1, ..layout() });
+    finish(&mut net);
+    assert_eq!((told(&net, talks).status(), told(&net, talks).near().opened), (Status::Complete, 4));
+    let near = |(_, event): &(Mono, Event)| match event {
+        Event::Near(totals) => Some((totals.opened, totals.traffic)),
+        _ => None,
+    };
+    let tests: Vec<_> = net.events(host).iter().filter_map(near).collect();
+    assert_eq!(tests.iter().map(|(opened, _)| *opened).collect::<Vec<_>>(), [8, 4]);
+    // What came is what was sent: all that the send buffers held, too.
+    assert!(tests[0].1.rx_bytes >= told(&net, alone).near().traffic.tx_bytes, "{tests:?}");
+    // Two seconds, and until the buffers were empty: half a megabyte each, at a megabit a second.
+    assert!((2 * SECOND..5 * SECOND).contains(&tests[0].1.ns), "{tests:?}");
+    assert_eq!(tests[1].1.ns, 3 * SECOND);
+}
+
+/// Windows' ends without synchronisation.
+fn windows() -> Layout {
+    Layout { sync: false, windows: true, threads: 1, connections: 1, ..layout() }
+}
+
+#[test]
+fn a_receiver_of_windows_goes_with_its_time_and_its_sender_has_not_failed() {
+    // The original's sender ran its 4.027 s beside a receiver of 2 s, without an error.
+    for (seed, seconds, transfer) in [(51, 4, 1 << 50), (52, 0, 10 << 20)] {
+        let mut net = network(seed);
+        let receiver = receive(&mut net, Layout { seconds: 2, ..windows() });
+        let layout = Layout { seconds, ..windows() };
+        let plan = SenderPlan {
+            layout,
+            phase: Phase { transfer, ..phase() },
+            to: vec![TALK.ip()],
+            from: None,
+            workers: 2,
+        };
+        let now = net.now;
+        let sender = net.join(client_ip(1), 2, Box::new(Sender::new(plan, now)));
+        finish(&mut net);
+        let (here, there) = (told(&net, sender), told(&net, receiver));
+        assert_eq!((here.status(), here.near().errors()), (Status::Complete, 0), "{seed}: {}", here.reason());
+        assert_eq!((there.status(), there.near().traffic.ns), (Status::Complete, 2 * SECOND), "{seed}");
+        let over = net.done(receiver).unwrap().since(now);
+        assert!((2 * SECOND..2_300 * MS).contains(&over), "{seed}: {over}");
+        let ns = here.near().traffic.ns;
+        // So many buffers end with the last that was taken, a time with itself.
+        let whole = if seconds > 0 { ns == 4 * SECOND } else { (1_900 * MS..2_300 * MS).contains(&ns) };
+        assert!(whole, "{seed}: {ns}");
+    }
+}
+
+#[test]
+fn a_receiver_that_goes_early_is_told_and_the_figures_are_of_that_time() {
+    let mut net = network(53);
+    // It reads on for two seconds behind its own end.
+    receive(&mut net, Layout { sync: false, seconds: 1, ..layout() });
+    let sender = send(&mut net, 1, Layout { sync: false, seconds: 60, ..layout() });
+    finish(&mut net);
+    let here = told(&net, sender);
+    assert_eq!(here.status(), Status::Partial, "{}", here.reason());
+    let ns = here.near().traffic.ns;
+    assert!((2_900 * MS..3_500 * MS).contains(&ns), "{ns}");
+    let done = format!(" after {:.3} s of 60 s: the figures cover that time", ns as f64 / SECOND as f64);
+    assert!(here.reason().ends_with(&done), "{} {ns}", here.reason());
+}
+
+#[test]
+fn a_sender_of_windows_waits_for_its_receiver() {
+    for (seed, late) in [(54, Some(3)), (55, None)] {
+        let mut net = network(seed);
+        let now = net.now;
+        let sender = send(&mut net, 1, windows());
+        if let Some(late) = late {
+            net.run_until(now.plus(late * SECOND));
+            receive(&mut net, windows());
+        }
+        finish(&mut net);
+        let here = told(&net, sender);
+        match late {
+            Some(_) => assert_eq!((here.status(), here.near().opened), (Status::Complete, 2)),
+            None => {
+                assert_eq!(here.status(), Status::Failed);
+                let over = net.done(sender).unwrap().since(now);
+                assert!((10 * SECOND..12 * SECOND).contains(&over), "{over}");
+            }
+        }
     }
 }
 

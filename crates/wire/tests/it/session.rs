@@ -2,8 +2,8 @@
 
 use crate::common::run::*;
 use metrics::SECOND;
-use model::{Kind, Pattern, Phase, Shutdown, Status};
-use wire::sim::{Link, Quirks};
+use model::{Kind, Pattern, Phase, Ping, Probe, Schedule, Shutdown, Status, Transport};
+use wire::sim::{Link, Quirks, START};
 
 #[test]
 fn a_run_from_hello_to_result() {
@@ -157,5 +157,50 @@ fn only_without_a_path_between_them_are_buffers_chosen_for_one_host() {
         assert_eq!(told.status(), Status::Complete);
         let said = told.notices.iter().any(|notice| notice.contains("both ends are on one host"));
         assert_eq!(said, chosen, "{boots:?} {delay}: {told:#?}");
+    }
+}
+
+#[test]
+fn short_turns_and_bulk_data_meet_on_no_worker() {
+    let probe = |size: u32| Some(Probe { size, lead_ns: 500 * MS, ..Probe::default() });
+    let delay = Phase { kind: Kind::Delay, rate: Some(64_000), probe: probe(160), ..small() };
+    let ping = |transport| {
+        let ping = Ping { transport, schedule: Schedule::Fixed { gap_ns: 20 * MS }, ..Ping::default() };
+        Phase { kind: Kind::Ping, ping: Some(ping), iterations: Some(1), ..small() }
+    };
+    let phases = [
+        (false, small()),
+        (false, Phase { pattern: Pattern::Duplex, ..small() }),
+        // Of connections that end all the time a new one stays where it was accepted, if that is a worker for it.
+        (false, Phase { kind: Kind::Connect, transfer: 100_000, ..small() }),
+        (false, Phase { rate: Some(200_000_000), probe: probe(1_400), ..delay.clone() }),
+        (true, Phase { pattern: Pattern::Duplex, ..delay }),
+        (true, ping(Transport::Udp)),
+        (true, ping(Transport::Tcp)),
+    ];
+    for (light, phase) in phases {
+        let mut net = network(9);
+        net.datagram_links(Link::new().delay(MS), Link::new().delay(MS));
+        let server = serve(&mut net, server_plan());
+        let client = join(&mut net, 0, client_plan(&phase));
+        let what = format!("{:?} {:?} {:?}", phase.kind, phase.ping, phase.rate);
+        // From when all are up to before the first ends.
+        for at in 0..20 {
+            net.run_until(START.plus(1_500 * MS + at * 50 * MS));
+            let on = net.open_on(server);
+            assert_eq!(on.len(), 4, "two workers of each set");
+            let (bulk, short) = on.split_at(2);
+            let (all, none) = if light { (short, bulk) } else { (bulk, short) };
+            // Connections that follow on each other are anywhere until they have said what they are.
+            if phase.kind != Kind::Connect {
+                assert_eq!((none, all.iter().sum()), (&[0, 0][..], 4), "{what}: {on:?}");
+                assert!(all.iter().all(|n| *n > 0), "{what}: {on:?}");
+            }
+        }
+        net.run();
+        let told = told(&net, client);
+        assert_eq!(told.status(), Status::Complete, "{what}: {}", told.reason());
+        net.run_until(net.now.plus(5 * SECOND));
+        assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0), "{what}");
     }
 }

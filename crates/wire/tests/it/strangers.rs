@@ -134,7 +134,7 @@ fn an_unknown_token_is_refused_and_the_client_says_so() {
     let phase = Phase { transfer: 1 << 30, ..Phase::default() };
     let params = Arc::new(Params::of(&phase, Group(1)));
     let grants = Arc::new(Grants::new(None));
-    let mut reception = Reception::new(grants, Arc::default(), 0, 1);
+    let mut reception = Reception::new(grants, Arc::default(), 0);
     let client = Data::client(params, [9; 16], id, 0, 1 << 30, false);
     let mut pair = Pair::accepted(Box::new(client), &mut reception);
     pair.run();
@@ -249,7 +249,7 @@ fn a_session_gives_its_token_away_for_so_many_connections_and_so_many_bytes() {
     let params = Arc::new(Params::of(&phase, Group(1)));
     let grants = Arc::new(Grants::new(None));
     grants.insert([7; 16], Arc::new(Grant::new(Arc::clone(&params), 2, 1_000, false)));
-    let mut reception = Reception::new(grants, Arc::default(), 0, 1);
+    let mut reception = Reception::new(grants, Arc::default(), 0);
     let client = |transfer| {
         Box::new(Data::client(Arc::clone(&params), [7; 16], Uuid::from_u128(5), 0, transfer, false))
     };
@@ -281,8 +281,8 @@ fn a_connection_that_reaches_its_worker_after_its_session_has_ended_counts_nowhe
     let params = Arc::new(Params::of(&phase, Group(1)));
     for ended in [false, true] {
         let grants = Arc::new(Grants::new(None));
-        grants.insert([7; 16], Arc::new(Grant::new(Arc::clone(&params), 2, 1_000, true)));
-        let mut reception = Reception::new(Arc::clone(&grants), Arc::default(), 0, 2);
+        grants.insert([7; 16], Arc::new(Grant::new(Arc::clone(&params), 2, 1_000, true).on(0..2)));
+        let mut reception = Reception::new(Arc::clone(&grants), Arc::default(), 0);
         let path = Path { peer: address(9), local: address(1) };
         let mut side = Side::new(1, Quirks::default(), false);
         let mut flow = reception.accept(&mut side.cx(START), &path).unwrap();

@@ -1,9 +1,9 @@
 //! Sessions in trouble: every run ends in bounded time, with what was measured, and leaves nothing behind.
 
 use crate::common::run::*;
-use metrics::SECOND;
+use metrics::{Mono, SECOND};
 use model::{Pattern, Phase, Status};
-use wire::native::{Limits, Peer, ServerPlan};
+use wire::native::{Client, ClientPlan, Limits, Peer, ServerPlan};
 use wire::sim::{Host, Link, Network, Quirks, START};
 
 fn assert_empty(net: &mut Network, server: Host) {
@@ -44,6 +44,41 @@ fn stopped_by_the_user_at_any_moment() {
             assert_empty(&mut net, server);
         }
     }
+}
+
+/// As the engine asks: again while the end does not come.
+fn interrupt(net: &mut Network, host: Host, at: Mono) {
+    [0, 700, 900].into_iter().for_each(|ms| net.stop_at(host, at.plus(ms * SECOND / 1_000)));
+}
+
+#[test]
+fn an_interrupt_waits_for_nobody_who_has_vanished() {
+    let endless = Phase { duration_ns: Some(100 * SECOND), ..small() };
+    let short = Phase { duration_ns: Some(SECOND), ..small() };
+    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+        // Gone in mid-run, and gone before the results.
+        for (phase, at) in [(&endless, 3 * SECOND), (&short, 3 * SECOND), (&endless, SECOND / 20)] {
+            let mut net = network(12);
+            let server = serve(&mut net, server_plan());
+            let client = join(&mut net, 0, client_plan(&Phase { pattern, ..phase.clone() }));
+            let at = START.plus(at);
+            net.unplug_at(server, Mono(at.0.min(START.plus(9 * SECOND / 10).0)));
+            interrupt(&mut net, client, at);
+            net.run_until(at.plus(SECOND));
+            let it = told(&net, client);
+            assert!(net.done(client).is_some(), "{pattern:?} {at:?}: {it:#?}");
+            assert_eq!(it.status(), Status::Interrupted);
+            assert!(it.near.is_some() || at < START.plus(SECOND), "what was measured is told: {it:#?}");
+        }
+    }
+    // The same for a server whose client has vanished.
+    let mut net = network(13);
+    let server = serve(&mut net, server_plan());
+    let client = join(&mut net, 0, client_plan(&endless));
+    net.unplug_at(client, START.plus(SECOND));
+    interrupt(&mut net, server, START.plus(2 * SECOND));
+    net.run_until(START.plus(3 * SECOND));
+    assert!(net.done(server).is_some());
 }
 
 #[test]
@@ -109,6 +144,11 @@ fn a_server_that_vanishes_in_mid_run() {
             let reason = reason.unwrap();
             let word = if killed { "control connection" } else { "vanished" };
             assert!(reason.contains(word), "{reason}");
+            // The path died after 2.5 s, some milliseconds of which were spent on agreeing; a control connection is heard each second.
+            let told: f64 =
+                reason.split("after ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+            let earliest = if killed { 2.4 } else { 1.4 };
+            assert!((earliest..=2.5).contains(&told), "{reason}");
             assert!(it.near().traffic.tx_bytes + it.near().traffic.rx_bytes > 4_000_000, "{what}");
             assert!(it.intervals.len() >= 2 && it.intervals[0].far.is_some(), "{what}");
             it.assert_intervals(false);
@@ -292,6 +332,35 @@ fn exclusive_sessions_queue_for_as_long_as_it_takes() {
     assert_empty(&mut net, server);
 }
 
+/// Parts of one run beside each other, as `load` has them: none waits for those that wait for all of them.
+#[test]
+fn the_parts_of_an_exclusive_run_go_on_beside_each_other() {
+    for server_is in [false, true] {
+        let mut net = network(8);
+        let server = serve(&mut net, ServerPlan { exclusive: server_is, ..server_plan() });
+        let part = |net: &mut Network, secret: u8, seconds: u64| {
+            let phase = Phase { exclusive: true, duration_ns: Some(seconds * SECOND), ..small() };
+            let plan = ClientPlan { secret: [secret; 32], ..client_plan(&phase) };
+            let (workers, now) = (plan.workers, net.now);
+            net.join(client_ip(secret.into()), workers, Box::new(Client::new(plan, now)))
+        };
+        let first = part(&mut net, 7, 6);
+        net.run_until(START.plus(SECOND));
+        let other = join(&mut net, 1, client_plan(&small()));
+        net.run_until(START.plus(2 * SECOND));
+        let second = part(&mut net, 8, 1);
+        net.run();
+        let [first, other, second] = [first, other, second].map(|client| told(&net, client));
+        for it in [&first, &other, &second] {
+            assert_eq!((it.status(), it.far[0].others), (Status::Complete, 0), "{it:#?}");
+        }
+        let end = |it: &Told| it.end.as_ref().unwrap().0;
+        assert!(end(&second) < end(&first) && end(&first) < end(&other), "the other waits for both");
+        assert!(second.notices.iter().all(|text| !text.contains("waiting")), "{:?}", second.notices);
+        assert_empty(&mut net, server);
+    }
+}
+
 #[test]
 fn an_exclusive_server_takes_one_at_a_time() {
     let mut net = network(8);
@@ -390,7 +459,7 @@ fn a_shutdown_needs_the_key_or_the_same_host() {
     let mut net = network(11);
     let plan = server_plan();
     let local = ([127, 0, 0, 1], 7411).into();
-    let server = net.serve(local, 2, Box::new(wire::native::Server::new(plan, START)));
+    let server = net.serve(local, plan.threads(), Box::new(wire::native::Server::new(plan, START)));
     let at_home = |stop: bool| {
         let mut plan =
             client_plan(&Phase { duration_ns: Some(100 * SECOND), rate: Some(100_000), ..small() });
@@ -398,10 +467,10 @@ fn a_shutdown_needs_the_key_or_the_same_host() {
         plan.stop_servers = stop;
         plan
     };
-    let busy = net.join([127, 0, 0, 1].into(), 2, Box::new(wire::native::Client::new(at_home(false), START)));
+    let busy = net.join([127, 0, 0, 1].into(), 2, Box::new(Client::new(at_home(false), START)));
     net.run_until(START.plus(SECOND));
     let now = net.now;
-    let stopper = net.join([127, 0, 0, 1].into(), 1, Box::new(wire::native::Client::new(at_home(true), now)));
+    let stopper = net.join([127, 0, 0, 1].into(), 1, Box::new(Client::new(at_home(true), now)));
     net.run();
     assert_eq!(
         (told(&net, busy).status(), told(&net, stopper).status()),
@@ -417,11 +486,12 @@ fn a_server_ends_only_for_those_who_mean_it() {
     for (only, meant) in [(Some("echo:9999"), true), (Some("echo:7"), false), (None, true)] {
         let mut net = network(13);
         let server_plan = ServerPlan { besides: vec!["echo:9999".into()], ..server_plan() };
-        let server = net.serve(local, 2, Box::new(wire::native::Server::new(server_plan, START)));
+        let server =
+            net.serve(local, server_plan.threads(), Box::new(wire::native::Server::new(server_plan, START)));
         let mut plan = client_plan(&small());
         plan.peers = vec![Peer { name: "localhost".into(), address: local }];
         (plan.stop_servers, plan.stop_only) = (true, only.map(str::to_owned));
-        let it = net.join([127, 0, 0, 1].into(), 1, Box::new(wire::native::Client::new(plan, START)));
+        let it = net.join([127, 0, 0, 1].into(), 1, Box::new(Client::new(plan, START)));
         net.run();
         assert_eq!(net.done(server).is_some(), meant, "{only:?}");
         let it = told(&net, it);
@@ -461,7 +531,7 @@ fn several_servers() {
         (1..=2)
             .map(|n| {
                 let plan = server_plan();
-                net.serve(address(n), plan.workers, Box::new(wire::native::Server::new(plan, net.now)))
+                net.serve(address(n), plan.threads(), Box::new(wire::native::Server::new(plan, net.now)))
             })
             .collect()
     };
@@ -504,7 +574,7 @@ fn several_servers() {
     let limits = Limits { connections: 100, ..Limits::default() };
     for (n, limits) in [(1, limits), (2, Limits::default())] {
         let plan = ServerPlan { limits, ..server_plan() };
-        net.serve(address(n), plan.workers, Box::new(wire::native::Server::new(plan, net.now)));
+        net.serve(address(n), plan.threads(), Box::new(wire::native::Server::new(plan, net.now)));
     }
     let mut many = plan(&[1, 2]);
     many.phase =

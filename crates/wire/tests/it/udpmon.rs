@@ -4,6 +4,8 @@ use crate::common::bench::{inputs, mutate, vectors};
 use metrics::{Binned, Clock, Mono, Recorder, SECOND};
 use model::{Kind, Phase, UdpmonCpu, UdpmonRecord};
 use seam::{Arena, Batch, Burst, Cx, Flow, News, Note, Path, Rng, When, Wrote};
+use std::sync::{Arc, Mutex};
+use wire::host::{Host, HostReader, HostTexts, Reading};
 use wire::solo::Answers;
 use wire::udpmon::answerers;
 use wire::udpmon::blocks::{
@@ -203,8 +205,12 @@ const PATH: Path = Path {
 };
 
 fn responder(room: &mut Room, first: &[u8]) -> Box<dyn Flow> {
+    responder_on(room, first, Host::default())
+}
+
+fn responder_on(room: &mut Room, first: &[u8], host: Host) -> Box<dyn Flow> {
     let phase = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
-    let mut door = answerers(&phase, &Answers { workers: 1, ..Answers::default() }).remove(0);
+    let mut door = answerers(&phase, &Answers { workers: 1, host, ..Answers::default() }).remove(0);
     let mut none = Arena::new(0);
     let batch = Batch { from: Some(PATH), ..Batch::stream(first, room.now) };
     let mut flow = door.knock(&mut room.cx(), &batch, &mut Burst::new(&mut none, 0)).unwrap();
@@ -236,6 +242,42 @@ fn a_captured_test_is_answered_as_the_original_did() {
     assert_eq!((net.len(), &net[280..]), (288, &v["net"][26_880..]));
     assert_eq!(room.say(&mut *flow, &v["getnicstats"]), v["card"]);
     assert_eq!(room.say(&mut *flow, &v["testend"])[..8], v["testend_ok"]);
+}
+
+/// A host whose counters are read when the test says so.
+#[derive(Default)]
+struct Slow(Mutex<Vec<Reading>>);
+
+impl HostReader for Slow {
+    fn ask(&self) -> Reading {
+        let reading = Reading::default();
+        self.0.lock().unwrap().push(Arc::clone(&reading));
+        reading
+    }
+}
+
+/// The original reads its host before it answers: what it counts holds its answer to the first request and not that to the last.
+#[test]
+fn the_host_is_read_before_the_answer() {
+    let v = vectors(VECTORS);
+    let host = Arc::new(Slow::default());
+    let mut room = Room::new();
+    let mut flow = responder_on(&mut room, &v["zerostats"], Host::new(host.clone()));
+    let first = room.hear(&mut *flow);
+    for (n, expected) in ["zerostats_ok", "stats"].into_iter().enumerate() {
+        let said = if n == 0 { first.clone() } else { room.say(&mut *flow, &v["getstats"]) };
+        assert_eq!((said, host.0.lock().unwrap().len()), (vec![], n + 1));
+        host.0.lock().unwrap()[n].set(HostTexts::default()).unwrap();
+        room.now = flow.want().wake.unwrap().max(room.now);
+        flow.hear(&mut room.cx(), News::Wake).unwrap();
+        let said = room.hear(&mut *flow);
+        assert_eq!(said.len(), v[expected].len(), "{expected}");
+    }
+    // One that is not read is not waited for long.
+    assert_eq!(room.say(&mut *flow, &v["getstats"]), [0; 0]);
+    room.now = room.now.plus(SECOND / 10);
+    flow.hear(&mut room.cx(), News::Wake).unwrap();
+    assert_eq!(room.hear(&mut *flow).len(), v["stats"].len());
 }
 
 #[test]
@@ -342,8 +384,6 @@ mod pair {
     use super::*;
     use metrics::{Group, TrainPacket};
     use model::{Event, Probe, Train, Trains, Udpmon, UdpmonRecords, UdpmonRole, UdpmonTest};
-    use std::sync::Arc;
-    use wire::host::Host;
     use wire::sim::{Link, Pair};
     use wire::solo::Tell;
     use wire::udpmon::{Latency, Params, Requester};

@@ -71,11 +71,11 @@ fn the_banner_of_the_guides_stream() {
         "\tPrePostRecvs: 2",
         "\tBuffer used for each IO request: 52083 [0xcb73] bytes",
         "\tTotal transfer per connection: 187498800 bytes",
-        "\tUDP Stream BitsPerSecond: 25000000 bits per second",
-        "\tUDP Stream FrameRate: 60 frames per second",
-        "\tUDP Stream BufferDepth: 1 seconds",
-        "\tUDP Stream StreamLength: 60 seconds (3600 frames)",
-        "\tUDP Stream FrameSize: 52083 bytes",
+        "\t\tUDP Stream BitsPerSecond: 25000000 bits per second",
+        "\t\tUDP Stream FrameRate: 60 frames per second",
+        "\t\tUDP Stream BufferDepth: 1 seconds",
+        "\t\tUDP Stream StreamLength: 60 seconds (3600 frames)",
+        "\t\tUDP Stream FrameSize: 52083 bytes",
         "\tConnection limit (maximum established connections): 1 [0x1]",
         "\tTotal outgoing connections before exit (iterations * concurrent connections) : 1 [0x1]",
     ] {
@@ -189,6 +189,7 @@ fn the_summary() {
         lines[3..],
         [
             "  SuccessfulConnections [59]   NetworkErrors [3]   ProtocolErrors [2]",
+            "",
             "  Total Bytes Recv : 2715",
             "  Total Bytes Sent : 67358818304",
             "  Total Time : 26357 ms.",
@@ -198,6 +199,7 @@ fn the_summary() {
     assert_eq!(
         summary(&format!("-target:a {udp}"))[4..],
         [
+            "",
             "  Total Bytes Recv : 0",
             "  Total Successful Frames : 90 (90.000000)",
             "  Total Dropped Frames : 10 (10.000000)",

@@ -5,7 +5,8 @@ send PORT PORTS CONNECTIONS SECONDS CYCLE [nosync] [udp]  PORT is the first data
 receive PORTS SECONDS [busy|refuse|late]             says `port N` first
 receiveudp PORTS SECONDS                             the same over UDP; goes as the original does
 winsend PORT PORTS BUFFERS LENGTH [token]            as Windows NTttcp: one connection per port, perhaps its tokens
-winreceive PORTS [token]                             says `port N` first; reads each port's connection to its end
+winreceive PORTS [token] [early]                     says `port N` first; reads each port's connection to its end, or
+                                                     resets it after 100,000 bytes, as 5.40 may, which counts its reads
 Each prints one line of JSON: the words of the conversation, the bytes that were moved.
 """
 import json
@@ -218,7 +219,7 @@ def winsend(port, ports, buffers, length, token):
     return {"bytes": ports * buffers * length, "tokens": tokens}
 
 
-def winreceive(ports, token):
+def winreceive(ports, token, early=False):
     first, sockets = listeners(ports)
     sockets[0].close()
     aside = []
@@ -251,6 +252,9 @@ def winreceive(ports, token):
             at = data.index(one)
             got[at] += len(piece)
             filler = filler and not piece.strip(b"A")
+            if early and got[at] > 100_000:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                piece = b""
             if not piece:
                 one.close()
                 data[at] = None
@@ -267,7 +271,7 @@ def main():
     elif role == "winsend":
         done = winsend(*map(int, words[:4]), "token" in words)
     elif role == "winreceive":
-        done = winreceive(int(words[0]), "token" in words)
+        done = winreceive(int(words[0]), "token" in words, "early" in words)
     else:
         done = receive(int(words[0]), int(words[1]), words[2] if len(words) > 2 else "")
     print(json.dumps(done), flush=True)

@@ -32,6 +32,21 @@ impl Scratch {
         path
     }
 
+    /// What a program has written into this file so far: beside it, before it is whole.
+    pub(crate) fn so_far(&self, name: &str) -> String {
+        fs::read_to_string(self.partial(name).unwrap_or_else(|| self.file(name))).unwrap_or_default()
+    }
+
+    /// The file that is to have this name when it is whole.
+    pub(crate) fn partial(&self, name: &str) -> Option<PathBuf> {
+        let all = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
+        let named = |path: &PathBuf| {
+            let other = path.file_name().unwrap().to_string_lossy().into_owned();
+            other.starts_with(&format!("{name}.")) && other.ends_with(".partial")
+        };
+        all.into_iter().find(named)
+    }
+
     /// A file with a key, which nobody else can read.
     pub(crate) fn key(&self, name: &str, key: impl AsRef<[u8]>) -> PathBuf {
         let path = self.file(name);

@@ -87,6 +87,23 @@ impl Namespace {
         std::fs::create_dir_all(&folder).is_ok() && std::fs::write(folder.join("hosts"), lines).is_ok()
     }
 
+    /// An address that swallows all packets, and names that are looked up there; whether the kernel can.
+    pub(crate) fn silence(&self) -> Option<&'static str> {
+        let name = &self.0;
+        let pair = succeeds("ip", &format!("-n {name} link add nc0 type veth peer name nc1"));
+        let folder = Path::new("/etc/netns").join(name);
+        let names = std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::write(folder.join("resolv.conf"), "nameserver 10.77.0.9\n"));
+        if !pair || names.is_err() {
+            return None;
+        }
+        self.ip("address add 10.77.0.1/24 dev nc0");
+        self.ip("link set nc0 up");
+        self.ip("link set nc1 up");
+        self.ip("neigh add 10.77.0.9 lladdr 02:00:00:00:00:09 dev nc0 nud permanent");
+        Some("10.77.0.9")
+    }
+
     /// `ip` within it.
     #[track_caller]
     pub(crate) fn ip(&self, words: &str) {
@@ -131,6 +148,17 @@ impl Namespace {
             space.ip("link set nc0 up");
         }
         true
+    }
+
+    /// From now on every UDP datagram that comes in over the virtual cable is dropped, over IPv4; whether that can be arranged.
+    pub(crate) fn drops_udp(&self) -> bool {
+        // Octet 23 of an Ethernet frame is the protocol of IPv4: 17 is UDP, of which 2 (TC_ACT_SHOT) becomes.
+        let filter = "filter add dev nc0 ingress protocol ip bpf da bytecode";
+        let program = "4,48 0 0 23,21 0 1 17,6 0 0 2,6 0 0 4294967295";
+        let mut command = Command::new("tc");
+        command.args(["-n", &self.0]).args(filter.split(' ')).arg(program);
+        succeeds("tc", &format!("-n {} qdisc add dev nc0 clsact", self.0))
+            && command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
     }
 }
 

@@ -12,6 +12,12 @@ pub(crate) use nic::stamping;
 pub use routes::connected_networks;
 pub use sys::{clock_state, raise_nofile, rlimit_nofile};
 
+/// Addresses of this host with the names of their interfaces.
+#[must_use]
+pub fn local_addresses() -> Vec<(String, IpAddr)> {
+    sys::addresses().into_iter().filter_map(|address| Some((address.label, address.ip?))).collect()
+}
+
 use super::reading::{Counter, Machine, ProcessUse};
 use super::{Snapshot, Texts};
 use std::collections::BTreeMap;

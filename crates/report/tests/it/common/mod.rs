@@ -291,6 +291,7 @@ pub(crate) fn packets() -> Box<PacketReport> {
         card_sent: 60,
         card_sent_bound_ns: 600,
         jitter_ns: Some(450.5),
+        jitter_max_ns: Some(612.0),
         loss_bursts: Some(9),
         longest_loss: Some(3),
         max_extent: Some(2),

@@ -82,6 +82,7 @@ impl Client {
             ..socket_settings(&terms, terms.congestion.clone())
         };
         let plan = GroupPlan {
+            workers: None,
             group: GROUP,
             openers,
             sockets,

@@ -8,8 +8,9 @@ use crate::iperf3::lot::{Joined, Lot};
 use crate::iperf3::params::{self, BLOCK, Parameters};
 use crate::quota::holder;
 use metrics::{Group, SECOND};
-use model::{BulkBegun, BulkNews, BulkStream, BulkTerms, Level, SocketSettings};
+use model::{BulkBegun, BulkNews, BulkStream, BulkTerms, SocketSettings};
 use seam::{Action, Cx, GroupPlan, Link, Order, WHEN_TOLD};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// From this rate on datagrams are received in runs, and stamped by us, bits/s.
@@ -158,8 +159,8 @@ impl Server {
         self.groups[index] = true;
         let group = Group(index as u32);
         let user_timeout_ns = self.plan.user_timeout_ns;
-        let settings = self.sockets(&terms);
-        let worker = self.worker_on(terms.server_core);
+        let settings = self.sockets(cx, address, &terms);
+        let worker = self.worker_on(cx, address, terms.server_core);
         let held = self.tests.values().filter_map(|test| test.lot.as_ref());
         let first =
             first_worker(self.plan.workers, placed(&terms, 0), held.map(|lot| placed(&lot.terms, lot.first)));
@@ -189,28 +190,25 @@ impl Server {
     }
 
     /// The worker that runs on the core that a client asks for.
-    fn worker_on(&mut self, core: Option<u32>) -> Option<u16> {
+    fn worker_on(&mut self, cx: &Cx<'_>, address: IpAddr, core: Option<u32>) -> Option<u16> {
         let core = core?;
         let found =
             self.plan.cores.iter().position(|own| own.is_some_and(|own| own as u64 == u64::from(core)));
         if found.is_none() {
-            self.notice(
-                Level::Warning,
-                format!("a client asked for core {core}, where no worker of ours runs"),
-            );
+            self.warn(cx, address, format!("a client asked for core {core}, where no worker of ours runs"));
         }
         found.and_then(|worker| u16::try_from(worker).ok())
     }
 
     /// Socket options of a test.
-    fn sockets(&mut self, terms: &BulkTerms) -> SocketSettings {
+    fn sockets(&mut self, cx: &Cx<'_>, address: IpAddr, terms: &BulkTerms) -> SocketSettings {
         let known = &self.plan.congestion.1;
         let wanted = terms.congestion.clone();
         let congestion = wanted.filter(|name| known.is_empty() || known.contains(name));
         if congestion != terms.congestion
             && let Some(name) = &terms.congestion
         {
-            self.notice(Level::Warning, format!("the congestion control '{name}' is not offered here"));
+            self.warn(cx, address, format!("the congestion control '{name}' is not offered here"));
         }
         socket_settings(terms, congestion)
     }

@@ -1,12 +1,13 @@
 //! Agreeing with a server: hello, proof, round trip, proposal; and what it says later.
 
-use super::{AHEAD, Client, GRACE, PINGS, Stage, Step};
+use super::{AHEAD, CONNECTION_REFUSED, Client, GRACE, PINGS, Stage, Step};
 use crate::native::auth::{hex, host_mark, unhex};
 use crate::native::message::{Message, encode};
 use crate::native::preamble::{Guess, Preamble, Purpose, guess};
 use metrics::{ClockKind, Ending, Mono};
 use model::{Level, Phase, Ping, SessionInfo, Status};
-use seam::{Action, Cx, End, Link};
+use seam::{Action, Cx, End, Fault, Link};
+use std::net::Ipv6Addr;
 
 /// The longest idle round trip that two ends on one host have without a path between them, ns: what 96 KiB of send buffer
 /// still fill at 1.5 Gbit/s, and several times what it takes on a loaded host.
@@ -74,6 +75,9 @@ impl Client {
             }
             (Step::Proving, Message::Proof { proof }) => self.proved(cx, at, &proof),
             (Step::Pinging, Message::Pong { n }) if n == self.servers[at].ping.0 => self.ponged(cx, at),
+            (Step::Unreached, Message::Pong { n }) if n == self.servers[at].ping.0 => {
+                self.blocked(at, cx.now);
+            }
             (Step::Proposing | Step::Queued, Message::Queued { ahead, reason }) => {
                 if self.servers[at].step == Step::Proposing {
                     let name = self.servers[at].peer.name.clone();
@@ -92,11 +96,19 @@ impl Client {
                 self.enter(at, Step::Running, cx.now);
                 self.advance(cx.now);
             }
-            (Step::Running | Step::Collecting, Message::Interval { index, traffic, packets, .. })
-                if (self.next..self.next.saturating_add(AHEAD)).contains(&index) =>
-            {
-                self.servers[at].reports.insert(index, (traffic, packets));
-                self.release(false, cx.now);
+            (
+                Step::Running | Step::Collecting,
+                Message::Interval { index, traffic, came_ns, packets, .. },
+            ) if index < self.next.saturating_add(AHEAD) => {
+                if let Some(packets) = &packets {
+                    let start_ns = u64::from(index).saturating_mul(self.plan.phase.interval_ns);
+                    self.silence.far(index, start_ns, start_ns.saturating_add(traffic.ns), came_ns, packets);
+                }
+                // What comes later than its interval was waited for is not told any more.
+                if index >= self.next {
+                    self.servers[at].reports.insert(index, (traffic, packets));
+                    self.release(false, cx.now);
+                }
             }
             (Step::Running | Step::Collecting, message @ Message::Trains { .. }) => {
                 self.servers[at].log.add(message);
@@ -327,6 +339,20 @@ fn is_reduction(asked: &Phase, granted: &Phase) -> bool {
         && (granted.burst == asked.burst || granted.burst.is_none())
         && (granted.exclusive || !asked.exclusive)
         && *granted == rest
+}
+
+/// Why a server cannot be reached, with what may help: `name` is as the user typed it.
+pub(super) fn advised(name: &str, fault: &Fault) -> String {
+    if let Some((address, port)) = name.rsplit_once(':').filter(|(address, port)| {
+        let bare = |text: &str| text.parse::<Ipv6Addr>().is_ok();
+        bare(name) && bare(address) && port.parse::<u16>().is_ok()
+    }) {
+        return format!("{fault}: did you mean [{address}]:{port}?");
+    }
+    match CONNECTION_REFUSED.contains(&fault.errno) {
+        true => format!("{fault}: is `netcaliper serve` running there?"),
+        false => fault.to_string(),
+    }
 }
 
 /// What is wrong with the first bytes of a server that is none of ours; `None` when nothing is, as far as can be seen.

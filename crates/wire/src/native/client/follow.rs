@@ -1,6 +1,8 @@
 //! Following a run to its end: intervals with the far ends' reports, time-outs, totals.
 
-use super::{COUNTING, Client, GRACE, GROUP, HEARTBEAT, LATE_REPORT, PATIENCE, SILENCE, Server, Stage, Step};
+use super::{
+    COUNTING, Client, GRACE, GROUP, HEARTBEAT, LATE_REPORT, PATIENCE, SILENCE, Server, Stage, Step, reach,
+};
 use crate::native::message::Message;
 use crate::native::udp::found;
 use metrics::{Ending, Mono, Tally};
@@ -23,6 +25,39 @@ impl Client {
                 self.finish(Status::Interrupted, self.reason.clone());
             }
             Stage::Collecting | Stage::Over => {}
+        }
+    }
+
+    /// The user asks for the end: in good order at first, then without the connections that have not ended and the servers that have
+    /// said nothing meanwhile, and at last without those whose results have not come.
+    pub(super) fn stop(&mut self, now: Mono) {
+        let Some((since, told)) = self.asked else {
+            self.asked = Some((now, 1));
+            if matches!(self.stage, Stage::Agreeing | Stage::Running) {
+                self.status = Status::Interrupted;
+                self.reason.get_or_insert("interrupted by the user".to_owned());
+            }
+            // Who is there answers.
+            for at in 0..self.servers.len() {
+                if self.servers[at].step.is_long() {
+                    self.say(at, &Message::Ping { n: 0 });
+                }
+            }
+            return self.drain(now.plus(GRACE));
+        };
+        self.asked = Some((since, told + 1));
+        if self.stage == Stage::Draining {
+            self.kill_at = None;
+            self.status = Status::Interrupted;
+            self.actions.push_back(Action::Order(GROUP, Order::Kill));
+        }
+        for at in 0..self.servers.len() {
+            let server = &self.servers[at];
+            // What it says takes half a round trip, and so did our question.
+            let silent = server.heard < since && now.since(since) > 2 * server.base_rtt;
+            if server.step != Step::Over && (silent || told > 1) {
+                self.lose(at, "it was not waited for after the interrupt", now);
+            }
         }
     }
 
@@ -112,6 +147,7 @@ impl Client {
 
     pub(super) fn tally(&mut self, now: Mono, index: u32, from: Mono, to: Mono, tally: &Tally) {
         let interval = self.intervals.next(index, from, to, tally);
+        self.silence.near(&interval, from, tally);
         self.waiting.push_back((now, interval));
         self.release(false, now);
     }
@@ -181,7 +217,10 @@ impl Client {
                     );
                     self.lose(at, &why, now);
                 }
-                Step::Proving | Step::Pinging | Step::Proposing | Step::Starting
+                Step::Reaching if overdue(since, reach::limit(self.servers[at].base_rtt)) => {
+                    self.unanswered(at, now);
+                }
+                Step::Proving | Step::Pinging | Step::Unreached | Step::Proposing | Step::Starting
                     if overdue(since, PATIENCE) =>
                 {
                     self.lose(at, &format!("no answer within {seconds} s"), now);
@@ -191,8 +230,14 @@ impl Client {
                     self.lose(at, &format!("it sent no results within {seconds} s"), now);
                 }
                 _ if step.is_long() && overdue(heard, SILENCE) => {
-                    let seconds = Duration::from_nanos(SILENCE).as_secs();
-                    self.lose(at, &format!("vanished: nothing was heard from it for {seconds} s"), now);
+                    let why = match self.stage {
+                        Stage::Agreeing => {
+                            let seconds = Duration::from_nanos(SILENCE).as_secs();
+                            format!("vanished: nothing was heard from it for {seconds} s")
+                        }
+                        _ => format!("vanished: nothing arrived {}", self.after(heard)),
+                    };
+                    self.lose(at, &why, now);
                 }
                 _ => {}
             }

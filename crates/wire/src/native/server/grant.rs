@@ -1,8 +1,8 @@
 //! Sessions: who has to wait, what is granted, and how they begin.
 
 use super::standing::Moved;
-use super::{GRACE_EXCLUSIVE, Held, Server, Step, Visitor, WAIT_EXCLUSIVE};
-use crate::balance::{Placed, first_worker};
+use super::{GRACE_EXCLUSIVE, Held, Server, Step, Visitor, WAIT_EXCLUSIVE, is_here};
+use crate::balance::{Placed, first_worker, is_light};
 use crate::native::auth::hex;
 use crate::native::data::Params;
 use crate::native::grants::Grant;
@@ -24,6 +24,11 @@ impl Server {
     /// Whether a proposal has to wait: an exclusive session excludes all others, whichever came first.
     pub(super) fn must_wait(&self, link: Link) -> Option<(u32, &'static str)> {
         let visitor = self.visitors.get(&link)?;
+        let ours = |v: &Visitor| v.run == visitor.run && v.held.as_ref().is_some_and(|h| h.phase.exclusive);
+        if self.visitors.values().any(ours) {
+            // The parts of a run go on beside each other: those that wait, wait for all of them.
+            return None;
+        }
         let exclusive = self.plan.exclusive || visitor.proposal.as_ref().is_some_and(|p| p.exclusive);
         let running = self.others(visitor.run).count() as u32;
         let before = self.queue.iter().take_while(|&&l| l != link).count() as u32;
@@ -80,13 +85,16 @@ impl Server {
         self.groups[index] = Some(link);
         self.sessions += 1;
         let number = self.sessions;
-        let Some(run) = self.visitors.get(&link).map(|v| v.run) else { return };
+        let Some((run, here)) = self.visitors.get(&link).map(|v| (v.run, is_here(&v.path))) else { return };
+        // With a key nobody gets here who does not know it.
+        let known = self.plan.psk.is_some() || here;
+        let host = if known { self.plan.host.clone() } else { self.plan.host.without_identity() };
         let others = self.others(run).count() as u32;
         let answer = Message::Accepted {
             accepted: Accepted { session: number, changes, others },
             token: hex(&token),
             phase: Box::new(phase.clone()),
-            host: Box::new(self.plan.host.clone()),
+            host: Box::new(host),
             workers: self.plan.workers.into(),
             placement: self.plan.placement.clone(),
         };
@@ -123,8 +131,8 @@ impl Server {
             first: phase.first_worker,
             ways: (phase.pattern.sends_up(), phase.pattern.sends_down()),
         };
-        // A paced connection costs a worker next to nothing beside one that sends as fast as it can.
-        let paced = |phase: &Phase| phase.rate.is_some() || phase.media.is_some();
+        // A paced connection costs a worker next to nothing beside one that sends as fast as it can; others are on other workers.
+        let paced = |phase: &Phase| (phase.rate.is_some() || phase.media.is_some(), is_light(phase));
         let held = self.visitors.values().filter_map(|visitor| Some(&visitor.held.as_ref()?.phase));
         let alike = held.filter(|other| paced(other) == paced(phase)).map(placed);
         first_worker(self.plan.workers, placed(phase), alike)
@@ -192,14 +200,16 @@ impl Server {
         held.until = held.phase.exclusive.then(|| cx.now.plus(longest).plus(GRACE_EXCLUSIVE));
         let phase = &held.phase;
         let eager = self.plan.limits.eager && phase.kind == Kind::Ping;
-        // Datagrams flow from the instant that the client sets, which is this much later.
-        let start = cx.now.plus(phase.probe.map_or(0, |probe| probe.lead_ns));
+        // Schedules begin at the instant that the client sets, which is this much later.
+        let start = cx.now.plus(phase.lead_ns());
         let waiting = match eager {
             true => Wait::Spin,
             false => wait(phase, phase.pattern.sends_down(), self.plan.limits.busy),
         };
+        let workers = self.plan.set(u16::from(is_light(phase)));
         let plan = GroupPlan {
             group: held.group,
+            workers: Some(workers.clone()),
             openers: Vec::new(),
             sockets: match &phase.ping {
                 // How long a message waited here is part of what this end spent. Who spins does not let it wait.
@@ -222,8 +232,9 @@ impl Server {
         let params = Arc::new(Params::of(phase, held.group));
         let even = matches!(phase.kind, Kind::Tcp | Kind::Ping);
         let grant = Grant::new(params, phase.connections, phase.transfer, even)
+            .on(workers)
             .with(Terms::of(phase, held.group, held.token))
-            .reflecting(echo::Params::ours(phase, held.group), eager);
+            .reflecting(echo::Params::ours(phase, held.group).map(Arc::new), eager);
         let text = format!(
             "session {} with {}: {} {}, {} connections",
             held.number,

@@ -10,7 +10,7 @@ use crate::Judged;
 use crate::payload;
 use metrics::{
     Arrival, Arrived, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, Row, Seen, Sequence,
-    Stamp, StampKind, Unplaced,
+    Stamp, StampKind, Unplaced, Variation,
 };
 use model::Verify;
 use seam::{Batch, Cx};
@@ -31,8 +31,7 @@ pub(super) struct Receiver {
     sequence: Option<Box<Sequence>>,
     window: usize,
     jitter: Jitter,
-    /// The last datagram that came alone: its number and transit.
-    last: Option<(u64, i64)>,
+    variation: Variation,
     /// The overflow counter of our socket, as last told.
     dropped: u32,
     /// Damaged beyond recognition; their numbers seem lost.
@@ -77,7 +76,7 @@ impl Receiver {
             sequence: None,
             window: expected.clamp(LEAST_WINDOW, MOST_WINDOW) as usize,
             jitter: Jitter::default(),
-            last: None,
+            variation: Variation::default(),
             dropped: 0,
             unknown: 0,
             finished: false,
@@ -154,6 +153,7 @@ impl Receiver {
         let mut bytes = 0;
         let n = got.count() as u64;
         let tally = cx.rec.packet_tally(group);
+        tally.came = tally.came.max(at);
         tally.clock_bound_ns = tally.clock_bound_ns.max(Some(clock.bound_ns.saturating_add(card_bound_ns)));
         match kind {
             StampKind::User => {}
@@ -192,7 +192,7 @@ impl Receiver {
                     memory.push(came(header.sequence, true));
                 }
                 self.settle(stretch.take(), now, tally, &mut counts);
-                self.see(header.sequence, &mut counts);
+                self.see(header.sequence, tally, &mut counts);
                 continue;
             }
             if let Some(log) = &mut self.log {
@@ -231,18 +231,21 @@ impl Receiver {
                 let more = if each { 0 } else { self.pass(header, datagram.len(), &mut datagrams) };
                 bytes += size * more;
                 stretch = Some(Stretch { first, count: 1 + more, actual, intended, alike: 1 + more });
-            } else if self.see(header.sequence, &mut counts) {
+            } else if self.see(header.sequence, tally, &mut counts) {
                 tally.intended_ns.record(delay(now, header.intended));
                 bytes += size;
                 counts.received += 1;
                 shown(&mut self.show, at, &header, true, host);
                 self.took(header.actual, 1, now, tally, &mut counts);
+                if n == 1 {
+                    self.alone(header.sequence, header.actual, now, tally);
+                }
             } else {
                 shown(&mut self.show, at, &header, false, host);
             }
         }
         if let Some(s) = stretch.as_ref().filter(|_| n == 1) {
-            self.alone(s, now, tally);
+            self.alone(s.first, s.actual, now, tally);
         }
         self.settle(stretch, now, tally, &mut counts);
         counts.dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
@@ -282,16 +285,11 @@ impl Receiver {
         self.sequence.as_ref().map_or(0, |sequence| sequence.next())
     }
 
-    /// What only a datagram that came by itself, and overtook nothing, can tell: merged ones share a stamp.
-    fn alone(&mut self, s: &Stretch, now: i64, tally: &mut PacketTally) {
-        let transit = now.wrapping_sub(s.actual as i64);
-        self.jitter.see(transit);
-        if let Some((number, before)) = self.last
-            && number + 1 == s.first
-        {
-            tally.ipdv_ns.record(transit.wrapping_sub(before).unsigned_abs());
-        }
-        self.last = Some((s.first, transit));
+    /// What only a datagram can tell that came by itself, in its turn or late: merged ones share a stamp.
+    fn alone(&mut self, number: u64, actual: u64, now: i64, tally: &mut PacketTally) {
+        let transit = now.wrapping_sub(actual as i64);
+        self.jitter.see(transit).into_iter().for_each(|ns| tally.jitter.record(ns));
+        self.variation.see(number, transit).for_each(|ns| tally.ipdv_ns.record(ns));
     }
 
     /// Counts a stretch, all of whose numbers are new.
@@ -299,9 +297,11 @@ impl Receiver {
         let Some(s) = s else { return };
         let window = self.window;
         let sequence = self.sequence.get_or_insert_with(|| Box::new(Sequence::new(window)));
-        if !sequence.see_run(s.first, s.count) {
+        if sequence.see_run(s.first, s.count) {
+            tally.saw(Seen::New { gap: 0 });
+        } else {
             for number in s.first..s.first + s.count {
-                self.see(number, counts);
+                self.see(number, tally, counts);
             }
         }
         counts.received += s.count;
@@ -325,10 +325,12 @@ impl Receiver {
     }
 
     /// A number has come; whether for the first time.
-    fn see(&mut self, number: u64, counts: &mut Packets) -> bool {
+    fn see(&mut self, number: u64, tally: &mut PacketTally, counts: &mut Packets) -> bool {
         let window = self.window;
         let sequence = self.sequence.get_or_insert_with(|| Box::new(Sequence::new(window)));
-        match sequence.see(number) {
+        let seen = sequence.see(number);
+        tally.saw(seen);
+        match seen {
             Seen::New { gap } => counts.lost = counts.lost.saturating_add_unsigned(gap),
             Seen::Reordered { .. } => {
                 counts.lost -= 1;
@@ -364,7 +366,7 @@ impl Receiver {
         let group = cx.rec.group(row);
         let tally = cx.rec.packet_tally(group);
         tally.arrivals.merge(&arrivals);
-        tally.jitter_ns = tally.jitter_ns.max(self.jitter.ns());
+        tally.saw(Seen::New { gap: total - next });
         self.sequence = None;
         if let Some(show) = &mut self.show {
             show.finish(Some(total));

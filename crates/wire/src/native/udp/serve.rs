@@ -123,7 +123,7 @@ impl Keeper {
         keyed(&self.secret, &[b"netcaliper udp", &ip, &path.peer.port().to_be_bytes(), id.as_bytes()])
     }
 
-    /// Somebody who has no socket of its own says something. `place` is this worker, and how many there are.
+    /// A datagram has come to this `worker` from a peer that has no socket of its own.
     pub(in crate::native) fn knock(
         &self,
         grants: &Grants,
@@ -131,7 +131,7 @@ impl Keeper {
         cx: &mut Cx<'_>,
         got: &Batch<'_>,
         reply: &mut Burst<'_>,
-        place: (u16, u16),
+        worker: u16,
     ) -> Option<Box<dyn Flow>> {
         let (path, word) = (got.from?, Word::decode(got.bytes)?);
         let grant = grants.find(&word.token).filter(|_| fence.admits(path.peer.ip()))?;
@@ -150,8 +150,7 @@ impl Keeper {
             // nobody else sees the answer.
             Kind::Open if word.cookie == cookie => {
                 let seat = Seat::take(&grant, word.id)?;
-                let (here, workers) = place;
-                let to = Some(grant.worker(word.slot, workers)).filter(|&to| to != here);
+                let to = Some(grant.worker(word.slot)).filter(|&to| to != worker);
                 Some(Box::new(Probe::server(Arc::clone(terms), &word, cx.now, seat).leaving(to)))
             }
             _ => None,

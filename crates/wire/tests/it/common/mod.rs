@@ -22,7 +22,7 @@ pub(crate) fn reception(phase: &Phase) -> Reception {
     let params = Arc::new(Params::of(phase, Group(1)));
     let grants = Arc::new(Grants::new(None));
     grants.insert(TOKEN, Arc::new(Grant::new(params, 1, phase.transfer, false)));
-    Reception::new(grants, Arc::default(), 0, 1)
+    Reception::new(grants, Arc::default(), 0)
 }
 
 pub(crate) fn client(phase: &Phase, rude: bool) -> Box<Data> {

@@ -80,7 +80,7 @@ pub(crate) fn network(seed: u64) -> Network {
 }
 
 pub(crate) fn serve(net: &mut Network, plan: ServerPlan) -> Host {
-    let (workers, now) = (plan.workers, net.now);
+    let (workers, now) = (plan.threads(), net.now);
     net.serve(address(1), workers, Box::new(Server::new(plan, now)))
 }
 

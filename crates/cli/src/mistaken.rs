@@ -1,0 +1,48 @@
+//! Command lines as other programs have them: what to type instead.
+
+use crate::stderr;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+
+/// Words that are known from other programs, and what does the same here.
+struct Habit {
+    /// The verb they follow; empty where they stand in its place, `*` after any.
+    verb: &'static str,
+    words: &'static [&'static str],
+    /// `N` stands for the word that follows.
+    instead: &'static str,
+}
+
+/// The first that fits counts.
+const HABITS: &[Habit] = &[
+    Habit { verb: "ping", words: &["-c"], instead: "-n N" },
+    Habit { verb: "*", words: &["-c", "--client"], instead: "netcaliper tcp HOST" },
+    Habit { verb: "*", words: &["-s", "--server"], instead: "netcaliper serve" },
+    Habit { verb: "*", words: &["-u", "--udp", "udp"], instead: "netcaliper delay HOST -b RATE" },
+];
+
+/// What to type instead of the word that clap does not know; `None` when it is known from nowhere.
+fn instead(error: &Error, command: &[String]) -> Option<(String, String)> {
+    let kind = match error.kind() {
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        _ => return None,
+    };
+    let Some(ContextValue::String(unknown)) = error.get(kind) else { return None };
+    let verb = command.get(1).map_or("", String::as_str);
+    let fits = |habit: &&Habit| ["*", verb].contains(&habit.verb) && habit.words.contains(&unknown.as_str());
+    let habit = HABITS.iter().find(fits)?;
+    let next =
+        command.iter().skip_while(|word| *word != unknown).nth(1).filter(|word| !word.starts_with('-'));
+    let instead = match next {
+        Some(value) => habit.instead.replace('N', value),
+        None => habit.instead.to_owned(),
+    };
+    Some((unknown.clone(), instead))
+}
+
+/// Tells what is wrong with the command line, and ends with the exit code that clap has for it.
+pub(crate) fn end(error: &Error, command: &[String]) -> ! {
+    let Some((unknown, instead)) = instead(error, command) else { error.exit() };
+    stderr::say(format_args!("netcaliper: '{unknown}' is another program's: use `{instead}`"));
+    std::process::exit(error.exit_code());
+}

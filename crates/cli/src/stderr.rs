@@ -1,0 +1,22 @@
+//! Messages to the user, and the terminal that they are for.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+/// Tells the user `text`, which a peer may have had a part in: as [`report::hanging`] lines. A stderr that takes nothing is no reason to
+/// leave anything undone.
+pub(crate) fn say(text: impl Display) {
+    let mut err = io::stderr().lock();
+    let columns = err.is_terminal().then(engine::terminal_columns).flatten();
+    let _ = writeln!(err, "{}", report::hanging(&text.to_string(), columns));
+}
+
+/// Columns of the terminal that stdout is; `None` where it is none, or its size is not known.
+pub(crate) fn stdout_columns() -> Option<u16> {
+    io::stdout().is_terminal().then(engine::terminal_columns).flatten()
+}
+
+/// The sentence about a stdout that takes no more; none when its reader has closed it, as `head` does.
+pub(crate) fn of_stdout(error: &io::Error) -> Option<String> {
+    (error.kind() != ErrorKind::BrokenPipe).then(|| format!("cannot write to stdout: {error}"))
+}

@@ -1,0 +1,172 @@
+//! A path that carries TCP and no UDP: every question that needs UDP ends soon, and says so.
+
+use crate::support::net::Namespace;
+use crate::support::relay::{Harm, Relay, Way};
+use crate::support::{Line, Outcome, Server, netcaliper, number, serve, skip, text};
+use std::net::UdpSocket;
+use std::time::Duration;
+
+/// What each question takes by itself, and a run that is not cut short at once exceeds.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Every question that sends datagrams, for a minute or more.
+fn questions(at: &str) -> Vec<(&'static str, Line)> {
+    let line = |verb: &str, words: &str| netcaliper(verb).arg(at).args(words);
+    vec![
+        ("delay", line("delay", "-t 90s")),
+        ("delay -R", line("delay", "-t 90s -R")),
+        ("delay --bidir", line("delay", "-t 90s --bidir")),
+        ("stream", line("stream", "--length 90s")),
+        ("ping -u", line("ping", "-u -t 90s")),
+        ("train", line("train", "--every 2s --repeat 45")),
+        ("load", line("load", "-t 90s")),
+    ]
+}
+
+/// The run has failed for this reason, which is told once, and its figures are not those of a path.
+#[track_caller]
+fn is_told(outcome: &Outcome) {
+    const WHY: &str = "no UDP datagram comes back although TCP works: is a firewall in the way?";
+    let json = &outcome.json;
+    assert_eq!((outcome.done.code, text(&json["status"])), (Some(1), "failed"), "{}", outcome.tell());
+    assert!(text(&json["reason"]).contains(WHY), "{}", outcome.tell());
+    assert_eq!(outcome.done.err.matches(WHY).count(), 1, "{}", outcome.tell());
+    assert!(!json.to_string().contains(r#""confirmed":true"#), "{}", outcome.tell());
+    for point in json["points"].as_array().unwrap() {
+        assert_ne!(text(&point["status"]), "complete", "{}", outcome.tell());
+    }
+}
+
+#[test]
+fn udp_that_nobody_answers_is_told_by_every_question() {
+    let server = serve("");
+    // Its UDP port takes everything and answers nothing.
+    let (relay, _hole) = (0..50)
+        .find_map(|_| {
+            let relay = Relay::new(server.port, u32::MAX, Way::Up, Harm::Delay { ms: 0 });
+            UdpSocket::bind(("127.0.0.1", relay.port)).ok().map(|hole| (relay, hole))
+        })
+        .expect("a port of both kinds");
+    let at = relay.at();
+    for (name, line) in questions(&at) {
+        let done = line.arg("--json").spawn().wait_within(LONG);
+        assert!(done.err.contains(&at), "{name}: {}", done.tell());
+        is_told(&Outcome::of(done));
+    }
+    let done = netcaliper("delay").arg(&at).args("-t 90s").spawn().wait_within(LONG);
+    done.exits(1).says_one_sentence().complains(&["no UDP datagram comes back although TCP works"]);
+    // What needs no datagrams is not hindered.
+    netcaliper("ping").arg(&at).args("-n 10").run().exits(0);
+}
+
+#[test]
+fn udp_that_a_firewall_drops_is_told_whichever_way_it_drops() {
+    const NAME: &str = "blocked::udp_that_a_firewall_drops_is_told_whichever_way_it_drops";
+    for drops_at_server in [true, false] {
+        let Some((here, there, server)) = two_hosts(NAME) else { return };
+        if !(if drops_at_server { &there } else { &here }).drops_udp() {
+            return skip(NAME, "this kernel has no packet filter for tc");
+        }
+        for (name, line) in questions("10.77.0.2") {
+            let done = here.within(line.arg("--json")).spawn().wait_within(LONG);
+            assert!(done.err.contains("10.77.0.2"), "{name}: {}", done.tell());
+            is_told(&Outcome::of(done));
+        }
+        server.end();
+    }
+}
+
+/// Two hosts with a cable between them, and a server on the second.
+fn two_hosts(test: &str) -> Option<(Namespace, Namespace, Server)> {
+    let (here, there) = (Namespace::for_test(test)?, Namespace::for_test(test)?);
+    if !here.join(&there) {
+        skip(test, "this kernel has no virtual Ethernet pairs");
+        return None;
+    }
+    let server = Server::start(there.within(netcaliper("serve")));
+    Some((here, there, server))
+}
+
+/// A run of ten seconds by name, and what befalls its path two seconds after it began.
+#[track_caller]
+fn dies(here: &Namespace, server: &Server, words: &str, befalls: impl FnOnce() -> bool) -> Option<Outcome> {
+    let (verb, rest) = words.split_once(' ').unwrap();
+    let client = here.within(netcaliper(verb).args(rest).args("--json")).spawn();
+    server.proc.hears("session 1 with");
+    std::thread::sleep(Duration::from_secs(2));
+    befalls().then(|| Outcome::of(client.wait_within(LONG)).exits(4).status("partial"))
+}
+
+/// The instant that the reason names, s.
+#[track_caller]
+fn named(outcome: &Outcome) -> f64 {
+    let instant =
+        text(&outcome.json["reason"]).split(" after ").nth(1).and_then(|rest| rest.split(' ').next());
+    instant.and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("no instant: {}", outcome.tell()))
+}
+
+#[test]
+fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
+    const NAME: &str = "blocked::udp_that_dies_in_mid_run_is_told_with_the_instant";
+    for (words, at_server) in [
+        ("delay 10.77.0.2 -t 10s", true),
+        ("ping 10.77.0.2 -u --rate 100 -t 10s", true),
+        // The server sends.
+        ("stream 10.77.0.2 --length 10s", false),
+    ] {
+        let Some((here, there, server)) = two_hosts(NAME) else { return };
+        let drops = if at_server { &there } else { &here };
+        let Some(outcome) = dies(&here, &server, words, || drops.drops_udp()) else {
+            return skip(NAME, "this kernel has no packet filter for tc");
+        };
+        let reason = text(&outcome.json["reason"]);
+        assert!(
+            reason.contains("over UDP after") && reason.contains("although TCP works"),
+            "{}",
+            outcome.tell()
+        );
+        let instant = named(&outcome);
+        assert!((0.1..9.0).contains(&instant), "{}", outcome.tell());
+        // What was measured until then is there, and what the server counted.
+        assert!(number(&outcome.near()["traffic"]["ns"]) > 0, "{}", outcome.tell());
+        assert_eq!(outcome.far().len(), 1, "{}", outcome.tell());
+    }
+}
+
+#[test]
+fn a_path_that_dies_in_mid_run_is_told_with_the_instant() {
+    const NAME: &str = "blocked::a_path_that_dies_in_mid_run_is_told_with_the_instant";
+    for words in ["delay 10.77.0.2 -t 10s", "tcp 10.77.0.2 -b 10M -P 2 -t 10s"] {
+        let Some((here, _there, server)) = two_hosts(NAME) else { return };
+        let pulled = || {
+            here.ip("link set nc0 down");
+            true
+        };
+        let Some(outcome) = dies(&here, &server, words, pulled) else { return };
+        assert!(text(&outcome.json["reason"]).contains("nothing arrived after"), "{}", outcome.tell());
+        assert!((0.1..9.0).contains(&named(&outcome)), "{}", outcome.tell());
+        assert!(number(&outcome.near()["traffic"]["tx_bytes"]) > 0, "{}", outcome.tell());
+        assert!(!outcome.point()["intervals"].as_array().unwrap().is_empty(), "{}", outcome.tell());
+    }
+}
+
+#[test]
+fn a_path_that_dies_keeps_the_phases_before() {
+    const NAME: &str = "blocked::a_path_that_dies_keeps_the_phases_before";
+    // The first stage of a load has two sessions, and the first point of a sweep one.
+    for (words, session, whole) in [
+        ("load 10.77.0.2 -t 2s --ramp 1s -P 2", 3, 2),
+        ("tcp 10.77.0.2 -P 1 -t 3s -b 10M --sweep connections=1,2", 2, 1),
+    ] {
+        let Some((here, _there, server)) = two_hosts(NAME) else { return };
+        let client = here
+            .within(netcaliper(words.split(' ').next().unwrap()).args(&words[words.find(' ').unwrap()..]));
+        let client = client.arg("--json").spawn();
+        server.proc.hears(&format!("session {session} with"));
+        here.ip("link set nc0 down");
+        let outcome = Outcome::of(client.wait_within(LONG)).exits(4).status("partial");
+        let points = outcome.json["points"].as_array().unwrap();
+        let complete = points.iter().filter(|point| point["status"] == "complete").count();
+        assert_eq!(complete, whole, "{}", outcome.tell());
+    }
+}

@@ -1,0 +1,89 @@
+//! Runs as they are without options: the program has no reason to doubt what it chose itself.
+
+use crate::support::{Outcome, Proc, Server, netcaliper, number, serve, text};
+use std::time::Duration;
+
+/// Caveats about what was chosen, not about what was found on the way.
+const OF_OUR_OWN: [&str; 11] = [
+    "few-connections",
+    "few-messages",
+    "too-short",
+    "other-sessions",
+    "verification-off",
+    "server-reduced",
+    "socket-option-differs",
+    "socket-buffer-shortfall",
+    "unfinished-connections",
+    "unconfirmed",
+    "train-spacing",
+];
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Share of the time that round trips of more than ten medians took, by hand.
+fn stalled(outcome: &Outcome) -> f64 {
+    let rtt = &outcome.near()["pings"]["rtt_ns"];
+    let counts: Vec<(f64, f64)> = rtt["counts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pair| (number(&pair[0]) as f64, number(&pair[1]) as f64))
+        .collect();
+    let all: f64 = counts.iter().map(|(_, n)| n).sum();
+    let mut covered = 0.0;
+    let median = counts.iter().find(|(_, n)| {
+        covered += n;
+        covered >= all / 2.0
+    });
+    let long = 10.0 * median.unwrap().0;
+    let time = |keep: &dyn Fn(f64) -> bool| -> f64 {
+        counts.iter().filter(|(ns, _)| keep(*ns)).map(|(ns, n)| ns * n).sum()
+    };
+    time(&|ns| ns > long) / time(&|_| true)
+}
+
+#[test]
+fn default_runs_raise_no_caveat_about_their_defaults() {
+    // A stream lasts a minute by itself.
+    let questions = ["tcp", "ping", "delay", "connect", "stream --length 10s", "train"];
+    let runs: Vec<(Server, Proc)> = questions
+        .iter()
+        .map(|words| {
+            let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));
+            let server = serve("");
+            let client = netcaliper(verb).arg(server.at()).args(rest).arg("--json").spawn();
+            (server, client)
+        })
+        .collect();
+    for (name, (_server, client)) in questions.iter().zip(runs) {
+        let outcome = Outcome::of(client.wait_within(LIMIT));
+        for code in OF_OUR_OWN {
+            assert!(outcome.doubt(code).is_none(), "{name}: {code}: {}", outcome.tell());
+        }
+        if *name == "ping" {
+            // One that never came would take its timeout.
+            let lost = outcome.near()["pings"]["counts"]["lost"].as_i64().unwrap_or(0);
+            let share = stalled(&outcome);
+            let told = outcome.doubt("closed-loop").is_some();
+            let certain = lost > 0 || (share - 0.01).abs() < 0.001;
+            assert!(certain || told == (share > 0.01), "{share}: {}", outcome.tell());
+        } else {
+            assert!(outcome.doubt("closed-loop").is_none(), "{name}: {}", outcome.tell());
+        }
+    }
+}
+
+#[test]
+fn the_parts_of_a_load_are_not_each_others_others() {
+    for words in ["", "--exclusive"] {
+        for server in [serve(""), serve("--exclusive")] {
+            let line = netcaliper("load").arg(server.at()).args("-t 1s --ramp 1s -P 2 --json").args(words);
+            let outcome = Outcome::of(line.spawn().wait_within(LIMIT)).exits(0);
+            let points = outcome.json["points"].as_array().unwrap();
+            assert_eq!(points.len(), 11, "{}", outcome.tell());
+            for point in points {
+                let codes = point["doubts"].as_array().unwrap().iter().map(|doubt| text(&doubt["code"]));
+                assert_eq!(codes.filter(|code| *code == "other-sessions").count(), 0, "{}", outcome.tell());
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Command lines that are nearly right: each is understood, or told what to type.
+
+use crate::support::net::{free_port, has_ipv6};
+use crate::support::{netcaliper, serve, skip, tcp};
+
+#[test]
+fn words_of_other_programs_are_answered_with_ours() {
+    let delay = "use `netcaliper delay HOST -b RATE`";
+    for (words, sentence) in [
+        ("-c 10.0.0.1", "'-c' is another program's: use `netcaliper tcp HOST`"),
+        ("--client 10.0.0.1", "use `netcaliper tcp HOST`"),
+        ("tcp -c 10.0.0.1", "use `netcaliper tcp HOST`"),
+        ("-s", "'-s' is another program's: use `netcaliper serve`"),
+        ("tcp -s", "use `netcaliper serve`"),
+        ("tcp -u 10.0.0.1", delay),
+        ("tcp 10.0.0.1 --udp", delay),
+        ("--udp 10.0.0.1", delay),
+        ("udp 10.0.0.1", delay),
+        ("ping -c 3 10.0.0.1", "'-c' is another program's: use `-n 3`"),
+    ] {
+        let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
+        let done = netcaliper(first).args(rest).run().exits(2).says_one_sentence().complains(&[sentence]);
+        assert_eq!(done.out, "", "{words}");
+    }
+}
+
+#[test]
+fn units_as_other_programs_have_them_are_understood() {
+    let server = serve("");
+    for words in ["--parallel 4 -n 1M", "-P 1 -b 10Mbit -n 10000", "-P 1 -t 1m30s -n 10000"] {
+        tcp(server.at()).args(words).run().exits(0);
+    }
+    let outcome = tcp(server.at()).args("--parallel 3 -b 10Mbit -t 1m30s -n 30000").outcome().good();
+    let phase = &outcome.point()["phase"];
+    assert_eq!((&phase["connections"], &phase["rate"]), (&3.into(), &10_000_000.into()));
+    assert_eq!(phase["duration_ns"], 90_000_000_000_u64);
+}
+
+#[test]
+fn a_closed_port_is_told_on_stderr() {
+    let port = free_port();
+    let at = format!("127.0.0.1:{port}");
+    for words in ["", "--json", "--jsonl", "--quiet"] {
+        let done = tcp(&at).args("-n 1M").args(words).run().exits(1).says_one_sentence();
+        done.complains(&["Connection refused", "is `netcaliper serve` running there?", &at]);
+    }
+    for verb in ["connect", "ping", "delay", "stream", "train", "load"] {
+        let done = netcaliper(verb).arg(&at).run().exits(1).says_one_sentence();
+        done.complains(&["Connection refused", "is `netcaliper serve` running there?"]);
+    }
+}
+
+#[test]
+fn an_address_of_ipv6_with_its_port_wants_brackets() {
+    if !has_ipv6() {
+        return skip("mistaken::an_address_of_ipv6_with_its_port_wants_brackets", "this machine has no IPv6");
+    }
+    // This is an address, ::0.1.116.17, and one that no route leads to.
+    let done = tcp("::1:7411").args("-n 1M").run().exits(1).says_one_sentence();
+    done.complains(&["did you mean [::1]:7411?"]);
+}

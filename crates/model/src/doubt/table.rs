@@ -1,0 +1,542 @@
+//! Every caveat has a row here: a run that raises it and one, as like it as can be, that must not. A check without a row fails.
+
+use super::tests::{cpu, failed, sound};
+use super::*;
+use crate::*;
+use metrics::{ClockFound, Dist, DistSummary, Packets, SECOND, Spread, TcpTotals};
+
+/// What is done to a run in which nothing is wrong.
+type Spoil = fn(&mut Point, &mut Begin);
+
+struct Row {
+    code: &'static str,
+    raises: Spoil,
+    /// Alters the run, too, and must not raise the caveat.
+    silent: Spoil,
+}
+
+/// So many values of 100 µs.
+fn spectrum(n: u64) -> Dist {
+    let mut dist = Dist::default();
+    dist.record_n(100_000, n);
+    dist
+}
+
+/// A run of 100,000 round trips of 100 µs each, ten every millisecond.
+fn ping(p: &mut Point) {
+    p.phase.kind = Kind::Ping;
+    p.phase.ping = Some(Ping { schedule: Schedule::Fixed { gap_ns: 1_000_000 }, ..Ping::default() });
+    let counts = PingCounts { sent: 100_000, received: 100_000, ..PingCounts::default() };
+    let rtt_ns = spectrum(100_000).spectrum();
+    p.near.pings = Some(Box::new(RoundTrips { counts, rtt_ns, ..RoundTrips::default() }));
+}
+
+fn trips(p: &mut Point) -> &mut RoundTrips {
+    p.near.pings.as_mut().unwrap()
+}
+
+/// Round trips of which the path has `path_ms` and the server `far_ms`.
+fn round_trips(path_ms: u64, far_ms: u64) -> RoundTrips {
+    let of = |ms: u64| {
+        let mut dist = Dist::default();
+        dist.record_n(ms * 1_000_000, 100_000);
+        dist.spectrum()
+    };
+    let counts = PingCounts { sent: 100_000, received: 100_000, ..PingCounts::default() };
+    let (rtt_ns, path_ns, far_ns) = (of(path_ms + far_ms), of(path_ms), of(far_ms));
+    RoundTrips { counts, rtt_ns, path_ns, far_ns, ..RoundTrips::default() }
+}
+
+/// Those that round trips under load are compared with.
+fn idle() -> RoundTrips {
+    round_trips(10, 0)
+}
+
+/// A stage of `load` whose path takes 50 ms and whose server takes `far_ms`.
+fn loaded(p: &mut Point, far_ms: u64) {
+    ping(p);
+    p.near.pings = Some(Box::new(round_trips(50, far_ms)));
+}
+
+/// On an empty path a round trip takes this long.
+fn empty(p: &mut Point, ns: u64) {
+    let mut dist = Dist::default();
+    dist.record_n(ns, 1_000);
+    p.empty = Some(Box::new(EmptyPath { rtt_ns: dist.spectrum(), apart: true }));
+}
+
+/// A closed loop with ten round trips of so many ns among the others.
+fn closed_loop(p: &mut Point, slow_ns: u64) {
+    ping(p);
+    p.phase.ping = Some(Ping { schedule: Schedule::Closed, ..Ping::default() });
+    let mut all = spectrum(100_000);
+    all.record_n(slow_ns, 10);
+    trips(p).rtt_ns = all.spectrum();
+}
+
+/// So many messages of the round trips are late, and so many never came.
+fn late_and_lost(p: &mut Point, late: u64, lost: u64) {
+    ping(p);
+    let mut all = spectrum(100_000 - late - lost);
+    all.record_n(1_500_000_000, late);
+    trips(p).rtt_ns = all.spectrum();
+    trips(p).rtt_ns.as_mut().unwrap().missing = lost;
+    trips(p).counts.late = late;
+}
+
+/// A run of 1,000 datagrams a second to the server, of which it received 5,000.
+fn delay(p: &mut Point) {
+    p.phase.kind = Kind::Delay;
+    p.phase.connections = 1;
+    p.phase.duration_ns = Some(5 * SECOND);
+    p.phase.probe = Some(Probe { size: 125, ..Probe::default() });
+    p.phase.rate = Some(1_000_000);
+    let up = p.up.as_mut().unwrap();
+    (up.sent_bps, up.goodput_bps) = (1e6, 1e6);
+    for end in [&mut p.near, &mut p.far[0]] {
+        let counts = Packets { sent: 5_000, received: 5_000, ..Packets::default() };
+        let delay_ns = Some(DistSummary { count: 5_000, p50: 1_000_000, ..DistSummary::default() });
+        end.packets = Some(Box::new(PacketReport { counts, delay_ns, ..PacketReport::default() }));
+    }
+}
+
+fn near(p: &mut Point) -> &mut PacketReport {
+    p.near.packets.as_mut().unwrap()
+}
+
+fn far(p: &mut Point) -> &mut PacketReport {
+    p.far[0].packets.as_mut().unwrap()
+}
+
+/// Media streams of 60 frames a second from the server, in which nothing is wrong.
+fn streams(p: &mut Point) {
+    delay(p);
+    p.phase.kind = Kind::Stream;
+    p.phase.media = Some(Media::new(25_000_000, 60, 5, 1, 1_400).unwrap());
+}
+
+/// Trains of packets 20 µs apart that left so, and that the path stretched or did not.
+fn trains(p: &mut Point, left_ns: u64, stretched: bool) {
+    delay(p);
+    p.phase.kind = Kind::Train;
+    p.phase.train = Some(Train { waits_ns: vec![20_000], ..Train::default() });
+    let mut found = Trains::default();
+    found.report.settings = vec![metrics::TrainSetting {
+        wait_ns: 20_000,
+        send_gap_ns: late(left_ns).map(|gap| DistSummary { p50: gap.p99, ..gap }),
+        stretched: Some(stretched),
+        ..metrics::TrainSetting::default()
+    }];
+    p.trains = Some(Box::new(found));
+}
+
+fn late(p99: u64) -> Option<DistSummary> {
+    Some(DistSummary { count: 5_000, p99, ..DistSummary::default() })
+}
+
+fn moved(name: &str, by: u64) -> HostCounters {
+    HostCounters { moved: [(name.to_owned(), by)].into() }
+}
+
+fn first_interval(p: &mut Point, rx_bytes: u64) {
+    p.intervals[0].far = Some(Traffic { tx_bytes: 0, rx_bytes, ns: SECOND });
+}
+
+fn connections_with(p: &mut Point, count: u64) {
+    (p.near.completed, p.near.stopped, p.phase.iterations) = (40, 0, Some(5));
+    p.near.rate = Some(DistSummary { count, ..DistSummary::default() });
+}
+
+const CHANGED: fn(&str) -> Change = |what| Change { what: what.to_owned(), ..Change::default() };
+
+const TABLE: &[Row] = &[
+    Row {
+        code: "ephemeral-ports",
+        raises: |p, _| {
+            p.near.causes = vec![failed("connecting: Cannot assign requested address (os error 99)", 7)];
+        },
+        silent: |p, _| {
+            p.near.causes = vec![failed("binding: Cannot assign requested address (os error 99)", 7)];
+        },
+    },
+    Row {
+        code: "file-descriptors",
+        raises: |p, _| p.near.causes = vec![failed("opening a socket: Too many open files (os error 24)", 2)],
+        silent: |p, _| p.near.causes = vec![failed("connecting: Connection refused (os error 111)", 2)],
+    },
+    Row {
+        code: "unconfirmed",
+        raises: |p, _| {
+            p.up.as_mut().unwrap().confirmed = false;
+            p.far.clear();
+        },
+        silent: |p, _| p.up = None,
+    },
+    Row {
+        code: "unfinished-connections",
+        raises: |p, _| p.near.opened = 43,
+        silent: |p, _| (p.near.completed, p.near.stopped, p.phase.iterations) = (40, 0, Some(5)),
+    },
+    Row {
+        code: "verification-off",
+        raises: |p, _| p.phase.verify = Verify::Connection,
+        silent: |p, b| {
+            b.verb = "serve".to_owned();
+            p.phase.verify = Verify::Connection;
+        },
+    },
+    // 100,000 round trips of 100 µs are 10 s; ten of 11 ms are 1.1 % of all time, ten of 9 ms 0.9 %.
+    Row {
+        code: "closed-loop",
+        raises: |p, _| closed_loop(p, 11_000_000),
+        silent: |p, _| closed_loop(p, 9_000_000),
+    },
+    // The hundredth part of the messages lies beyond p99, and p99 is the last of the others.
+    Row {
+        code: "late-or-lost",
+        raises: |p, _| late_and_lost(p, 500, 501),
+        silent: |p, _| late_and_lost(p, 5, 5),
+    },
+    Row {
+        code: "missed-slots",
+        raises: |p, _| {
+            ping(p);
+            trips(p).counts.missed = 101;
+        },
+        silent: |p, _| {
+            ping(p);
+            trips(p).counts.missed = 100;
+        },
+    },
+    Row {
+        code: "late-sends",
+        raises: |p, _| {
+            ping(p);
+            p.near.late_ns = late(100_001);
+        },
+        silent: |p, _| {
+            ping(p);
+            p.near.late_ns = late(100_000);
+        },
+    },
+    Row {
+        code: "own-share",
+        raises: |p, _| {
+            ping(p);
+            empty(p, 50_100);
+        },
+        silent: |p, _| {
+            ping(p);
+            empty(p, 49_900);
+        },
+    },
+    Row {
+        code: "few-messages",
+        raises: |p, _| {
+            ping(p);
+            trips(p).rtt_ns = spectrum(999).spectrum();
+        },
+        silent: |p, _| {
+            ping(p);
+            trips(p).rtt_ns = spectrum(1_000).spectrum();
+        },
+    },
+    Row {
+        code: "stream-limit",
+        raises: |p, _| {
+            streams(p);
+            near(p).counts.dropped = 7;
+        },
+        silent: |p, _| {
+            streams(p);
+            near(p).counts.lost = 500;
+        },
+    },
+    Row {
+        code: "not-sent",
+        raises: |p, _| {
+            delay(p);
+            near(p).counts.unsent = 6;
+        },
+        silent: |p, _| {
+            delay(p);
+            near(p).counts.unsent = 5;
+        },
+    },
+    Row {
+        code: "sender-throttled",
+        raises: |p, _| {
+            delay(p);
+            near(p).blocked_ns = 50_000_001;
+        },
+        silent: |p, _| {
+            delay(p);
+            near(p).blocked_ns = 50_000_000;
+        },
+    },
+    Row {
+        code: "queue-drops",
+        raises: |p, _| {
+            delay(p);
+            p.near.counters = moved("eth0.qdisc_dropped", 3);
+        },
+        silent: |p, _| {
+            delay(p);
+            p.near.counters = moved("eth0.qdisc_requeued", 3);
+        },
+    },
+    Row {
+        code: "receive-buffer-overflow",
+        raises: |p, _| {
+            delay(p);
+            (far(p).counts.lost, far(p).counts.dropped) = (100, 1);
+        },
+        silent: |p, _| {
+            delay(p);
+            far(p).counts.lost = 100;
+        },
+    },
+    Row {
+        code: "clock-offset",
+        raises: |p, _| {
+            delay(p);
+            far(p).clock_bound_ns = Some(500_001);
+        },
+        silent: |p, _| {
+            delay(p);
+            far(p).clock_bound_ns = Some(500_000);
+        },
+    },
+    Row {
+        code: "clock-stepped",
+        raises: |p, _| {
+            delay(p);
+            near(p).clock_found = Some(ClockFound { stepped: true, ..ClockFound::default() });
+        },
+        silent: |p, _| {
+            delay(p);
+            near(p).clock_found = Some(ClockFound { skew_ppm: (-80.0, 80.0), ..ClockFound::default() });
+        },
+    },
+    Row {
+        code: "clock-wander",
+        raises: |p, _| {
+            delay(p);
+            near(p).clock_found = Some(ClockFound { wandered: true, ..ClockFound::default() });
+        },
+        silent: |p, _| {
+            delay(p);
+            near(p).clock_found = Some(ClockFound { exchanges: 144, ..ClockFound::default() });
+        },
+    },
+    Row {
+        code: "card-stamps",
+        raises: |p, _| {
+            delay(p);
+            far(p).card_refused = 1;
+        },
+        silent: |p, _| {
+            delay(p);
+            far(p).card_stamped = 5_000;
+        },
+    },
+    // A quarter of a millisecond.
+    Row {
+        code: "late-sends",
+        raises: |p, _| {
+            delay(p);
+            near(p).late_ns = late(250_001);
+        },
+        silent: |p, _| {
+            delay(p);
+            near(p).late_ns = late(250_000);
+        },
+    },
+    Row {
+        code: "train-spacing",
+        raises: |p, _| trains(p, 22_001, true),
+        silent: |p, _| trains(p, 22_000, true),
+    },
+    Row {
+        code: "train-not-stretched",
+        raises: |p, _| trains(p, 20_000, false),
+        silent: |p, _| trains(p, 20_000, true),
+    },
+    Row {
+        code: "loopback",
+        raises: |p, _| p.sessions[0].address = "127.0.0.1:7411".parse().unwrap(),
+        silent: |p, _| p.sessions[0].address = "128.0.0.1:7411".parse().unwrap(),
+    },
+    Row {
+        code: "cpu-bound",
+        raises: |p, _| p.far[0].cpu = cpu(0.951, 62.0, 0.0),
+        silent: |p, _| p.far[0].cpu = cpu(0.95, 90.0, 0.0),
+    },
+    Row {
+        code: "host-busy",
+        raises: |p, _| p.near.cpu = cpu(0.97, 62.0, 0.0).map(|cpu| CpuUse { user_s: 1.0, ..cpu }),
+        silent: |p, _| p.near.cpu = cpu(0.97, 62.0, 0.0),
+    },
+    Row {
+        code: "cpu-steal",
+        raises: |p, _| p.near.cpu = cpu(0.5, 50.0, 1.1),
+        silent: |p, _| p.near.cpu = cpu(0.5, 50.0, 1.0),
+    },
+    Row {
+        code: "listen-drops",
+        raises: |p, _| p.far[0].counters = moved("TcpExt.ListenDrops", 12),
+        silent: |p, _| p.far[0].counters = moved("TcpExt.ListenDrops", 0),
+    },
+    Row {
+        code: "softnet-drops",
+        raises: |p, _| p.near.counters = moved("softnet.dropped", 3),
+        silent: |p, _| p.near.counters = moved("softnet.processed", 1_000),
+    },
+    Row {
+        code: "late-pacing",
+        raises: |p, _| (p.phase.rate, p.near.late_ns) = (Some(1_000), late(1_000_001)),
+        silent: |p, _| (p.phase.rate, p.near.late_ns) = (Some(1_000), late(1_000_000)),
+    },
+    Row {
+        code: "other-sessions",
+        raises: |p, _| p.far[0].others = 1,
+        silent: |p, _| p.sessions.push(p.sessions[0].clone()),
+    },
+    Row {
+        code: "server-reduced",
+        raises: |p, _| p.sessions[0].accepted.changes = vec![CHANGED("connections")],
+        silent: |p, _| p.sessions[0].accepted.session = 2,
+    },
+    Row {
+        code: "socket-buffer-shortfall",
+        raises: |p, _| {
+            p.phase.sockets.sndbuf = Some(4 << 20);
+            p.near.effective.as_mut().unwrap().sndbuf = 425_984;
+        },
+        silent: |p, _| {
+            p.phase.sockets.sndbuf = Some(4 << 20);
+            p.near.effective.as_mut().unwrap().sndbuf = 8 << 20;
+        },
+    },
+    Row {
+        code: "socket-option-differs",
+        raises: |p, _| {
+            p.phase.sockets.mss = Some(1_400);
+            p.near.effective.as_mut().unwrap().mss = 1_359;
+        },
+        silent: |p, _| {
+            p.phase.sockets.mss = Some(1_400);
+            p.near.effective.as_mut().unwrap().mss = 1_360;
+        },
+    },
+    Row {
+        code: "window-limited",
+        raises: |p, _| {
+            p.near.tcp = TcpTotals { busy_us: 1_000, rwnd_limited_us: 201, ..TcpTotals::default() }
+        },
+        silent: |p, _| {
+            p.near.tcp = TcpTotals { busy_us: 1_000, rwnd_limited_us: 200, ..TcpTotals::default() }
+        },
+    },
+    Row {
+        code: "congestion-control",
+        raises: |p, _| p.near.effective.as_mut().unwrap().congestion = "bbr".to_owned(),
+        silent: |p, _| p.far[0].effective.as_mut().unwrap().congestion = "bbr".to_owned(),
+    },
+    Row {
+        code: "placement",
+        raises: |p, _| p.sessions[0].host.cpus = 4,
+        silent: |p, _| (p.sessions[0].host.cpus, p.sessions[0].placement) = (4, "cores 0,1".to_owned()),
+    },
+    Row {
+        code: "too-short",
+        raises: |p, _| p.near.traffic.ns = 2 * SECOND - 1,
+        silent: |p, _| p.near.traffic.ns = 2 * SECOND,
+    },
+    Row { code: "slow-start", raises: |p, _| first_interval(p, 899), silent: |p, _| first_interval(p, 900) },
+    Row {
+        code: "rate-missed",
+        raises: |p, _| {
+            p.phase.rate = Some(1_000);
+            p.up.as_mut().unwrap().sent_bps = 7_759.0;
+        },
+        silent: |p, _| {
+            p.phase.rate = Some(1_000);
+            p.up.as_mut().unwrap().sent_bps = 7_760.0;
+        },
+    },
+    Row {
+        code: "unstable",
+        raises: |p, _| {
+            p.up.as_mut().unwrap().per_interval =
+                Some(Spread { n: 5, mean: 100.0, sd: 20.1, ..Spread::default() });
+        },
+        silent: |p, _| {
+            p.up.as_mut().unwrap().per_interval =
+                Some(Spread { n: 5, mean: 100.0, sd: 20.0, ..Spread::default() });
+        },
+    },
+    Row { code: "server-turnaround", raises: |p, _| loaded(p, 9), silent: |p, _| loaded(p, 8) },
+    Row {
+        code: "few-connections",
+        raises: |p, _| connections_with(p, 19),
+        silent: |p, _| connections_with(p, 20),
+    },
+];
+
+fn spoiled(spoil: Spoil) -> (Point, Begin) {
+    let (mut point, mut begin) = sound();
+    spoil(&mut point, &mut begin);
+    assert_ne!((&point, &begin), (&sound().0, &sound().1), "the run is not altered");
+    (point, begin)
+}
+
+fn raised(check: &Check, spoil: Spoil) -> Option<String> {
+    let (point, begin) = spoiled(spoil);
+    check(&Case { point: &point, idle: Some(&idle()), begin: &begin }).map(|doubt| doubt.code)
+}
+
+#[test]
+fn every_check_has_a_run_that_raises_it_and_one_that_must_not() {
+    let mut used = vec![0; TABLE.len()];
+    for (place, check) in CAUSES.iter().chain(CHECKS).enumerate() {
+        let raises = |row: &Row| raised(check, row.raises).as_deref() == Some(row.code);
+        let row = TABLE.iter().enumerate().find(|(at, row)| used[*at] == 0 && raises(row));
+        let Some((at, row)) = row else { panic!("check {place} of CAUSES and CHECKS is raised by no row") };
+        used[at] += 1;
+        assert_eq!(raised(check, row.silent), None, "{}", row.code);
+    }
+    let idle: Vec<&str> =
+        TABLE.iter().zip(&used).filter(|(_, n)| **n == 0).map(|(row, _)| row.code).collect();
+    assert!(idle.is_empty(), "no check is raised by {idle:?}");
+}
+
+#[test]
+fn caveats_are_those_of_their_rows() {
+    let codes = |spoil| {
+        let (point, begin) = spoiled(spoil);
+        doubts_against(&point, Some(&idle()), &begin).into_iter().map(|doubt| doubt.code).collect::<Vec<_>>()
+    };
+    for row in TABLE {
+        assert!(
+            codes(row.raises).iter().any(|code| code == row.code),
+            "{}: {:?}",
+            row.code,
+            codes(row.raises)
+        );
+        assert!(
+            codes(row.silent).iter().all(|code| code != row.code),
+            "{}: {:?}",
+            row.code,
+            codes(row.silent)
+        );
+    }
+}
+
+/// What is doubted while a run goes on is named where it is left out: a name that no check has would leave nothing out.
+#[test]
+fn caveats_that_wait_for_the_end_are_caveats() {
+    for code in running::IN_THE_END.iter().chain(running::STEADY) {
+        assert!(TABLE.iter().any(|row| row.code == *code), "{code}");
+    }
+}

@@ -1,0 +1,84 @@
+//! Pages that are open to browsers, and to scrapers.
+
+use crate::guard::Guard;
+use crate::routes::Site;
+use crate::server::Server;
+use crate::shown::{Shown, View};
+use crate::{Metrics, Setup, address};
+use model::Outcome;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether a page that stays after the run is to go.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A page that is open to browsers. It closes when this is dropped.
+pub struct Web {
+    server: Server,
+    view: View,
+    token: Option<String>,
+}
+
+impl Web {
+    /// Opens a page at `address`; port 0 is any that is free.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub fn open(address: SocketAddr, setup: Setup) -> io::Result<Web> {
+        let shown = Arc::new(Shown::new(setup.store));
+        let site = |bound: SocketAddr| {
+            let guard = Guard::of(bound).map_err(io::Error::other)?;
+            Ok(Site { guard, shown: Some(Arc::clone(&shown)), metrics: setup.metrics })
+        };
+        let (server, guard) = Server::start(address, site)?;
+        let token = guard.token().map(str::to_owned);
+        Ok(Web { server, view: View::new(shown), token })
+    }
+
+    /// What to open in a browser, with the token where one is wanted; `host` is this host's name, for a page at all of its
+    /// addresses.
+    #[must_use]
+    pub fn url(&self, host: &str) -> String {
+        address::url(self.server.address, host, self.token.as_deref())
+    }
+
+    /// The run's side.
+    pub fn view(&mut self) -> &mut View {
+        &mut self.view
+    }
+
+    /// The run is over, and this is its result: pages that are open are told. It stays `linger` longer, unless `stop` says
+    /// otherwise; a browser that comes in that time sees the end, too.
+    pub fn end(mut self, outcome: &Outcome, linger: Duration, stop: impl Fn() -> bool) {
+        self.view.end(outcome);
+        let began = Instant::now();
+        while began.elapsed() < linger && !stop() {
+            std::thread::sleep(LOOK.min(linger));
+        }
+        self.server.end();
+    }
+}
+
+/// Metrics alone, for every scraper.
+pub struct Scraped {
+    server: Server,
+}
+
+impl Scraped {
+    /// Answers scrapers at `address` from now on, until this is dropped.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub fn open(address: SocketAddr, metrics: Arc<dyn Metrics>) -> io::Result<Scraped> {
+        let site = |_| Ok(Site { guard: Guard::Open, shown: None, metrics: Some(metrics) });
+        Ok(Scraped { server: Server::start(address, site)?.0 })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.server.address
+    }
+}

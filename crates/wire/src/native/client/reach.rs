@@ -1,0 +1,248 @@
+//! Whether datagrams get through: asked before a phase that sends them, because many firewalls let TCP through and drop UDP.
+//!
+//! ```text
+//! client                                   server
+//!   hello (UDP), again until answered ────▶  bound socket
+//!   ◀──────────────────────── answer (UDP)   the phase is proposed
+//!
+//!   no answer within LIMIT:
+//!   ping (control connection) ────────────▶
+//!   ◀───────────── pong (control connection) TCP works and UDP does not: the server is left out
+//! ```
+//!
+//! Some 1,400 hellos ([`mod@crate::native::hello`]) fit into [`LIMIT`]. Of a path that loses nine datagrams in ten each way one hello in a
+//! hundred is answered, so that all remain unanswered once in a million runs; a path that loses nine in ten one way is never taken
+//! for blocked. A server whose workers are busy has as long to answer.
+
+use super::{Client, Server, Stage, Step};
+use crate::native::hello::{hello, is_answer};
+use crate::native::message::Message;
+use crate::native::preamble::PREAMBLE;
+use metrics::{Ending, Group, Mono, SECOND};
+use model::{Kind, Phase, Transport};
+use seam::{
+    Action, Batch, Burst, Card, Cause, Cx, End, Flow, GroupPlan, News, Open, Opener, Order, Read, Target,
+    Violation, Wait, Want, When, Wrote,
+};
+use std::net::SocketAddr;
+use uuid::Uuid;
+
+/// The group of the flows that send hellos.
+pub(super) const REACH: Group = Group(2);
+/// How long hellos may remain unanswered, beside two round trips, ns.
+const LIMIT: u64 = 11 * SECOND / 5;
+/// Time between two hellos while the first answer may be under way, ns.
+const FIRST_GAP: u64 = SECOND / 50;
+/// How much longer than two round trips that is assumed, ns.
+const FIRST: u64 = SECOND / 10;
+/// Time between two hellos afterwards, ns.
+const GAP: u64 = 1_500_000;
+/// Why a server is left out.
+const BLOCKED: &str = "no UDP datagram comes back although TCP works: is a firewall in the way?";
+
+/// What is known of the way of datagrams to the servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Hellos are still to be sent.
+    Unknown,
+    /// Hellos are being sent.
+    Asking,
+    /// Every server has answered or was left out; the sockets are being closed.
+    Closing,
+    /// The phase may be proposed.
+    Known,
+}
+
+impl Reach {
+    /// What is known before `phase`.
+    pub(super) fn before(phase: &Phase) -> Self {
+        let pings = phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp);
+        let datagrams = phase.probe.is_some() || (phase.kind == Kind::Ping && pings);
+        if datagrams { Reach::Unknown } else { Reach::Known }
+    }
+}
+
+/// The hellos of this server, by its place in the plan, have been answered, or could not be sent for a reason of this host's.
+#[derive(Debug)]
+pub(super) struct Answered(usize);
+
+/// How long the hellos of a server with this round trip may remain unanswered, ns.
+pub(super) fn limit(rtt: u64) -> u64 {
+    LIMIT.saturating_add(rtt.saturating_mul(2))
+}
+
+impl Client {
+    /// All servers that are there know their round trip: their datagrams are looked at, and then the phase is proposed.
+    pub(super) fn look_at_datagrams(&mut self, now: Mono) {
+        match self.reach {
+            Reach::Unknown => self.say_hello(now),
+            Reach::Asking => {
+                self.reach = Reach::Closing;
+                self.actions.push_back(Action::Order(REACH, Order::Stop));
+                self.actions.push_back(Action::Order(REACH, Order::Drop));
+            }
+            Reach::Closing => {}
+            Reach::Known => self.propose_all(now),
+        }
+    }
+
+    fn say_hello(&mut self, now: Mono) {
+        let ask = |(at, server): (usize, &Server)| {
+            let to = server.peer.address;
+            let ip = self.plan.sources.iter().copied().find(|source| source.is_ipv4() == to.is_ipv4());
+            // A firewall may know the ports that the user has chosen, and no others.
+            let port = self.plan.ports.map_or(0, |(low, high)| low.saturating_add(at as u16).min(high));
+            let any = || if to.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
+            let from = (ip.is_some() || port != 0).then(|| SocketAddr::new(ip.unwrap_or_else(any), port));
+            Ask { at, target: Target { to, from }, first: FIRST.saturating_add(2 * server.base_rtt) }
+        };
+        let there = self.servers.iter().enumerate().filter(|(_, server)| server.step != Step::Over);
+        let asks = there.map(ask).collect();
+        self.actions.push_back(Action::Group(Box::new(GroupPlan {
+            group: REACH,
+            workers: None,
+            openers: vec![Box::new(Hellos { asks })],
+            sockets: self.plan.phase.sockets.clone(),
+            throttle: 0,
+            connect_timeout: 0,
+            start: now,
+            interval: 3_600 * SECOND,
+            end: None,
+            omit: 0,
+            records: false,
+            info: false,
+            frames: false,
+            packets: false,
+            wait: Wait::Block,
+            beside: None,
+        })));
+        self.reach = Reach::Asking;
+        for at in 0..self.servers.len() {
+            if self.servers[at].step != Step::Over {
+                self.enter(at, Step::Reaching, now);
+            }
+        }
+    }
+
+    /// A server's hellos are answered.
+    pub(super) fn answered(&mut self, answered: &Answered, now: Mono) {
+        let at = answered.0;
+        if matches!(self.servers.get(at).map(|s| s.step), Some(Step::Reaching | Step::Unreached)) {
+            self.enter(at, Step::Measured, now);
+            self.advance(now);
+        }
+    }
+
+    /// A server's hellos have remained unanswered: does it answer on the control connection?
+    pub(super) fn unanswered(&mut self, at: usize, now: Mono) {
+        let n = self.servers[at].ping.0.saturating_add(1);
+        self.servers[at].ping = (n, now);
+        self.say(at, &Message::Ping { n });
+        self.enter(at, Step::Unreached, now);
+    }
+
+    /// It does.
+    pub(super) fn blocked(&mut self, at: usize, now: Mono) {
+        self.lose(at, BLOCKED, now);
+    }
+
+    /// The sockets that sent hellos are closed.
+    pub(super) fn reached(&mut self, now: Mono) {
+        self.reach = Reach::Known;
+        if self.stage == Stage::Agreeing {
+            self.advance(now);
+        }
+    }
+}
+
+/// A server to which hellos are sent, by its place in the plan.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    at: usize,
+    target: Target,
+    /// How long the first answer may be under way, ns.
+    first: u64,
+}
+
+/// Opens a flow for each server.
+struct Hellos {
+    asks: Vec<Ask>,
+}
+
+impl Opener for Hellos {
+    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+        let Some(ask) = self.asks.pop() else { return Open::Done };
+        let flow = Hello {
+            ask,
+            id: cx.rng.uuid(),
+            dense: cx.now.plus(ask.first),
+            next: cx.now,
+            offered: false,
+            over: None,
+        };
+        Open::Datagram(Box::new(flow), ask.target)
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        if how.is_err() {
+            // No socket could be had. The flows of the phase will tell why.
+            cx.post.push(Box::new(Answered(flow.card().slot as usize)));
+        }
+    }
+
+    fn stop(&mut self) {
+        self.asks.clear();
+    }
+}
+
+/// Sends hellos until one is answered.
+struct Hello {
+    ask: Ask,
+    id: Uuid,
+    /// From then on hellos follow each other closely.
+    dense: Mono,
+    next: Mono,
+    offered: bool,
+    over: Option<Ending>,
+}
+
+impl Flow for Hello {
+    fn want(&self) -> Want {
+        let end = self.over.map(|how| End::Done { how, reset: false });
+        let send = if end.is_some() { When::Never } else { When::At(self.next) };
+        Want { send, read: Read::look(65_535), wake: None, end }
+    }
+
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+        let room = out.own(PREAMBLE);
+        if room.len() == PREAMBLE {
+            room.copy_from_slice(&hello(self.id));
+            self.offered = true;
+        }
+    }
+
+    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        if std::mem::take(&mut self.offered) && (n.bytes > 0 || n.fault.is_some()) {
+            self.next = cx.now.plus(if cx.now < self.dense { FIRST_GAP } else { GAP });
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        if self.over.is_none() && got.datagrams().any(|datagram| is_answer(datagram, self.id)) {
+            self.over = Some(Ending::Completed);
+            cx.post.push(Box::new(Answered(self.ask.at)));
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, _: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        if let News::Stop = news {
+            self.over.get_or_insert(Ending::Stopped);
+        }
+        Ok(())
+    }
+
+    fn card(&self) -> Card {
+        Card { row: None, id: self.id, slot: self.ask.at as u32 }
+    }
+}

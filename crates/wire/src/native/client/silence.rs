@@ -1,0 +1,224 @@
+//! Whether a path died in mid-run: on one way datagrams were sent to the end, and from some instant on none arrived.
+//!
+//! Heavy loss ends, too, in a row of lost datagrams. A row is taken for the end of the path when that many would be lost by chance
+//! once in 500 million runs, at the share that arrived until then, and when it lasted a second.
+
+use super::Client;
+use metrics::{Mono, SECOND, Tally};
+use model::{Interval, Kind, Level, PacketReport, Status};
+use seam::Violation;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Natural logarithm of the chance that is no chance any more: e^-20 is one in 485 million.
+const NO_CHANCE: f64 = -20.0;
+/// The largest share of arrivals that is believed: of fewer than a thousand datagrams none need have been lost.
+const SURE: f64 = 0.999;
+/// How long nothing must have arrived, ns.
+const LONG: u64 = SECOND;
+
+/// Datagrams of one way.
+#[derive(Debug, Default)]
+struct Way {
+    /// How many were sent, by interval, from the one of the last arrival on.
+    sent: VecDeque<(u32, u64)>,
+    /// How many were sent in earlier intervals.
+    before: u64,
+    arrived: u64,
+    /// Interval and instant of the last arrival, ns from the start.
+    last: Option<(u32, u64)>,
+    /// When the last interval ended in which any was sent, ns from the start.
+    until: u64,
+}
+
+impl Way {
+    /// `n` were sent in an interval that ended at `end_ns`.
+    fn sent(&mut self, index: u32, n: u64, end_ns: u64) {
+        if n > 0 {
+            self.until = self.until.max(end_ns);
+        }
+        self.sent.push_back((index, n));
+        self.settle();
+    }
+
+    /// `n` arrived in an interval, the last of them at `last_ns`.
+    fn arrived(&mut self, index: u32, n: u64, last_ns: u64) {
+        if n > 0 {
+            self.arrived = self.arrived.saturating_add(n);
+            self.last = self.last.max(Some((index, last_ns)));
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        let Some((last, _)) = self.last else { return };
+        while let Some((_, n)) = self.sent.pop_front_if(|(index, _)| *index < last) {
+            self.before = self.before.saturating_add(n);
+        }
+    }
+
+    /// When the last datagram arrived, ns from the start, if the later ones were not lost by chance.
+    fn died(&self) -> Option<u64> {
+        let (index, last_ns) = self.last?;
+        let until_then: u64 = self.sent.iter().filter(|(at, _)| *at <= index).map(|(_, n)| n).sum();
+        let later: u64 = self.sent.iter().filter(|(at, _)| *at > index).map(|(_, n)| n).sum();
+        let share = self.arrived as f64 / self.before.saturating_add(until_then).max(1) as f64;
+        let chance = later as f64 * (1.0 - share.min(SURE)).ln();
+        (chance < NO_CHANCE && self.until >= last_ns.saturating_add(LONG)).then_some(last_ns)
+    }
+}
+
+/// Datagrams of a phase, both ways.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    up: Way,
+    down: Way,
+}
+
+/// An instant of the run, as it is told.
+fn instant(ns: u64) -> String {
+    format!("{:.1} s", ns as f64 / SECOND as f64)
+}
+
+impl Silence {
+    /// What this end counted in an interval.
+    pub(super) fn near(&mut self, interval: &Interval, from: Mono, tally: &Tally) {
+        let Some(packets) = tally.packets.as_deref() else { return };
+        let (index, counts) = (interval.index, &packets.counts);
+        let last_ns = interval.start_ns.saturating_add(packets.came.since(from));
+        if interval.pings.is_some() {
+            // Messages come back: they are sent and they arrive here.
+            self.down.sent(index, counts.sent, interval.end_ns);
+        } else {
+            self.up.sent(index, counts.sent, interval.end_ns);
+        }
+        self.down.arrived(index, counts.received.saturating_add(counts.late), last_ns);
+    }
+
+    /// What a server counted in an interval that began at `start_ns` and ended at `end_ns`.
+    pub(super) fn far(
+        &mut self,
+        index: u32,
+        start_ns: u64,
+        end_ns: u64,
+        came_ns: Option<u64>,
+        packets: &PacketReport,
+    ) {
+        self.down.sent(index, packets.counts.sent, end_ns);
+        self.up.arrived(index, packets.counts.received, start_ns.saturating_add(came_ns.unwrap_or(0)));
+    }
+
+    /// Which ways died, and when, in a sentence; `stalled` says that a flow was given up because its end heard nothing.
+    fn told(&self, kind: Kind, stalled: bool) -> Option<String> {
+        let (up, down) = (self.up.died(), self.down.died());
+        let last = self.up.last.max(self.down.last).map_or(0, |(_, ns)| ns);
+        Some(match (up, down) {
+            (None, None) if !stalled => return None,
+            (None, None) => format!(
+                "a flow of datagrams was given up because an end heard nothing more: the last datagram arrived after {}, \
+                 although TCP works",
+                instant(last)
+            ),
+            (None, Some(at)) if kind == Kind::Ping => {
+                format!("nothing came back over UDP after {} although TCP works", instant(at))
+            }
+            (Some(at), None) => {
+                format!("nothing arrived at the server over UDP after {} although TCP works", instant(at))
+            }
+            (None, Some(at)) => {
+                format!("nothing arrived from the server over UDP after {} although TCP works", instant(at))
+            }
+            (Some(up), Some(down)) => {
+                format!("nothing arrived over UDP after {} although TCP works", instant(up.max(down)))
+            }
+        })
+    }
+}
+
+impl Client {
+    /// Whether an end gave up a flow of datagrams because it heard nothing.
+    pub(super) fn stalled(&self) -> bool {
+        let stall = Violation::Stalled(Duration::ZERO);
+        let totals = self.near.iter().chain(self.servers.iter().filter_map(|server| server.totals.as_ref()));
+        self.plan.phase.probe.is_some()
+            && totals.flat_map(|totals| &totals.causes).any(|cause| cause.text.starts_with(stall.name()))
+    }
+
+    /// All totals are there: the path may have died in mid-run all the same.
+    pub(super) fn notice_silence(&mut self, stalled: bool) {
+        let Some(why) = self.silence.told(self.plan.phase.kind, stalled) else { return };
+        if self.status == Status::Complete {
+            self.status = Status::Partial;
+            self.reason = Some(why.clone());
+        }
+        self.notice(Level::Error, why);
+    }
+
+    /// An instant of the run, as it is told.
+    pub(super) fn after(&self, at: Mono) -> String {
+        format!("after {}", instant(at.since(self.started)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A way on which `rate` datagrams are sent in each of `seconds`, and `arrive` says how many of them arrive in each.
+    fn way(rate: u64, seconds: u32, arrive: impl Fn(u32) -> (u64, u64)) -> Way {
+        let mut way = Way::default();
+        for index in 0..seconds {
+            let begin = u64::from(index) * SECOND;
+            way.sent(index, rate, begin + SECOND);
+            let (n, last_ms) = arrive(index);
+            way.arrived(index, n, begin + last_ms * 1_000_000);
+        }
+        way
+    }
+
+    #[test]
+    fn a_way_that_died_is_told_with_the_instant() {
+        let at = |second: u32| match second {
+            0..3 => (100, 999),
+            3 => (20, 200),
+            _ => (0, 0),
+        };
+        assert_eq!(way(100, 10, at).died(), Some(3_200_000_000));
+        // One datagram in ten had arrived until then: 0.9^100 is 1 in 38,000, 0.9^200 1 in 1.4 billion.
+        let tenth = |second: u32| if second < 3 { (10, 900) } else { (0, 0) };
+        assert_eq!(way(100, 4, tenth).died(), None);
+        assert_eq!(way(100, 5, tenth).died(), Some(2_900_000_000));
+    }
+
+    #[test]
+    fn loss_and_pauses_are_no_death() {
+        assert_eq!(way(100, 10, |_| (100, 999)).died(), None);
+        assert_eq!(way(100, 10, |_| (1, 500)).died(), None);
+        assert_eq!(
+            way(100, 10, |_| (0, 0)).died(),
+            None,
+            "nothing ever arrived: that is told before the run"
+        );
+        assert_eq!(way(100, 10, |second| if second == 5 { (0, 0) } else { (100, 999) }).died(), None);
+        // A message a second: after two none is missed for certain.
+        let one = |second: u32| if second < 3 { (1, 0) } else { (0, 0) };
+        assert_eq!(way(1, 5, one).died(), None);
+        // What is on its way when sending ends.
+        let mut late = way(100, 3, |second| (100 * u64::from(second.min(1)), 900));
+        assert_eq!(late.died(), None);
+        late.arrived(3, 100, 3_500_000_000);
+        assert_eq!(late.died(), None);
+    }
+
+    #[test]
+    fn ends_report_in_any_order() {
+        let mut way = Way::default();
+        for index in 0..10 {
+            way.arrived(index, if index < 4 { 100 } else { 0 }, u64::from(index) * SECOND + 900_000_000);
+        }
+        for index in 0..10 {
+            way.sent(index, 100, u64::from(index + 1) * SECOND);
+        }
+        assert_eq!((way.died(), way.sent.len()), (Some(3_900_000_000), 7), "what is settled is not kept");
+    }
+}

@@ -1,0 +1,129 @@
+//! Whether datagrams get through is known before a phase is proposed: a path that carries TCP and no UDP is told by name, one that
+//! loses most of its datagrams is not taken for it.
+
+use crate::common::run::{MS, Told, client_plan, join, serve, server_plan, told};
+use metrics::SECOND;
+use model::load::{Load, Stage};
+use model::{Kind, Media, Pattern, Phase, Ping, Probe, Schedule, Status, Train, Transport};
+use wire::sim::{Link, Network, START};
+
+/// Within this time an end must have come.
+const SOON: u64 = 3 * SECOND;
+const LOST: f64 = 1.0;
+
+/// What sends datagrams, by name.
+pub(crate) fn questions() -> Vec<(&'static str, Phase)> {
+    let probe = Probe { size: 160, lead_ns: 500 * MS, late_ns: 400 * MS, ..Probe::default() };
+    let delay = |pattern| Phase {
+        kind: Kind::Delay,
+        pattern,
+        connections: 1,
+        duration_ns: Some(SECOND),
+        rate: Some(100 * 160 * 8),
+        probe: Some(probe),
+        ..Phase::default()
+    };
+    let media = Media::new(1_000_000, 50, 2, 1, 1_400).unwrap();
+    let stream = |pattern| Phase {
+        kind: Kind::Stream,
+        pattern,
+        connections: 1,
+        duration_ns: None,
+        media: Some(media),
+        probe: Some(Probe { size: media.datagram, ..Probe::default() }),
+        ..Phase::default()
+    };
+    let schedule = Schedule::Fixed { gap_ns: 10 * MS };
+    let ping = Ping { transport: Transport::Udp, messages: Some(100), schedule, ..Ping::default() };
+    let train = Train { packets: 20, repeat: 20, ..Train::default() };
+    let train = Phase {
+        kind: Kind::Train,
+        duration_ns: Some(train.duration_ns()),
+        rate: Some(train.mean_bps(160)),
+        train: Some(train),
+        ..delay(Pattern::Push)
+    };
+    let ping =
+        Phase { kind: Kind::Ping, ping: Some(ping), connections: 1, iterations: Some(1), ..Phase::default() };
+    let filler = Phase { duration_ns: Some(SECOND), ..Phase::default() };
+    let [trips, beside] = Load { filler, ramp_ns: SECOND, rate: 50.0, seed: 1 }.probes(Stage::Idle);
+    vec![
+        ("delay", delay(Pattern::Push)),
+        ("delay -R", delay(Pattern::Pull)),
+        ("delay --bidir", delay(Pattern::Duplex)),
+        ("stream", stream(Pattern::Pull)),
+        ("stream -R", stream(Pattern::Push)),
+        ("ping -u", ping),
+        ("train", train),
+        ("load: round trips", trips.1),
+        ("load: delay", beside.1),
+    ]
+}
+
+/// A run over a path that does this to datagrams, and nothing to TCP.
+fn over(phase: &Phase, up: f64, down: f64, seed: u64) -> Told {
+    let mut net = Network::new(seed);
+    let link = Link::new().delay(5 * MS);
+    net.links(link.clone(), link.clone());
+    net.datagram_links(link.clone().loss(up), link.loss(down));
+    serve(&mut net, server_plan());
+    let client = join(&mut net, 0, client_plan(phase));
+    net.run();
+    told(&net, client)
+}
+
+#[test]
+fn blocked_datagrams_end_a_run_soon_with_the_reason() {
+    for (name, phase) in questions() {
+        for (up, down) in [(LOST, 0.0), (0.0, LOST), (LOST, LOST)] {
+            let it = over(&phase, up, down, 3);
+            let what = format!("{name} {up} {down}: {it:#?}");
+            let (end, status, reason) = it.end.clone().unwrap();
+            assert_eq!(status, Status::Failed, "{what}");
+            assert!(end <= START.plus(SOON), "{what}");
+            let reason = reason.unwrap();
+            assert!(reason.contains("no UDP datagram comes back although TCP works"), "{reason}");
+            assert!(reason.contains("10.0.0.1:7411") && reason.contains("firewall"), "{reason}");
+            assert!(it.near.is_none() && it.far.is_empty() && it.intervals.is_empty(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_path_that_loses_nine_in_ten_is_not_called_blocked() {
+    for (name, phase) in questions() {
+        for (up, down) in [(0.9, 0.0), (0.0, 0.9), (0.9, 0.9)] {
+            for seed in 1..=4 {
+                let it = over(&phase, up, down, seed);
+                let what = format!("{name} {up} {down} {seed}: {it:#?}");
+                assert!(!it.reason().contains("firewall") && it.status() != Status::Failed, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tcp_asks_nothing_of_datagrams() {
+    let phase = Phase { duration_ns: Some(SECOND), connections: 1, ..Phase::default() };
+    assert_eq!(over(&phase, LOST, LOST, 1).status(), Status::Complete);
+    let ping = Ping { messages: Some(10), ..Ping::default() };
+    let phase = Phase { kind: Kind::Ping, ping: Some(ping), iterations: Some(1), ..phase };
+    assert_eq!(over(&phase, LOST, LOST, 1).status(), Status::Complete);
+}
+
+#[test]
+fn a_server_that_vanishes_meanwhile_is_not_called_a_firewall() {
+    let (_, phase) = questions().remove(0);
+    let mut net = Network::new(3);
+    let link = Link::new().delay(50 * MS);
+    net.links(link.clone(), link.clone());
+    net.datagram_links(link.clone().loss(LOST), link);
+    let server = serve(&mut net, server_plan());
+    let client = join(&mut net, 0, client_plan(&phase));
+    // The connection is there after 100 ms, and five round trips after 700 ms.
+    net.unplug_at(server, START.plus(SECOND));
+    net.run();
+    let it = told(&net, client);
+    assert_eq!(it.status(), Status::Failed, "{it:#?}");
+    assert!(it.reason().contains("no answer within 10 s"), "{}", it.reason());
+}
