@@ -348,32 +348,7 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_peer_that_hangs() {
             assert!(done.out.contains("Run interrupted"), "{}", done.tell());
         }
     }
-    // Our faces, whose servers are ours, and a server whose client hangs.
-    let ports = [net::free_port(), net::free_row(17, 1)];
-    let legacy = format!("--legacy iperf3:{},udpmon:0,tcpmon:0,echo:0,ntttcp:{}", ports[0], ports[1]);
-    for (words, code) in [
-        (format!("iperf3 -c 127.0.0.1 -p {} -t 60", ports[0]), 0..2),
-        (format!("iperf3 -c 127.0.0.1 -p {} -u -t 60", ports[0]), 0..2),
-        (format!("ntttcp -s 127.0.0.1 -p {} -n 1 -P 1 -t 60", ports[1]), 0..1),
-    ] {
-        let server = serve(&legacy);
-        let (verb, rest) = words.split_once(' ').unwrap();
-        let mut client = netcaliper(verb).args(rest).spawn();
-        settle(&mut client);
-        std::thread::sleep(Duration::from_millis(700));
-        server.proc.signal("STOP");
-        std::thread::sleep(Duration::from_millis(300));
-        let done = ends_at_ctrl_c(client);
-        assert!(done.code.is_some_and(|found| code.contains(&found)), "{}", done.tell());
-    }
-    let port = net::free_port();
-    let responder = netcaliper("udpmon_resp").args(&format!("-u {port}")).spawn();
-    let line = format!("-d 127.0.0.1 -u {port} -p 100 -l 100000");
-    let mut requester = netcaliper("udpmon_bw_mon").args(&line).spawn();
-    settle(&mut requester);
-    responder.signal("STOP");
-    std::thread::sleep(Duration::from_millis(700));
-    ends_at_ctrl_c(requester).exits(130);
+    // A server whose client hangs.
     let server = serve("");
     let (client, _scratch) = endless(&server, "");
     client.signal("STOP");
@@ -387,6 +362,100 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_peer_that_hangs() {
     let line = tcp(server.at()).args("-t 100ms --web 0 --web-linger 1h").spawn();
     line.hears("Run complete");
     ends_at_ctrl_c(line);
+}
+
+/// Stand-ins for other programs' servers and clients, and the exit codes of an interrupted client and, in one row of each program, of an
+/// interrupted server: the original's, and 130 where the original does not handle SIGINT. FIRST is a port with 16 free ports above it.
+const STAND_INS: &[(&str, &str, i32, Option<i32>)] = &[
+    ("iperf3 -s -p FIRST", "iperf3 -c 127.0.0.1 -p FIRST -t 60", 1, Some(0)),
+    ("iperf3 -s -p FIRST", "iperf3 -c 127.0.0.1 -p FIRST -t 60 -R -P 2", 1, None),
+    ("iperf3 -s -p FIRST", "iperf3 -c 127.0.0.1 -p FIRST -t 60 -u", 1, None),
+    (
+        "ctstraffic -listen:127.0.0.1 -port:FIRST",
+        "ctstraffic -target:127.0.0.1 -port:FIRST -connections:2",
+        0,
+        Some(0),
+    ),
+    (
+        "ctstraffic -listen:127.0.0.1 -port:FIRST -pattern:pull",
+        "ctstraffic -target:127.0.0.1 -port:FIRST -connections:2 -pattern:pull",
+        0,
+        None,
+    ),
+    (
+        "ctstraffic -listen:127.0.0.1 -port:FIRST -protocol:udp -bitspersecond:1000000 -framerate:50 -streamlength:60",
+        "ctstraffic -target:127.0.0.1 -port:FIRST -protocol:udp -bitspersecond:1000000 -framerate:50 -streamlength:60",
+        0,
+        Some(0),
+    ),
+    ("ttcp rx port FIRST", "ttcp tx 127.0.0.1 port FIRST time 60", 130, Some(130)),
+    ("ttcp -r -s -p FIRST", "ttcp -t -s -p FIRST -n 100000000 127.0.0.1", 130, None),
+    ("ttcp -r -s -u -p FIRST", "ttcp -t -s -u -p FIRST -n 100000000 127.0.0.1", 130, Some(130)),
+    ("ntttcp -r127.0.0.1 -p FIRST -P 2 -t 60", "ntttcp -s127.0.0.1 -p FIRST -P 2 -n 1 -t 60", 0, Some(0)),
+    ("ntttcp -r127.0.0.1 -p FIRST -P 1 -t 60 -u", "ntttcp -s127.0.0.1 -p FIRST -P 1 -n 1 -t 60 -u", 0, None),
+    ("ntttcp -r127.0.0.1 -p FIRST -P 1 -N", "ntttcp -s127.0.0.1 -p FIRST -P 1 -n 1 -t 60 -N", 0, None),
+    ("ntttcp -r -m 1,*,127.0.0.1 -p FIRST -t 60", "ntttcp -s -m 1,*,127.0.0.1 -p FIRST -t 60", 0, None),
+    ("rttcpip server i=127.0.0.1 p=FIRST", "rttcpip i=127.0.0.1 p=FIRST m=100000000", 130, Some(0)),
+    (
+        "rttcpip server i=127.0.0.1 p=FIRST /udp",
+        "rttcpip i=127.0.0.1 p=FIRST m=100000000 t=60000 /udp",
+        130,
+        None,
+    ),
+    ("tcpmon_resp -u FIRST", "tcpmon_mon -d 127.0.0.1 -u FIRST -p 1000 -l 100000000", 130, Some(0)),
+    ("udpmon_resp -u FIRST", "udpmon_bw_mon -d 127.0.0.1 -u FIRST -p 100 -w 100 -l 100000000", 130, Some(0)),
+    // The packets have left, and the responder's counts are asked for.
+    ("udpmon_resp -u FIRST", "udpmon_bw_mon -d 127.0.0.1 -u FIRST -p 100 -w 100 -l 6000", 130, None),
+    ("udpmon_resp -u FIRST", "udpmon_req -d 127.0.0.1 -u FIRST -p 64 -l 100000000", 130, None),
+    ("bwdelaytester -s --port FIRST", "bwdelaytester -c 127.0.0.1 -p 160 -b 1 --port FIRST", 1, Some(1)),
+];
+
+/// Waits until a program listens at this port, over TCP or UDP.
+#[track_caller]
+fn eventually_listens(port: u16) {
+    let end = format!(":{port:04X}");
+    crate::support::eventually("a program listens", || {
+        ["tcp", "tcp6", "udp", "udp6"].iter().any(|table| {
+            let text = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+            text.lines().any(|line| line.split_whitespace().nth(1).is_some_and(|at| at.ends_with(&end)))
+        })
+    });
+}
+
+/// Both ends of a row, in mid-run.
+fn started((server, client, ..): &(&str, &str, i32, Option<i32>)) -> [Proc; 2] {
+    let port = net::free_row(17, 17);
+    let line = |words: &str| {
+        let words = words.replace("FIRST", &port.to_string());
+        let (verb, rest) = words.split_once(' ').unwrap();
+        netcaliper(verb).args(rest)
+    };
+    let server = line(server).spawn();
+    eventually_listens(port);
+    let mut client = line(client).spawn();
+    settle(&mut client);
+    [server, client]
+}
+
+#[test]
+fn ctrl_c_ends_every_stand_in_whose_peer_hangs() {
+    let clients = STAND_INS.iter().map(|row| (row, Some(row.2), true));
+    let servers = STAND_INS.iter().map(|row| (row, row.3, false));
+    let cases: Vec<_> =
+        clients.chain(servers).filter_map(|(row, code, client)| Some((row, code?, client))).collect();
+    // A few at a time, as many as a machine has cores at least.
+    for some in cases.chunks(4) {
+        let running: Vec<_> = some.iter().map(|case| (started(case.0), case)).collect();
+        for ([server, client], (.., stops_server)) in &running {
+            (if *stops_server { server } else { client }).signal("STOP");
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        for ([server, client], (_, code, stops_server)) in running {
+            let (mut left, _hung) = if *stops_server { (client, server) } else { (server, client) };
+            assert!(left.is_running(), "it ended before Ctrl-C: {}{}", left.out(), left.err());
+            ends_at_ctrl_c(left).exits(*code);
+        }
+    }
 }
 
 #[test]
