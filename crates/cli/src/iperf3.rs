@@ -24,6 +24,8 @@ use wire::iperf3::auth::{self, Keeper, Users};
 
 /// Any error, as the original has it.
 const FAILED: u8 = 1;
+/// A client that a signal ended, as the original has it since 3.19.
+const INTERRUPTED: u8 = 0;
 
 type Refusal = faces::Refusal<FAILED, FAILED>;
 
@@ -366,10 +368,10 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
             _ => {}
         }
     })?;
-    let why = match end {
-        (Status::Complete, None) => None,
-        (Status::Interrupted, _) => Some("interrupt - the client has terminated".to_owned()),
-        (_, reason) => Some(format!("error - {}", reason.unwrap_or_default())),
+    let (why, code) = match end {
+        (Status::Complete, None) => (None, 0),
+        (Status::Interrupted, _) => (Some("interrupt - the client has terminated".to_owned()), INTERRUPTED),
+        (_, reason) => (Some(format!("error - {}", reason.unwrap_or_default())), FAILED),
     };
     print(&teller.finish(why.as_deref()));
     if why.is_none() && spec.output == Output::Text {
@@ -377,10 +379,10 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
     }
     keeping.finish();
     match (why, spec.output) {
-        (None, _) => Ok(0),
+        (None, _) => Ok(code),
         // It is in the document.
-        (Some(_), Output::Json | Output::Stream | Output::StreamAndAll) => Ok(FAILED),
-        (Some(why), Output::Text) => Err(refused(why)),
+        (Some(_), Output::Json | Output::Stream | Output::StreamAndAll) => Ok(code),
+        (Some(why), Output::Text) => Err(Refusal::new(why, code)),
     }
 }
 
