@@ -3,3 +3,4 @@
 mod delay_lab;
 mod fair;
 mod load_lab;
+mod loss_lab;

@@ -14,7 +14,7 @@ use super::auth::{Psk, Secrets};
 use super::data::Params;
 use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message, encode};
-use super::udp::{self, Callers, Log, Terms, Track, Tracks, wait};
+use super::udp::{self, Callers, Log, Terms, Track, Tracks, Unopened, wait};
 use crate::counted::Intervals;
 use crate::{Judged, Run, echo};
 use metrics::{Clock, Ending, Group, Mono, SECOND};
@@ -348,9 +348,9 @@ impl Client {
             }
             Stage::Agreeing if live().count() > 0 && live().all(|s| s.step == Step::Running) => self.run(now),
             Stage::Collecting if live().all(|s| s.totals.is_some()) && self.near.is_some() => {
-                let stalled = self.stalled();
+                let (stalled, nothing_sent) = (self.stalled(), self.nothing_sent());
                 self.report();
-                self.notice_silence(stalled);
+                self.notice_silence(stalled, nothing_sent);
                 let (status, reason) = (self.status, self.reason.take());
                 self.finish(status, reason);
             }
@@ -506,6 +506,7 @@ impl Client {
             }
             Err(note) => match note.downcast::<Track>() {
                 Ok(track) => self.tracks.near(*track),
+                Err(note) if note.is::<Unopened>() => self.silence.unopened += 1,
                 Err(note) => self.log = note.downcast::<Log>().ok().or(self.log.take()),
             },
         }

@@ -24,6 +24,7 @@
 use super::grants::Seat;
 use super::mark::{Kind, MARK, Mark};
 use super::preamble::{PREAMBLE, Preamble, Purpose};
+use super::udp::{Unopened, again};
 use crate::echo::{Params, Pinger};
 use metrics::{Ending, Mono, Row, SECOND};
 use model::Transport;
@@ -33,11 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long a client waits before it knocks again, ns.
-const AGAIN: u64 = SECOND / 10;
-/// How often it knocks.
-const KNOCKS: u32 = 50;
-/// How long it may take to be let in over TCP, ns.
+/// How long it may take to be let in, ns.
 const PATIENCE: u64 = 5 * SECOND;
 /// Where the second word of a message lies.
 const WORD: std::ops::Range<usize> = 8..16;
@@ -65,7 +62,9 @@ pub(super) struct Caller {
     entry: Entry,
     path: Option<Path>,
     since: Mono,
-    knocks: u32,
+    /// Datagrams: when the first preamble was due, and how many flows there are.
+    first: Mono,
+    flows: u32,
     pinger: Pinger,
 }
 
@@ -82,7 +81,8 @@ impl Caller {
             entry: Entry::Knocking(0),
             path: None,
             since: Mono(0),
-            knocks: 0,
+            first: Mono(0),
+            flows: params.connections,
             pinger: Pinger::new(params, id, slot),
         }
     }
@@ -121,16 +121,23 @@ impl Caller {
         }
     }
 
-    fn overdue(&mut self, cx: &Cx<'_>) -> Result<(), Violation> {
-        let limit = if self.datagrams { AGAIN } else { PATIENCE };
-        if cx.now.since(self.since) < limit {
+    /// How long an answer is waited for.
+    fn limit(&self) -> u64 {
+        if self.datagrams { again(self.since.since(self.first), self.flows) } else { PATIENCE }
+    }
+
+    fn overdue(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
+        if cx.now.since(self.since) < self.limit() {
             return Ok(());
         }
-        if !self.datagrams || self.knocks >= KNOCKS {
+        if !self.datagrams || cx.now.since(self.first) >= PATIENCE {
             let why = "the server's answer to the first datagrams was lost each time";
-            let waited = if self.datagrams { AGAIN * u64::from(KNOCKS) } else { PATIENCE };
-            let stalled = Violation::Stalled(Duration::from_nanos(waited));
-            return self.fail(if self.datagrams { stalled.likely(why) } else { stalled });
+            let stalled = Violation::Stalled(Duration::from_nanos(PATIENCE));
+            if !self.datagrams {
+                return self.fail(stalled);
+            }
+            cx.post.push(Box::new(Unopened));
+            return self.fail(stalled.likely(why));
         }
         // The next one is due now, and has its time from now on.
         (self.entry, self.since) = (Entry::Knocking(0), cx.now);
@@ -144,8 +151,7 @@ impl Flow for Caller {
             return self.pinger.want();
         }
         let quiet = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
-        let limit = if self.datagrams { AGAIN } else { PATIENCE };
-        let wake = Some(self.since.plus(limit));
+        let wake = Some(self.since.plus(self.limit()));
         match self.entry {
             Entry::In | Entry::Failed => quiet,
             Entry::Knocking(_) => Want { send: When::Now, wake, ..quiet },
@@ -174,7 +180,7 @@ impl Flow for Caller {
             Entry::In => self.pinger.wrote(cx, n),
             Entry::Knocking(_) if self.datagrams => {
                 // Refused or not, the next one leaves when this one has had its time.
-                (self.since, self.knocks) = (cx.now, self.knocks + 1);
+                self.since = cx.now;
                 self.entry = Entry::Waiting(0);
             }
             Entry::Knocking(sent) if sent + n.bytes >= PREAMBLE => self.entry = Entry::Waiting(0),
@@ -197,13 +203,18 @@ impl Flow for Caller {
         match (self.entry, news) {
             (Entry::In, news) => self.pinger.hear(cx, news),
             (_, News::Up(path)) => {
-                (self.path, self.since) = (Some(path), cx.now);
+                (self.path, self.since, self.first) = (Some(path), cx.now, cx.now);
                 Ok(())
             }
             (_, News::Wake) => self.overdue(cx),
             (_, News::Fin) => self.fail(Violation::Unconfirmed { sent: 0 }),
             (Entry::Failed, _) => Ok(()),
-            (_, News::Stop) => self.enter(cx).and_then(|()| self.pinger.hear(cx, News::Stop)),
+            (_, News::Stop) => {
+                if self.datagrams {
+                    cx.post.push(Box::new(Unopened));
+                }
+                self.enter(cx).and_then(|()| self.pinger.hear(cx, News::Stop))
+            }
             _ => Ok(()),
         }
     }

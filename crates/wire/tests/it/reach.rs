@@ -4,7 +4,7 @@
 use crate::common::run::{MS, Told, client_plan, join, serve, server_plan, told};
 use metrics::SECOND;
 use model::load::{Load, Stage};
-use model::{Kind, Media, Pattern, Phase, Ping, Probe, Schedule, Status, Train, Transport};
+use model::{Kind, Media, Pattern, Phase, Ping, Probe, Schedule, Status, Totals, Train, Transport};
 use wire::sim::{Link, Network, START};
 
 /// Within this time an end must have come.
@@ -91,7 +91,11 @@ fn blocked_datagrams_end_a_run_soon_with_the_reason() {
 
 #[test]
 fn a_path_that_loses_nine_in_ten_is_not_called_blocked() {
-    for (name, phase) in questions() {
+    for (name, mut phase) in questions() {
+        if phase.kind == Kind::Delay {
+            // It takes some hundred words to open a flow.
+            phase.duration_ns = Some(8 * SECOND);
+        }
         for (up, down) in [(0.9, 0.0), (0.0, 0.9), (0.9, 0.9)] {
             for seed in 1..=4 {
                 let it = over(&phase, up, down, seed);
@@ -100,6 +104,25 @@ fn a_path_that_loses_nine_in_ten_is_not_called_blocked() {
             }
         }
     }
+}
+
+#[test]
+fn a_run_in_which_nothing_could_be_sent_has_failed() {
+    let mut failed = 0;
+    for (name, phase) in questions() {
+        for seed in 1..=6 {
+            let it = over(&phase, 0.97, 0.97, seed);
+            let of = |totals: &Totals| {
+                let datagrams = totals.packets.as_ref().map_or(0, |packets| packets.counts.sent);
+                datagrams + totals.pings.as_ref().map_or(0, |pings| pings.counts.sent)
+            };
+            let sent: u64 = it.near.iter().chain(&it.far).map(of).sum();
+            let what = format!("{name} {seed}: {it:#?}");
+            assert_eq!(it.status() == Status::Failed, sent == 0, "{what}");
+            failed += u32::from(it.reason().contains("no flow of datagrams could be opened"));
+        }
+    }
+    assert!(failed > 0, "each of these runs could open a flow");
 }
 
 #[test]

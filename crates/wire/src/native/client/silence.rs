@@ -73,6 +73,8 @@ impl Way {
 pub(super) struct Silence {
     up: Way,
     down: Way,
+    /// Flows that the end of the run found unopened.
+    pub(super) unopened: u32,
 }
 
 /// An instant of the run, as it is told.
@@ -144,8 +146,33 @@ impl Client {
             && totals.flat_map(|totals| &totals.causes).any(|cause| cause.text.starts_with(stall.name()))
     }
 
-    /// All totals are there: the path may have died in mid-run all the same.
-    pub(super) fn notice_silence(&mut self, stalled: bool) {
+    /// Whether no end sent a datagram or a message.
+    pub(super) fn nothing_sent(&self) -> bool {
+        let mut totals =
+            self.near.iter().chain(self.servers.iter().filter_map(|server| server.totals.as_ref()));
+        totals.all(|totals| {
+            let datagrams = totals.packets.as_ref().map_or(0, |packets| packets.counts.sent);
+            datagrams + totals.pings.as_ref().map_or(0, |pings| pings.counts.sent) == 0
+        })
+    }
+
+    /// All totals are there: what was asked for may not have been measured, and the path may have died in mid-run all the same.
+    pub(super) fn notice_silence(&mut self, stalled: bool, nothing_sent: bool) {
+        let unopened = self.silence.unopened;
+        if unopened > 0 && nothing_sent {
+            let why = "no flow of datagrams could be opened in the time of the run: nearly all datagrams were lost, although TCP works";
+            if self.status != Status::Interrupted {
+                self.status = Status::Failed;
+                self.reason = Some(why.to_owned());
+            }
+            return self.notice(Level::Error, why.to_owned());
+        }
+        if unopened > 0 && self.status != Status::Interrupted {
+            let text = format!(
+                "{unopened} flow(s) of datagrams could not be opened in the time of the run: the first datagrams were lost"
+            );
+            self.notice(Level::Warning, text);
+        }
         let Some(why) = self.silence.told(self.plan.phase.kind, stalled) else { return };
         if self.status == Status::Complete {
             self.status = Status::Partial;

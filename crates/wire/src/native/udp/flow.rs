@@ -10,6 +10,7 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::serve::{Seat, Terms};
 use super::track::Track;
+use super::{AGAIN, TOGETHER, Unopened, again};
 use metrics::{ClockKind, Ending, Mono, Packets, Row, SECOND, StampKind};
 use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
@@ -17,8 +18,6 @@ use std::time::Duration;
 use talk::{holds_words, is_word};
 use uuid::Uuid;
 
-/// How long a client waits before it repeats what was not answered, ns.
-const AGAIN: u64 = SECOND / 10;
 /// How long one end hears nothing before it gives the other up, ns.
 const SILENCE: u64 = 8 * SECOND;
 /// Exchanges that compare the clocks before data flows, and the time between two, ns.
@@ -27,8 +26,8 @@ const BETWEEN: u64 = SECOND / 500;
 /// And during the run: so many of them at most, and no more often than this, ns.
 const DURING: u64 = 128;
 const SELDOM: u64 = SECOND / 20;
-/// And all flows together no more often than this, as long as each of them is heard every second, ns.
-const TOGETHER: u64 = SECOND / 2_000;
+/// So long without a datagram in mid-run, and a client asks more often, lest it takes heavy loss for the end of the path, ns.
+const UNHEARD: u64 = 2 * SECOND;
 
 /// What a send carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +77,8 @@ pub struct Probe {
     theirs: Option<u64>,
     /// How many of ours it misses, likewise.
     missed: Option<u64>,
+    /// The server has answered since the client's run began: it knows when to begin.
+    agreed: bool,
     /// Questions of the time that were asked before data flows.
     asked: u32,
     stopped: bool,
@@ -136,6 +137,7 @@ impl Probe {
             clocks,
             theirs: None,
             missed: None,
+            agreed: false,
             asked: 0,
             stopped: false,
             leave: None,
@@ -318,6 +320,23 @@ impl Probe {
         }));
     }
 
+    /// Time until a word is said again that is not answered.
+    fn again(&self, now: Mono) -> u64 {
+        again(now.since(self.heard), self.terms.flows)
+    }
+
+    /// The client's run is over before data could flow.
+    fn note_unopened(&self, cx: &mut Cx<'_>) {
+        let waits = match self.state {
+            State::Knock | State::Open | State::Compare(_) => true,
+            State::Run => self.sender.is_none() && !self.agreed,
+            State::End(_) | State::Over => false,
+        };
+        if self.client && waits {
+            cx.post.push(Box::new(Unopened));
+        }
+    }
+
     /// Time between two comparisons of the clocks during the run.
     fn pulse(&self) -> u64 {
         let together = u64::from(self.terms.flows) * TOGETHER;
@@ -386,7 +405,9 @@ impl Flow for Probe {
                 if self.owed.take().is_none() {
                     self.word_at = match (self.state, self.terms.start) {
                         (State::Run, Some(start)) => {
-                            let next = cx.now.plus(self.pulse());
+                            let unheard = !self.agreed || cx.now.since(self.heard) >= UNHEARD;
+                            let gap = if unheard { self.again(cx.now) } else { u64::MAX };
+                            let next = cx.now.plus(gap.min(self.pulse()));
                             let end = start.plus(self.terms.duration_ns);
                             if end <= cx.now {
                                 cx.now.plus(AGAIN.min(self.pulse()))
@@ -401,9 +422,9 @@ impl Flow for Probe {
                         }
                         (State::Compare(_), _) => {
                             self.asked += 1;
-                            cx.now.plus(AGAIN)
+                            cx.now.plus(self.again(cx.now))
                         }
-                        _ => cx.now.plus(AGAIN),
+                        _ => cx.now.plus(self.again(cx.now)),
                     };
                 }
                 if let (Some(_), Some(row)) = (n.fault, self.row) {
@@ -484,6 +505,7 @@ impl Flow for Probe {
                 }
             }
             News::Stop => {
+                self.note_unopened(cx);
                 self.stopped = !self.sender.as_ref().is_none_or(Sender::over)
                     || (self.sender.is_none() && !matches!(self.state, State::End(_)));
                 if self.client {
@@ -502,6 +524,7 @@ impl Flow for Probe {
                 if self.settled(cx.now) {
                     self.finish(cx);
                 } else if cx.now.since(self.heard) >= SILENCE.max(2 * self.terms.probe.late_ns) {
+                    self.note_unopened(cx);
                     self.finish(cx);
                     return Err(Violation::Stalled(Duration::from_nanos(cx.now.since(self.heard))));
                 }

@@ -38,6 +38,26 @@ pub(super) use log::{Log, found};
 pub(super) use serve::{Keeper, Open as OpenFlows, Terms};
 pub(super) use track::{Track, Tracks};
 
+use metrics::SECOND;
+
+/// Time after which what is not answered is sent again, ns.
+const AGAIN: u64 = SECOND / 10;
+/// So long without an answer, and requests follow each other more closely, ns: most of them are lost.
+const UNANSWERED: u64 = 3 * SECOND / 10;
+/// Time between these, of one flow alone, ns.
+const CLOSELY: u64 = SECOND / 500;
+/// And all flows together no more often than this, ns.
+const TOGETHER: u64 = SECOND / 2_000;
+
+/// When a client sends a request again that has not been answered for so long, ns from now. Of a path that loses nine datagrams in
+/// ten each way one exchange in a hundred succeeds: at ten requests a second a flow would take a minute to open.
+pub(super) fn again(unanswered: u64, flows: u32) -> u64 {
+    if unanswered < UNANSWERED { AGAIN } else { (u64::from(flows) * TOGETHER).clamp(CLOSELY, AGAIN) }
+}
+
+/// Posted by a client's flow that ends before it has been opened.
+pub(super) struct Unopened;
+
 /// How the workers of an end wait that sends datagrams, or does not. Where it `may`, a receiver spins along with its sender, whom
 /// it would cost some microseconds to wake it for each datagram.
 pub(crate) fn wait(phase: &model::Phase, sends: bool, may: bool) -> seam::Wait {

@@ -1,0 +1,70 @@
+//! Paths of the lab that carry TCP and lose nine datagrams in ten: these are measured, and no firewall is suspected.
+
+use crate::support::files::Scratch;
+use crate::support::net::is_root;
+use crate::support::{BIN, Outcome, netcaliper, number, skip, text};
+use serde_json::Value;
+
+/// Runs a question on a path that loses nine datagrams in ten; its outcome, and how many the lab lost each way.
+fn lossy(test: &str, loss: &str, question: &str) -> Option<(Outcome, [u64; 2])> {
+    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
+        skip(&format!("loss_lab::{test}"), "a lab needs root and /dev/net/tun");
+        return None;
+    }
+    let scratch = Scratch::new();
+    let report = scratch.file("report.json");
+    let (verb, rest) = question.split_once(' ').unwrap();
+    let command = format!("{BIN} {verb} $NETCALIPER_LAB_SERVER {rest} --json");
+    let lab = netcaliper("lab").args("-q --only udp --seed 9").args(loss).arg("--report").arg(&report);
+    let lab = lab.arg("--server").arg(format!("{BIN} serve"));
+    let outcome = Outcome::of(lab.args("-- sh -c").arg(command).run());
+    let told: Value = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
+    let lost = ["up", "down"].map(|way| number(&told[way]["counts"]["lost_random"]));
+    Some((outcome, lost))
+}
+
+/// Datagrams and messages that either end sent.
+fn sent(outcome: &Outcome) -> u64 {
+    let point = outcome.point();
+    let datagrams = [&point["near"], &point["far"][0]].map(|end| &end["packets"]["counts"]["sent"]);
+    let messages = &point["near"]["pings"]["counts"]["sent"];
+    datagrams.into_iter().chain([messages]).filter_map(Value::as_u64).sum()
+}
+
+#[test]
+fn a_path_that_loses_nine_in_ten_is_measured() {
+    const TEST: &str = "a_path_that_loses_nine_in_ten_is_measured";
+    let measure = |(loss, question): (&str, &str)| {
+        let Some((outcome, lost)) = lossy(TEST, loss, question) else { return };
+        let told = format!("{loss}, {question}: {}", outcome.tell());
+        assert!(lost.iter().sum::<u64>() > 0 && sent(&outcome) > 0, "{told}");
+        assert!(matches!(outcome.done.code, Some(0 | 4)), "{told}");
+        assert!(matches!(text(&outcome.json["status"]), "complete" | "partial"), "{told}");
+        assert!(
+            !outcome.done.err.contains("firewall") && !outcome.json.to_string().contains("firewall"),
+            "{told}"
+        );
+    };
+    let (questions, losses) =
+        (["delay -t 5s", "ping -u --rate 100 -t 5s"], ["--up loss=90%", "--down loss=90%", "--loss 90%"]);
+    std::thread::scope(|scope| {
+        for case in losses.into_iter().flat_map(|loss| questions.map(|question| (loss, question))) {
+            scope.spawn(move || measure(case));
+        }
+        scope.spawn(move || measure(("--loss 90%", "delay -R -t 5s")));
+    });
+}
+
+#[test]
+fn a_run_in_which_no_datagram_was_sent_has_failed() {
+    const TEST: &str = "a_run_in_which_no_datagram_was_sent_has_failed";
+    for question in ["delay -t 500ms", "ping -u -t 500ms"] {
+        // One exchange in a thousand succeeds: hellos are answered, and nearly always none of the words that open a flow.
+        let Some((outcome, _)) = lossy(TEST, "--loss 97%", question) else { return };
+        let failed = text(&outcome.json["status"]) == "failed";
+        assert_eq!(failed, outcome.done.code == Some(1), "{question}: {}", outcome.tell());
+        if outcome.json["points"].as_array().is_none_or(Vec::is_empty) || sent(&outcome) == 0 {
+            assert!(failed && outcome.json["reason"].is_string(), "{question}: {}", outcome.tell());
+        }
+    }
+}
