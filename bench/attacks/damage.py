@@ -14,7 +14,7 @@ from rig import attack, must
 
 DATAGRAMS = int(os.environ.get("NETCALIPER_ATTACK_DATAGRAMS", "60000"))
 STREAMS = int(os.environ.get("NETCALIPER_ATTACK_STREAMS", "6000"))
-# STAMP and UDPmon: an answer may be longer than its request, and is sent to hosts of the server's own networks alone.
+# STAMP and UDPmon: an answer may be longer than its request, and is sent to hosts of the server's own networks alone (outside.py).
 FENCED = {862, 14233}
 EDGES = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 2**63 - 1, 2**64 - 1]
 CLIENTS = ["tcp -b 4M", "tcp -R -b 4M", "tcp --bidir -b 4M", "connect", "ping", "ping -u", "stream", "delay", "train",
@@ -73,12 +73,12 @@ def listening(server):
     return ports
 
 
-def record():
+def record(bind="127.0.0.1"):
     """A server of all protocols, and what clients of each have said to it."""
     if os.environ.get("NETCALIPER_ATTACKS_ALONE") != "1":
         raise rig.Skip("needs root, for a network namespace with the usual ports free")
     pages = ["--web=127.0.0.1:7480", "--metrics", "9100"] if rig.has_http() else []
-    server = rig.Server("-p", "7411", "--legacy", "all", *pages)
+    server = rig.Server("-p", "7411", "--legacy", "all", *pages, bind=bind)
     time.sleep(1)
     recorder = Recorder(listening(server))
     recorder.start()

@@ -49,12 +49,12 @@ def most_descriptors():
 class Server:
     """A `netcaliper serve` at a port of its own choice; `at` is where it listens."""
 
-    def __init__(self, *words, before=(), **env):
+    def __init__(self, *words, before=(), bind="127.0.0.1", **env):
         self.folder = tempfile.mkdtemp(dir=SCRATCH.name)
         self.out, self.err = os.path.join(self.folder, "out"), os.path.join(self.folder, "err")
         port = [] if "-p" in words else ["-p", "0"]
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
-            self.process = subprocess.Popen([*before, PROGRAM, "serve", "-B", "127.0.0.1", *port, *words], stdout=out, stderr=err,
+            self.process = subprocess.Popen([*before, PROGRAM, "serve", "-B", bind, *port, *words], stdout=out, stderr=err,
                                             stdin=subprocess.DEVNULL, env=environment(**env))
         RUNNING.append(self.process)
         self.port = int(self.hears(r"listening on [^ ]*:(\d+)").group(1))
