@@ -10,6 +10,7 @@ mod book;
 mod builder;
 mod bulk;
 pub mod churn;
+mod clean;
 mod confidence;
 pub mod document;
 mod doubt;
@@ -47,6 +48,7 @@ pub use bulk::{
     Bulk, BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, FarRow, Scribe, ServerOutput,
     StreamRow,
 };
+pub use clean::{clean, clean_json};
 pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
 pub use doubt::{Doubt, Meanwhile, doubts_about, doubts_so_far};
 pub use event::{

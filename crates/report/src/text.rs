@@ -5,6 +5,7 @@
 //! HTML page the same text is escaped.
 
 use crate::html::escape;
+pub use model::clean;
 use std::borrow::Cow;
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthChar as _;
@@ -292,18 +293,6 @@ fn is_number(word: &str) -> bool {
 /// Columns that `text` takes.
 fn width(text: &str) -> usize {
     text.chars().map(|symbol| symbol.width().unwrap_or(0)).sum()
-}
-
-/// `text` without control characters and without those that turn the reading direction.
-pub fn clean(text: &str) -> Cow<'_, str> {
-    let bad = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(bad) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(text.chars().map(|c| if bad(c) { '\u{fffd}' } else { c }).collect())
 }
 
 #[cfg(test)]

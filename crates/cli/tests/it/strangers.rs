@@ -1,5 +1,6 @@
 //! Whoever speaks something else, at either end, is told so, soon, in one sentence; and nobody else suffers.
 
+use crate::support::files::Scratch;
 use crate::support::{Done, Proc, Server, net, netcaliper, serve, skip, tcp};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -297,8 +298,13 @@ fn evil() -> String {
     let fill = |with: &str| format!("{}{forged}", with.repeat(78));
     let blank =
         (0..80).map(|at| format!("{}\u{2800}", if at == 0 { "" } else { "\u{2800}" })).collect::<String>();
-    let parts =
-        ["not \u{1b}]0;title\u{7} you\u{1b}[2J\u{9b}31m\u{202e}x", "", &fill(" x"), &fill("y"), &blank];
+    let parts = [
+        "not \u{1b}]0;title\u{7} you\u{1b}[2J\u{9b}31m\u{202e}x\u{200f}\u{2067}\u{61c}",
+        "",
+        &fill(" x"),
+        &fill("y"),
+        &blank,
+    ];
     format!("{}{forged}", parts.join(&format!("\r\n{forged}\n")))
 }
 
@@ -404,6 +410,48 @@ fn what_a_server_says_does_not_speak_to_the_terminal_or_in_our_name() {
         tame(&text);
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "'{line}' goes on at the left edge: {text}");
+        }
+    }
+}
+
+/// The same in what is read by programs: a document that is printed, or a file that a terminal shows, has no such characters, and
+/// neither have the texts that a reader of JSON gets.
+#[test]
+fn what_a_server_says_does_not_speak_through_documents() {
+    fn commands(text: &str) -> bool {
+        let turns = ['\u{61c}', '\u{200e}', '\u{200f}'].into_iter();
+        let turns = turns.chain('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}');
+        let turns: Vec<char> = turns.collect();
+        text.contains(|c: char| (c.is_control() && !matches!(c, '\n' | '\r' | '\t')) || turns.contains(&c))
+    }
+    fn texts(value: &serde_json::Value) -> Vec<&str> {
+        match value {
+            serde_json::Value::String(text) => vec![text],
+            serde_json::Value::Array(all) => all.iter().flat_map(texts).collect(),
+            serde_json::Value::Object(all) => {
+                all.iter().flat_map(|(name, value)| texts(value).into_iter().chain([name.as_str()])).collect()
+            }
+            _ => vec![],
+        }
+    }
+    for (verb, how) in [("tcp", "refuses"), ("tcp", "queues"), ("tcp", "accepts"), ("ping", "accepts")] {
+        let scratch = Scratch::new();
+        let (journal, page) = (scratch.file("run.jsonl"), scratch.file("run.html"));
+        let line = netcaliper(verb).arg(format!("127.0.0.1:{}", rogue(how))).args("-t 1s --json --html");
+        let done = line.arg(&page).arg("--save").arg(&journal).spawn().wait_within(SOON);
+        let kept = std::fs::read_to_string(&journal).unwrap();
+        assert!(
+            kept.contains("title") && done.out.contains("title"),
+            "{how}: it was told something: {}",
+            done.tell()
+        );
+        for text in [&done.out, &kept, &std::fs::read_to_string(&page).unwrap()] {
+            assert!(!commands(text), "{verb}, {how}: {text}");
+        }
+        for document in kept.lines().chain([done.out.as_str()]) {
+            let value = serde_json::from_str(document).unwrap();
+            let bad: Vec<&str> = texts(&value).into_iter().filter(|text| commands(text)).collect();
+            assert_eq!(bad, Vec::<&str>::new(), "{verb}, {how}");
         }
     }
 }

@@ -273,7 +273,7 @@ impl Inbox {
         Some(i32::from_be_bytes(first))
     }
 
-    /// The next document, when all of it is there.
+    /// The next document, when all of it is there, its texts without what would command a terminal.
     ///
     /// # Errors
     /// When its length is 0 or more than `longest`, or it is no UTF-8.
@@ -293,7 +293,8 @@ impl Inbox {
         while text.last() == Some(&0) {
             text.pop();
         }
-        String::from_utf8(text).map(Some).map_err(|_| BadFrame("a document is no UTF-8"))
+        let text = String::from_utf8(text).map_err(|_| BadFrame("a document is no UTF-8"))?;
+        Ok(Some(model::clean_json(&text).into_owned()))
     }
 }
 
@@ -364,6 +365,14 @@ pub fn slot_of(id: u64) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_texts_of_a_peer_command_no_terminal() {
+        let mut inbox = Inbox::default();
+        inbox.push(framed("{\"t\":\"a\u{9b}b\\u202ec\\u001bd\\ne\"}").as_slice());
+        let text = "{\"t\":\"a\u{fffd}b\u{fffd}c\u{fffd}d\\ne\"}";
+        assert_eq!(inbox.document(100), Ok(Some(text.to_owned())));
+    }
 
     #[test]
     fn versions_that_read_wall_time() {

@@ -277,7 +277,9 @@ fn decode(body: &[u8]) -> Result<Message, MessageError> {
     if depth(body) > MAX_DEPTH {
         return Err(MessageError::TooDeep);
     }
-    Message::read(body).map_err(|error| MessageError::Malformed(error.to_string()))
+    let text = std::str::from_utf8(body).map_err(|error| MessageError::Malformed(error.to_string()))?;
+    let read = Message::read(model::clean_json(text).as_bytes());
+    read.map_err(|error| MessageError::Malformed(error.to_string()))
 }
 
 /// Deepest nesting of brackets outside strings.
@@ -357,6 +359,34 @@ mod tests {
         }
         assert!(matches!(interval(r#","packets":{}"#), Ok(Message::Interval { packets: Some(_), .. })));
         assert!(matches!(interval(r#","packets":5"#), Err(MessageError::Malformed(_))));
+    }
+
+    #[test]
+    fn the_texts_of_a_peer_command_no_terminal() {
+        let evil = "a\u{1b}[2J\u{9b}31m\u{202e}\u{200f}b";
+        let refused = encode(&Message::Refused { reason: evil.into() });
+        let host = HostSnapshot {
+            name: evil.into(),
+            sysctl: [(evil.into(), evil.into())].into(),
+            ..HostSnapshot::default()
+        };
+        let accepted = encode(&Message::Accepted {
+            accepted: Accepted::default(),
+            token: String::new(),
+            phase: Box::default(),
+            host: Box::new(host),
+            workers: 1,
+            placement: evil.into(),
+        });
+        let mut frames = Frames::new(MAX_MESSAGE);
+        frames
+            .push(&[refused, accepted, framed(br#"{"type":"refused","reason":"a\u009b\u202Eb"}"#)].concat());
+        let clean = "a\u{fffd}[2J\u{fffd}31m\u{fffd}\u{fffd}b";
+        assert_eq!(frames.pop(), Ok(Some(Message::Refused { reason: clean.into() })));
+        let Ok(Some(Message::Accepted { host, placement, .. })) = frames.pop() else { panic!() };
+        assert_eq!((host.name.as_str(), placement.as_str()), (clean, clean));
+        assert_eq!(host.sysctl, [(clean.to_owned(), clean.to_owned())].into());
+        assert_eq!(frames.pop(), Ok(Some(Message::Refused { reason: "a\u{fffd}\u{fffd}b".into() })));
     }
 
     #[test]
