@@ -85,8 +85,7 @@ fn source_addresses_are_used_in_turn() {
 #[test]
 fn local_ports_come_from_the_range() {
     let server = serve("");
-    // A range that is free with some certainty: below the ephemeral ports.
-    let low = 21_000 + (std::process::id() % 500) as u16 * 20;
+    let low = net::free_row(10, 0);
     let range = low..=low + 9;
     let args =
         format!("-P 5 --iterations 2 --transfer 100001 --shutdown rude --local-port {low}-{}", low + 9);

@@ -68,9 +68,9 @@ def send(port, ports, connections, seconds, cycle, sync, udp=False):
 
 
 def listeners(ports):
-    """So many ports in a row, and the one below them: not of those that the system gives to connections."""
+    """So many ports in a row, and the one below them: not of those that the system gives to connections, or the tests to others."""
     for _ in range(100):
-        base = random.randrange(12_000, 30_000)
+        base = random.randrange(30_100, 31_500)
         made = []
         try:
             for p in range(base, base + ports + 1):

@@ -1,9 +1,11 @@
 //! Network namespaces that tests make for themselves, and what else a machine may or may not have.
 
 use super::{Line, skip};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Whether a program is installed.
 pub(crate) fn installed(program: &str) -> bool {
@@ -30,17 +32,24 @@ pub(crate) fn free_port() -> u16 {
     free_row(1, 1)
 }
 
+/// Ports that a test of this process was given: no other test gets them, or binds them to see whether they are free.
+static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
 /// The first of `n` ports in a row, with the one below them, that were free a moment ago, and as many `aside` above. They are not
-/// of those that the system gives to connections, of which other tests make many.
+/// of those that the system gives to connections, of which other tests make many, nor of those that the Python peers choose from.
 pub(crate) fn free_row(n: u16, aside: u16) -> u16 {
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let any = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), n) as u16;
     let free = |port: u16| {
         std::net::TcpListener::bind(("0.0.0.0", port)).is_ok()
             && std::net::UdpSocket::bind(("0.0.0.0", port)).is_ok()
     };
-    let mut firsts = (0..500_u16).map(|at| 12_000 + any.wrapping_add(at.wrapping_mul(37)) % 18_000);
+    let mut firsts = (0..500_u16).map(|at| 12_000 + any.wrapping_add(at.wrapping_mul(37)) % 16_000);
     let all = |first: u16| (first - 1..first + n).chain(first + aside..first + aside + n);
-    firsts.find(|first| all(*first).all(free)).expect("so many free ports in a row")
+    let found = firsts.find(|first| all(*first).all(|port| !given.contains(&port) && free(port)));
+    let first = found.expect("so many free ports in a row");
+    given.extend(all(first));
+    first
 }
 
 pub(crate) fn is_root() -> bool {
