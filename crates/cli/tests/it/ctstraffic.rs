@@ -230,7 +230,7 @@ fn our_two_ends_with_everything_set() {
         let (up, down) = server.pattern.split(server.transfer);
         assert_eq!(number(&outcome.near()["traffic"]["tx_bytes"]), connections * up, "{args}");
         assert_eq!(number(&outcome.near()["traffic"]["rx_bytes"]), connections * down, "{args}");
-        ours.interrupt.ask();
+        ours.end_after(connections);
         let story = ours.story();
         assert_eq!((story.status, story.near.completed), (Status::Interrupted, connections), "{args}");
         assert_eq!(
@@ -275,7 +275,7 @@ fn a_time_limit_and_an_interrupt_end_a_client_with_its_figures() {
     });
     client.signal("INT");
     client.wait().exits(130).prints(&["interrupted"]);
-    ours.interrupt.ask();
+    ours.end_after(4);
     let story = ours.story();
     assert_eq!((story.near.opened, story.near.network_errors), (4, 4), "to the server these were resets");
 }

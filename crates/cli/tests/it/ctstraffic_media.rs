@@ -147,7 +147,7 @@ fn our_two_ends_with_many_streams() {
     let outcome = line.outcome().exits(0).status("complete");
     assert_eq!(frames(&outcome), (20 * 40, 0, 0, 0), "{}", outcome.tell());
     assert_eq!(number(&outcome.near()["traffic"]["rx_bytes"]), 20 * 40 * 12_500);
-    ours.interrupt.ask();
+    ours.end_after(20);
     let Story { records, near, .. } = ours.story();
     assert_eq!((records.len(), near.completed, near.traffic.tx_bytes), (20, 20, 20 * 40 * 12_500));
 }

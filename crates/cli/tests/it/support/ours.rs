@@ -3,6 +3,8 @@
 use engine::{Bound, Interrupt, ServerConfig};
 use model::{ConnectionRecord, Event, Phase, Status, Totals};
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use wire::Protocol;
 
@@ -10,6 +12,8 @@ use wire::Protocol;
 pub(crate) struct Ours {
     pub(crate) port: u16,
     pub(crate) interrupt: Interrupt,
+    /// Connections that it has seen the end of.
+    ended: Arc<AtomicUsize>,
     thread: JoinHandle<Vec<Event>>,
 }
 
@@ -37,15 +41,30 @@ pub(crate) fn server_of_ours_at(listen: IpAddr, phase: Phase, exit_after: Option
     let bound = Bound::new(config).unwrap();
     let (port, interrupt) = (bound.addresses()[0].port(), Interrupt::new());
     let asked = interrupt.clone();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ended);
     let thread = std::thread::spawn(move || {
         let mut events = Vec::new();
-        bound.run(&asked, &mut |event| events.push(event)).unwrap();
+        let mut hear = |event| {
+            count.fetch_add(usize::from(matches!(event, Event::Connection(_))), Ordering::Release);
+            events.push(event);
+        };
+        bound.run(&asked, &mut hear).unwrap();
         events
     });
-    Ours { port, interrupt, thread }
+    Ours { port, interrupt, ended, thread }
 }
 
 impl Ours {
+    /// Interrupts it once it has seen the end of so many connections: a client may be gone before.
+    #[track_caller]
+    pub(crate) fn end_after(&self, connections: u64) {
+        super::eventually("the server sees its connections end", || {
+            self.ended.load(Ordering::Acquire) as u64 >= connections
+        });
+        self.interrupt.ask();
+    }
+
     /// Waits for its end.
     pub(crate) fn story(self) -> Story {
         let events = self.thread.join().unwrap();
