@@ -1,5 +1,6 @@
 //! A path that carries TCP and no UDP: every question that needs UDP ends soon, and says so.
 
+use crate::support::files::Scratch;
 use crate::support::net::Namespace;
 use crate::support::relay::{Harm, Relay, Way};
 use crate::support::{Line, Outcome, Server, netcaliper, number, serve, skip, text};
@@ -87,13 +88,14 @@ fn two_hosts(test: &str) -> Option<(Namespace, Namespace, Server)> {
     Some((here, there, server))
 }
 
-/// A run of ten seconds by name, and what befalls its path two seconds after it began.
+/// A run by name, and what befalls its path once it has told of some intervals.
 #[track_caller]
-fn dies(here: &Namespace, server: &Server, words: &str, befalls: impl FnOnce() -> bool) -> Option<Outcome> {
+fn dies(here: &Namespace, words: &str, befalls: impl FnOnce() -> bool) -> Option<Outcome> {
     let (verb, rest) = words.split_once(' ').unwrap();
-    let client = here.within(netcaliper(verb).args(rest).args("--json")).spawn();
-    server.proc.hears("session 1 with");
-    std::thread::sleep(Duration::from_secs(2));
+    let scratch = Scratch::new();
+    let line = netcaliper(verb).args(rest).args("-i 200ms --json --save").arg(scratch.file("run.jsonl"));
+    let client = here.within(line).spawn();
+    scratch.hears_intervals("run.jsonl", 6);
     befalls().then(|| Outcome::of(client.wait_within(LONG)).exits(4).status("partial"))
 }
 
@@ -114,9 +116,9 @@ fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
         // The server sends.
         ("stream 10.77.0.2 --length 10s", false),
     ] {
-        let Some((here, there, server)) = two_hosts(NAME) else { return };
+        let Some((here, there, _server)) = two_hosts(NAME) else { return };
         let drops = if at_server { &there } else { &here };
-        let Some(outcome) = dies(&here, &server, words, || drops.drops_udp()) else {
+        let Some(outcome) = dies(&here, words, || drops.drops_udp()) else {
             return skip(NAME, "this kernel has no packet filter for tc");
         };
         let reason = text(&outcome.json["reason"]);
@@ -137,12 +139,12 @@ fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
 fn a_path_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::a_path_that_dies_in_mid_run_is_told_with_the_instant";
     for words in ["delay 10.77.0.2 -t 10s", "tcp 10.77.0.2 -b 10M -P 2 -t 10s"] {
-        let Some((here, _there, server)) = two_hosts(NAME) else { return };
+        let Some((here, _there, _server)) = two_hosts(NAME) else { return };
         let pulled = || {
             here.ip("link set nc0 down");
             true
         };
-        let Some(outcome) = dies(&here, &server, words, pulled) else { return };
+        let Some(outcome) = dies(&here, words, pulled) else { return };
         assert!(text(&outcome.json["reason"]).contains("nothing arrived after"), "{}", outcome.tell());
         assert!((0.1..9.0).contains(&named(&outcome)), "{}", outcome.tell());
         assert!(number(&outcome.near()["traffic"]["tx_bytes"]) > 0, "{}", outcome.tell());

@@ -5,8 +5,8 @@ use crate::support::relay::{Harm, Relay, Victim, Way};
 use crate::support::{Done, Outcome, Server, number, serve, tcp};
 use std::time::Duration;
 
-/// Within this time a broken conversation must have been noticed and told.
-const NOTICED: Duration = Duration::from_secs(30);
+/// Within this time a broken conversation must have been noticed and told: less than the minute that a run would take.
+const NOTICED: Duration = Duration::from_secs(50);
 
 /// A run whose control connection suffers `harm`.
 #[track_caller]

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest time in which a server must be done with a stranger.
-const SOON: Duration = Duration::from_secs(25);
+const SOON: Duration = Duration::from_secs(60);
 
 /// What the server answers to `words`, until it hangs up.
 #[track_caller]

@@ -37,6 +37,14 @@ impl Scratch {
         fs::read_to_string(self.partial(name).unwrap_or_else(|| self.file(name))).unwrap_or_default()
     }
 
+    /// Waits until a run has told so many intervals in the journal of this name.
+    #[track_caller]
+    pub(crate) fn hears_intervals(&self, name: &str, n: usize) {
+        super::eventually("intervals in the journal", || {
+            self.so_far(name).matches("\"event\":\"interval\"").count() >= n
+        });
+    }
+
     /// The file that is to have this name when it is whole.
     pub(crate) fn partial(&self, name: &str) -> Option<PathBuf> {
         let all = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
