@@ -179,7 +179,7 @@ fn our_client_at_the_real_server() {
         let port = free_port().to_string();
         let mut server = keys.server("iperf3", &port, "");
         while !server.out().contains("Server listening on") && server.is_running() {
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(5));
         }
         if !server.is_running() {
             continue;

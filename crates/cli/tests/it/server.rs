@@ -254,7 +254,8 @@ fn sessions_that_ended_badly_leave_their_place() {
 #[test]
 fn who_asks_for_the_server_alone_waits_and_is_waited_for() {
     let server = serve("");
-    let first = tcp(server.at()).args("-P 2 -t 2s -b 10M --json").spawn();
+    // Long enough for the two others to come meanwhile.
+    let first = tcp(server.at()).args("-P 2 -t 6s -b 10M --json").spawn();
     server.proc.hears("session 1 with");
     let alone = tcp(server.at()).args("-P 2 -t 1s -b 10M --exclusive").spawn();
     alone.hears("waiting for 1 other session(s): an exclusive session waits until no other runs");
@@ -354,7 +355,7 @@ fn sessions_beside_each_other_are_told() {
 #[test]
 fn short_sessions_beside_a_busy_one_lose_nothing() {
     let server = serve("");
-    let busy = tcp(server.at()).args("-P 4 -t 60s --quiet").spawn();
+    let busy = tcp(server.at()).args("-P 4 -t 3600s --quiet").spawn();
     server.proc.hears("session 1 with");
     std::thread::scope(|scope| {
         for _ in 0..20 {

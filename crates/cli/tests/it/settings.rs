@@ -170,8 +170,8 @@ fn bursts_pause() {
     let line = tcp(server.at()).args("-P 1 -t 2s -l 1000 --burst 4 --burst-delay 100ms");
     let outcome = line.outcome().good();
     let bytes = number(&outcome.point()["up"]["received_bytes"]);
-    // Twenty pauses make at most twenty-one bursts.
-    assert!((40_000..=84_000).contains(&bytes), "{bytes}");
+    // Twenty pauses make at most twenty-one bursts; those that a busy machine is late for are fewer.
+    assert!((12_000..=84_000).contains(&bytes), "{bytes}");
     let line =
         tcp(server.at()).args("-P 2 --iterations 1 --transfer 50001 -l 5000 --burst 3 --burst-delay 10ms");
     line.outcome().moved(2, 100_002, 0);
@@ -348,8 +348,13 @@ fn thousands_of_connections_at_once() {
         return skip("settings::thousands_of_connections_at_once", "too few open files (ulimit -Hn)");
     }
     let server = serve("");
-    let line =
-        tcp(server.at()).args(&format!("-P {CONNECTIONS} --iterations 1 --transfer 20003 -b 40k -l 1000"));
-    let outcome = line.outcome().moved(CONNECTIONS, CONNECTIONS * 20_003, 0);
-    assert_eq!(outcome.near()["peak"], CONNECTIONS, "{}", outcome.tell());
+    let peak = |rate: &str| {
+        let words = format!("-P {CONNECTIONS} --iterations 1 --transfer 20003 -b {rate} -l 1000");
+        let outcome = tcp(server.at()).args(&words).outcome().moved(CONNECTIONS, CONNECTIONS * 20_003, 0);
+        number(&outcome.near()["peak"])
+    };
+    // At 40 kbit/s the first ends after four seconds: on a slow machine perhaps before the last has come.
+    let peaks: Vec<u64> =
+        ["40k", "10k"].into_iter().map(peak).take_while(|peak| *peak < CONNECTIONS).collect();
+    assert!(peaks.len() < 2, "{peaks:?}");
 }

@@ -148,7 +148,10 @@ fn faces_and_servers_keep_their_runs_in_silence() {
     let damaged = scratch.with("damaged.sqlite", &"this is no database. ".repeat(100));
     let lost = call(&damaged);
     assert_eq!(lost.err, "");
-    assert_eq!(lost.out.lines().count(), kept.out.lines().count());
+    // All but the intervals, of which a busy machine may have one more or less.
+    let told = |done: &Done| done.out.lines().filter(|line| !line.starts_with("[  5]")).count();
+    assert_eq!(told(&lost), told(&kept), "{}{}", lost.tell(), kept.tell());
+    assert!(lost.out.contains(" sender\n") && lost.out.contains(" receiver\n"), "{}", lost.tell());
 
     server.signal("INT");
     server.wait();
