@@ -120,20 +120,23 @@ impl Clock {
         (ahead, now)
     }
 
-    /// How far the wall clock is ahead of this one, ns, how far that may be off, and the current instant.
+    /// How far the wall clock is ahead of this one, ns, how far that may be off, and the current instant: the tightest of up to
+    /// three readings of the one clock between two of the other.
     fn related(&self) -> (i64, u64, Mono) {
-        let mut before = self.now();
-        let (mut reading, mut after) = (SystemTime::now(), self.now());
-        for _ in 0..2 {
-            if after.since(before) <= 1_000 {
-                break;
+        let (mut before, mut best) = (self.now(), (0, u64::MAX));
+        for _ in 0..3 {
+            let (reading, after) = (SystemTime::now(), self.now());
+            let half = after.since(before) / 2;
+            if half < best.1 {
+                let middle = i64::try_from(before.plus(half).0).unwrap_or(i64::MAX);
+                best = (nanoseconds(reading).saturating_sub(middle), half);
             }
             before = after;
-            (reading, after) = (SystemTime::now(), self.now());
+            if half <= 500 {
+                break;
+            }
         }
-        let half = after.since(before) / 2;
-        let middle = i64::try_from(before.plus(half).0).unwrap_or(i64::MAX);
-        (nanoseconds(reading).saturating_sub(middle), half + 1, after)
+        (best.0, best.1.saturating_add(1), before)
     }
 
     /// What the host's monotonic clock says at `Mono(0)`; 0 where it says nothing to other programs.
