@@ -7,7 +7,7 @@ use seam::{Got, Net as _, Path, Read, Target};
 use std::net::SocketAddr;
 
 /// Nothing on loopback takes this long, whatever else the machine does.
-const PATIENCE: u64 = 20 * SECOND;
+const PATIENCE: u64 = 60 * SECOND;
 
 /// Says that the test of this thread could not run, or not all of it, to whoever counts (see `./test`) and to whoever reads.
 pub(crate) fn skip(reason: &str) {

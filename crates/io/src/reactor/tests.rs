@@ -11,7 +11,7 @@ fn bench() -> (Reactor, Clock, Vec<Ready>) {
 }
 
 fn soon(clock: &Clock) -> Option<Mono> {
-    Some(clock.now().plus(20 * SECOND))
+    Some(clock.now().plus(60 * SECOND))
 }
 
 fn send(stream: &Stream, bytes: &'static [u8]) -> usize {

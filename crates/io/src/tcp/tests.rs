@@ -190,10 +190,17 @@ fn the_near_end_can_be_chosen() {
         let (_far, seen) = accept(&listener);
         assert_eq!((seen.peer, seen.local), (path.local, path.peer));
     }
-    let port = Listener::bind(here(), false, &Settings::default()).unwrap().local().unwrap().port();
-    let from = Some(SocketAddr::new("127.0.0.1".parse().unwrap(), port));
-    let (_near, path) = connect(&Target { to, from }, &Settings::default());
-    assert_eq!(path.local.port(), port);
+    // Another test may be given the port that was just let go.
+    let chosen = (0..20).find_map(|_| {
+        let port = Listener::bind(here(), false, &Settings::default()).unwrap().local().unwrap().port();
+        let from = Some(SocketAddr::new("127.0.0.1".parse().unwrap(), port));
+        Some((port, Stream::connect(&Target { to, from }, &Settings::default()).ok()?.0))
+    });
+    let (port, near) = chosen.expect("a port that is free");
+    while near.connected().unwrap().is_none() {
+        writable(&near);
+    }
+    assert_eq!(near.path().unwrap().local.port(), port);
     let stranger = Some("192.0.2.99:0".parse().unwrap());
     let fault = Stream::connect(&Target { to, from: stranger }, &Settings::default()).unwrap_err();
     assert_eq!(fault.deed, Deed::Bind);
@@ -223,7 +230,15 @@ fn sharing_listeners_split_the_connections() {
         }
         n
     };
-    let (a, b) = (count(&one), count(&two));
+    let (mut a, mut b) = (0, 0);
+    // A busy kernel may hand a connection to its listener a moment after it told the other end.
+    for _ in 0..1_000 {
+        (a, b) = (a + count(&one), b + count(&two));
+        if a + b == streams.len() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
     assert_eq!(a + b, streams.len());
     assert!(a > 0 && b > 0, "{a} and {b}");
 }

@@ -60,7 +60,8 @@ fn a_reading_is_cheap() {
     };
     let best = (0..20).map(cost).min().unwrap();
     println!("a reading takes {best:?}");
-    assert!(best < Duration::from_millis(10), "{best:?}");
+    // Some tenths of a millisecond where nothing else runs; it would be in every interval.
+    assert!(best < Duration::from_millis(100), "{best:?}");
 }
 
 #[test]
@@ -68,17 +69,24 @@ fn busy_threads_are_seen_in_both_accounts() {
     let before = Reading::now();
     let start = Instant::now();
     let mut sum = 0_u64;
-    while start.elapsed() < Duration::from_millis(300) {
-        sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
-    }
-    let usage = difference(&before, &Reading::now());
-    let process = usage.process.expect("getrusage");
+    // Others share the machine: until this process had 0.3 s of it, whenever that is.
+    let usage = loop {
+        let round = Instant::now();
+        while round.elapsed() < Duration::from_millis(300) {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+        }
+        let usage = difference(&before, &Reading::now());
+        let process = usage.process.expect("getrusage");
+        if process.user_s + process.system_s >= 0.3 {
+            break usage;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{usage:?}");
+    };
     let machine = usage.machine.expect("/proc/stat");
     assert!(usage.wall_s >= 0.3);
-    // Others share the machine, so only a part of the 0.3 s is certain; the tests' other threads may add to it.
-    assert!(process.user_s + process.system_s > 0.03, "{usage:?}");
-    assert!(machine.busy_s + machine.steal_s > 0.03, "{usage:?}");
-    assert!(machine.busiest > 0.1 && machine.busiest <= 1.0, "{usage:?}");
+    // The machine's time is told in hundredths of a second, and perhaps sampled.
+    assert!(machine.busy_s + machine.steal_s > 0.1, "{usage:?}");
+    assert!(machine.busiest > 0.0 && machine.busiest <= 1.0, "{usage:?}");
     assert!(machine.available_s >= usage.wall_s, "{usage:?}");
 }
 
