@@ -18,6 +18,15 @@ import sys
 import time
 
 
+def room(sock):
+    """A receive buffer of 4 MiB: SO_RCVBUFFORCE (33) is root's, and not held to the limit of the system."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, 33, 4 << 20)
+    except OSError:
+        pass
+
+
 def send(address, port, count, size, gap_us, words):
     how = dict(word.partition("=")[::2] for word in words)
     numbers = {k: {int(n) for n in how.get(k, "").split(",") if n} for k in ("drop", "twice", "swap")}
@@ -53,7 +62,7 @@ def receive(address, port):
 
     signal.signal(signal.SIGINT, stop)
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    room(sock)
     sock.bind((address, port))
     print("port", sock.getsockname()[1], flush=True)
     numbers, sizes, late, fillers, stamps = [], set(), 0, set(), []
