@@ -317,6 +317,8 @@ impl Server {
         let (cookie, at) = (cookie_text(&visit.cookie), cx.clock.wall(cx.now));
         self.tell(link, BulkNews::Met { peer, local, cookie, at });
         self.state(link, State::ParamExchange);
+        // Parameters that came at once, before the worker told of the cookie.
+        self.bytes(cx, link, &[]);
     }
 
     /// A test is given up: the client is told why, if it can be.
