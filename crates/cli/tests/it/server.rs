@@ -203,10 +203,16 @@ fn a_longer_run_than_allowed_is_cut() {
 fn a_faster_rate_than_allowed_is_reduced_to_the_share_of_each_connection() {
     let server = serve("--max-rate 80M");
     for (flags, way) in [("", "up"), ("-R", "down")] {
-        let outcome = tcp(server.at()).args(&format!("-P 4 -t 2s -i 500ms {flags}")).outcome().good();
-        assert_eq!(change(&outcome, "rate per connection"), ("unlimited".into(), "20000000 bit/s".into()));
-        let goodput = outcome.point()[way]["goodput_bps"].as_f64().unwrap();
-        assert!(goodput < 84e6 && (goodput > 76e6 || outcome.admits_lateness()), "{way}: {}", outcome.tell());
+        // Never more than is allowed; a busy machine may send less, and is tried again.
+        let reached = (0..5).any(|_| {
+            let outcome = tcp(server.at()).args(&format!("-P 4 -t 2s -i 500ms {flags}")).outcome().good();
+            let changed = change(&outcome, "rate per connection");
+            assert_eq!(changed, ("unlimited".into(), "20000000 bit/s".into()));
+            let goodput = outcome.point()[way]["goodput_bps"].as_f64().unwrap();
+            assert!(goodput < 84e6, "{way}: {}", outcome.tell());
+            goodput > 76e6
+        });
+        assert!(reached, "{way}");
     }
     let within = tcp(server.at()).args("-P 2 -n 500K -b 10M").outcome().good();
     assert!(within.doubt("server-reduced").is_none());
