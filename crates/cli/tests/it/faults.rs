@@ -204,12 +204,16 @@ fn a_stream_that_is_cut_short_is_an_error_with_its_length() {
         assert_eq!(outcome.errors().0, 1, "{}", outcome.tell());
         assert_eq!(outcome.connections()[0]["rx_bytes"], offset, "{}", outcome.tell());
         outcome.tells(&format!("too few bytes: {offset} of {TRANSFER} arrived"));
-        // A server that got no core before the run was over counts what it reads then in no interval.
-        let counted = (0..3).any(|_| {
+        // A server that got no core before the run was over has not met the connection, or counts what it reads then in no
+        // interval.
+        let counted = (0..10).any(|_| {
             let outcome = harmed(&server, Way::Up, Harm::Close { offset }, "").exits(1);
             assert_eq!(outcome.errors().0, 1, "{}", outcome.tell());
-            outcome.tells(&format!("too few bytes: {offset} of {TRANSFER} arrived"));
-            outcome.far_sum("/traffic/rx_bytes") == offset
+            let met = outcome.far_sum("/opened") > 0;
+            if met {
+                outcome.tells(&format!("too few bytes: {offset} of {TRANSFER} arrived"));
+            }
+            met && outcome.far_sum("/traffic/rx_bytes") == offset
         });
         assert!(counted, "the server never counted the {offset} bytes that arrived");
     }

@@ -76,6 +76,18 @@ impl Feed {
     }
 }
 
+/// The feed of a page, and its first message, when the run has said what it is: the page is there before.
+fn known(at: &str) -> (Feed, Value) {
+    loop {
+        let mut feed = Feed::open(at);
+        let first = feed.next().unwrap();
+        assert!(first.get("from").is_none() && first["units"]["bps"].is_object(), "all of it: {first}");
+        if first["title"].as_str().unwrap().starts_with("netcaliper tcp") {
+            return (feed, first);
+        }
+    }
+}
+
 /// How many points a plot of a message has in its first series, those left out with them.
 fn points(message: &Value, plot: &str) -> Option<usize> {
     let series = message["plots"][plot]["series"].get(0)?;
@@ -92,15 +104,7 @@ fn a_run_is_told_while_it_goes_on_and_its_end_too() {
     let server = serve("");
     let run = endless(server.at()).spawn();
     let (at, _) = live(&run);
-    // The page is there before the run has said what it is.
-    let (mut feed, first) = loop {
-        let mut feed = Feed::open(&at);
-        let first = feed.next().unwrap();
-        assert!(first.get("from").is_none() && first["units"]["bps"].is_object(), "all of it: {first}");
-        if first["title"].as_str().unwrap().starts_with("netcaliper tcp") {
-            break (feed, first);
-        }
-    };
+    let (mut feed, first) = known(&at);
     let (mut version, mut most, mut grown) = (first["v"].as_u64().unwrap(), 0, 0);
     while grown < 3 {
         let next = feed.next().unwrap();
@@ -352,8 +356,9 @@ fn a_page_that_was_away_is_told_all_of_it_and_nothing_twice() {
     let (at, _) = live(&run);
     let cable = Cable::to(at.clone());
     let near = format!("127.0.0.1:{}", cable.port);
-    let mut feed = Feed::open(&near);
-    let mut messages: Vec<Value> = (0..3).map(|_| feed.next().unwrap()).collect();
+    let (mut feed, first) = known(&near);
+    let mut messages = vec![first];
+    messages.extend((0..2).map(|_| feed.next().unwrap()));
     cable.whole.store(false, Ordering::Release);
     // What is under way still comes; then it ends.
     while let Some(message) = feed.next() {
