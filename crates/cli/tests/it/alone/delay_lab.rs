@@ -67,12 +67,31 @@ fn fate(seen: &[Seen], sent: usize) -> [usize; 3] {
     [lost, repeated, reordered]
 }
 
-/// Runs `delay` on a path with these conditions for datagrams; its outcome, the lab's report, and its trace.
+/// Runs `delay` on a path with these conditions for datagrams; its outcome, the lab's report, and its trace. Where a host that was
+/// too busy lost datagrams itself or sent them long after their time, it is tried again.
 fn measured(test: &str, conditions: &str, arguments: &str) -> Option<(Outcome, Value, Csv)> {
+    const TRIES: usize = 6;
     if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
         skip(&format!("delay_lab::{test}"), "a lab needs root and /dev/net/tun");
         return None;
     }
+    let run = || once(conditions, arguments);
+    (0..TRIES).map(|_| run()).find(|(outcome, report, _)| !disturbed(outcome, report)).or_else(|| Some(run()))
+}
+
+/// Whether the hosts of a run lost datagrams, or took half as long again for it as was asked for.
+fn disturbed(outcome: &Outcome, report: &Value) -> bool {
+    let lost = |way: &str| {
+        number(&report[way]["device"]["not_read"]) + number(&report[way]["device"]["not_received"])
+    };
+    let asked = number(&outcome.point()["phase"]["duration_ns"]);
+    let late = |end: &Value| {
+        count(&end["packets"], "dropped") > 0 || number(&end["traffic"]["ns"]) > asked + asked / 2
+    };
+    lost("up") + lost("down") > 0 || late(outcome.near()) || outcome.far().iter().any(late)
+}
+
+fn once(conditions: &str, arguments: &str) -> (Outcome, Value, Csv) {
     let scratch = Scratch::new();
     let (report, trace) = (scratch.file("report.json"), scratch.file("trace.csv"));
     let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER --no-gso -l {PAYLOAD} {arguments} --json");
@@ -80,7 +99,7 @@ fn measured(test: &str, conditions: &str, arguments: &str) -> Option<(Outcome, V
     let lab = lab.arg("--trace").arg(&trace).arg("--server").arg(format!("{BIN} serve"));
     let outcome = Outcome::of(lab.args("-- sh -c").arg(command).run().exits(0));
     let told = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
-    Some((outcome, told, Csv::read(&trace)))
+    (outcome, told, Csv::read(&trace))
 }
 
 /// Whether this run can be compared: the lab dropped nothing that it does not know of, and has told of every packet.
@@ -141,16 +160,10 @@ fn loss_repeats_and_order_are_the_paths_at_twenty_thousand_a_second() {
     let Some((outcome, report, trace)) = measured(TEST, conditions, "--bidir --pps 20000 -t 500ms") else {
         return;
     };
-    let device = |way: &str| {
-        number(&report[way]["device"]["not_read"]) + number(&report[way]["device"]["not_received"])
-    };
-    let dropped = |packets: &Value| count(packets, "dropped");
-    if device("up") + device("down") > 0
-        || dropped(&outcome.near()["packets"]) + dropped(&outcome.far()[0]["packets"]) > 0
-    {
+    if disturbed(&outcome, &report) {
         return skip(
             &format!("delay_lab::{TEST}"),
-            "this machine is too busy: buffers overflowed on the way",
+            "this machine is too busy: buffers overflowed on the way, or datagrams left too late",
         );
     }
     usable(&report);
