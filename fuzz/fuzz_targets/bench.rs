@@ -3,7 +3,7 @@
 
 use metrics::Mono;
 use model::{Kind, Phase, Probe};
-use seam::{Arena, Batch, Burst, End, Flow, News, Opener, Path, Read, When, Wrote};
+use transport::{Arena, Batch, Burst, End, Flow, News, Opener, Path, Read, When, Wrote};
 use wire::sim::{Quirks, Side};
 use wire::solo::Answers;
 

@@ -7,7 +7,7 @@ mod bench;
 use libfuzzer_sys::fuzz_target;
 use metrics::Group;
 use model::{Kind, Media, Phase};
-use seam::{Arena, Batch, Burst, Flow, News, Path};
+use transport::{Arena, Batch, Burst, Flow, News, Path};
 use std::sync::Arc;
 use wire::ctstraffic::{MediaParams, Receiver};
 

@@ -7,7 +7,7 @@ mod bench;
 use libfuzzer_sys::fuzz_target;
 use metrics::Group;
 use model::{Pattern, Payload, Phase, Verify};
-use seam::{Flow, News, Path};
+use transport::{Flow, News, Path};
 use std::sync::Arc;
 use wire::native::{Data, Params, Preamble, Purpose};
 

@@ -7,7 +7,7 @@ mod bench;
 use libfuzzer_sys::fuzz_target;
 use metrics::Group;
 use model::Phase;
-use seam::{Opener, Path};
+use transport::{Opener, Path};
 use std::sync::Arc;
 use wire::native::{Grant, Grants, Params, Reception};
 

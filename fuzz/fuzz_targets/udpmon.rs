@@ -6,7 +6,7 @@ mod bench;
 
 use libfuzzer_sys::fuzz_target;
 use model::{Kind, Phase};
-use seam::{Arena, Batch, Burst, News, Path};
+use transport::{Arena, Batch, Burst, News, Path};
 use wire::solo::Answers;
 use wire::udpmon::blocks::{decode_card, decode_cpus, decode_histogram, decode_lost, decode_net, decode_records};
 use wire::udpmon::codec::{Message, Setup, decode_counts, encode};

@@ -6,8 +6,8 @@ use crate::{Outcome, on_workers};
 use io::host::Reading;
 use io::{Clock, Listener, Reactor, Ready, Stream};
 use metrics::{Mono, SECOND};
-use seam::{Arena, Burst, Got, Net, Read, Target};
 use std::sync::mpsc::Sender;
+use transport::{Arena, Burst, Got, Net, Read, Target};
 
 const LISTENER: u64 = u64::MAX - 1;
 /// Connections accepted in a row before the others get their turn; as in the engine.

@@ -7,9 +7,9 @@ use crate::{Outcome, on_workers};
 use io::host::Reading;
 use io::{Clock, Reactor, Ready, Udp, UdpMemory, UdpSettings};
 use metrics::{Dist, Mono, SECOND};
-use seam::{Arena, Burst, Got, Net as _, Read, Target};
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
+use transport::{Arena, Burst, Got, Net as _, Read, Target};
 
 /// Bytes of the number and the time.
 pub(crate) const HEADER: usize = 16;

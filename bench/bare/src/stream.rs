@@ -6,10 +6,10 @@ use crate::{Outcome, on_workers};
 use io::host::Reading;
 use io::{Clock, Listener, Reactor, Ready, Stream};
 use metrics::{Mono, SECOND};
-use seam::{Arena, Burst, Got, Net, Read, Target};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
+use transport::{Arena, Burst, Got, Net, Read, Target};
 use wire::payload::Source;
 
 /// The reactor is asked at least this often while something is ready, ns; as in the engine.

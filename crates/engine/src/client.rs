@@ -62,7 +62,7 @@ pub struct ClientConfig {
 /// A fresh identifier for a run.
 #[must_use]
 pub fn run_id() -> Uuid {
-    seam::Rng::new(io::clock::entropy()).uuid()
+    transport::Rng::new(io::clock::entropy()).uuid()
 }
 
 /// Names that are being looked up at the moment.

@@ -9,13 +9,13 @@ use crate::worker::{Command, Outfit, Report, Watch, WatchState, Worker};
 use io::{Clock, Listener, Reactor, Settings, Stream, Udp, UdpSettings, Waker};
 use metrics::{Group, Mono, Recorder};
 use model::{Book, Complete, Event, Level, Links};
-use seam::{
-    Action, Burst, Cx, Deed, End, Fault, Got, GroupPlan, Input, Link, Net, Note, Order, Read, Rng, Session,
-    Target,
-};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use transport::{
+    Action, Burst, Cx, Deed, End, Fault, Got, GroupPlan, Input, Link, Net, Note, Order, Read, Rng, Session,
+    Target,
+};
 use wire::Run;
 
 /// How a session's machine is set up.
@@ -442,7 +442,7 @@ impl<'a> Control<'a> {
     fn push(&mut self, id: u64) {
         let Some(entry) = self.links.get_mut(&id) else { return };
         while !entry.out.is_empty() {
-            let mut arena = seam::Arena::new(entry.out.len());
+            let mut arena = transport::Arena::new(entry.out.len());
             let mut burst = Burst::new(&mut arena, entry.out.len());
             burst.own(entry.out.len()).copy_from_slice(&entry.out);
             let wrote = entry.stream.net(&mut [], &self.clock).send(&burst);

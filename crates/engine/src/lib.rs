@@ -43,7 +43,7 @@ pub enum EngineError {
         /// The address.
         at: std::net::SocketAddr,
         /// The kernel's word.
-        fault: seam::Fault,
+        fault: transport::Fault,
     },
     /// The system refused something that nothing works without.
     #[error("{what}: {source}")]

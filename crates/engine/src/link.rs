@@ -2,7 +2,7 @@
 
 use io::{Reactor, Stream, Udp};
 use metrics::{Group, Mono, SocketState, TcpInfo};
-use seam::{Can, Flow, Path};
+use transport::{Can, Flow, Path};
 
 /// Where a link is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ pub(crate) struct Link {
 impl Link {
     /// Whether all there is to know of it is learned by trying to read.
     pub(crate) fn is_tried(&self) -> bool {
-        let reads = self.flow.want().read != seam::Read::Pause;
+        let reads = self.flow.want().read != transport::Read::Pause;
         self.phase == Phase::Open && self.counted.is_some() && self.can.send && reads
     }
 

@@ -23,10 +23,10 @@ use links::Peers;
 use metrics::{Ending, Group, Mono, Recorder, TcpInfo};
 use model::ConnectionRecord;
 use rest::Rest;
-use seam::{Arena, Cause, Desk, News, Note, Rng, Violation};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use transport::{Arena, Cause, Desk, News, Note, Rng, Violation};
 
 /// What a worker is made of.
 pub(crate) struct Outfit {

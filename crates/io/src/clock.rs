@@ -198,7 +198,7 @@ fn wall_clock_state() -> (u64, bool) {
 pub fn entropy() -> u64 {
     getrandom::u64().unwrap_or_else(|_| {
         let time = nanoseconds(SystemTime::now()) as u64;
-        let mut rng = seam::Rng::new(time ^ u64::from(std::process::id()).rotate_left(32));
+        let mut rng = transport::Rng::new(time ^ u64::from(std::process::id()).rotate_left(32));
         rng.next()
     })
 }

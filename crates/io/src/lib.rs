@@ -2,7 +2,7 @@
 //!
 //! The only crate with unsafe code; all of it that Linux needs is in `sys::linux` and `sys::space`, one system call a function. What only
 //! Linux can do has a portable fallback or answers `None` or "unsupported" elsewhere. Nothing here knows a protocol:
-//! [`tcp::TcpNet`] and [`udp::UdpNet`] implement [`seam::Net`], and the engine joins them to flows.
+//! [`tcp::TcpNet`] and [`udp::UdpNet`] implement [`transport::Net`], and the engine joins them to flows.
 #![expect(unsafe_code, reason = "system calls that std and socket2 do not offer")]
 
 pub mod card;

@@ -3,8 +3,8 @@
 use crate::reactor::Watchable;
 use crate::{Clock, Listener, Reactor, Settings, Stream};
 use metrics::SECOND;
-use seam::{Got, Net as _, Path, Read, Target};
 use std::net::SocketAddr;
+use transport::{Got, Net as _, Path, Read, Target};
 
 /// Nothing on loopback takes this long, whatever else the machine does.
 const PATIENCE: u64 = 60 * SECOND;
@@ -88,7 +88,7 @@ pub(crate) fn here() -> SocketAddr {
 }
 
 /// What the next receive brings, waited for: its bytes' number and the bytes; `Ok(None)` for the end.
-pub(crate) fn receive(stream: &Stream, how: Read) -> Result<Option<(usize, Vec<u8>)>, seam::Fault> {
+pub(crate) fn receive(stream: &Stream, how: Read) -> Result<Option<(usize, Vec<u8>)>, transport::Fault> {
     let (clock, mut buffer) = (Clock::new(), vec![0; 1 << 16]);
     loop {
         match stream.net(&mut buffer, &clock).recv(how) {

@@ -5,7 +5,7 @@
 //! timing and whatever else is asked for.
 
 use crate::setup::{Bursts, Jitter, Shape};
-use seam::Rng;
+use transport::Rng;
 
 /// What a generator is for.
 #[derive(Clone, Copy, Debug)]

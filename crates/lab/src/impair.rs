@@ -8,10 +8,10 @@ use crate::chance::{Chain, Coin, Purpose, generator, jitter};
 use crate::queue::Queue;
 use crate::setup::{Behind, HOLD_NS, MOST_BITS, Path, Window};
 use metrics::Mono;
-use seam::Rng;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use transport::Rng;
 
 /// What was decided about a packet when it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

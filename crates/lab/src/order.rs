@@ -76,7 +76,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seam::Rng;
+    use transport::Rng;
 
     /// RFC 4737 §3.3 and §4.2 word for word, in quadratic time.
     fn slow(arrived: &[u64]) -> (u64, BTreeMap<u64, u64>) {

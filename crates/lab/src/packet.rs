@@ -310,7 +310,7 @@ impl Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seam::Rng;
+    use transport::Rng;
 
     /// RFC 1071, section 4.1, "C" version, word by word.
     fn slow_checksum(bytes: &[u8]) -> u16 {

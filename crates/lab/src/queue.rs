@@ -62,7 +62,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seam::Rng;
+    use transport::Rng;
 
     /// The same, slowly: a list of packets, each with the bits it has still to send, moved on nanosecond by nanosecond of
     /// a clock whose unit is chosen so that a bit takes a whole number of them.

@@ -5,8 +5,8 @@ use crate::solo::Calls;
 use metrics::Ending;
 use model::Phase;
 use model::churn::{Broker, Next, Plan};
-use seam::{Cause, Cx, Flow, Open, Opener, Target};
 use std::net::SocketAddr;
+use transport::{Cause, Cx, Flow, Open, Opener, Target};
 
 /// Makes the flow of a slot's next connection.
 type Make = dyn Fn(&mut Cx<'_>, u32) -> Box<dyn Flow> + Send;

@@ -36,7 +36,7 @@ pub use protocol::Protocol;
 #[derive(Debug)]
 pub enum Run {}
 
-impl seam::World for Run {
+impl transport::World for Run {
     type Event = model::Event;
     type Sockets = model::SocketSettings;
     type Totals = model::Totals;

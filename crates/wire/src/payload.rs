@@ -12,7 +12,7 @@
 //! compared in place.
 
 use model::Payload;
-use seam::{Burst, Violation};
+use transport::{Burst, Violation};
 
 /// Bytes after which the pattern repeats.
 pub const PERIOD: usize = 65_536;
@@ -206,7 +206,7 @@ fn random(seed: u64, offset: u64, out: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seam::Arena;
+    use transport::Arena;
 
     fn offered(source: Source, offset: u64, n: usize) -> Vec<u8> {
         let mut arena = Arena::new(1 << 20);

@@ -1,12 +1,12 @@
 //! Bounds for peers that have proved nothing: places for connections that have not introduced themselves, rates, and lines in a log.
 
 use metrics::{Mono, SECOND};
-use seam::Link;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use transport::Link;
 
 /// The unit that limits count by: an IPv4 address, or the first 64 bits of an IPv6 address, because one host has all the rest.
 pub(crate) fn holder(address: IpAddr) -> IpAddr {
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn the_order_agrees_with_a_search() {
         let pending = Arc::new(PendingPeers::new(150));
-        let mut rng = seam::Rng::new(3);
+        let mut rng = transport::Rng::new(3);
         let mut open: Vec<(u64, u32, PendingPlace)> = Vec::new();
         for number in 0..5_000 {
             if rng.between(0, 3) == 0 && !open.is_empty() {

@@ -19,9 +19,9 @@ use crate::native::{Fence, Psk};
 use crate::{Judged, Run};
 use metrics::{Group, Mono, Packets, SECOND};
 use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
-use seam::{Action, Cx, GroupPlan, Input, Note, Opener, Order, Path, Session};
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use transport::{Action, Cx, GroupPlan, Input, Note, Opener, Order, Path, Session};
 
 /// Everything such a session needs to know.
 pub struct SoloPlan {
@@ -417,12 +417,12 @@ impl Solo {
 }
 
 /// How workers wait: as the phase says, and a server for what comes.
-fn waits(phase: &Phase, serving: bool) -> seam::Wait {
+fn waits(phase: &Phase, serving: bool) -> transport::Wait {
     match &phase.udpmon {
         // The original spins all the time.
-        Some(_) if !serving => seam::Wait::Hybrid,
+        Some(_) if !serving => transport::Wait::Hybrid,
         // Strangers' messages are answered, too, and timed by them.
-        _ if serving && phase.ping.is_some_and(|ping| !ping.busy) => seam::Wait::Block,
+        _ if serving && phase.ping.is_some_and(|ping| !ping.busy) => transport::Wait::Block,
         _ => wait(phase, !serving, !serving),
     }
 }

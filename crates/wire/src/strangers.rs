@@ -3,9 +3,9 @@
 use crate::native::Fence;
 use crate::solo::Remark;
 use model::Level;
-use seam::Cx;
 use std::collections::HashSet;
 use std::net::IpAddr;
+use transport::Cx;
 
 /// Refused addresses that are named.
 const MOST: usize = 100;

@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 /// Which of our crates the crate in `crates/<name>` may use. ARCHITECTURE.md, "Crates", says the same.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("metrics", &[]),
-    ("seam", &["metrics"]),
+    ("transport", &["metrics"]),
     ("model", &["metrics"]),
-    ("wire", &["metrics", "model", "seam"]),
-    ("io", &["metrics", "seam"]),
-    ("engine", &["io", "metrics", "model", "seam", "wire"]),
+    ("wire", &["metrics", "model", "transport"]),
+    ("io", &["metrics", "transport"]),
+    ("engine", &["io", "metrics", "model", "transport", "wire"]),
     ("report", &["metrics", "model"]),
     ("classic", &["metrics", "model", "report"]),
-    ("lab", &["io", "metrics", "seam"]),
+    ("lab", &["io", "metrics", "transport"]),
     ("store", &["metrics", "model"]),
     ("web", &["model", "report", "store"]),
-    ("cli", &["classic", "engine", "lab", "metrics", "model", "report", "seam", "store", "web", "wire"]),
+    ("cli", &["classic", "engine", "lab", "metrics", "model", "report", "transport", "store", "web", "wire"]),
 ];
 
 /// The only crate with unsafe code.
 const UNSAFE: &str = "io";
 
 /// Crates that know no clock, socket or sleep; their own `clippy.toml` says so.
-const PURE: &[&str] = &["metrics", "seam", "model", "wire"];
+const PURE: &[&str] = &["metrics", "transport", "model", "wire"];
 
 #[test]
 fn crates_use_only_what_the_table_allows() {
@@ -101,7 +101,7 @@ fn every_way_to_name_a_dependency_is_seen() {
         name = "x"
         [dependencies]
         metrics.workspace = true   # a comment
-        seam = { path = "../seam" }
+        transport = { path = "../transport" }
         other = { package = "wire", version = "1" }
         "io" = "1"
         far = { path = "../engine/" }
@@ -117,8 +117,19 @@ fn every_way_to_name_a_dependency_is_seen() {
         workspace = true
     "#;
     let got: Vec<String> = dependencies(manifest).into_iter().collect();
-    let want =
-        ["classic", "engine", "far", "io", "metrics", "model", "other", "renamed", "report", "seam", "wire"];
+    let want = [
+        "classic",
+        "engine",
+        "far",
+        "io",
+        "metrics",
+        "model",
+        "other",
+        "renamed",
+        "report",
+        "transport",
+        "wire",
+    ];
     assert_eq!(got, want);
 }
 

@@ -6,7 +6,7 @@ use crate::machine;
 use io::{Stream, Udp};
 use metrics::{Ending, Group, Mono};
 use model::Effective;
-use seam::{Can, Cause, Cx, Fault, Flow, News, Open, Path, Target};
+use transport::{Can, Cause, Cx, Fault, Flow, News, Open, Path, Target};
 
 /// How long listeners are left alone after an accept that failed, ns.
 const ACCEPT_AGAIN: u64 = 10_000_000;

@@ -4,7 +4,7 @@ use super::Worker;
 use crate::link::{Key, Link, Phase};
 use metrics::{Ending, Group, Mono};
 use model::{ConnectionRecord, Failure};
-use seam::{Cause, Cx, Deed, Fault, Flow, Target, Violation};
+use transport::{Cause, Cx, Deed, Fault, Flow, Target, Violation};
 
 impl Worker {
     /// The end of a link: counted, told, forgotten.

@@ -6,7 +6,7 @@ use super::Worker;
 use crate::link::{Key, Phase, Socket};
 use io::Udp;
 use metrics::{Group, Mono, SECOND};
-use seam::Read;
+use transport::Read;
 
 /// The least that the kernel takes of a receive buffer for a datagram, bytes; its bookkeeping alone has more.
 const LEAST: u32 = 512;
@@ -86,15 +86,15 @@ mod tests {
     use super::*;
     use io::UdpSettings;
     use metrics::{Ending, Row};
-    use seam::{
-        Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Target, Violation, Wait, Want,
-        When, Wrote,
-    };
     use std::net::UdpSocket;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Duration;
+    use transport::{
+        Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Target, Violation, Wait, Want,
+        When, Wrote,
+    };
 
     const GROUP: Group = Group(7);
     /// They fit into a buffer that nobody has enlarged.

@@ -4,8 +4,8 @@ use super::links::Peers;
 use super::{Report, Watch, Worker};
 use crate::link::{Key, Phase};
 use metrics::{Group, LinkSample, Mono};
-use seam::{Cause, Deed, Fault, News};
 use std::cmp::Reverse;
+use transport::{Cause, Deed, Fault, News};
 
 /// Links of which TCP_INFO is read per interval.
 const SAMPLES: usize = 256;

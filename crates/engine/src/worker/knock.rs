@@ -6,7 +6,7 @@ use crate::machine;
 use io::udp::LONGEST;
 use io::{Clock, Udp, UdpMemory};
 use metrics::Group;
-use seam::{Arena, Burst, Can, Cause, Cx, Desk, Fault, Flow, Got, Net as _, News, Path, Read, Turn};
+use transport::{Arena, Burst, Can, Cause, Cx, Desk, Fault, Flow, Got, Net as _, News, Path, Read, Turn};
 
 /// A worker's memory for datagrams, made when the first one is to be sent or received.
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl Packets {
             }
         }
         desk.segments = udp.segments();
-        seam::turn(&mut udp.net(memory, clock).sleeping(sleeps), flow, cx, desk, can)
+        transport::turn(&mut udp.net(memory, clock).sleeping(sleeps), flow, cx, desk, can)
     }
 }
 

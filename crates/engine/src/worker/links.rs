@@ -4,9 +4,9 @@ use super::{Report, Worker};
 use crate::link::Phase;
 use metrics::{Group, Mono, SECOND};
 use model::LinkRow;
-use seam::Path;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use transport::Path;
 
 /// Links that one list has at most, and senders without a socket of their own. Of open links beyond those the number is told.
 const MOST: usize = 256;

@@ -5,7 +5,7 @@ use crate::link::Socket;
 use io::Stream;
 use metrics::{Group, Mono, Tally, Wall};
 use model::{ConnectionRecord, Effective, LinkRow};
-use seam::{Flow, Note, Path};
+use transport::{Flow, Note, Path};
 
 /// From the control thread.
 pub(crate) enum Command {

@@ -4,7 +4,7 @@ use super::turns::Took;
 use super::{LOOK_AFTER, POUR, Worker};
 use crate::link::{Key, Phase};
 use metrics::Mono;
-use seam::{Read, Wait};
+use transport::{Read, Wait};
 
 /// Before so short a time to the next due instant nothing but the clock is looked at, ns: a look at the reactor takes about
 /// half a microsecond, and a receive call as much.

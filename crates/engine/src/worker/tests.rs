@@ -2,12 +2,12 @@
 
 use super::*;
 use metrics::{Packets as Counts, Row, SECOND, Tally};
-use seam::{
-    Batch, Burst, Card, Cx, End, Fault, Flow, Open, Opener, Path, Read, Target, Wait, Want, When, Wrote,
-};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use transport::{
+    Batch, Burst, Card, Cx, End, Fault, Flow, Open, Opener, Path, Read, Target, Wait, Want, When, Wrote,
+};
 
 /// Nothing on loopback takes this long, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -4,7 +4,7 @@ use super::rest::SOON;
 use super::{AT_ONCE, Command, REGISTER_AFTER, Report, SHORT, Worker};
 use crate::link::{Key, Link, Phase, Socket};
 use metrics::{Ending, Group, Mono};
-use seam::{Can, Cause, Cx, Deed, End, Fault, News, Read, Want, When};
+use transport::{Can, Cause, Cx, Deed, End, Fault, News, Read, Want, When};
 
 /// What a call holds at most where it need only hold whole segments, bytes: more gains nothing, and keeps others waiting.
 const LONGEST_WHOLE: usize = 256 << 10;
@@ -134,7 +134,7 @@ impl Worker {
                     self.desk.room = whole_segments(most.min(LONGEST_WHOLE), stream.mss());
                 }
                 let mut net = stream.net(&mut self.buffer, &self.clock).sleeping(sleeps);
-                let done = seam::turn(&mut net, &mut *link.flow, &mut cx, &mut self.desk, can);
+                let done = transport::turn(&mut net, &mut *link.flow, &mut cx, &mut self.desk, can);
                 self.desk.room = most;
                 done
             }

@@ -3,7 +3,7 @@
 use io::{Settings, UdpSettings};
 use metrics::{Group, Mono};
 use model::Effective;
-use seam::{Opener, Wait};
+use transport::{Opener, Wait};
 
 /// A group as a worker sees it.
 pub(crate) struct Watch {

@@ -2,9 +2,9 @@ use super::*;
 use crate::testing::{accept, here, pair};
 use crate::{Clock, Listener, Settings, Stream};
 use metrics::{Mono, SECOND};
-use seam::{Arena, Burst, Net as _, Target};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
+use transport::{Arena, Burst, Net as _, Target};
 
 fn bench() -> (Reactor, Clock, Vec<Ready>) {
     (Reactor::new().unwrap(), Clock::new(), Vec::new())

@@ -1,9 +1,9 @@
 //! What differs between systems, under one set of names.
 
-use seam::{Burst, Deed, Fault};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
+use transport::{Burst, Deed, Fault};
 
 #[cfg(target_os = "linux")]
 pub(crate) mod card;
@@ -70,7 +70,7 @@ pub(crate) fn gather(burst: &Burst<'_>, whole: &mut [u8; SHORT]) -> usize {
     n
 }
 
-/// Turns an I/O error into the seam's fault.
+/// Turns an I/O error into the transport's fault.
 pub(crate) fn fault(deed: Deed) -> impl Fn(io::Error) -> Fault {
     move |error| Fault { deed, errno: errno(&error) }
 }

@@ -3,10 +3,10 @@
 use super::settings::apply_or_fault;
 use super::{Settings, Stream};
 use crate::sys::{fault, open_for, plain, share_port};
-use seam::{Deed, Fault, Path};
 use socket2::{SockAddr, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use transport::{Deed, Fault, Path};
 
 /// Connections that may wait to be accepted: as many as the system lets (Linux: `net.core.somaxconn`).
 const BACKLOG: i32 = 65_535;

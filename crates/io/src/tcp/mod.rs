@@ -1,4 +1,4 @@
-//! TCP sockets: listening, connecting, options, what the kernel knows about a connection, and the seam's `Net`.
+//! TCP sockets: listening, connecting, options, what the kernel knows about a connection, and the contract's `Net`.
 
 #[cfg(any(target_os = "linux", test))]
 mod info;

@@ -1,11 +1,11 @@
-//! The seam's `Net` over a TCP socket: no allocation, no lock, one system call a send or receive.
+//! the contract's `Net` over a TCP socket: no allocation, no lock, one system call a send or receive.
 
 use crate::Clock;
 use crate::sys::{SHORT, errno, gather};
 use metrics::Mono;
-use seam::{Batch, Burst, Deed, Fault, Got, Net, Read, Wrote};
 use socket2::Socket;
 use std::io::{self, ErrorKind, IoSlice};
+use transport::{Batch, Burst, Deed, Fault, Got, Net, Read, Wrote};
 
 /// Pieces gathered into one system call.
 const PIECES: usize = 64;

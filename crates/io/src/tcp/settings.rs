@@ -1,12 +1,12 @@
 //! Socket options: what is asked for, what the kernel made of it.
 
 use crate::sys;
-use seam::{Deed, Fault};
 use socket2::{Protocol, Socket, TcpKeepalive, Type};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
+use transport::{Deed, Fault};
 
 /// Options of a TCP socket; `None` leaves the system's default.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use super::{Effective, Settings, TcpNet};
 use crate::Clock;
 use crate::sys::{self, fault, in_progress, plain};
 use metrics::{SocketState, TcpInfo};
-use seam::{Deed, Fault, Path, Target};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
+use transport::{Deed, Fault, Path, Target};
 
 /// A nonblocking TCP socket that is connected or about to be. Dropping it closes it in order.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ impl Stream {
         let _ = self.0.set_linger(Some(Duration::ZERO));
     }
 
-    /// The connection as the seam's `Net`, for one turn or many. No receive is longer than `buffer`.
+    /// The connection as the contract's `Net`, for one turn or many. No receive is longer than `buffer`.
     pub fn net<'a>(&'a self, buffer: &'a mut [u8], clock: &'a Clock) -> TcpNet<'a> {
         TcpNet::new(&self.0, buffer, clock)
     }

@@ -2,9 +2,9 @@ use super::*;
 use crate::Clock;
 use crate::sys::CONNECTION_REFUSED;
 use crate::testing::{accept, connect, has_ipv6, here, pair, readable, receive, writable};
-use seam::{Arena, Burst, Deed, Fault, Net as _, Read, Target, Wrote};
 use std::net::SocketAddr;
 use std::time::Duration;
+use transport::{Arena, Burst, Deed, Fault, Net as _, Read, Target, Wrote};
 
 static PATTERN: [u8; 4096] = {
     let mut bytes = [0; 4096];
@@ -102,10 +102,12 @@ fn a_look_never_goes_beyond_its_budget_or_the_buffer() {
     readable(&far);
     let (clock, mut small) = (Clock::new(), [0; 20]);
     let mut net = far.net(&mut small, &clock);
-    assert!(matches!(net.recv(Read::look(1000)), seam::Got::Batch(batch) if batch.bytes == &PATTERN[..20]));
-    assert!(matches!(net.recv(Read::Pause), seam::Got::Nothing));
+    assert!(
+        matches!(net.recv(Read::look(1000)), transport::Got::Batch(batch) if batch.bytes == &PATTERN[..20])
+    );
+    assert!(matches!(net.recv(Read::Pause), transport::Got::Nothing));
     let mut net = far.net(&mut [], &clock);
-    assert!(matches!(net.recv(Read::look(1000)), seam::Got::Nothing));
+    assert!(matches!(net.recv(Read::look(1000)), transport::Got::Nothing));
 }
 
 #[test]
@@ -134,7 +136,7 @@ fn an_empty_socket_is_nothing_and_a_closed_one_is_the_end() {
     let (near, far) = pair("127.0.0.1:0", &Settings::default());
     let (clock, mut buffer) = (Clock::new(), [0; 64]);
     for how in [Read::look(10), Read::skip(10)] {
-        assert!(matches!(far.net(&mut buffer, &clock).recv(how), seam::Got::Nothing));
+        assert!(matches!(far.net(&mut buffer, &clock).recv(how), transport::Got::Nothing));
     }
     drop(near);
     assert_eq!(receive(&far, Read::look(10)).unwrap(), None);

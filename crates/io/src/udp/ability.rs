@@ -40,11 +40,11 @@ mod linux {
     use crate::udp::wire::{Marks, describe, set_gro, set_stamps, transmit_stamp};
     use crate::{Clock, Reactor};
     use metrics::SECOND;
-    use seam::{Arena, Burst};
     use socket2::{Protocol, Socket, Type};
     use std::io::IoSlice;
     use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
     use std::os::fd::AsFd as _;
+    use transport::{Arena, Burst};
 
     /// Datagrams in one send that kernels are known to allow (`UDP_MAX_SEGMENTS`), highest first.
     const SEGMENTS: [usize; 3] = [128, 64, 16];

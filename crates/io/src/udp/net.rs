@@ -1,12 +1,12 @@
-//! The seam's `Net` over a UDP socket: one system call a send or receive, no allocation after the first datagram.
+//! the contract's `Net` over a UDP socket: one system call a send or receive, no allocation after the first datagram.
 
 use super::{LONGEST, Udp};
 use crate::Clock;
 use crate::sys::errno;
 use metrics::Mono;
-use seam::{Batch, Burst, Deed, Fault, Got, Net, Path, Read, Wrote};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use transport::{Batch, Burst, Deed, Fault, Got, Net, Path, Read, Wrote};
 
 /// Pieces of one send; a burst in more of them is copied together first.
 #[cfg(target_os = "linux")]

@@ -1,10 +1,10 @@
 //! A plain datagram socket.
 
 use crate::sys::{fault, open_for, plain, share_port};
-use seam::{Deed, Fault};
 use socket2::{Protocol, Type};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, SocketAddrV6, UdpSocket};
+use transport::{Deed, Fault};
 
 /// A nonblocking, unconnected UDP socket.
 #[derive(Debug)]

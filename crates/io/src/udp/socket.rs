@@ -7,9 +7,9 @@ use super::{UdpEffective, UdpSettings};
 use crate::Clock;
 use crate::sys::{self, fault, open_for, plain, share_port};
 use crate::tcp::Refusal;
-use seam::{Deed, Fault, Path, Target};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::net::SocketAddr;
+use transport::{Deed, Fault, Path, Target};
 
 /// A nonblocking UDP socket: bound, for whoever knocks, or connected to one peer.
 #[derive(Debug)]
@@ -230,7 +230,7 @@ impl Udp {
         self.state.segments.max(1)
     }
 
-    /// The socket as the seam's `Net`, for one turn or many.
+    /// The socket as the contract's `Net`, for one turn or many.
     #[inline]
     pub fn net<'a>(&'a mut self, memory: &'a mut UdpMemory, clock: &'a Clock) -> UdpNet<'a> {
         UdpNet::new(self, memory, clock)

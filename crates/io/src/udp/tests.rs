@@ -5,8 +5,8 @@ use super::*;
 use crate::Clock;
 use crate::testing::{has_ipv6, here, readable, skip};
 use metrics::StampKind;
-use seam::{Arena, Batch, Burst, Deed, Got, Net as _, Path, Read, Target, Wrote};
 use std::net::SocketAddr;
+use transport::{Arena, Batch, Burst, Deed, Got, Net as _, Path, Read, Target, Wrote};
 
 /// A received message, taken out of the buffer.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ fn send(udp: &mut Udp, bytes: &[u8]) {
     assert_eq!(send_burst(udp, bytes, |_| {}), Wrote { bytes: bytes.len(), fault: None });
 }
 
-fn try_receive(udp: &mut Udp, how: Read) -> Result<Option<Message>, seam::Fault> {
+fn try_receive(udp: &mut Udp, how: Read) -> Result<Option<Message>, transport::Fault> {
     let mut memory = UdpMemory::new();
     match udp.net(&mut memory, &Clock::new()).recv(how) {
         Got::Nothing => Ok(None),

@@ -3,10 +3,10 @@
 use crate::sys::linux::set_option;
 use crate::sys::message::Control;
 use crate::sys::plain;
-use seam::Burst;
 use socket2::Socket;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsFd as _;
+use transport::Burst;
 
 /// `SOF_TIMESTAMPING_*` of linux/net_tstamp.h: transmit stamps are asked for per send, everything else per socket.
 const TX_HARDWARE: u32 = 1 << 0;

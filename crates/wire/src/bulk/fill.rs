@@ -1,7 +1,7 @@
 //! What is sent where nobody looks at it.
 
 use crate::payload::Source;
-use seam::Burst;
+use transport::Burst;
 
 /// Characters that ttcp sends: the 95 printable ones of ASCII, in order.
 const PRINTABLE: usize = 95;
@@ -69,7 +69,7 @@ impl Filler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seam::Arena;
+    use transport::Arena;
 
     fn offered(filler: Filler, at: u64, n: usize, buffer: u64) -> Vec<u8> {
         let mut arena = Arena::new(1 << 20);

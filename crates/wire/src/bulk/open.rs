@@ -7,8 +7,8 @@ use crate::native::Fence;
 use crate::solo::{Answers, Calls, GROUP};
 use metrics::Ending;
 use model::Phase;
-use seam::{Cause, Cx, Flow, Open, Opener, Path};
 use std::sync::Arc;
+use transport::{Cause, Cx, Flow, Open, Opener, Path};
 
 /// A client's openers: it sends.
 pub(crate) fn callers(phase: &Phase, calls: &Calls, filler: Filler) -> Vec<Box<dyn Opener>> {

@@ -15,9 +15,9 @@ use super::{CLOSE, Marks, Params};
 use crate::solo::{Arrived, Portion};
 use metrics::{Ending, Mono, Packets, Row, SECOND};
 use model::Pace;
-use seam::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::io::ErrorKind;
 use std::sync::Arc;
+use transport::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Path, Read, Violation, Want, When, Wrote};
 
 /// How often one that waits looks whether the test has begun, ns.
 const LOOK: u64 = SECOND / 500;

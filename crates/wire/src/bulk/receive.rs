@@ -4,9 +4,9 @@ use super::{Filler, Params};
 use crate::solo::{Arrived, Portion, Remark};
 use metrics::{Ending, Mono, Row};
 use model::Level;
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 
 /// The receiving end of a connection.
 #[derive(Debug)]

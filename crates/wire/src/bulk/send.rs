@@ -14,10 +14,10 @@ use super::Params;
 use crate::solo::{Arrived, Portion};
 use metrics::{Ending, Mono, Row, SECOND};
 use model::Pace;
-use seam::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
+use transport::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Path, Read, Violation, Want, When, Wrote};
 
 /// How long the receiver's FIN is waited for, ns.
 const LINGER: u64 = 2 * SECOND;

@@ -5,8 +5,8 @@ use super::send::Sender;
 use crate::call::Caller;
 use crate::solo::{Answers, Calls, GROUP};
 use model::Phase;
-use seam::{Cx, Flow, Opener};
 use std::sync::Arc;
+use transport::{Cx, Flow, Opener};
 
 /// A client's openers for `phase`.
 #[must_use]

@@ -11,10 +11,10 @@ use metrics::{
     Ending, Jitter, Mono, PacketTally, Packets, Row, Runs, SECOND, Seen, StampKind, Variation, Wall,
 };
 use model::{DatagramRow, Level};
-use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use transport::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
 
 /// Senders that are told apart; another one takes the place of one that has long been silent.
 const MOST_SENDERS: usize = 1_000;

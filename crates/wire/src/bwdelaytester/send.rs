@@ -5,7 +5,7 @@ use super::schedule::Schedule;
 use crate::payload;
 use metrics::{Ending, Group, Mono, Packets, Row, SECOND};
 use model::{Phase, Probe, Stamping};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 /// Most datagrams of one send call.

@@ -10,11 +10,11 @@ use crate::solo::{Answers, Calls, GROUP, Remark};
 use metrics::{Ending, Group};
 use model::churn::{Broker, Next, Plan};
 use model::{Level, Phase, Shutdown};
-use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path, Target};
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use transport::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path, Target};
 
 /// Opens a client's connections or streams as the broker says, to the targets in turn.
 pub struct Caller {

@@ -2,7 +2,7 @@
 
 use metrics::{Group, Mono};
 use model::{Burst, Delays, Pace, Pattern, Phase, Quanta, Range, Shutdown, Verify};
-use seam::Rng;
+use transport::Rng;
 
 /// What all connections of a run have in common. Both ends need the same, as far as it concerns both.
 #[derive(Clone, Debug)]

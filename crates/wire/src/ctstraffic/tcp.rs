@@ -27,9 +27,9 @@ use crate::payload::Source;
 use crate::solo::Arrived;
 use metrics::{Ending, Mono, Row};
 use model::{Pattern, Range, Verify};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 /// Which end this is.

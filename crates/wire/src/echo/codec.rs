@@ -20,7 +20,7 @@
 //! each datagram is one, and they are numbered through: datagram i of message m of k datagrams has the number m·k + i.
 
 use crate::payload::Source;
-use seam::{Burst, Violation};
+use transport::{Burst, Violation};
 
 /// Bytes before the pattern, when all of them fit.
 pub const HEAD: usize = 16;
@@ -117,7 +117,7 @@ pub fn bad_head(want: &[u8], got: &[u8]) -> Violation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seam::Arena;
+    use transport::Arena;
 
     fn bytes(head: Head, size: u64, from: u64, n: u64) -> Vec<u8> {
         let mut arena = Arena::new(64);

@@ -9,9 +9,9 @@ use crate::native::Fence;
 use crate::solo::{Answers, Calls, GROUP, Remark};
 use metrics::{Ending, Packets, Row};
 use model::{Level, Phase};
-use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use transport::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
 
 /// A client's openers for `phase`.
 #[must_use]

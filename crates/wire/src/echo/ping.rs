@@ -14,9 +14,9 @@ use super::slots::Slots;
 use super::talk::Talk;
 use metrics::{Ending, Mono, Packets, Row};
 use model::{Echo, PingRow, Schedule};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 /// Messages of which something is known, told to the session. Their times are those of the process, ns.

@@ -1,8 +1,8 @@
 //! The echoing end of one TCP connection.
 
 use metrics::{Ending, Group, Mono, Row, SECOND};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use std::time::Duration;
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 
 /// Bytes that are read ahead of what was sent back: a peer that does not read has to wait.
 const MOST: usize = 64 * 1024;

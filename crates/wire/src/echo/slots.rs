@@ -1,8 +1,8 @@
 //! The distances at which messages are sent in an open loop.
 
 use model::{Schedule, Trace};
-use seam::Rng;
 use std::sync::Arc;
+use transport::Rng;
 
 /// The places of one connection's schedule, one after the other.
 #[derive(Clone, Debug, Default)]

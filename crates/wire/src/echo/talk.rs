@@ -1,8 +1,8 @@
 //! What a [`Pinger`](super::Pinger) says and hears, where that is more than bytes that come back.
 
 use metrics::{Clock, Mono};
-use seam::{Batch, Burst, Cx};
 use std::fmt;
+use transport::{Batch, Burst, Cx};
 
 /// A datagram that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

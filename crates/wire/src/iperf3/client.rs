@@ -21,10 +21,10 @@ use crate::Run;
 use crate::counted::Intervals;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{BulkCpu, BulkNews, Event, Level, Phase, Status, Totals};
-use seam::{Action, Cx, End, Input, Link, Order, Path, Session, Target};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use transport::{Action, Cx, End, Input, Link, Order, Path, Session, Target};
 
 /// Everything a client needs to know before it starts.
 pub struct ClientPlan {

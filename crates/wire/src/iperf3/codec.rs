@@ -20,7 +20,7 @@
 //! All numbers are in network order; the first datagram of a stream has number 1. The control connection is a stream of bytes:
 //! states and documents may come in any pieces, and several at once.
 
-use seam::Rng;
+use transport::Rng;
 
 /// The port when none is given.
 pub const PORT: u16 = 5201;

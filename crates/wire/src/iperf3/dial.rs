@@ -4,9 +4,9 @@ use super::lot::{Gone, Lot};
 use super::packets::UdpStream;
 use super::stream::TcpStream;
 use metrics::Ending;
-use seam::{Cause, Cx, Flow, Open, Opener, Target};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use transport::{Cause, Cx, Flow, Open, Opener, Target};
 
 /// How often a worker looks whether its turn has come, ns.
 const LOOK: u64 = 100_000;

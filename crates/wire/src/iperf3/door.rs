@@ -13,13 +13,13 @@ use crate::quota::{LOOK, PendingPeers, PendingPlace};
 use crate::solo::Remark;
 use metrics::{Ending, Mono, SECOND};
 use model::Level;
-use seam::{
-    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
-};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use transport::{
+    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
+};
 
 /// How long a cookie may take, ns.
 const PATIENCE: u64 = 10 * SECOND;

@@ -4,11 +4,11 @@ use super::codec::Cookie;
 use super::store::Store;
 use metrics::{Group, Mono, TcpInfo};
 use model::BulkTerms;
-use seam::{Note, Path};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use transport::{Note, Path};
 
 /// What the streams of one test have in common, on all workers. The lists are looked at when a stream comes, never while it
 /// runs.

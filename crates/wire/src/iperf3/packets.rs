@@ -25,9 +25,9 @@ use super::stream::UNREAD;
 use crate::payload;
 use metrics::{Ending, Jitter, Jitters, Mono, Packets, Row, SECOND, Seen, Sequence, TcpInfo};
 use model::Pace;
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 /// Numbers that are remembered one by one, to tell repeats.

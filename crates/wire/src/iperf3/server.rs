@@ -30,10 +30,10 @@ use crate::quota::{ByAddress, GaveWay, Lines, to_give_way};
 use crate::solo::Remark;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Bulk, BulkCpu, BulkNews, Event, Level, Phase, Scribe, SocketSettings, Status};
-use seam::{Action, Cx, End, GroupPlan, Input, Link, Note, Order, Path, Session, Wait};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
+use transport::{Action, Cx, End, GroupPlan, Input, Link, Note, Order, Path, Session, Wait};
 
 /// Reads what this process has used of the CPU, seconds in user mode and in the kernel.
 pub type Meter = Box<dyn Fn() -> (f64, f64) + Send>;

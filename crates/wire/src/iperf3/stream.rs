@@ -23,8 +23,8 @@ use crate::payload::Source;
 use crate::solo::Remark;
 use metrics::{Ending, Mono, Row, SECOND, SocketState, TcpInfo};
 use model::{Level, Pace};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 /// Bytes of one receive.

@@ -21,11 +21,11 @@ use metrics::{Clock, Ending, Group, Mono, SECOND};
 use model::churn::Plan;
 use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
 use reach::{Answered, REACH, Reach};
-use seam::{Action, Cx, End, GroupPlan, Input, Link, Note, Opener, Path, Session, Target};
 use silence::Silence;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use transport::{Action, Cx, End, GroupPlan, Input, Link, Note, Opener, Path, Session, Target};
 use uuid::Uuid;
 
 /// A server to talk to.

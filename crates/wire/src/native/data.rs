@@ -36,9 +36,9 @@ use crate::payload::Source;
 use metrics::{Ending, Mono, Row, SECOND};
 use model::{Pace, Pattern, Range, Verify};
 use outbox::Outbox;
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 /// Which end this is.

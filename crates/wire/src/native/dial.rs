@@ -7,9 +7,9 @@ use crate::rota::Rota;
 use metrics::Ending;
 use model::churn::{Broker, Next, Plan};
 use model::{Shutdown, Transport};
-use seam::{Cause, Cx, Flow, Open, Opener, Target};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use transport::{Cause, Cx, Flow, Open, Opener, Target};
 
 /// A server address that has accepted the phase.
 #[derive(Clone, Debug)]

@@ -9,11 +9,11 @@ use super::udp::Keeper;
 use crate::quota::{LOOK, PendingPlace};
 use metrics::{Ending, Mono, SECOND};
 use model::Transport;
-use seam::{
-    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
-};
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
+use transport::{
+    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
+};
 use uuid::Uuid;
 
 /// Who may connect, by address: denied networks first, then allowed ones (none means all).

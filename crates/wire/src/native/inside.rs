@@ -9,8 +9,8 @@
 //! ```
 
 use metrics::Mono;
-use seam::Violation;
 use std::collections::VecDeque;
+use transport::Violation;
 
 /// Probes under way at once.
 const MOST: usize = 64;

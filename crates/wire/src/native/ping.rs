@@ -28,10 +28,10 @@ use super::udp::{Unopened, again};
 use crate::echo::{Params, Pinger};
 use metrics::{Ending, Mono, Row, SECOND};
 use model::Transport;
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 /// How long it may take to be let in, ns.

@@ -18,13 +18,13 @@ use metrics::{Ending, Group, Mono, SECOND, Tally, Wall};
 use model::{
     Event, HostSnapshot, Level, PacketReport, Phase, SocketSettings, Standing, Status, Totals, Traffic,
 };
-use seam::{Action, Cx, End, GroupPlan, Input, Link, Note, Opener, Order, Path, Session, Wait};
 use standing::Moved;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use transport::{Action, Cx, End, GroupPlan, Input, Link, Note, Opener, Order, Path, Session, Wait};
 use uuid::Uuid;
 
 /// What a server allows.

@@ -7,14 +7,14 @@ use crate::native::Fence;
 use crate::solo::{Answers, Calls};
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase};
-use seam::{
-    Batch, Burst, Card, Cause, Cx, Deed, End, Flow, News, Open, Opener, Path, Read, Target, Violation, Want,
-    When, Wrote,
-};
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use transport::{
+    Batch, Burst, Card, Cause, Cx, Deed, End, Flow, News, Open, Opener, Path, Read, Target, Violation, Want,
+    When, Wrote,
+};
 
 /// A client's openers without a conversation, for plain streams to one port.
 #[must_use]

@@ -27,11 +27,11 @@ use crate::native::Fence;
 use crate::solo::{Arrived, GROUP, Portion, Remark};
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Event, Phase, Status, SyncStep, Totals};
-use seam::{Action, Cx, End, Input, Link, Note, Opener, Order, Session};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use transport::{Action, Cx, End, Input, Link, Note, Opener, Order, Session};
 
 /// What a receiver needs to know.
 pub struct ReceiverPlan {

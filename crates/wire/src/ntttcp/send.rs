@@ -23,9 +23,9 @@ use crate::bulk::{CLOSE, Filler, Params, Timetable};
 use crate::solo::{Arrived, GROUP, Portion};
 use metrics::{Ending, Mono, SECOND};
 use model::{Event, Level, Phase, Status, SyncStep, Totals};
-use seam::{Action, Cx, End, Input, Link, Note, Order, Session, Target};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use transport::{Action, Cx, End, Input, Link, Note, Order, Session, Target};
 
 /// What a sender needs to know.
 pub struct SenderPlan {

@@ -5,8 +5,8 @@ use crate::counted::Intervals;
 use crate::solo::{GROUP, Portion};
 use metrics::{Mono, Tally};
 use model::{Event, Phase, Status, SyncStep, Totals};
-use seam::Action;
 use std::collections::VecDeque;
+use transport::Action;
 
 /// The telling part of a session.
 pub(super) struct Telling {
@@ -140,11 +140,11 @@ impl Telling {
 
     pub(super) fn group(
         &self,
-        openers: Vec<Box<dyn seam::Opener>>,
+        openers: Vec<Box<dyn transport::Opener>>,
         group: metrics::Group,
         now: Mono,
     ) -> Action<Run> {
-        Action::Group(Box::new(seam::GroupPlan {
+        Action::Group(Box::new(transport::GroupPlan {
             workers: None,
             group,
             openers,
@@ -164,7 +164,7 @@ impl Telling {
             info: !self.phase.kind.probes(),
             frames: false,
             packets: self.phase.kind.probes(),
-            wait: seam::Wait::Block,
+            wait: transport::Wait::Block,
         }))
     }
 }

@@ -13,8 +13,8 @@
 //! The sender tries each of them again after 100 ms, a hundred times: a receiver listens for it once its data connection is up.
 
 use metrics::{Mono, SECOND};
-use seam::Link;
 use std::collections::BTreeSet;
+use transport::Link;
 
 /// What either end says.
 pub(super) const TOKEN: u8 = b'X';

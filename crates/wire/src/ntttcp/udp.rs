@@ -8,11 +8,11 @@ use super::open::{Empty, House};
 use crate::solo::{Arrived, GROUP, Portion};
 use crate::strangers::Strangers;
 use metrics::{Ending, Mono, Packets, Row, SECOND};
-use seam::{Batch, Cx, Path};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use transport::{Batch, Cx, Path};
 
 /// Senders' sockets that are told apart, times ports; as many as a sender may have threads.
 const MOST: usize = 25_600;

@@ -3,8 +3,8 @@
 use super::link::{At, Link, chance};
 use super::stream::REFUSED;
 use metrics::Mono;
-use seam::{Burst, Deed, Fault, Path, Rng, Wrote};
 use std::collections::{BTreeMap, VecDeque};
+use transport::{Burst, Deed, Fault, Path, Rng, Wrote};
 
 struct Datagram {
     bytes: Vec<u8>,

@@ -5,7 +5,9 @@ use super::network::{Conn, Job, Network, Owner};
 use super::pair::Pair;
 use super::side::Wire;
 use metrics::Group;
-use seam::{Arena, Batch, Burst, Card, Cx, Flow, News, Opener, Path, Read, Violation, Want, When, Wrote};
+use transport::{
+    Arena, Batch, Burst, Card, Cx, Flow, News, Opener, Path, Read, Violation, Want, When, Wrote,
+};
 
 /// Most bytes of one answer.
 const ROOM: usize = 65_507;

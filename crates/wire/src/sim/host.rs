@@ -7,12 +7,12 @@ use super::worker::{Command, Watch, Worker};
 use crate::Run;
 use metrics::{Group, Mono, Tally};
 use model::{Book, Event};
-use seam::{
-    Action, Arena, Burst, Deed, End, Fault, GroupPlan, Input, Key, Link, Note, Order, Path, Session, Target,
-};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Range;
+use transport::{
+    Action, Arena, Burst, Deed, End, Fault, GroupPlan, Input, Key, Link, Note, Order, Path, Session, Target,
+};
 
 /// A machine of a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -168,6 +168,6 @@ impl Link {
 }
 
 /// A coin that falls on heads with probability `p`.
-pub(super) fn chance(rng: &mut seam::Rng, p: f64) -> bool {
+pub(super) fn chance(rng: &mut transport::Rng, p: f64) -> bool {
     p > 0.0 && ((rng.next() >> 11) as f64 / (1u64 << 53) as f64) < p
 }

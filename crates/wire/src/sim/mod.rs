@@ -1,5 +1,5 @@
 //! Virtual time: flows, openers and sessions run against each other without a socket or a clock, through the same
-//! [`seam::turn()`] as on a worker.
+//! [`transport::turn()`] as on a worker.
 //!
 //! - [`Pair`]: two flows over one connection, stream or datagrams.
 //! - [`Network`]: machines with sessions and workers, as the engine runs them, and peers that only say what they are told.
@@ -34,7 +34,7 @@
 #![allow(
     clippy::panic,
     clippy::expect_used,
-    reason = "a test harness: a broken rule of the seam ends the test"
+    reason = "a test harness: a broken rule of `transport` ends the test"
 )]
 
 mod datagram;

@@ -10,9 +10,9 @@ use super::worker::{Command, Worker};
 use crate::Run;
 use metrics::{Group, Mono};
 use model::Event;
-use seam::{Link, Path, Rng, Session, Target};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use transport::{Link, Path, Rng, Session, Target};
 
 /// A connection.
 pub(super) struct Conn {

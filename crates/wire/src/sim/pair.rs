@@ -5,8 +5,8 @@ use super::link::Link;
 use super::side::{Quirks, Side, Socket, Stepped, Wire, next};
 use super::stream::Stream;
 use metrics::{Counts, Ending, Mono, SECOND};
-use seam::{Cause, Flow, News, Opener, Path};
 use std::net::SocketAddr;
+use transport::{Cause, Flow, News, Opener, Path};
 
 /// When a simulation begins: not at 0, which would hide bugs.
 pub const START: Mono = Mono(SECOND);
@@ -174,7 +174,7 @@ impl Pair {
     /// Runs until `limit`, unless it is over before.
     ///
     /// # Panics
-    /// When a flow breaks a rule of the seam.
+    /// When a flow breaks a rule of `transport`.
     pub fn run_until(&mut self, limit: Mono) -> &mut Self {
         self.begin();
         while !self.ends.iter().all(End::over) {

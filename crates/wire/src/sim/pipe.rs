@@ -2,8 +2,8 @@
 
 use super::link::{At, Cut, Link, chance};
 use metrics::Mono;
-use seam::Rng;
 use std::collections::VecDeque;
+use transport::Rng;
 
 /// A full packet's payload.
 const PACKET: usize = 1448;

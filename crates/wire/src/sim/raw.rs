@@ -4,8 +4,8 @@ use super::network::Network;
 use super::side::Wire;
 use super::stream::Taken;
 use metrics::Mono;
-use seam::{Arena, Burst};
 use std::collections::VecDeque;
+use transport::{Arena, Burst};
 
 /// What such a peer does.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use super::datagram::Lanes;
 use super::link::chance;
 use super::stream::{Stream, Taken};
 use metrics::{CardStamp, Clock, Ending, Mono, Recorder, SocketState, Stamp, StampKind, Unplaced};
-use seam::{
+use std::collections::VecDeque;
+use transport::{
     Arena, Batch, Burst, Can, Cause, Cx, Desk, End, Flow, Got, Net, News, Note, Read, Rng, Want, When, Wrote,
     turn,
 };
-use std::collections::VecDeque;
 
 /// The permutations that a real machine produces and a tidy test would not.
 #[derive(Clone, Copy, Debug, PartialEq)]

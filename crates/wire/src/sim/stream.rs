@@ -5,7 +5,7 @@
 use super::link::{At, Cut, Link};
 use super::pipe::{Pipe, Tail};
 use metrics::Mono;
-use seam::{Burst, Deed, Fault, Wrote};
+use transport::{Burst, Deed, Fault, Wrote};
 
 /// Connection refused, as Linux numbers it.
 pub(super) const REFUSED: i32 = 111;

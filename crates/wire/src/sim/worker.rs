@@ -5,8 +5,8 @@ use super::network::{Conn, Job, Network, Owner};
 use super::side::{Quirks, Side, Socket, Stepped, Wire};
 use super::stream::{REFUSED, TIMED_OUT};
 use metrics::{Ending, Group, Mono, TcpInfo};
-use seam::{Cause, Cx, Deed, Fault, Flow, News, Open, Opener, Path};
 use std::collections::BTreeMap;
+use transport::{Cause, Cx, Deed, Fault, Flow, News, Open, Opener, Path};
 
 /// From the control thread, or from another worker.
 pub(super) enum Command {
@@ -137,7 +137,7 @@ impl Network {
             Command::Group(watch) => {
                 let (group, at) = (watch.group, watch.boundary());
                 self.worker(m, w).watches.insert(group, *watch);
-                if at < seam::WHEN_TOLD {
+                if at < transport::WHEN_TOLD {
                     self.push(at, 0, Job::Boundary(m, w, group));
                 }
                 self.ask(m, w, group);
@@ -200,7 +200,7 @@ impl Network {
     fn kill_group(&mut self, m: usize, w: usize, group: Group) {
         let stopped = self.worker(m, w).watches.get(&group).is_some_and(|watch| watch.stopped);
         for key in self.worker(m, w).keys_of(group) {
-            let how = if stopped { Ok(Ending::Stopped) } else { Err(seam::Violation::Vanished.into()) };
+            let how = if stopped { Ok(Ending::Stopped) } else { Err(transport::Violation::Vanished.into()) };
             self.end(m, w, key, how, true);
         }
     }

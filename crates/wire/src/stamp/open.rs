@@ -11,11 +11,11 @@ use crate::native::Fence;
 use crate::solo::{Answers, Calls, GROUP, Remark};
 use metrics::{Ending, Packets, Row, SECOND};
 use model::{Level, Phase};
-use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use transport::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
 
 /// A sender's openers for `phase`.
 #[must_use]

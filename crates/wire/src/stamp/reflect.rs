@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn the_window_agrees_with_a_list_of_all_that_came() {
-        let mut rng = seam::Rng::new(7);
+        let mut rng = transport::Rng::new(7);
         let (mut session, mut seen, mut newest) =
             (Session::default(), std::collections::HashSet::new(), 0i64);
         for _ in 0..20_000 {

@@ -4,9 +4,9 @@ use super::codec::{Mode, Request};
 use super::open::Place;
 use super::reflect::{Arrived, Made, Rules, Session, admit, check, reply};
 use metrics::{Ending, Group, Mono, Packets, Row, SECOND};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
 
 /// Sessions of one sender at once, by identifier; those of further ones are answered without memory, or with a key not at all.
 const MOST_SESSIONS: usize = 64;
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
     use crate::native::Psk;
     use metrics::{Clock, Recorder};
-    use seam::{Arena, Path, Rng};
+    use transport::{Arena, Path, Rng};
 
     /// How many of the first `n` sessions of one sender, each with one request, get an answer; and how many of these do when the
     /// same requests come again.

@@ -9,8 +9,8 @@ use crate::echo::{Said, Talk, Times};
 use crate::native::Psk;
 use metrics::{Clock, Estimate, Exchange, Group, Marks, Mono, TwoWay, Wall, WayFacts, widen};
 use model::StampSettings;
-use seam::{Batch, Burst, Cx};
 use std::collections::VecDeque;
+use transport::{Batch, Burst, Cx};
 
 /// Replies whose time is remembered, for stamps that come later.
 const REMEMBERED: usize = 64;

@@ -11,8 +11,8 @@ use crate::udpmon::proc::between;
 use metrics::Binned;
 use metrics::{Ending, Mono, Row, SECOND, SocketState};
 use model::{Event, Pace, Phase, UdpmonCounts, UdpmonPut, UdpmonTest};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Opener, Read, Violation, Want, When, Wrote};
 use std::time::Duration;
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Opener, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 /// A client's openers.

@@ -10,11 +10,11 @@ use crate::udpmon::blocks;
 use crate::udpmon::proc::between;
 use metrics::{Ending, Mono, Row, SECOND};
 use model::{Event, Phase, UdpmonCounts, UdpmonTest};
-use seam::{
-    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
-};
 use std::sync::Arc;
 use std::time::Duration;
+use transport::{
+    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
+};
 use uuid::Uuid;
 
 /// How often it is looked whether a reading of this host has come, ns.

@@ -11,8 +11,8 @@ use crate::bulk::{self, Filler, Marks};
 use crate::solo::{Answers, Calls};
 use model::{Kind, Phase};
 use receive::{Answerer, House};
-use seam::Opener;
 use std::sync::Arc;
+use transport::Opener;
 
 /// The default port.
 pub const PORT: u16 = 5001;

@@ -15,10 +15,10 @@ use crate::solo::{Answers, Arrived, GROUP, Portion, Remark};
 use crate::strangers::Strangers;
 use metrics::{Ending, Mono, Packets, Row, Seen, Sequence};
 use model::{Level, Marked, Phase};
-use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use transport::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
 
 /// Tests that go on at once.
 const MOST: usize = 256;

@@ -6,9 +6,9 @@ use super::talk::Talk;
 use crate::solo::Tell;
 use metrics::{Binned, Ending, Mono, Row, SECOND};
 use model::{Event, UdpmonLatency, UdpmonTest};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 /// How long a response is waited for, ns.

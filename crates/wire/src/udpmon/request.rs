@@ -16,9 +16,9 @@ use crate::host::{HostTexts, Reading};
 use crate::solo::{Calls, GROUP, Remark, Tell};
 use metrics::{Arrival, Departure, Ending, Mono, Offset, Row, SECOND};
 use model::{Event, Level, Phase, UdpmonCounts, UdpmonRecords, UdpmonRole, UdpmonTest};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Opener, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Opener, Path, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 mod clock;

@@ -23,8 +23,8 @@ use crate::host::{HostTexts, Reading};
 use crate::solo::{GROUP, Tell};
 use metrics::{Ending, Mono, Packets, Row, SECOND};
 use model::{Event, UdpmonTest};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::{Arc, Mutex, PoisonError};
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 mod door;

@@ -1,7 +1,7 @@
 //! One request after the other, each repeated until it is answered.
 
 use metrics::{Mono, SECOND};
-use seam::{Burst, Cx, When};
+use transport::{Burst, Cx, When};
 
 /// How long an answer is waited for, ns, and how often a request is repeated: the original's figures.
 const PATIENCE: u64 = 3 * SECOND;

@@ -5,7 +5,7 @@ use super::ledger::tenths;
 use super::params::Params;
 use crate::payload::Source;
 use metrics::{Mono, Packets};
-use seam::{Burst, Cx, When, Wrote};
+use transport::{Burst, Cx, When, Wrote};
 
 /// Names the prepared packets in a worker's arena; their length is added.
 const TEMPLATE: u64 = 0x7564_706d_0000_0000;

@@ -4,7 +4,7 @@ use crate::common::driven::{Driven, accepted, answer, client_with, intervals, ru
 use crate::common::run::{MS, address, client_plan, small};
 use metrics::{Group, SECOND};
 use model::{Event, Pattern, Phase, Status, Traffic};
-use seam::{Input, Link};
+use transport::{Input, Link};
 use wire::native::{Client, Message, Peer, Preamble, Purpose};
 use wire::sim::START;
 

@@ -3,8 +3,8 @@
 
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Burst, Pattern, Phase, Range, Verify};
-use seam::{Cause, Violation};
 use std::sync::Arc;
+use transport::{Cause, Violation};
 use uuid::Uuid;
 use wire::ctstraffic::{Connection, Params};
 use wire::sim::{At, Cut, Link, Pair, Quirks, START};

@@ -3,7 +3,7 @@
 use crate::common::{pair, phase};
 use metrics::{Ending, Mono, SECOND};
 use model::{Pattern, Payload, Phase, Shutdown, Verify};
-use seam::{Cause, Violation};
+use transport::{Cause, Violation};
 use wire::sim::{At, Cut, Link, Pair, Quirks, START};
 
 const MS: u64 = 1_000_000;

@@ -1,13 +1,13 @@
 //! The datagram side of the simulator, with flows of a few lines.
 
 use metrics::{Ending, Group, Mono};
-use seam::{
-    Action, Batch, Burst, Card, Cause, Cx, End, Flow, GroupPlan, Input, News, Open, Opener, Read, Session,
-    Target, Violation, Wait, Want, When, Wrote,
-};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use transport::{
+    Action, Batch, Burst, Card, Cause, Cx, End, Flow, GroupPlan, Input, News, Open, Opener, Read, Session,
+    Target, Violation, Wait, Want, When, Wrote,
+};
 use wire::Run;
 use wire::sim::{At, Cut, Link, Network, Pair, Quirks, START};
 
@@ -238,7 +238,7 @@ struct Starter(VecDeque<Action<Run>>);
 impl Session<Run> for Starter {
     fn handle(&mut self, _: &mut Cx<'_>, input: Input<'_, Run>) {
         match input {
-            Input::Idle(group) => self.0.push_back(Action::Order(group, seam::Order::Drop)),
+            Input::Idle(group) => self.0.push_back(Action::Order(group, transport::Order::Drop)),
             Input::Dropped(..) => self.0.push_back(Action::Done),
             _ => {}
         }

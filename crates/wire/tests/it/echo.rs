@@ -3,8 +3,8 @@
 
 use metrics::{Ending, Group, PacketTally, Recorder, SECOND};
 use model::{Echo, Kind, Phase, Ping, PingRow, Schedule, Transport};
-use seam::{Arena, Batch, Burst, Card, Cause, Cx, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
+use transport::{Arena, Batch, Burst, Card, Cause, Cx, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 use wire::echo::{Far, Params, Pinger, Responder, Samples, answerers};
 use wire::sim::{At, Cut, Link, Pair, Quirks, START, Side};

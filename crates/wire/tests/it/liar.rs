@@ -3,8 +3,8 @@
 use crate::common::{ID, phase};
 use metrics::{Ending, Group};
 use model::{Pattern, Phase};
-use seam::{Batch, Burst, Card, Cause, Cx, Flow, News, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
+use transport::{Batch, Burst, Card, Cause, Cx, Flow, News, Read, Violation, Want, When, Wrote};
 use wire::native::{Data, Mark, MarkKind, Params, Preamble, Purpose};
 use wire::sim::{Pair, Quirks};
 

@@ -3,9 +3,9 @@
 
 use metrics::{Ending, Frames, Group, Mono, SECOND};
 use model::{FrameRow, FrameVerdict, Kind, Media, Phase, Verify};
-use seam::{Batch, Burst, Card, Cause, Cx, Flow, News, Opener, Violation, Want, Wrote};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use transport::{Batch, Burst, Card, Cause, Cx, Flow, News, Opener, Violation, Want, Wrote};
 use wire::Judged;
 use wire::Protocol;
 use wire::ctstraffic::{MediaParams, Receiver};

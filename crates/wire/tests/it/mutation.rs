@@ -8,8 +8,8 @@ use crate::common::bench::{Bench, inputs, last_news, mutate};
 use crate::common::{ID, TOKEN, client, phase};
 use metrics::Group;
 use model::{Pattern, Payload, Phase, Totals, Traffic, Verify};
-use seam::{Arena, Burst, Cx, Flow, News, Opener, Path, Rng};
 use std::sync::Arc;
+use transport::{Arena, Burst, Cx, Flow, News, Opener, Path, Rng};
 use uuid::Uuid;
 use wire::native::{
     Data, Frames, Grant, Grants, Guess, MARK, MAX_MESSAGE, Mark, MarkKind, Message, PREAMBLE, Params,

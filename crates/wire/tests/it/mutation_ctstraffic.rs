@@ -3,8 +3,8 @@
 use crate::common::bench::{Bench, inputs, last_news, mutate};
 use metrics::Group;
 use model::{Kind, Media, Pattern, Phase, Range, Verify};
-use seam::{Arena, Batch, Burst, Cx, End, Flow, News, Path, Rng, When, Wrote};
 use std::sync::Arc;
+use transport::{Arena, Batch, Burst, Cx, End, Flow, News, Path, Rng, When, Wrote};
 use uuid::Uuid;
 use wire::ctstraffic::codec::{
     DONE, Datagram, ID, decode, decode_id, encode_header, encode_id, encode_stream_id,

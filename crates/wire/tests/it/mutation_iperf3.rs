@@ -1,7 +1,7 @@
 //! Mutated documents and datagrams of iperf3: none may panic, and what is accepted is within bounds.
 
 use crate::common::bench::{inputs, mutate};
-use seam::Rng;
+use transport::Rng;
 use wire::iperf3::codec::{Header, Inbox, LONGEST_PARAMETERS, State, framed};
 use wire::iperf3::{params, results};
 

@@ -456,7 +456,7 @@ fn nobody_there_is_an_error_and_so_is_silence() {
 
 #[test]
 fn whatever_is_said_the_receiver_goes_on() {
-    let mut rng = seam::Rng::new(13);
+    let mut rng = transport::Rng::new(13);
     for seed in 0..300 {
         let mut net = network(seed);
         let host = receive(&mut net, Layout { multi: seed % 2 == 0, ..layout() });

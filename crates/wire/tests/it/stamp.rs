@@ -3,7 +3,7 @@
 
 use metrics::{Clock, Group, Mono, PacketTally, Recorder, TwoWay};
 use model::{Kind, Phase, Ping, Schedule, StampSettings, Transport};
-use seam::Rng;
+use transport::Rng;
 use wire::native::Psk;
 use wire::sim::{Link, Pair};
 use wire::solo::{Answers, Calls};
@@ -44,8 +44,8 @@ fn pair(stamp: StampSettings, messages: u64) -> Pair {
     let mut caller = callers(&phase, &calls).remove(0);
     let (mut rec, mut rng, mut post, clock) =
         (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
-    let mut cx = seam::Cx { now: Mono(0), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
-    let seam::Open::Datagram(sender, _) = caller.open(&mut cx) else { panic!("no flow") };
+    let mut cx = transport::Cx { now: Mono(0), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+    let transport::Open::Datagram(sender, _) = caller.open(&mut cx) else { panic!("no flow") };
     let answers = Answers { workers: 1, key, ..Answers::default() };
     Pair::knocking(sender, answerers(&phase, &answers).remove(0))
 }

@@ -4,8 +4,8 @@
 use crate::common::run::*;
 use metrics::{Group, SECOND};
 use model::Phase;
-use seam::{Arena, Batch, Burst, End, News, Opener, Path, When};
 use std::sync::Arc;
+use transport::{Arena, Batch, Burst, End, News, Opener, Path, When};
 use uuid::Uuid;
 use wire::native::{
     Data, Fence, Grant, Grants, Mark, MarkKind, Message, Params, Preamble, Purpose, Reception, ServerPlan,

@@ -3,7 +3,7 @@
 use crate::common::bench::{Bench, inputs, last_news, mutate, vectors};
 use metrics::SECOND;
 use model::{Event, Phase, Udpmon, UdpmonRecords};
-use seam::{Flow, News, Path, Rng};
+use transport::{Flow, News, Path, Rng};
 use uuid::Uuid;
 use wire::host::Host;
 use wire::sim::{Link, Pair, Quirks};
@@ -102,7 +102,7 @@ fn damaged_talks_do_no_harm() {
         let mut flow = Responder::new(&Host::default(), Uuid::nil(), SECOND, 4_096);
         let now = bench.now;
         let Bench { rec, rng: chance, clock, post, .. } = &mut bench;
-        flow.hear(&mut seam::Cx { now, clock, rng: chance, rec, post }, News::Up(path)).unwrap();
+        flow.hear(&mut transport::Cx { now, clock, rng: chance, rec, post }, News::Up(path)).unwrap();
         content += u32::from(bench.feed(&mut flow, &bytes, last_news(&mut rng)));
         let row = flow.card().row.unwrap();
         assert!(bench.rec.life(row).0.rx_bytes <= bytes.len() as u64 + 144);

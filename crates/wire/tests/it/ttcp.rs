@@ -4,8 +4,8 @@ use crate::common::bench::{Bench, last_news, mutate};
 use crate::common::run::{MS, address, client_ip, network, told};
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Payload, Phase, Portion, Range, Status, Verify};
-use seam::{Cause, Cx, Flow, News, Path, Violation};
 use std::sync::Arc;
+use transport::{Cause, Cx, Flow, News, Path, Violation};
 use wire::Protocol;
 use wire::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
 use wire::sim::{At, Cut, Host, HungUp, Link, Network, Pair, Quirks, Say};
@@ -190,7 +190,7 @@ fn an_interrupted_receiver_keeps_what_it_has() {
 #[test]
 fn whatever_comes_neither_end_panics_or_says_a_word_too_many() {
     let mut bench = Bench::new(31);
-    let mut rng = seam::Rng::new(32);
+    let mut rng = transport::Rng::new(32);
     let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
     for n in 0..200_000_u64 {
         let payload = if rng.next() & 1 == 0 { Payload::Random } else { Payload::Pattern };

@@ -3,7 +3,7 @@
 use crate::common::run::{MS, Told, address, client_ip, network, told};
 use metrics::{Mono, SECOND};
 use model::{Event, Kind, Level, Marked, Phase, Portion, Probe, Range, SocketSettings, Status, Verify};
-use seam::Rng;
+use transport::Rng;
 use wire::Protocol;
 use wire::bulk::{Marks, Word};
 use wire::sim::{At, Cut, Host, Link, Network};
@@ -33,18 +33,18 @@ fn sequence(marks: Marks, buffers: u64, length: u64) -> Vec<(usize, Vec<u8>)> {
     let mut opener = callers(&phase, &calls).remove(0);
     let (mut post, clock) = (Vec::new(), metrics::Clock::default());
     let (mut rng, mut rec) = (Rng::new(1), metrics::Recorder::default());
-    let mut cx = seam::Cx { now: Mono(1), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
-    let seam::Open::Datagram(mut flow, _) = opener.open(&mut cx) else { panic!("no datagrams") };
-    let path = seam::Path { peer: address(1), local: (client_ip(1), 9).into() };
-    flow.hear(&mut cx, seam::News::Up(path)).unwrap();
-    let mut arena = seam::Arena::new(1 << 17);
+    let mut cx = transport::Cx { now: Mono(1), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+    let transport::Open::Datagram(mut flow, _) = opener.open(&mut cx) else { panic!("no datagrams") };
+    let path = transport::Path { peer: address(1), local: (client_ip(1), 9).into() };
+    flow.hear(&mut cx, transport::News::Up(path)).unwrap();
+    let mut arena = transport::Arena::new(1 << 17);
     let mut sent = Vec::new();
     while flow.want().end.is_none() && sent.len() < 1_000 {
         cx.now = cx.now.plus(SECOND / 10);
-        let mut burst = seam::Burst::new(&mut arena, 65_507).datagrams(64);
+        let mut burst = transport::Burst::new(&mut arena, 65_507).datagrams(64);
         flow.fill(&mut cx, &mut burst);
         let bytes: Vec<u8> = burst.slices().flatten().copied().collect();
-        flow.wrote(&mut cx, seam::Wrote { bytes: bytes.len(), fault: None });
+        flow.wrote(&mut cx, transport::Wrote { bytes: bytes.len(), fault: None });
         sent.push((bytes.len(), bytes[..bytes.len().min(8)].to_vec()));
     }
     sent

@@ -3,8 +3,8 @@
 use crate::common::bench::{inputs, mutate, vectors};
 use metrics::{Binned, Clock, Mono, Recorder, SECOND};
 use model::{Kind, Phase, UdpmonCpu, UdpmonRecord};
-use seam::{Arena, Batch, Burst, Cx, Flow, News, Note, Path, Rng, When, Wrote};
 use std::sync::{Arc, Mutex};
+use transport::{Arena, Batch, Burst, Cx, Flow, News, Note, Path, Rng, When, Wrote};
 use wire::host::{Host, HostReader, HostTexts, Reading};
 use wire::solo::Answers;
 use wire::udpmon::answerers;

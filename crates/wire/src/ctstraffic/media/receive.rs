@@ -8,8 +8,8 @@ use crate::payload::Source;
 use crate::solo::{Arrived, Remark};
 use metrics::{Ending, FrameStamps, Frames, Mono, Packets, Row, SECOND};
 use model::{FrameRow, FrameVerdict, Level, Verify};
-use seam::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
+use transport::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 /// What is added to a frame's time before START is sent again.

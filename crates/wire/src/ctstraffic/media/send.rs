@@ -5,10 +5,10 @@ use crate::ctstraffic::codec::{HEADER, START, encode_header, encode_stream_id, n
 use crate::payload::Source;
 use crate::solo::Arrived;
 use metrics::{Ending, Frames, Group, Mono, Packets, Row};
-use seam::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Read, Violation, Want, When, Wrote};
 use std::any::Any;
 use std::io::ErrorKind;
 use std::sync::Arc;
+use transport::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 /// Names the prepared datagrams in a worker's arena; their length is added.

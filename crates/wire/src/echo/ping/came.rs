@@ -7,7 +7,7 @@ use crate::echo::params::Far;
 use crate::echo::talk::{Said, Times};
 use metrics::{Mono, Packets};
 use model::Echo;
-use seam::{Batch, Cx, Violation};
+use transport::{Batch, Cx, Violation};
 
 impl Pinger {
     /// The kernel says when a message left; `tag` is the low end of its number.

@@ -7,7 +7,7 @@ use crate::iperf3::ledger::Ledger;
 use crate::iperf3::lot::{Gone, Joined, Spent, Standing};
 use metrics::{Mono, SECOND};
 use model::{BulkCpu, Status};
-use seam::{Action, Cx, Note, Order};
+use transport::{Action, Cx, Note, Order};
 
 impl Client {
     /// Begins once all streams have been told, or will not be.

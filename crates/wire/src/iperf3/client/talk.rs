@@ -10,8 +10,8 @@ use crate::iperf3::results::{self, Results};
 use crate::iperf3::server::socket_settings;
 use metrics::SECOND;
 use model::{SocketSettings, Verify};
-use seam::{Action, Cx, GroupPlan, WHEN_TOLD, Wait};
 use std::sync::Arc;
+use transport::{Action, Cx, GroupPlan, WHEN_TOLD, Wait};
 
 impl Client {
     /// The next thing that the server has said; false when there is none yet.

@@ -7,7 +7,7 @@ use model::{
     Accepted, BulkBegun, BulkEnded, BulkNews, BulkStream, CpuUse, Event, HostSnapshot, Kind, Level,
     PacketReport, SessionInfo, Status, Totals, Traffic,
 };
-use seam::{Action, Cx};
+use transport::{Action, Cx};
 
 impl Client {
     /// The test begins.
@@ -27,7 +27,7 @@ impl Client {
             udp_rtt_ns: None,
             same_host: false,
         };
-        let stream = |(slot, path): (usize, &seam::Path)| BulkStream {
+        let stream = |(slot, path): (usize, &transport::Path)| BulkStream {
             slot: slot as u32,
             sender: lot.sends(slot as u32),
             local: path.local,

@@ -7,7 +7,7 @@ use crate::iperf3::lot::Standing;
 use crate::iperf3::results::{self, Results};
 use metrics::{Group, Mono, SECOND};
 use model::{BulkCpu, BulkEnded, BulkNews};
-use seam::{Action, Cx, Link, Order};
+use transport::{Action, Cx, Link, Order};
 
 impl Server {
     /// When a running test is to be looked at next.

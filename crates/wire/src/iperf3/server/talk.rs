@@ -9,9 +9,9 @@ use crate::iperf3::params::{self, BLOCK, Parameters};
 use crate::quota::holder;
 use metrics::{Group, SECOND};
 use model::{BulkBegun, BulkNews, BulkStream, BulkTerms, SocketSettings};
-use seam::{Action, Cx, GroupPlan, Link, Order, WHEN_TOLD};
 use std::net::IpAddr;
 use std::sync::Arc;
+use transport::{Action, Cx, GroupPlan, Link, Order, WHEN_TOLD};
 
 /// From this rate on datagrams are received in runs, and stamped by us, bits/s.
 const FAST: u64 = 1_000_000_000;
@@ -236,7 +236,7 @@ impl Server {
         let every = if interval == 0 { SECOND } else { interval };
         let mut ledger = Ledger::new(group, terms, every, |slot| lot.sends(slot));
         ledger.begin(cx.now);
-        let stream = |(slot, path): (usize, &seam::Path)| BulkStream {
+        let stream = |(slot, path): (usize, &transport::Path)| BulkStream {
             slot: slot as u32,
             sender: lot.sends(slot as u32),
             local: path.local,

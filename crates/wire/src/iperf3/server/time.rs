@@ -4,7 +4,7 @@ use super::{STRANGERS, Server, Step, Test};
 use crate::iperf3::codec::code;
 use metrics::{Mono, SECOND};
 use model::Level;
-use seam::Cx;
+use transport::Cx;
 
 /// How long parameters may take.
 const PATIENCE: u64 = 30 * SECOND;

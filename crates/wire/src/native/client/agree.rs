@@ -6,8 +6,8 @@ use crate::native::message::{Message, encode};
 use crate::native::preamble::{Guess, Preamble, Purpose, guess};
 use metrics::{ClockKind, Ending, Mono};
 use model::{Level, Phase, Ping, SessionInfo, Status};
-use seam::{Action, Cx, End, Fault, Link};
 use std::net::Ipv6Addr;
+use transport::{Action, Cx, End, Fault, Link};
 
 /// The longest idle round trip that two ends on one host have without a path between them, ns: what 96 KiB of send buffer
 /// still fill at 1.5 Gbit/s, and several times what it takes on a loaded host.

@@ -7,8 +7,8 @@ use crate::native::message::Message;
 use crate::native::udp::found;
 use metrics::{Ending, Mono, Tally};
 use model::{Event, PacketReport, Status, Traffic};
-use seam::{Action, End, Order};
 use std::time::Duration;
+use transport::{Action, End, Order};
 
 impl Client {
     /// Ends the open connections in good order, by force at `kill_at`.

@@ -20,11 +20,11 @@ use crate::native::message::Message;
 use crate::native::preamble::PREAMBLE;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase, Transport};
-use seam::{
+use std::net::SocketAddr;
+use transport::{
     Action, Batch, Burst, Card, Cause, Cx, End, Flow, GroupPlan, News, Open, Opener, Order, Read, Target,
     Violation, Wait, Want, When, Wrote,
 };
-use std::net::SocketAddr;
 use uuid::Uuid;
 
 /// The group of the flows that send hellos.

@@ -6,9 +6,9 @@
 use super::Client;
 use metrics::{Mono, SECOND, Tally};
 use model::{Interval, Kind, Level, PacketReport, Status};
-use seam::Violation;
 use std::collections::VecDeque;
 use std::time::Duration;
+use transport::Violation;
 
 /// Natural logarithm of the chance that is no chance any more: e^-20 is one in 485 million.
 const NO_CHANCE: f64 = -20.0;

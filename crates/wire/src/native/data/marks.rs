@@ -3,7 +3,7 @@
 use super::{Data, Role};
 use crate::native::mark::{Kind, MARK, Mark};
 use metrics::Mono;
-use seam::{Cx, Violation};
+use transport::{Cx, Violation};
 
 impl Data {
     /// The mark to send next, if the current span is over.

@@ -9,7 +9,7 @@ use crate::native::message::{Frames, Message};
 use crate::quota::{Lines, Rate, to_give_way};
 use metrics::Wall;
 use model::Level;
-use seam::{Cx, Link, Path};
+use transport::{Cx, Link, Path};
 use uuid::Uuid;
 
 impl Visitor {

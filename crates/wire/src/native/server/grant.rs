@@ -11,8 +11,8 @@ use crate::native::udp::{Terms, wait};
 use crate::{Protocol, echo};
 use metrics::Group;
 use model::{Accepted, Change, Kind, Level, Phase, Standing};
-use seam::{Action, Cx, GroupPlan, Link, Wait};
 use std::sync::Arc;
+use transport::{Action, Cx, GroupPlan, Link, Wait};
 use uuid::Uuid;
 
 impl Server {

@@ -3,7 +3,7 @@
 use super::{Held, Server};
 use metrics::{Ending, Tally};
 use model::{Event, Served, Standing, Totals, Traffic};
-use seam::{Action, Cx, Link};
+use transport::{Action, Cx, Link};
 
 /// What a session has moved, as its tallies add up.
 #[derive(Clone, Copy, Default)]

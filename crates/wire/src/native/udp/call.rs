@@ -3,9 +3,9 @@
 use super::flow::Probe;
 use super::serve::Terms;
 use metrics::Ending;
-use seam::{Cause, Cx, Flow, Open, Opener, Target};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use transport::{Cause, Cx, Flow, Open, Opener, Target};
 
 /// A server, and what was agreed with it.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::codec::Word;
 use metrics::{ClockFound, ClockKind, Estimate, Exchange, Mono, Offset};
-use seam::{Batch, Cx};
+use transport::{Batch, Cx};
 
 /// Stamps of two processes of one host cannot be compared better than this, ns: each finds its own zero between readings of
 /// the same clock, and the kernel's stamps come from the wall clock.

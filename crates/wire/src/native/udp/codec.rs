@@ -359,7 +359,7 @@ mod tests {
     /// A million inputs: damaged, cut short and padded words and headers. None is taken for good, and none panics.
     #[test]
     fn what_is_damaged_is_refused() {
-        let mut rng = seam::Rng::new(7);
+        let mut rng = transport::Rng::new(7);
         let mut data = [0xab; 64];
         header().write(Check::of(ID), &mut data);
         let good: [&[u8]; 2] = [&sample().encode(), &data];

@@ -7,7 +7,7 @@
 use super::codec::{Check, Header};
 use super::receiver::Receiver;
 use metrics::Packets;
-use seam::{Batch, Burst, Cx, Wrote};
+use transport::{Batch, Burst, Cx, Wrote};
 
 /// Returns packets.
 #[derive(Debug)]

@@ -12,10 +12,10 @@ use super::serve::{Seat, Terms};
 use super::track::Track;
 use super::{AGAIN, TOGETHER, Unopened, again};
 use metrics::{ClockKind, Ending, Mono, Packets, Row, SECOND, StampKind};
-use seam::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use std::sync::Arc;
 use std::time::Duration;
 use talk::{holds_words, is_word};
+use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
 use uuid::Uuid;
 
 /// How long one end hears nothing before it gives the other up, ns.

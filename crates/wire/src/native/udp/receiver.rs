@@ -13,7 +13,7 @@ use metrics::{
     Stamp, StampKind, Unplaced, Variation,
 };
 use model::Verify;
-use seam::{Batch, Cx};
+use transport::{Batch, Cx};
 use uuid::Uuid;
 
 /// Most numbers that are remembered one by one: two seconds at half a million a second, an eighth of a second at eight
@@ -398,7 +398,7 @@ mod tests {
     use super::*;
     use metrics::{Clock, Group, Recorder};
     use model::{Kind, Phase, Probe};
-    use seam::Rng;
+    use transport::Rng;
 
     const SIZE: usize = 64;
 

@@ -6,9 +6,9 @@ use super::track::Memory;
 use crate::payload;
 use metrics::{Departure, Left, Mono, Packets, Stamp, StampKind};
 use model::{Media, Probe, Spacing, Trace, Train};
-use seam::{Burst, Cx, Rng, When, Wrote};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use transport::{Burst, Cx, Rng, When, Wrote};
 
 /// Most datagrams in one send call.
 const MOST: usize = 128;
@@ -501,7 +501,7 @@ mod tests {
     use super::*;
     use metrics::{Clock, Group, Recorder};
     use model::{Kind, Phase};
-    use seam::{Arena, Note};
+    use transport::{Arena, Note};
     use uuid::Uuid;
 
     /// When the packets of `train` leave, ns after the start, on a host that does nothing for so long when the first is due, and again

@@ -7,10 +7,10 @@ use crate::native::grants::{Grant, Grants};
 use crate::native::greet::Fence;
 use metrics::{ClockKind, Group, Mono};
 use model::{Media, Phase, Verify};
-use seam::{Batch, Burst, Cx, Flow, Path};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use transport::{Batch, Burst, Cx, Flow, Path};
 use uuid::Uuid;
 
 /// What a session's flows have in common.

@@ -7,8 +7,8 @@ use super::codec::Header;
 use crate::judged::{LAZY, ROWS, SETTLE};
 use metrics::{Frames, Mono, Row, SECOND};
 use model::{FrameRow, FrameVerdict, Media};
-use seam::Cx;
 use std::collections::VecDeque;
+use transport::Cx;
 
 /// Most frames that are held, whatever the depth.
 const MOST: u64 = 100_000;
@@ -258,7 +258,7 @@ impl Show {
 mod tests {
     use super::*;
     use metrics::{Clock, Group, Recorder};
-    use seam::Rng;
+    use transport::Rng;
 
     const MS: u64 = 1_000_000;
     const START: u64 = 5_000 * MS;

@@ -4,8 +4,8 @@ use super::serve::Terms;
 use crate::native::message::Message;
 use metrics::{Arrived, Fate, FlowSums, Group, Left, StampKind, fates};
 use model::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow};
-use seam::Path;
 use std::collections::BTreeMap;
+use transport::Path;
 
 /// Entries of one message: far below the longest one.
 const PIECE: usize = 8_000;

@@ -4,7 +4,7 @@ use super::Requester;
 use crate::solo::Tell;
 use metrics::{Arrival, Departure, Mono, StampKind, TrainReport, join};
 use model::{Event, Trains, UdpmonRecord};
-use seam::Cx;
+use transport::Cx;
 
 impl Requester {
     /// Puts what left and what came of a train to the others.

@@ -9,11 +9,11 @@ use crate::udpmon::codec::{self, Message, Setup};
 use crate::udpmon::ledger::{Ledger, wanted};
 use metrics::Ending;
 use model::{Level, Phase};
-use seam::{Batch, Burst, Cause, Cx, Flow, Open, Opener};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use transport::{Batch, Burst, Cause, Cx, Flow, Open, Opener};
 
 /// Requesters at once.
 const MOST_PEERS: usize = 1_000;

@@ -1,8 +1,8 @@
 //! Damaged inputs for decoders, and what a flow needs around it to be fed with them.
 
 use metrics::{Clock, Mono, Recorder};
-use seam::{Arena, Batch, Burst, Cx, End, Flow, News, Note, Read, Rng, When, Wrote};
 use std::collections::BTreeMap;
+use transport::{Arena, Batch, Burst, Cx, End, Flow, News, Note, Read, Rng, When, Wrote};
 
 /// Damaged inputs for each decoder: `NETCALIPER_INPUTS`, or 20,000, which find what a change breaks at once. `bench/deep` has
 /// a million.
@@ -102,7 +102,7 @@ pub(crate) fn last_news(rng: &mut Rng) -> News {
         0 => News::Fin,
         1 => News::Stop,
         2 => News::Wake,
-        _ => News::Broken(seam::Fault { deed: seam::Deed::Receive, errno: 104 }),
+        _ => News::Broken(transport::Fault { deed: transport::Deed::Receive, errno: 104 }),
     }
 }
 

@@ -1,15 +1,15 @@
-//! Sessions driven by hand, held to the rules of the seam.
+//! Sessions driven by hand, held to the rules of `transport`.
 
 use crate::common::run::address;
 use metrics::{Group, Mono, SECOND, Tally};
 use model::{Event, Phase, Status};
-use seam::{Action, End, GroupPlan, Input, Link, Order, Path, Session};
 use std::collections::{BTreeMap, BTreeSet};
+use transport::{Action, End, GroupPlan, Input, Link, Order, Path, Session};
 use wire::Run;
 use wire::native::{Client, ClientPlan, Frames, MAX_MESSAGE, Message, PREAMBLE, Preamble, Purpose, encode};
 use wire::sim::{Quirks, START, Side};
 
-/// A session and what it has asked for so far; holds it to the rules of the seam.
+/// A session and what it has asked for so far; holds it to the rules of `transport`.
 pub(crate) struct Driven<S> {
     pub(crate) session: S,
     pub(crate) side: Side,

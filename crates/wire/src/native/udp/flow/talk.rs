@@ -3,7 +3,7 @@
 use super::{Offer, Probe, State};
 use crate::native::udp::codec::{CONTROL, Kind, UNKNOWN, Word, kind};
 use crate::native::udp::sender::Sender;
-use seam::{Batch, Burst, Cx};
+use transport::{Batch, Burst, Cx};
 
 impl Probe {
     fn word(&self, kind: Kind, cx: &Cx<'_>) -> Word {

@@ -2,7 +2,7 @@
 //!
 //! `wire` implements [`Flow`], [`Opener`] and [`Session`]; `io` fills a [`Batch`] and empties a [`Burst`]; `engine` and
 //! `wire::sim` join them through [`turn()`]. Neither side sees the other, and nothing here knows a socket, reads a clock
-//! or holds protocol state. The figures and the reasons behind this shape are in ARCHITECTURE.md, "The seam".
+//! or holds protocol state. The figures and the reasons behind this shape are in ARCHITECTURE.md, "The transport".
 #![forbid(unsafe_code)]
 
 mod burst;
