@@ -3,14 +3,14 @@
 
 use metrics::Mono;
 use model::{Kind, Phase, Probe};
+use sim::{Quirks, Side};
 use transport::{Arena, Batch, Burst, End, Flow, News, Opener, Path, Read, When, Wrote};
-use wire::sim::{Quirks, Side};
 use wire::solo::Answers;
 
 pub const START: Mono = Mono(1_000_000_000);
 
 pub fn side() -> Side {
-    Side::new(1, Quirks::default(), false)
+    Side::new(1, Quirks::default())
 }
 
 /// Gives a flow `bytes` as it asks for them, lets it speak in between, and hangs up in the end.

@@ -2,8 +2,8 @@
 
 use crate::Outcome;
 use crate::datagrams::HEADER;
-use io::Settings;
 use std::net::SocketAddr;
+use transport::StreamSettings;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(crate) struct Plan {
     pub(crate) tcp: bool,
     /// Who waits for one does not sleep.
     pub(crate) spin: bool,
-    pub(crate) settings: Settings,
+    pub(crate) settings: StreamSettings,
 }
 
 /// Reads the command line.
@@ -108,7 +108,7 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
         rst: true,
         tcp: true,
         spin: false,
-        settings: Settings::default(),
+        settings: StreamSettings::default(),
     };
     while let Some(option) = words.next() {
         let value = words.next().ok_or_else(|| format!("{option} wants a value"))?;

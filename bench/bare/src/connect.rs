@@ -4,10 +4,10 @@ use crate::args::Plan;
 use crate::result::{self, Count};
 use crate::{Outcome, on_workers};
 use io::host::Reading;
-use io::{Clock, Listener, Reactor, Ready, Stream};
+use io::{Clock, Listener, Reactor, Stream};
 use metrics::{Mono, SECOND};
 use std::sync::mpsc::Sender;
-use transport::{Arena, Burst, Got, Net, Read, Target};
+use transport::{Arena, Burst, Got, ListenerSocket as _, Net, Read, Ready, StreamSocket as _, Target};
 
 const LISTENER: u64 = u64::MAX - 1;
 /// Connections accepted in a row before the others get their turn; as in the engine.
@@ -18,7 +18,7 @@ const ONE: &[u8; 1] = b"1";
 fn send_one(stream: &Stream, arena: &mut Arena, clock: &Clock) -> Outcome<bool> {
     let mut burst = Burst::new(arena, 1);
     burst.fixed(ONE);
-    let wrote = stream.net(&mut [], clock).send(&burst);
+    let wrote = stream.net(&mut [], clock, false).send(&burst);
     wrote.fault.map_or(Ok(wrote.bytes == 1), |fault| Err(format!("sending failed: {fault}")))
 }
 
@@ -83,7 +83,7 @@ fn answer(listener: &Listener) -> Outcome<()> {
 fn over(stream: &Option<Stream>, arena: &mut Arena, clock: &Clock) -> Outcome<bool> {
     let Some(stream) = stream else { return Ok(false) };
     let mut buffer = [0; 16];
-    Ok(match stream.net(&mut buffer, clock).recv(Read::look(16)) {
+    Ok(match stream.net(&mut buffer, clock, false).recv(Read::look(16)) {
         Got::Batch(_) => {
             // One byte always fits; should the peer be gone, the next event says so.
             let _ = send_one(stream, arena, clock);
@@ -144,7 +144,7 @@ fn connect(plan: &Plan, slots: usize, end: Mono) -> Outcome<u64> {
                 continue;
             }
             let mut buffer = [0; 16];
-            match call.stream.net(&mut buffer, &clock).recv(Read::look(16)) {
+            match call.stream.net(&mut buffer, &clock, false).recv(Read::look(16)) {
                 Got::Batch(_) => {
                     done += 1;
                     if let Some(call) = calls[index].take()

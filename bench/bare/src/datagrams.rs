@@ -5,11 +5,11 @@ use crate::args::{Plan, Verify};
 use crate::result::{self, Count};
 use crate::{Outcome, on_workers};
 use io::host::Reading;
-use io::{Clock, Reactor, Ready, Udp, UdpMemory, UdpSettings};
+use io::{Clock, Reactor, Udp, UdpMemory};
 use metrics::{Dist, Mono, SECOND};
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
-use transport::{Arena, Burst, Got, Net as _, Read, Target};
+use transport::{Arena, Burst, DatagramSocket as _, Got, Net as _, Read, Ready, Target, UdpSettings};
 
 /// Bytes of the number and the time.
 pub(crate) const HEADER: usize = 16;
@@ -102,7 +102,7 @@ impl Receiving {
     fn drain(&mut self, udp: &mut Udp, next: &mut u64) -> Outcome<bool> {
         let mut some = false;
         loop {
-            match udp.net(&mut self.memory, &self.clock).recv(Read::look(1 << 16)) {
+            match udp.net(&mut self.memory, &self.clock, false).recv(Read::look(1 << 16)) {
                 Got::Batch(batch) => {
                     if self.moved.n == 0 {
                         self.moved.first = batch.at;
@@ -134,7 +134,7 @@ fn receive(plan: &Plan, sockets: &mut [Udp]) -> Outcome<Moved> {
     let compared = if plan.verify == Verify::Compare { plan.buffer - HEADER } else { 0 };
     let mut work = Receiving {
         clock: Clock::new(),
-        memory: UdpMemory::new(),
+        memory: UdpMemory::default(),
         moved: Moved::default(),
         payload: vec![FILLER; compared],
     };
@@ -186,7 +186,7 @@ fn send(plan: &Plan, worker: usize) -> Outcome<Moved> {
     let segments = sockets.first().map_or(1, |out| plan.segments.min(out.udp.segments())).max(1);
     let bytes = segments * plan.buffer;
     let mut arena = Arena::new(bytes);
-    let mut memory = UdpMemory::new();
+    let mut memory = UdpMemory::default();
     let mut events: Vec<Ready> = Vec::new();
     let first = clock.now();
     let end = first.plus(plan.length);
@@ -214,7 +214,7 @@ fn send(plan: &Plan, worker: usize) -> Outcome<Moved> {
             datagram[..8].copy_from_slice(&number.to_le_bytes());
             datagram[8..HEADER].copy_from_slice(&now.0.to_le_bytes());
         }
-        let wrote = out.udp.net(&mut memory, &clock).send(&burst);
+        let wrote = out.udp.net(&mut memory, &clock, false).send(&burst);
         if let Some(fault) = wrote.fault {
             return Err(format!("sending failed: {fault}"));
         }

@@ -4,12 +4,12 @@ use crate::args::{Plan, Verify};
 use crate::result::{self, Count};
 use crate::{Outcome, on_workers};
 use io::host::Reading;
-use io::{Clock, Listener, Reactor, Ready, Stream};
+use io::{Clock, Listener, Reactor, Stream};
 use metrics::{Mono, SECOND};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
-use transport::{Arena, Burst, Got, Net, Read, Target};
+use transport::{Arena, Burst, Got, ListenerSocket as _, Net, Read, Ready, StreamSocket as _, Target};
 use wire::payload::Source;
 
 /// The reactor is asked at least this often while something is ready, ns; as in the engine.
@@ -88,7 +88,7 @@ fn receive(plan: &Plan, listener: &Listener, expected: usize) -> Outcome<Moved> 
             let Some(index) = queue.pop_front() else { break };
             let Some(link) = &mut links[index] else { continue };
             link.queued = false;
-            match link.stream.net(&mut buffer, &clock).recv(how) {
+            match link.stream.net(&mut buffer, &clock, false).recv(how) {
                 Got::Batch(batch) => {
                     if plan.verify == Verify::Compare {
                         let checked = Source::Pattern.check(link.offset, batch.bytes);
@@ -168,7 +168,7 @@ fn send(plan: &Plan, to: SocketAddr, connections: usize) -> Outcome<Moved> {
             link.queued = false;
             let mut burst = Burst::new(&mut arena, plan.buffer);
             Source::Pattern.offer(link.offset, plan.buffer, &mut burst);
-            let wrote = link.stream.net(&mut [], &clock).send(&burst);
+            let wrote = link.stream.net(&mut [], &clock, false).send(&burst);
             if let Some(fault) = wrote.fault {
                 return Err(format!("sending failed: {fault}"));
             }

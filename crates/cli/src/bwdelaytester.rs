@@ -4,8 +4,8 @@ use crate::file::SavedRun;
 use crate::keeping::Keeping;
 use crate::{faces, measure, plan, stderr};
 use classic::bwdelaytester::{Asked, Client, Face, Server, USAGE, read};
-use engine::{Bound, ClientConfig, ServerConfig};
 use model::{Event, Level, Status, Waiting};
+use runtime::{Bound, ClientConfig, ServerConfig};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -39,14 +39,14 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
 
 fn send(client: &Client, command: Vec<String>) -> Result<u8, Refusal> {
     let port = client.both.port.unwrap_or_else(|| Protocol::Bwdelaytester.port());
-    let mut peers = engine::resolve_targets(std::slice::from_ref(&client.host), port, false, false)?;
+    let mut peers = runtime::resolve_targets(std::slice::from_ref(&client.host), port, false, false)?;
     peers.truncate(1);
     let config = ClientConfig {
         protocol: Protocol::Bwdelaytester,
         peers,
         device: client.both.device.clone(),
         workers: Some(1),
-        run: engine::run_id(),
+        run: runtime::run_id(),
         version: plan::VERSION.to_owned(),
         ..ClientConfig::default()
     };
@@ -54,12 +54,12 @@ fn send(client: &Client, command: Vec<String>) -> Result<u8, Refusal> {
     if let Some(probe) = &mut phase.probe {
         probe.waiting = Waiting::Hybrid;
     }
-    engine::check(&config, &phase)?;
+    runtime::check(&config, &phase)?;
     let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
     let mut show = Show::new(Face::client(client), client.both.save.as_ref(), false)?;
     show.hear(&Event::Begin(Box::new(config.begin("bwdelaytester", command, &phase))));
     show.hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
-    engine::run(&config, &phase, &interrupt, &mut |event| show.hear(&event))?;
+    runtime::run(&config, &phase, &interrupt, &mut |event| show.hear(&event))?;
     Ok(show.finish())
 }
 

@@ -6,8 +6,8 @@ mod resolve;
 use crate::keeping::Keeping;
 use crate::{faces, measure, plan, stderr};
 use classic::ctstraffic::{Asked, Cores, Face, Resolved, Role, Spec, page, read};
-use engine::{Bound, ClientConfig, EngineError, Interrupt, Placement, ServerConfig};
 use model::{Begin, Event, Kind, Phase, Status};
+use runtime::{Bound, ClientConfig, EngineError, Interrupt, Placement, ServerConfig};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -130,20 +130,20 @@ fn client(
         ports: spec.local_ports,
         device,
         placement,
-        run: engine::run_id(),
+        run: runtime::run_id(),
         version: plan::VERSION.to_owned(),
         records: wants_records(&spec) || (streams && plan::tells_frames(spec.phase.connections)),
         arrivals: wants_arrivals(&spec),
         ..ClientConfig::default()
     };
     let phase = spec.phase.clone();
-    engine::check(&config, &phase)?;
+    runtime::check(&config, &phase)?;
     let mut begin = config.begin("ctstraffic", command, &phase);
     begin.targets.clone_from(&spec.targets);
     let mut show = Show::open(spec, resolved)?;
     show.begin(begin, &phase);
     let interrupt = show.interrupt.clone();
-    engine::run(&config, &phase, &interrupt, &mut |event| show.hear(&event))?;
+    runtime::run(&config, &phase, &interrupt, &mut |event| show.hear(&event))?;
     Ok(show.finish())
 }
 

@@ -79,7 +79,7 @@ impl DatagramArgs {
                 "--hardware-stamps needs the kernel's stamps, with which a card's are compared: leave out --no-stamps",
             ));
         }
-        engine::permit_card_change();
+        runtime::permit_card_change();
         Ok(())
     }
 }

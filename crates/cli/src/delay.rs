@@ -252,7 +252,7 @@ fn phase(args: &DelayArgs) -> Result<Phase, Trouble> {
             },
             waiting: datagrams::waiting(probe.wait, probe.busy),
             // Exact in JSON, whatever reads it.
-            seed: probe.seed.unwrap_or_else(|| engine::run_id().as_u64_pair().1 >> 16),
+            seed: probe.seed.unwrap_or_else(|| runtime::run_id().as_u64_pair().1 >> 16),
             late_ns: probe.late,
             stamping: if other.unsynchronised { Stamping::Host } else { Stamping::Wall },
             stairs: other.stairs,

@@ -4,10 +4,10 @@ use crate::args::OutputArgs;
 use crate::outputs::Outputs;
 use crate::{Exit, Trouble, measure, plan, stderr, values};
 use clap::Args;
-use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use metrics::SECOND;
 use model::{Event, Kind, Pattern, Phase, Range, Status};
 use report::Planned;
+use runtime::{Bound, ClientConfig, Interrupt, ServerConfig};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use wire::native::Peer;
@@ -88,7 +88,7 @@ fn client(
     let (mut status, mut reason) = (Status::Complete, None);
     let mut begun = false;
     for (name, phase) in parts(args.time) {
-        config.run = engine::run_id();
+        config.run = runtime::run_id();
         // Tens of thousands of connections per second are shown as a distribution, not one by one.
         config.records = phase.kind == Kind::Tcp;
         if !begun {

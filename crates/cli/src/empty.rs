@@ -1,9 +1,9 @@
 //! What an empty path reads here: the same messages within this host, before the run.
 
 use crate::{Trouble, measure, plan};
-use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use metrics::SECOND;
 use model::{EmptyPath, Event, Level, Phase, Ping, Schedule, SocketSettings, Verify};
+use runtime::{Bound, ClientConfig, Interrupt, ServerConfig};
 use std::net::SocketAddr;
 use wire::Protocol;
 use wire::native::{Limits, Peer, Psk};
@@ -40,7 +40,7 @@ fn within(
     ping: Ping,
     interrupt: &Interrupt,
 ) -> Result<EmptyPath, Trouble> {
-    let key = Psk::new(engine::run_id().as_bytes()).map_err(Trouble::failed)?;
+    let key = Psk::new(runtime::run_id().as_bytes()).map_err(Trouble::failed)?;
     let elsewhere = config.placement.apart();
     let apart = elsewhere.is_some();
     let bound = Bound::new(ServerConfig {
@@ -59,7 +59,7 @@ fn within(
         psk: Some(key),
         placement: config.placement.clone(),
         workers: config.workers.map(|_| 1),
-        run: engine::run_id(),
+        run: runtime::run_id(),
         version: plan::VERSION.to_owned(),
         realtime: config.realtime,
         ..ClientConfig::default()

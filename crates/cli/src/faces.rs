@@ -2,8 +2,8 @@
 
 use crate::{bwdelaytester, ctstraffic, iperf3, ntttcp, rttcpip, stderr, ttcp, udpmon};
 use classic::udpmon::Program;
-use engine::EngineError;
 use model::{Event, Outcome};
+use runtime::EngineError;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;

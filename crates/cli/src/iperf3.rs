@@ -6,11 +6,11 @@ use classic::iperf3::{
     Asked, Desk, DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, Spec, Style, program, read,
     scribe,
 };
-use engine::{Bound, ClientConfig, Iperf3Client, Iperf3Credentials, Iperf3Server, Placement, ServerConfig};
 use metrics::SECOND;
 use model::{
     Begin, BulkNews, BulkTerms, Event, Level, Phase, Range, ServerOutput, SocketSettings, Status, Verify,
 };
+use runtime::{Bound, ClientConfig, Iperf3Client, Iperf3Credentials, Iperf3Server, Placement, ServerConfig};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -179,7 +179,7 @@ fn keeper(spec: &Spec) -> Result<Option<Keeper>, Refusal> {
     // Who is added to the file later is known as well, also when we have gone to the background by then.
     let path = std::path::absolute(users).unwrap_or_else(|_| users.into());
     let users: Users = Arc::new(move || std::fs::read_to_string(&path).ok());
-    engine::iperf3_keeper(&pem, users, spec.skew_s, spec.pkcs1)
+    runtime::iperf3_keeper(&pem, users, spec.skew_s, spec.pkcs1)
         .map(Some)
         .map_err(|why| refused(format!("parameter error - --rsa-private-key-path {key}: {why}")))
 }
@@ -192,7 +192,7 @@ fn credentials(spec: &Spec) -> Result<Option<Iperf3Credentials>, Refusal> {
     let password = match std::env::var("IPERF3_PASSWORD") {
         Ok(password) => password,
         Err(_) => {
-            let read = engine::read_hidden("Password: ");
+            let read = runtime::read_hidden("Password: ");
             stderr::say("");
             read.map_err(|error| refused(format!("parameter error - no password: {error}")))?
         }
@@ -268,7 +268,7 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
     let mut out = output(spec)?;
     let bound = Bound::new(config)?;
     if spec.daemon {
-        engine::to_background()
+        runtime::to_background()
             .map_err(|error| refused(format!("error - unable to become a daemon: {error}")))?;
     }
     let _pidfile = PidFile::new(pidfile)?;
@@ -282,7 +282,7 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
     let mut tests: BTreeMap<u64, Teller> = BTreeMap::new();
     let mut prefix = prefix(spec);
     let mut print = |text: &str| {
-        let text = prefix.mark(text, engine::wall_now());
+        let text = prefix.mark(text, runtime::wall_now());
         // Where nobody reads on, clients are still served.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     };
@@ -339,12 +339,12 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
     let mut out = output(spec)?;
     let mut prefix = prefix(spec);
     let mut print = |text: &str| {
-        let text = prefix.mark(text, engine::wall_now());
+        let text = prefix.mark(text, runtime::wall_now());
         // Where nobody reads on, the exit code still tells.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     };
     let config = caller(spec, host, terms)?;
-    engine::check(&config, &phase)?;
+    runtime::check(&config, &phase)?;
     let interrupt = measure::on_signals().map_err(|trouble| refused(trouble.text))?;
     let begin = config.begin("iperf3", command, &phase);
     let facts = facts(spec, &begin, config.peers.first().map(|peer| (host.to_owned(), peer.address)));
@@ -355,7 +355,7 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
     let mut keeping = Keeping::begun(begin, &phase);
     let columns = stderr::stdout_columns().filter(|_| spec.logfile.is_none());
     let mut end = (Status::Failed, None);
-    engine::run(&config, &phase, &interrupt, &mut |event| {
+    runtime::run(&config, &phase, &interrupt, &mut |event| {
         keeping.hear(&event);
         match event {
             Event::Bulk(mut bulk) => {
@@ -397,7 +397,7 @@ fn quote(news: &mut BulkNews, columns: Option<u16>) {
 
 fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Refusal> {
     let (v4, v6) = spec.family;
-    let peers = engine::resolve_targets(&[host.to_owned()], spec.port, v4, v6)
+    let peers = runtime::resolve_targets(&[host.to_owned()], spec.port, v4, v6)
         .map_err(|error| refused(format!("error - unable to connect to server: {error}")))?;
     Ok(ClientConfig {
         protocol: Protocol::Iperf3,
@@ -405,7 +405,7 @@ fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Ref
         sources: spec.bind.into_iter().collect(),
         device: spec.device.clone(),
         placement: placement(spec),
-        run: engine::run_id(),
+        run: runtime::run_id(),
         version: plan::VERSION.to_owned(),
         iperf3: Iperf3Client {
             terms: Some(terms),

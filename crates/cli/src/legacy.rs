@@ -3,12 +3,12 @@
 use crate::serve::{ServeArgs, listen_addresses};
 use crate::values::Legacy;
 use crate::{Trouble, plan};
-use engine::{Bound, Interrupt, Iperf3Server, ServerConfig};
 use metrics::{Packets, SECOND, format_duration};
 use model::{
     Event, Kind, Level, Phase, Ping, Probe, Range, SocketSettings, StampSettings, Totals, Traffic, Transport,
     Verify,
 };
+use runtime::{Bound, Interrupt, Iperf3Server, ServerConfig};
 use std::net::SocketAddr;
 use wire::Protocol;
 use wire::native::Fence;

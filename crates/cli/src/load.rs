@@ -7,11 +7,11 @@ use crate::repeat::RepeatArgs;
 use crate::values;
 use crate::{Exit, Trouble, measure, plan};
 use clap::Args;
-use engine::{ClientConfig, Interrupt};
 use metrics::SECOND;
 use model::load::{Load, Part, Stage};
 use model::{Event, Outcome, Phase, Point, Status, Until};
 use report::Planned;
+use runtime::{ClientConfig, Interrupt};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, Troubl
     let config = plan::client(&args.target, &args.local, false)?;
     for stage in Stage::ALL {
         for (_, phase) in load.probes(stage).iter().chain(&load.filler(stage)) {
-            engine::check(&config, phase)?;
+            runtime::check(&config, phase)?;
         }
     }
     let mut outputs = Outputs::open(&args.output, None)?;

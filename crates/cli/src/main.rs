@@ -80,7 +80,7 @@ impl From<Exit> for ExitCode {
 }
 
 fn main() -> ExitCode {
-    engine::fail_writes_beyond_limit();
+    runtime::fail_writes_beyond_limit();
     let command: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     if let Some((face, arguments)) = faces::asked(&command) {
         let code = (face.run)(arguments, command.clone());
@@ -142,10 +142,10 @@ impl Trouble {
     }
 }
 
-impl From<engine::EngineError> for Trouble {
-    fn from(error: engine::EngineError) -> Self {
+impl From<runtime::EngineError> for Trouble {
+    fn from(error: runtime::EngineError) -> Self {
         match error {
-            engine::EngineError::Setting(text) => Trouble::usage(text),
+            runtime::EngineError::Setting(text) => Trouble::usage(text),
             other => Trouble::failed(other),
         }
     }

@@ -3,9 +3,9 @@
 use crate::args::{ConnectArgs, TcpArgs};
 use crate::outputs::Outputs;
 use crate::{Exit, Trouble, file, live, plan};
-use engine::{ClientConfig, Interrupt};
 use model::{Event, Level, Method, Outcome, Phase, Status, Step};
 use report::Planned;
+use runtime::{ClientConfig, Interrupt};
 use std::sync::OnceLock;
 
 /// Goodput, integrity and reliability.
@@ -33,7 +33,7 @@ pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, 
 pub(crate) fn check(config: &ClientConfig, method: &Method) -> Result<(), Trouble> {
     let mut method = method.clone();
     while let Step::Run { phase, .. } = method.next(&Outcome::default()) {
-        engine::check(config, &phase)?;
+        runtime::check(config, &phase)?;
     }
     Ok(())
 }
@@ -131,7 +131,7 @@ pub(crate) fn one(
     sink: &mut dyn FnMut(Event),
 ) -> Result<(Status, Option<String>), Trouble> {
     let mut end = (Status::Failed, None);
-    engine::run(config, phase, interrupt, &mut |event| {
+    runtime::run(config, phase, interrupt, &mut |event| {
         if let Event::PhaseEnd { status, reason } = &event {
             end = (*status, reason.clone());
         }
@@ -164,9 +164,9 @@ pub(crate) fn exit_at_once() -> ! {
 pub(crate) fn on_signals() -> Result<Interrupt, Trouble> {
     let interrupt = SIGNALS.get_or_init(Interrupt::new).clone();
     let asked = interrupt.clone();
-    engine::on_end_asked(move || {
+    runtime::on_end_asked(move || {
         // Nothing has been measured yet where a name is looked up.
-        if asked.asked() || engine::is_resolving() {
+        if asked.asked() || runtime::is_resolving() {
             exit_at_once();
         }
         asked.ask();

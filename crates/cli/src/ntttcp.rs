@@ -7,8 +7,8 @@ use classic::ntttcp::{
     Asked, Face, Found, HostFacts, Now, PAGE, Reading, Role, Spec, Texts, is_windows, json, read,
     time_of_day, xml,
 };
-use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use model::{Event, Level, Status};
+use runtime::{Bound, ClientConfig, Interrupt, ServerConfig};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -73,7 +73,7 @@ fn send(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Show)
         peers: peers(spec)?,
         sources: spec.local.into_iter().collect(),
         ports: spec.local_port.map(|first| (first, first)),
-        run: engine::run_id(),
+        run: runtime::run_id(),
         version: plan::VERSION.to_owned(),
         records: true,
         arrivals: true,
@@ -82,7 +82,7 @@ fn send(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Show)
     let phase = spec.phase();
     show.keeping = Keeping::begun(config.begin("ntttcp", command.to_vec(), &phase), &phase);
     show.opening(&[]);
-    engine::send_ntttcp(&config, &phase, spec.layout, interrupt, &mut |event| show.hear(&event))?;
+    runtime::send_ntttcp(&config, &phase, spec.layout, interrupt, &mut |event| show.hear(&event))?;
     Ok(())
 }
 
@@ -99,7 +99,7 @@ fn peers(spec: &Spec) -> Result<Vec<Peer>, Refusal> {
         let host = std::slice::from_ref(host);
         let found = match known {
             Some(peer) => Some(peer),
-            None => engine::resolve_targets(host, spec.layout.port, false, spec.v6)?.into_iter().next(),
+            None => runtime::resolve_targets(host, spec.layout.port, false, spec.v6)?.into_iter().next(),
         };
         peers.extend(found);
     }
@@ -111,7 +111,7 @@ fn listen(spec: &Spec) -> Result<Vec<SocketAddr>, Refusal> {
     let any = if spec.v6 { "::" } else { "0.0.0.0" };
     if !spec.windows {
         let host = spec.address.clone().unwrap_or_else(|| any.to_owned());
-        let address = engine::resolve_targets(&[host], spec.layout.port, false, spec.v6)?;
+        let address = runtime::resolve_targets(&[host], spec.layout.port, false, spec.v6)?;
         let ip = address.first().map_or_else(|| [0, 0, 0, 0].into(), |peer| peer.address.ip());
         let first = if spec.layout.sync { spec.layout.port - 1 } else { spec.layout.port };
         return Ok((first..=spec.layout.port + (spec.layout.ports - 1))
@@ -249,7 +249,7 @@ impl Show {
         if std::mem::replace(&mut self.opened, true) {
             return;
         }
-        let facts = HostFacts { files: engine::rlimit_nofile(), addresses: engine::local_addresses() };
+        let facts = HostFacts { files: runtime::rlimit_nofile(), addresses: runtime::local_addresses() };
         let day = self.now().day;
         let mut out = Tee(faces::stdout(), self.log.as_mut());
         let _ = self.face.opening(&facts, listening, &day, &mut out);

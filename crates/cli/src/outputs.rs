@@ -6,12 +6,12 @@ use crate::file::{self, NewFile};
 use crate::live::{self, Live};
 use crate::watch::{Page, WebArgs};
 use crate::{Exit, Trouble, keeping, kept, measure, scrape, stderr};
-use engine::Interrupt;
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{
     ConnectionCsv, Console, DatagramsCsv, FramesCsv, Journal, PacketsCsv, Planned, RunMetrics, SamplesCsv,
     StatusCsv, Style, TrainsCsv,
 };
+use runtime::Interrupt;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -6,9 +6,9 @@ use crate::args::{
     TargetArgs, TcpArgs, VerifyArg,
 };
 use crate::values::{self, Affinity};
-use engine::{ClientConfig, Placement};
 use metrics::SECOND;
 use model::{Axis, AxisName, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
+use runtime::{ClientConfig, Placement};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -98,14 +98,14 @@ pub(crate) fn client(target: &TargetArgs, local: &LocalArgs, records: bool) -> R
     let port = target.port.unwrap_or_else(|| protocol.port());
     Ok(ClientConfig {
         protocol,
-        peers: engine::resolve_targets(&target.targets, port, target.ipv4, target.ipv6)?,
+        peers: runtime::resolve_targets(&target.targets, port, target.ipv4, target.ipv6)?,
         psk: key(&target.key)?,
         sources: local.bind.clone(),
         ports: local.local_port,
         device: local.cores.bind_dev.clone(),
         placement: placement(&local.cores, protocol),
         workers: local.cores.workers,
-        run: engine::run_id(),
+        run: runtime::run_id(),
         version: VERSION.to_owned(),
         records,
         ..ClientConfig::default()

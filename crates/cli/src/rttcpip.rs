@@ -3,8 +3,8 @@
 use crate::keeping::Keeping;
 use crate::{faces, measure, plan, stderr};
 use classic::rttcpip::{Asked, CLIENT, Client, Face, SERVER, Server, read_client, read_server};
-use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use model::{Event, Level, Status};
+use runtime::{Bound, ClientConfig, Interrupt, ServerConfig};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -48,7 +48,7 @@ fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
         protocol: Protocol::Echo,
         peers: vec![Peer { name: client.address.to_string(), address: target(&client)? }],
         sources: client.local.into_iter().collect(),
-        run: engine::run_id(),
+        run: runtime::run_id(),
         version: plan::VERSION.to_owned(),
         records: true,
         ..ClientConfig::default()
@@ -57,7 +57,7 @@ fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
         return Ok(kill(&config, client.kill_port));
     }
     let phase = client.phase();
-    engine::check(&config, &phase)?;
+    runtime::check(&config, &phase)?;
     let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
     let mut face = Face::new(client);
     let mut keeping = Keeping::new();
@@ -72,7 +72,7 @@ fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
     };
     hear(&Event::Begin(Box::new(config.begin("rttcpip", command, &phase))));
     hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
-    engine::run(&config, &phase, &interrupt, &mut |event| hear(&event))?;
+    runtime::run(&config, &phase, &interrupt, &mut |event| hear(&event))?;
     keeping.finish();
     match end {
         (Status::Interrupted, _) => Ok(130),
@@ -121,7 +121,7 @@ fn kill(config: &ClientConfig, port: Option<u16>) -> u8 {
 /// Where a server of ours may be asked to end, the likeliest first: at the port that was named, or beside a server on this host,
 /// at the port after its own, or where `netcaliper serve` is.
 fn doors(server: SocketAddr, port: Option<u16>) -> Vec<SocketAddr> {
-    let here = engine::is_ours(server.ip());
+    let here = runtime::is_ours(server.ip());
     let loopback: IpAddr =
         if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
     let native = Protocol::Native.port();
@@ -160,7 +160,7 @@ fn ends(config: &ClientConfig, door: SocketAddr) -> bool {
         ..config.clone()
     };
     let mut ended = false;
-    let asked = engine::stop_servers(&config, &Interrupt::new(), &mut |event| {
+    let asked = runtime::stop_servers(&config, &Interrupt::new(), &mut |event| {
         ended |= matches!(event, Event::PhaseEnd { status: Status::Complete, .. });
     });
     asked.is_ok() && ended

@@ -5,9 +5,9 @@ use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::outputs::Outputs;
 use crate::{Exit, Trouble, legacy, measure, plan, scrape, stderr, values};
 use clap::Args;
-use engine::{Bound, Interrupt, ServerConfig};
 use model::{Event, Level, Phase, Status};
 use report::{Planned, ServerMetrics};
+use runtime::{Bound, Interrupt, ServerConfig};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,7 +88,7 @@ pub(crate) struct StopArgs {
 /// The far end.
 pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trouble> {
     if args.hardware_stamps {
-        engine::permit_card_change();
+        runtime::permit_card_change();
     }
     let psk = plan::key(&args.key)?;
     legacy::check_key(args, psk.is_some())?;
@@ -216,7 +216,7 @@ pub(crate) fn stop(args: &StopArgs) -> Result<Exit, Trouble> {
     }
     let interrupt = measure::on_signals()?;
     let mut end = (Status::Failed, None);
-    engine::stop_servers(&config, &interrupt, &mut |event| match event {
+    runtime::stop_servers(&config, &interrupt, &mut |event| match event {
         Event::Notice { text, .. } => stderr::say(text),
         Event::PhaseEnd { status, reason } => end = (status, reason),
         _ => {}

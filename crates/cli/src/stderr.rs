@@ -7,13 +7,13 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 /// leave anything undone.
 pub(crate) fn say(text: impl Display) {
     let mut err = io::stderr().lock();
-    let columns = err.is_terminal().then(engine::terminal_columns).flatten();
+    let columns = err.is_terminal().then(runtime::terminal_columns).flatten();
     let _ = writeln!(err, "{}", report::hanging(&text.to_string(), columns));
 }
 
 /// Columns of the terminal that stdout is; `None` where it is none, or its size is not known.
 pub(crate) fn stdout_columns() -> Option<u16> {
-    io::stdout().is_terminal().then(engine::terminal_columns).flatten()
+    io::stdout().is_terminal().then(runtime::terminal_columns).flatten()
 }
 
 /// The sentence about a stdout that takes no more; none when its reader has closed it, as `head` does.

@@ -3,8 +3,8 @@
 use crate::keeping::Keeping;
 use crate::{faces, measure, plan, stderr};
 use classic::ttcp::{Asked, Dialect, Face, PAGE, Role, Spec, Usage, ask, read};
-use engine::{Bound, ClientConfig, Interrupt, ServerConfig};
 use model::{Event, Level, Status};
+use runtime::{Bound, ClientConfig, Interrupt, ServerConfig};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -59,7 +59,7 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     }
     let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
     let _keys = match spec.dialect {
-        Dialect::Teldat => interrupt.by_any_key(),
+        Dialect::Teldat => runtime::interrupt_by_any_key(&interrupt),
         Dialect::Classic => None,
     };
     match &spec.role {
@@ -76,11 +76,11 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
 fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt, command: &[String]) -> Result<u8, Refusal> {
     let config = ClientConfig {
         protocol: Protocol::Ttcp,
-        peers: engine::resolve_targets(&[host.to_owned()], spec.port, false, false)?
+        peers: runtime::resolve_targets(&[host.to_owned()], spec.port, false, false)?
             .into_iter()
             .take(1)
             .collect(),
-        run: engine::run_id(),
+        run: runtime::run_id(),
         version: plan::VERSION.to_owned(),
         records: true,
         arrivals: true,
@@ -88,10 +88,10 @@ fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt, command: &[String]) 
         ..ClientConfig::default()
     };
     let phase = spec.phase();
-    engine::check(&config, &phase)?;
+    runtime::check(&config, &phase)?;
     let begin = config.begin("ttcp", command.to_vec(), &phase);
     let mut show = Show::new(spec, Keeping::begun(begin, &phase));
-    engine::run(&config, &phase, interrupt, &mut |event| show.hear(&event))?;
+    runtime::run(&config, &phase, interrupt, &mut |event| show.hear(&event))?;
     Ok(show.finish())
 }
 

@@ -4,8 +4,8 @@ use crate::file::SavedRun;
 use crate::keeping::Keeping;
 use crate::{faces, measure, plan, stderr};
 use classic::udpmon::{Asked, Face, Program, Spec, read, usage};
-use engine::{Bound, ClientConfig, EngineError, Placement, ServerConfig};
 use model::{Event, Level, Status, UdpmonRecords, UdpmonTest};
+use runtime::{Bound, ClientConfig, EngineError, Placement, ServerConfig};
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -68,7 +68,7 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
         spec.host.clone()
     };
     let targets = [format!("{host}:{}", spec.port)];
-    let mut peers = engine::resolve_targets(&targets, spec.port, !spec.v6, spec.v6).map_err(in_words)?;
+    let mut peers = runtime::resolve_targets(&targets, spec.port, !spec.v6, spec.v6).map_err(in_words)?;
     // A name may have several addresses: the original takes the first.
     peers.truncate(1);
     let remote = peers.first().map(|peer| peer.address.ip().to_string()).unwrap_or_default();
@@ -79,12 +79,12 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
         placement: placement(spec),
         workers: Some(1),
         records: true,
-        run: engine::run_id(),
+        run: runtime::run_id(),
         version: plan::VERSION.to_owned(),
         ..ClientConfig::default()
     };
     let phase = spec.phase();
-    engine::check(&config, &phase).map_err(in_words)?;
+    runtime::check(&config, &phase).map_err(in_words)?;
     let interrupt = measure::on_signals().map_err(|trouble| trouble.text)?;
     let mut face = Face::new(spec.clone(), remote);
     let mut keeping = Keeping::new();
@@ -108,7 +108,7 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     };
     hear(&Event::Begin(Box::new(config.begin(spec.program.name(), command, &phase))));
     hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
-    engine::run(&config, &phase, &interrupt, &mut |event| hear(&event)).map_err(in_words)?;
+    runtime::run(&config, &phase, &interrupt, &mut |event| hear(&event)).map_err(in_words)?;
     let (status, reason) = end.clone();
     note(spec, &mut saved, &Event::End { status, reason });
     tell(spec, saved.finish());

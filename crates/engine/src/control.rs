@@ -1,45 +1,45 @@
 //! The control thread: one session, its control links, and the books on its groups.
 
 use crate::EngineError;
-use crate::group::Watched;
+use crate::group::{HostMeter, Watched};
 use crate::interrupt::{Attached, Interrupt};
-use crate::machine;
-use crate::place::Placement;
-use crate::worker::{Command, Outfit, Report, Watch, WatchState, Worker};
-use io::{Clock, Listener, Reactor, Settings, Stream, Udp, UdpSettings, Waker};
+use crate::settings;
+use crate::worker::{Command, GroupProgress, GroupState, Report, Worker, WorkerConfig};
 use metrics::{Group, Mono, Recorder};
 use model::{Book, Complete, Event, Level, Links};
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 use transport::{
-    Action, Burst, Cx, Deed, End, Fault, Got, GroupPlan, Input, Link, Net, Note, Order, Read, Rng, Session,
-    Target,
+    Action, Burst, Clock as _, Cx, Deed, End, Fault, Got, GroupPlan, Input, Join as _, Link, Mail, Net as _,
+    Note, Order, Park, Platform, Reactor as _, Read, Ready, Receiver as _, Rng, Sender as _, Session,
+    StreamSettings, StreamSocket as _, Target, Task, UdpSettings, Wake as _, Watch as _,
 };
-use wire::Run;
 
-/// How a session's machine is set up.
-pub(crate) struct Setup {
-    pub(crate) workers: u16,
-    /// So many sets of that many workers, each set on the same cores.
-    pub(crate) sets: u16,
-    pub(crate) placement: Placement,
-    /// The worker that has the first connection, at the server, and hence the core of our first.
-    pub(crate) first: usize,
-    /// Listeners per worker, in the workers' order; empty for clients.
-    pub(crate) listeners: Vec<Vec<Listener>>,
-    /// Bound UDP sockets per worker, likewise.
-    pub(crate) datagrams: Vec<Vec<Udp>>,
-    /// What sockets have whatever their group wants: the interface, and what accepted ones inherit from their listener.
-    pub(crate) inherited: Settings,
+/// The threads of a session and the sockets that they begin with.
+pub struct Setup<P: Platform> {
+    /// Workers of a set.
+    pub workers: u16,
+    /// Sets of workers, each on the same cores.
+    pub sets: u16,
+    /// The core of each worker of a set; where there is none, the scheduler decides.
+    pub cores: Vec<Option<usize>>,
+    /// Cores that a group can share with the workers of a server on this host, in the order of these.
+    pub shared_cores: Vec<usize>,
+    /// Listeners of each worker; empty for clients.
+    pub listeners: Vec<Vec<P::Listener>>,
+    /// Bound UDP sockets of each worker.
+    pub datagrams: Vec<Vec<P::Udp>>,
+    /// Options of sockets that belong to no group yet: the interface, and what accepted ones have from their listener.
+    pub inherited: StreamSettings,
     /// The same for UDP sockets.
-    pub(crate) inherited_udp: UdpSettings,
+    pub inherited_udp: UdpSettings,
     /// Longest send and receive of a worker, bytes.
-    pub(crate) buffer: usize,
+    pub buffer: usize,
     /// Whether workers run before all ordinary threads.
-    pub(crate) realtime: bool,
-    /// How often workers tell who is served, ns; `None` where nobody wants to know.
-    pub(crate) links: Option<u64>,
+    pub realtime: bool,
+    /// How often workers report their open connections, ns; `None` is never.
+    pub links: Option<u64>,
+    /// Measures what the host does while a group runs.
+    pub meter: Option<HostMeter>,
 }
 
 /// Longest queue of a control link; a peer that lets it grow longer is cut off.
@@ -52,8 +52,8 @@ const SHARE: usize = 16 * 1024;
 /// Bytes of a closed link that are read and discarded, so that the close does not become a reset.
 const DISCARDED: usize = 64 * 1024;
 
-struct ControlLink {
-    stream: Stream,
+struct ControlLink<P: Platform> {
+    stream: P::Stream,
     /// Set while connecting.
     key: Option<u32>,
     out: Vec<u8>,
@@ -67,25 +67,46 @@ struct ControlLink {
 /// Ctrl-C ends a run within a second, whatever is waited for.
 const STOPS: [u64; 3] = [0, 7 * metrics::SECOND / 10, 9 * metrics::SECOND / 10];
 
-struct Hand {
-    mailbox: Sender<Command>,
-    waker: Waker,
-    thread: Option<JoinHandle<()>>,
+/// How long queued messages may take to leave when the session is over, ns.
+const LAST_MESSAGES: u64 = metrics::SECOND / 2;
+
+struct WorkerHandle<P: Platform> {
+    mailbox: P::Sender<Command<P>>,
+    waker: P::Waker,
+    thread: Option<P::Join>,
 }
 
-/// The machine around a session.
-pub(crate) struct Control<'a> {
-    session: Box<dyn Session<Run>>,
-    sink: &'a mut dyn FnMut(Event),
-    interrupt: &'a Interrupt,
-    setup: Setup,
-    reactor: Reactor,
-    clock: Clock,
+impl<P: Platform> WorkerHandle<P> {
+    fn send(&self, command: Command<P>) {
+        self.mailbox.send(command);
+        self.waker.wake();
+    }
+}
+
+/// Where a session is in its life.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Begin,
+    Running,
+    /// The session is over, and its last messages leave until then.
+    Leaving(Mono),
+    Over,
+}
+
+/// The control thread: a session, its control links, and the workers that carry its data.
+pub struct Control<P: Platform, S: FnMut(Event)> {
+    platform: P,
+    session: Box<dyn Session>,
+    sink: S,
+    interrupt: Interrupt,
+    setup: Setup<P>,
+    reactor: P::Reactor,
+    clock: P::Clock,
     wall: metrics::Clock,
     rng: Rng,
     rec: Recorder,
     post: Vec<Note>,
-    links: BTreeMap<u64, ControlLink>,
+    links: BTreeMap<u64, ControlLink<P>>,
     next_link: u64,
     /// Links that may have unread bytes, about which an edge-triggered reactor says nothing more. They are read in turn, one share
     /// in each round.
@@ -94,45 +115,50 @@ pub(crate) struct Control<'a> {
     buffer: Vec<u8>,
     /// Bytes queued on all links.
     queued: usize,
-    hands: Vec<Hand>,
-    reports: Receiver<(usize, Report)>,
-    books: BTreeMap<Group, Watched>,
+    workers: Vec<WorkerHandle<P>>,
+    reports: P::Receiver<(usize, Report<P>)>,
+    groups: BTreeMap<Group, Watched>,
     troubles: HashSet<String>,
     /// When the user asked for the end, and how often the session has been told.
     stop: Option<(Mono, usize)>,
     /// Keeps the user's wish waking this thread.
     _attached: Attached,
-    done: bool,
+    stage: Stage,
+    /// Why the session could not go on.
+    failed: Option<EngineError>,
 }
 
-impl<'a> Control<'a> {
-    /// Starts the workers.
-    pub(crate) fn new(
-        session: Box<dyn Session<Run>>,
-        mut setup: Setup,
-        interrupt: &'a Interrupt,
-        sink: &'a mut dyn FnMut(Event),
+impl<P: Platform, S: FnMut(Event)> Control<P, S> {
+    /// Starts the workers. The session begins with the first step.
+    ///
+    /// # Errors
+    /// When the system refuses a reactor or a thread.
+    pub fn new(
+        platform: P,
+        session: Box<dyn Session>,
+        mut setup: Setup<P>,
+        interrupt: &Interrupt,
+        sink: S,
     ) -> Result<Self, EngineError> {
         let system = |what| move |source| EngineError::System { what, source };
-        let reactor = Reactor::new().map_err(system("making a reactor"))?;
-        let (report, reports) = channel();
+        let reactor = platform.reactor().map_err(system("making a reactor"))?;
+        let (report, reports) = platform.channel();
         let each = usize::from(setup.workers.max(1));
         let count = each * usize::from(setup.sets.max(1));
         let mut made = Vec::new();
         for _ in 0..count {
-            let reactor = Reactor::new().map_err(system("making a worker's reactor"))?;
-            made.push((channel::<Command>(), reactor));
+            let reactor = platform.reactor().map_err(system("making a worker's reactor"))?;
+            made.push((platform.channel::<Command<P>>(), reactor));
         }
         let peers: Vec<_> = made.iter().map(|((mailbox, _), r)| (mailbox.clone(), r.waker())).collect();
         let mut listeners = std::mem::take(&mut setup.listeners).into_iter();
         let mut datagrams = std::mem::take(&mut setup.datagrams).into_iter();
-        let cores = setup.placement.cores(each, setup.first);
-        let mut hands = Vec::new();
+        let mut workers = Vec::new();
         for (index, ((mailbox, commands), its_reactor)) in made.into_iter().enumerate() {
             let waker = its_reactor.waker();
-            let outfit = Outfit {
+            let config = WorkerConfig {
                 index,
-                core: cores.get(index % each).copied().flatten(),
+                core: setup.cores.get(index % each).copied().flatten(),
                 listeners: listeners.next().unwrap_or_default(),
                 datagrams: datagrams.next().unwrap_or_default(),
                 commands,
@@ -140,31 +166,28 @@ impl<'a> Control<'a> {
                 control: reactor.waker(),
                 peers: peers.clone(),
                 buffer: setup.buffer,
-                seed: io::clock::entropy(),
+                seed: platform.random(),
                 inherited: setup.inherited.clone(),
                 inherited_udp: setup.inherited_udp.clone(),
                 realtime: setup.realtime,
                 links: setup.links,
             };
-            let body = move || Worker::new(outfit, its_reactor).run();
-            let thread = std::thread::Builder::new()
-                .name(format!("worker-{index}"))
-                .stack_size(512 * 1024)
-                .spawn(body)
-                .map_err(system("starting a worker"))?;
-            hands.push(Hand { mailbox, waker, thread: Some(thread) });
+            let worker = Worker::new(platform.clone(), config, its_reactor);
+            let thread = platform.spawn(&format!("worker-{index}"), worker);
+            let thread = Some(thread.map_err(system("starting a worker"))?);
+            workers.push(WorkerHandle { mailbox, waker, thread });
         }
-        let attached = interrupt.attach(reactor.waker());
-        let clock = Clock::new();
+        let clock = platform.clock();
         Ok(Control {
             session,
             sink,
-            interrupt,
+            interrupt: interrupt.clone(),
             setup,
+            _attached: interrupt.attach(reactor.waker()),
             reactor,
             wall: clock.sample(),
             clock,
-            rng: Rng::new(io::clock::entropy()),
+            rng: Rng::new(platform.random()),
             rec: Recorder::default(),
             post: Vec::new(),
             links: BTreeMap::new(),
@@ -172,58 +195,68 @@ impl<'a> Control<'a> {
             unread: VecDeque::new(),
             buffer: vec![0; SHARE],
             queued: 0,
-            hands,
+            workers,
             reports,
-            books: BTreeMap::new(),
+            groups: BTreeMap::new(),
             troubles: HashSet::new(),
             stop: None,
-            _attached: attached,
-            done: false,
+            stage: Stage::Begin,
+            failed: None,
+            platform,
         })
     }
 
-    /// Runs the session to its end.
-    pub(crate) fn run(mut self) -> Result<(), EngineError> {
-        let mut events = Vec::new();
-        self.act();
-        while !self.done {
-            if self.stop.is_none() && self.interrupt.asked() {
-                self.stop = Some((self.clock.now(), 0));
-            }
-            let until = match self.unread.is_empty() {
-                true => self.session.deadline().into_iter().chain(self.next_stop()).min(),
-                false => Some(self.clock.now()),
-            };
-            self.reactor
-                .wait(until, &self.clock, &mut events)
-                .map_err(|source| EngineError::System { what: "waiting for control links", source })?;
-            if let Some((since, told)) = self.stop
-                && self.next_stop().is_some_and(|at| at <= self.clock.now())
-            {
-                self.stop = Some((since, told + 1));
-                self.feed(Input::Stop);
-            }
-            // Links with news first: a link with unread bytes had its share in the round before.
-            let before = self.unread.len();
-            for event in events.drain(..) {
-                self.ready(event.key);
-            }
-            for _ in 0..before {
-                let Some(id) = self.unread.pop_front() else { break };
-                if let Some(entry) = self.links.get_mut(&id) {
-                    entry.unread = false;
-                    self.read(id);
-                }
-            }
-            while let Ok((worker, report)) = self.reports.try_recv() {
-                self.hear(worker, report);
-            }
-            if self.session.deadline().is_some_and(|at| at <= self.clock.now()) {
-                self.feed(Input::Wake);
+    /// After the last step: waits for the workers.
+    ///
+    /// # Errors
+    /// Why the session could not go on.
+    pub fn finish(mut self) -> Result<(), EngineError> {
+        for worker in &mut self.workers {
+            if worker.thread.take().is_some_and(|thread| !thread.join()) {
+                let text = "a worker thread has failed".to_owned();
+                (self.sink)(Event::Notice { level: Level::Error, text });
             }
         }
-        self.farewell();
-        Ok(())
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Until when to wait while the session goes on.
+    fn until(&mut self) -> Option<Mono> {
+        if self.stop.is_none() && self.interrupt.asked() {
+            self.stop = Some((self.clock.now(), 0));
+        }
+        match self.unread.is_empty() {
+            true => self.session.deadline().into_iter().chain(self.next_stop()).min(),
+            false => Some(self.clock.now()),
+        }
+    }
+
+    /// Hands the session what has come.
+    fn round(&mut self, ready: &mut Vec<Ready>) {
+        if let Some((since, told)) = self.stop
+            && self.next_stop().is_some_and(|at| at <= self.clock.now())
+        {
+            self.stop = Some((since, told + 1));
+            self.feed(Input::Stop);
+        }
+        // Links with news first: a link with unread bytes had its share in the round before.
+        let before = self.unread.len();
+        for event in ready.drain(..) {
+            self.ready(event.key);
+        }
+        for _ in 0..before {
+            let Some(id) = self.unread.pop_front() else { break };
+            if let Some(entry) = self.links.get_mut(&id) {
+                entry.unread = false;
+                self.read(id);
+            }
+        }
+        while let Mail::Message((worker, report)) = self.reports.try_recv() {
+            self.hear(worker, report);
+        }
+        if self.session.deadline().is_some_and(|at| at <= self.clock.now()) {
+            self.feed(Input::Wake);
+        }
     }
 
     /// When the session is to be told that the user wants the end: again while it does not come.
@@ -232,35 +265,21 @@ impl<'a> Control<'a> {
         STOPS.get(told).map(|after| since.plus(*after))
     }
 
-    /// Lets queued goodbyes leave, for a moment, and ends the workers.
-    fn farewell(&mut self) {
-        let until = self.clock.now().plus(metrics::SECOND / 2);
-        let mut events = Vec::new();
-        while self.links.values().any(|l| !l.out.is_empty()) && self.clock.now() < until {
-            if self.reactor.wait(Some(until), &self.clock, &mut events).is_err() {
-                break;
-            }
-            for key in self.links.keys().copied().collect::<Vec<_>>() {
-                self.push(key);
-            }
+    /// Ends the workers once the last messages have left, or took too long.
+    fn leave(&mut self, until: Mono) -> Park {
+        if self.links.values().any(|link| !link.out.is_empty()) && self.clock.now() < until {
+            return Park::Wait(Some(until));
         }
-        for hand in &self.hands {
-            let _ = hand.mailbox.send(Command::Quit);
-            hand.waker.wake();
-        }
-        for hand in &mut self.hands {
-            if let Some(thread) = hand.thread.take()
-                && thread.join().is_err()
-            {
-                (self.sink)(Event::Notice {
-                    level: Level::Error,
-                    text: "a worker thread has failed".to_owned(),
-                });
-            }
-        }
+        self.quit();
+        Park::Done
     }
 
-    fn feed(&mut self, input: Input<'_, Run>) {
+    fn quit(&mut self) {
+        self.stage = Stage::Over;
+        self.workers.iter().for_each(|worker| worker.send(Command::Quit));
+    }
+
+    fn feed(&mut self, input: Input<'_>) {
         let now = self.clock.now();
         let mut cx =
             Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
@@ -282,28 +301,26 @@ impl<'a> Control<'a> {
                 Action::Group(plan) => self.group(*plan),
                 Action::Order(group, order) => self.order(group, order),
                 Action::Emit(event) => (self.sink)(event),
-                Action::Done => self.done = true,
+                Action::Done => self.stage = Stage::Leaving(self.clock.now().plus(LAST_MESSAGES)),
             }
         }
     }
 
     // Groups -------------------------------------------------------------------------------------------------------
 
-    fn group(&mut self, plan: GroupPlan<model::SocketSettings>) {
-        let settings = machine::settings(&plan.sockets, self.setup.inherited.device.as_deref());
-        let udp = machine::udp_settings(&plan.sockets, self.setup.inherited.device.as_deref());
-        let all = self.hands.len();
+    fn group(&mut self, plan: GroupPlan) {
+        let settings = settings::stream(&plan.sockets, self.setup.inherited.device.as_deref());
+        let udp = settings::udp(&plan.sockets, self.setup.inherited.device.as_deref());
+        let all = self.workers.len();
         let workers = plan.workers.map_or(0..all, |of| usize::from(of.start)..usize::from(of.end).min(all));
         let book = Book::new(workers.len(), plan.start, plan.omit, plan.frames);
-        self.books.insert(plan.group, Watched::new(book, workers.clone()));
+        self.groups.insert(plan.group, Watched::new(book, workers.clone(), self.setup.meter));
         let mut openers = plan.openers.into_iter();
-        let mut cores = match plan.beside {
-            Some(first) => self.setup.placement.beside(workers.len(), first as usize),
-            None => Vec::new(),
-        }
-        .into_iter();
-        for hand in self.hands.get(workers).unwrap_or_default() {
-            let watch = Watch {
+        let mut cores = (plan.beside.map_or(0, |first| first as usize)..)
+            .map(|at| self.setup.shared_cores.get(at % self.setup.shared_cores.len().max(1)).copied())
+            .take(if plan.beside.is_some() { workers.len() } else { 0 });
+        for worker in self.workers.get(workers).unwrap_or_default() {
+            let group = GroupState {
                 group: plan.group,
                 opener: openers.next(),
                 settings: settings.clone(),
@@ -320,19 +337,18 @@ impl<'a> Control<'a> {
                 wait: plan.wait,
                 frames: plan.frames,
                 core: cores.next().flatten(),
-                state: WatchState::default(),
+                state: GroupProgress::default(),
             };
-            let _ = hand.mailbox.send(Command::Group(Box::new(watch)));
-            hand.waker.wake();
+            worker.send(Command::Group(Box::new(group)));
         }
     }
 
     fn order(&mut self, group: Group, order: Order) {
-        let Some(watched) = self.books.get_mut(&group) else { return };
+        let Some(watched) = self.groups.get_mut(&group) else { return };
         if let Order::Start(at) = order {
             watched.begin(at);
         }
-        for hand in self.hands.get(watched.workers.clone()).unwrap_or_default() {
+        for worker in self.workers.get(watched.workers.clone()).unwrap_or_default() {
             let command = match order {
                 Order::Start(at) => Command::Start(group, at),
                 Order::Ask(tag) => Command::Ask(group, tag),
@@ -341,16 +357,15 @@ impl<'a> Control<'a> {
                 Order::Kill => Command::Kill(group),
                 Order::Drop => Command::Drop(group),
             };
-            let _ = hand.mailbox.send(command);
-            hand.waker.wake();
+            worker.send(command);
         }
     }
 
-    fn hear(&mut self, worker: usize, report: Report) {
+    fn hear(&mut self, worker: usize, report: Report<P>) {
         match report {
             Report::Tally { group, index, to, last, tally } => {
                 let complete =
-                    self.books.get_mut(&group).map(|watched| watched.book.tally(index, to, last, &tally));
+                    self.groups.get_mut(&group).map(|watched| watched.book.tally(index, to, last, &tally));
                 for done in complete.unwrap_or_default() {
                     if done.to > done.from {
                         let Complete { index, from, to, tally } = &done;
@@ -358,8 +373,8 @@ impl<'a> Control<'a> {
                     }
                 }
                 // Its memory goes back to where it is needed; nobody has to be woken for that.
-                if let (Some(tally), Some(hand)) = (tally.recycled(), self.hands.get(worker)) {
-                    let _ = hand.mailbox.send(Command::Spare(Box::new(tally)));
+                if let (Some(tally), Some(worker)) = (tally.recycled(), self.workers.get(worker)) {
+                    worker.mailbox.send(Command::Spare(Box::new(tally)));
                 }
             }
             Report::Ended(records) => {
@@ -368,13 +383,13 @@ impl<'a> Control<'a> {
                 }
             }
             Report::Idle(group) => {
-                if self.books.get_mut(&group).is_some_and(|watched| watched.book.idle()) {
+                if self.groups.get_mut(&group).is_some_and(|watched| watched.book.idle()) {
                     self.feed(Input::Idle(group));
                 }
             }
             Report::Dropped { group, tally, peak, effective } => {
-                if self.books.get_mut(&group).is_some_and(|w| w.book.last(&tally, peak, effective))
-                    && let Some(book) = self.books.remove(&group)
+                if self.groups.get_mut(&group).is_some_and(|w| w.book.last(&tally, peak, effective))
+                    && let Some(book) = self.groups.remove(&group)
                 {
                     let totals = book.totals();
                     self.feed(Input::Dropped(group, Box::new(totals)));
@@ -401,19 +416,18 @@ impl<'a> Control<'a> {
 
     // Control links ------------------------------------------------------------------------------------------------
 
-    fn enter(&mut self, stream: Stream, key: Option<u32>) -> Option<Link> {
+    fn enter(&mut self, stream: P::Stream, key: Option<u32>) -> Option<Link> {
         let id = self.next_link;
         self.next_link += 1;
-        self.reactor.watch(&stream, id).ok()?;
+        stream.watch(&self.reactor, id).ok()?;
         self.links.insert(id, ControlLink { stream, key, out: Vec::new(), closing: None, unread: false });
         Some(Link(id))
     }
 
     fn connect(&mut self, key: u32, target: &Target) {
-        let Settings { device, keepalive, .. } = self.setup.inherited.clone();
-        let settings = Settings { device, keepalive, ..Settings::default() };
-        let stream = Stream::connect(target, &settings);
-        match stream {
+        let StreamSettings { device, keepalive, .. } = self.setup.inherited.clone();
+        let settings = StreamSettings { device, keepalive, ..StreamSettings::default() };
+        match self.platform.connect(target, &settings) {
             Ok((stream, _)) => {
                 if self.enter(stream, Some(key)).is_none() {
                     self.feed(Input::Refused(key, Fault { deed: Deed::Open, errno: 0 }));
@@ -445,7 +459,7 @@ impl<'a> Control<'a> {
             let mut arena = transport::Arena::new(entry.out.len());
             let mut burst = Burst::new(&mut arena, entry.out.len());
             burst.own(entry.out.len()).copy_from_slice(&entry.out);
-            let wrote = entry.stream.net(&mut [], &self.clock).send(&burst);
+            let wrote = entry.stream.net(&mut [], &self.clock, false).send(&burst);
             entry.out.drain(..wrote.bytes);
             self.queued = self.queued.saturating_sub(wrote.bytes);
             if let Some(fault) = wrote.fault {
@@ -478,7 +492,7 @@ impl<'a> Control<'a> {
             // What the peer has sent and nobody will read would turn the close into an abort, and the abort would take
             // our last message with it.
             let (mut discarded, mut scrap) = (0, [0; 4096]);
-            let mut net = entry.stream.net(&mut scrap, &self.clock);
+            let mut net = entry.stream.net(&mut scrap, &self.clock, false);
             while discarded < DISCARDED
                 && let Got::Batch(batch) = net.recv(Read::look(4096))
             {
@@ -488,9 +502,9 @@ impl<'a> Control<'a> {
     }
 
     /// Takes a link out of the tables.
-    fn remove(&mut self, id: u64) -> Option<ControlLink> {
+    fn remove(&mut self, id: u64) -> Option<ControlLink<P>> {
         let entry = self.links.remove(&id)?;
-        let _ = self.reactor.forget(&entry.stream);
+        let _ = entry.stream.forget(&self.reactor);
         self.queued = self.queued.saturating_sub(entry.out.len());
         Some(entry)
     }
@@ -535,25 +549,27 @@ impl<'a> Control<'a> {
         let mut left = SHARE;
         while left > 0 {
             let Some(entry) = self.links.get_mut(&id) else { break };
-            let mut net = entry.stream.net(&mut buffer, &self.clock);
-            match net.recv(Read::look(left as u64)) {
-                Got::Batch(batch) => {
-                    let n = batch.len;
+            let mut net = entry.stream.net(&mut buffer, &self.clock, false);
+            let came = match net.recv(Read::look(left as u64)) {
+                Got::Batch(batch) => Came::Bytes(batch.len),
+                Got::Nothing => Came::Nothing,
+                Got::Fin => Came::End(None),
+                Got::Fault(fault) => Came::End(Some(fault)),
+            };
+            drop(net);
+            match came {
+                Came::Bytes(n) => {
                     left = left.saturating_sub(n.max(1));
                     if entry.closing.is_none() {
                         self.feed(Input::Bytes(Link(id), &buffer[..n]));
                     }
                 }
-                Got::Nothing => {
-                    let _ = self.reactor.rearm(&entry.stream, id, true, !entry.out.is_empty());
+                Came::Nothing => {
+                    let _ = entry.stream.rearm(&self.reactor, id, true, !entry.out.is_empty());
                     break;
                 }
-                Got::Fin => {
-                    self.down(id, None);
-                    break;
-                }
-                Got::Fault(fault) => {
-                    self.down(id, Some(fault));
+                Came::End(fault) => {
+                    self.down(id, fault);
                     break;
                 }
             }
@@ -568,18 +584,51 @@ impl<'a> Control<'a> {
     }
 }
 
-impl Drop for Control<'_> {
-    fn drop(&mut self) {
-        for hand in &self.hands {
-            let _ = hand.mailbox.send(Command::Quit);
-            hand.waker.wake();
+/// What a control link brought.
+enum Came {
+    Bytes(usize),
+    Nothing,
+    End(Option<Fault>),
+}
+
+impl<P: Platform, S: FnMut(Event)> Task<P> for Control<P, S> {
+    fn step(&mut self) -> Park {
+        if self.stage == Stage::Begin {
+            self.stage = Stage::Running;
+            self.act();
+        }
+        match self.stage {
+            Stage::Begin | Stage::Running => Park::Wait(self.until()),
+            Stage::Leaving(until) => self.leave(until),
+            Stage::Over => Park::Done,
+        }
+    }
+
+    fn reactor(&mut self) -> &mut P::Reactor {
+        &mut self.reactor
+    }
+
+    fn resume(&mut self, ready: std::io::Result<&mut Vec<Ready>>) {
+        match (ready, self.stage) {
+            (Err(source), _) => {
+                self.failed = Some(EngineError::System { what: "waiting for control links", source });
+                self.quit();
+            }
+            (Ok(ready), Stage::Begin | Stage::Running) => self.round(ready),
+            (Ok(_), Stage::Leaving(_)) => {
+                for key in self.links.keys().copied().collect::<Vec<_>>() {
+                    self.push(key);
+                }
+            }
+            (Ok(_), Stage::Over) => {}
         }
     }
 }
 
-/// Now, by the same clock as all workers.
-pub(crate) fn now() -> Mono {
-    Clock::new().now()
+impl<P: Platform, S: FnMut(Event)> Drop for Control<P, S> {
+    fn drop(&mut self) {
+        self.quit();
+    }
 }
 
 #[cfg(test)]

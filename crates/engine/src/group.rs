@@ -1,33 +1,35 @@
-//! The control thread's book on a group, and what the host did meanwhile.
+//! What the control thread knows of a group: its intervals and totals, and what the host did meanwhile.
 
-use crate::machine;
-use io::host::Reading;
 use metrics::Mono;
-use model::{Book, Totals};
+use model::{Book, CpuUse, HostCounters, Totals};
 use std::ops::Range;
 
-/// A group that is watched.
+/// Starts measuring what the host does. The result tells what it did since.
+pub type HostMeter = fn() -> Box<dyn Fn() -> (CpuUse, HostCounters) + Send>;
+
+/// A group on the workers.
 pub(crate) struct Watched {
     pub(crate) book: Book,
     /// The workers that it is on.
     pub(crate) workers: Range<usize>,
-    before: Reading,
+    meter: Option<HostMeter>,
+    used: Option<Box<dyn Fn() -> (CpuUse, HostCounters) + Send>>,
 }
 
 impl Watched {
-    pub(crate) fn new(book: Book, workers: Range<usize>) -> Self {
-        Watched { book, workers, before: Reading::now() }
+    pub(crate) fn new(book: Book, workers: Range<usize>, meter: Option<HostMeter>) -> Self {
+        Watched { book, workers, meter, used: meter.map(|start| start()) }
     }
 
     /// The group that waited for its start begins.
     pub(crate) fn begin(&mut self, at: Mono) {
         self.book.begin(at);
-        self.before = Reading::now();
+        self.used = self.meter.map(|start| start());
     }
 
-    /// What the group found, and the host's part in it.
+    /// The totals of the group, and the host's part in them.
     pub(crate) fn totals(self) -> Totals {
-        let (cpu, counters) = machine::usage(&self.before, &Reading::now());
-        Totals { cpu: Some(cpu), counters, ..self.book.totals() }
+        let (cpu, counters) = self.used.map(|used| used()).unzip();
+        Totals { cpu, counters: counters.unwrap_or_default(), ..self.book.totals() }
     }
 }

@@ -1,20 +1,28 @@
-//! The user's wish to end, from a signal handler's thread to the control thread.
+//! The user's wish to end, from any thread to the control threads of all runs.
 
-use io::Waker;
-pub use io::{Called, Keys};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use transport::Wake;
 
 /// Asks a run to end in good order. Cloned into signal handlers and tests.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<State>);
 
-#[derive(Debug, Default)]
+type WakeRun = Box<dyn Fn() + Send>;
+
+#[derive(Default)]
 struct State {
     asked: AtomicBool,
     /// Runs that go on beside each other, each with a number of its own.
-    wakers: Mutex<Vec<(u64, Waker)>>,
+    wakers: Mutex<Vec<(u64, WakeRun)>>,
     attached: AtomicU64,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interrupt").field("asked", &self.asked).finish_non_exhaustive()
+    }
 }
 
 /// A run that asking wakes, as long as this lives.
@@ -29,7 +37,7 @@ impl Drop for Attached {
 }
 
 impl Interrupt {
-    /// Nobody has asked yet.
+    /// Not asked for yet.
     #[must_use]
     pub fn new() -> Self {
         Interrupt::default()
@@ -39,34 +47,20 @@ impl Interrupt {
     pub fn ask(&self) {
         self.0.asked.store(true, Ordering::Release);
         let wakers = self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-        wakers.iter().for_each(|(_, waker)| waker.wake());
+        wakers.iter().for_each(|(_, wake)| wake());
     }
 
-    /// Whether somebody has asked.
+    /// Whether the end was asked for.
     #[must_use]
     pub fn asked(&self) -> bool {
         self.0.asked.load(Ordering::Acquire)
     }
 
-    /// Any key pressed at the terminal asks, as long as what is returned lives; `None` where there is no terminal.
-    #[must_use]
-    pub fn by_any_key(&self) -> Option<Keys> {
-        let keys = Keys::listen()?;
-        let asked = self.clone();
-        let listen = move || {
-            if Keys::pressed() {
-                asked.ask();
-            }
-        };
-        // It waits for ever if nobody presses one, and ends with the process.
-        std::thread::Builder::new().name("keys".to_owned()).spawn(listen).ok()?;
-        Some(keys)
-    }
-
     /// From now on, asking wakes this reactor, and those that are attached already.
-    pub(crate) fn attach(&self, waker: Waker) -> Attached {
+    pub(crate) fn attach(&self, waker: impl Wake) -> Attached {
         let number = self.0.attached.fetch_add(1, Ordering::Relaxed);
-        self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner).push((number, waker));
+        let wake = Box::new(move || waker.wake());
+        self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner).push((number, wake));
         Attached(Arc::clone(&self.0), number)
     }
 }

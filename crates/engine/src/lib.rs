@@ -1,33 +1,20 @@
-//! Runs it: joins sessions and flows to sockets.
+//! Joins sessions and flows to the sockets of a platform.
 //!
 //! The control thread runs one session: negotiation, intervals, results. Worker threads own the data sockets, one reactor
-//! and one recorder each, and share nothing; commands go down and reports come up through channels. Nothing here knows a
-//! protocol.
+//! and one recorder each, and share nothing; commands go down and reports come up through mailboxes. Nothing here knows a
+//! protocol, or the system: both are [`transport`]'s traits, so that what is simulated is what ships.
 #![forbid(unsafe_code)]
 
-mod client;
 mod control;
 mod group;
 mod interrupt;
-mod iperf3;
 mod link;
-mod machine;
-mod ntttcp;
-mod place;
-mod server;
-mod texts;
+pub mod settings;
 mod worker;
 
-pub use client::{ClientConfig, check, is_ours, is_resolving, resolve_targets, run, run_id, stop_servers};
-pub use interrupt::{Called, Interrupt, Keys};
-pub use io::card::permit_change as permit_card_change;
-pub use io::host::{local_addresses, rlimit_nofile};
-pub use io::process::{fail_writes_beyond_limit, on_end_asked, read_hidden, terminal_columns, to_background};
-pub use iperf3::{Iperf3Client, Iperf3Credentials, Iperf3Server, iperf3_keeper};
-pub use machine::{CpuMeter, snapshot, wall_now};
-pub use ntttcp::send_ntttcp;
-pub use place::Placement;
-pub use server::{Bound, ServerConfig};
+pub use control::{Control, Setup};
+pub use group::HostMeter;
+pub use interrupt::Interrupt;
 
 use thiserror::Error;
 

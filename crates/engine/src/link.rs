@@ -1,8 +1,7 @@
 //! One socket on a worker, and the table that holds them.
 
-use io::{Reactor, Stream, Udp};
 use metrics::{Group, Mono, SocketState, TcpInfo};
-use transport::{Can, Flow, Path};
+use transport::{Can, DatagramSocket as _, Flow, Path, Platform, StreamSocket as _, Watch as _};
 
 /// Where a link is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,34 +13,40 @@ pub(crate) enum Phase {
 }
 
 /// A socket of either kind. UDP sockets remember more, and are boxed so that links of the other kind do not pay for it.
-pub(crate) enum Socket {
-    Stream(Stream),
-    Datagram(Box<Udp>),
+pub(crate) enum Socket<P: Platform> {
+    Stream(P::Stream),
+    Datagram(Box<P::Udp>),
 }
 
-impl Socket {
+impl<P: Platform> Socket<P> {
     /// Lets the reactor tell when it can be read, and when it can be sent to: of a UDP socket, which is hardly ever full, only
     /// when asked `to_send`.
-    pub(crate) fn watch(&self, reactor: &Reactor, key: Key, to_send: bool) -> std::io::Result<()> {
+    pub(crate) fn watch(&self, reactor: &P::Reactor, key: Key, to_send: bool) -> std::io::Result<()> {
         match self {
-            Socket::Stream(stream) => reactor.watch(stream, key.0),
-            Socket::Datagram(udp) if to_send => reactor.watch(&**udp, key.0),
-            Socket::Datagram(udp) => reactor.watch_reading(&**udp, key.0),
+            Socket::Stream(stream) => stream.watch(reactor, key.0),
+            Socket::Datagram(udp) if to_send => udp.watch(reactor, key.0),
+            Socket::Datagram(udp) => udp.watch_reading(reactor, key.0),
         }
     }
 
-    pub(crate) fn rearm(&self, reactor: &Reactor, key: Key, read: bool, write: bool) -> std::io::Result<()> {
+    pub(crate) fn rearm(
+        &self,
+        reactor: &P::Reactor,
+        key: Key,
+        read: bool,
+        write: bool,
+    ) -> std::io::Result<()> {
         match self {
-            Socket::Stream(stream) => reactor.rearm(stream, key.0, read, write),
-            Socket::Datagram(udp) => reactor.rearm(&**udp, key.0, read, write),
+            Socket::Stream(stream) => stream.rearm(reactor, key.0, read, write),
+            Socket::Datagram(udp) => udp.rearm(reactor, key.0, read, write),
         }
     }
 
-    pub(crate) fn forget(&self, reactor: &Reactor) {
+    pub(crate) fn forget(&self, reactor: &P::Reactor) {
         // What was not watched need not be forgotten.
         let _ = match self {
-            Socket::Stream(stream) => reactor.forget(stream),
-            Socket::Datagram(udp) => reactor.forget(&**udp),
+            Socket::Stream(stream) => stream.forget(reactor),
+            Socket::Datagram(udp) => udp.forget(reactor),
         };
     }
 
@@ -84,8 +89,8 @@ impl Socket {
 }
 
 /// A socket and its flow.
-pub(crate) struct Link {
-    pub(crate) socket: Socket,
+pub(crate) struct Link<P: Platform> {
+    pub(crate) socket: Socket<P>,
     pub(crate) flow: Box<dyn Flow>,
     pub(crate) phase: Phase,
     pub(crate) path: Option<Path>,
@@ -124,7 +129,7 @@ pub(crate) struct Link {
     pub(crate) bulk: bool,
 }
 
-impl Link {
+impl<P: Platform> Link<P> {
     /// Whether all there is to know of it is learned by trying to read.
     pub(crate) fn is_tried(&self) -> bool {
         let reads = self.flow.want().read != transport::Read::Pause;
@@ -132,7 +137,7 @@ impl Link {
     }
 
     /// The reactor is to know nothing of it: a socket that it watches costs whoever sends to it.
-    pub(crate) fn unwatch(&mut self, reactor: &Reactor) {
+    pub(crate) fn unwatch(&mut self, reactor: &P::Reactor) {
         if std::mem::take(&mut self.watched) {
             self.socket.forget(reactor);
         }
@@ -154,15 +159,23 @@ impl Key {
     }
 }
 
+/// A generation, and the link that has it.
+type Slot<P> = (u32, Option<Box<Link<P>>>);
+
 /// All links of a worker.
-#[derive(Default)]
-pub(crate) struct Links {
-    slots: Vec<(u32, Option<Box<Link>>)>,
+pub(crate) struct Links<P: Platform> {
+    slots: Vec<Slot<P>>,
     free: Vec<u32>,
 }
 
-impl Links {
-    pub(crate) fn insert(&mut self, link: Link) -> Key {
+impl<P: Platform> Default for Links<P> {
+    fn default() -> Self {
+        Links { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<P: Platform> Links<P> {
+    pub(crate) fn insert(&mut self, link: Link<P>) -> Key {
         let link = Some(Box::new(link));
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
@@ -173,12 +186,12 @@ impl Links {
         Key(u64::from(*generation) << 32 | u64::from(index))
     }
 
-    pub(crate) fn get(&mut self, key: Key) -> Option<&mut Link> {
+    pub(crate) fn get(&mut self, key: Key) -> Option<&mut Link<P>> {
         let (generation, slot) = self.slots.get_mut(key.index())?;
         if u64::from(*generation) == key.0 >> 32 { slot.as_deref_mut() } else { None }
     }
 
-    pub(crate) fn remove(&mut self, key: Key) -> Option<Box<Link>> {
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Box<Link<P>>> {
         let (generation, slot) = self.slots.get_mut(key.index())?;
         if u64::from(*generation) != key.0 >> 32 {
             return None;
@@ -206,7 +219,7 @@ impl Links {
 
     /// The keys of all links.
     pub(crate) fn keys(&self) -> Vec<Key> {
-        let key = |(index, (generation, slot)): (usize, &(u32, Option<Box<Link>>))| {
+        let key = |(index, (generation, slot)): (usize, &Slot<P>)| {
             slot.as_ref().map(|_| Key(u64::from(*generation) << 32 | index as u64))
         };
         self.slots.iter().enumerate().filter_map(key).collect()

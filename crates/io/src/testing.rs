@@ -1,10 +1,12 @@
 //! Helpers of the tests: loopback connections and bounded waiting.
 
 use crate::reactor::Watchable;
-use crate::{Clock, Listener, Reactor, Settings, Stream};
+use crate::{Clock, Listener, Reactor, Stream};
 use metrics::SECOND;
 use std::net::SocketAddr;
-use transport::{Got, Net as _, Path, Read, Target};
+use transport::{
+    Fault, Got, ListenerSocket as _, Net as _, Path, Read, Ready, StreamSettings, StreamSocket as _, Target,
+};
 
 /// Nothing on loopback takes this long, whatever else the machine does.
 const PATIENCE: u64 = 60 * SECOND;
@@ -39,7 +41,7 @@ pub(crate) fn writable(what: &impl Watchable) {
     until(what, |ready| ready.writable);
 }
 
-fn until(what: &impl Watchable, enough: impl Fn(&crate::Ready) -> bool) {
+fn until(what: &impl Watchable, enough: impl Fn(&Ready) -> bool) {
     let (mut reactor, clock, mut out) = (Reactor::new().unwrap(), Clock::new(), Vec::new());
     let deadline = clock.now().plus(PATIENCE);
     reactor.watch(what, 1).unwrap();
@@ -62,7 +64,7 @@ pub(crate) fn accept(listener: &Listener) -> (Stream, Path) {
 }
 
 /// Connects, to the end.
-pub(crate) fn connect(to: &Target, settings: &Settings) -> (Stream, Path) {
+pub(crate) fn connect(to: &Target, settings: &StreamSettings) -> (Stream, Path) {
     let (stream, _) = Stream::connect(to, settings).unwrap();
     loop {
         if let Some(path) = stream.connected().unwrap() {
@@ -73,7 +75,7 @@ pub(crate) fn connect(to: &Target, settings: &Settings) -> (Stream, Path) {
 }
 
 /// A connection over loopback: the connecting and the accepting end.
-pub(crate) fn pair(at: &str, settings: &Settings) -> (Stream, Stream) {
+pub(crate) fn pair(at: &str, settings: &StreamSettings) -> (Stream, Stream) {
     let listener = Listener::bind(at.parse().unwrap(), false, settings).unwrap();
     let to = Target { to: listener.local().unwrap(), from: None };
     let (near, near_path) = connect(&to, settings);
@@ -88,10 +90,10 @@ pub(crate) fn here() -> SocketAddr {
 }
 
 /// What the next receive brings, waited for: its bytes' number and the bytes; `Ok(None)` for the end.
-pub(crate) fn receive(stream: &Stream, how: Read) -> Result<Option<(usize, Vec<u8>)>, transport::Fault> {
+pub(crate) fn receive(stream: &Stream, how: Read) -> Result<Option<(usize, Vec<u8>)>, Fault> {
     let (clock, mut buffer) = (Clock::new(), vec![0; 1 << 16]);
     loop {
-        match stream.net(&mut buffer, &clock).recv(how) {
+        match stream.net(&mut buffer, &clock, false).recv(how) {
             Got::Batch(batch) => return Ok(Some((batch.len, batch.bytes.to_vec()))),
             Got::Fin => return Ok(None),
             Got::Fault(fault) => return Err(fault),

@@ -60,11 +60,6 @@ pub fn hurry() -> io::Result<()> {
     Err(crate::sys::unsupported())
 }
 
-/// Offers the core to whoever waits for it, for a turn; at once over when nobody does.
-pub fn offer() {
-    std::thread::yield_now();
-}
-
 /// Has the calling thread run before all ordinary ones whenever it is ready (`SCHED_FIFO`). One that never sleeps is stopped
 /// by the kernel for 50 ms a second all the same, unless that was switched off (`kernel.sched_rt_runtime_us`).
 ///

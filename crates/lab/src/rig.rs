@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use transport::{Reactor as _, Wake as _};
 
 /// The devices' name, in both namespaces.
 const NAME: &str = "lab0";

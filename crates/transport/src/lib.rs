@@ -6,13 +6,22 @@
 #![forbid(unsafe_code)]
 
 mod burst;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod fault;
 mod flow;
+mod platform;
 mod session;
+mod sockets;
 mod turn;
 
 pub use burst::{Arena, Batch, Burst, Piece};
 pub use fault::{Cause, Deed, Fault, Violation};
 pub use flow::{Card, Cx, End, Flow, News, Note, Open, Opener, Path, Read, Rng, Target, Want, When, Wrote};
-pub use session::{Action, GroupPlan, Input, Key, Link, Order, Session, WHEN_TOLD, Wait, World};
+pub use platform::{
+    Clock, DatagramSocket, Defect, Join, LONGEST_DATAGRAM, ListenerSocket, Mail, Park, Platform, Reactor,
+    Ready, Receiver, Sender, StreamSocket, Task, Wake, Watch,
+};
+pub use session::{Action, GroupPlan, Input, Key, Link, Order, Session, WHEN_TOLD, Wait};
+pub use sockets::{StreamEffective, StreamSettings, UdpEffective, UdpSettings};
 pub use turn::{Can, Desk, Got, Net, Turn, turn};

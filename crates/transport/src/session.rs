@@ -2,6 +2,7 @@
 
 use crate::{Cx, End, Fault, Note, Opener, Path, Target};
 use metrics::{Group, Mono, Tally};
+use model::{Event, SocketSettings, Totals};
 use std::ops::Range;
 
 /// A control link, as the control thread numbers them.
@@ -10,16 +11,6 @@ pub struct Link(pub u64);
 
 /// What a session calls a thing it asked for, before it has a [`Link`].
 pub type Key = u32;
-
-/// The types that only the machine and the reporters understand.
-pub trait World {
-    /// What reporters are told.
-    type Event: Send;
-    /// Socket options.
-    type Sockets: Send;
-    /// What a group found, with what its host did meanwhile.
-    type Totals: Send;
-}
 
 /// How the workers of a group wait for what is due or ready. The most eager policy of its groups is the worker's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,15 +28,15 @@ pub enum Wait {
 }
 
 /// A group of links on the workers: who makes them and how they are watched.
-pub struct GroupPlan<S> {
+pub struct GroupPlan {
     /// Its number.
     pub group: Group,
     /// The workers that it is on, by their index; all of them without it.
     pub workers: Option<Range<u16>>,
     /// One for each of them, in their order; empty when the links come from a listener's openers.
     pub openers: Vec<Box<dyn Opener>>,
-    /// Socket options of its links; a value that only the machine understands.
-    pub sockets: S,
+    /// Socket options of its links.
+    pub sockets: SocketSettings,
     /// Links that may be connecting at once, per worker.
     pub throttle: u32,
     /// How long a connect may take, ns.
@@ -97,7 +88,7 @@ pub enum Order {
 }
 
 /// What reaches a session.
-pub enum Input<'a, W: World> {
+pub enum Input<'a> {
     /// A control link is up: the one asked for under this key, or one that a worker lifted (no key).
     Up(Link, Path, Option<Key>),
     /// A control link asked for could not be had.
@@ -124,7 +115,7 @@ pub enum Input<'a, W: World> {
     /// A group has no links left and will open no more.
     Idle(Group),
     /// A group was dropped; this is what it found.
-    Dropped(Group, Box<W::Totals>),
+    Dropped(Group, Box<Totals>),
     /// The deadline asked for has come.
     Wake,
     /// The user or the system asks to end: the first time in good order.
@@ -132,7 +123,7 @@ pub enum Input<'a, W: World> {
 }
 
 /// What a session asks for.
-pub enum Action<W: World> {
+pub enum Action {
     /// A control link.
     Connect(Key, Target),
     /// Bytes for a control link; queued, bounded by the machine.
@@ -140,21 +131,21 @@ pub enum Action<W: World> {
     /// End a control link after what is queued has been sent.
     Close(Link, End),
     /// Start a group on the workers.
-    Group(Box<GroupPlan<W::Sockets>>),
+    Group(Box<GroupPlan>),
     /// Tell a group something.
     Order(Group, Order),
     /// Tell the reporters something.
-    Emit(W::Event),
+    Emit(Event),
     /// The session is over.
     Done,
 }
 
 /// One side of the conversation.
-pub trait Session<W: World>: Send {
+pub trait Session: Send {
     /// Something happened.
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, W>);
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>);
     /// The next thing to do, until there is none.
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<W>>;
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action>;
     /// When to be woken at the latest.
     fn deadline(&self) -> Option<Mono>;
 }

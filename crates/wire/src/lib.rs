@@ -20,8 +20,6 @@ pub mod payload;
 mod protocol;
 mod quota;
 mod rota;
-#[cfg(any(test, feature = "sim"))]
-pub mod sim;
 pub mod solo;
 pub mod stamp;
 mod strangers;
@@ -31,13 +29,3 @@ pub mod udpmon;
 
 pub use judged::Judged;
 pub use protocol::Protocol;
-
-/// What the sessions of this crate tell reporters and ask of the machine.
-#[derive(Debug)]
-pub enum Run {}
-
-impl transport::World for Run {
-    type Event = model::Event;
-    type Sockets = model::SocketSettings;
-    type Totals = model::Totals;
-}

@@ -8,6 +8,7 @@
 //! What connections do is their flows' business; here intervals are told as they come, and our own totals at the end. There
 //! are no far totals: such a far end tells what it counted to its own user only.
 
+use crate::Judged;
 use crate::bulk::Marks;
 use crate::bwdelaytester::Taken;
 use crate::counted::Intervals;
@@ -16,7 +17,6 @@ use crate::echo::Samples;
 use crate::host::Host;
 use crate::native::udp::wait;
 use crate::native::{Fence, Psk};
-use crate::{Judged, Run};
 use metrics::{Group, Mono, Packets, SECOND};
 use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
 use std::collections::{HashSet, VecDeque};
@@ -184,7 +184,7 @@ pub struct Solo {
     stage: Stage,
     start: Mono,
     begun: bool,
-    actions: VecDeque<Action<Run>>,
+    actions: VecDeque<Action>,
     intervals: Intervals,
     stop_at: Option<Mono>,
     kill_at: Option<Mono>,
@@ -445,8 +445,8 @@ pub(crate) fn told(samples: Samples, start: Mono) -> Event {
     Event::Pings { rows }
 }
 
-impl Session<Run> for Solo {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
+impl Session for Solo {
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
         match input {
             Input::Tally { group, index, from, to, tally } if group == GROUP => {
                 let interval = self.intervals.next(index, from, to, tally);
@@ -461,7 +461,7 @@ impl Session<Run> for Solo {
         }
     }
 
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<Run>> {
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
         if !std::mem::replace(&mut self.begun, true) {
             return Some(Action::Emit(Event::Start { at: cx.clock.wall(self.start) }));
         }

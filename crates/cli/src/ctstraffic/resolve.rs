@@ -12,7 +12,7 @@ fn addresses(names: &[String], port: u16) -> Result<Vec<SocketAddr>, Refusal> {
     for name in names {
         let all = match name.as_str() {
             "*" => ANY.map(|any| SocketAddr::new(any, port)).to_vec(),
-            name => engine::resolve_targets(&[name.to_owned()], port, false, false)?
+            name => runtime::resolve_targets(&[name.to_owned()], port, false, false)?
                 .into_iter()
                 .map(|peer| peer.address)
                 .collect(),

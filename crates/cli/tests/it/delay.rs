@@ -238,7 +238,8 @@ fn a_sweep_has_a_slot_for_each_value() {
     let server = serve("");
     let scratch = Scratch::new();
     let csv = scratch.file("slots.csv");
-    let line = delay(server.at()).args("-t 100ms -i 50ms -l 500 --bidir --sweep size=100,200,400 --repeat 2");
+    let line =
+        delay(server.at()).args("-t 500ms -i 250ms -l 500 --bidir --sweep size=100,200,400 --repeat 2");
     let outcome = line.arg("--sweep-csv").arg(&csv).outcome().good();
     let rows = outcome.json["sweep"].as_array().unwrap().clone();
     let sizes: Vec<&str> = rows.iter().map(|row| row["label"]["size"].as_str().unwrap()).collect();

@@ -242,8 +242,8 @@ fn ours_at_work(port: &str, words: &str) -> Proc {
 }
 
 #[test]
-fn a_client_that_is_interrupted_says_so_and_fails() {
-    let name = "a_client_that_is_interrupted_says_so_and_fails";
+fn a_client_that_is_interrupted_says_so_and_exits_as_3_21_does() {
+    let name = "a_client_that_is_interrupted_says_so_and_exits_as_3_21_does";
     let Some(server) = real_server(name) else { return };
     let client = ours_at_work(server.ready(), "");
     client.signal("INT");

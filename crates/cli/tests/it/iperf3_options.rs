@@ -1,7 +1,7 @@
 //! Options of iperf3 that do something on this host: files, lines' beginnings, the background, cores, pacing, multipath TCP.
 
 use crate::support::files::Scratch;
-use crate::support::net::installed;
+use crate::support::net::{a_core, installed};
 use crate::support::{BIN, Done, Proc, eventually, number, skip};
 use serde_json::Value;
 use std::fs;
@@ -137,16 +137,9 @@ fn a_server_that_nobody_needs() {
     eventually("it says so", || server.err().contains("--idle-timeout without -1 changes nothing"));
 }
 
-/// A core that may be used.
-fn core() -> String {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or("0");
-    list.trim().split(['-', ',']).next().unwrap().to_owned()
-}
-
 #[test]
 fn cores_timeouts_and_pacing() {
-    let core = core();
+    let core = a_core();
     let (server, port) = server(&["-A", &core, "--snd-timeout", "5000"]);
     let both = |far: &str| format!("{core}{far}");
     let words = ["-n", "64K", "-A", &both(&format!(",{core}")), "--snd-timeout", "5000", "--cntl-ka=20"];

@@ -106,13 +106,14 @@ fn a_device_may_be_named() {
 
 #[test]
 fn cores_and_workers_are_as_asked() {
-    let server = serve("--affinity 0 --workers 1");
-    let outcome =
-        tcp(server.at()).args(SMALL).args("--affinity 0 --workers 3").outcome().moved(8, 800_008, 0);
-    assert_eq!(outcome.json["begin"]["placement"], "cores 0");
+    let core = net::a_core();
+    let server = serve(&format!("--affinity {core} --workers 1"));
+    let words = format!("--affinity {core} --workers 3");
+    let outcome = tcp(server.at()).args(SMALL).args(&words).outcome().moved(8, 800_008, 0);
+    assert_eq!(outcome.json["begin"]["placement"], format!("cores {core}"));
     assert_eq!(outcome.json["begin"]["workers"], 3);
     let session = &outcome.point()["sessions"][0];
-    assert_eq!((&session["placement"], &session["workers"]), (&"cores 0".into(), &1.into()));
+    assert_eq!((&session["placement"], &session["workers"]), (&format!("cores {core}").into(), &1.into()));
     // More workers than connections, and one worker for many.
     tcp(server.at()).args("-P 1 --iterations 3 --transfer 100001 --workers 4").outcome().moved(3, 300_003, 0);
     tcp(server.at()).args("-P 9 --iterations 1 --transfer 100001 --workers 1").outcome().moved(9, 900_009, 0);

@@ -300,8 +300,13 @@ fn evil() -> String {
     let fill = |with: &str| format!("{}{FORGED}", with.repeat(78));
     let blank =
         (0..80).map(|at| format!("{}\u{2800}", if at == 0 { "" } else { "\u{2800}" })).collect::<String>();
-    let parts =
-        ["not \u{1b}]0;title\u{7} you\u{1b}[2J\u{9b}31m\u{202e}x", "", &fill(" x"), &fill("y"), &blank];
+    let parts = [
+        "not \u{1b}]0;title\u{7} you\u{1b}[2J\u{9b}31m\u{202e}x\u{200f}\u{2067}\u{61c}",
+        "",
+        &fill(" x"),
+        &fill("y"),
+        &blank,
+    ];
     format!("{}{FORGED}", parts.join(&format!("\r\n{FORGED}\n")))
 }
 

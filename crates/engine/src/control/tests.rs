@@ -1,6 +1,7 @@
 //! The control thread with real links over loopback, and a session that writes down what it is fed.
 
 use super::*;
+use io::System;
 use std::io::Write;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
@@ -14,15 +15,15 @@ type Fed = Arc<Mutex<Vec<(u64, usize)>>>;
 
 /// Connects to both peers, and needs a while for each message, as an answer does.
 struct Witness {
-    actions: VecDeque<Action<Run>>,
+    actions: VecDeque<Action>,
     /// The links of the busy peer and of the quiet one.
     links: [Option<Link>; 2],
     fed: Fed,
     done: bool,
 }
 
-impl Session<Run> for Witness {
-    fn handle(&mut self, _: &mut Cx<'_>, input: Input<'_, Run>) {
+impl Session for Witness {
+    fn handle(&mut self, _: &mut Cx<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, _, Some(key)) => self.links[key as usize] = Some(link),
             Input::Bytes(link, bytes) => {
@@ -35,7 +36,7 @@ impl Session<Run> for Witness {
         }
     }
 
-    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action<Run>> {
+    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action> {
         if std::mem::take(&mut self.done) {
             self.actions.push_back(Action::Done);
         }
@@ -47,19 +48,20 @@ impl Session<Run> for Witness {
     }
 }
 
-fn setup() -> Setup {
+fn setup() -> Setup<System> {
     Setup {
         workers: 1,
         sets: 1,
-        placement: Placement::Spread,
-        first: 0,
+        cores: Vec::new(),
+        shared_cores: Vec::new(),
         listeners: Vec::new(),
         datagrams: Vec::new(),
-        inherited: Settings::default(),
+        inherited: StreamSettings::default(),
         inherited_udp: UdpSettings::default(),
         buffer: 4_096,
         realtime: false,
         links: None,
+        meter: None,
     }
 }
 
@@ -84,8 +86,9 @@ fn a_link_that_never_runs_dry_does_not_keep_the_others_waiting() {
             }
         }
     });
-    let mut ignore = |_: Event| {};
-    Control::new(Box::new(session), setup(), &Interrupt::new(), &mut ignore).unwrap().run().unwrap();
+    let mut control = Control::new(System, Box::new(session), setup(), &Interrupt::new(), |_| {}).unwrap();
+    io::drive(&mut control);
+    control.finish().unwrap();
     writer.join().unwrap();
     let fed = fed.lock().unwrap();
     let all: usize = fed.iter().filter(|(from, _)| *from == 0).map(|(_, n)| n).sum();

@@ -2,21 +2,23 @@
 
 use super::{AT_ONCE, Report, Worker};
 use crate::link::{Key, Link, Phase, Socket};
-use crate::machine;
-use io::{Stream, Udp};
+use crate::settings;
 use metrics::{Ending, Group, Mono};
 use model::Effective;
-use transport::{Can, Cause, Cx, Fault, Flow, News, Open, Path, Target};
+use transport::{
+    Can, Cause, Clock as _, Cx, DatagramSocket as _, Defect, Fault, Flow, ListenerSocket as _, News, Open,
+    Path, Platform, StreamSocket as _, Target, Watch as _,
+};
 
 /// How long listeners are left alone after an accept that failed, ns.
 const ACCEPT_AGAIN: u64 = 10_000_000;
 
-impl Worker {
+impl<P: Platform> Worker<P> {
     /// Asks the openers for new links.
     pub(super) fn open_links(&mut self, now: Mono) {
         for i in 0..self.opening.len() {
             let group = self.opening[i];
-            let Some(watch) = self.watches.get(&group) else { continue };
+            let Some(watch) = self.groups.get(&group) else { continue };
             if watch.state.exhausted || watch.state.ask_at.is_some_and(|at| at > now) {
                 continue;
             }
@@ -31,7 +33,7 @@ impl Worker {
 
     /// One new link; false when there is none for now.
     pub(super) fn open_one(&mut self, group: Group, now: Mono) -> bool {
-        let Some(watch) = self.watches.get_mut(&group) else { return false };
+        let Some(watch) = self.groups.get_mut(&group) else { return false };
         if watch.state.connecting >= watch.throttle.max(1) {
             // The next link that is up, or not, asks again.
             watch.state.ask_at = Some(Mono(u64::MAX));
@@ -59,14 +61,14 @@ impl Worker {
         };
         watch.state.ask_at = None;
         if datagram {
-            match Udp::connect(&target, &watch.udp) {
+            match self.platform.connect_udp(&target, &watch.udp) {
                 Ok(udp) => self.attached(group, udp, flow, &target),
                 Err(fault) => self.never_was(group, flow, &target, fault),
             }
             return true;
         }
         let born = self.clock.now();
-        match Stream::connect(&target, &watch.settings) {
+        match self.platform.connect(&target, &watch.settings) {
             Ok((stream, _)) => {
                 watch.state.connecting += 1;
                 watch.state.open += 1;
@@ -92,7 +94,7 @@ impl Worker {
     }
 
     /// A UDP socket that an opener asked for is there, which takes no time: it is counted as opened, and its flow is told.
-    fn attached(&mut self, group: Group, udp: Udp, flow: Box<dyn Flow>, target: &Target) {
+    fn attached(&mut self, group: Group, udp: P::Udp, flow: Box<dyn Flow>, target: &Target) {
         let Some(path) = udp.path() else { return };
         let now = self.clock.now();
         let socket = Socket::Datagram(Box::new(udp));
@@ -104,7 +106,7 @@ impl Worker {
         });
         let effective = self.first_effective(group, key);
         self.rec.tally(group).opened += 1;
-        let Some(watch) = self.watches.get_mut(&group) else { return };
+        let Some(watch) = self.groups.get_mut(&group) else { return };
         if watch.packets {
             self.rec.warm(group);
         }
@@ -133,12 +135,12 @@ impl Worker {
                 let took = now.since(link.born);
                 link.connect_ns = Some(took);
                 let owner = link.owner;
-                link.whole_segments = self.watches.get(&owner).is_some_and(|watch| watch.whole_segments);
+                link.whole_segments = self.groups.get(&owner).is_some_and(|watch| watch.whole_segments);
                 let effective = self.first_effective(owner, key);
                 let tally = self.rec.tally(owner);
                 tally.opened += 1;
                 tally.connect_ns.record(took);
-                if let Some(watch) = self.watches.get_mut(&owner) {
+                if let Some(watch) = self.groups.get_mut(&owner) {
                     watch.state.connecting = watch.state.connecting.saturating_sub(1);
                     watch.state.ask_at = None;
                     let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
@@ -156,19 +158,16 @@ impl Worker {
     }
 
     pub(super) fn first_effective(&mut self, group: Group, key: Key) -> Option<Effective> {
-        if self.watches.get(&group).is_none_or(|w| w.state.effective.is_some()) {
+        if self.groups.get(&group).is_none_or(|w| w.state.effective.is_some()) {
             return None;
         }
         let mut trouble = None;
         let found = self.links.get(key).map(|link| match &link.socket {
-            Socket::Stream(stream) => machine::effective(stream.effective()),
+            Socket::Stream(stream) => settings::effective(stream.effective()),
             Socket::Datagram(udp) => {
                 let effective = udp.effective();
-                // Whoever permitted cards to be changed wants to know why that was of no use; others have the kernel's stamps.
-                if let Some(why) = effective.no_card.clone().filter(|_| io::card::may_change()) {
-                    trouble = Some(why);
-                }
-                machine::effective_udp(&effective)
+                trouble.clone_from(&effective.no_card);
+                settings::effective_udp(&effective)
             }
         });
         if let Some(why) = trouble {
@@ -182,7 +181,7 @@ impl Worker {
             return;
         }
         for _ in 0..AT_ONCE {
-            let Some(listener) = self.outfit.listeners.get(listener) else { return };
+            let Some(listener) = self.config.listeners.get(listener) else { return };
             match listener.accept() {
                 Ok(Some((stream, path))) => self.arrive(stream, path),
                 Ok(None) => return,
@@ -194,9 +193,9 @@ impl Worker {
     /// After a failed accept the listener stays readable, so that watching it would spin. It is left alone for a moment, and the
     /// worker goes on with its links.
     fn pause_listeners(&mut self, fault: &Fault) {
-        self.report(Report::Trouble(machine::exhausted("cannot accept connections", fault)));
-        for listener in &self.outfit.listeners {
-            let _ = self.reactor.forget(listener);
+        self.report(Report::Trouble(settings::exhausted("cannot accept connections", fault)));
+        for listener in &self.config.listeners {
+            let _ = listener.forget(&self.reactor);
         }
         self.accept_at = Some(self.clock.now().plus(ACCEPT_AGAIN));
     }
@@ -211,9 +210,9 @@ impl Worker {
         }
     }
 
-    pub(super) fn arrive(&mut self, stream: Stream, path: Path) {
+    pub(super) fn arrive(&mut self, stream: P::Stream, path: Path) {
         let now = self.clock.now();
-        let Some(opener) = self.watches.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) else { return };
+        let Some(opener) = self.groups.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) else { return };
         let mut cx =
             Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
         let Some(flow) = opener.accept(&mut cx, &path) else { return stream.abort() };
@@ -223,14 +222,14 @@ impl Worker {
     }
 
     /// A link that comes from another worker.
-    pub(super) fn adopt(&mut self, socket: Socket, path: Path, flow: Box<dyn Flow>) {
+    pub(super) fn adopt(&mut self, socket: Socket<P>, path: Path, flow: Box<dyn Flow>) {
         let now = self.clock.now();
         let key = self.hold(socket, path, flow, now);
         self.tell(key, News::Up(path));
         self.attach(key);
     }
 
-    pub(super) fn hold(&mut self, socket: Socket, path: Path, flow: Box<dyn Flow>, now: Mono) -> Key {
+    pub(super) fn hold(&mut self, socket: Socket<P>, path: Path, flow: Box<dyn Flow>, now: Mono) -> Key {
         self.links.insert(Link { path: Some(path), ..link(socket, flow, path.peer, now) })
     }
 
@@ -242,7 +241,7 @@ impl Worker {
         }
         let Some(row) = link.flow.card().row else { return };
         let group = self.rec.group(row);
-        let Some(watch) = self.watches.get_mut(&group) else {
+        let Some(watch) = self.groups.get_mut(&group) else {
             // The session ended while its connection was arriving.
             return self.close(key, Ok(Ending::Stopped), true);
         };
@@ -258,18 +257,18 @@ impl Worker {
             Socket::Stream(stream) if watch.settings != self.inherited => {
                 let _ = stream.apply(&watch.settings);
             }
-            Socket::Datagram(udp) if watch.udp != self.outfit.inherited_udp => {
+            Socket::Datagram(udp) if watch.udp != self.config.inherited_udp => {
                 let _ = udp.apply(&watch.udp);
             }
             _ => {}
         }
         let effective = self.first_effective(group, key);
-        self.rec.tally(group).opened += 1;
+        self.rec.tally(group).opened += 1 + u64::from(self.platform.has(Defect::CountedTwice));
         self.rec.tally(Group::ALL).opened += 1;
-        if let Some(watch) = self.watches.get_mut(&group) {
+        if let Some(watch) = self.groups.get_mut(&group) {
             watch.state.effective = watch.state.effective.take().or(effective);
             let stopped = watch.state.stopped;
-            if let Some(all) = self.watches.get_mut(&Group::ALL) {
+            if let Some(all) = self.groups.get_mut(&Group::ALL) {
                 all.state.open += 1;
                 all.state.peak = all.state.peak.max(all.state.open);
             }
@@ -281,7 +280,12 @@ impl Worker {
 }
 
 /// A link that is up and belongs to nobody yet.
-fn link(socket: Socket, flow: Box<dyn Flow>, target: std::net::SocketAddr, born: Mono) -> Link {
+fn link<P: Platform>(
+    socket: Socket<P>,
+    flow: Box<dyn Flow>,
+    target: std::net::SocketAddr,
+    born: Mono,
+) -> Link<P> {
     Link {
         socket,
         flow,

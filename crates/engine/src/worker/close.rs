@@ -4,9 +4,9 @@ use super::Worker;
 use crate::link::{Key, Link, Phase};
 use metrics::{Ending, Group, Mono};
 use model::{ConnectionRecord, Failure};
-use transport::{Cause, Cx, Deed, Fault, Flow, Target, Violation};
+use transport::{Cause, Clock as _, Cx, Deed, Defect, Fault, Flow, Platform, Target, Violation};
 
-impl Worker {
+impl<P: Platform> Worker<P> {
     /// The end of a link: counted, told, forgotten.
     pub(super) fn close(&mut self, key: Key, how: Result<Ending, Cause>, reset: bool) {
         let Some(link) = self.links.remove(key) else { return };
@@ -20,7 +20,7 @@ impl Worker {
             self.rec.close(row);
         }
         socket.close(reset);
-        if let Some(watch) = self.watches.get_mut(&owner) {
+        if let Some(watch) = self.groups.get_mut(&owner) {
             if phase == Phase::Connecting {
                 watch.state.connecting = watch.state.connecting.saturating_sub(1);
             }
@@ -39,8 +39,9 @@ impl Worker {
         for group in
             counted.into_iter().chain((owner == Group::ALL && counted.is_some()).then_some(Group::ALL))
         {
-            if let Some(watch) = self.watches.get_mut(&group) {
-                watch.state.open = watch.state.open.saturating_sub(1);
+            if let Some(watch) = self.groups.get_mut(&group) {
+                let closed = u64::from(!self.platform.has(Defect::NotForgotten));
+                watch.state.open = watch.state.open.saturating_sub(closed);
             }
         }
         if let Some(group) = counted {
@@ -48,7 +49,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn account(&mut self, link: &Link, group: Group, how: &Result<Ending, Cause>, now: Mono) {
+    pub(super) fn account(&mut self, link: &Link<P>, group: Group, how: &Result<Ending, Cause>, now: Mono) {
         // A link that the end of the run overtook while it was connecting has not failed, and has not been.
         if link.phase == Phase::Connecting && how.is_ok() {
             return;
@@ -58,7 +59,7 @@ impl Worker {
         let (counts, since) = card.row.map_or((metrics::Counts::default(), now), |row| self.rec.life(row));
         let until = card.row.and_then(|row| self.rec.completed(row)).unwrap_or(now);
         let duration = until.since(since);
-        let watch = self.watches.get(&group);
+        let watch = self.groups.get(&group);
         let (records, asks, frames) = watch.map_or((false, false, false), |w| (w.records, w.info, w.frames));
         let info = if link.phase == Phase::Open && (asks || records) { link.socket.info() } else { None };
         let bytes = counts.tx_bytes + counts.rx_bytes;
@@ -90,7 +91,7 @@ impl Worker {
             self.rec.tally(Group::ALL).ended(ending);
         }
         if records || how.is_err() {
-            let start = self.watches.get(&group).map_or(now, |w| w.start);
+            let start = self.groups.get(&group).map_or(now, |w| w.start);
             self.ended.push(ConnectionRecord {
                 id: card.id,
                 local: link.path.map(|p| p.local),
@@ -120,7 +121,7 @@ impl Worker {
             remote.failed += 1;
         }
         let now = self.clock.now();
-        let start = self.watches.get(&group).map_or(now, |w| w.start);
+        let start = self.groups.get(&group).map_or(now, |w| w.start);
         self.ended.push(ConnectionRecord {
             id: flow.card().id,
             local: target.from,
@@ -136,7 +137,7 @@ impl Worker {
             tcp: None,
             frames: None,
         });
-        if let Some(opener) = self.watches.get_mut(&group).and_then(|w| w.opener.as_mut()) {
+        if let Some(opener) = self.groups.get_mut(&group).and_then(|w| w.opener.as_mut()) {
             let mut cx =
                 Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
             opener.closed(&mut cx, flow, &Err(cause));

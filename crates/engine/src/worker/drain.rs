@@ -4,9 +4,8 @@
 
 use super::Worker;
 use crate::link::{Key, Phase, Socket};
-use io::Udp;
 use metrics::{Group, Mono, SECOND};
-use transport::Read;
+use transport::{Clock as _, DatagramSocket, Platform, Read};
 
 /// The least that the kernel takes of a receive buffer for a datagram, bytes; its bookkeeping alone has more.
 const LEAST: u32 = 512;
@@ -15,7 +14,7 @@ const UNTOLD: u32 = 8_192;
 /// The sockets of a group are read for so long at most, ns, and one of them as long.
 const LONGEST: u64 = 2 * SECOND;
 
-impl Worker {
+impl<P: Platform> Worker<P> {
     /// Reads what is in the sockets of a group; of the group of all that comes, what knocks as well.
     pub(super) fn drain(&mut self, group: Group) {
         let until = self.clock.now().plus(LONGEST);
@@ -46,7 +45,7 @@ impl Worker {
             }
             if turns == 1 {
                 // Most sockets are empty, and never get here.
-                most = holds(udp);
+                most = holds::<P>(udp);
             }
             if turns >= most {
                 return;
@@ -65,8 +64,8 @@ impl Worker {
 
     /// Lets in, or takes in, whoever knocks.
     pub(super) fn drain_doors(&mut self) {
-        for at in 0..self.outfit.datagrams.len() {
-            let mut left = holds(&self.outfit.datagrams[at]);
+        for at in 0..self.config.datagrams.len() {
+            let mut left = holds::<P>(&self.config.datagrams[at]);
             while left > 0 && self.answer_knocks(at) {
                 left = left.saturating_sub(super::AT_ONCE as u32);
             }
@@ -75,7 +74,7 @@ impl Worker {
 }
 
 /// How many datagrams a socket's buffer can hold.
-fn holds(udp: &Udp) -> u32 {
+fn holds<P: Platform>(udp: &P::Udp) -> u32 {
     udp.effective().rcvbuf.map_or(UNTOLD, |bytes| bytes / LEAST).max(1)
 }
 
@@ -84,7 +83,7 @@ mod tests {
     use super::super::tests::Thread;
     use super::super::{Command, Report};
     use super::*;
-    use io::UdpSettings;
+    use io::{System, Udp};
     use metrics::{Ending, Row};
     use std::net::UdpSocket;
     use std::sync::Arc;
@@ -92,8 +91,8 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Duration;
     use transport::{
-        Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Target, Violation, Wait, Want,
-        When, Wrote,
+        Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Target, UdpSettings, Violation,
+        Wait, Want, When, Wrote,
     };
 
     const GROUP: Group = Group(7);
@@ -168,7 +167,7 @@ mod tests {
     fn pair() -> (UdpSocket, Udp) {
         let near = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = Target { to: near.local_addr().unwrap(), from: None };
-        let udp = Udp::connect(&target, &UdpSettings::default()).unwrap();
+        let udp = System.connect_udp(&target, &UdpSettings::default()).unwrap();
         near.connect(udp.path().unwrap().local).unwrap();
         (near, udp)
     }
@@ -179,7 +178,7 @@ mod tests {
         }
     }
 
-    fn adopt(udp: Udp, flow: Reader) -> Command {
+    fn adopt(udp: Udp, flow: Reader) -> Command<System> {
         let path = udp.path().unwrap();
         Command::Adopt { socket: Socket::Datagram(Box::new(udp)), path, flow: Box::new(flow) }
     }

@@ -1,26 +1,26 @@
 //! Intervals and timers.
 
 use super::links::Peers;
-use super::{Report, Watch, Worker};
+use super::{GroupState, Report, Worker};
 use crate::link::{Key, Phase};
 use metrics::{Group, LinkSample, Mono};
 use std::cmp::Reverse;
-use transport::{Cause, Deed, Fault, News};
+use transport::{Cause, Clock as _, Deed, Defect, Fault, News, Platform};
 
 /// Links of which TCP_INFO is read per interval.
 const SAMPLES: usize = 256;
 
-impl Worker {
+impl<P: Platform> Worker<P> {
     /// Cuts the intervals that are over. The wall clock, which may be slewed, is looked at anew.
     pub(super) fn boundaries(&mut self, now: Mono) {
         self.wall = self.clock.sample();
         while let Some(group) =
-            self.watches.values().find(|w| !w.state.closed && w.boundary() <= now).map(|w| w.group)
+            self.groups.values().find(|w| !w.state.closed && w.boundary() <= now).map(|w| w.group)
         {
-            let Some(watch) = self.watches.get_mut(&group) else { return };
+            let Some(watch) = self.groups.get_mut(&group) else { return };
             let last = watch.end.is_some_and(|end| watch.boundary() >= end);
             self.tally_up(group, now, false);
-            if let Some(watch) = self.watches.get_mut(&group)
+            if let Some(watch) = self.groups.get_mut(&group)
                 && last
             {
                 watch.state.closed = true;
@@ -28,15 +28,15 @@ impl Worker {
         }
         // The wall clock may have been set meanwhile, and its error has grown or shrunk.
         self.wall = self.clock.sample();
-        let open = self.watches.values().filter(|w| !w.state.closed);
-        self.next_boundary = open.map(Watch::boundary).min().unwrap_or(Mono(u64::MAX));
+        let open = self.groups.values().filter(|w| !w.state.closed);
+        self.next_boundary = open.map(GroupState::boundary).min().unwrap_or(Mono(u64::MAX));
     }
 
     /// Cuts the last interval before its time; when nothing is open any more, at the last payload.
     pub(super) fn cut(&mut self, group: Group) {
         let now = self.clock.now();
         self.boundaries(now);
-        let Some(watch) = self.watches.get_mut(&group) else { return };
+        let Some(watch) = self.groups.get_mut(&group) else { return };
         if watch.state.closed {
             return;
         }
@@ -48,7 +48,7 @@ impl Worker {
 
     fn tally_up(&mut self, group: Group, to: Mono, last: bool) {
         self.sample(group);
-        let Some(watch) = self.watches.get_mut(&group) else { return };
+        let Some(watch) = self.groups.get_mut(&group) else { return };
         let index = watch.state.index;
         watch.state.index += 1;
         watch.state.from = to;
@@ -57,6 +57,9 @@ impl Worker {
         self.flush(true);
         let mut tally = Box::new(self.rec.take_tally(group));
         tally.open = open;
+        if self.platform.has(Defect::LostTally) && index % 5 == 1 {
+            return;
+        }
         self.report(Report::Tally { group, index, to, last, tally });
     }
 
@@ -66,7 +69,7 @@ impl Worker {
             return;
         }
         let keys = self.keys_of(group);
-        let Some(watch) = self.watches.get_mut(&group) else { return };
+        let Some(watch) = self.groups.get_mut(&group) else { return };
         let skip = if keys.len() > SAMPLES { watch.state.sampled % keys.len() } else { 0 };
         watch.state.sampled = skip + SAMPLES;
         for &key in keys.iter().cycle().skip(skip).take(SAMPLES.min(keys.len())) {
@@ -88,8 +91,8 @@ impl Worker {
 
     pub(super) fn next_instant(&mut self) -> Option<Mono> {
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
-        let asks = self.opening.iter().filter_map(|group| self.watches.get(group)?.state.ask_at);
-        let tend = self.watches.get(&Group::ALL).and_then(|watch| watch.state.ask_at);
+        let asks = self.opening.iter().filter_map(|group| self.groups.get(group)?.state.ask_at);
+        let tend = self.groups.get(&Group::ALL).and_then(|watch| watch.state.ask_at);
         let links = self.peers.as_ref().map(Peers::next);
         asks.chain(timer)
             .chain(tend)
@@ -102,25 +105,28 @@ impl Worker {
 
     /// Whether an opener is to be asked at once.
     pub(super) fn wants_links(&self) -> bool {
-        let mut openers = self.opening.iter().filter_map(|group| self.watches.get(group));
+        let mut openers = self.opening.iter().filter_map(|group| self.groups.get(group));
         openers.any(|w| !w.state.exhausted && w.state.ask_at.is_none())
     }
 
-    pub(super) fn due_timers(&mut self, now: Mono) {
+    pub(super) fn due_timers(&mut self, mut now: Mono) {
+        if self.platform.has(Defect::LateTimers) {
+            now = Mono(now.0.saturating_sub(50_000_000));
+        }
         while let Some(&Reverse((at, key))) = self.timers.peek()
             && at <= now
         {
             self.timers.pop();
             let Some(link) = self.links.get(key) else { continue };
-            if link.armed == Some(at) {
+            if link.armed == Some(at) && !self.platform.has(Defect::TimerNotRearmed) {
                 link.armed = None;
             }
             if link.phase == Phase::Connecting {
                 let owner = link.owner;
-                let limit = self.watches.get(&owner).map_or(0, |w| w.connect_timeout);
+                let limit = self.groups.get(&owner).map_or(0, |w| w.connect_timeout);
                 let born = self.links.get(key).map_or(now, |l| l.born);
                 if now.since(born) >= limit {
-                    let fault = Fault { deed: Deed::Connect, errno: io::TIMED_OUT };
+                    let fault = Fault { deed: Deed::Connect, errno: P::TIMED_OUT };
                     self.close(key, Err(Cause::Fault(fault)), true);
                 } else {
                     self.arm(key, born.plus(limit));

@@ -6,7 +6,7 @@ use metrics::{Group, Mono, SECOND};
 use model::LinkRow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use transport::Path;
+use transport::{Path, Platform};
 
 /// Links that one list has at most, and senders without a socket of their own. Of open links beyond those the number is told.
 const MOST: usize = 256;
@@ -55,7 +55,7 @@ impl Peers {
     }
 }
 
-impl Worker {
+impl<P: Platform> Worker<P> {
     /// Payload that was counted since the last interval: what a knock adds to it is that knock's.
     pub(super) fn counted(&mut self) -> (u64, u64) {
         let tally = self.rec.tally(Group::ALL);

@@ -1,32 +1,36 @@
 //! Workers with UDP sockets over loopback: a peer knocks, gets a socket of its own, and is echoed.
 
 use super::*;
+use io::{System, Udp};
 use metrics::{Packets as Counts, Row, SECOND, Tally};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 use transport::{
-    Batch, Burst, Card, Cx, End, Fault, Flow, Open, Opener, Path, Read, Target, Wait, Want, When, Wrote,
+    Batch, Burst, Card, Cx, End, Fault, Flow, Join as _, Open, Opener, Path, Read, Target, Wait, Want, When,
+    Wrote,
 };
+
+type Mailbox = <System as Platform>::Sender<Command<System>>;
+type Reports = <System as Platform>::Receiver<(usize, Report<System>)>;
 
 /// Nothing on loopback takes this long, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A worker thread, and what it says.
 pub(super) struct Thread {
-    mailbox: Sender<Command>,
-    waker: Waker,
-    reports: Receiver<(usize, Report)>,
-    thread: Option<JoinHandle<()>>,
+    mailbox: Mailbox,
+    waker: <System as Platform>::Waker,
+    reports: Reports,
+    thread: Option<<System as Platform>::Join>,
 }
 
 impl Thread {
     pub(super) fn start(datagrams: Vec<Udp>) -> Self {
-        let (reactor, control) = (Reactor::new().unwrap(), Reactor::new().unwrap());
-        let (mailbox, commands) = channel();
-        let (report, reports) = channel();
+        let (reactor, control) = (System.reactor().unwrap(), System.reactor().unwrap());
+        let (mailbox, commands) = System.channel();
+        let (report, reports) = System.channel();
         let waker = reactor.waker();
-        let outfit = Outfit {
+        let config: WorkerConfig<System> = WorkerConfig {
             index: 0,
             core: None,
             listeners: Vec::new(),
@@ -37,38 +41,38 @@ impl Thread {
             peers: vec![(mailbox.clone(), waker.clone())],
             buffer: 4_096,
             seed: 1,
-            inherited: Settings::default(),
+            inherited: StreamSettings::default(),
             inherited_udp: UdpSettings::default(),
             realtime: false,
             links: None,
         };
-        let thread = Some(std::thread::spawn(move || Worker::new(outfit, reactor).run()));
+        let thread = System.spawn("worker", Worker::new(System, config, reactor)).ok();
         Thread { mailbox, waker, reports, thread }
     }
 
-    fn tell(&self, command: Command) {
+    fn tell(&self, command: Command<System>) {
         self.tell_all([command]);
     }
 
     /// Commands that are all there when the worker looks.
-    pub(super) fn tell_all(&self, commands: impl IntoIterator<Item = Command>) {
+    pub(super) fn tell_all(&self, commands: impl IntoIterator<Item = Command<System>>) {
         for command in commands {
-            self.mailbox.send(command).unwrap();
+            self.mailbox.send(command);
         }
         self.waker.wake();
     }
 
     pub(super) fn group(&self, group: Group, opener: Box<dyn Opener>, wait: Wait, packets: bool) {
-        self.tell(Command::Group(Box::new(Watch {
+        self.tell(Command::Group(Box::new(GroupState {
             group,
             opener: Some(opener),
-            settings: Settings::default(),
+            settings: StreamSettings::default(),
             udp: UdpSettings::default(),
             whole_segments: false,
             throttle: 10,
             connect_timeout: SECOND,
             interval: 3_600 * SECOND,
-            start: Clock::new().now(),
+            start: System.clock().now(),
             end: None,
             records: true,
             info: false,
@@ -76,14 +80,19 @@ impl Thread {
             packets,
             wait,
             core: None,
-            state: WatchState::default(),
+            state: GroupProgress::default(),
         })));
     }
 
-    /// Hears reports until one is what is asked for.
-    pub(super) fn until<T>(&self, mut wanted: impl FnMut(Report) -> Option<T>) -> T {
+    /// Takes reports until one is what is asked for.
+    pub(super) fn until<T>(&self, mut wanted: impl FnMut(Report<System>) -> Option<T>) -> T {
+        let end = Instant::now() + PATIENCE;
         loop {
-            let (_, report) = self.reports.recv_timeout(PATIENCE).expect("the worker says nothing");
+            assert!(Instant::now() < end, "the worker says nothing");
+            let Mail::Message((_, report)) = self.reports.try_recv() else {
+                std::thread::sleep(Duration::from_micros(100));
+                continue;
+            };
             if let Report::Trouble(text) = &report {
                 panic!("{text}");
             }
@@ -119,10 +128,10 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        let _ = self.mailbox.send(Command::Quit);
+        self.mailbox.send(Command::Quit);
         self.waker.wake();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+            thread.join();
         }
     }
 }
@@ -542,7 +551,7 @@ fn what_cannot_be_opened_is_counted_and_told() {
     // From an address for documentation, which is not ours.
     let to = "127.0.0.1:9".parse().unwrap();
     let from = Some("192.0.2.1:0".parse().unwrap());
-    struct Lost(Option<Target>, Sender<Fault>);
+    struct Lost(Option<Target>, mpsc::Sender<Fault>);
     impl Opener for Lost {
         fn open(&mut self, _: &mut Cx<'_>) -> Open {
             self.0.take().map_or(Open::Done, |target| Open::Datagram(Guest::boxed(1), target))
@@ -557,7 +566,7 @@ fn what_cannot_be_opened_is_counted_and_told() {
         }
         fn stop(&mut self) {}
     }
-    let (tell, told) = channel();
+    let (tell, told) = mpsc::channel();
     client.group(Group(1), Box::new(Lost(Some(Target { to, from }), tell)), Wait::Block, false);
     told.recv_timeout(PATIENCE).expect("nobody was told");
     let (tally, records) = client.end(Group(1));

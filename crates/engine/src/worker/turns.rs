@@ -1,10 +1,13 @@
 //! What links do: turns, tidings, and moving on.
 
-use super::rest::SOON;
+use super::idle::SOON;
 use super::{AT_ONCE, Command, REGISTER_AFTER, Report, SHORT, Worker};
 use crate::link::{Key, Link, Phase, Socket};
 use metrics::{Ending, Group, Mono};
-use transport::{Can, Cause, Cx, Deed, End, Fault, News, Read, Want, When};
+use transport::{
+    Can, Cause, Clock as _, Cx, Deed, Defect, End, Fault, News, Platform, Read, Sender as _,
+    StreamSocket as _, Wake as _, Want, When,
+};
 
 /// What a call holds at most where it need only hold whole segments, bytes: more gains nothing, and keeps others waiting.
 const LONGEST_WHOLE: usize = 256 << 10;
@@ -19,7 +22,7 @@ pub(super) enum Took {
     Gone,
 }
 
-impl Worker {
+impl<P: Platform> Worker<P> {
     pub(super) fn queue(&mut self, key: Key) {
         if let Some(link) = self.links.get(key)
             && !link.queued
@@ -45,6 +48,9 @@ impl Worker {
     /// Registers the links that wait and that the reactor does not watch: all of them on an idle worker, on a busy one those that
     /// have waited for long, a few at a time. What a socket is ready for by then is reported by the next wait.
     pub(super) fn register(&mut self, now: Mono, busy: bool) {
+        if busy && self.platform.has(Defect::RegisterWhenIdle) {
+            return;
+        }
         let tries = self.tries();
         let mut left = if busy { AT_ONCE } else { usize::MAX };
         while let Some(&(key, since)) = self.unregistered.front() {
@@ -133,7 +139,7 @@ impl Worker {
                     // Asked anew each time: it grows with the window and shrinks with the path.
                     self.desk.room = whole_segments(most.min(LONGEST_WHOLE), stream.mss());
                 }
-                let mut net = stream.net(&mut self.buffer, &self.clock).sleeping(sleeps);
+                let mut net = stream.net(&mut self.buffer, &self.clock, sleeps);
                 let done = transport::turn(&mut net, &mut *link.flow, &mut cx, &mut self.desk, can);
                 self.desk.room = most;
                 done
@@ -149,8 +155,8 @@ impl Worker {
                 link.bulk = done.sent > SHORT || (link.bulk && done.sent == 0);
                 let (moved, datagrams) = (done.sent + done.got, matches!(link.socket, Socket::Datagram(_)));
                 if datagrams {
-                    self.poured += done.sent;
-                    self.rest.came(done.got, done.sent);
+                    self.sent_since_yield += done.sent;
+                    self.idle.came(done.got, done.sent);
                 }
                 self.active |= moved > 0 && (datagrams || moved <= SHORT);
                 link.can.send &= !done.full;
@@ -207,7 +213,7 @@ impl Worker {
         // A link that goes on in one direction may wait in the other.
         let waits = (due && !link.can.send) || (reads && !readable) || link.socket.awaits_stamps();
         let tried = tries && link.is_tried();
-        if tried && self.rest.spins() {
+        if tried && self.idle.spins() {
             link.unwatch(&self.reactor);
         }
         let watched = tried || !link.unwatched();
@@ -244,8 +250,8 @@ impl Worker {
             link.socket.forget(&self.reactor);
         }
         let Link { socket, path: Some(path), flow, .. } = *link else { return };
-        if let Some((mailbox, waker)) = self.outfit.peers.get(usize::from(to)) {
-            let _ = mailbox.send(Command::Adopt { socket, path, flow });
+        if let Some((mailbox, waker)) = self.config.peers.get(usize::from(to)) {
+            mailbox.send(Command::Adopt { socket, path, flow });
             waker.wake();
         }
     }

@@ -22,7 +22,6 @@ pub fn permit_change() {
 }
 
 /// Whether cards may be told to stamp.
-#[must_use]
-pub fn may_change() -> bool {
+pub(crate) fn may_change() -> bool {
     MAY_CHANGE.load(Ordering::Relaxed)
 }

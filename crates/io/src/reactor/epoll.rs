@@ -1,6 +1,6 @@
 //! The reactor on Linux.
 
-use super::{Ready, Watchable};
+use super::Watchable;
 use crate::Clock;
 use crate::sys::linux;
 use libc::{EPOLLERR, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP};
@@ -10,6 +10,7 @@ use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use transport::{Reactor as _, Ready, Wake};
 
 /// The key under which the waker is registered.
 const WAKER: u64 = u64::MAX;
@@ -114,26 +115,6 @@ impl Reactor {
         Ok(())
     }
 
-    /// Whether somebody has woken this thread since it was last asked or last waited; for loops that never wait.
-    #[inline]
-    pub fn woken(&self) -> bool {
-        let rung = &self.waker.0.rung;
-        rung.load(Ordering::Relaxed) && rung.swap(false, Ordering::AcqRel)
-    }
-
-    /// The same, which is still to be asked about.
-    #[inline]
-    #[must_use]
-    pub fn rung(&self) -> bool {
-        self.waker.0.rung.load(Ordering::Relaxed)
-    }
-
-    /// A handle with which any thread can make [`Reactor::wait`] return.
-    #[must_use]
-    pub fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
     fn register(&self, what: &impl Watchable, events: i32, key: u64) -> io::Result<()> {
         if key == WAKER {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -144,6 +125,25 @@ impl Reactor {
             }
             result => result,
         }
+    }
+}
+
+impl transport::Reactor for Reactor {
+    type Waker = Waker;
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    #[inline]
+    fn woken(&self) -> bool {
+        let rung = &self.waker.0.rung;
+        rung.load(Ordering::Relaxed) && rung.swap(false, Ordering::AcqRel)
+    }
+
+    #[inline]
+    fn rung(&self) -> bool {
+        self.waker.0.rung.load(Ordering::Relaxed)
     }
 }
 
@@ -158,9 +158,9 @@ struct Bell {
     eventfd: File,
 }
 
-impl Waker {
-    /// Wakes the thread; costs next to nothing while an earlier wake is still pending.
-    pub fn wake(&self) {
+impl Wake for Waker {
+    /// Costs next to nothing while an earlier wake is still pending.
+    fn wake(&self) {
         if !self.0.rung.swap(true, Ordering::AcqRel) {
             // Registered for edges: each write is one, so that nobody has to read the counter. It cannot fill up
             // (2^64 writes), and a write to a valid eventfd has no other way to fail.

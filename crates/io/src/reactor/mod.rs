@@ -13,19 +13,6 @@ pub use epoll::{Reactor, Waker};
 #[cfg(not(target_os = "linux"))]
 pub use portable::{Reactor, Waker};
 
-/// What a watched socket is ready for. A hung-up or failed socket is ready for everything: trying tells why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ready {
-    /// The key it was registered under.
-    pub key: u64,
-    /// Receiving will not block.
-    pub readable: bool,
-    /// Sending will not block.
-    pub writable: bool,
-    /// The peer will send no more, or the socket failed: read to the end, there may be no further event.
-    pub hangup: bool,
-}
-
 /// Something a [`Reactor`] can wait for: this crate's sockets, or any other descriptor.
 ///
 /// Outside Linux it must be taken out with [`Reactor::forget`] before it is closed; on Linux closing is enough.

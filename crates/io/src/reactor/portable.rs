@@ -1,6 +1,6 @@
 //! The reactor on every other system, over the `polling` crate.
 
-use super::{Ready, Watchable};
+use super::Watchable;
 use crate::Clock;
 use metrics::Mono;
 use polling::{Event, Events, PollMode, Poller};
@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use transport::{Reactor as _, Ready, Wake};
 
 /// Waits for sockets, for an instant, or for a [`Waker`]. One thread's.
 #[derive(Debug)]
@@ -94,25 +95,6 @@ impl Reactor {
         Ok(())
     }
 
-    /// Whether somebody has woken this thread since it was last asked or last waited; for loops that never wait.
-    pub fn woken(&self) -> bool {
-        let rung = &self.waker.0.rung;
-        rung.load(Ordering::Relaxed) && rung.swap(false, Ordering::AcqRel)
-    }
-
-    /// The same, which is still to be asked about.
-    #[inline]
-    #[must_use]
-    pub fn rung(&self) -> bool {
-        self.waker.0.rung.load(Ordering::Relaxed)
-    }
-
-    /// A handle with which any thread can make [`Reactor::wait`] return.
-    #[must_use]
-    pub fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
     fn poller(&self) -> &Poller {
         &self.waker.0.poller
     }
@@ -134,6 +116,25 @@ impl Reactor {
     }
 }
 
+impl transport::Reactor for Reactor {
+    type Waker = Waker;
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    #[inline]
+    fn woken(&self) -> bool {
+        let rung = &self.waker.0.rung;
+        rung.load(Ordering::Relaxed) && rung.swap(false, Ordering::AcqRel)
+    }
+
+    #[inline]
+    fn rung(&self) -> bool {
+        self.waker.0.rung.load(Ordering::Relaxed)
+    }
+}
+
 /// The key as `polling` has it, which keeps `usize::MAX` for itself.
 fn event_key(key: u64) -> io::Result<usize> {
     let key = usize::try_from(key).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -151,9 +152,9 @@ struct Bell {
     poller: Poller,
 }
 
-impl Waker {
-    /// Wakes the thread; costs next to nothing while an earlier wake is still pending.
-    pub fn wake(&self) {
+impl Wake for Waker {
+    /// Costs next to nothing while an earlier wake is still pending.
+    fn wake(&self) {
         if !self.0.rung.swap(true, Ordering::AcqRel) && self.0.poller.notify().is_err() {
             // Nobody was woken: the next wake must try again.
             self.0.rung.store(false, Ordering::Release);

@@ -1,10 +1,12 @@
 use super::*;
 use crate::testing::{accept, here, pair};
-use crate::{Clock, Listener, Settings, Stream};
+use crate::{Clock, Listener, Stream};
 use metrics::{Mono, SECOND};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
-use transport::{Arena, Burst, Net as _, Target};
+use transport::{
+    Arena, Burst, Net as _, Reactor as _, Ready, StreamSettings, StreamSocket as _, Target, Wake as _,
+};
 
 fn bench() -> (Reactor, Clock, Vec<Ready>) {
     (Reactor::new().unwrap(), Clock::new(), Vec::new())
@@ -18,7 +20,7 @@ fn send(stream: &Stream, bytes: &'static [u8]) -> usize {
     let mut arena = Arena::new(8);
     let mut burst = Burst::new(&mut arena, usize::MAX);
     burst.fixed(bytes);
-    stream.net(&mut [], &Clock::new()).send(&burst).bytes
+    stream.net(&mut [], &Clock::new(), false).send(&burst).bytes
 }
 
 #[test]
@@ -91,7 +93,7 @@ fn a_loop_that_never_waits_hears_a_wake_once() {
 #[test]
 fn edges_come_once_and_a_hang_up_is_told() {
     let (mut reactor, clock, mut out) = bench();
-    let (near, far) = pair("127.0.0.1:0", &Settings::default());
+    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
     reactor.watch(&near, 42).unwrap();
     reactor.wait(soon(&clock), &clock, &mut out).unwrap();
     assert_eq!(out, [Ready { key: 42, readable: false, writable: true, hangup: false }]);
@@ -116,10 +118,11 @@ fn edges_come_once_and_a_hang_up_is_told() {
 #[test]
 fn a_listener_is_reported_until_it_is_empty() {
     let (mut reactor, clock, mut out) = bench();
-    let listener = Listener::bind(here(), false, &Settings::default()).unwrap();
+    let listener = Listener::bind(here(), false, &StreamSettings::default()).unwrap();
     reactor.watch_level(&listener, 7).unwrap();
     let to = Target { to: listener.local().unwrap(), from: None };
-    let _streams: Vec<_> = (0..2).map(|_| Stream::connect(&to, &Settings::default()).unwrap()).collect();
+    let _streams: Vec<_> =
+        (0..2).map(|_| Stream::connect(&to, &StreamSettings::default()).unwrap()).collect();
     for _ in 0..2 {
         reactor.wait(soon(&clock), &clock, &mut out).unwrap();
         assert!(matches!(out[..], [Ready { key: 7, readable: true, .. }]));
@@ -133,7 +136,7 @@ fn a_listener_is_reported_until_it_is_empty() {
 fn a_socket_moves_between_reactors_and_says_at_once_what_it_has() {
     let (mut first, clock, mut out) = bench();
     let mut second = Reactor::new().unwrap();
-    let (near, far) = pair("127.0.0.1:0", &Settings::default());
+    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
     send(&far, b"waiting");
     first.watch(&near, 1).unwrap();
     first.forget(&near).unwrap();

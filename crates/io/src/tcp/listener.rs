@@ -1,12 +1,13 @@
 //! Accepting connections.
 
-use super::settings::apply_or_fault;
-use super::{Settings, Stream};
+use super::Stream;
+use super::settings::{apply_or_fault, protocol};
+use crate::System;
 use crate::sys::{fault, open_for, plain, share_port};
 use socket2::{SockAddr, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use transport::{Deed, Fault, Path};
+use transport::{Deed, Fault, ListenerSocket, Path, StreamSettings};
 
 /// Connections that may wait to be accepted: as many as the system lets (Linux: `net.core.somaxconn`).
 const BACKLOG: i32 = 65_535;
@@ -25,18 +26,18 @@ impl Listener {
     ///
     /// # Errors
     /// When the address is taken or not ours, or an option is refused.
-    pub fn bind(at: SocketAddr, share: bool, settings: &Settings) -> Result<Self, Fault> {
+    pub fn bind(at: SocketAddr, share: bool, settings: &StreamSettings) -> Result<Self, Fault> {
         match Listener::bind_as(at, share, settings) {
             // Older kernels have multipath TCP without some of the options.
             Err(_) if settings.multipath => {
-                Listener::bind_as(at, share, &Settings { multipath: false, ..settings.clone() })
+                Listener::bind_as(at, share, &StreamSettings { multipath: false, ..settings.clone() })
             }
             bound => bound,
         }
     }
 
-    fn bind_as(at: SocketAddr, share: bool, settings: &Settings) -> Result<Self, Fault> {
-        let (socket, at) = open_for(at, Type::STREAM, settings.protocol()).map_err(fault(Deed::Open))?;
+    fn bind_as(at: SocketAddr, share: bool, settings: &StreamSettings) -> Result<Self, Fault> {
+        let (socket, at) = open_for(at, Type::STREAM, protocol(settings)).map_err(fault(Deed::Open))?;
         // On Windows the option means something else: taking over a port that is in use.
         if cfg!(unix) {
             socket.set_reuse_address(true).map_err(fault(Deed::Open))?;
@@ -45,7 +46,7 @@ impl Listener {
             share_port(&socket).map_err(fault(Deed::Bind))?;
         }
         // A label is a sender's: accepted sockets have none to inherit.
-        let settings = &Settings { flow_label: None, ..settings.clone() };
+        let settings = &StreamSettings { flow_label: None, ..settings.clone() };
         apply_or_fault(&socket, settings, None)?;
         socket.bind(&at.into()).map_err(fault(Deed::Bind))?;
         socket.listen(BACKLOG).map_err(fault(Deed::Listen))?;
@@ -62,12 +63,20 @@ impl Listener {
         let _ = core;
     }
 
-    /// The next connection, or `None` when none is waiting.
+    /// Where it listens; `[::]` stands for both families.
     ///
     /// # Errors
-    /// When the kernel refuses, above all for want of descriptors or memory (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`):
-    /// the connection then keeps waiting, and so does readiness. Connections that failed while they waited are skipped.
-    pub fn accept(&self) -> Result<Option<(Stream, Path)>, Fault> {
+    /// When the kernel does not say.
+    pub fn local(&self) -> Result<SocketAddr, Fault> {
+        let address = self.0.local_addr().map_err(fault(Deed::Listen))?;
+        address.as_socket().ok_or(Fault { deed: Deed::Listen, errno: crate::sys::UNSUPPORTED })
+    }
+}
+
+impl ListenerSocket<System> for Listener {
+    /// Connections that failed while they waited are skipped. The kernel refuses above all for want of descriptors or memory
+    /// (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`): the connection then keeps waiting, and the listener stays readable.
+    fn accept(&self) -> Result<Option<(Stream, Path)>, Fault> {
         loop {
             let (socket, peer) = match accept(&self.0) {
                 Ok(accepted) => accepted,
@@ -81,15 +90,6 @@ impl Listener {
                 return Ok(Some((stream, Path { peer: plain(peer), local })));
             }
         }
-    }
-
-    /// Where it listens; `[::]` stands for both families.
-    ///
-    /// # Errors
-    /// When the kernel does not say.
-    pub fn local(&self) -> Result<SocketAddr, Fault> {
-        let address = self.0.local_addr().map_err(fault(Deed::Listen))?;
-        address.as_socket().ok_or(Fault { deed: Deed::Listen, errno: crate::sys::UNSUPPORTED })
     }
 }
 

@@ -9,7 +9,7 @@ mod stream;
 
 pub use listener::Listener;
 pub use net::TcpNet;
-pub use settings::{Effective, Refusal, Settings};
+pub use settings::{Refusal, check};
 pub(crate) use settings::{set_device, set_tos, set_ttl, tclass};
 pub use stream::Stream;
 

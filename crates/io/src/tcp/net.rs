@@ -27,14 +27,9 @@ pub struct TcpNet<'a> {
 }
 
 impl<'a> TcpNet<'a> {
-    pub(super) fn new(socket: &'a Socket, buffer: &'a mut [u8], clock: &'a Clock) -> Self {
-        TcpNet { socket, buffer, clock, sleeps: false }
-    }
-
-    /// The same on a socket that was let sleep: its receive calls do so, if `sleeps`.
-    #[must_use]
-    pub fn sleeping(self, sleeps: bool) -> Self {
-        TcpNet { sleeps, ..self }
+    /// `sleeps` is for sockets that were [let sleep](transport::StreamSocket::let_sleep).
+    pub(super) fn new(socket: &'a Socket, buffer: &'a mut [u8], clock: &'a Clock, sleeps: bool) -> Self {
+        TcpNet { socket, buffer, clock, sleeps }
     }
 
     #[cfg(target_os = "linux")]

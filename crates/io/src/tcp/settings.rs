@@ -6,63 +6,12 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use transport::{Deed, Fault};
-
-/// Options of a TCP socket; `None` leaves the system's default.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Send buffer, bytes as asked for (Linux doubles it, and limits it to `net.core.wmem_max`).
-    pub sndbuf: Option<u32>,
-    /// Receive buffer, bytes as asked for (Linux doubles it, and limits it to `net.core.rmem_max`).
-    pub rcvbuf: Option<u32>,
-    /// Send small segments at once instead of gathering them (Nagle off).
-    pub nodelay: bool,
-    /// Largest segment, bytes.
-    pub mss: Option<u32>,
-    /// Congestion control algorithm, by the kernel's name. Linux.
-    pub congestion: Option<String>,
-    /// Differentiated services code point, 0 to 63.
-    pub dscp: Option<u8>,
-    /// Time to live, or hop limit; 1 to 255.
-    pub ttl: Option<u8>,
-    /// IPv6 flow label, 20 bits; only when connecting. Linux.
-    pub flow_label: Option<u32>,
-    /// Idle time before, and interval between, keep-alive probes; whole seconds, at least one.
-    pub keepalive: Option<Duration>,
-    /// Network interface to be bound to, by name. Linux.
-    pub device: Option<String>,
-    /// How long data may stay unacknowledged before the connection is given up; milliseconds. Linux.
-    pub user_timeout: Option<Duration>,
-    /// Most that the kernel sends (`SO_MAX_PACING_RATE`), bits/s. Linux.
-    pub pacing: Option<u64>,
-    /// A socket of multipath TCP, where the kernel has it; else a plain one. Linux.
-    pub multipath: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            sndbuf: None,
-            rcvbuf: None,
-            nodelay: true,
-            mss: None,
-            congestion: None,
-            dscp: None,
-            ttl: None,
-            flow_label: None,
-            keepalive: None,
-            device: None,
-            user_timeout: None,
-            pacing: None,
-            multipath: false,
-        }
-    }
-}
+use transport::{Deed, Fault, StreamEffective, StreamSettings};
 
 /// An option that the system refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The option's name in [`Settings`].
+    /// The option's name in [`StreamSettings`].
     pub option: &'static str,
     /// The system's error number.
     pub errno: i32,
@@ -74,49 +23,25 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What `getsockopt` says of a socket; `None` where the system does not tell.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Effective {
-    /// Send buffer, bytes as the system counts them (Linux: twice what was asked for).
-    pub sndbuf: Option<u32>,
-    /// Receive buffer, bytes as the system counts them (Linux: twice what was asked for).
-    pub rcvbuf: Option<u32>,
-    /// Nagle's algorithm is off.
-    pub nodelay: Option<bool>,
-    /// Largest segment, bytes.
-    pub mss: Option<u32>,
-    /// Congestion control algorithm.
-    pub congestion: Option<String>,
-    /// Traffic class octet: DSCP and ECN.
-    pub tos: Option<u8>,
-    /// Time to live, or hop limit.
-    pub ttl: Option<u8>,
+/// Tries the options on a throw-away socket of the family of `to`, so that a refusal can be told by name before
+/// anything is opened. The flow label is leased for `to`, too.
+///
+/// # Errors
+/// The first option refused; `option` is `"socket"` when there is not even a socket to be had.
+pub fn check(settings: &StreamSettings, to: SocketAddr) -> Result<(), Refusal> {
+    let (socket, mut to) = sys::open_for(to, Type::STREAM, protocol(settings))
+        .map_err(|e| Refusal { option: "socket", errno: sys::errno(&e) })?;
+    apply(&socket, settings, Some(&mut to)).map_or(Ok(()), Err)
 }
 
-impl Settings {
-    /// Tries the options on a throw-away socket of the family of `to`, so that a refusal can be told by name before
-    /// anything is opened. The flow label is leased for `to`, too.
-    ///
-    /// # Errors
-    /// The first option refused; `option` is `"socket"` when there is not even a socket to be had.
-    pub fn check(&self, to: SocketAddr) -> Result<(), Refusal> {
-        let (socket, to) = sys::open_for(to, Type::STREAM, self.protocol())
-            .map_err(|e| Refusal { option: "socket", errno: sys::errno(&e) })?;
-        let mut to = to;
-        apply(&socket, self, Some(&mut to)).map_or(Ok(()), Err)
-    }
-}
-
-impl Settings {
-    /// What a socket with these settings is opened with.
-    pub(super) fn protocol(&self) -> Protocol {
-        if self.multipath { sys::stream_protocol() } else { Protocol::TCP }
-    }
+/// The protocol that a socket with these settings is opened with.
+pub(super) fn protocol(settings: &StreamSettings) -> Protocol {
+    if settings.multipath { sys::stream_protocol() } else { Protocol::TCP }
 }
 
 /// Sets what is asked for, all of it even when something is refused; the first refusal. With `to`, the socket is about
 /// to connect there, which a flow label needs to know and to change.
-pub(super) fn apply(socket: &Socket, want: &Settings, to: Option<&mut SocketAddr>) -> Option<Refusal> {
+pub(super) fn apply(socket: &Socket, want: &StreamSettings, to: Option<&mut SocketAddr>) -> Option<Refusal> {
     let mut first = None;
     let mut note = |option: &'static str, result: io::Result<()>| {
         if let Err(e) = result {
@@ -170,7 +95,7 @@ pub(super) fn apply(socket: &Socket, want: &Settings, to: Option<&mut SocketAddr
 /// As [`apply`], as a fault.
 pub(super) fn apply_or_fault(
     socket: &Socket,
-    want: &Settings,
+    want: &StreamSettings,
     to: Option<&mut SocketAddr>,
 ) -> Result<(), Fault> {
     match apply(socket, want, to) {
@@ -180,11 +105,11 @@ pub(super) fn apply_or_fault(
 }
 
 /// What the system says of a socket.
-pub(super) fn effective(socket: &Socket) -> Effective {
+pub(super) fn effective(socket: &Socket) -> StreamEffective {
     let v6 = is_v6(socket);
     let size = |result: io::Result<usize>| result.ok().and_then(|n| u32::try_from(n).ok());
     let octet = |result: io::Result<u32>| result.ok().and_then(|n| u8::try_from(n).ok());
-    Effective {
+    StreamEffective {
         sndbuf: size(socket.send_buffer_size()),
         rcvbuf: size(socket.recv_buffer_size()),
         nodelay: socket.tcp_nodelay().ok(),

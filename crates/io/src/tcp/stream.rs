@@ -1,15 +1,15 @@
 //! A connection.
 
-use super::settings::{apply_or_fault, effective};
-use super::{Effective, Settings, TcpNet};
-use crate::Clock;
+use super::TcpNet;
+use super::settings::{apply_or_fault, effective, protocol};
 use crate::sys::{self, fault, in_progress, plain};
+use crate::{Clock, System};
 use metrics::{SocketState, TcpInfo};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
-use transport::{Deed, Fault, Path, Target};
+use transport::{Deed, Fault, Path, StreamEffective, StreamSettings, StreamSocket, Target};
 
 /// A nonblocking TCP socket that is connected or about to be. Dropping it closes it in order.
 #[derive(Debug)]
@@ -25,9 +25,9 @@ impl Stream {
     ///
     /// # Errors
     /// When an option is refused, our address cannot be had, or connecting fails at once.
-    pub fn connect(to: &Target, settings: &Settings) -> Result<(Stream, bool), Fault> {
+    pub fn connect(to: &Target, settings: &StreamSettings) -> Result<(Stream, bool), Fault> {
         let mut peer = to.to;
-        let socket = sys::open(Domain::for_address(peer), Type::STREAM, settings.protocol())
+        let socket = sys::open(Domain::for_address(peer), Type::STREAM, protocol(settings))
             .map_err(fault(Deed::Open))?;
         apply_or_fault(&socket, settings, Some(&mut peer))?;
         if let Some(from) = to.from {
@@ -42,77 +42,6 @@ impl Stream {
         }
     }
 
-    /// Whether connecting has succeeded, to be asked when the socket has become writable; `None` while it is under way.
-    ///
-    /// # Errors
-    /// Why it failed.
-    pub fn connected(&self) -> Result<Option<Path>, Fault> {
-        // The peer's address is the cheapest sign of success, and on the common path the only question.
-        let not_connected = match self.path() {
-            Ok(path) => return Ok(Some(path)),
-            Err(fault) => fault,
-        };
-        match self.0.take_error() {
-            Ok(None) if self.closed() => Err(not_connected),
-            // No peer and no error left: under way.
-            Ok(None) => Ok(None),
-            Ok(Some(e)) | Err(e) => Err(fault(Deed::Connect)(e)),
-        }
-    }
-
-    /// Sets options on a socket that was accepted: all of them, even when one is refused.
-    ///
-    /// # Errors
-    /// The first refusal. A flow label is always refused: a connection has it from its beginning or never.
-    pub fn apply(&self, settings: &Settings) -> Result<(), Fault> {
-        apply_or_fault(&self.0, settings, None)
-    }
-
-    /// What the system made of the settings.
-    #[must_use]
-    pub fn effective(&self) -> Effective {
-        effective(&self.0)
-    }
-
-    /// Payload of its longest segment now (`TCP_MAXSEG`), bytes, where the system tells.
-    #[must_use]
-    pub fn mss(&self) -> Option<u32> {
-        super::settings::mss(&self.0)
-    }
-
-    /// What the kernel knows about the connection (Linux).
-    #[must_use]
-    pub fn info(&self) -> Option<TcpInfo> {
-        #[cfg(target_os = "linux")]
-        {
-            let mut bytes = [0; super::info::ROOM];
-            super::info::parse(self.raw_info(&mut bytes)?)
-        }
-        #[cfg(not(target_os = "linux"))]
-        None
-    }
-
-    /// What the kernel knows about the connection and its buffers, for a single message (Linux).
-    #[must_use]
-    pub fn state(&self) -> Option<SocketState> {
-        #[cfg(target_os = "linux")]
-        {
-            use std::os::fd::AsRawFd;
-            let mut bytes = [0; super::info::ROOM];
-            let state = super::info::parse_state(self.raw_info(&mut bytes)?)?;
-            let size =
-                |result: io::Result<usize>| result.ok().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-            Some(SocketState {
-                number: self.0.as_raw_fd(),
-                rcvbuf: size(self.0.recv_buffer_size()),
-                sndbuf: size(self.0.send_buffer_size()),
-                ..state
-            })
-        }
-        #[cfg(not(target_os = "linux"))]
-        None
-    }
-
     /// Both ends' addresses; IPv4 is shown as IPv4 on a dual-stack socket, too.
     ///
     /// # Errors
@@ -124,38 +53,6 @@ impl Stream {
 
     pub(super) fn local(&self) -> Result<SocketAddr, Fault> {
         self.0.local_addr().and_then(address).map_err(fault(Deed::Connect))
-    }
-
-    /// Readies it for receive calls that sleep until something comes, some milliseconds at most ([`TcpNet::sleeping`]).
-    ///
-    /// # Errors
-    /// When the system cannot do that beside calls that do not sleep (it is Linux only).
-    pub fn let_sleep(&self) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        {
-            sys::let_sleep(&self.0)
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-    }
-
-    /// Ends our direction (FIN after what is queued); reading goes on.
-    pub fn half_close(&self) {
-        // Fails only when there is no connection any more, which reading will tell.
-        let _ = self.0.shutdown(Shutdown::Write);
-    }
-
-    /// Ends the connection at once (RST), dropping what is queued.
-    pub fn abort(self) {
-        // Should the option be refused, the socket is still closed.
-        let _ = self.0.set_linger(Some(Duration::ZERO));
-    }
-
-    /// The connection as the contract's `Net`, for one turn or many. No receive is longer than `buffer`.
-    pub fn net<'a>(&'a self, buffer: &'a mut [u8], clock: &'a Clock) -> TcpNet<'a> {
-        TcpNet::new(&self.0, buffer, clock)
     }
 
     /// Whether the kernel has given the connection up; not known (`false`) outside Linux.
@@ -175,6 +72,98 @@ impl Stream {
         use std::os::fd::AsFd as _;
         let n = sys::linux::get_option(self.0.as_fd(), libc::SOL_TCP, libc::TCP_INFO, bytes).ok()?;
         bytes.get(..n)
+    }
+}
+
+impl StreamSocket<System> for Stream {
+    type Net<'a> = TcpNet<'a>;
+
+    fn connected(&self) -> Result<Option<Path>, Fault> {
+        // The peer's address is the cheapest sign of success, and on the common path the only question.
+        let not_connected = match self.path() {
+            Ok(path) => return Ok(Some(path)),
+            Err(fault) => fault,
+        };
+        match self.0.take_error() {
+            Ok(None) if self.closed() => Err(not_connected),
+            // No peer and no error left: under way.
+            Ok(None) => Ok(None),
+            Ok(Some(e)) | Err(e) => Err(fault(Deed::Connect)(e)),
+        }
+    }
+
+    /// A flow label is always refused: a connection has it from its beginning or never.
+    fn apply(&self, settings: &StreamSettings) -> Result<(), Fault> {
+        apply_or_fault(&self.0, settings, None)
+    }
+
+    fn effective(&self) -> StreamEffective {
+        effective(&self.0)
+    }
+
+    /// `TCP_MAXSEG`.
+    fn mss(&self) -> Option<u32> {
+        super::settings::mss(&self.0)
+    }
+
+    /// Linux only.
+    fn info(&self) -> Option<TcpInfo> {
+        #[cfg(target_os = "linux")]
+        {
+            let mut bytes = [0; super::info::ROOM];
+            super::info::parse(self.raw_info(&mut bytes)?)
+        }
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
+    /// Linux only.
+    fn state(&self) -> Option<SocketState> {
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsRawFd;
+            let mut bytes = [0; super::info::ROOM];
+            let state = super::info::parse_state(self.raw_info(&mut bytes)?)?;
+            let size =
+                |result: io::Result<usize>| result.ok().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+            Some(SocketState {
+                number: self.0.as_raw_fd(),
+                rcvbuf: size(self.0.recv_buffer_size()),
+                sndbuf: size(self.0.send_buffer_size()),
+                ..state
+            })
+        }
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
+    /// Some milliseconds at most. Linux only: other systems have no receive calls that do not sleep on such a socket.
+    fn let_sleep(&self) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            sys::let_sleep(&self.0)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            Err(sys::unsupported())
+        }
+    }
+
+    /// FIN after what is queued; reading goes on.
+    fn half_close(&self) {
+        // Fails only when there is no connection any more, which reading will tell.
+        let _ = self.0.shutdown(Shutdown::Write);
+    }
+
+    /// RST at once: what is queued is dropped.
+    fn abort(self) {
+        // Should the option be refused, the socket is still closed.
+        let _ = self.0.set_linger(Some(Duration::ZERO));
+    }
+
+    #[inline]
+    fn net<'a>(&'a self, buffer: &'a mut [u8], clock: &'a Clock, sleeps: bool) -> TcpNet<'a> {
+        TcpNet::new(&self.0, buffer, clock, sleeps)
     }
 }
 

@@ -4,7 +4,10 @@ use crate::sys::CONNECTION_REFUSED;
 use crate::testing::{accept, connect, has_ipv6, here, pair, readable, receive, writable};
 use std::net::SocketAddr;
 use std::time::Duration;
-use transport::{Arena, Burst, Deed, Fault, Net as _, Read, Target, Wrote};
+use transport::{
+    Arena, Burst, Deed, Fault, ListenerSocket as _, Net as _, Read, StreamSettings, StreamSocket as _,
+    Target, Wrote,
+};
 
 static PATTERN: [u8; 4096] = {
     let mut bytes = [0; 4096];
@@ -24,7 +27,7 @@ fn offer(stream: &Stream, pieces: usize, at: usize, len: usize) -> Wrote {
         let start = (at + i * len) % 251;
         burst.fixed(&PATTERN[start..start + len]);
     }
-    stream.net(&mut [], &Clock::new()).send(&burst)
+    stream.net(&mut [], &Clock::new(), false).send(&burst)
 }
 
 fn target(to: SocketAddr) -> Target {
@@ -34,7 +37,8 @@ fn target(to: SocketAddr) -> Target {
 #[test]
 fn bytes_arrive_in_order_through_partial_sends_and_full_sockets() {
     const TOTAL: usize = 8 << 20;
-    let settings = Settings { sndbuf: Some(16 << 10), rcvbuf: Some(16 << 10), ..Settings::default() };
+    let settings =
+        StreamSettings { sndbuf: Some(16 << 10), rcvbuf: Some(16 << 10), ..StreamSettings::default() };
     let (near, far) = pair("127.0.0.1:0", &settings);
     let sender = std::thread::spawn(move || {
         let (mut sent, mut partial, mut full) = (0, 0, 0);
@@ -72,7 +76,7 @@ fn bytes_arrive_in_order_through_partial_sends_and_full_sockets() {
 
 #[test]
 fn more_pieces_than_one_call_takes_are_all_sent() {
-    let (near, far) = pair("127.0.0.1:0", &Settings::default());
+    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
     assert_eq!(offer(&near, 150, 0, 10), Wrote { bytes: 1500, fault: None });
     let mut got = 0;
     while got < 1500 {
@@ -83,7 +87,7 @@ fn more_pieces_than_one_call_takes_are_all_sent() {
 
 #[test]
 fn a_look_never_goes_beyond_its_budget_or_the_buffer() {
-    let (near, far) = pair("127.0.0.1:0", &Settings::default());
+    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
     offer(&near, 1, 0, 200);
     let mut seen = 0;
     for budget in [37, 1, 162] {
@@ -101,18 +105,18 @@ fn a_look_never_goes_beyond_its_budget_or_the_buffer() {
     offer(&near, 1, 0, 50);
     readable(&far);
     let (clock, mut small) = (Clock::new(), [0; 20]);
-    let mut net = far.net(&mut small, &clock);
+    let mut net = far.net(&mut small, &clock, false);
     assert!(
         matches!(net.recv(Read::look(1000)), transport::Got::Batch(batch) if batch.bytes == &PATTERN[..20])
     );
     assert!(matches!(net.recv(Read::Pause), transport::Got::Nothing));
-    let mut net = far.net(&mut [], &clock);
+    let mut net = far.net(&mut [], &clock, false);
     assert!(matches!(net.recv(Read::look(1000)), transport::Got::Nothing));
 }
 
 #[test]
 fn skipped_bytes_are_really_gone_and_no_more_than_asked_for() {
-    let (near, far) = pair("127.0.0.1:0", &Settings::default());
+    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
     assert_eq!(offer(&near, 4, 0, 1000).bytes, 4000);
     let mut skipped = 0;
     while skipped < 2500 {
@@ -133,10 +137,10 @@ fn skipped_bytes_are_really_gone_and_no_more_than_asked_for() {
 
 #[test]
 fn an_empty_socket_is_nothing_and_a_closed_one_is_the_end() {
-    let (near, far) = pair("127.0.0.1:0", &Settings::default());
+    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
     let (clock, mut buffer) = (Clock::new(), [0; 64]);
     for how in [Read::look(10), Read::skip(10)] {
-        assert!(matches!(far.net(&mut buffer, &clock).recv(how), transport::Got::Nothing));
+        assert!(matches!(far.net(&mut buffer, &clock, false).recv(how), transport::Got::Nothing));
     }
     drop(near);
     assert_eq!(receive(&far, Read::look(10)).unwrap(), None);
@@ -145,28 +149,28 @@ fn an_empty_socket_is_nothing_and_a_closed_one_is_the_end() {
 
 #[test]
 fn an_abort_is_a_fault_to_the_peer_whatever_it_does() {
-    let (near, far) = pair("127.0.0.1:0", &Settings::default());
+    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
     near.abort();
     let fault = receive(&far, Read::look(10)).unwrap_err();
     assert_eq!(fault.deed, Deed::Receive);
     assert_eq!(std::io::Error::from_raw_os_error(fault.errno).kind(), std::io::ErrorKind::ConnectionReset);
     assert!(far.path().is_err());
 
-    let (near, far) = pair("127.0.0.1:0", &Settings::default());
+    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
     near.abort();
     readable(&far);
     let fault = offer(&far, 1, 0, 10).fault.unwrap();
     assert_eq!(fault.deed, Deed::Send);
-    let (near, far) = pair("127.0.0.1:0", &Settings::default());
+    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
     near.abort();
     assert!(receive(&far, Read::skip(10)).is_err());
 }
 
 #[test]
 fn a_refused_connection_says_so() {
-    let nobody = Listener::bind(here(), false, &Settings::default()).unwrap().local().unwrap();
+    let nobody = Listener::bind(here(), false, &StreamSettings::default()).unwrap().local().unwrap();
     let refused = Fault { deed: Deed::Connect, errno: CONNECTION_REFUSED };
-    match Stream::connect(&target(nobody), &Settings::default()) {
+    match Stream::connect(&target(nobody), &StreamSettings::default()) {
         Err(fault) => assert_eq!(fault, refused),
         Ok((stream, _)) => {
             writable(&stream);
@@ -180,23 +184,23 @@ fn a_refused_connection_says_so() {
 
 #[test]
 fn the_near_end_can_be_chosen() {
-    let listener = Listener::bind(here(), false, &Settings::default()).unwrap();
+    let listener = Listener::bind(here(), false, &StreamSettings::default()).unwrap();
     let to = listener.local().unwrap();
     for ip in ["127.0.0.1", "127.0.0.2"] {
         if cfg!(not(target_os = "linux")) && ip != "127.0.0.1" {
             continue;
         }
         let from = Some(SocketAddr::new(ip.parse().unwrap(), 0));
-        let (_near, path) = connect(&Target { to, from }, &Settings::default());
+        let (_near, path) = connect(&Target { to, from }, &StreamSettings::default());
         assert_eq!((path.local.ip().to_string(), path.peer), (ip.to_owned(), to));
         let (_far, seen) = accept(&listener);
         assert_eq!((seen.peer, seen.local), (path.local, path.peer));
     }
     // Another test may be given the port that was just let go.
     let chosen = (0..20).find_map(|_| {
-        let port = Listener::bind(here(), false, &Settings::default()).unwrap().local().unwrap().port();
+        let port = Listener::bind(here(), false, &StreamSettings::default()).unwrap().local().unwrap().port();
         let from = Some(SocketAddr::new("127.0.0.1".parse().unwrap(), port));
-        Some((port, Stream::connect(&Target { to, from }, &Settings::default()).ok()?.0))
+        Some((port, Stream::connect(&Target { to, from }, &StreamSettings::default()).ok()?.0))
     });
     let (port, near) = chosen.expect("a port that is free");
     while near.connected().unwrap().is_none() {
@@ -204,27 +208,27 @@ fn the_near_end_can_be_chosen() {
     }
     assert_eq!(near.path().unwrap().local.port(), port);
     let stranger = Some("192.0.2.99:0".parse().unwrap());
-    let fault = Stream::connect(&Target { to, from: stranger }, &Settings::default()).unwrap_err();
+    let fault = Stream::connect(&Target { to, from: stranger }, &StreamSettings::default()).unwrap_err();
     assert_eq!(fault.deed, Deed::Bind);
 }
 
 #[test]
 fn a_taken_port_is_a_bind_fault() {
-    let one = Listener::bind(here(), false, &Settings::default()).unwrap();
-    let fault = Listener::bind(one.local().unwrap(), false, &Settings::default()).unwrap_err();
+    let one = Listener::bind(here(), false, &StreamSettings::default()).unwrap();
+    let fault = Listener::bind(one.local().unwrap(), false, &StreamSettings::default()).unwrap_err();
     assert!(matches!(fault.deed, Deed::Bind | Deed::Listen));
 }
 
 #[test]
 fn sharing_listeners_split_the_connections() {
     if !Listener::CAN_SHARE {
-        assert!(Listener::bind(here(), true, &Settings::default()).is_err());
+        assert!(Listener::bind(here(), true, &StreamSettings::default()).is_err());
         return;
     }
-    let one = Listener::bind(here(), true, &Settings::default()).unwrap();
-    let two = Listener::bind(one.local().unwrap(), true, &Settings::default()).unwrap();
+    let one = Listener::bind(here(), true, &StreamSettings::default()).unwrap();
+    let two = Listener::bind(one.local().unwrap(), true, &StreamSettings::default()).unwrap();
     let to = target(one.local().unwrap());
-    let streams: Vec<_> = (0..64).map(|_| connect(&to, &Settings::default())).collect();
+    let streams: Vec<_> = (0..64).map(|_| connect(&to, &StreamSettings::default())).collect();
     let count = |listener: &Listener| {
         let mut n = 0;
         while listener.accept().unwrap().is_some() {
@@ -247,14 +251,15 @@ fn sharing_listeners_split_the_connections() {
 
 #[test]
 fn the_unspecified_address_takes_both_families() {
-    let listener = Listener::bind("[::]:0".parse().unwrap(), false, &Settings::default()).unwrap();
+    let listener = Listener::bind("[::]:0".parse().unwrap(), false, &StreamSettings::default()).unwrap();
     let port = listener.local().unwrap().port();
     let mut hosts = vec!["127.0.0.1"];
     if has_ipv6() {
         hosts.push("::1");
     }
     for ip in hosts {
-        let (near, path) = connect(&target(SocketAddr::new(ip.parse().unwrap(), port)), &Settings::default());
+        let (near, path) =
+            connect(&target(SocketAddr::new(ip.parse().unwrap(), port)), &StreamSettings::default());
         let (far, seen) = accept(&listener);
         assert_eq!((seen.peer, seen.local), (path.local, path.peer));
         assert_eq!((near.path().unwrap(), far.path().unwrap()), (path, seen));
@@ -263,14 +268,14 @@ fn the_unspecified_address_takes_both_families() {
 
 #[test]
 fn settings_are_made_and_told() {
-    let settings = Settings {
+    let settings = StreamSettings {
         sndbuf: Some(100_000),
         rcvbuf: Some(50_000),
         nodelay: false,
         dscp: (!cfg!(windows)).then_some(46),
         ttl: Some(33),
         keepalive: Some(Duration::from_millis(10)),
-        ..Settings::default()
+        ..StreamSettings::default()
     };
     let (near, far) = pair("127.0.0.1:0", &settings);
     for stream in [&near, &far] {
@@ -281,9 +286,9 @@ fn settings_are_made_and_told() {
         #[cfg(unix)]
         assert_eq!(effective.tos, Some(46 << 2));
     }
-    far.apply(&Settings { ttl: Some(44), ..Settings::default() }).unwrap();
+    far.apply(&StreamSettings { ttl: Some(44), ..StreamSettings::default() }).unwrap();
     assert_eq!((far.effective().ttl, far.effective().nodelay), (Some(44), Some(true)));
-    assert_eq!(pair("127.0.0.1:0", &Settings::default()).0.effective().nodelay, Some(true));
+    assert_eq!(pair("127.0.0.1:0", &StreamSettings::default()).0.effective().nodelay, Some(true));
 }
 
 #[cfg(target_os = "linux")]
@@ -293,12 +298,12 @@ mod linux {
 
     #[test]
     fn linux_settings_are_made_and_told() {
-        let settings = Settings {
+        let settings = StreamSettings {
             mss: Some(1000),
             congestion: Some("reno".into()),
             device: Some("lo".into()),
             user_timeout: Some(Duration::from_millis(1500)),
-            ..Settings::default()
+            ..StreamSettings::default()
         };
         let (near, far) = pair("127.0.0.1:0", &settings);
         for stream in [&near, &far] {
@@ -310,26 +315,29 @@ mod linux {
 
     #[test]
     fn a_refused_option_is_named_and_does_not_stop_the_others() {
-        let wrong =
-            Settings { congestion: Some("no-such-thing".into()), ttl: Some(9), ..Settings::default() };
-        let refusal = wrong.check(here()).unwrap_err();
+        let wrong = StreamSettings {
+            congestion: Some("no-such-thing".into()),
+            ttl: Some(9),
+            ..StreamSettings::default()
+        };
+        let refusal = check(&wrong, here()).unwrap_err();
         assert_eq!((refusal.option, refusal.errno), ("congestion", libc::ENOENT));
         assert_eq!(refusal.to_string(), "congestion: No such file or directory (os error 2)");
-        let (near, _far) = pair("127.0.0.1:0", &Settings::default());
+        let (near, _far) = pair("127.0.0.1:0", &StreamSettings::default());
         assert_eq!(near.apply(&wrong).unwrap_err(), Fault { deed: Deed::Open, errno: libc::ENOENT });
         assert_eq!(near.effective().ttl, Some(9));
-        let listener = Listener::bind(here(), false, &Settings::default()).unwrap();
+        let listener = Listener::bind(here(), false, &StreamSettings::default()).unwrap();
         let to = target(listener.local().unwrap());
         assert_eq!(Stream::connect(&to, &wrong).unwrap_err().deed, Deed::Open);
         for (bad, option) in [
-            (Settings { dscp: Some(64), ..Settings::default() }, "dscp"),
-            (Settings { ttl: Some(0), ..Settings::default() }, "ttl"),
-            (Settings { device: Some("nosuch0".into()), ..Settings::default() }, "device"),
-            (Settings { flow_label: Some(5), ..Settings::default() }, "flow_label"),
+            (StreamSettings { dscp: Some(64), ..StreamSettings::default() }, "dscp"),
+            (StreamSettings { ttl: Some(0), ..StreamSettings::default() }, "ttl"),
+            (StreamSettings { device: Some("nosuch0".into()), ..StreamSettings::default() }, "device"),
+            (StreamSettings { flow_label: Some(5), ..StreamSettings::default() }, "flow_label"),
         ] {
-            assert_eq!(bad.check(here()).unwrap_err().option, option);
+            assert_eq!(check(&bad, here()).unwrap_err().option, option);
         }
-        assert_eq!(Settings::default().check(here()), Ok(()));
+        assert_eq!(check(&StreamSettings::default(), here()), Ok(()));
     }
 
     #[test]
@@ -338,8 +346,12 @@ mod linux {
             return;
         }
         use std::os::fd::AsFd as _;
-        let settings =
-            Settings { dscp: Some(10), ttl: Some(7), flow_label: Some(0xabcde), ..Settings::default() };
+        let settings = StreamSettings {
+            dscp: Some(10),
+            ttl: Some(7),
+            flow_label: Some(0xabcde),
+            ..StreamSettings::default()
+        };
         // Twice at once: the label is shared.
         let (near, far) = pair("[::1]:0", &settings);
         let (other, _far) = pair("[::1]:0", &settings);
@@ -363,12 +375,12 @@ mod linux {
         if !has_ipv6() {
             return;
         }
-        let settings = Settings { dscp: Some(12), ttl: Some(77), ..Settings::default() };
+        let settings = StreamSettings { dscp: Some(12), ttl: Some(77), ..StreamSettings::default() };
         let listener = Listener::bind("[::]:0".parse().unwrap(), false, &settings).unwrap();
         let port = listener.local().unwrap().port();
         for ip in ["127.0.0.1", "::1"] {
             let to = target(SocketAddr::new(ip.parse().unwrap(), port));
-            let _near = connect(&to, &Settings::default());
+            let _near = connect(&to, &StreamSettings::default());
             let (far, _) = accept(&listener);
             assert_eq!((far.effective().tos, far.effective().ttl), (Some(12 << 2), Some(77)), "{ip}");
         }
@@ -376,7 +388,7 @@ mod linux {
 
     #[test]
     fn the_kernel_tells_about_the_connection() {
-        let (near, far) = pair("127.0.0.1:0", &Settings::default());
+        let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
         for _ in 0..20 {
             assert_eq!(offer(&near, 1, 0, 1000).bytes, 1000);
             receive(&far, Read::skip(1000)).unwrap();
@@ -396,7 +408,8 @@ mod linux {
         let socket = socket2::SockRef::from(&listener);
         socket.listen(0).unwrap();
         let to = target(listener.local_addr().unwrap());
-        let streams: Vec<_> = (0..4).map(|_| Stream::connect(&to, &Settings::default()).unwrap().0).collect();
+        let streams: Vec<_> =
+            (0..4).map(|_| Stream::connect(&to, &StreamSettings::default()).unwrap().0).collect();
         assert!(streams.iter().any(|stream| stream.connected() == Ok(None)));
     }
 
@@ -404,7 +417,7 @@ mod linux {
     fn plain_sockets_are_understood() {
         // The other end is not ours: what arrives is what was sent.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let (near, _) = connect(&target(listener.local_addr().unwrap()), &Settings::default());
+        let (near, _) = connect(&target(listener.local_addr().unwrap()), &StreamSettings::default());
         let (mut far, _) = listener.accept().unwrap();
         assert_eq!(offer(&near, 3, 0, 100).bytes, 300);
         let mut bytes = [0; 300];

@@ -14,11 +14,7 @@ mod wire;
 pub use ability::{Ability, ability};
 pub use net::{UdpMemory, UdpNet};
 pub use plain::Datagrams;
-pub use settings::{UdpEffective, UdpSettings};
 pub use socket::Udp;
-
-/// The longest payload of a datagram, or of a run of them in one send or receive call, bytes: what IPv4 leaves of 64 KiB.
-pub const LONGEST: usize = 65_507;
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,14 @@
 //! the contract's `Net` over a UDP socket: one system call a send or receive, no allocation after the first datagram.
 
-use super::{LONGEST, Udp};
+use super::Udp;
 use crate::Clock;
 use crate::sys::errno;
 use metrics::Mono;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use transport::{Batch, Burst, Deed, Fault, Got, Net, Path, Read, Wrote};
+use transport::{
+    Batch, Burst, DatagramSocket as _, Deed, Fault, Got, LONGEST_DATAGRAM, Net, Path, Read, Wrote,
+};
 
 /// Pieces of one send; a burst in more of them is copied together first.
 #[cfg(target_os = "linux")]
@@ -27,10 +29,9 @@ pub struct UdpMemory {
     pub(super) control: crate::sys::message::Control,
 }
 
-impl UdpMemory {
+impl Default for UdpMemory {
     /// Room for the longest datagram or run of them.
-    #[must_use]
-    pub fn new() -> Self {
+    fn default() -> Self {
         UdpMemory {
             // A run that was merged may be longer than what IPv4 lets one send hold.
             buffer: vec![0; 1 << 16],
@@ -45,12 +46,6 @@ impl UdpMemory {
     }
 }
 
-impl Default for UdpMemory {
-    fn default() -> Self {
-        UdpMemory::new()
-    }
-}
-
 /// A socket, a worker's memory and its clock.
 pub struct UdpNet<'a> {
     udp: &'a mut Udp,
@@ -61,14 +56,10 @@ pub struct UdpNet<'a> {
 }
 
 impl<'a> UdpNet<'a> {
-    pub(super) fn new(udp: &'a mut Udp, memory: &'a mut UdpMemory, clock: &'a Clock) -> Self {
-        UdpNet { udp, memory, clock, sleeps: false }
-    }
-
-    /// The same on a socket that was let sleep: its receive calls do so, if `sleeps`.
-    #[must_use]
-    pub fn sleeping(self, sleeps: bool) -> Self {
-        UdpNet { sleeps, ..self }
+    /// `sleeps` is for sockets that were [let sleep](transport::DatagramSocket::let_sleep).
+    #[inline]
+    pub(super) fn new(udp: &'a mut Udp, memory: &'a mut UdpMemory, clock: &'a Clock, sleeps: bool) -> Self {
+        UdpNet { udp, memory, clock, sleeps }
     }
 
     #[cfg(target_os = "linux")]
@@ -123,7 +114,7 @@ impl Net for UdpNet<'_> {
     /// of datagrams.
     fn send(&mut self, burst: &Burst<'_>) -> Wrote {
         let segmented = burst.segment != 0 && burst.len() > usize::from(burst.segment);
-        if burst.len() > LONGEST && !segmented {
+        if burst.len() > LONGEST_DATAGRAM && !segmented {
             return Wrote { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno: TOO_LONG }) };
         }
         if segmented && self.udp.segments() < 2 {
@@ -178,7 +169,9 @@ fn uncuttable(error: &io::Error) -> bool {
 #[cfg(target_os = "linux")]
 mod linux {
     use super::super::wire::{Marks, describe, local_address};
-    use super::{Batch, Burst, Deed, ErrorKind, Fault, Got, LONGEST, PIECES, Path, UdpNet, errno, io};
+    use super::{
+        Batch, Burst, Deed, ErrorKind, Fault, Got, LONGEST_DATAGRAM, PIECES, Path, UdpNet, errno, io,
+    };
     use crate::sys::{self, SHORT, gather, message};
     use metrics::{CardStamp, Stamp, StampKind, Unplaced};
     use std::io::IoSlice;
@@ -261,7 +254,7 @@ mod linux {
 
         pub(super) fn pull(&mut self, most: usize, skip: bool) -> Got<'_> {
             // Where datagrams may be cut, somebody wants to know.
-            if self.udp.state.plain && !self.udp.state.strangers && !skip && most >= LONGEST {
+            if self.udp.state.plain && !self.udp.state.strangers && !skip && most >= LONGEST_DATAGRAM {
                 return self.pull_plain(most.min(self.memory.buffer.len()));
             }
             let patience = self.patience();

@@ -3,13 +3,13 @@
 use super::ability::ability;
 use super::net::{UdpMemory, UdpNet};
 use super::settings::{apply, effective};
-use super::{UdpEffective, UdpSettings};
-use crate::Clock;
 use crate::sys::{self, fault, open_for, plain, share_port};
 use crate::tcp::Refusal;
+use crate::{Clock, System};
+use metrics::Stamp;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::net::SocketAddr;
-use transport::{Deed, Fault, Path, Target};
+use transport::{DatagramSocket, Deed, Fault, Path, Target, UdpEffective, UdpSettings};
 
 /// A nonblocking UDP socket: bound, for whoever knocks, or connected to one peer.
 #[derive(Debug)]
@@ -189,30 +189,6 @@ impl Udp {
         };
     }
 
-    /// Sets options anew, when the group is known that a socket belongs to: all of them, even when one is refused.
-    ///
-    /// # Errors
-    /// The first refusal.
-    pub fn apply(&mut self, settings: &UdpSettings) -> Result<(), Fault> {
-        let refusal = apply(&self.socket, self.v6, settings);
-        self.abilities(settings);
-        refusal.map_or(Ok(()), |refusal| Err(Fault { deed: Deed::Open, errno: refusal.errno }))
-    }
-
-    /// What the system made of the settings.
-    #[must_use]
-    pub fn effective(&self) -> UdpEffective {
-        let State { segments, gro, stamps, .. } = self.state;
-        let no_card = self.state.no_card.clone();
-        UdpEffective { segments, gro, stamps, no_card, ..effective(&self.socket, self.v6) }
-    }
-
-    /// Both ends, of a connected socket; IPv4 is shown as IPv4.
-    #[must_use]
-    pub fn path(&self) -> Option<Path> {
-        self.path
-    }
-
     /// Where it is bound; `[::]` stands for both families.
     ///
     /// # Errors
@@ -221,50 +197,65 @@ impl Udp {
         let address = self.socket.local_addr().map_err(fault(Deed::Bind))?;
         address.as_socket().ok_or(Fault { deed: Deed::Bind, errno: sys::UNSUPPORTED })
     }
+}
 
-    /// How many datagrams one send may hold now: 1 without generic segmentation, or after the kernel refused it here (as it
-    /// does for datagrams longer than the path takes).
+impl DatagramSocket<System> for Udp {
+    type Net<'a> = UdpNet<'a>;
+
+    fn apply(&mut self, settings: &UdpSettings) -> Result<(), Fault> {
+        let refusal = apply(&self.socket, self.v6, settings);
+        self.abilities(settings);
+        refusal.map_or(Ok(()), |refusal| Err(Fault { deed: Deed::Open, errno: refusal.errno }))
+    }
+
+    fn effective(&self) -> UdpEffective {
+        let State { segments, gro, stamps, .. } = self.state;
+        // Only a user who permitted changes to network cards expects more than kernel stamps.
+        let no_card = self.state.no_card.clone().filter(|_| crate::card::may_change());
+        UdpEffective { segments, gro, stamps, no_card, ..effective(&self.socket, self.v6) }
+    }
+
+    /// IPv4 is shown as IPv4.
+    fn path(&self) -> Option<Path> {
+        self.path
+    }
+
+    /// 1 without generic segmentation, or after the kernel refused it here (as it does for datagrams longer than the path takes).
     #[inline]
-    #[must_use]
-    pub fn segments(&self) -> usize {
+    fn segments(&self) -> usize {
         self.state.segments.max(1)
     }
 
-    /// The socket as the contract's `Net`, for one turn or many.
     #[inline]
-    pub fn net<'a>(&'a mut self, memory: &'a mut UdpMemory, clock: &'a Clock) -> UdpNet<'a> {
-        UdpNet::new(self, memory, clock)
+    fn net<'a>(&'a mut self, memory: &'a mut UdpMemory, clock: &'a Clock, sleeps: bool) -> UdpNet<'a> {
+        UdpNet::new(self, memory, clock, sleeps)
     }
 
-    /// Readies it for receive calls that sleep until something comes, some milliseconds at most ([`UdpNet::sleeping`]).
-    ///
-    /// # Errors
-    /// When the system cannot do that beside calls that do not sleep (it is Linux only).
-    pub fn let_sleep(&self) -> std::io::Result<()> {
+    /// Some milliseconds at most. Linux only: other systems have no receive calls that do not sleep on such a socket.
+    fn let_sleep(&self) -> std::io::Result<()> {
         #[cfg(target_os = "linux")]
         {
             sys::let_sleep(&self.socket)
         }
         #[cfg(not(target_os = "linux"))]
         {
-            Err(std::io::ErrorKind::Unsupported.into())
+            Err(sys::unsupported())
         }
     }
 
-    /// Whether transmit stamps are waited for: only then is it worth asking [`Udp::stamped`], which is a system call.
+    /// Only then is it worth asking [`DatagramSocket::stamped`], which is a system call.
     #[inline]
-    #[must_use]
-    pub fn awaits_stamps(&self) -> bool {
+    fn awaits_stamps(&self) -> bool {
         #[cfg(target_os = "linux")]
         return !self.state.asked.is_empty();
         #[cfg(not(target_os = "linux"))]
         false
     }
 
-    /// The next transmit stamp that has come back, with its tag: the card's, where it stamps, as long as it comes soon and can be
-    /// true, with how far it may be off, ns (the kernel's: 0). Those that were given up are passed over.
+    /// The card's, where it stamps, as long as it comes soon and can be true, with how far it may be off (the kernel's: 0). Those
+    /// that were given up are passed over.
     #[cfg(target_os = "linux")]
-    pub fn stamped(&mut self, memory: &mut UdpMemory, clock: &Clock) -> Option<(u32, metrics::Stamp, u64)> {
+    fn stamped(&mut self, memory: &mut UdpMemory, clock: &Clock) -> Option<(u32, Stamp, u64)> {
         use super::wire::Taken;
         use metrics::Mono;
         use std::os::fd::AsFd as _;
@@ -295,10 +286,13 @@ impl Udp {
         None
     }
 
-    /// The next transmit stamp that has come back: never, here.
     #[cfg(not(target_os = "linux"))]
-    pub fn stamped(&mut self, _: &mut UdpMemory, _: &Clock) -> Option<(u32, metrics::Stamp, u64)> {
+    fn stamped(&mut self, _: &mut UdpMemory, _: &Clock) -> Option<(u32, Stamp, u64)> {
         None
+    }
+
+    fn local(&self) -> Result<SocketAddr, Fault> {
+        Udp::local(self)
     }
 }
 
@@ -322,8 +316,9 @@ impl std::os::windows::io::AsSocket for Udp {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use super::State;
+    use super::*;
     use crate::card::Card;
+    use crate::testing::here;
 
     #[test]
     fn a_card_whose_stamps_are_refused_is_not_waited_for() {
@@ -337,5 +332,14 @@ mod tests {
         let mut none = with_card();
         assert!(!none.switch_stamps(|_| false) && none.card.is_none());
         assert!(State::default().switch_stamps(|card| !card), "nothing is asked of a card that is not there");
+    }
+
+    #[test]
+    fn only_a_process_that_may_change_cards_is_told_why_none_stamps() {
+        let mut udp = Udp::bind(here(), false, &UdpSettings::default()).unwrap();
+        udp.state.no_card = Some("why".to_owned());
+        assert_eq!(udp.effective().no_card, None);
+        crate::card::permit_change();
+        assert_eq!(udp.effective().no_card, udp.state.no_card);
     }
 }

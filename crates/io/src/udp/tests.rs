@@ -6,7 +6,9 @@ use crate::Clock;
 use crate::testing::{has_ipv6, here, readable, skip};
 use metrics::StampKind;
 use std::net::SocketAddr;
-use transport::{Arena, Batch, Burst, Deed, Got, Net as _, Path, Read, Target, Wrote};
+use transport::{
+    Arena, Batch, Burst, DatagramSocket as _, Deed, Got, Net as _, Path, Read, Target, UdpSettings, Wrote,
+};
 
 /// A received message, taken out of the buffer.
 #[derive(Debug)]
@@ -27,11 +29,11 @@ fn pair(near: &UdpSettings, far: &UdpSettings) -> (Udp, Udp) {
 }
 
 fn send_burst(udp: &mut Udp, bytes: &[u8], make: impl FnOnce(&mut Burst<'_>)) -> Wrote {
-    let (mut arena, mut memory) = (Arena::new(1 << 16), UdpMemory::new());
+    let (mut arena, mut memory) = (Arena::new(1 << 16), UdpMemory::default());
     let mut burst = Burst::new(&mut arena, 1 << 16).datagrams(udp.segments());
     burst.own(bytes.len()).copy_from_slice(bytes);
     make(&mut burst);
-    udp.net(&mut memory, &Clock::new()).send(&burst)
+    udp.net(&mut memory, &Clock::new(), false).send(&burst)
 }
 
 fn send(udp: &mut Udp, bytes: &[u8]) {
@@ -39,8 +41,8 @@ fn send(udp: &mut Udp, bytes: &[u8]) {
 }
 
 fn try_receive(udp: &mut Udp, how: Read) -> Result<Option<Message>, transport::Fault> {
-    let mut memory = UdpMemory::new();
-    match udp.net(&mut memory, &Clock::new()).recv(how) {
+    let mut memory = UdpMemory::default();
+    match udp.net(&mut memory, &Clock::new(), false).recv(how) {
         Got::Nothing => Ok(None),
         Got::Fault(fault) => Err(fault),
         Got::Fin => unreachable!("datagrams have no end"),
@@ -196,7 +198,7 @@ fn transmit_stamps_come_back_under_their_tags() {
         return skip("no kernel transmit stamps here");
     }
     let (mut near, _far) = pair(&plain_settings(), &plain_settings());
-    let (clock, mut memory) = (Clock::new(), UdpMemory::new());
+    let (clock, mut memory) = (Clock::new(), UdpMemory::default());
     send(&mut near, b"no stamp");
     assert!(!near.awaits_stamps());
     let before = clock.now();

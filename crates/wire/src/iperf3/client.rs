@@ -17,7 +17,6 @@ use super::params::Parameters;
 use super::results::Results;
 use super::server::Meter;
 use super::store::Store;
-use crate::Run;
 use crate::counted::Intervals;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{BulkCpu, BulkNews, Event, Level, Phase, Status, Totals};
@@ -106,7 +105,7 @@ pub struct Client {
     cpu: BulkCpu,
     far: Option<Results>,
     intervals: Intervals,
-    actions: VecDeque<Action<Run>>,
+    actions: VecDeque<Action>,
     status: Status,
     error: Option<String>,
     /// Whether the result was told.
@@ -287,8 +286,8 @@ impl Client {
     }
 }
 
-impl Session<Run> for Client {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
+impl Session for Client {
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, path, Some(0)) if self.step == Step::Connecting => self.up(cx, link, path),
             Input::Refused(_, fault) => {
@@ -330,7 +329,7 @@ impl Session<Run> for Client {
         }
     }
 
-    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action<Run>> {
+    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action> {
         self.actions.pop_front()
     }
 

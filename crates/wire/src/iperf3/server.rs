@@ -23,7 +23,6 @@ use super::lot::{Joined, Lot, Standing};
 use super::params::Parameters;
 use super::results::Results;
 use super::store::Opening;
-use crate::Run;
 use crate::counted::Intervals;
 use crate::native::Fence;
 use crate::quota::{ByAddress, GaveWay, Lines, to_give_way};
@@ -168,7 +167,7 @@ pub struct Server {
     ended: u64,
     /// When the last test ended, or the server began.
     quiet: Mono,
-    actions: VecDeque<Action<Run>>,
+    actions: VecDeque<Action>,
     intervals: Intervals,
     remarks: HashSet<String>,
     /// Lines about newcomers for whom others had to give way.
@@ -456,12 +455,7 @@ impl Server {
 }
 
 /// What the groups of a server have in common.
-fn group_plan(
-    group: Group,
-    sockets: SocketSettings,
-    start: Mono,
-    interval: u64,
-) -> GroupPlan<SocketSettings> {
+fn group_plan(group: Group, sockets: SocketSettings, start: Mono, interval: u64) -> GroupPlan {
     GroupPlan {
         workers: None,
         group,
@@ -482,8 +476,8 @@ fn group_plan(
     }
 }
 
-impl Session<Run> for Server {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
+impl Session for Server {
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, path, _) => self.arrive(cx, link, path),
             Input::Bytes(link, bytes) => self.bytes(cx, link, bytes),
@@ -519,7 +513,7 @@ impl Session<Run> for Server {
         }
     }
 
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<Run>> {
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
         if !std::mem::replace(&mut self.begun, true) {
             return Some(Action::Emit(Event::Start { at: cx.clock.wall(self.start) }));
         }

@@ -16,7 +16,7 @@ use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message, encode};
 use super::udp::{self, Callers, Log, Terms, Track, Tracks, Unopened, wait};
 use crate::counted::Intervals;
-use crate::{Judged, Run, echo};
+use crate::{Judged, echo};
 use metrics::{Clock, Ending, Group, Mono, SECOND};
 use model::churn::Plan;
 use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
@@ -175,7 +175,7 @@ enum Stage {
 pub struct Client {
     plan: ClientPlan,
     servers: Vec<Server>,
-    actions: VecDeque<Action<Run>>,
+    actions: VecDeque<Action>,
     stage: Stage,
     /// What is known of the way of datagrams.
     reach: Reach,
@@ -534,8 +534,8 @@ impl Client {
     }
 }
 
-impl Session<Run> for Client {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
+impl Session for Client {
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
         self.clock = *cx.clock;
         match input {
             Input::Up(link, Path { .. }, Some(key)) => self.up(cx, link, key),
@@ -602,7 +602,7 @@ impl Session<Run> for Client {
         }
     }
 
-    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action<Run>> {
+    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action> {
         self.actions.pop_front()
     }
 

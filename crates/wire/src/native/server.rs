@@ -11,7 +11,6 @@ use super::greet::{Fence, Reception, Stranger};
 use super::message::{Frames, Message, encode};
 use super::preamble::Guess;
 use super::udp::{Log, Track};
-use crate::Run;
 use crate::counted::Intervals;
 use crate::quota::{ByAddress, GaveWay, Lines, Rate};
 use metrics::{Ending, Group, Mono, SECOND, Tally, Wall};
@@ -201,7 +200,7 @@ pub struct Server {
     queue: VecDeque<Link>,
     groups: Vec<Option<Link>>,
     sessions: u64,
-    actions: VecDeque<Action<Run>>,
+    actions: VecDeque<Action>,
     named: HashSet<(IpAddr, Guess)>,
     /// Lines about newcomers for whom others had to give way.
     crowd: Lines,
@@ -563,8 +562,8 @@ impl Server {
     }
 }
 
-impl Session<Run> for Server {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
+impl Session for Server {
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, path, _) => self.arrive(cx, link, path),
             Input::Refused(..) => {}
@@ -593,7 +592,7 @@ impl Session<Run> for Server {
         }
     }
 
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<Run>> {
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
         if !std::mem::replace(&mut self.begun, true) {
             return Some(Action::Emit(Event::Start { at: cx.clock.wall(self.start) }));
         }

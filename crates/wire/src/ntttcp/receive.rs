@@ -21,7 +21,6 @@ use super::tally::Telling;
 use super::token::TOKEN;
 use super::udp::Back;
 use super::unsynced::UnsyncedTests;
-use crate::Run;
 use crate::bulk::{Filler, Params, Timetable};
 use crate::native::Fence;
 use crate::solo::{Arrived, GROUP, Portion, Remark};
@@ -414,8 +413,8 @@ fn gone() -> End {
     End::Done { how: Ending::Completed, reset: false }
 }
 
-impl Session<Run> for Receiver {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
+impl Session for Receiver {
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, path, _) => {
                 let mut proven = self.house.proven.lock().unwrap_or_else(PoisonError::into_inner);
@@ -476,7 +475,7 @@ impl Session<Run> for Receiver {
         }
     }
 
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<Run>> {
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
         if !std::mem::replace(&mut self.begun, true) {
             self.open(cx.now);
         }

@@ -18,7 +18,6 @@ use super::open::{Dialer, Lost};
 use super::tally::Telling;
 use super::token::{TOKEN, Tokens};
 use super::{ASIDE, Layout};
-use crate::Run;
 use crate::bulk::{CLOSE, Filler, Params, Timetable};
 use crate::solo::{Arrived, GROUP, Portion};
 use metrics::{Ending, Mono, SECOND};
@@ -387,8 +386,8 @@ impl Sender {
     }
 }
 
-impl Session<Run> for Sender {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_, Run>) {
+impl Session for Sender {
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, ..) if self.stage == Stage::Readying => {
                 self.tokens.up(link);
@@ -455,7 +454,7 @@ impl Session<Run> for Sender {
         }
     }
 
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action<Run>> {
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
         if !std::mem::replace(&mut self.begun, true) {
             if self.layout.sync {
                 let host = self.to.first().copied().unwrap_or(IpAddr::from([0; 4]));

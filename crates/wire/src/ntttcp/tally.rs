@@ -1,6 +1,5 @@
 //! What both sessions do alike: intervals, the end of a group, totals.
 
-use crate::Run;
 use crate::counted::Intervals;
 use crate::solo::{GROUP, Portion};
 use metrics::{Mono, Tally};
@@ -10,7 +9,7 @@ use transport::Action;
 
 /// The telling part of a session.
 pub(super) struct Telling {
-    pub(super) actions: VecDeque<Action<Run>>,
+    pub(super) actions: VecDeque<Action>,
     intervals: Option<Intervals>,
     phase: Phase,
     /// When what counts began, once that is known.
@@ -143,7 +142,7 @@ impl Telling {
         openers: Vec<Box<dyn transport::Opener>>,
         group: metrics::Group,
         now: Mono,
-    ) -> Action<Run> {
+    ) -> Action {
         Action::Group(Box::new(transport::GroupPlan {
             workers: None,
             group,

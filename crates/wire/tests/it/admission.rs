@@ -6,10 +6,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use metrics::SECOND;
 use model::{Event, HostSnapshot, Phase};
 use sha2::Sha256;
+use sim::START;
 use transport::{Input, Link, Path};
 use uuid::Uuid;
 use wire::native::{Limits, Message, Psk, Server, ServerPlan};
-use wire::sim::START;
 
 type Driver = Driven<Server>;
 

@@ -9,13 +9,13 @@ use crate::common::bench::{inputs, mutate};
 use crate::common::run::{MS, Told, address, client_ip, told};
 use metrics::{Group, Packets, SECOND};
 use model::{DatagramRow, Event, Kind, Phase, Probe, Range, SocketSettings, Stairs, Stamping, Status};
+use sim::{Host, Link, Network, Quirks, Side};
 use std::collections::HashSet;
 use transport::{Arena, Batch, Burst, Opener, Path, Rng};
 use wire::Protocol;
 use wire::bwdelaytester::codec::{HEADER, Header};
 use wire::bwdelaytester::{Taken, answerers};
 use wire::native::Fence;
-use wire::sim::{Host, Link, Network, Quirks, Side};
 use wire::solo::{Answers, Calls, Solo, SoloPlan};
 
 /// The first 18 bytes of datagrams in the captures: name, hex, number, stamp in µs, whether it is the wall clock's.
@@ -129,17 +129,15 @@ fn a_known_delay_is_measured_and_every_datagram_accounted_for() {
     let sent = counts(&here[0]).sent;
     assert!((2_000..=2_001).contains(&sent), "{sent}");
     let found = counts(&there);
-    // A simulated sender takes what is under way with it: five milliseconds of a thousand a second.
-    let came = sent - 5;
-    assert_eq!((found.received, found.lost, found.duplicated, found.reordered), (came, 0, 0, 0));
-    assert_eq!(there.near().traffic.rx_bytes, came * 1_000);
-    assert_eq!((there.near().opened, rows.len() as u64), (1, came));
+    assert_eq!((found.received, found.lost, found.duplicated, found.reordered), (sent, 0, 0, 0));
+    assert_eq!(there.near().traffic.rx_bytes, sent * 1_000);
+    assert_eq!((there.near().opened, rows.len() as u64), (1, sent));
     assert!(rows.iter().enumerate().all(|(n, row)| row.number == n as u64 && row.bytes == 1_000));
     // The stamp has whole microseconds.
     let delay = there.near().packets.as_ref().unwrap().delay_ns.clone().unwrap();
-    assert!(delay.min >= 5 * MS && delay.max < 5 * MS + 2_000, "{delay:?}");
+    assert!(delay.min >= 5 * MS && delay.max < 5 * MS + 10_000, "{delay:?}");
     let took = |row: &DatagramRow| row.wall.0 / 1_000 - row.stamp_us as i64;
-    assert!(rows.iter().all(|row| (5_000..=5_001).contains(&took(row))));
+    assert!(rows.iter().all(|row| (5_000..=5_010).contains(&took(row))));
 }
 
 #[test]
@@ -251,10 +249,10 @@ fn damaged_datagrams() {
     let phase = Phase { duration_ns: None, ..phase(16, 1_000, 1) };
     let answers = Answers { workers: 1, arrivals: true, ..Answers::default() };
     let mut opener: Box<dyn Opener> = answerers(&phase, &answers).remove(0);
-    let mut side = Side::new(1, Quirks::default(), true);
+    let mut side = Side::new(1, Quirks::default());
     let mut rng = Rng::new(21);
     let mut arena = Arena::new(4_096);
-    let (mut now, mut taken) = (wire::sim::START, 0);
+    let (mut now, mut taken) = (sim::START, 0);
     for n in 0..inputs() {
         now = now.plus(rng.between(0, 50_000));
         let header = Header { number: u64::from(n / 4), stamp_us: now.0 / 1_000 };

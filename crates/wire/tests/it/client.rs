@@ -4,9 +4,9 @@ use crate::common::driven::{Driven, accepted, answer, client_with, intervals, ru
 use crate::common::run::{MS, address, client_plan, small};
 use metrics::{Group, SECOND};
 use model::{Event, Pattern, Phase, Status, Traffic};
+use sim::START;
 use transport::{Input, Link};
 use wire::native::{Client, Message, Peer, Preamble, Purpose};
-use wire::sim::START;
 
 fn report(index: u32, rx_bytes: u64) -> Message {
     Message::Interval {

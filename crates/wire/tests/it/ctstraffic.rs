@@ -3,11 +3,11 @@
 
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Burst, Pattern, Phase, Range, Verify};
+use sim::{At, Cut, Link, Pair, Quirks, START};
 use std::sync::Arc;
 use transport::{Cause, Violation};
 use uuid::Uuid;
 use wire::ctstraffic::{Connection, Params};
-use wire::sim::{At, Cut, Link, Pair, Quirks, START};
 
 const MS: u64 = 1_000_000;
 /// The identifier's and the completion's bytes.
@@ -451,7 +451,7 @@ fn of_a_burst_the_last_send_waits() {
         assert_eq!(pair.ends[0].side.rec.tally(Group(1)).tx_bytes, sent, "at {at} ms");
     }
     pair.run();
-    assert!(pair.now > START.plus(300 * MS) && pair.now < START.plus(310 * MS), "{:?}", pair.now);
+    assert!(pair.now > START.plus(300 * MS) && pair.now < START.plus(330 * MS), "{:?}", pair.now);
     assert_whole(&mut pair, Pattern::Push, 9_999, "bursts");
 }
 

@@ -3,7 +3,7 @@
 use crate::common::{pair, phase};
 use metrics::Ending;
 use model::{Pattern, Payload, Phase, Range, Verify};
-use wire::sim::{Link, Pair, Quirks, START};
+use sim::{Link, Pair, Quirks, START};
 
 const MS: u64 = 1_000_000;
 

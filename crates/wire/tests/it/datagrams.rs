@@ -1,6 +1,7 @@
 //! The datagram side of the simulator, with flows of a few lines.
 
 use metrics::{Ending, Group, Mono};
+use sim::{At, Cut, Link, Network, Pair, Quirks, START};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -8,8 +9,6 @@ use transport::{
     Action, Batch, Burst, Card, Cause, Cx, End, Flow, GroupPlan, Input, News, Open, Opener, Read, Session,
     Target, Violation, Wait, Want, When, Wrote,
 };
-use wire::Run;
-use wire::sim::{At, Cut, Link, Network, Pair, Quirks, START};
 
 const MS: u64 = 1_000_000;
 
@@ -134,7 +133,8 @@ fn asked(mut pair: Pair, count: u32, run: u32, size: usize) -> (Pair, Told) {
 }
 
 fn echo() -> Pair {
-    Pair::datagrams(Box::new(Echo::default()), Box::new(Echo::default()))
+    let sockets = model::SocketSettings { gro: true, ..model::SocketSettings::default() };
+    Pair::datagrams(Box::new(Echo::default()), Box::new(Echo::default())).sockets(sockets)
 }
 
 #[test]
@@ -233,17 +233,17 @@ fn a_refused_send_concerns_one_datagram() {
 }
 
 /// A session that starts one group and is done when that is idle.
-struct Starter(VecDeque<Action<Run>>);
+struct Starter(VecDeque<Action>);
 
-impl Session<Run> for Starter {
-    fn handle(&mut self, _: &mut Cx<'_>, input: Input<'_, Run>) {
+impl Session for Starter {
+    fn handle(&mut self, _: &mut Cx<'_>, input: Input<'_>) {
         match input {
             Input::Idle(group) => self.0.push_back(Action::Order(group, transport::Order::Drop)),
             Input::Dropped(..) => self.0.push_back(Action::Done),
             _ => {}
         }
     }
-    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action<Run>> {
+    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action> {
         self.0.pop_front()
     }
     fn deadline(&self) -> Option<Mono> {
@@ -251,7 +251,7 @@ impl Session<Run> for Starter {
     }
 }
 
-fn group(group: Group, openers: Vec<Box<dyn Opener>>) -> Action<Run> {
+fn group(group: Group, openers: Vec<Box<dyn Opener>>) -> Action {
     Action::Group(Box::new(GroupPlan {
         workers: None,
         group,

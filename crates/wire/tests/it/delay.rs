@@ -3,10 +3,11 @@
 use crate::common::run::{client_ip, client_plan, serve, server_plan};
 use metrics::{ClockKind, Mono, SECOND, StampKind, Verdict};
 use model::{
-    Event, Interval, Kind, PacketReport, PacketRow, Pattern, Phase, Probe, Spacing, Status, Totals, Trace,
+    Event, Interval, Kind, PacketReport, PacketRow, Pattern, Phase, Probe, SocketSettings, Spacing, Status,
+    Totals, Trace,
 };
+use sim::{Card, Host, Link, Network, Quirks, START};
 use wire::native::{Client, ClientPlan, ServerPlan};
-use wire::sim::{Card, Host, Link, Network, Quirks, START};
 
 const MS: u64 = 1_000_000;
 const HEADER: u32 = 40;
@@ -19,6 +20,7 @@ fn phase(pattern: Pattern, pps: u64, size: u32, ms: u64) -> Phase {
         duration_ns: Some(ms * MS),
         interval_ns: 100 * MS,
         rate: Some(pps * u64::from(size) * 8),
+        sockets: SocketSettings { card_stamps: true, ..SocketSettings::default() },
         probe: Some(Probe { size, lead_ns: 500 * MS, late_ns: 400 * MS, ..Probe::default() }),
         ..Phase::default()
     }
@@ -370,10 +372,10 @@ fn the_kernel_tells_when_a_datagram_left() {
         let run = run(asked, Link::new().delay(MS), Link::new().delay(MS), 3, 3 * SECOND);
         let (near, far) = run.complete().packets();
         let sender = if pattern == Pattern::Push { near } else { far };
-        // The simulator's kernel takes 5 µs.
+        // The simulator's kernel takes 5 µs, and the send call its part.
         let stack = sender.stack_ns.as_ref().unwrap();
         assert_eq!(stack.count, 500);
-        assert!((4_990..=5_010).contains(&stack.min) && stack.max <= 5_010, "{stack:?}");
+        assert!(stack.min >= 4_990 && stack.max <= 10_000, "{stack:?}");
         let rows = told(&run, pattern == Pattern::Push);
         assert_eq!(rows.iter().filter(|row| row.sent_stamp == StampKind::KernelTx).count(), 500);
         assert!(rows.iter().all(|row| row.sent_ns >= row.intended_ns + 4_990), "{:?}", rows[0]);
@@ -503,7 +505,7 @@ fn as_fast_as_it_goes_ends_with_the_time() {
 
 #[test]
 fn everything_lost_is_a_result_too() {
-    let cut = Link::new().cut(wire::sim::At::Time(START.plus(700 * MS)), wire::sim::Cut::Silence);
+    let cut = Link::new().cut(sim::At::Time(START.plus(700 * MS)), sim::Cut::Silence);
     let run = run(phase(Pattern::Push, 1_000, 100, 1_000), cut, Link::new(), 8, 0);
     let near = run.totals().0;
     // The far end never learns how many were sent: it knows of those that it has seen, and both say that it ended badly.

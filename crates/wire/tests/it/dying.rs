@@ -4,7 +4,7 @@ use crate::common::run::{MS, Told, client_plan, join, serve, server_plan, told};
 use crate::reach::questions;
 use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Probe, Range, Status};
-use wire::sim::{At, Cut, Link, Network, START};
+use sim::{At, Cut, Link, Network, START};
 
 /// How long the path lives, from the beginning of the simulation, ns.
 const LIVES: u64 = 4_200 * MS;
@@ -52,7 +52,7 @@ fn named(reason: &str) -> f64 {
 }
 
 /// When the run began, as it was told: seconds from then until the path died.
-fn lived(net: &Network, client: wire::sim::Host) -> f64 {
+fn lived(net: &Network, client: sim::Host) -> f64 {
     let begun = net.events(client).iter().find_map(|(_, event)| match event {
         model::Event::Start { at } => Some(at.0),
         _ => None,

@@ -4,11 +4,11 @@ use crate::common::driven::{Driven, answer, client_with};
 use crate::common::run::{address, client_plan, server_plan, small};
 use metrics::{Group, SECOND};
 use model::{Event, Pattern, Phase, Traffic};
+use sim::START;
 use std::collections::BTreeMap;
 use transport::{Deed, Fault, Input, Link, Rng, Session};
 use uuid::Uuid;
 use wire::native::{Message, Peer, Server, ServerPlan};
-use wire::sim::START;
 
 fn text(rng: &mut Rng) -> String {
     ["", "why", "\u{1b}[2J\u{0}", "x\ny"][rng.between(0, 3) as usize].to_owned()

@@ -3,6 +3,7 @@
 use crate::common::run::{MS, Told, address, client_ip, network, told};
 use metrics::SECOND;
 use model::{Bulk, BulkEnded, BulkNews, BulkTerms, Event, Kind, Phase, Status, Verify};
+use sim::{Host, Link, Network, Quirks, Say};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use wire::iperf3::codec::framed;
@@ -10,7 +11,6 @@ use wire::iperf3::judge::{Judge, Verdict};
 use wire::iperf3::params::Parameters;
 use wire::iperf3::{Client, ClientPlan, Limits, Opening, Server, ServerPlan, Store};
 use wire::native::Fence;
-use wire::sim::{Host, Link, Network, Quirks, Say};
 
 fn server_plan() -> ServerPlan {
     ServerPlan {

@@ -3,10 +3,10 @@
 use crate::common::{ID, phase};
 use metrics::{Ending, Group};
 use model::{Pattern, Phase};
+use sim::{Pair, Quirks};
 use std::sync::Arc;
 use transport::{Batch, Burst, Card, Cause, Cx, Flow, News, Read, Violation, Want, When, Wrote};
 use wire::native::{Data, Mark, MarkKind, Params, Preamble, Purpose};
-use wire::sim::{Pair, Quirks};
 
 /// Says its piece and listens.
 struct Liar {

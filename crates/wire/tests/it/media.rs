@@ -3,6 +3,7 @@
 
 use metrics::{Ending, Frames, Group, Mono, SECOND};
 use model::{FrameRow, FrameVerdict, Kind, Media, Phase, Verify};
+use sim::{At, Cut, Link, Pair, Quirks, START};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use transport::{Batch, Burst, Card, Cause, Cx, Flow, News, Opener, Violation, Want, Wrote};
@@ -10,7 +11,6 @@ use wire::Judged;
 use wire::Protocol;
 use wire::ctstraffic::{MediaParams, Receiver};
 use wire::native::Fence;
-use wire::sim::{At, Cut, Link, Pair, Quirks, START};
 use wire::solo::{Answers, Remark};
 
 const MS: u64 = 1_000_000;
@@ -76,7 +76,8 @@ fn unlike(client: Media, server: Media) -> (Pair, Arc<Mutex<Seen>>) {
     let params = Arc::new(MediaParams::of(&phase(client), Group(1)).unwrap());
     let seen = Arc::default();
     let tap = Tap { flow: Receiver::new(params, 0, true), seen: Arc::clone(&seen) };
-    (Pair::knocking(Box::new(tap), opener(&phase(server), Fence::default())), seen)
+    let sockets = model::SocketSettings { gro: true, ..model::SocketSettings::default() };
+    (Pair::knocking(Box::new(tap), opener(&phase(server), Fence::default())).sockets(sockets), seen)
 }
 
 fn pair(media: Media) -> (Pair, Arc<Mutex<Seen>>) {
@@ -244,11 +245,14 @@ fn frames_leave_at_their_times_whatever_their_rate() {
         for (frame, at) in &first {
             let due = *frame as u64 * SECOND / u64::from(fps);
             let off = at.since(base).abs_diff(due);
-            assert!(off < 20_000, "{fps} fps: frame {frame} is {off} ns off");
+            assert!(off < 100_000, "{fps} fps: frame {frame} is {off} ns off");
             let took = last[frame].since(*at);
             // 3000 bytes are three datagrams: spread, the third leaves after 2800 / 3000 of the frame's time.
             let want = if spread { SECOND / u64::from(fps) * 2_800 / 3_000 } else { 0 };
-            assert!(took.abs_diff(want) < 20_000, "{fps} fps, spread {spread}: frame {frame} took {took} ns");
+            assert!(
+                took.abs_diff(want) < 100_000,
+                "{fps} fps, spread {spread}: frame {frame} took {took} ns"
+            );
         }
         // Stamps: 100 ns ticks at 10 MHz, refreshed for each send, far below 2^47.
         for (at, bytes) in seen.came.iter().skip(1) {

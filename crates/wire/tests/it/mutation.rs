@@ -323,8 +323,7 @@ fn greeters() {
     }
     assert!(admitted > inputs() / 100 && strangers > inputs() as usize / 10, "{admitted} {strangers}");
     // Every place was given back: a connection is admitted as if nothing had been.
-    let mut pair =
-        wire::sim::Pair::accepted(client(&phase, false), &mut Reception::new(grants, Arc::default(), 0));
+    let mut pair = sim::Pair::accepted(client(&phase, false), &mut Reception::new(grants, Arc::default(), 0));
     pair.run();
     assert!(pair.ends[0].completed(), "{:?}", pair.ends[0].ended);
     assert_ne!(ID, Uuid::nil());

@@ -3,10 +3,10 @@
 use crate::common::run::{MS, client_ip, told};
 use metrics::{Mono, SECOND};
 use model::{Event, Kind, Phase, Probe, Range, Status, Verify};
+use sim::{Host, HungUp, Link, Network, Quirks, Say};
 use std::net::SocketAddr;
 use wire::native::Fence;
 use wire::ntttcp::{Layout, Receiver, ReceiverPlan, Sender, SenderPlan};
-use wire::sim::{Host, HungUp, Link, Network, Quirks, Say};
 
 /// The port of the conversation; data ports follow.
 const TALK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 5000);
@@ -187,8 +187,9 @@ fn a_receiver_of_windows_goes_with_its_time_and_its_sender_has_not_failed() {
         let over = net.done(receiver).unwrap().since(now);
         assert!((2 * SECOND..2_300 * MS).contains(&over), "{seed}: {over}");
         let ns = here.near().traffic.ns;
-        // So many buffers end with the last that was taken, a time with itself.
-        let whole = if seconds > 0 { ns == 4 * SECOND } else { (1_900 * MS..2_300 * MS).contains(&ns) };
+        // So many buffers end with the last that was taken, a time with itself. The kernel tells of room when a third of its
+        // buffer is free, which at a megabit a second takes 0.7 s.
+        let whole = if seconds > 0 { ns == 4 * SECOND } else { (1_200 * MS..2_300 * MS).contains(&ns) };
         assert!(whole, "{seed}: {ns}");
     }
 }

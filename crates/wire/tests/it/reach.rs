@@ -5,7 +5,7 @@ use crate::common::run::{MS, Told, client_plan, join, serve, server_plan, told};
 use metrics::SECOND;
 use model::load::{Load, Stage};
 use model::{Kind, Media, Pattern, Phase, Ping, Probe, Schedule, Status, Totals, Train, Transport};
-use wire::sim::{Link, Network, START};
+use sim::{Link, Network, START};
 
 /// Within this time an end must have come.
 const SOON: u64 = 3 * SECOND;

@@ -3,9 +3,9 @@
 
 use metrics::{Clock, Group, Mono, PacketTally, Recorder, TwoWay};
 use model::{Kind, Phase, Ping, Schedule, StampSettings, Transport};
+use sim::{Link, Pair};
 use transport::Rng;
 use wire::native::Psk;
-use wire::sim::{Link, Pair};
 use wire::solo::{Answers, Calls};
 use wire::stamp::codec::{Mode, Reply, Request};
 use wire::stamp::reflect::{self, Arrived, Rules, Session};

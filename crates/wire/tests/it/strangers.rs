@@ -4,6 +4,7 @@
 use crate::common::run::*;
 use metrics::{Group, SECOND};
 use model::Phase;
+use sim::{Host, HungUp, Network, Pair, Quirks, Raw, START, Say, Side};
 use std::sync::Arc;
 use transport::{Arena, Batch, Burst, End, News, Opener, Path, When};
 use uuid::Uuid;
@@ -11,7 +12,6 @@ use wire::native::{
     Data, Fence, Grant, Grants, Mark, MarkKind, Message, Params, Preamble, Purpose, Reception, ServerPlan,
     encode,
 };
-use wire::sim::{Host, HungUp, Network, Pair, Quirks, Raw, START, Say, Side};
 
 fn bytes(text: &[u8]) -> Vec<(u64, Say)> {
     vec![(0, Say::Bytes(text.to_vec()))]
@@ -284,7 +284,7 @@ fn a_connection_that_reaches_its_worker_after_its_session_has_ended_counts_nowhe
         grants.insert([7; 16], Arc::new(Grant::new(Arc::clone(&params), 2, 1_000, true).on(0..2)));
         let mut reception = Reception::new(Arc::clone(&grants), Arc::default(), 0);
         let path = Path { peer: address(9), local: address(1) };
-        let mut side = Side::new(1, Quirks::default(), false);
+        let mut side = Side::new(1, Quirks::default());
         let mut flow = reception.accept(&mut side.cx(START), &path).unwrap();
         let id = Uuid::from_u128(5);
         let preamble = Preamble { id, token: [7; 16], slot: 1, transfer: 10, ..Preamble::new(Purpose::Data) };

@@ -3,7 +3,7 @@
 use crate::common::run::{MS, Told, client_plan, join, serve, server_plan, told};
 use metrics::{Frames, SECOND};
 use model::{Kind, Media, Pattern, Phase, Probe, Status, Totals};
-use wire::sim::{Link, Network};
+use sim::{Link, Network};
 
 /// 3 s of 50 frames a second, 2500 bytes each: a datagram of 1400 bytes and one of 1100.
 fn phase(pattern: Pattern) -> Phase {

@@ -3,10 +3,10 @@
 use crate::common::bench::{Bench, inputs, last_news, mutate, vectors};
 use metrics::SECOND;
 use model::{Event, Phase, Udpmon, UdpmonRecords};
+use sim::{Link, Pair, Quirks};
 use transport::{Flow, News, Path, Rng};
 use uuid::Uuid;
 use wire::host::Host;
-use wire::sim::{Link, Pair, Quirks};
 use wire::solo::Tell;
 use wire::tcpmon::codec::{Command, Counts, Head, PARAM, answer, decode, decode_counts, encode};
 use wire::tcpmon::{Plan, Requester, Responder};

@@ -3,8 +3,8 @@
 use crate::common::run::*;
 use metrics::{Mono, SECOND};
 use model::{Pattern, Phase, Status};
+use sim::{Host, Link, Network, Quirks, START};
 use wire::native::{Client, ClientPlan, Limits, Peer, ServerPlan};
-use wire::sim::{Host, Link, Network, Quirks, START};
 
 fn assert_empty(net: &mut Network, server: Host) {
     net.run_until(net.now.plus(40 * SECOND));
@@ -102,7 +102,8 @@ fn a_server_that_cannot_be_reached() {
     let it = told(&net, client);
     assert_eq!(it.status(), Status::Failed);
     assert!(it.reason().contains("no connection within 10 s"), "{}", it.reason());
-    assert_eq!(it.end.unwrap().0, START.plus(10 * SECOND));
+    let ended = it.end.unwrap().0;
+    assert!(about(ended.since(START), 10 * SECOND), "{ended:?}");
 }
 
 #[test]
@@ -269,7 +270,8 @@ fn proposals_are_refused_or_reduced_and_the_client_says_so() {
         ]
     );
     assert_eq!(it.status(), Status::Complete);
-    assert_eq!((it.near().opened, it.intervals.len(), it.near().traffic.ns), (2, 2, 2 * SECOND));
+    assert_eq!((it.near().opened, it.intervals.len()), (2, 2));
+    assert!(about(it.near().traffic.ns, 2 * SECOND), "{:?}", it.near().traffic);
     assert!(it.near().traffic.tx_bytes.abs_diff(1_000_000) < 20_000, "{:?}", it.near().traffic);
 }
 

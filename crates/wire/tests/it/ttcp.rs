@@ -4,11 +4,11 @@ use crate::common::bench::{Bench, last_news, mutate};
 use crate::common::run::{MS, address, client_ip, network, told};
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Payload, Phase, Portion, Range, Status, Verify};
+use sim::{At, Cut, Host, HungUp, Link, Network, Pair, Quirks, Say};
 use std::sync::Arc;
 use transport::{Cause, Cx, Flow, News, Path, Violation};
 use wire::Protocol;
 use wire::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
-use wire::sim::{At, Cut, Host, HungUp, Link, Network, Pair, Quirks, Say};
 use wire::solo::{Answers, Calls, Solo, SoloPlan};
 
 fn phase(buffers: u64, length: u64) -> Phase {

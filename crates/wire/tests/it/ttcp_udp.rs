@@ -3,10 +3,10 @@
 use crate::common::run::{MS, Told, address, client_ip, network, told};
 use metrics::{Mono, SECOND};
 use model::{Event, Kind, Level, Marked, Phase, Portion, Probe, Range, SocketSettings, Status, Verify};
+use sim::{At, Cut, Host, Link, Network};
 use transport::Rng;
 use wire::Protocol;
 use wire::bulk::{Marks, Word};
-use wire::sim::{At, Cut, Host, Link, Network};
 use wire::solo::{Answers, Calls, Solo, SoloPlan};
 use wire::ttcp::{Deed, Test, callers};
 
@@ -133,7 +133,7 @@ fn both_ends_agree_over_a_clean_path() {
 
 #[test]
 fn what_epi_lost_is_what_the_path_lost() {
-    let mut net = network(3);
+    let mut net = network(4);
     let rough = Link::new().delay(5 * MS).loss(0.05).duplicate(0.05).reorder(0.05).jitter(MS);
     net.datagram_links(rough.clone(), rough);
     let server = serve(&mut net, Some(1));
@@ -141,7 +141,7 @@ fn what_epi_lost_is_what_the_path_lost() {
     finish(&mut net, [client, server]);
     let rx = portions(&net, server)[0];
     let marked = rx.marked.unwrap();
-    assert_eq!(marked.told, Some(3_000));
+    assert_eq!(marked.told, Some(3_000), "{rx:?}");
     assert!(marked.repeated > 0 && marked.reordered > 0, "{marked:?}");
     // What did not come is what is missing of the number told, whatever came twice: 5 % of 3,000 and some.
     let lost = 3_000 - (marked.data - marked.repeated);

@@ -382,9 +382,10 @@ fn damaged_blocks_do_no_harm() {
 /// A requester of ours and a responder of ours in virtual time, and what the requester told.
 mod pair {
     use super::*;
+    use crate::common::run::about;
     use metrics::{Group, TrainPacket};
     use model::{Event, Probe, Train, Trains, Udpmon, UdpmonRecords, UdpmonRole, UdpmonTest};
-    use wire::sim::{Link, Pair};
+    use sim::{Link, Pair};
     use wire::solo::Tell;
     use wire::udpmon::{Latency, Params, Requester};
 
@@ -400,7 +401,8 @@ mod pair {
         };
         let served = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
         let door = answerers(&served, &Answers { workers: 1, ..Answers::default() }).remove(0);
-        Pair::knocking(client, door)
+        // As its sessions do: the original spins.
+        Pair::knocking(client, door).wait(transport::Wait::Hybrid)
     }
 
     fn asked(asked: Udpmon) -> Phase {
@@ -445,8 +447,9 @@ mod pair {
             assert_eq!((test.wait, test.sent, test.timeouts), (wait, 50, 0));
             assert_eq!((counts.received, counts.lost, counts.bad_order), (50, 0, 0));
             if wait > 0 {
-                // 49 gaps of exactly the wait; the wait behind the last packet counts for the sender.
-                assert_eq!((counts.span, test.send_ns), (49 * i64::from(wait), 50 * u64::from(wait) * 100));
+                // 49 gaps of the wait; the wait behind the last packet counts for the sender.
+                assert!((counts.span - 49 * i64::from(wait)).abs() < 300, "{counts:?}");
+                assert!(about(test.send_ns, 50 * u64::from(wait) * 100), "{}", test.send_ns);
                 let gaps = test.gaps.as_ref().unwrap();
                 assert_eq!(gaps.over, 49, "all wider than 150 bins of 0.1 µs: {gaps:?}");
             }
@@ -454,10 +457,10 @@ mod pair {
             // The far clock's zero is 3 ms after ZEROSTATS left, ours 7 ms: its times are 4 ms ahead. Both ways are unequal
             // by 1 ms, so the offset may be wrong by half of that.
             let clock = test.clock.unwrap();
-            assert!((clock.offset + 4_000.0).abs() <= clock.bound && clock.bound < 3_530.0, "{clock:?}");
+            assert!((clock.offset + 4_000.0).abs() <= clock.bound && clock.bound < 3_560.0, "{clock:?}");
             let one_way =
                 test.records[3].received as f64 / 10.0 + clock.offset - test.records[3].sent as f64 / 10.0;
-            assert!((one_way - 3_500.0).abs() < 2.0, "half of 7 ms: {one_way}");
+            assert!((one_way - 3_500.0).abs() < 30.0, "half of 7 ms: {one_way}");
         }
         let heard = tests(&pair, 1);
         assert_eq!(heard.iter().map(|test| test.counts.unwrap().received).collect::<Vec<_>>(), [50, 50, 50]);
@@ -472,7 +475,8 @@ mod pair {
         let test = &tests(&run, 0)[0];
         assert_eq!((test.sent, test.counts.unwrap().received), (50, 50));
         // Five bursts of 10 × 10 µs and four gaps of 100 µs; the original divides by the last burst alone.
-        assert_eq!((test.send_ns, test.last_burst_ns), (900_000, 100_000));
+        let (all, last) = (test.send_ns, test.last_burst_ns);
+        assert!((900_000..910_000).contains(&all) && (100_000..110_000).contains(&last), "{all} {last}");
         let udpmon = Udpmon { size: 100, waits: vec![1_000], time_ns: Some(SECOND), ..Udpmon::default() };
         let mut run = pair(&asked(udpmon));
         run.run();
@@ -565,7 +569,7 @@ mod pair {
             let latency = test.latency.as_ref().unwrap();
             assert_eq!((latency.response, latency.count, latency.missing, latency.stray), (size, 50, 0, 0));
             // 3 ms of path; the responder's turn takes some of its own.
-            assert!((3 * MS..3 * MS + 5_000).contains(&latency.min_ns), "{latency:?}");
+            assert!(about(latency.min_ns, 3 * MS), "{latency:?}");
             assert_eq!(latency.histogram.count(), 50);
         }
     }
@@ -606,8 +610,8 @@ mod pair {
         assert!(fast.lost > 2 && fast.lost + fast.received == 120, "{fast:?}");
         for packet in packets.iter().filter(|packet| packet.received_ns.is_some()) {
             let delay = packet.delay_ns().unwrap();
-            // The path is even: the offset is right to the microsecond in which the responder's clock ticks.
-            assert!((4_998_000..5_002_000).contains(&delay), "{delay} {packet:?}");
+            // The path is even: the offset is right to what the responder's thread takes.
+            assert!((4_998_000..5_030_000).contains(&delay), "{delay} {packet:?}");
         }
         assert!(trains.clock_bound_ns >= 5 * MS, "nothing tells both ways apart: {}", trains.clock_bound_ns);
     }

@@ -20,6 +20,13 @@ pub(crate) fn has_ipv6() -> bool {
     std::net::TcpListener::bind("[::1]:0").is_ok()
 }
 
+/// A core that may be used.
+pub(crate) fn a_core() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or("0");
+    list.trim().split(['-', ',']).next().unwrap().to_owned()
+}
+
 /// The congestion controls that this user may ask for here.
 pub(crate) fn congestion_controls() -> Vec<String> {
     let which = if is_root() { "available" } else { "allowed" };

@@ -1,7 +1,7 @@
 //! A server of ctsTraffic's that the engine runs, as the binary runs it, in a thread: what it told can be asked of it.
 
-use engine::{Bound, Interrupt, ServerConfig};
 use model::{ConnectionRecord, Event, Phase, Status, Totals};
+use runtime::{Bound, Interrupt, ServerConfig};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

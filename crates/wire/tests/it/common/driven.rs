@@ -3,11 +3,10 @@
 use crate::common::run::address;
 use metrics::{Group, Mono, SECOND, Tally};
 use model::{Event, Phase, Status};
+use sim::{Quirks, START, Side};
 use std::collections::{BTreeMap, BTreeSet};
 use transport::{Action, End, GroupPlan, Input, Link, Order, Path, Session};
-use wire::Run;
 use wire::native::{Client, ClientPlan, Frames, MAX_MESSAGE, Message, PREAMBLE, Preamble, Purpose, encode};
-use wire::sim::{Quirks, START, Side};
 
 /// A session and what it has asked for so far; holds it to the rules of `transport`.
 pub(crate) struct Driven<S> {
@@ -23,11 +22,11 @@ pub(crate) struct Driven<S> {
     pub(crate) done: bool,
 }
 
-impl<S: Session<Run>> Driven<S> {
+impl<S: Session> Driven<S> {
     pub(crate) fn new(session: S) -> Self {
         let mut driven = Driven {
             session,
-            side: Side::new(1, Quirks::default(), false),
+            side: Side::new(1, Quirks::default()),
             now: START,
             connects: vec![],
             open: BTreeSet::new(),
@@ -70,7 +69,7 @@ impl<S: Session<Run>> Driven<S> {
         }
     }
 
-    pub(crate) fn feed(&mut self, input: Input<'_, Run>) {
+    pub(crate) fn feed(&mut self, input: Input<'_>) {
         if let Input::Down(link, _) = &input {
             self.open.remove(link);
         }

@@ -2,12 +2,20 @@
 
 use metrics::{Mono, SECOND};
 use model::{Event, Interval, Phase, Range, SessionInfo, Status, Totals};
+use sim::{Host, Link, Network};
 use std::net::{IpAddr, SocketAddr};
 use uuid::Uuid;
 use wire::native::{Client, ClientPlan, Fence, Limits, Peer, Psk, Server, ServerPlan};
-use wire::sim::{Host, Link, Network};
 
 pub(crate) const MS: u64 = 1_000_000;
+
+/// What the threads of two simulated machines take at most until they see what has come or is due, ns.
+const SLACK: u64 = 100_000;
+
+/// Whether something took as long as it had to, and no more than the threads of the machines add to that, ns.
+pub(crate) fn about(took: u64, least: u64) -> bool {
+    (least..least + SLACK).contains(&took)
+}
 
 pub(crate) fn address(server: u8) -> SocketAddr {
     ([10, 0, 0, server], 7411).into()

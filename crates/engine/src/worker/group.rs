@@ -1,0 +1,58 @@
+//! A group as a worker sees it.
+
+use metrics::{Group, Mono};
+use model::Effective;
+use transport::{Opener, StreamSettings, UdpSettings, Wait};
+
+/// A group as a worker sees it.
+pub(crate) struct GroupState {
+    pub(crate) group: Group,
+    pub(crate) opener: Option<Box<dyn Opener>>,
+    pub(crate) settings: StreamSettings,
+    /// The same for UDP sockets.
+    pub(crate) udp: UdpSettings,
+    /// Long sends of its streams end where segments end.
+    pub(crate) whole_segments: bool,
+    pub(crate) throttle: u32,
+    pub(crate) connect_timeout: u64,
+    pub(crate) interval: u64,
+    pub(crate) start: Mono,
+    pub(crate) end: Option<Mono>,
+    pub(crate) records: bool,
+    /// Whether TCP_INFO is read of every link when it ends: a system call that short connections would feel.
+    pub(crate) info: bool,
+    pub(crate) frames: bool,
+    /// Whether its links count datagrams.
+    pub(crate) packets: bool,
+    pub(crate) wait: Wait,
+    /// Core to move to when it begins.
+    pub(crate) core: Option<usize>,
+    pub(crate) state: GroupProgress,
+}
+
+/// What changes.
+#[derive(Default)]
+pub(crate) struct GroupProgress {
+    pub(super) from: Mono,
+    pub(super) index: u32,
+    /// The last interval has been cut.
+    pub(super) closed: bool,
+    pub(super) connecting: u32,
+    pub(super) open: u64,
+    pub(super) peak: u64,
+    pub(super) stopped: bool,
+    pub(super) exhausted: bool,
+    pub(super) idle_told: bool,
+    /// When to ask the opener again.
+    pub(super) ask_at: Option<Mono>,
+    pub(super) effective: Option<Effective>,
+    pub(super) sampled: usize,
+}
+
+impl GroupState {
+    /// When the current interval ends.
+    pub(super) fn boundary(&self) -> Mono {
+        let next = self.start.plus(self.interval.saturating_mul(u64::from(self.state.index) + 1));
+        self.end.map_or(next, |end| next.min(end))
+    }
+}

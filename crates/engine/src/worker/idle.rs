@@ -1,0 +1,273 @@
+//! What a worker does while nothing is ready: sleep, sleep and then spin, or spin.
+
+use super::turns::Took;
+use super::{LOOK_AFTER, Worker, YIELD_AFTER};
+use crate::link::{Key, Phase};
+use metrics::Mono;
+use transport::{Platform, Reactor as _, Read, Wait};
+
+/// Before so short a time to the next due instant nothing but the clock is looked at, ns: a look at the reactor takes about
+/// half a microsecond, and a receive call as much.
+const NEAR: u64 = 1_500;
+/// From so much on, ns, others may have the core meanwhile, if there are any: they have a moment's work, or they would take it
+/// anyway.
+const FAR: u64 = 10_000;
+/// The margin that hybrid waiting begins with, ns, and its limits: what a wake-up takes, and what is worth a core.
+const FIRST_MARGIN: u64 = 120_000;
+const LEAST_MARGIN: u64 = 20_000;
+const MOST_MARGIN: u64 = 400_000;
+/// A receive call does not sleep when something is due within so many ns: its patience is less.
+pub(super) const SOON: u64 = 25_000_000;
+/// While the only link is tried, spinning or in receive calls that sleep, others are looked for this often, ns: a look takes a
+/// microsecond, and once in a hundred round trips it would be what their 99th percentile tells.
+const LOOK_BESIDE: u64 = 1_000_000;
+/// A worker that is flooded sleeps so long at least, ns: to be woken for each burst costs as much as the burst, and takes the
+/// core from the other end where they share one.
+const HOLD_RECEIVER: u64 = 100_000;
+/// The same for a sender, whose datagrams leave that late.
+const HOLD_SENDER: u64 = 50_000;
+/// It is flooded when it only receives, or only sends, so many bytes between two sleeps,
+const FLOOD: usize = 32 << 10;
+/// and these are less than so far apart, ns.
+const FLOODED: u64 = 1_000_000;
+/// Links whose sockets a spinning worker tries one by one; with more it asks the reactor.
+const FEW: usize = 8;
+
+/// How a worker waits, and what it has learned about it.
+pub(super) struct Idle {
+    wait: Wait,
+    /// How long before a due instant sleeping has to end, ns.
+    margin: u64,
+    /// The instant that was slept for.
+    slept_for: Option<Mono>,
+    /// Bytes that datagrams brought since the last sleep, and that they took.
+    got: usize,
+    sent: usize,
+    /// When the last sleep ended.
+    woke: Mono,
+}
+
+impl Default for Idle {
+    fn default() -> Self {
+        Idle { wait: Wait::Block, margin: FIRST_MARGIN, slept_for: None, got: 0, sent: 0, woke: Mono(0) }
+    }
+}
+
+impl Idle {
+    /// Datagrams have come or gone.
+    pub(super) fn came(&mut self, got: usize, sent: usize) {
+        self.got += got;
+        self.sent += sent;
+    }
+
+    pub(super) fn spins(&self) -> bool {
+        self.wait == Wait::Spin
+    }
+
+    /// Until when to sleep whatever comes, if at all: whoever answers what comes is never kept from it.
+    fn hold(&mut self, now: Mono, until: Option<Mono>) -> Option<Mono> {
+        let (got, sent) = (std::mem::take(&mut self.got), std::mem::take(&mut self.sent));
+        let flooded = now.since(std::mem::replace(&mut self.woke, now)) < FLOODED;
+        match (got, sent) {
+            _ if !flooded || self.wait != Wait::Block => None,
+            (FLOOD.., 0) => {
+                Some(now.plus(HOLD_RECEIVER)).filter(|held| until.is_none_or(|until| until > *held))
+            }
+            (0, FLOOD..) => {
+                Some(now.plus(HOLD_SENDER)).filter(|held| until.is_some_and(|until| until < *held))
+            }
+            _ => None,
+        }
+    }
+
+    /// A sleep has ended. When it was nothing but the time that ended it, how late it was is what to expect of the next.
+    pub(super) fn slept(&mut self, until: Option<Mono>, now: Mono, in_vain: bool) {
+        if let (Some(asked), true) = (self.slept_for.take(), in_vain)
+            && until == Some(asked)
+            && now >= asked
+        {
+            // Twice what was seen last, falling slowly.
+            let falling = self.margin - self.margin / 64;
+            self.margin = falling.max(2 * now.since(asked)).clamp(LEAST_MARGIN, MOST_MARGIN);
+        }
+    }
+}
+
+/// What a worker does before it waits for its sockets.
+pub(super) enum BeforeWait {
+    /// It waits as planned.
+    Nothing,
+    /// Its sockets were tried instead: no wait.
+    Tried,
+    /// It only looks which sockets are ready.
+    Look,
+    /// It sleeps until then, and looks which sockets are ready.
+    Sleep(Mono),
+}
+
+impl<P: Platform> Worker<P> {
+    /// The most eager policy of the groups is the worker's.
+    pub(super) fn choose_wait(&mut self) {
+        self.idle.wait = self.groups.values().map(|w| w.wait).max().unwrap_or_default();
+    }
+
+    /// Until when the reactor is to be waited for, given when something is due next (which is at once for a `busy` worker).
+    /// `None`: not at all, the round is over.
+    pub(super) fn until(&mut self, now: Mono, next: Option<Mono>, busy: bool) -> Option<Option<Mono>> {
+        // A worker without links has nothing to spin for, and others may want its core.
+        let idle = self.links.len() == 0 && !busy;
+        match self.idle.wait {
+            Wait::Receive if !idle && !busy => {
+                let until = self.receive(now, next);
+                if until.is_some_and(|until| until != Some(now)) {
+                    self.watch_only();
+                }
+                return until;
+            }
+            Wait::Block | Wait::Receive => return Some(next),
+            Wait::Spin if idle => return Some(next),
+            Wait::Hybrid | Wait::Spin => {}
+        }
+        // The next due instant is met by the clock alone, unless the reactor has not been looked at for very long.
+        let due = if busy { self.next_instant() } else { next };
+        let left = due.map_or(u64::MAX, |due| due.since(now));
+        if left < NEAR && now.since(self.looked) < 100 * LOOK_AFTER {
+            return None;
+        }
+        if busy {
+            return Some(Some(now));
+        }
+        if self.idle.wait == Wait::Spin {
+            let look = self.looked.plus(if self.tries_all_there_is() { LOOK_BESIDE } else { LOOK_AFTER });
+            if now < look && self.spin_on(due.map_or(look, |due| look.min(Mono(due.0.saturating_sub(NEAR)))))
+            {
+                return None;
+            }
+            return Some(Some(now));
+        }
+        if left <= self.idle.margin {
+            // What spins this long before it is due need not keep others from their work.
+            if left > FAR {
+                self.platform.yield_core();
+            }
+            return Some(Some(now));
+        }
+        let until = due.map(|due| Mono(due.0 - self.idle.margin));
+        self.idle.slept_for = until;
+        Some(until)
+    }
+
+    /// What comes before a wait. After datagrams or short messages, other threads run on this core first, and the sockets are
+    /// read once more: on a core that both ends share, the peer has sent in the meantime, and neither thread had to be put to
+    /// sleep and woken, which takes longer than a dozen datagrams. A flooded worker sleeps.
+    pub(super) fn before_wait(&mut self, now: Mono, until: Option<Mono>) -> BeforeWait {
+        if until.is_some_and(|until| until <= now) {
+            return BeforeWait::Nothing;
+        }
+        if std::mem::take(&mut self.active) {
+            self.platform.yield_core();
+            return if self.try_all() { BeforeWait::Tried } else { BeforeWait::Look };
+        }
+        self.idle.hold(now, until).map_or(BeforeWait::Nothing, BeforeWait::Sleep)
+    }
+
+    /// Whether this worker learns by trying what becomes of its links: it spins on them, or sleeps in the receive call of the
+    /// only one.
+    pub(super) fn tries(&self) -> bool {
+        match self.idle.wait {
+            Wait::Spin => self.links.len() <= FEW,
+            Wait::Receive => self.links.len() == 1,
+            Wait::Block | Wait::Hybrid => false,
+        }
+    }
+
+    /// Whether there is one link only, and trying tells all of it: that a full one has room, or a new one is connected, the
+    /// reactor alone knows.
+    fn tries_all_there_is(&mut self) -> bool {
+        let only = self.links.only();
+        only.and_then(|key| self.links.get(key)).is_some_and(|link| link.is_tried())
+    }
+
+    /// The only link is to be slept for in the reactor.
+    fn watch_only(&mut self) {
+        if let Some(key) = self.links.only() {
+            self.watch(key);
+        }
+    }
+
+    /// Tries the links that want to read, `until` then at most where there is one only: its turns follow each other with nothing
+    /// between them but a look at whoever may have woken this worker. False when they are too many for that.
+    fn spin_on(&mut self, until: Mono) -> bool {
+        match self.links.only() {
+            Some(key) => self.turns(key, until, false),
+            None => self.try_all(),
+        }
+    }
+
+    /// Sleeps in the receive call of the only link, as long as nothing else is due before long. The reactor is looked at every
+    /// millisecond in which something comes, and as often as a receive call's patience ends.
+    fn receive(&mut self, now: Mono, next: Option<Mono>) -> Option<Option<Mono>> {
+        let soon = next.is_some_and(|due| due.since(now) < SOON);
+        let Some(key) = self.links.only().filter(|_| !soon) else { return Some(next) };
+        let Some(link) = self.links.get(key) else { return Some(next) };
+        // A link of another group may have much to send while it reads.
+        let group = link.counted.and_then(|group| self.groups.get(&group));
+        let meant = group.is_some_and(|watch| watch.wait == Wait::Receive);
+        let can = link.phase == Phase::Open && meant && link.can.send;
+        if !can || !*link.sleepy.get_or_insert_with(|| link.socket.let_sleep()) {
+            return Some(next);
+        }
+        let look = self.looked.plus(LOOK_BESIDE);
+        if now >= look {
+            return Some(Some(now));
+        }
+        link.unwatch(&self.reactor);
+        self.active = false;
+        self.turns(key, look, true);
+        // What came of it is dealt with, and then this is tried again; where nothing came, the reactor is slept in.
+        let rests = self.ready.is_empty() && self.unregistered.is_empty() && self.links.only().is_some();
+        if rests && !self.active { Some(next) } else { None }
+    }
+
+    fn turns(&mut self, key: Key, until: Mono, sleeps: bool) -> bool {
+        loop {
+            match self.try_turn(key, sleeps) {
+                Took::Gone => return true,
+                Took::Enough(now) => {
+                    self.settle(key, now);
+                    return true;
+                }
+                Took::Turn(now)
+                    if now >= until
+                        || self.sent_since_yield >= YIELD_AFTER
+                        || !self.post.is_empty()
+                        || self.reactor.rung() =>
+                {
+                    self.settle(key, now);
+                    return true;
+                }
+                Took::Turn(_) => {}
+            }
+        }
+    }
+
+    /// Lets the links that want to read try, ready or not; false when they are too many for that.
+    pub(super) fn try_all(&mut self) -> bool {
+        if self.links.len() > FEW {
+            return false;
+        }
+        for key in self.links.keys() {
+            self.try_one(key);
+        }
+        true
+    }
+
+    fn try_one(&mut self, key: Key) {
+        if let Some(link) = self.links.get(key)
+            && link.flow.want().read != Read::Pause
+        {
+            link.can.read = true;
+            self.queue(key);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Datagrams: those of peers that have no socket of their own yet, and the turns of those that have.
+
+use super::{AT_ONCE, Report, Worker};
+use crate::link::Socket;
+use crate::settings;
+use metrics::Group;
+use transport::{
+    Arena, Burst, Can, Cause, Clock as _, Cx, DatagramSocket as _, Defect, Desk, Fault, Flow, Got,
+    LONGEST_DATAGRAM, Net as _, News, Path, Platform, Read, Turn,
+};
+
+/// A worker's memory for datagrams, made when the first one is to be sent or received.
+pub(super) struct Packets<P: Platform>(Option<Box<(Desk, P::UdpMemory)>>);
+
+impl<P: Platform> Default for Packets<P> {
+    fn default() -> Self {
+        Packets(None)
+    }
+}
+
+impl<P: Platform> Packets<P> {
+    fn memory(&mut self) -> &mut (Desk, P::UdpMemory) {
+        self.0.get_or_insert_with(|| {
+            let desk = Desk {
+                tx: Arena::new(LONGEST_DATAGRAM),
+                reply: Arena::new(LONGEST_DATAGRAM),
+                room: LONGEST_DATAGRAM,
+                reply_room: LONGEST_DATAGRAM,
+                segments: 1,
+            };
+            Box::new((desk, P::UdpMemory::default()))
+        })
+    }
+
+    /// A turn on a UDP socket, after the transmit stamps that have come back.
+    pub(super) fn turn(
+        &mut self,
+        udp: &mut P::Udp,
+        flow: &mut dyn Flow,
+        cx: &mut Cx<'_>,
+        (clock, sleeps): (&P::Clock, bool),
+        can: Can,
+    ) -> Result<Turn, Cause> {
+        let (desk, memory) = self.memory();
+        if udp.awaits_stamps() {
+            cx.now = clock.now();
+            while let Some((tag, stamp, bound_ns)) = udp.stamped(memory, clock) {
+                flow.hear(cx, News::Stamped { tag, stamp, bound_ns })?;
+            }
+        }
+        desk.segments = udp.segments();
+        transport::turn(&mut udp.net(memory, clock, sleeps), flow, cx, desk, can)
+    }
+}
+
+/// Longest datagram that is heard at the door, bytes.
+const LONGEST_KNOCK: u64 = 65_535;
+
+impl<P: Platform> Worker<P> {
+    /// Somebody knocks at a bound UDP socket: the opener answers, with no more bytes than came, or makes a flow for which
+    /// the peer gets a socket of its own.
+    pub(super) fn knocks(&mut self, at: usize) {
+        self.answer_knocks(at);
+        self.tend();
+    }
+
+    /// Lets the opener of all that comes mind what it took in without a flow.
+    pub(super) fn tend(&mut self) {
+        let Some(watch) = self.groups.get_mut(&Group::ALL) else { return };
+        let Some(opener) = &mut watch.opener else { return };
+        let now = self.clock.now();
+        let mut cx =
+            Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+        watch.state.ask_at = opener.tend(&mut cx);
+    }
+
+    /// Some of those who knock; whether there may be more.
+    pub(super) fn answer_knocks(&mut self, at: usize) -> bool {
+        for _ in 0..AT_ONCE {
+            let now = self.clock.now();
+            let before = self.counted();
+            let Some(opener) = self.groups.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) else {
+                return false;
+            };
+            let Some(udp) = self.config.datagrams.get_mut(at).filter(|_| self.listening) else {
+                return false;
+            };
+            let (desk, memory) = self.packets.memory();
+            let mut net = udp.net(memory, &self.clock, false);
+            let got = match net.recv(Read::look(LONGEST_KNOCK)) {
+                Got::Batch(got) => got,
+                // Whatever is wrong with one datagram, the next is asked for when there is one.
+                Got::Nothing | Got::Fin | Got::Fault(_) => return false,
+            };
+            let Some(path) = got.from else { continue };
+            let mut cx =
+                Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+            cx.now = got.at;
+            let mut reply = Burst::new(&mut desk.reply, desk.reply_room.min(got.len));
+            let flow = opener.knock(&mut cx, &got, &mut reply);
+            if let Some(peers) = &mut self.peers {
+                let tally = self.rec.tally(Group::ALL);
+                let moved = (tally.tx_bytes - before.0, tally.rx_bytes - before.1);
+                peers.knocked(path, moved, now);
+            }
+            // The socket comes before the answer: what a peer sends once it has read that must not end at the door.
+            let let_in = flow.map(|flow| (flow, self.platform.udp_beside(&path, &self.config.inherited_udp)));
+            if !reply.is_empty() && !matches!(let_in, Some((_, Err(_)))) {
+                reply.to = Some(path);
+                // A lost answer looks to the peer like a lost datagram, which it is.
+                net.send(&reply);
+                if self.platform.has(Defect::AnsweredTwice) {
+                    net.send(&reply);
+                }
+            }
+            drop(net);
+            if let Some((flow, socket)) = let_in {
+                self.let_in(flow, path, socket);
+            }
+        }
+        true
+    }
+
+    /// Gives a peer the socket that was made for it.
+    fn let_in(&mut self, flow: Box<dyn Flow>, path: Path, socket: Result<P::Udp, Fault>) {
+        match socket {
+            Ok(udp) => self.adopt(Socket::Datagram(Box::new(udp)), path, flow),
+            Err(fault) => {
+                // One line for all peers when descriptors have run out.
+                let text = match settings::is_exhausted(&fault) {
+                    true => settings::exhausted("no socket for a new peer", &fault),
+                    false => format!("no socket for {}: {fault}", path.peer),
+                };
+                self.report(Report::Trouble(text));
+                let now = self.clock.now();
+                let mut cx = Cx {
+                    now,
+                    clock: &self.wall,
+                    rng: &mut self.rng,
+                    rec: &mut self.rec,
+                    post: &mut self.post,
+                };
+                if let Some(opener) = self.groups.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) {
+                    opener.closed(&mut cx, flow, &Err(Cause::Fault(fault)));
+                }
+            }
+        }
+    }
+}

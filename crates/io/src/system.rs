@@ -1,0 +1,205 @@
+//! The operating system as a [`Platform`], and the loop that drives the engine's threads on it.
+
+use crate::{Clock, Listener, Reactor, Stream, Udp, UdpMemory, Waker, clock, thread};
+use metrics::Mono;
+use std::io;
+use std::sync::mpsc::{self, TryRecvError};
+use std::thread::{Builder, JoinHandle, sleep, yield_now};
+use std::time::Duration;
+use transport::{Fault, Mail, Park, Path, Platform, StreamSettings, Target, Task, UdpSettings, Watch};
+
+/// Stack of a thread, bytes.
+const STACK: usize = 512 * 1024;
+
+/// The operating system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
+
+impl Platform for System {
+    #[cfg(target_os = "linux")]
+    const TIMED_OUT: i32 = libc::ETIMEDOUT;
+    #[cfg(not(target_os = "linux"))]
+    const TIMED_OUT: i32 = 10_060;
+
+    type Clock = Clock;
+    type Waker = Waker;
+    type Reactor = Reactor;
+    type Stream = Stream;
+    type Listener = Listener;
+    type Udp = Udp;
+    type UdpMemory = UdpMemory;
+    type Sender<T: Send + 'static> = Sender<T>;
+    type Receiver<T: Send + 'static> = Receiver<T>;
+    type Join = Join;
+
+    fn clock(&self) -> Clock {
+        Clock::new()
+    }
+
+    fn reactor(&self) -> io::Result<Reactor> {
+        Reactor::new()
+    }
+
+    fn channel<T: Send + 'static>(&self) -> (Sender<T>, Receiver<T>) {
+        let (sender, receiver) = mpsc::channel();
+        (Sender(sender), Receiver(receiver))
+    }
+
+    fn spawn(&self, name: &str, mut task: impl Task<Self> + Send + 'static) -> io::Result<Join> {
+        let name = name.to_owned();
+        let builder = Builder::new().name(name.clone()).stack_size(STACK);
+        let body = move || {
+            thread::name(&name);
+            drive(&mut task);
+        };
+        builder.spawn(body).map(Join)
+    }
+
+    fn random(&self) -> u64 {
+        clock::entropy()
+    }
+
+    #[inline]
+    fn connect(&self, to: &Target, settings: &StreamSettings) -> Result<(Stream, bool), Fault> {
+        Stream::connect(to, settings)
+    }
+
+    #[inline]
+    fn connect_udp(&self, to: &Target, settings: &UdpSettings) -> Result<Udp, Fault> {
+        Udp::connect(to, settings)
+    }
+
+    #[inline]
+    fn udp_beside(&self, path: &Path, settings: &UdpSettings) -> Result<Udp, Fault> {
+        Udp::beside(path, settings)
+    }
+
+    fn pin(&self, core: usize) -> io::Result<()> {
+        thread::pin(&[core])
+    }
+
+    fn precise_timers(&self) {
+        // Without precise timers, threads wake later.
+        let _ = thread::precise_timers();
+    }
+
+    fn realtime(&self) -> io::Result<()> {
+        thread::realtime()
+    }
+
+    fn lock_memory(&self) -> io::Result<()> {
+        thread::lock_memory()
+    }
+
+    #[inline]
+    fn yield_core(&self) {
+        yield_now();
+    }
+}
+
+/// Drives a task on the calling thread to its end.
+pub fn drive(task: &mut impl Task<System>) {
+    let (clock, mut ready) = (Clock::new(), Vec::new());
+    loop {
+        match task.step() {
+            Park::Run => {}
+            Park::Wait(until) => {
+                let waited = task.reactor().wait(until, &clock, &mut ready);
+                task.resume(waited.map(|()| &mut ready));
+            }
+            Park::Sleep(until) => sleep(Duration::from_nanos(clock.until(until))),
+            Park::Done => return,
+        }
+    }
+}
+
+impl transport::Clock for Clock {
+    #[inline]
+    fn now(&self) -> Mono {
+        Clock::now(self)
+    }
+
+    fn sample(&self) -> metrics::Clock {
+        Clock::sample(self)
+    }
+}
+
+macro_rules! watch {
+    ($($socket:ty),*) => {$(
+        impl Watch<System> for $socket {
+            #[inline]
+            fn watch(&self, reactor: &Reactor, key: u64) -> io::Result<()> {
+                reactor.watch(self, key)
+            }
+
+            #[inline]
+            fn watch_reading(&self, reactor: &Reactor, key: u64) -> io::Result<()> {
+                reactor.watch_reading(self, key)
+            }
+
+            #[inline]
+            fn watch_level(&self, reactor: &Reactor, key: u64) -> io::Result<()> {
+                reactor.watch_level(self, key)
+            }
+
+            #[inline]
+            fn rearm(&self, reactor: &Reactor, key: u64, read: bool, write: bool) -> io::Result<()> {
+                reactor.rearm(self, key, read, write)
+            }
+
+            #[inline]
+            fn forget(&self, reactor: &Reactor) -> io::Result<()> {
+                reactor.forget(self)
+            }
+        }
+    )*};
+}
+
+watch!(Stream, Listener, Udp);
+
+/// The sending end of a mailbox.
+#[derive(Debug)]
+pub struct Sender<T>(mpsc::Sender<T>);
+
+// `derive` would demand `T: Clone`.
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Sender(self.0.clone())
+    }
+}
+
+impl<T: Send> transport::Sender<T> for Sender<T> {
+    fn send(&self, message: T) {
+        // Fails only when the receiving end is gone.
+        let _ = self.0.send(message);
+    }
+}
+
+/// The receiving end of a mailbox.
+#[derive(Debug)]
+pub struct Receiver<T>(mpsc::Receiver<T>);
+
+impl<T: Send> transport::Receiver<T> for Receiver<T> {
+    fn try_recv(&self) -> Mail<T> {
+        match self.0.try_recv() {
+            Ok(message) => Mail::Message(message),
+            Err(TryRecvError::Empty) => Mail::Empty,
+            Err(TryRecvError::Disconnected) => Mail::Closed,
+        }
+    }
+}
+
+/// A thread that was started.
+#[derive(Debug)]
+pub struct Join(JoinHandle<()>);
+
+impl transport::Join for Join {
+    fn join(self) -> bool {
+        self.0.join().is_ok()
+    }
+}
+
+#[cfg(test)]
+mod conformance;
+#[cfg(test)]
+mod tests;

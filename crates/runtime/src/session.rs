@@ -1,0 +1,44 @@
+//! A session on this system's threads.
+
+use crate::machine;
+use crate::place::Placement;
+use engine::{Control, EngineError, Interrupt, Setup};
+use io::System;
+use metrics::Mono;
+use model::Event;
+use transport::{Session, StreamSettings, UdpSettings};
+
+/// Threads for a session, without listeners and with the system's socket options; the first worker is on the `first`-th core.
+pub(crate) fn setup(placement: &Placement, workers: u16, first: usize, buffer: usize) -> Setup<System> {
+    Setup {
+        workers,
+        sets: 1,
+        cores: placement.cores(usize::from(workers.max(1)), first),
+        shared_cores: placement.shared(),
+        listeners: Vec::new(),
+        datagrams: Vec::new(),
+        inherited: StreamSettings::default(),
+        inherited_udp: UdpSettings::default(),
+        buffer,
+        realtime: false,
+        links: None,
+        meter: Some(machine::meter),
+    }
+}
+
+/// Runs a session to its end, on the calling thread and its workers.
+pub(crate) fn run(
+    session: impl Session + 'static,
+    setup: Setup<System>,
+    interrupt: &Interrupt,
+    sink: &mut dyn FnMut(Event),
+) -> Result<(), EngineError> {
+    let mut control = Control::new(System, Box::new(session), setup, interrupt, sink)?;
+    io::drive(&mut control);
+    control.finish()
+}
+
+/// Now, by the same clock as all workers.
+pub(crate) fn now() -> Mono {
+    io::Clock::new().now()
+}

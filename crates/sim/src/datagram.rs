@@ -1,0 +1,132 @@
+//! Datagrams under way between two addresses: lost, doubled, overtaken, damaged, late, dropped for want of room.
+
+use super::link::{At, Link, chance};
+use metrics::Mono;
+use std::net::SocketAddr;
+use transport::{Burst, Rng};
+
+/// One datagram.
+#[derive(Clone)]
+pub(super) struct Datagram {
+    pub(super) bytes: Vec<u8>,
+    pub(super) tos: u8,
+    pub(super) ttl: u8,
+    pub(super) arrives: Mono,
+}
+
+/// What became of the datagrams of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// Offered by the sender, and not refused.
+    pub sent: u64,
+    /// Sends that its kernel refused.
+    pub refused: u64,
+    /// Lost on the way.
+    pub lost: u64,
+    /// Dropped because too much waited for the bottleneck.
+    pub dropped: u64,
+    /// Overtaken on purpose.
+    pub delayed: u64,
+    /// Delivered twice.
+    pub doubled: u64,
+    /// Delivered with a flipped bit.
+    pub damaged: u64,
+    /// Dropped because the receiver's buffer was full.
+    pub overflowed: u64,
+}
+
+/// One direction.
+pub(super) struct Lane {
+    pub(super) link: Link,
+    rng: Rng,
+    offered: u64,
+    free: Mono,
+    pub(super) fate: Fate,
+}
+
+/// Both directions between two addresses.
+pub(super) struct Lanes {
+    pub(super) lanes: [Lane; 2],
+    /// The sender of each direction.
+    pub(super) ends: [SocketAddr; 2],
+}
+
+impl Lane {
+    fn new(link: Link, seed: u64) -> Self {
+        Lane { link, rng: Rng::new(seed), offered: 0, free: Mono(0), fate: Fate::default() }
+    }
+
+    /// Whether the sender's kernel refuses a send.
+    pub(super) fn refuses(&mut self) -> bool {
+        let refuses = chance(&mut self.rng, self.link.refuse);
+        self.fate.refused += u64::from(refuses);
+        refuses
+    }
+
+    /// The datagrams of one send, with the socket's traffic class and time to live: those that will arrive.
+    pub(super) fn send(&mut self, now: Mono, burst: &Burst<'_>, (tos, ttl): (u8, u8)) -> Vec<Datagram> {
+        let marks = (burst.tos.unwrap_or(tos), ttl);
+        let bytes: Vec<u8> = burst.slices().flatten().copied().collect();
+        let size = if burst.segment == 0 { bytes.len() } else { usize::from(burst.segment) };
+        let mut arriving = Vec::new();
+        for datagram in bytes.chunks(size.max(1)) {
+            self.put(now, datagram.to_vec(), marks, &mut arriving);
+        }
+        arriving
+    }
+
+    fn put(&mut self, now: Mono, mut bytes: Vec<u8>, (tos, ttl): (u8, u8), arriving: &mut Vec<Datagram>) {
+        let from = self.offered;
+        self.offered += bytes.len() as u64;
+        self.fate.sent += 1;
+        let cut = match self.link.cut {
+            Some((At::Byte(at), _)) => at < self.offered,
+            Some((At::Time(at), _)) => at <= now,
+            None => false,
+        };
+        let backlog = self.free.since(now);
+        let room = self.link.serialise(self.link.queue);
+        if self.link.rate.is_some() && backlog + self.link.serialise(bytes.len()) > room {
+            self.fate.dropped += 1;
+            return;
+        }
+        self.free = self.free.max(now).plus(self.link.serialise(bytes.len()));
+        if cut || chance(&mut self.rng, self.link.loss) {
+            self.fate.lost += 1;
+            return;
+        }
+        let whole = bytes.clone();
+        for &(at, bits) in self.link.flips.iter().filter(|f| (from..self.offered).contains(&f.0)) {
+            bytes[(at - from) as usize] ^= bits;
+        }
+        if chance(&mut self.rng, self.link.corrupt) && !bytes.is_empty() {
+            let at = self.rng.between(0, bytes.len() as u64 - 1) as usize;
+            bytes[at] ^= 1 << self.rng.between(0, 7);
+        }
+        self.fate.damaged += u64::from(bytes != whole);
+        let jitter = if self.link.jitter > 0 { self.rng.between(0, self.link.jitter) } else { 0 };
+        let mut arrives = self.free.plus(self.link.delay + jitter);
+        if chance(&mut self.rng, self.link.reorder) {
+            self.fate.delayed += 1;
+            arrives = arrives.plus(self.link.delay.max(1_000_000));
+        }
+        if chance(&mut self.rng, self.link.duplicate) {
+            self.fate.doubled += 1;
+            arriving.push(Datagram { bytes: bytes.clone(), tos, ttl, arrives: arrives.plus(1_000) });
+        }
+        arriving.push(Datagram { bytes, tos, ttl, arrives });
+    }
+}
+
+impl Lanes {
+    pub(super) fn new(up: Link, down: Link, seed: u64, ends: [SocketAddr; 2]) -> Self {
+        Lanes { lanes: [Lane::new(up, seed), Lane::new(down, !seed)], ends }
+    }
+
+    /// The cable of one end is out.
+    pub(super) fn unplug(&mut self) {
+        for lane in &mut self.lanes {
+            lane.link.loss = 1.0;
+        }
+    }
+}

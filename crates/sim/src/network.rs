@@ -1,0 +1,344 @@
+//! Machines, each with a session and its workers as they ship, and peers that only say what they are told.
+
+use super::START;
+use super::link::Link;
+use super::observed::{Observed, Seen};
+use super::platform::{Sim, lock};
+use super::quirks::Quirks;
+use super::raw::{Raw, RawTask, Say};
+use super::run::step;
+use super::socket::Kind;
+use super::world::{Parked, World};
+use engine::{Control, Interrupt, Setup};
+use metrics::Mono;
+use model::Event;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use transport::{Defect, Session, StreamSettings, Target, UdpSettings};
+
+/// A machine of a [`Network`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host(pub(super) usize);
+
+/// What befalls a machine.
+#[derive(Clone, Copy, Debug)]
+enum User {
+    Stop,
+    Kill,
+    Unplug,
+}
+
+struct Machine {
+    sim: Sim,
+    /// The first port that it listens on, and how many there are in a row.
+    port: Option<u16>,
+    spread: u16,
+    workers: u16,
+    /// Until it begins.
+    session: Option<Box<dyn Session>>,
+    interrupt: Interrupt,
+    seen: Arc<Mutex<Seen>>,
+    events: Vec<(Mono, Event)>,
+    alive: bool,
+}
+
+/// Machines in virtual time.
+pub struct Network {
+    /// The current instant.
+    pub now: Mono,
+    pub(super) world: Arc<Mutex<World>>,
+    machines: Vec<Machine>,
+    raws: Vec<(Arc<Mutex<Raw>>, Raw)>,
+    user: BTreeMap<(Mono, usize), (usize, User)>,
+}
+
+impl Network {
+    /// An empty network; everything random in it comes from `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let world = Arc::new(Mutex::new(World::new(seed)));
+        Network { now: START, world, machines: Vec::new(), raws: Vec::new(), user: BTreeMap::new() }
+    }
+
+    /// Conditions of every connection that is opened from now on, from opener to acceptor and back.
+    pub fn links(&mut self, up: Link, down: Link) {
+        lock(&self.world).links = (up, down);
+    }
+
+    /// Conditions between every pair of UDP addresses from now on, from the first that sends to the other and back; those of
+    /// connections until then.
+    pub fn datagram_links(&mut self, up: Link, down: Link) {
+        lock(&self.world).datagram_links = Some((up, down));
+    }
+
+    /// The mistake that the engine makes from now on, on every machine.
+    pub fn plant(&mut self, defect: Option<Defect>) {
+        lock(&self.world).defect = defect;
+    }
+
+    /// A peer that got more bytes from a machine's bound UDP sockets than it had sent there.
+    #[must_use]
+    pub fn amplified(&self, host: Host) -> Option<SocketAddr> {
+        let world = lock(&self.world);
+        let ip = world.hosts[self.machines[host.0].sim.host].ip;
+        let more = world.unproven.iter().find(|((local, _), bytes)| local.ip() == ip && **bytes > 0);
+        more.map(|((_, peer), _)| *peer)
+    }
+
+    /// A machine whose session serves at `address`. It runs as long as the network does.
+    pub fn serve(&mut self, address: SocketAddr, workers: u16, session: Box<dyn Session>) -> Host {
+        self.machine(address.ip(), Some(address.port()), workers, session)
+    }
+
+    /// A machine whose session opens connections.
+    pub fn join(&mut self, address: IpAddr, workers: u16, session: Box<dyn Session>) -> Host {
+        self.machine(address, None, workers, session)
+    }
+
+    fn machine(&mut self, ip: IpAddr, port: Option<u16>, workers: u16, session: Box<dyn Session>) -> Host {
+        self.machines.push(Machine {
+            sim: Sim::on(&self.world, ip),
+            port,
+            spread: 1,
+            workers,
+            session: Some(session),
+            interrupt: Interrupt::new(),
+            seen: Arc::default(),
+            events: Vec::new(),
+            alive: true,
+        });
+        Host(self.machines.len() - 1)
+    }
+
+    /// A serving machine listens on so many ports in a row, from its own on.
+    pub fn ports(&mut self, host: Host, n: u16) {
+        self.machines[host.0].spread = n;
+    }
+
+    /// What a machine is like, from now on.
+    pub fn quirks(&mut self, host: Host, quirks: Quirks) {
+        self.machines[host.0].sim.set_quirks(quirks);
+    }
+
+    /// The user of a machine asks it to end, at `at`.
+    pub fn stop_at(&mut self, host: Host, at: Mono) {
+        self.befalls(host, at, User::Stop);
+    }
+
+    /// The process is killed at `at`: its sockets are closed by its kernel.
+    pub fn kill_at(&mut self, host: Host, at: Mono) {
+        self.befalls(host, at, User::Kill);
+    }
+
+    /// The machine's cable is pulled at `at`.
+    pub fn unplug_at(&mut self, host: Host, at: Mono) {
+        self.befalls(host, at, User::Unplug);
+    }
+
+    fn befalls(&mut self, host: Host, at: Mono, what: User) {
+        let number = self.user.len();
+        self.user.insert((at.max(self.now), number), (host.0, what));
+    }
+
+    /// A peer without a session connects from `from`, and does as it is told; times are counted from now.
+    ///
+    /// # Panics
+    /// Never: the simulated system refuses no thread.
+    pub fn raw(&mut self, from: IpAddr, to: SocketAddr, script: Vec<(u64, Say)>) -> usize {
+        self.begin();
+        let target = Target { to, from: None };
+        let raw = RawTask::start(Sim::on(&self.world, from), target, script).expect("no thread");
+        self.raws.push((raw, Raw::default()));
+        self.raws.len() - 1
+    }
+
+    /// What such a peer has received and whether it was hung up on.
+    #[must_use]
+    pub fn heard(&self, raw: usize) -> &Raw {
+        &self.raws[raw].1
+    }
+
+    /// What a machine's session has told its reporters.
+    #[must_use]
+    pub fn events(&self, host: Host) -> &[(Mono, Event)] {
+        &self.machines[host.0].events
+    }
+
+    /// When a machine's session was over.
+    #[must_use]
+    pub fn done(&self, host: Host) -> Option<Mono> {
+        lock(&self.machines[host.0].seen).done
+    }
+
+    /// Links that a machine has open on its workers, and on its control thread.
+    #[must_use]
+    pub fn open(&self, host: Host) -> (usize, usize) {
+        let on = self.links_on(host);
+        (on[1..].iter().sum(), on[0])
+    }
+
+    /// Links that a machine has open on each of its workers.
+    #[must_use]
+    pub fn open_on(&self, host: Host) -> Vec<usize> {
+        self.links_on(host)[1..].to_vec()
+    }
+
+    /// Links on the control thread and on each worker.
+    fn links_on(&self, host: Host) -> Vec<usize> {
+        let Machine { sim, workers, .. } = &self.machines[host.0];
+        let world = lock(&self.world);
+        let first = world.threads.iter().position(|thread| thread.process == sim.process).unwrap_or(0);
+        let mut on = vec![0; usize::from(*workers) + 1];
+        for sock in world.socks.values() {
+            let link = match &sock.kind {
+                Kind::Stream(..) => true,
+                Kind::Listener { .. } => false,
+                Kind::Datagram(udp) => udp.is_connected(),
+            };
+            let owner = sock.owner.filter(|owner| link && world.threads[*owner].process == sim.process);
+            if let Some(count) = owner.and_then(|owner| on.get_mut(owner - first)) {
+                *count += 1;
+            }
+        }
+        on
+    }
+
+    /// The groups that a machine's workers know, except that of everything.
+    #[must_use]
+    pub fn groups(&self, host: Host) -> usize {
+        lock(&self.machines[host.0].seen).groups.len()
+    }
+
+    /// Runs until every machine that has joined is done, or nothing happens any more.
+    pub fn run(&mut self) {
+        self.begin();
+        while !self.is_over() && self.step(Mono(u64::MAX)) {}
+        self.end();
+    }
+
+    /// Runs until `limit`.
+    pub fn run_until(&mut self, limit: Mono) {
+        self.begin();
+        while self.step(limit) {}
+        let mut world = lock(&self.world);
+        world.now = world.now.max(limit);
+        drop(world);
+        self.end();
+    }
+
+    /// Whether nothing will happen any more.
+    pub(super) fn is_idle(&self) -> bool {
+        lock(&self.world).next().is_none()
+    }
+
+    /// Starts the machines that are new, at the current instant.
+    pub(super) fn begin(&mut self) {
+        for machine in &mut self.machines {
+            if let Some(session) = machine.session.take() {
+                machine.begin(session);
+            }
+        }
+    }
+
+    /// Makes visible what has happened.
+    fn end(&mut self) {
+        self.now = lock(&self.world).now;
+        for machine in &mut self.machines {
+            machine.events.append(&mut lock(&machine.seen).events);
+        }
+        for (raw, shown) in &mut self.raws {
+            let mut raw = lock(raw);
+            shown.heard.append(&mut raw.heard);
+            shown.ended = raw.ended;
+        }
+    }
+
+    /// Whether every machine that has joined is done.
+    fn is_over(&self) -> bool {
+        let mut joined = self.machines.iter().filter(|machine| machine.port.is_none() && machine.alive);
+        let world = lock(&self.world);
+        joined.all(|machine| {
+            let mut ours = world.threads.iter().filter(|thread| thread.process == machine.sim.process);
+            ours.all(|thread| thread.parked == Parked::Done)
+        })
+    }
+
+    /// Lets the next thing happen, by `limit`; false when there is none.
+    pub(super) fn step(&mut self, limit: Mono) -> bool {
+        let next = lock(&self.world).next();
+        let Some(entry) = self.user.first_entry().filter(|entry| {
+            let at = entry.key().0;
+            at <= limit && next.is_none_or(|next| at <= next)
+        }) else {
+            return step(&self.world, limit);
+        };
+        let ((at, _), (machine, what)) = entry.remove_entry();
+        let mut world = lock(&self.world);
+        world.now = world.now.max(at);
+        drop(world);
+        let machine = &mut self.machines[machine];
+        match what {
+            User::Stop => machine.interrupt.ask(),
+            User::Kill => {
+                machine.alive = false;
+                machine.sim.kill();
+            }
+            User::Unplug => machine.sim.unplug(),
+        }
+        true
+    }
+}
+
+impl Drop for Network {
+    /// Tasks hold the world, and the world holds them.
+    fn drop(&mut self) {
+        let threads = lock(&self.world).threads.len();
+        for thread in 0..threads {
+            let task = lock(&self.world).threads[thread].task.take();
+            drop(task);
+        }
+    }
+}
+
+impl Machine {
+    fn begin(&mut self, session: Box<dyn Session>) {
+        let Machine { sim, seen, .. } = self;
+        let control = sim.with(|world| {
+            let control = world.add((sim.host, sim.process), "control", None);
+            world.current = Some(control);
+            control
+        });
+        let ports = self.port.map_or(0..0, |port| port..port + self.spread);
+        let each = || (0..self.workers).map(|_| ports.clone());
+        let udp = UdpSettings::default();
+        let setup = Setup::<Sim> {
+            workers: self.workers,
+            sets: 1,
+            cores: Vec::new(),
+            shared_cores: Vec::new(),
+            listeners: each().map(|ports| ports.filter_map(|port| sim.listen(port).ok()).collect()).collect(),
+            datagrams: each()
+                .map(|ports| ports.filter_map(|port| sim.bind(port, &udp).ok()).collect())
+                .collect(),
+            inherited: StreamSettings::default(),
+            inherited_udp: udp,
+            buffer: sim.with(|world| world.hosts[sim.host].quirks.room),
+            realtime: false,
+            links: None,
+            meter: None,
+        };
+        let (clock, told) = (sim.clone(), Arc::clone(seen));
+        let sink = move |event| {
+            let now = clock.with(|world| world.time());
+            lock(&told).events.push((now, event));
+        };
+        let session = Box::new(Observed::new(session, Arc::clone(seen)));
+        let task = Control::new(sim.clone(), session, setup, &self.interrupt, sink);
+        let task = task.expect("the simulated system refuses no thread");
+        sim.with(|world| {
+            world.threads[control].task = Some(Box::new(task));
+            world.current = None;
+        });
+    }
+}

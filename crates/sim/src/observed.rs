@@ -1,0 +1,70 @@
+//! A session as its machine sees it, held to the rules of `transport`.
+
+use super::platform::lock;
+use metrics::{Group, Mono};
+use model::Event;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use transport::{Action, Cx, Input, Link, Session};
+
+/// Wakes in a row after which a session has done nothing: more are a loop without an end.
+const PATIENCE: u32 = 1_000;
+
+/// What is known of a session from outside.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) events: Vec<(Mono, Event)>,
+    pub(super) done: Option<Mono>,
+    pub(super) groups: BTreeSet<Group>,
+}
+
+pub(super) struct Observed {
+    session: Box<dyn Session>,
+    seen: Arc<Mutex<Seen>>,
+    closed: BTreeSet<Link>,
+    wakes: u32,
+}
+
+impl Observed {
+    pub(super) fn new(session: Box<dyn Session>, seen: Arc<Mutex<Seen>>) -> Self {
+        Observed { session, seen, closed: BTreeSet::new(), wakes: 0 }
+    }
+}
+
+impl Session for Observed {
+    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
+        match &input {
+            Input::Dropped(group, _) => drop(lock(&self.seen).groups.remove(group)),
+            Input::Down(link, _) => drop(self.closed.remove(link)),
+            _ => {}
+        }
+        self.wakes = if let Input::Wake = &input { self.wakes + 1 } else { 0 };
+        assert!(self.wakes < PATIENCE, "a session is woken at {:?} and does nothing: it would spin", cx.now);
+        self.session.handle(cx, input);
+    }
+
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
+        let action = self.session.poll(cx)?;
+        self.wakes = 0;
+        match &action {
+            Action::Send(link, _) => {
+                assert!(!self.closed.contains(link), "a session sends on a link that it has closed");
+            }
+            Action::Close(link, _) => drop(self.closed.insert(*link)),
+            Action::Group(plan) if plan.group != Group::ALL => {
+                let fresh = lock(&self.seen).groups.insert(plan.group);
+                assert!(fresh, "{:?} is started again before it was dropped", plan.group);
+            }
+            Action::Done => {
+                let mut seen = lock(&self.seen);
+                seen.done = seen.done.or(Some(cx.now));
+            }
+            _ => {}
+        }
+        Some(action)
+    }
+
+    fn deadline(&self) -> Option<Mono> {
+        self.session.deadline()
+    }
+}

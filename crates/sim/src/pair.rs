@@ -1,0 +1,321 @@
+//! Two flows and what lies between them, each on a machine of its own.
+
+use super::START;
+use super::datagram::Fate;
+use super::link::Link;
+use super::network::{Host, Network};
+use super::platform::lock;
+use super::quirks::Quirks;
+use super::seat::{Absent, GROUP, Seat, Source, Usher};
+use super::side::Side;
+use metrics::{Counts, Ending, Group, Mono, SECOND};
+use model::SocketSettings;
+use std::net::SocketAddr;
+use transport::{Action, Cause, Cx, Flow, GroupPlan, Input, Opener, Order, Path, Session, Target, Wait};
+
+/// The machines are there so long before the flows, ns.
+const BEFORE: u64 = SECOND / 100;
+/// The accepting end's UDP socket is there so long before the other's, ns.
+const EARLIER: u64 = 200_000;
+/// The addresses of both ends.
+const ENDS: [([u8; 4], u16); 2] = [([10, 0, 0, 1], 40_000), ([10, 0, 0, 2], 7_411)];
+
+/// One end of a [`Pair`].
+pub struct End {
+    /// Its counts and posted notes.
+    pub side: Side,
+    /// Its flow.
+    pub flow: Box<dyn Flow>,
+    /// How it has ended, as the engine would count it.
+    pub ended: Option<Result<Ending, Cause>>,
+    /// When.
+    pub ended_at: Mono,
+    /// The flow wanted its socket to be lifted up to the session.
+    pub lifted: bool,
+    /// Payload it has counted.
+    pub counts: Counts,
+    seat: Seat,
+    source: Option<Source>,
+    stop_at: Option<Mono>,
+}
+
+impl End {
+    fn new(flow: Box<dyn Flow>, seed: u64, source: Source) -> Self {
+        End {
+            side: Side::new(seed, Quirks::default()),
+            flow,
+            ended: None,
+            ended_at: Mono(0),
+            lifted: false,
+            counts: Counts::default(),
+            seat: Seat::new(Side::new(0, Quirks::default()), Box::new(Absent)),
+            source: Some(source),
+            stop_at: None,
+        }
+    }
+
+    /// Whether it moved everything and agreed with the other end.
+    #[must_use]
+    pub fn completed(&self) -> bool {
+        self.ended == Some(Ok(Ending::Completed))
+    }
+
+    /// The test and the worker change places.
+    fn swap(&mut self) {
+        let inside = &mut *lock(&self.seat.0);
+        std::mem::swap(&mut inside.side, &mut self.side);
+        std::mem::swap(&mut inside.flow, &mut self.flow);
+    }
+
+    /// Takes over what has happened.
+    fn learn(&mut self) {
+        self.swap();
+        let inside = lock(&self.seat.0);
+        self.lifted = inside.lifted;
+        if let Some((at, how)) = inside.ended.clone().filter(|_| !inside.lifted) {
+            (self.ended, self.ended_at) = (Some(how), at);
+        }
+        drop(inside);
+        if let Some(row) = self.flow.card().row {
+            (self.counts, _) = self.side.rec.life(row);
+        }
+    }
+
+    fn over(&self) -> bool {
+        let inside = lock(&self.seat.0);
+        inside.ended.is_some() || inside.lifted
+    }
+}
+
+/// Two flows over one connection: `ends[0]` has opened it, `ends[1]` accepted it.
+pub struct Pair {
+    /// The two ends.
+    pub ends: [End; 2],
+    /// The current instant.
+    pub now: Mono,
+    network: Option<Network>,
+    links: [Link; 2],
+    quirks: Quirks,
+    wait: Wait,
+    sockets: SocketSettings,
+    seed: u64,
+}
+
+fn address(end: usize) -> SocketAddr {
+    ENDS[end].into()
+}
+
+fn connects(end: usize, datagrams: bool) -> Source {
+    let target = Target { to: address(1 - end), from: Some(address(end)) };
+    Source::Connects { target, datagrams, at: if end == 0 { START } else { Mono(START.0 - EARLIER) } }
+}
+
+impl Pair {
+    /// Two flows over a stream.
+    #[must_use]
+    pub fn stream(client: Box<dyn Flow>, server: Box<dyn Flow>) -> Self {
+        Pair::new(client, server, connects(0, false), Source::Accepts)
+    }
+
+    /// Two flows over datagrams.
+    #[must_use]
+    pub fn datagrams(client: Box<dyn Flow>, server: Box<dyn Flow>) -> Self {
+        Pair::new(client, server, connects(0, true), connects(1, true))
+    }
+
+    /// A flow on a connected UDP socket, and the bound one of a server, where `opener` listens to whoever knocks.
+    #[must_use]
+    pub fn knocking(client: Box<dyn Flow>, opener: Box<dyn Opener>) -> Self {
+        Pair::new(client, Box::new(Absent), connects(0, true), Source::Knocked(opener))
+    }
+
+    /// A flow that has connected to what `opener` makes of it.
+    ///
+    /// # Panics
+    /// When the opener refuses.
+    #[must_use]
+    pub fn accepted(client: Box<dyn Flow>, opener: &mut dyn Opener) -> Self {
+        let path = Path { peer: address(0), local: address(1) };
+        let mut side = Side::new(1, Quirks::default());
+        let server = opener.accept(&mut side.cx(START), &path).expect("the opener refused");
+        Pair::stream(client, server)
+    }
+
+    fn new(client: Box<dyn Flow>, server: Box<dyn Flow>, opens: Source, accepts: Source) -> Self {
+        let ends = [End::new(client, 1, opens), End::new(server, 2, accepts)];
+        let (links, quirks) = ([Link::new(), Link::new()], Quirks::default());
+        Pair {
+            ends,
+            now: START,
+            network: None,
+            links,
+            quirks,
+            wait: Wait::Block,
+            sockets: SocketSettings::default(),
+            seed: 1,
+        }
+    }
+
+    /// Where all chance comes from.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Pair { seed, ..self }.sides()
+    }
+
+    /// Conditions from client to server.
+    #[must_use]
+    pub fn up(mut self, link: Link) -> Self {
+        self.links[0] = link;
+        self
+    }
+
+    /// Conditions from server to client.
+    #[must_use]
+    pub fn down(mut self, link: Link) -> Self {
+        self.links[1] = link;
+        self
+    }
+
+    /// Conditions both ways.
+    #[must_use]
+    pub fn both(self, link: Link) -> Self {
+        self.up(link.clone()).down(link)
+    }
+
+    /// What both machines are like.
+    #[must_use]
+    pub fn quirks(self, quirks: Quirks) -> Self {
+        Pair { quirks, ..self }.sides()
+    }
+
+    /// How the worker of the client waits.
+    #[must_use]
+    pub fn wait(self, wait: Wait) -> Self {
+        Pair { wait, ..self }
+    }
+
+    /// Socket options of both flows.
+    #[must_use]
+    pub fn sockets(self, sockets: SocketSettings) -> Self {
+        Pair { sockets, ..self }
+    }
+
+    fn sides(mut self) -> Self {
+        for (i, end) in self.ends.iter_mut().enumerate() {
+            end.side = Side::new(self.seed * 2 + i as u64, self.quirks);
+        }
+        self
+    }
+
+    /// An end (0 the client, 1 the server) is told to stop, `after` ns from the start.
+    #[must_use]
+    pub fn stop(mut self, end: usize, after: u64) -> Self {
+        self.ends[end].stop_at = Some(START.plus(after));
+        self
+    }
+
+    /// Runs until both ends have ended, or nothing can happen any more.
+    pub fn run(&mut self) -> &mut Self {
+        self.run_until(Mono(u64::MAX))
+    }
+
+    /// Runs until `limit`, unless it is over before.
+    ///
+    /// # Panics
+    /// When a flow breaks a rule of `transport`.
+    pub fn run_until(&mut self, limit: Mono) -> &mut Self {
+        let mut network = self.network.take().unwrap_or_else(|| self.begin());
+        self.ends.iter_mut().for_each(End::swap);
+        let mut goes_on = true;
+        while goes_on && !self.ends.iter().all(End::over) {
+            goes_on = network.step(limit);
+        }
+        self.ends.iter_mut().for_each(End::learn);
+        let ended = self.ends.iter().all(|end| end.ended.is_some());
+        let last = self.ends.iter().map(|end| end.ended_at).max().filter(|_| ended);
+        let reached = lock(&network.world).now;
+        self.now = last.unwrap_or(if network.is_idle() { reached } else { reached.max(limit) }).max(self.now);
+        self.network = Some(network);
+        self
+    }
+
+    fn begin(&mut self) -> Network {
+        let mut network = Network::new(self.seed);
+        let [up, down] = self.links.clone();
+        network.links(up, down);
+        let mut world = lock(&network.world);
+        (world.now, world.at_once) = (Mono(START.0 - BEFORE), true);
+        world.lay(address(0), address(1));
+        drop(world);
+        for (i, end) in self.ends.iter_mut().enumerate().rev() {
+            let source = end.source.take().unwrap_or(Source::Accepts);
+            let opens = matches!(source, Source::Connects { .. });
+            let usher = Usher { seat: end.seat.clone(), source, used: false };
+            let session = Box::new(Alone {
+                plans: plans(usher, opens, &self.sockets, if i == 0 { self.wait } else { Wait::Block }),
+                stop_at: end.stop_at,
+            });
+            let host: Host = match opens {
+                true => network.join(address(i).ip(), 1, session),
+                false => network.serve(address(i), 1, session),
+            };
+            network.quirks(host, self.quirks);
+        }
+        network.begin();
+        network
+    }
+
+    /// What became of the datagrams that an end has sent.
+    #[must_use]
+    pub fn fate(&self, from: usize) -> Fate {
+        let fate = |network: &Network| lock(&network.world).fate(address(from), address(1 - from));
+        self.network.as_ref().map(fate).unwrap_or_default()
+    }
+}
+
+fn plans(usher: Usher, opens: bool, sockets: &SocketSettings, wait: Wait) -> Vec<GroupPlan> {
+    let plan = |group, openers| GroupPlan {
+        group,
+        workers: None,
+        openers,
+        sockets: sockets.clone(),
+        throttle: 1,
+        connect_timeout: 60 * SECOND,
+        start: START,
+        interval: u64::MAX,
+        end: None,
+        omit: 0,
+        records: false,
+        beside: None,
+        info: false,
+        frames: false,
+        packets: false,
+        wait,
+    };
+    let opener: Vec<Box<dyn Opener>> = vec![Box::new(usher)];
+    match opens {
+        true => vec![plan(GROUP, opener)],
+        false => vec![plan(Group::ALL, opener), plan(GROUP, Vec::new())],
+    }
+}
+
+/// The session of an end: it starts its groups, and stops the flow when it is time.
+struct Alone {
+    plans: Vec<GroupPlan>,
+    stop_at: Option<Mono>,
+}
+
+impl Session for Alone {
+    fn handle(&mut self, _: &mut Cx<'_>, _: Input<'_>) {}
+
+    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
+        if let Some(plan) = self.plans.pop() {
+            return Some(Action::Group(Box::new(plan)));
+        }
+        self.stop_at.take_if(|at| *at <= cx.now).map(|_| Action::Order(GROUP, Order::Stop))
+    }
+
+    fn deadline(&self) -> Option<Mono> {
+        self.stop_at
+    }
+}

@@ -1,0 +1,31 @@
+//! What a protocol needs around it: recorder, chance, clock, posted notes.
+
+use super::quirks::Quirks;
+use metrics::{Mono, Recorder};
+use transport::{Cx, Note, Rng};
+
+/// One thread's memory, of a flow in a test.
+pub struct Side {
+    /// Its counts.
+    pub rec: Recorder,
+    /// What flows posted.
+    pub post: Vec<Note>,
+    quirks: Quirks,
+    pub(super) rng: Rng,
+    clock: metrics::Clock,
+}
+
+impl Side {
+    /// A thread's memory; everything random in it comes from `seed`.
+    #[must_use]
+    pub fn new(seed: u64, quirks: Quirks) -> Self {
+        let clock = quirks.clock(Mono(0));
+        Side { rec: Recorder::default(), post: Vec::new(), quirks, rng: Rng::new(seed), clock }
+    }
+
+    /// What a protocol may know of the world at `now`.
+    pub fn cx(&mut self, now: Mono) -> Cx<'_> {
+        self.clock = self.quirks.clock(now);
+        Cx { now, clock: &self.clock, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post }
+    }
+}
