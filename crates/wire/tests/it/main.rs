@@ -26,6 +26,7 @@ mod mutation_iperf3;
 mod ntttcp;
 mod pace;
 mod ping;
+mod properties;
 mod reach;
 mod session;
 mod solo;
