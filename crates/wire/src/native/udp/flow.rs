@@ -209,6 +209,14 @@ impl Probe {
         }
     }
 
+    /// A send was refused. Behind the end that is no figure: the far end has all it wants, and may be gone.
+    fn refused(&self, cx: &mut Cx<'_>) {
+        let over = matches!(self.state, State::End(_) | State::Over);
+        if let Some(row) = self.row.filter(|_| !over) {
+            cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
+        }
+    }
+
     /// Takes data in and offers it back.
     fn take_and_return(&mut self, cx: &mut Cx<'_>, row: Row, got: &Batch<'_>, reply: &mut Burst<'_>) {
         let clock = self.clocks.ours();
@@ -427,8 +435,8 @@ impl Flow for Probe {
                         _ => cx.now.plus(self.again(cx.now)),
                     };
                 }
-                if let (Some(_), Some(row)) = (n.fault, self.row) {
-                    cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
+                if n.fault.is_some() {
+                    self.refused(cx);
                 }
             }
             Offer::Echo => {
@@ -499,11 +507,7 @@ impl Flow for Probe {
                     }
                 }
             }
-            News::Broken(_) => {
-                if let Some(row) = self.row {
-                    cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
-                }
-            }
+            News::Broken(_) => self.refused(cx),
             News::Stop => {
                 self.note_unopened(cx);
                 self.stopped = !self.sender.as_ref().is_none_or(Sender::over)
