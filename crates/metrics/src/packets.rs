@@ -53,7 +53,7 @@ impl Packets {
 pub struct PacketTally {
     /// What became of them.
     pub counts: Packets,
-    /// When the latest of them came.
+    /// When the latest of them came, or a word about them.
     pub came: Mono,
     /// Delay of each from its actual send, ns: one way, or there and back, as the method says.
     pub delay_ns: Dist,

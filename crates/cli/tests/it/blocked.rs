@@ -135,6 +135,25 @@ fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
     }
 }
 
+/// The way that has no data carries the words about the other: when these stop, no end hears of it from the data that still arrives.
+#[test]
+fn the_way_back_that_dies_in_mid_run_is_told_with_the_instant() {
+    const NAME: &str = "blocked::the_way_back_that_dies_in_mid_run_is_told_with_the_instant";
+    for (words, at_server, end) in [
+        ("delay 10.77.0.2 --pps 100 -t 25s", false, "nothing arrived from the server over UDP"),
+        ("delay 10.77.0.2 -R --pps 100 -t 25s", true, "nothing arrived at the server over UDP"),
+    ] {
+        let Some((here, there, _server)) = two_hosts(NAME) else { return };
+        let drops = if at_server { &there } else { &here };
+        let Some(outcome) = dies(&here, words, || drops.drops_udp()) else {
+            return skip(NAME, "this kernel has no packet filter for tc");
+        };
+        assert!(text(&outcome.json["reason"]).contains(end), "{}", outcome.tell());
+        // The first second passes before the run begins or in it, and an end gives up only eight seconds later.
+        assert!((0.1..7.0).contains(&named(&outcome)), "{}", outcome.tell());
+    }
+}
+
 #[test]
 fn a_path_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::a_path_that_dies_in_mid_run_is_told_with_the_instant";

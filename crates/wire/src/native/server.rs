@@ -393,7 +393,7 @@ impl Server {
         let Some(run) = self.visitors.get(&link).map(|v| v.run) else { return };
         let others = self.others(run).count() as u32;
         self.moved(link, traffic, tally);
-        let came = tally.packets.as_ref().filter(|packets| packets.counts.received > 0);
+        let came = tally.packets.as_ref().filter(|packets| packets.came > from);
         let came_ns = came.map(|packets| packets.came.since(from));
         let packets = PacketReport::of_interval(tally);
         self.say(link, &Message::Interval { index, traffic, open: tally.open, others, came_ns, packets });

@@ -5,7 +5,7 @@
 
 use super::Client;
 use metrics::{Mono, SECOND, Tally};
-use model::{Interval, Kind, Level, PacketReport, Status};
+use model::{Interval, Kind, Level, PacketReport, Status, Totals};
 use std::collections::VecDeque;
 use std::time::Duration;
 use transport::Violation;
@@ -73,6 +73,8 @@ impl Way {
 pub(super) struct Silence {
     up: Way,
     down: Way,
+    /// When the last datagram arrived at this end, and at a server, words about others among them, ns from the start.
+    heard: [u64; 2],
     /// Flows that the end of the run found unopened.
     pub(super) unopened: u32,
 }
@@ -88,6 +90,9 @@ impl Silence {
         let Some(packets) = tally.packets.as_deref() else { return };
         let (index, counts) = (interval.index, &packets.counts);
         let last_ns = interval.start_ns.saturating_add(packets.came.since(from));
+        if packets.came > from {
+            self.heard[0] = self.heard[0].max(last_ns);
+        }
         if interval.pings.is_some() {
             // Messages come back: they are sent and they arrive here.
             self.down.sent(index, counts.sent, interval.end_ns);
@@ -106,21 +111,32 @@ impl Silence {
         came_ns: Option<u64>,
         packets: &PacketReport,
     ) {
+        let last_ns = start_ns.saturating_add(came_ns.unwrap_or(0));
+        if came_ns.is_some_and(|ns| ns > 0) {
+            self.heard[1] = self.heard[1].max(last_ns);
+        }
         self.down.sent(index, packets.counts.sent, end_ns);
-        self.up.arrived(index, packets.counts.received, start_ns.saturating_add(came_ns.unwrap_or(0)));
+        self.up.arrived(index, packets.counts.received, last_ns);
     }
 
-    /// Which ways died, and when, in a sentence; `stalled` says that a flow was given up because its end heard nothing.
-    fn told(&self, kind: Kind, stalled: bool) -> Option<String> {
-        let (up, down) = (self.up.died(), self.down.died());
-        let last = self.up.last.max(self.down.last).map_or(0, |(_, ns)| ns);
+    /// Which ways died, and when, in a sentence; `stalled` says which end gave a flow up because it heard nothing more, this one or a
+    /// server: on a way without data no word about the other one arrived.
+    fn told(&self, kind: Kind, stalled: [bool; 2]) -> Option<String> {
+        let until = self.up.until.max(self.down.until);
+        // Of several flows one may have died.
+        let heard_nothing = |end: usize| {
+            let last_ns = self.heard[end];
+            (stalled[end] && last_ns.saturating_add(LONG) <= until).then_some(last_ns)
+        };
+        let (up, down) = match (self.up.died(), self.down.died()) {
+            (None, None) => (heard_nothing(1), heard_nothing(0)),
+            died => died,
+        };
         Some(match (up, down) {
-            (None, None) if !stalled => return None,
-            (None, None) => format!(
-                "a flow of datagrams was given up because an end heard nothing more: the last datagram arrived after {}, \
-                 although TCP works",
-                instant(last)
-            ),
+            (None, None) if stalled == [false, false] => return None,
+            (None, None) => "a flow of datagrams was given up because an end heard nothing more of it, although TCP works \
+                             and others went on"
+                .to_owned(),
             (None, Some(at)) if kind == Kind::Ping => {
                 format!("nothing came back over UDP after {} although TCP works", instant(at))
             }
@@ -138,12 +154,14 @@ impl Silence {
 }
 
 impl Client {
-    /// Whether an end gave up a flow of datagrams because it heard nothing.
-    pub(super) fn stalled(&self) -> bool {
+    /// Whether this end, and whether a server, gave up a flow of datagrams because it heard nothing.
+    pub(super) fn stalled(&self) -> [bool; 2] {
         let stall = Violation::Stalled(Duration::ZERO);
-        let totals = self.near.iter().chain(self.servers.iter().filter_map(|server| server.totals.as_ref()));
-        self.plan.phase.probe.is_some()
-            && totals.flat_map(|totals| &totals.causes).any(|cause| cause.text.starts_with(stall.name()))
+        let gave_up =
+            |totals: &Totals| totals.causes.iter().any(|cause| cause.text.starts_with(stall.name()));
+        let near = self.near.as_deref().is_some_and(gave_up);
+        let far = self.servers.iter().filter_map(|server| server.totals.as_deref()).any(gave_up);
+        if self.plan.phase.probe.is_some() { [near, far] } else { [false, false] }
     }
 
     /// Whether no end sent a datagram or a message.
@@ -157,7 +175,7 @@ impl Client {
     }
 
     /// All totals are there: what was asked for may not have been measured, and the path may have died in mid-run all the same.
-    pub(super) fn notice_silence(&mut self, stalled: bool, nothing_sent: bool) {
+    pub(super) fn notice_silence(&mut self, stalled: [bool; 2], nothing_sent: bool) {
         let unopened = self.silence.unopened;
         if unopened > 0 && nothing_sent {
             let why = "no flow of datagrams could be opened in the time of the run: nearly all datagrams were lost, although TCP works";
@@ -215,6 +233,22 @@ mod tests {
         let tenth = |second: u32| if second < 3 { (10, 900) } else { (0, 0) };
         assert_eq!(way(100, 4, tenth).died(), None);
         assert_eq!(way(100, 5, tenth).died(), Some(2_900_000_000));
+    }
+
+    #[test]
+    fn a_way_that_carries_words_alone_dies_with_the_last_of_them() {
+        // Data arrives up to the end, at 12 s; this end gave up because the last word came at 3.5 s.
+        let (up, heard) = (way(100, 12, |_| (100, 999)), [3_500_000_000, 12_000_000_000]);
+        let silence = Silence { up, heard, ..Silence::default() };
+        let told = |stalled| silence.told(Kind::Delay, stalled).unwrap_or_default();
+        assert!(
+            told([true, false]).starts_with("nothing arrived from the server over UDP after 3.5 s"),
+            "{}",
+            told([true, false])
+        );
+        assert_eq!(told([false, false]), "");
+        // One flow of several: the server hears others.
+        assert!(told([false, true]).contains("and others went on"), "{}", told([false, true]));
     }
 
     #[test]

@@ -467,6 +467,9 @@ impl Flow for Probe {
             for datagram in got.datagrams() {
                 let one = Batch { bytes: datagram, len: datagram.len(), stride: datagram.len(), ..*got };
                 if is_word(datagram) {
+                    let (group, at) = (cx.rec.group(row), got.came().0.at);
+                    let tally = cx.rec.packet_tally(group);
+                    tally.came = tally.came.max(at);
                     self.take_word(cx, &one, reply);
                 } else if let Some(receiver) = &mut self.receiver {
                     receiver.take(cx, row, &one, self.clocks.ours());
