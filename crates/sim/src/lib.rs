@@ -17,16 +17,16 @@
 #![forbid(unsafe_code)]
 
 mod datagram;
+mod flow;
 mod link;
 mod network;
-mod observed;
 mod pair;
 mod pipe;
 mod platform;
 mod quirks;
 mod raw;
 mod run;
-mod seat;
+mod session;
 mod side;
 mod socket;
 mod stream;

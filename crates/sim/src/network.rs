@@ -2,11 +2,11 @@
 
 use super::START;
 use super::link::Link;
-use super::observed::{Observed, Seen};
 use super::platform::{Sim, lock};
 use super::quirks::Quirks;
 use super::raw::{Raw, RawTask, Say};
 use super::run::step;
+use super::session::{ObservedSession, SessionState};
 use super::socket::Kind;
 use super::world::{Parked, World};
 use engine::{Control, Interrupt, Setup};
@@ -21,9 +21,9 @@ use transport::{Defect, Session, StreamSettings, Target, UdpSettings};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Host(pub(super) usize);
 
-/// What befalls a machine.
+/// What happens to a machine from outside.
 #[derive(Clone, Copy, Debug)]
-enum User {
+enum Incident {
     Stop,
     Kill,
     Unplug,
@@ -38,7 +38,7 @@ struct Machine {
     /// Until it begins.
     session: Option<Box<dyn Session>>,
     interrupt: Interrupt,
-    seen: Arc<Mutex<Seen>>,
+    state: Arc<Mutex<SessionState>>,
     events: Vec<(Mono, Event)>,
     alive: bool,
 }
@@ -50,7 +50,7 @@ pub struct Network {
     pub(super) world: Arc<Mutex<World>>,
     machines: Vec<Machine>,
     raws: Vec<(Arc<Mutex<Raw>>, Raw)>,
-    user: BTreeMap<(Mono, usize), (usize, User)>,
+    user: BTreeMap<(Mono, usize), (usize, Incident)>,
 }
 
 impl Network {
@@ -104,7 +104,7 @@ impl Network {
             workers,
             session: Some(session),
             interrupt: Interrupt::new(),
-            seen: Arc::default(),
+            state: Arc::default(),
             events: Vec::new(),
             alive: true,
         });
@@ -123,20 +123,20 @@ impl Network {
 
     /// The user of a machine asks it to end, at `at`.
     pub fn stop_at(&mut self, host: Host, at: Mono) {
-        self.befalls(host, at, User::Stop);
+        self.schedule_incident(host, at, Incident::Stop);
     }
 
     /// The process is killed at `at`: its sockets are closed by its kernel.
     pub fn kill_at(&mut self, host: Host, at: Mono) {
-        self.befalls(host, at, User::Kill);
+        self.schedule_incident(host, at, Incident::Kill);
     }
 
     /// The machine's cable is pulled at `at`.
     pub fn unplug_at(&mut self, host: Host, at: Mono) {
-        self.befalls(host, at, User::Unplug);
+        self.schedule_incident(host, at, Incident::Unplug);
     }
 
-    fn befalls(&mut self, host: Host, at: Mono, what: User) {
+    fn schedule_incident(&mut self, host: Host, at: Mono, what: Incident) {
         let number = self.user.len();
         self.user.insert((at.max(self.now), number), (host.0, what));
     }
@@ -168,7 +168,7 @@ impl Network {
     /// When a machine's session was over.
     #[must_use]
     pub fn done(&self, host: Host) -> Option<Mono> {
-        lock(&self.machines[host.0].seen).done
+        lock(&self.machines[host.0].state).done
     }
 
     /// Links that a machine has open on its workers, and on its control thread.
@@ -207,7 +207,13 @@ impl Network {
     /// The groups that a machine's workers know, except that of everything.
     #[must_use]
     pub fn groups(&self, host: Host) -> usize {
-        lock(&self.machines[host.0].seen).groups.len()
+        lock(&self.machines[host.0].state).groups.len()
+    }
+
+    /// All calls of the machines to the platform so far, each with its time and thread, hashed.
+    #[must_use]
+    pub fn trace(&self) -> u64 {
+        lock(&self.world).trace
     }
 
     /// Runs until every machine that has joined is done, or nothing happens any more.
@@ -245,7 +251,7 @@ impl Network {
     fn end(&mut self) {
         self.now = lock(&self.world).now;
         for machine in &mut self.machines {
-            machine.events.append(&mut lock(&machine.seen).events);
+            machine.events.append(&mut lock(&machine.state).events);
         }
         for (raw, shown) in &mut self.raws {
             let mut raw = lock(raw);
@@ -266,25 +272,23 @@ impl Network {
 
     /// Lets the next thing happen, by `limit`; false when there is none.
     pub(super) fn step(&mut self, limit: Mono) -> bool {
-        let next = lock(&self.world).next();
-        let Some(entry) = self.user.first_entry().filter(|entry| {
-            let at = entry.key().0;
-            at <= limit && next.is_none_or(|next| at <= next)
-        }) else {
-            return step(&self.world, limit);
-        };
+        let user = self.user.first_entry().filter(|entry| entry.key().0 <= limit);
+        if step(&self.world, user.as_ref().map_or(limit, |entry| entry.key().0)) {
+            return true;
+        }
+        let Some(entry) = user else { return false };
         let ((at, _), (machine, what)) = entry.remove_entry();
         let mut world = lock(&self.world);
         world.now = world.now.max(at);
         drop(world);
         let machine = &mut self.machines[machine];
         match what {
-            User::Stop => machine.interrupt.ask(),
-            User::Kill => {
+            Incident::Stop => machine.interrupt.ask(),
+            Incident::Kill => {
                 machine.alive = false;
                 machine.sim.kill();
             }
-            User::Unplug => machine.sim.unplug(),
+            Incident::Unplug => machine.sim.unplug(),
         }
         true
     }
@@ -303,7 +307,7 @@ impl Drop for Network {
 
 impl Machine {
     fn begin(&mut self, session: Box<dyn Session>) {
-        let Machine { sim, seen, .. } = self;
+        let Machine { sim, state, .. } = self;
         let control = sim.with(|world| {
             let control = world.add((sim.host, sim.process), "control", None);
             world.current = Some(control);
@@ -328,12 +332,12 @@ impl Machine {
             links: None,
             meter: None,
         };
-        let (clock, told) = (sim.clone(), Arc::clone(seen));
+        let (clock, told) = (sim.clone(), Arc::clone(state));
         let sink = move |event| {
             let now = clock.with(|world| world.time());
             lock(&told).events.push((now, event));
         };
-        let session = Box::new(Observed::new(session, Arc::clone(seen)));
+        let session = Box::new(ObservedSession::new(session, Arc::clone(state)));
         let task = Control::new(sim.clone(), session, setup, &self.interrupt, sink);
         let task = task.expect("the simulated system refuses no thread");
         sim.with(|world| {

@@ -2,20 +2,20 @@
 
 use super::START;
 use super::datagram::Fate;
+use super::flow::{GROUP, NoFlow, ObservedFlow, SingleFlow, Source};
 use super::link::Link;
 use super::network::{Host, Network};
 use super::platform::lock;
 use super::quirks::Quirks;
-use super::seat::{Absent, GROUP, Seat, Source, Usher};
 use super::side::Side;
 use metrics::{Counts, Ending, Group, Mono, SECOND};
 use model::SocketSettings;
 use std::net::SocketAddr;
 use transport::{Action, Cause, Cx, Flow, GroupPlan, Input, Opener, Order, Path, Session, Target, Wait};
 
-/// The machines are there so long before the flows, ns.
+/// The machines start this long before the flows, ns.
 const BEFORE: u64 = SECOND / 100;
-/// The accepting end's UDP socket is there so long before the other's, ns.
+/// The accepting end's UDP socket is opened this long before the other's, ns.
 const EARLIER: u64 = 200_000;
 /// The addresses of both ends.
 const ENDS: [([u8; 4], u16); 2] = [([10, 0, 0, 1], 40_000), ([10, 0, 0, 2], 7_411)];
@@ -34,7 +34,7 @@ pub struct End {
     pub lifted: bool,
     /// Payload it has counted.
     pub counts: Counts,
-    seat: Seat,
+    observed: ObservedFlow,
     source: Option<Source>,
     stop_at: Option<Mono>,
 }
@@ -48,7 +48,7 @@ impl End {
             ended_at: Mono(0),
             lifted: false,
             counts: Counts::default(),
-            seat: Seat::new(Side::new(0, Quirks::default()), Box::new(Absent)),
+            observed: ObservedFlow::new(Side::new(0, Quirks::default()), Box::new(NoFlow)),
             source: Some(source),
             stop_at: None,
         }
@@ -60,30 +60,30 @@ impl End {
         self.ended == Some(Ok(Ending::Completed))
     }
 
-    /// The test and the worker change places.
+    /// Exchanges what the test has and what the worker has.
     fn swap(&mut self) {
-        let inside = &mut *lock(&self.seat.0);
-        std::mem::swap(&mut inside.side, &mut self.side);
-        std::mem::swap(&mut inside.flow, &mut self.flow);
+        let state = &mut *lock(&self.observed.0);
+        std::mem::swap(&mut state.side, &mut self.side);
+        std::mem::swap(&mut state.flow, &mut self.flow);
     }
 
-    /// Takes over what has happened.
-    fn learn(&mut self) {
+    /// Shows the test what has happened.
+    fn show(&mut self) {
         self.swap();
-        let inside = lock(&self.seat.0);
-        self.lifted = inside.lifted;
-        if let Some((at, how)) = inside.ended.clone().filter(|_| !inside.lifted) {
+        let state = lock(&self.observed.0);
+        self.lifted = state.lifted;
+        if let Some((at, how)) = state.ended.clone().filter(|_| !state.lifted) {
             (self.ended, self.ended_at) = (Some(how), at);
         }
-        drop(inside);
+        drop(state);
         if let Some(row) = self.flow.card().row {
             (self.counts, _) = self.side.rec.life(row);
         }
     }
 
     fn over(&self) -> bool {
-        let inside = lock(&self.seat.0);
-        inside.ended.is_some() || inside.lifted
+        let state = lock(&self.observed.0);
+        state.ended.is_some() || state.lifted
     }
 }
 
@@ -123,10 +123,10 @@ impl Pair {
         Pair::new(client, server, connects(0, true), connects(1, true))
     }
 
-    /// A flow on a connected UDP socket, and the bound one of a server, where `opener` listens to whoever knocks.
+    /// A flow on a connected UDP socket, and `opener` at the bound UDP socket of a server.
     #[must_use]
     pub fn knocking(client: Box<dyn Flow>, opener: Box<dyn Opener>) -> Self {
-        Pair::new(client, Box::new(Absent), connects(0, true), Source::Knocked(opener))
+        Pair::new(client, Box::new(NoFlow), connects(0, true), Source::Knocked(opener))
     }
 
     /// A flow that has connected to what `opener` makes of it.
@@ -230,7 +230,7 @@ impl Pair {
         while goes_on && !self.ends.iter().all(End::over) {
             goes_on = network.step(limit);
         }
-        self.ends.iter_mut().for_each(End::learn);
+        self.ends.iter_mut().for_each(End::show);
         let ended = self.ends.iter().all(|end| end.ended.is_some());
         let last = self.ends.iter().map(|end| end.ended_at).max().filter(|_| ended);
         let reached = lock(&network.world).now;
@@ -245,14 +245,14 @@ impl Pair {
         network.links(up, down);
         let mut world = lock(&network.world);
         (world.now, world.at_once) = (Mono(START.0 - BEFORE), true);
-        world.lay(address(0), address(1));
+        world.add_lanes(address(0), address(1));
         drop(world);
         for (i, end) in self.ends.iter_mut().enumerate().rev() {
             let source = end.source.take().unwrap_or(Source::Accepts);
             let opens = matches!(source, Source::Connects { .. });
-            let usher = Usher { seat: end.seat.clone(), source, used: false };
-            let session = Box::new(Alone {
-                plans: plans(usher, opens, &self.sockets, if i == 0 { self.wait } else { Wait::Block }),
+            let opener = SingleFlow { flow: end.observed.clone(), source, used: false };
+            let session = Box::new(PairSession {
+                plans: plans(opener, opens, &self.sockets, if i == 0 { self.wait } else { Wait::Block }),
                 stop_at: end.stop_at,
             });
             let host: Host = match opens {
@@ -273,7 +273,7 @@ impl Pair {
     }
 }
 
-fn plans(usher: Usher, opens: bool, sockets: &SocketSettings, wait: Wait) -> Vec<GroupPlan> {
+fn plans(opener: SingleFlow, opens: bool, sockets: &SocketSettings, wait: Wait) -> Vec<GroupPlan> {
     let plan = |group, openers| GroupPlan {
         group,
         workers: None,
@@ -292,7 +292,7 @@ fn plans(usher: Usher, opens: bool, sockets: &SocketSettings, wait: Wait) -> Vec
         packets: false,
         wait,
     };
-    let opener: Vec<Box<dyn Opener>> = vec![Box::new(usher)];
+    let opener: Vec<Box<dyn Opener>> = vec![Box::new(opener)];
     match opens {
         true => vec![plan(GROUP, opener)],
         false => vec![plan(Group::ALL, opener), plan(GROUP, Vec::new())],
@@ -300,12 +300,12 @@ fn plans(usher: Usher, opens: bool, sockets: &SocketSettings, wait: Wait) -> Vec
 }
 
 /// The session of an end: it starts its groups, and stops the flow when it is time.
-struct Alone {
+struct PairSession {
     plans: Vec<GroupPlan>,
     stop_at: Option<Mono>,
 }
 
-impl Session for Alone {
+impl Session for PairSession {
     fn handle(&mut self, _: &mut Cx<'_>, _: Input<'_>) {}
 
     fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {

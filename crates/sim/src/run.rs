@@ -3,7 +3,7 @@
 use super::link::Link;
 use super::platform::{Sim, lock};
 use super::quirks::Quirks;
-use super::world::{Parked, World};
+use super::world::{Parked, Turn, World};
 use metrics::Mono;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -82,14 +82,11 @@ impl Sim {
 
 /// Lets the next thing happen, by `limit`; false when there is none.
 pub(super) fn step(shared: &Arc<Mutex<World>>, limit: Mono) -> bool {
-    let mut world = lock(shared);
-    if world.next().is_none_or(|at| at > limit) {
-        return false;
-    }
-    let (before, mut ready) = (world.current, None);
-    let Some(thread) = world.turn(limit, &mut ready) else { return true };
-    let Some(mut task) = world.threads[thread].task.take() else { return true };
-    drop(world);
+    let Some(Turn { thread, before, mut ready, task }) = lock(shared).turn(limit) else { return false };
+    let Some(mut task) = task else {
+        lock(shared).current = before;
+        return true;
+    };
     if let Some(events) = &mut ready {
         task.resume(Ok(events));
     }

@@ -118,7 +118,7 @@ impl World {
     }
 
     /// What a watched socket is ready for.
-    pub(super) fn look(&mut self, id: u64, now: Mono) -> Option<Ready> {
+    pub(super) fn readiness(&mut self, id: u64, now: Mono) -> Option<Ready> {
         let Sock { watch: Some(watch), kind, .. } = self.socks.get(&id)? else { return None };
         let (readable, writable, ended, failed) = match kind {
             Kind::Stream(conn, end) => {
@@ -136,7 +136,7 @@ impl World {
             }
             Kind::Listener { queue, .. } => (!queue.is_empty(), false, false, false),
             Kind::Datagram(udp) => {
-                let (readable, failed) = udp.look(now);
+                let (readable, failed) = udp.readiness(now);
                 (readable, true, false, failed)
             }
         };
@@ -157,7 +157,7 @@ impl World {
             self.reactors[old.reactor].ready.retain(|other| *other != id);
             sock.queued = false;
         }
-        if self.look(id, now).is_some() {
+        if self.readiness(id, now).is_some() {
             self.poke(id, now);
         }
     }

@@ -106,10 +106,11 @@ impl Stream {
         pipe.room() * 3 >= pipe.link.window
     }
 
-    /// Whether the peer will send no more, read or not; and whether the connection has failed.
+    /// Whether the peer will send no more, read or not; and whether the connection is over in both directions.
     pub(super) fn ended(&self, end: usize, now: Mono) -> (bool, bool) {
         let pipe = &self.pipes[1 - end];
-        (pipe.ended(now).is_some(), pipe.is_reset(now))
+        let ended = pipe.ended(now).is_some();
+        (ended, pipe.is_reset(now) || (ended && self.kernels[end].half))
     }
 
     /// The next instant at which `end` is to be poked.

@@ -155,7 +155,7 @@ impl World {
         if let Some(next) = conn.stream.cut_at() {
             self.push(next, Event::Cut(id));
         }
-        self.told(id);
+        self.schedule_pokes(id);
     }
 
     pub(super) fn poke_end(&mut self, conn: u64, end: usize, at: Mono) {
@@ -165,7 +165,7 @@ impl World {
     }
 
     /// What an operation on a connection gives its ends to hear becomes events.
-    fn told(&mut self, id: u64) {
+    fn schedule_pokes(&mut self, id: u64) {
         for end in 0..2 {
             while let Some(at) = self.conns.get_mut(&id).and_then(|conn| conn.stream.poke(end)) {
                 self.push(at, Event::PokeEnd(id, end));
@@ -187,7 +187,7 @@ impl World {
             State::Queued => false,
             State::Open => conn.socks == [None; 2],
         };
-        self.told(id);
+        self.schedule_pokes(id);
         if over {
             self.conns.remove(&id);
         }
@@ -280,7 +280,7 @@ impl World {
             }
         }
         self.moved(wrote.bytes > 0);
-        self.told(id);
+        self.schedule_pokes(id);
         wrote
     }
 
@@ -423,7 +423,7 @@ impl StreamSocket<Sim> for Socket {
             let (now, _) = world.used(self.id, Call::Option, 0);
             let Some((id, end, conn)) = world.conn(self.id) else { return };
             conn.stream.half_close(end, now);
-            world.told(id);
+            world.schedule_pokes(id);
         });
     }
 

@@ -56,7 +56,7 @@ impl UdpState {
     }
 
     /// Whether there is something to read, and whether there is an error or a stamp.
-    pub(super) fn look(&self, now: Mono) -> (bool, bool) {
+    pub(super) fn readiness(&self, now: Mono) -> (bool, bool) {
         let stamped = self.stamps.iter().any(|(at, _)| at.is_some_and(|at| at <= now));
         (!self.inbox.is_empty(), self.error.is_some() || stamped)
     }
@@ -106,7 +106,7 @@ impl World {
         let id = self.open_udp(host, local, Some(target.to), false, settings)?;
         self.connected.insert((local, target.to), id);
         if !self.paths.contains_key(&(target.to, local)) {
-            self.lay(local, target.to);
+            self.add_lanes(local, target.to);
         }
         Ok(id)
     }
@@ -140,7 +140,7 @@ impl World {
     }
 
     /// New lanes between two addresses, the first of which begins.
-    pub(super) fn lay(&mut self, one: SocketAddr, other: SocketAddr) -> usize {
+    pub(super) fn add_lanes(&mut self, one: SocketAddr, other: SocketAddr) -> usize {
         let (up, down) = self.datagram_links.clone().unwrap_or_else(|| self.links.clone());
         let mut lanes = Lanes::new(up, down, self.rng.next(), [one, other]);
         let ends = [one, other].map(|at| self.find(at.ip()));
@@ -157,7 +157,7 @@ impl World {
         match (self.paths.get(&(from, to)), self.paths.get(&(to, from))) {
             (Some(lanes), _) => (*lanes, 0),
             (None, Some(lanes)) => (*lanes, 1),
-            (None, None) => (self.lay(from, to), 0),
+            (None, None) => (self.add_lanes(from, to), 0),
         }
     }
 

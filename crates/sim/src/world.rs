@@ -88,6 +88,15 @@ pub(super) struct Thread {
     idle: u32,
 }
 
+/// A step that a thread is to take.
+pub(super) struct Turn {
+    pub(super) thread: usize,
+    /// The thread that steps meanwhile.
+    pub(super) before: Option<usize>,
+    pub(super) ready: Option<Vec<Ready>>,
+    pub(super) task: Option<Box<dyn Task<Sim> + Send>>,
+}
+
 pub(super) struct Host {
     pub(super) ip: IpAddr,
     pub(super) quirks: Quirks,
@@ -102,7 +111,7 @@ pub(super) struct ReactorState {
     /// The thread that waits.
     pub(super) waiter: Option<usize>,
     pub(super) ready: VecDeque<u64>,
-    /// Rings that were not asked about, and those that no wait has seen.
+    /// Rings that were not asked about, and those that no wait has ended for.
     pub(super) rung: Vec<Mono>,
     pub(super) bells: Vec<Mono>,
 }
@@ -235,7 +244,7 @@ impl World {
         match event {
             Event::Poke(sock) => self.poke(sock, at),
             Event::PokeEnd(conn, end) => self.poke_end(conn, end, at),
-            Event::Ring(reactor) => self.rouse(reactor, at),
+            Event::Ring(reactor) => self.wake_waiter(reactor, at),
             Event::Request(conn) => self.request(conn, at),
             Event::Answer(conn, answer) => self.answer(conn, answer, at),
             Event::Confirm(conn, listener) => self.confirm(conn, listener, at),
@@ -311,14 +320,19 @@ impl World {
         self.runs.first_key_value().map(|(key, _)| key.0).into_iter().chain(event).min()
     }
 
-    /// The thread furthest behind, if it is its turn: what it has waited for is in `ready`, where it has waited.
-    pub(super) fn turn(&mut self, limit: Mono, ready: &mut Option<Vec<Ready>>) -> Option<usize> {
-        let next = self.next().filter(|at| *at <= limit)?;
-        self.now = self.now.max(next);
-        self.advance(next);
-        let entry = self.runs.first_entry().filter(|entry| entry.key().0 <= next)?;
-        let thread = entry.remove();
+    /// The thread furthest behind, by `limit`, with the events that it has waited for. It comes without its task when it goes on
+    /// waiting.
+    pub(super) fn turn(&mut self, limit: Mono) -> Option<Turn> {
+        let (next, thread) = loop {
+            let next = self.next().filter(|at| *at <= limit)?;
+            self.now = self.now.max(next);
+            self.advance(next);
+            if let Some(entry) = self.runs.first_entry().filter(|entry| entry.key().0 <= next) {
+                break (next, entry.remove());
+            }
+        };
         let before = self.current.replace(thread);
+        let mut ready = None;
         let this = &mut self.threads[thread];
         this.run = None;
         if next > this.now {
@@ -327,18 +341,17 @@ impl World {
         if let Parked::Wait(reactor, until) = this.parked {
             let now = self.charge(Call::Wait, 0);
             let events = self.collect(reactor, now);
-            if events.is_empty() && !self.heard(reactor, now) && until.is_none_or(|until| until > now) {
+            if events.is_empty() && !self.take_rings(reactor, now) && until.is_none_or(|until| until > now) {
                 // Nothing that was waited for: epoll_wait goes on.
                 self.wait(thread, reactor, until);
-                self.current = before;
-                return None;
+                return Some(Turn { thread, before, ready: None, task: None });
             }
             self.reactors[reactor].waiter = None;
-            *ready = Some(events);
+            ready = Some(events);
         }
         self.charge(Call::Step, 0);
         self.moved(false);
-        Some(thread)
+        Some(Turn { thread, before, ready, task: self.threads[thread].task.take() })
     }
 
     /// A step, or a call that has moved bytes: many steps without any are a loop without an end.
@@ -373,7 +386,7 @@ impl World {
     // Reactors --------------------------------------------------------------------------------------------------------
 
     /// A waiting thread has something to wait up for.
-    fn rouse(&mut self, reactor: usize, at: Mono) {
+    fn wake_waiter(&mut self, reactor: usize, at: Mono) {
         let Some(thread) = self.reactors[reactor].waiter else { return };
         let most = self.hosts[self.threads[thread].host].quirks.wakes;
         let late = self.up_to(most);
@@ -381,7 +394,7 @@ impl World {
     }
 
     /// Whether a ring ends a wait, which takes it away.
-    fn heard(&mut self, reactor: usize, now: Mono) -> bool {
+    fn take_rings(&mut self, reactor: usize, now: Mono) -> bool {
         let state = &mut self.reactors[reactor];
         let before = state.bells.len();
         state.bells.retain(|at| *at > now);
@@ -389,14 +402,14 @@ impl World {
         state.bells.len() < before
     }
 
-    /// Something has happened at a socket: whether it is ready is seen when its reactor waits.
+    /// Something has happened at a socket: whether it is ready is found when its reactor waits.
     pub(super) fn poke(&mut self, sock: u64, at: Mono) {
         let Some(Sock { watch: Some(watch), queued, .. }) = self.socks.get_mut(&sock) else { return };
         let reactor = watch.reactor;
         if !std::mem::replace(queued, true) {
             self.reactors[reactor].ready.push_back(sock);
         }
-        self.rouse(reactor, at);
+        self.wake_waiter(reactor, at);
     }
 
     /// What the sockets in a reactor's list are ready for.
@@ -408,7 +421,7 @@ impl World {
                 again.push_back(id);
                 continue;
             }
-            let found = self.look(id, now);
+            let found = self.readiness(id, now);
             let Some(sock) = self.socks.get_mut(&id) else { continue };
             sock.queued = false;
             let Some(event) = found else { continue };

@@ -5,6 +5,24 @@ use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Ping, Probe, Schedule, Shutdown, Status, Transport};
 use sim::{Link, Quirks, START};
 
+/// All calls of a run to its platform, hashed.
+fn trace(seed: u64) -> u64 {
+    let mut net = network(seed);
+    let server = serve(&mut net, server_plan());
+    let client = join(&mut net, 0, client_plan(&Phase { pattern: Pattern::Duplex, ..small() }));
+    for host in [server, client] {
+        net.quirks(host, Quirks::rough());
+    }
+    net.run();
+    net.trace()
+}
+
+#[test]
+fn a_seed_repeats_every_call_of_every_thread() {
+    assert_eq!(trace(1), trace(1));
+    assert_ne!(trace(1), trace(2));
+}
+
 #[test]
 fn a_run_from_hello_to_result() {
     for pattern in

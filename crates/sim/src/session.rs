@@ -12,29 +12,29 @@ const PATIENCE: u32 = 1_000;
 
 /// What is known of a session from outside.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct SessionState {
     pub(super) events: Vec<(Mono, Event)>,
     pub(super) done: Option<Mono>,
     pub(super) groups: BTreeSet<Group>,
 }
 
-pub(super) struct Observed {
+pub(super) struct ObservedSession {
     session: Box<dyn Session>,
-    seen: Arc<Mutex<Seen>>,
+    state: Arc<Mutex<SessionState>>,
     closed: BTreeSet<Link>,
     wakes: u32,
 }
 
-impl Observed {
-    pub(super) fn new(session: Box<dyn Session>, seen: Arc<Mutex<Seen>>) -> Self {
-        Observed { session, seen, closed: BTreeSet::new(), wakes: 0 }
+impl ObservedSession {
+    pub(super) fn new(session: Box<dyn Session>, state: Arc<Mutex<SessionState>>) -> Self {
+        ObservedSession { session, state, closed: BTreeSet::new(), wakes: 0 }
     }
 }
 
-impl Session for Observed {
+impl Session for ObservedSession {
     fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
         match &input {
-            Input::Dropped(group, _) => drop(lock(&self.seen).groups.remove(group)),
+            Input::Dropped(group, _) => drop(lock(&self.state).groups.remove(group)),
             Input::Down(link, _) => drop(self.closed.remove(link)),
             _ => {}
         }
@@ -52,12 +52,12 @@ impl Session for Observed {
             }
             Action::Close(link, _) => drop(self.closed.insert(*link)),
             Action::Group(plan) if plan.group != Group::ALL => {
-                let fresh = lock(&self.seen).groups.insert(plan.group);
+                let fresh = lock(&self.state).groups.insert(plan.group);
                 assert!(fresh, "{:?} is started again before it was dropped", plan.group);
             }
             Action::Done => {
-                let mut seen = lock(&self.seen);
-                seen.done = seen.done.or(Some(cx.now));
+                let mut state = lock(&self.state);
+                state.done = state.done.or(Some(cx.now));
             }
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Flows that a test looks into: they run on a worker, and count into a recorder of the test's.
+//! Flows that a test inspects: they run on a worker, and count into a recorder that belongs to the test.
 
 use super::platform::lock;
 use super::side::Side;
@@ -13,9 +13,9 @@ use transport::{
 pub(super) const GROUP: Group = Group(1);
 
 /// A flow that does nothing.
-pub(super) struct Absent;
+pub(super) struct NoFlow;
 
-impl Flow for Absent {
+impl Flow for NoFlow {
     fn want(&self) -> Want {
         Want { send: When::Never, read: Read::Pause, wake: None, end: None }
     }
@@ -32,8 +32,8 @@ impl Flow for Absent {
     }
 }
 
-/// What a flow has around it, shared by the worker that runs it and the test.
-pub(super) struct Inside {
+/// A flow and what it uses, shared by the worker that runs it and the test.
+pub(super) struct FlowState {
     pub(super) side: Side,
     pub(super) flow: Box<dyn Flow>,
     /// Its row in the worker's recorder.
@@ -44,16 +44,16 @@ pub(super) struct Inside {
 
 /// A flow as its worker has it.
 #[derive(Clone)]
-pub(super) struct Seat(pub(super) Arc<Mutex<Inside>>);
+pub(super) struct ObservedFlow(pub(super) Arc<Mutex<FlowState>>);
 
-impl Seat {
+impl ObservedFlow {
     pub(super) fn new(side: Side, flow: Box<dyn Flow>) -> Self {
-        Seat(Arc::new(Mutex::new(Inside { side, flow, row: None, ended: None, lifted: false })))
+        ObservedFlow(Arc::new(Mutex::new(FlowState { side, flow, row: None, ended: None, lifted: false })))
     }
 
     /// Calls the flow with the test's recorder, and with the worker's clock.
     fn call<T>(&self, cx: &mut Cx<'_>, what: impl FnOnce(&mut dyn Flow, &mut Cx<'_>) -> T) -> T {
-        let Inside { side, flow, row, .. } = &mut *lock(&self.0);
+        let FlowState { side, flow, row, .. } = &mut *lock(&self.0);
         let Side { rec, post, rng, .. } = side;
         let result = what(&mut **flow, &mut Cx { now: cx.now, clock: cx.clock, rng, rec, post });
         if row.is_none() && flow.card().row.is_some() {
@@ -63,12 +63,12 @@ impl Seat {
     }
 }
 
-impl Flow for Seat {
+impl Flow for ObservedFlow {
     fn want(&self) -> Want {
-        let mut inside = lock(&self.0);
-        let want = inside.flow.want();
-        assert_eq!(want, inside.flow.want(), "want() must change nothing");
-        inside.lifted |= want.end == Some(End::Lift);
+        let mut state = lock(&self.0);
+        let want = state.flow.want();
+        assert_eq!(want, state.flow.want(), "want() must change nothing");
+        state.lifted |= want.end == Some(End::Lift);
         want
     }
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
@@ -87,34 +87,34 @@ impl Flow for Seat {
         lock(&self.0).flow.curious()
     }
     fn card(&self) -> Card {
-        let inside = lock(&self.0);
-        Card { row: inside.row, ..inside.flow.card() }
+        let state = lock(&self.0);
+        Card { row: state.row, ..state.flow.card() }
     }
 }
 
-/// Where a seat's flow comes from.
+/// How a flow gets its socket.
 pub(super) enum Source {
     /// It connects to a target, by a connection or by datagrams, at an instant.
     Connects { target: Target, datagrams: bool, at: Mono },
-    /// The next connection is its.
+    /// It gets the next connection that is accepted.
     Accepts,
-    /// This makes it for a peer that knocks at a bound UDP socket.
+    /// An opener makes it for a peer whose datagrams come to a bound UDP socket.
     Knocked(Box<dyn Opener>),
 }
 
-/// Puts one flow to its socket.
-pub(super) struct Usher {
-    pub(super) seat: Seat,
+/// The opener of one flow.
+pub(super) struct SingleFlow {
+    pub(super) flow: ObservedFlow,
     pub(super) source: Source,
     pub(super) used: bool,
 }
 
-impl Opener for Usher {
+impl Opener for SingleFlow {
     fn open(&mut self, cx: &mut Cx<'_>) -> Open {
         match self.source {
             Source::Connects { at, .. } if cx.now < at => Open::At(at),
             Source::Connects { target, datagrams, .. } if !std::mem::replace(&mut self.used, true) => {
-                let flow = Box::new(self.seat.clone());
+                let flow = Box::new(self.flow.clone());
                 if datagrams { Open::Datagram(flow, target) } else { Open::Flow(flow, target) }
             }
             _ => Open::Done,
@@ -123,20 +123,20 @@ impl Opener for Usher {
 
     fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
         let free = matches!(self.source, Source::Accepts) && !std::mem::replace(&mut self.used, true);
-        free.then(|| Box::new(self.seat.clone()) as Box<dyn Flow>)
+        free.then(|| Box::new(self.flow.clone()) as Box<dyn Flow>)
     }
 
     fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
         let Source::Knocked(opener) = &mut self.source else { return None };
-        let inside = &mut *lock(&self.seat.0);
-        let Side { rec, post, rng, .. } = &mut inside.side;
+        let state = &mut *lock(&self.flow.0);
+        let Side { rec, post, rng, .. } = &mut state.side;
         let flow = opener.knock(&mut Cx { now: cx.now, clock: cx.clock, rng, rec, post }, got, reply)?;
-        inside.flow = flow;
-        Some(Box::new(self.seat.clone()))
+        state.flow = flow;
+        Some(Box::new(self.flow.clone()))
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
-        lock(&self.seat.0).ended = Some((cx.now, how.clone()));
+        lock(&self.flow.0).ended = Some((cx.now, how.clone()));
     }
 
     fn stop(&mut self) {}
