@@ -35,7 +35,7 @@ fn seeds() -> impl Iterator<Item = u64> {
 
 /// What a client does.
 #[derive(Clone, Debug)]
-struct Guest {
+struct Participant {
     arrives: u64,
     phase: Phase,
     workers: u16,
@@ -54,11 +54,11 @@ enum Leaves {
 
 /// A server and its clients.
 #[derive(Clone, Debug)]
-struct Scene {
+struct Scenario {
     seed: u64,
     workers: u16,
     link: Link,
-    guests: Vec<Guest>,
+    participants: Vec<Participant>,
     quirks: Quirks,
 }
 
@@ -91,11 +91,11 @@ fn one_of<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.between(0, of.len() as u64 - 1) as usize]
 }
 
-fn mixed(seed: u64) -> Scene {
+fn mixed(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed);
     let workers = one_of(&mut rng, &[1, 1, 2, 2, 3, 4, 8, 16, 64]);
-    let most = one_of(&mut rng, &[1, 2, 4, 8, 30, 60]);
-    let guests = (0..rng.between(1, 12)).map(|_| {
+    let most = one_of(&mut rng, &[1, 2, 4, 8, 30, 85]);
+    let participants = (0..rng.between(1, 12)).map(|_| {
         let (pattern, connections) = (one_of(&mut rng, &PATTERNS), rng.between(1, most) as u32);
         let phase = match rng.between(0, 7) {
             0 => datagrams(one_of(&mut rng, &PATTERNS[..3])),
@@ -114,62 +114,62 @@ fn mixed(seed: u64) -> Scene {
             _ => Leaves::InTime,
         };
         let arrives = if rng.between(0, 1) == 0 { 0 } else { rng.between(0, 800 * MS) };
-        Guest { arrives, phase, workers: one_of(&mut rng, &[1, 1, 2, 4]), leaves }
+        Participant { arrives, phase, workers: one_of(&mut rng, &[1, 1, 2, 4]), leaves }
     });
-    let guests = guests.collect();
+    let participants = participants.collect();
     let delay = one_of(&mut rng, &[50_000, MS, 10 * MS]);
     let link = Link::new().delay(delay).rate(one_of(&mut rng, &[2_000_000, 20_000_000]));
     let quirks = if rng.between(0, 3) == 0 { Quirks::rough() } else { Quirks::default() };
-    Scene { seed, workers, link, guests, quirks: Quirks { slowness: SLOWNESS, ..quirks } }
+    Scenario { seed, workers, link, participants, quirks: Quirks { slowness: SLOWNESS, ..quirks } }
 }
 
 /// The same question asked by clients in every direction, all at once, with the server's CPU as the bottleneck.
-fn equal(seed: u64) -> Scene {
+fn equal(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed);
     let workers = one_of(&mut rng, &[1, 2, 4]);
-    let guests: Vec<Guest> = (0..rng.between(2, 20))
+    let participants: Vec<Participant> = (0..rng.between(2, 20))
         .map(|n| {
             let phase = Phase { duration_ns: Some(3 * SECOND), ..bulk(PATTERNS[n as usize % 3], 1) };
-            Guest { arrives: 0, phase, workers: 1, leaves: Leaves::InTime }
+            Participant { arrives: 0, phase, workers: 1, leaves: Leaves::InTime }
         })
         .collect();
     let quirks = Quirks { slowness: 4 * SLOWNESS, ..Quirks::default() };
-    Scene { seed, workers, link: Link::new().delay(100_000), guests, quirks }
+    Scenario { seed, workers, link: Link::new().delay(100_000), participants, quirks }
 }
 
-/// What came of a scene.
-struct Played {
+/// A scenario after its simulation.
+struct Outcome {
     net: Network,
     server: Host,
     clients: Vec<Host>,
 }
 
-fn play(scene: &Scene, defect: Option<Defect>) -> Played {
-    let mut net = Network::new(scene.seed);
-    net.links(scene.link.clone(), scene.link.clone());
+fn simulate(scenario: &Scenario, defect: Option<Defect>) -> Outcome {
+    let mut net = Network::new(scenario.seed);
+    net.links(scenario.link.clone(), scenario.link.clone());
     net.plant(defect);
     let limits = Limits { connections: 10_000, ..Limits::default() };
-    let plan = ServerPlan { workers: scene.workers, limits, ..server_plan() };
+    let plan = ServerPlan { workers: scenario.workers, limits, ..server_plan() };
     let server =
         net.serve(([10, 0, 0, 1], 7411).into(), plan.threads(), Box::new(Server::new(plan, net.now)));
-    net.quirks(server, scene.quirks);
-    let mut order: Vec<usize> = (0..scene.guests.len()).collect();
-    order.sort_by_key(|&n| scene.guests[n].arrives);
+    net.quirks(server, scenario.quirks);
+    let mut order: Vec<usize> = (0..scenario.participants.len()).collect();
+    order.sort_by_key(|&n| scenario.participants[n].arrives);
     let mut clients = BTreeMap::new();
     for n in order {
-        let guest = &scene.guests[n];
-        net.run_until(START.plus(guest.arrives));
+        let participant = &scenario.participants[n];
+        net.run_until(START.plus(participant.arrives));
         let run = Uuid::from_u128(n as u128 + 1);
         let plan = ClientPlan {
-            workers: guest.workers,
+            workers: participant.workers,
             run,
             secret: [n as u8; 32],
             records: true,
-            ..client_plan(&guest.phase)
+            ..client_plan(&participant.phase)
         };
-        let client = net.join(client_ip(n as u32), guest.workers, Box::new(Client::new(plan, net.now)));
-        net.quirks(client, Quirks { slowness: 1, ..scene.quirks });
-        match guest.leaves {
+        let client = net.join(client_ip(n as u32), participant.workers, Box::new(Client::new(plan, net.now)));
+        net.quirks(client, Quirks { slowness: 1, ..scenario.quirks });
+        match participant.leaves {
             Leaves::InTime => {}
             Leaves::Interrupted(after) => net.stop_at(client, net.now.plus(after)),
             Leaves::Killed(after) => net.kill_at(client, net.now.plus(after)),
@@ -177,23 +177,36 @@ fn play(scene: &Scene, defect: Option<Defect>) -> Played {
         }
         clients.insert(n, client);
     }
-    // All that is asked for takes a second or three, and what comes before and after it some more.
-    net.run_until(START.plus(10 * SECOND + FORGOTTEN));
-    Played { net, server, clients: clients.into_values().collect() }
+    let clients: Vec<Host> = clients.into_values().collect();
+    // What is asked for takes a second or three, and what comes before and after it some more.
+    let limit = START.plus(10 * SECOND + FORGOTTEN);
+    let stays =
+        |participant: &Participant| matches!(participant.leaves, Leaves::InTime | Leaves::Interrupted(_));
+    let is_over = |net: &Network| {
+        let mut here =
+            scenario.participants.iter().zip(&clients).filter(|(participant, _)| stays(participant));
+        here.all(|(_, &client)| net.done(client).is_some())
+            && net.open(server) == (0, 0)
+            && net.groups(server) == 0
+    };
+    while net.now < limit && !is_over(&net) {
+        net.run_until(net.now.plus(SECOND));
+    }
+    Outcome { net, server, clients }
 }
 
-/// Which property does not hold, if one does not.
-fn broken(scene: &Scene, played: &Played) -> Option<String> {
-    let Played { net, server, clients } = played;
-    for (guest, &client) in scene.guests.iter().zip(clients) {
+/// The property that does not hold, if there is one.
+fn violation(scenario: &Scenario, outcome: &Outcome) -> Option<String> {
+    let Outcome { net, server, clients } = outcome;
+    for (participant, &client) in scenario.participants.iter().zip(clients) {
         let it = told(net, client);
-        let what = || format!("{guest:?}: {:?} {}", it.end, it.notices.join("; "));
-        if matches!(guest.leaves, Leaves::InTime)
-            && let Err(why) = served(guest, &it, net.done(client))
+        let what = || format!("{participant:?}: {:?} {}", it.end, it.notices.join("; "));
+        if matches!(participant.leaves, Leaves::InTime)
+            && let Err(why) = served(participant, &it, net.done(client))
         {
             return Some(format!("{why}: {}", what()));
         }
-        if let Leaves::Interrupted(_) = guest.leaves
+        if let Leaves::Interrupted(_) = participant.leaves
             && net.done(client).is_none()
         {
             return Some(format!("an interrupted client does not end: {}", what()));
@@ -213,12 +226,12 @@ fn broken(scene: &Scene, played: &Played) -> Option<String> {
 }
 
 /// Whether a client that stayed to the end was served as it may expect.
-fn served(guest: &Guest, it: &Told, done: Option<Mono>) -> Result<(), String> {
+fn served(participant: &Participant, it: &Told, done: Option<Mono>) -> Result<(), String> {
     let wrong = |why: &str| Err(why.to_owned());
     let (Some(done), Some(near), [far]) = (done, &it.near, it.far.as_slice()) else {
         return wrong("no result");
     };
-    let limit = START.plus(guest.arrives + guest.phase.duration_ns.unwrap_or(0) + 4 * SECOND);
+    let limit = START.plus(participant.arrives + participant.phase.duration_ns.unwrap_or(0) + 4 * SECOND);
     if done > limit {
         return wrong("it takes too long");
     }
@@ -230,16 +243,16 @@ fn served(guest: &Guest, it: &Told, done: Option<Mono>) -> Result<(), String> {
             return Err(format!("an error that the network did not make: {:?}", ends.causes));
         }
     }
-    if near.opened.abs_diff(far.opened) > 2 * u64::from(guest.phase.connections) {
+    if near.opened.abs_diff(far.opened) > 2 * u64::from(participant.phase.connections) {
         return Err(format!("one end opened {}, the other {}", near.opened, far.opened));
     }
     // What is under way when the clock ends the run is counted by one end only.
-    let under_way = u64::from(guest.phase.connections) * 600_000;
+    let under_way = u64::from(participant.phase.connections) * 600_000;
     let (up, down) = (near.traffic.tx_bytes, near.traffic.rx_bytes);
     if up.abs_diff(far.traffic.rx_bytes) > under_way || down.abs_diff(far.traffic.tx_bytes) > under_way {
         return wrong("the ends disagree about bytes");
     }
-    let expected = guest.phase.duration_ns.unwrap_or(0) / guest.phase.interval_ns;
+    let expected = participant.phase.duration_ns.unwrap_or(0) / participant.phase.interval_ns;
     if (it.intervals.len() as u64) < expected {
         return Err(format!("{} of {expected} intervals", it.intervals.len()));
     }
@@ -258,13 +271,13 @@ fn moved(net: &Network, client: Host) -> (u64, u64) {
     records.fold((0, 0), |(tx, rx), record| (tx + record.tx_bytes, rx + record.rx_bytes))
 }
 
-/// Whether the slowest of equal connections moves at least half of the median of its direction.
-fn unfair(scene: &Scene, played: &Played) -> Option<String> {
-    let sums: Vec<_> = scene
-        .guests
+/// Where the slowest of equal connections moves less than half of the median of its direction.
+fn unequal(scenario: &Scenario, outcome: &Outcome) -> Option<String> {
+    let sums: Vec<_> = scenario
+        .participants
         .iter()
-        .zip(&played.clients)
-        .map(|(guest, &client)| (guest.phase.pattern, moved(&played.net, client)))
+        .zip(&outcome.clients)
+        .map(|(participant, &client)| (participant.phase.pattern, moved(&outcome.net, client)))
         .collect();
     for (pattern, up) in [(Pattern::Push, true), (Pattern::Pull, false), (Pattern::Duplex, true)] {
         let same = sums.iter().filter(|(of, _)| *of == pattern);
@@ -273,36 +286,36 @@ fn unfair(scene: &Scene, played: &Played) -> Option<String> {
         if let (Some(&least), Some(&median)) = (bytes.first(), bytes.get(bytes.len() / 2))
             && least < median / 2
         {
-            return Some(format!("{pattern:?} on {} workers: {bytes:?}", scene.workers));
+            return Some(format!("{pattern:?} on {} workers: {bytes:?}", scenario.workers));
         }
     }
     None
 }
 
-fn hold(seed: u64, defect: Option<Defect>) -> Result<(), String> {
-    let scene = mixed(seed);
-    let played = play(&scene, defect);
-    broken(&scene, &played).map_or(Ok(()), |why| Err(format!("seed {seed}: {why}\n{scene:?}")))
+fn check_service(seed: u64, defect: Option<Defect>) -> Result<(), String> {
+    let scenario = mixed(seed);
+    let outcome = simulate(&scenario, defect);
+    violation(&scenario, &outcome).map_or(Ok(()), |why| Err(format!("seed {seed}: {why}\n{scenario:?}")))
 }
 
-fn share(seed: u64, defect: Option<Defect>) -> Result<(), String> {
-    let scene = equal(seed);
-    let played = play(&scene, defect);
-    let why = broken(&scene, &played).or_else(|| unfair(&scene, &played));
+fn check_shares(seed: u64, defect: Option<Defect>) -> Result<(), String> {
+    let scenario = equal(seed);
+    let outcome = simulate(&scenario, defect);
+    let why = violation(&scenario, &outcome).or_else(|| unequal(&scenario, &outcome));
     why.map_or(Ok(()), |why| Err(format!("seed {seed}: {why}")))
 }
 
 #[test]
 fn clients_that_share_a_server_are_served_and_forgotten() {
     for seed in seeds() {
-        hold(seed, None).unwrap_or_else(|why| panic!("{why}\nagain: NETCALIPER_SEED={seed}"));
+        check_service(seed, None).unwrap_or_else(|why| panic!("{why}\nagain: NETCALIPER_SEED={seed}"));
     }
 }
 
 #[test]
 fn equal_connections_have_equal_shares() {
     for seed in seeds() {
-        share(seed, None).unwrap_or_else(|why| panic!("{why}\nagain: NETCALIPER_SEED={seed}"));
+        check_shares(seed, None).unwrap_or_else(|why| panic!("{why}\nagain: NETCALIPER_SEED={seed}"));
     }
 }
 
@@ -310,9 +323,9 @@ fn equal_connections_have_equal_shares() {
 fn the_same_seed_gives_the_same_trace() {
     for seed in seeds().take(3) {
         let trace = || {
-            let played = play(&mixed(seed), None);
-            let all = played.clients.iter().chain([&played.server]);
-            all.map(|&host| format!("{:?}", played.net.events(host))).collect::<Vec<_>>()
+            let outcome = simulate(&mixed(seed), None);
+            let all = outcome.clients.iter().chain([&outcome.server]);
+            all.map(|&host| format!("{:?}", outcome.net.events(host))).collect::<Vec<_>>()
         };
         assert!(trace() == trace(), "seed {seed} went two ways");
     }
@@ -324,7 +337,7 @@ fn planted_defects_are_found() {
     for defect in Defect::ALL {
         let found = (1..=SEEDS).find(|&seed| {
             let tried = std::panic::catch_unwind(|| {
-                hold(seed, Some(defect)).and_then(|()| share(seed, Some(defect)))
+                check_service(seed, Some(defect)).and_then(|()| check_shares(seed, Some(defect)))
             });
             !matches!(tried, Ok(Ok(())))
         });
