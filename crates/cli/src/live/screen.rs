@@ -5,6 +5,7 @@ use super::canvas::LEAVE;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
+use std::time::Duration;
 
 /// Whether the screen is the view's at the moment.
 pub(super) static UP: AtomicBool = AtomicBool::new(false);
@@ -45,11 +46,17 @@ pub(crate) fn leave_at_once() {
     if DRAWING.get() {
         return leave();
     }
-    match PEN.try_lock() {
-        Ok(_) | Err(TryLockError::Poisoned(_)) => leave(),
-        Err(TryLockError::WouldBlock) => {}
+    // Another thread may be drawing, which takes a moment; on a terminal that takes nothing it would take for ever.
+    for _ in 0..DRAWN_WITHIN_MS {
+        match PEN.try_lock() {
+            Ok(_) | Err(TryLockError::Poisoned(_)) => return leave(),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+        }
     }
 }
+
+/// How long a drawing may take before the program ends without giving the screen back, ms.
+const DRAWN_WITHIN_MS: u32 = 300;
 
 /// Gives the screen back.
 pub(super) fn leave() {
