@@ -12,7 +12,7 @@ use runtime::{Bound, Interrupt, Iperf3Server, ServerConfig};
 use std::net::SocketAddr;
 use wire::Protocol;
 use wire::native::Fence;
-use wire::ntttcp::Layout;
+use wire::ntttcp::{Layout, READY_OFFSET};
 
 /// What is known of a protocol that may go along.
 struct Row {
@@ -186,7 +186,7 @@ impl Beside {
 
 /// The addresses that are worth telling: of a row of ports the first, which is that of the conversation.
 fn shown(name: &str, bound: &Bound) -> Vec<SocketAddr> {
-    let each = if name == Protocol::Ntttcp.name() { usize::from(Layout::default().ports) + 1 } else { 1 };
+    let each = if name == Protocol::Ntttcp.name() { 2 * usize::from(Layout::default().ports) + 1 } else { 1 };
     bound.addresses().iter().step_by(each).copied().collect()
 }
 
@@ -235,18 +235,26 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, Trouble> {
     Ok(Bound::new(config)?)
 }
 
-/// A receiver of ntttcp listens to a conversation and, on the ports above it, to data.
+/// A receiver of ntttcp listens to a conversation, on the ports above it to data, and where Windows' senders announce that they
+/// are ready.
 fn row_of_ports(config: ServerConfig) -> Result<ServerConfig, Trouble> {
     // As long as senders propose: the longer of both is agreed on.
     let layout = Layout { seconds: 1, ..Layout::default() };
     let port = config.listen.first().map_or(layout.port, SocketAddr::port);
     let last = u32::from(port) + u32::from(layout.ports) - 1;
-    if port < 2 || last > 65_535 {
-        return Err(Trouble::usage(format!("ntttcp needs the port below {port} and those up to {last}")));
+    let aside = u32::from(READY_OFFSET);
+    if port < 2 || last + aside > 65_535 {
+        return Err(Trouble::usage(format!(
+            "ntttcp needs the port below {port}, those up to {last}, and {} to {}",
+            u32::from(port) + aside,
+            last + aside
+        )));
     }
     let row = |at: &SocketAddr| {
-        let ip = at.ip();
-        (port - 1..=port + (layout.ports - 1)).map(move |port| SocketAddr::new(ip, port))
+        let (ip, after) = (at.ip(), port + layout.ports);
+        (port - 1..after)
+            .chain(port + READY_OFFSET..after + READY_OFFSET)
+            .map(move |port| SocketAddr::new(ip, port))
     };
     let listen = config.listen.iter().flat_map(row).collect();
     Ok(ServerConfig { listen, ntttcp: Some(Layout { port, unsynced: true, ..layout }), ..config })

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use wire::Protocol;
 use wire::native::Peer;
-use wire::ntttcp::ASIDE;
+use wire::ntttcp::READY_OFFSET;
 
 /// -1001 of the original: the command line cannot be.
 const USAGE: u8 = 23;
@@ -124,8 +124,10 @@ fn listen(spec: &Spec) -> Result<Vec<SocketAddr>, Refusal> {
         .zip(peers)
         .map(|(port, peer)| SocketAddr::new(peer.address.ip(), port))
         .collect();
-    let aside =
-        data.iter().map(|at| SocketAddr::new(at.ip(), at.port() + ASIDE)).filter(|_| spec.layout.token);
+    let aside = data
+        .iter()
+        .map(|at| SocketAddr::new(at.ip(), at.port() + READY_OFFSET))
+        .filter(|_| spec.layout.token);
     Ok(data.iter().copied().chain(aside).collect())
 }
 

@@ -4,7 +4,7 @@ use metrics::{Mono, SECOND};
 use std::net::{IpAddr, SocketAddr};
 
 /// How far above a data port the one is on which Windows' ends say that they are ready.
-pub const ASIDE: u16 = 1_000;
+pub const READY_OFFSET: u16 = 1_000;
 
 /// How a test is laid out and timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +30,10 @@ pub struct Layout {
     /// Data in datagrams (`-u`).
     pub udp: bool,
     /// Whether the ends say that they are ready as those of Windows do: for each data port a connection to the port
-    /// [`ASIDE`] above it.
+    /// [`READY_OFFSET`] above it.
     pub token: bool,
-    /// The receiver accepts unsynchronised senders beside synchronised ones; each of their addresses has a test of its own.
+    /// The receiver accepts unsynchronised senders, and those of Windows with their synchronisation, beside synchronised ones;
+    /// each of their addresses has a test of its own.
     pub unsynced: bool,
     /// Windows NTttcp's behaviour: a reset by the receiver is the regular end of a connection, a receiver without synchronisation
     /// closes at the end of its time, and a sender retries connects for ten seconds.
@@ -56,7 +57,13 @@ impl Layout {
     /// Whether the ends talk on this port of the receiver, instead of sending data there.
     #[must_use]
     pub fn talks(&self, port: u16) -> bool {
-        port < self.port || (self.token && port >= self.port.saturating_add(ASIDE))
+        port < self.port || self.announces(port)
+    }
+
+    /// Whether senders of Windows' announce on this port of the receiver that they are ready.
+    #[must_use]
+    pub fn announces(&self, port: u16) -> bool {
+        (self.token || self.unsynced) && port >= self.port.saturating_add(READY_OFFSET)
     }
 
     /// The port of a connection, counted from 0.

@@ -59,7 +59,7 @@ pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
 pub use frames::{FrameTime, FrameTimes};
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
 pub use knee::Slot;
-pub use layout::{ASIDE, Layout};
+pub use layout::{Layout, READY_OFFSET};
 pub use media::{LARGEST_DATAGRAM, Media, SMALLEST_DATAGRAM};
 pub use method::{Axis, AxisName, Method, Step, SweepError};
 pub use mtu::{MtuFound, PathMtu};

@@ -1,7 +1,7 @@
 //! The command line of Windows NTttcp: words of several letters behind one dash, and a mapping of threads to receivers.
 
 use super::args::{Asked, Role, Spec, scaled};
-use model::{ASIDE, Layout};
+use model::{Layout, READY_OFFSET};
 
 /// Words that no command line of ntttcp for Linux has: whoever uses one of them means Windows'.
 const WINDOWS: [&str; 33] = [
@@ -173,7 +173,7 @@ fn finish(spec: &mut Spec, role: Option<Role>, buffers: Option<u64>, v6: bool) -
     spec.layout.ports = spec.hosts.len() as u16;
     // A thread's token has a port a thousand above its own.
     let last = u32::from(spec.layout.port) + u32::from(spec.layout.ports) - 1
-        + if spec.layout.token { u32::from(ASIDE) } else { 0 };
+        + if spec.layout.token { u32::from(READY_OFFSET) } else { 0 };
     if last > 65_535 {
         return Err(format!(
             "{} ports from {} on would end at {last}, beyond 65535",

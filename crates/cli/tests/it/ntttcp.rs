@@ -27,7 +27,7 @@ fn told(done: &Done, name: &str) -> String {
 /// Our receiver on ports in a row of which nobody has one, and the first of them.
 fn receiver(words: &str) -> (Proc, u16) {
     for _ in 0..50 {
-        let port = crate::support::net::free_row(16, 0);
+        let port = crate::support::net::free_row(16, 1000);
         let proc = netcaliper("ntttcp").args(&format!("-r127.0.0.1 -p {port} {words}")).spawn();
         // Either the ports are had, or one of them is taken and it ends.
         let listens = || proc.out().contains("threads created");
@@ -298,7 +298,7 @@ fn windows_table(done: &Done, threads: usize, bytes: u64, length: u64) {
 #[test]
 fn a_server_takes_one_test_after_the_other() {
     for _ in 0..50 {
-        let port = crate::support::net::free_row(16, 0);
+        let port = crate::support::net::free_row(16, 1000);
         let server = netcaliper("serve").args(&format!("--port 0 --legacy ntttcp:{port}")).spawn();
         let said = || server.out() + &server.err();
         let listens = || said().contains("answering ntttcp on ");
@@ -315,6 +315,11 @@ fn a_server_takes_one_test_after_the_other() {
         let got: u64 = got.and_then(|(bytes, _)| bytes.parse().ok()).unwrap_or_else(|| panic!("{line}"));
         // Buffers in progress at the end of the time are completed.
         assert!((sent..=sent + 4 * 131_072).contains(&got), "{sent} {line}");
+        // So has one of Windows, with its synchronisation.
+        if let Some(far) = peer("ntttcp", &format!("winsend {port} 2 100 4096 token")) {
+            assert_eq!(deeds(far)["bytes"], json!(2 * 409_600));
+            server.hears("ntttcp: 2 connections, 819200 bytes");
+        }
         for n in 1..=2 {
             // Behind a test there is an instant in which nobody listens.
             let words = format!("-s127.0.0.1 -p {port} -P 16 -n 1 -t 1 -B 100M");

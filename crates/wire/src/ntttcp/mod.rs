@@ -18,7 +18,7 @@ mod token;
 mod udp;
 mod unsynced;
 
-pub use model::{ASIDE, Layout};
+pub use model::{Layout, READY_OFFSET};
 pub use open::{answerers, callers};
 pub use receive::{Receiver, ReceiverPlan};
 pub use send::{Sender, SenderPlan};

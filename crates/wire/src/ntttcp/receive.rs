@@ -11,7 +11,7 @@
 //! 4. Without a conversation the first connection begins the test; it ends by the clock, or a second after the last
 //!    connection has gone, and is rated over the time in which bytes came.
 //! 5. With `Layout::unsynced`, connections of addresses without a synchronisation connection form tests of their own
-//!    (`unsynced.rs`). While one of them receives data, the state is reported as busy and the end of this session is deferred.
+//!    (`unsynced.rs`); a sender of Windows' is answered on the port above each of its data ports and is one of them. While one of them receives data, the state is reported as busy and the end of this session is deferred.
 //! 6. One sender that vanishes takes nothing with it but its own connections.
 
 use super::Layout;
@@ -73,6 +73,8 @@ struct Conversation {
     length: bool,
     /// Waits for the last sender.
     waits: bool,
+    /// It is on a port where senders of Windows' announce that they are ready.
+    announces: bool,
     peer: Option<SocketAddr>,
 }
 
@@ -239,6 +241,9 @@ impl Receiver {
         if let Some(peer) = talk.as_ref().and_then(|talk| talk.peer) {
             self.telling.step(SyncStep::Closed { remote: peer });
             let ip = peer.ip().to_canonical();
+            if talk.as_ref().is_some_and(|talk| talk.announces) {
+                return true;
+            }
             let mut synced_peers = self.house.synced_peers.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(at) = synced_peers.iter().position(|other| *other == ip) {
                 synced_peers.swap_remove(at);
@@ -249,13 +254,17 @@ impl Receiver {
 
     /// A sender of Windows' is ready for one port, or somebody else is there.
     fn token(&mut self, cx: &mut Cx<'_>, link: Link, bytes: &[u8]) {
+        let ready = bytes.first() == Some(&TOKEN);
+        let peer = self.talks.get(&link).and_then(|talk| talk.peer);
         // It has said all that it has to say.
         if !self.hang_up(link) {
             return;
         }
-        let ready = bytes.first() == Some(&TOKEN);
-        self.ready += u16::from(ready);
-        if self.stage == Stage::Waiting && self.ready == self.layout.ports {
+        if let (true, true, Some(peer)) = (ready, self.layout.unsynced, peer) {
+            self.unsynced.ready(peer.ip().to_canonical(), cx.now);
+        }
+        self.ready += u16::from(ready && self.layout.token);
+        if self.layout.token && self.stage == Stage::Waiting && self.ready == self.layout.ports {
             let (from, to, quiet) = self.layout.times(cx.now, self.layout.cycle_s());
             self.table.set(from, to, quiet);
             self.start(cx);
@@ -424,16 +433,21 @@ impl Session for Receiver {
                 drop(proven);
                 let most = if self.layout.token { usize::from(self.layout.ports) } else { MOST_TALKS };
                 if self.talks.len() < most {
-                    let ip = path.peer.ip().to_canonical();
-                    self.talks
-                        .insert(link, Conversation { peer: Some(path.peer), ..Conversation::default() });
+                    let announces = self.layout.announces(path.local.port());
+                    let talk = Conversation { announces, peer: Some(path.peer), ..Conversation::default() };
+                    self.talks.insert(link, talk);
                     self.telling.step(SyncStep::Connected { local: path.local, remote: path.peer });
-                    self.house.synced_peers.lock().unwrap_or_else(PoisonError::into_inner).push(ip);
+                    if !announces {
+                        let ip = path.peer.ip().to_canonical();
+                        self.house.synced_peers.lock().unwrap_or_else(PoisonError::into_inner).push(ip);
+                    }
                 } else {
                     self.telling.actions.push_back(Action::Close(link, gone()));
                 }
             }
-            Input::Bytes(link, bytes) if self.layout.token => self.token(cx, link, bytes),
+            Input::Bytes(link, bytes) if self.talks.get(&link).is_some_and(|talk| talk.announces) => {
+                self.token(cx, link, bytes);
+            }
             Input::Bytes(link, bytes) => self.heard(cx, link, bytes),
             Input::Down(link, _) => {
                 self.hang_up(link);

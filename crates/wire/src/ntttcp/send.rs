@@ -17,7 +17,7 @@ use super::codec::{END, FINISHED, LAST, QUERY, RUN, RUNNING, WAIT, Words, encode
 use super::open::{Dialer, Lost};
 use super::tally::Telling;
 use super::token::{TOKEN, Tokens};
-use super::{ASIDE, Layout};
+use super::{Layout, READY_OFFSET};
 use crate::bulk::{CLOSE, Filler, Params, Timetable};
 use crate::solo::{Arrived, GROUP, Portion};
 use metrics::{Ending, Mono, SECOND};
@@ -209,7 +209,7 @@ impl Sender {
         while let Some(index) = self.tokens.due(now) {
             let port = self.layout.port.saturating_add(index);
             let Some(at) = self.layout.address(&self.to, port) else { continue };
-            let to = SocketAddr::new(at.ip(), port.saturating_add(ASIDE));
+            let to = SocketAddr::new(at.ip(), port.saturating_add(READY_OFFSET));
             let from = self.from.map(|from| SocketAddr::new(from.ip(), 0));
             self.telling.actions.push_back(Action::Connect(index.into(), Target { to, from }));
         }

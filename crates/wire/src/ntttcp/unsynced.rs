@@ -1,7 +1,8 @@
 //! Tests without synchronisation (`-N`, `-ns`) at a receiver that also serves synchronised senders.
 //!
 //! Such a test has no start or end message. Concurrent connections from one address form one test, measured from the first
-//! connection to the last byte.
+//! connection to the last byte. A sender of Windows' that synchronises announces on other ports that its data connections are
+//! up; its test is measured from the last of these announcements.
 
 use crate::solo::Portion;
 use metrics::{Mono, SECOND};
@@ -19,6 +20,8 @@ struct Test {
     open: u32,
     connections: u64,
     bytes: u64,
+    /// Latest announcement that the sender is ready: no data has come before.
+    ready: Mono,
     span: Option<(Mono, Mono)>,
 }
 
@@ -36,6 +39,13 @@ impl UnsyncedTests {
         let test = self.tests.entry(ip).or_default();
         (test.open, test.connections) = (test.open.saturating_add(1), test.connections + 1);
         self.moved = now;
+    }
+
+    /// Notes that the sender is ready.
+    pub(super) fn ready(&mut self, ip: IpAddr, now: Mono) {
+        if let Some(test) = self.tests.get_mut(&ip) {
+            test.ready = now;
+        }
     }
 
     /// Notes that data arrived up to `now`.
@@ -58,6 +68,7 @@ impl UnsyncedTests {
         }
         let test = self.tests.remove(&ip)?;
         let (from, to) = test.span?;
+        let from = from.max(test.ready);
         let traffic = Traffic { tx_bytes: 0, rx_bytes: test.bytes, ns: to.since(from) };
         Some(Event::Near(Box::new(Totals { opened: test.connections, traffic, ..Totals::default() })))
     }

@@ -55,7 +55,7 @@ fn receive(net: &mut Network, layout: Layout) -> Host {
     let plan = ReceiverPlan { layout, phase: phase_of(&layout), fence, streams, workers: 2 };
     let now = net.now;
     let host = net.serve(TALK, 2, Box::new(Receiver::new(plan, now)));
-    net.ports(host, 1 + layout.ports + if layout.token { 1_000 } else { 0 });
+    net.ports(host, 1 + layout.ports + if layout.token || layout.unsynced { 1_000 } else { 0 });
     host
 }
 
@@ -157,6 +157,41 @@ fn unsynchronised_senders_have_tests_of_their_own() {
     // Two seconds, and until the buffers were empty: half a megabyte each, at a megabit a second.
     assert!((2 * SECOND..5 * SECOND).contains(&tests[0].1.ns), "{tests:?}");
     assert_eq!(tests[1].1.ns, 3 * SECOND);
+}
+
+#[test]
+fn a_synchronised_sender_of_windows_has_a_test_of_its_own_at_a_server() {
+    let mut net = network(62);
+    let host = receive(&mut net, Layout { unsynced: true, ..layout() });
+    let sender = send(&mut net, 1, Layout { token: true, seconds: 2, ..windows() });
+    net.run_until(net.now.plus(10 * SECOND));
+    assert_eq!((told(&net, sender).status(), told(&net, sender).near().opened), (Status::Complete, 2));
+    // A test of Linux' sender from the same address afterwards is synchronised as ever.
+    let talks = send(&mut net, 1, Layout { connections: 1, ..layout() });
+    finish(&mut net);
+    assert_eq!((told(&net, talks).status(), told(&net, talks).near().opened), (Status::Complete, 4));
+    let near = |(_, event): &(Mono, Event)| match event {
+        Event::Near(totals) => Some((totals.opened, totals.traffic)),
+        _ => None,
+    };
+    let tests: Vec<_> = net.events(host).iter().filter_map(near).collect();
+    assert_eq!(tests.iter().map(|(opened, _)| *opened).collect::<Vec<_>>(), [2, 4]);
+    assert!(tests[0].1.rx_bytes >= told(&net, sender).near().traffic.tx_bytes, "{tests:?}");
+    assert!((2 * SECOND..5 * SECOND).contains(&tests[0].1.ns), "{tests:?}");
+}
+
+#[test]
+fn an_announcement_is_answered_once_and_opens_nothing() {
+    let mut net = network(63);
+    let host = receive(&mut net, Layout { unsynced: true, ..layout() });
+    let announce = SocketAddr::new(TALK.ip(), 6001);
+    let raw = net.raw(client_ip(1), announce, vec![(10 * MS, Say::Bytes(b"XX".to_vec()))]);
+    let other = net.raw(client_ip(2), announce, vec![(10 * MS, Say::Bytes(words(&[0x52])))]);
+    net.run_until(net.now.plus(SECOND));
+    assert_eq!((net.heard(raw).heard.as_slice(), net.heard(other).heard.as_slice()), (&b"X"[..], &b""[..]));
+    assert!(
+        !net.events(host).iter().any(|(_, event)| matches!(event, Event::Near(_) | Event::PhaseEnd { .. }))
+    );
 }
 
 /// Windows' ends without synchronisation.
