@@ -22,6 +22,7 @@ pub use marks::{Marks, Word};
 pub(crate) use open::{answerers, callers, pourers};
 pub use params::{Params, UNLIMITED};
 pub use pour::Pourer;
+pub(crate) use receive::FirstByte;
 pub use receive::Receiver;
 pub(crate) use send::CLOSE;
 pub use send::Sender;

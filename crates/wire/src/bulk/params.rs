@@ -33,6 +33,9 @@ pub struct Params {
     pub stall_ns: u64,
     /// Whether a connection is told when it has come to be.
     pub arrivals: bool,
+    /// Whether a received connection is measured from its first byte, which is posted as [`FirstByte`](super::FirstByte), or
+    /// from when it came to be.
+    pub from_first_byte: bool,
     /// When what counts.
     pub table: Arc<Timetable>,
 }
@@ -68,6 +71,7 @@ impl Params {
             reset_is_end: false,
             stall_ns: phase.stall_ns.max(gap.saturating_mul(4)),
             arrivals: false,
+            from_first_byte: false,
             table: Arc::new(Timetable::always()),
         }
     }

@@ -4,9 +4,16 @@ use super::{Filler, Params};
 use crate::solo::{Arrived, Portion, Remark};
 use metrics::{Ending, Mono, Row};
 use model::Level;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
+
+/// Posted by a receiver with `Params::from_first_byte`: the first bytes of this peer's connection have come.
+pub(crate) struct FirstByte {
+    pub(crate) peer: SocketAddr,
+    pub(crate) at: Mono,
+}
 
 /// The receiving end of a connection.
 #[derive(Debug)]
@@ -108,6 +115,10 @@ impl Flow for Receiver {
     fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
         if self.got == 0 {
             self.recognise(cx, got.bytes);
+            if let (true, Some(path)) = (self.params.from_first_byte, self.path) {
+                self.since = cx.now;
+                cx.post.push(Box::new(FirstByte { peer: path.peer, at: cx.now }));
+            }
         }
         self.moved = cx.now;
         self.got += got.len as u64;

@@ -162,9 +162,6 @@ pub(super) struct House {
     pub(super) synced_peers: Mutex<Vec<IpAddr>>,
 }
 
-/// Posted when a connection of an unsynchronised test was accepted.
-pub(super) struct UnsyncedConnection(pub(super) IpAddr);
-
 /// Slot and group of all such connections.
 pub(super) const UNSYNCED_SLOT: u32 = u32::MAX;
 pub(super) const UNSYNCED_GROUP: Group = Group(2);
@@ -213,7 +210,6 @@ impl Opener for Answerer {
         }
         let ip = path.peer.ip().to_canonical();
         if let Some(params) = self.house.unsynced_params(ip) {
-            cx.post.push(Box::new(UnsyncedConnection(ip)));
             return Some(Box::new(Receiver::new(params).numbered(UNSYNCED_SLOT)));
         }
         self.house.begin(cx.now);

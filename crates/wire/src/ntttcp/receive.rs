@@ -11,17 +11,17 @@
 //! 4. Without a conversation the first connection begins the test; it ends by the clock, or a second after the last
 //!    connection has gone, and is rated over the time in which bytes came.
 //! 5. With `Layout::unsynced`, connections of addresses without a synchronisation connection form tests of their own
-//!    (`unsynced.rs`); a sender of Windows' is answered on the port above each of its data ports and is one of them. While one of them receives data, the state is reported as busy and the end of this session is deferred.
+//!    (`unsynced.rs`). A sender of Windows' that announces itself on the port above each of its data ports is one of them. While one of them receives data, the state is reported as busy and the end of this session is deferred.
 //! 6. One sender that vanishes takes nothing with it but its own connections.
 
 use super::Layout;
 use super::codec::{END, FINISHED, LAST, NOT_STARTED, QUERY, RUN, RUNNING, WAIT, Words, agreed, encode};
-use super::open::{Answerer, Empty, House, UNSYNCED_GROUP, UNSYNCED_SLOT, UnsyncedConnection};
+use super::open::{Answerer, Empty, House, UNSYNCED_GROUP, UNSYNCED_SLOT};
 use super::tally::Telling;
 use super::token::TOKEN;
 use super::udp::Back;
 use super::unsynced::UnsyncedTests;
-use crate::bulk::{Filler, Params, Timetable};
+use crate::bulk::{Filler, FirstByte, Params, Timetable};
 use crate::native::Fence;
 use crate::solo::{Arrived, GROUP, Portion, Remark};
 use metrics::{Ending, Group, Mono, SECOND};
@@ -73,6 +73,8 @@ struct Conversation {
     length: bool,
     /// Waits for the last sender.
     waits: bool,
+    /// Nothing has come on it.
+    silent: bool,
     /// It is on a port where senders of Windows' announce that they are ready.
     announces: bool,
     peer: Option<SocketAddr>,
@@ -111,7 +113,10 @@ impl Receiver {
             table: Arc::clone(&table),
             ..Params::of(&phase, GROUP, Filler::LetterA)
         };
-        let unsynced = layout.unsynced.then(|| Arc::new(Params::of(&phase, UNSYNCED_GROUP, Filler::LetterA)));
+        let unsynced = layout.unsynced.then(|| {
+            let params = Params::of(&phase, UNSYNCED_GROUP, Filler::LetterA);
+            Arc::new(Params { from_first_byte: true, ..params })
+        });
         let house = House {
             params: Arc::new(params),
             layout,
@@ -165,6 +170,7 @@ impl Receiver {
 
     fn heard(&mut self, cx: &mut Cx<'_>, link: Link, mut bytes: &[u8]) {
         while let Some(talk) = self.talks.get_mut(&link) {
+            talk.silent = false;
             let Some(word) = talk.words.next(&mut bytes) else { return };
             let length = std::mem::take(&mut talk.length);
             self.word(cx, link, word, length);
@@ -235,6 +241,11 @@ impl Receiver {
         }
     }
 
+    /// The oldest synchronisation connection on which nothing has come.
+    fn oldest_silent(&self) -> Option<Link> {
+        self.talks.iter().find(|(_, talk)| talk.silent).map(|(link, _)| *link)
+    }
+
     /// Forgets a synchronisation connection; false if it is not known.
     fn hang_up(&mut self, link: Link) -> bool {
         let talk = self.talks.remove(&link);
@@ -255,13 +266,9 @@ impl Receiver {
     /// A sender of Windows' is ready for one port, or somebody else is there.
     fn token(&mut self, cx: &mut Cx<'_>, link: Link, bytes: &[u8]) {
         let ready = bytes.first() == Some(&TOKEN);
-        let peer = self.talks.get(&link).and_then(|talk| talk.peer);
         // It has said all that it has to say.
         if !self.hang_up(link) {
             return;
-        }
-        if let (true, true, Some(peer)) = (ready, self.layout.unsynced, peer) {
-            self.unsynced.ready(peer.ip().to_canonical(), cx.now);
         }
         self.ready += u16::from(ready && self.layout.token);
         if self.layout.token && self.stage == Stage::Waiting && self.ready == self.layout.ports {
@@ -313,7 +320,7 @@ impl Receiver {
             self.telling.actions.push_back(Action::Order(Group::ALL, Order::Drop));
             self.telling.actions.push_back(Action::Order(GROUP, Order::Stop));
             if self.layout.unsynced {
-                self.telling.actions.push_back(Action::Order(UNSYNCED_GROUP, Order::Drop));
+                self.telling.actions.push_back(Action::Order(UNSYNCED_GROUP, Order::Stop));
             }
         }
     }
@@ -355,8 +362,8 @@ impl Receiver {
             }
             Err(note) => note,
         };
-        let note = match note.downcast::<UnsyncedConnection>() {
-            Ok(connection) => return self.unsynced.opened(connection.0, cx.now),
+        let note = match note.downcast::<FirstByte>() {
+            Ok(first) => return self.unsynced.first_byte(first.peer, first.at),
             Err(note) => note,
         };
         if note.is::<Back>() {
@@ -432,9 +439,20 @@ impl Session for Receiver {
                 }
                 drop(proven);
                 let most = if self.layout.token { usize::from(self.layout.ports) } else { MOST_TALKS };
+                if self.talks.len() >= most
+                    && let Some(oldest) = self.oldest_silent()
+                {
+                    self.hang_up(oldest);
+                    self.telling.actions.push_back(Action::Close(oldest, gone()));
+                }
                 if self.talks.len() < most {
                     let announces = self.layout.announces(path.local.port());
-                    let talk = Conversation { announces, peer: Some(path.peer), ..Conversation::default() };
+                    let talk = Conversation {
+                        silent: true,
+                        announces,
+                        peer: Some(path.peer),
+                        ..Conversation::default()
+                    };
                     self.talks.insert(link, talk);
                     self.telling.step(SyncStep::Connected { local: path.local, remote: path.peer });
                     if !announces {
@@ -466,8 +484,8 @@ impl Session for Receiver {
                 self.unsynced.received(to);
             }
             Input::Note(note) => self.note(cx, note),
-            Input::Idle(GROUP) if self.stage == Stage::Dropping => {
-                self.telling.actions.push_back(Action::Order(GROUP, Order::Drop));
+            Input::Idle(group) if group != Group::ALL && self.stage == Stage::Dropping => {
+                self.telling.actions.push_back(Action::Order(group, Order::Drop));
             }
             Input::Dropped(group, totals) => self.dropped(group, totals),
             Input::Wake => {

@@ -1,51 +1,53 @@
-//! Tests without synchronisation (`-N`, `-ns`) at a receiver that also serves synchronised senders.
+//! Tests without synchronisation (`-N`, `-ns`), and those of Windows' senders, at a receiver that also serves synchronised
+//! senders.
 //!
-//! Such a test has no start or end message. Concurrent connections from one address form one test, measured from the first
-//! connection to the last byte. A sender of Windows' that synchronises announces on other ports that its data connections are
-//! up; its test is measured from the last of these announcements.
+//! Such a test has no start or end message. Connections from one address whose first bytes come within [`TOGETHER`] form one
+//! test, measured from the first byte to the last. A connection that carries nothing belongs to none.
 
 use crate::solo::Portion;
 use metrics::{Mono, SECOND};
 use model::{Event, Totals, Traffic};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
+/// How long after the first byte of a test connections may join it, ns.
+const TOGETHER: u64 = 3 * SECOND;
 /// A test is busy until this long after its last byte, ns, and at least for this many intervals.
 const BUSY: u64 = 3 * SECOND;
 const INTERVALS: u64 = 2;
 
-/// The test of one address.
+/// A test: its address, and when a first byte came.
+type Key = (IpAddr, Mono);
+
 #[derive(Default)]
 struct Test {
+    /// Connections that have not ended.
     open: u32,
     connections: u64,
     bytes: u64,
-    /// Latest announcement that the sender is ready: no data has come before.
-    ready: Mono,
     span: Option<(Mono, Mono)>,
 }
 
 /// The tests in progress.
 #[derive(Default)]
 pub(super) struct UnsyncedTests {
-    tests: BTreeMap<IpAddr, Test>,
-    /// Latest arrival of a connection or of data, over all tests.
+    tests: BTreeMap<Key, Test>,
+    /// The test of each connection, by its peer.
+    members: BTreeMap<SocketAddr, Key>,
+    /// Latest arrival of data, over all tests.
     moved: Mono,
 }
 
 impl UnsyncedTests {
-    /// Counts a new connection.
-    pub(super) fn opened(&mut self, ip: IpAddr, now: Mono) {
-        let test = self.tests.entry(ip).or_default();
+    /// Counts a connection on which data begins.
+    pub(super) fn first_byte(&mut self, peer: SocketAddr, at: Mono) {
+        let ip = peer.ip().to_canonical();
+        let latest = self.tests.range((ip, Mono(0))..=(ip, Mono(u64::MAX))).next_back().map(|(key, _)| *key);
+        let key = latest.filter(|(_, from)| at.since(*from) < TOGETHER).unwrap_or((ip, at));
+        let test = self.tests.entry(key).or_default();
         (test.open, test.connections) = (test.open.saturating_add(1), test.connections + 1);
-        self.moved = now;
-    }
-
-    /// Notes that the sender is ready.
-    pub(super) fn ready(&mut self, ip: IpAddr, now: Mono) {
-        if let Some(test) = self.tests.get_mut(&ip) {
-            test.ready = now;
-        }
+        self.members.insert(peer, key);
+        self.received(at);
     }
 
     /// Notes that data arrived up to `now`.
@@ -53,22 +55,19 @@ impl UnsyncedTests {
         self.moved = self.moved.max(now);
     }
 
-    /// Counts the end of a connection. Returns the totals of its test when it was the last one and the test carried data.
+    /// Counts the end of a connection. Returns the totals of its test when it was the last one.
     pub(super) fn closed(&mut self, portion: &Portion) -> Option<Event> {
-        let ip = portion.path.peer.ip().to_canonical();
-        let test = self.tests.get_mut(&ip)?;
+        let key = self.members.remove(&portion.path.peer)?;
+        let test = self.tests.get_mut(&key)?;
         test.open = test.open.saturating_sub(1);
         test.bytes += portion.rx_bytes;
-        if portion.rx_bytes > 0 {
-            let (from, to) = test.span.unwrap_or((portion.from, portion.to));
-            test.span = Some((from.min(portion.from), to.max(portion.to)));
-        }
+        let (from, to) = test.span.unwrap_or((portion.from, portion.to));
+        test.span = Some((from.min(portion.from), to.max(portion.to)));
         if test.open > 0 {
             return None;
         }
-        let test = self.tests.remove(&ip)?;
+        let test = self.tests.remove(&key)?;
         let (from, to) = test.span?;
-        let from = from.max(test.ready);
         let traffic = Traffic { tx_bytes: 0, rx_bytes: test.bytes, ns: to.since(from) };
         Some(Event::Near(Box::new(Totals { opened: test.connections, traffic, ..Totals::default() })))
     }

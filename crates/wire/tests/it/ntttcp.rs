@@ -146,11 +146,7 @@ fn unsynchronised_senders_have_tests_of_their_own() {
     let talks = send(&mut net, 2, Layout { connections: 1, ..layout() });
     finish(&mut net);
     assert_eq!((told(&net, talks).status(), told(&net, talks).near().opened), (Status::Complete, 4));
-    let near = |(_, event): &(Mono, Event)| match event {
-        Event::Near(totals) => Some((totals.opened, totals.traffic)),
-        _ => None,
-    };
-    let tests: Vec<_> = net.events(host).iter().filter_map(near).collect();
+    let tests = tests(&net, host);
     assert_eq!(tests.iter().map(|(opened, _)| *opened).collect::<Vec<_>>(), [8, 4]);
     // What came is what was sent: all that the send buffers held, too.
     assert!(tests[0].1.rx_bytes >= told(&net, alone).near().traffic.tx_bytes, "{tests:?}");
@@ -170,11 +166,7 @@ fn a_synchronised_sender_of_windows_has_a_test_of_its_own_at_a_server() {
     let talks = send(&mut net, 1, Layout { connections: 1, ..layout() });
     finish(&mut net);
     assert_eq!((told(&net, talks).status(), told(&net, talks).near().opened), (Status::Complete, 4));
-    let near = |(_, event): &(Mono, Event)| match event {
-        Event::Near(totals) => Some((totals.opened, totals.traffic)),
-        _ => None,
-    };
-    let tests: Vec<_> = net.events(host).iter().filter_map(near).collect();
+    let tests = tests(&net, host);
     assert_eq!(tests.iter().map(|(opened, _)| *opened).collect::<Vec<_>>(), [2, 4]);
     assert!(tests[0].1.rx_bytes >= told(&net, sender).near().traffic.tx_bytes, "{tests:?}");
     assert!((2 * SECOND..5 * SECOND).contains(&tests[0].1.ns), "{tests:?}");
@@ -192,6 +184,60 @@ fn an_announcement_is_answered_once_and_opens_nothing() {
     assert!(
         !net.events(host).iter().any(|(_, event)| matches!(event, Event::Near(_) | Event::PhaseEnd { .. }))
     );
+}
+
+/// The tests that a receiver has told of: connections and traffic.
+fn tests(net: &Network, host: Host) -> Vec<(u64, model::Traffic)> {
+    let near = |(_, event): &(Mono, Event)| match event {
+        Event::Near(totals) => Some((totals.opened, totals.traffic)),
+        _ => None,
+    };
+    net.events(host).iter().filter_map(near).collect()
+}
+
+#[test]
+fn tests_of_one_address_are_told_apart_by_when_they_begin() {
+    let mut net = network(64);
+    let host = receive(&mut net, Layout { unsynced: true, ..layout() });
+    // A connection that carries nothing belongs to none of them; one whose sender has vanished holds up its own test only.
+    let data = SocketAddr::new(TALK.ip(), 5001);
+    net.raw(client_ip(1), data, vec![(60 * SECOND, Say::Fin)]);
+    net.raw(client_ip(1), data, vec![(MS, Say::Bytes(vec![b'A'; 1_000])), (60 * SECOND, Say::Fin)]);
+    net.run_until(net.now.plus(4 * SECOND));
+    let first = send(&mut net, 1, Layout { token: true, seconds: 6, ..windows() });
+    net.run_until(net.now.plus(4 * SECOND));
+    let second = send(&mut net, 1, Layout { token: true, seconds: 1, ..windows() });
+    net.run_until(net.now.plus(15 * SECOND));
+    let told_of = tests(&net, host);
+    for (sender, seconds, (opened, traffic)) in [(second, 1, told_of[0]), (first, 6, told_of[1])] {
+        assert_eq!((told(&net, sender).status(), opened), (Status::Complete, 2));
+        assert!(traffic.rx_bytes >= told(&net, sender).near().traffic.tx_bytes, "{told_of:?}");
+        let bound = seconds * SECOND..(seconds + 5) * SECOND;
+        assert!(bound.contains(&traffic.ns), "{told_of:?}");
+    }
+    // What has not ended is told when the receiver is stopped.
+    net.stop_at(host, net.now);
+    finish(&mut net);
+    let told_of = tests(&net, host);
+    assert_eq!((told_of.len(), told_of[2].0, told_of[2].1.rx_bytes), (3, 1, 1_000), "{told_of:?}");
+}
+
+#[test]
+fn silent_conversations_keep_nobody_out() {
+    let mut net = network(65);
+    receive(&mut net, Layout { unsynced: true, ..layout() });
+    for n in 0..200 {
+        let port = if n % 2 == 0 { 5000 } else { 6001 };
+        net.raw(client_ip(2), SocketAddr::new(TALK.ip(), port), vec![(60 * SECOND, Say::Fin)]);
+    }
+    net.run_until(net.now.plus(SECOND));
+    let windows = send(&mut net, 1, Layout { token: true, seconds: 1, ..windows() });
+    net.run_until(net.now.plus(10 * SECOND));
+    let linux = send(&mut net, 1, Layout { connections: 1, ..layout() });
+    net.run_until(net.now.plus(10 * SECOND));
+    for sender in [windows, linux] {
+        assert_eq!((told(&net, sender).status(), told(&net, sender).reason()), (Status::Complete, ""));
+    }
 }
 
 /// Windows' ends without synchronisation.
