@@ -32,7 +32,11 @@ const TABLE: &[Row] = &[
     Row { protocol: Protocol::CtsTraffic, how: "TCP", who: "everybody; push, 1 GiB a connection, as usual" },
     Row { protocol: Protocol::Ttcp, how: "TCP and UDP", who: MIXED },
     // Behind ttcp, which has one of its usual ports (ASIDE).
-    Row { protocol: Protocol::Ntttcp, how: "TCP, the 16 above, and those 1000 above them", who: "everybody, one test at a time" },
+    Row {
+        protocol: Protocol::Ntttcp,
+        how: "TCP, the 16 above, and those 1000 above them",
+        who: "everybody, one test at a time",
+    },
     Row { protocol: Protocol::Tcpmon, how: "TCP", who: "everybody" },
     Row { protocol: Protocol::Udpmon, how: "UDP", who: NEAR },
     Row { protocol: Protocol::Bwdelaytester, how: "UDP", who: NEAR },

@@ -34,16 +34,6 @@ const IN_PROGRESS: i32 = if cfg!(windows) {
     36
 };
 
-/// Error number of "connection refused".
-#[cfg(test)]
-pub(crate) const CONNECTION_REFUSED: i32 = if cfg!(windows) {
-    10_061
-} else if cfg!(target_os = "linux") {
-    111
-} else {
-    61
-};
-
 /// How long a receive call sleeps at most, where it may sleep at all.
 #[cfg(target_os = "linux")]
 pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_millis(10);

@@ -77,18 +77,3 @@ fn a_thread_has_its_name_and_says_whether_it_panicked() {
     let (task, _logged) = script(vec![]);
     assert!(!System.spawn("panics", task).unwrap().join());
 }
-
-#[test]
-fn a_mailbox_tells_empty_from_closed() {
-    let (sender, receiver) = System.channel();
-    assert!(matches!(receiver.try_recv(), Mail::Empty));
-    let other = sender.clone();
-    drop(sender);
-    other.send(5);
-    drop(other);
-    assert!(matches!(receiver.try_recv(), Mail::Message(5)));
-    assert!(matches!(receiver.try_recv(), Mail::Closed));
-    let (sender, receiver) = System.channel();
-    drop(receiver);
-    sender.send(5);
-}

@@ -1,12 +1,10 @@
 use super::*;
 use crate::Clock;
-use crate::sys::CONNECTION_REFUSED;
-use crate::testing::{accept, connect, has_ipv6, here, pair, readable, receive, writable};
+use crate::testing::{accept, connect, has_ipv6, here, pair, receive};
 use std::net::SocketAddr;
 use std::time::Duration;
 use transport::{
-    Arena, Burst, Deed, Fault, ListenerSocket as _, Net as _, Read, StreamSettings, StreamSocket as _,
-    Target, Wrote,
+    Arena, Burst, Deed, Fault, Net as _, Read, StreamSettings, StreamSocket as _, Target, Wrote,
 };
 
 static PATTERN: [u8; 4096] = {
@@ -35,46 +33,6 @@ fn target(to: SocketAddr) -> Target {
 }
 
 #[test]
-fn bytes_arrive_in_order_through_partial_sends_and_full_sockets() {
-    const TOTAL: usize = 8 << 20;
-    let settings =
-        StreamSettings { sndbuf: Some(16 << 10), rcvbuf: Some(16 << 10), ..StreamSettings::default() };
-    let (near, far) = pair("127.0.0.1:0", &settings);
-    let sender = std::thread::spawn(move || {
-        let (mut sent, mut partial, mut full) = (0, 0, 0);
-        while sent < TOTAL {
-            // 200 pieces need four system calls; the last offers are cut to what is left.
-            let pieces = 200.min((TOTAL - sent).div_ceil(1000));
-            let wrote = offer(&near, pieces, sent, 1000);
-            assert_eq!(wrote.fault, None);
-            sent += wrote.bytes;
-            if wrote.bytes == 0 {
-                full += 1;
-                writable(&near);
-            } else if wrote.bytes < pieces * 1000 {
-                partial += 1;
-            }
-        }
-        assert!(partial > 0 && full > 0, "{partial} partial, {full} full");
-        near.half_close();
-        (near, sent)
-    });
-    let mut got = 0;
-    while let Some((len, bytes)) = receive(&far, Read::look(u64::MAX)).unwrap() {
-        assert_eq!(len, bytes.len());
-        for (i, byte) in bytes.iter().enumerate() {
-            assert_eq!(usize::from(*byte), (got + i) % 251, "at {}", got + i);
-        }
-        got += len;
-    }
-    let (near, sent) = sender.join().unwrap();
-    assert_eq!(got, sent);
-    // Half closed: the other direction still works.
-    assert_eq!(offer(&far, 1, 0, 3).bytes, 3);
-    assert_eq!(receive(&near, Read::look(100)).unwrap(), Some((3, vec![0, 1, 2])));
-}
-
-#[test]
 fn more_pieces_than_one_call_takes_are_all_sent() {
     let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
     assert_eq!(offer(&near, 150, 0, 10), Wrote { bytes: 1500, fault: None });
@@ -83,170 +41,6 @@ fn more_pieces_than_one_call_takes_are_all_sent() {
         got += receive(&far, Read::look(u64::MAX)).unwrap().unwrap().0;
     }
     assert_eq!(offer(&near, 0, 0, 0), Wrote::default());
-}
-
-#[test]
-fn a_look_never_goes_beyond_its_budget_or_the_buffer() {
-    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
-    offer(&near, 1, 0, 200);
-    let mut seen = 0;
-    for budget in [37, 1, 162] {
-        while seen < 200 {
-            let (len, bytes) = receive(&far, Read::look(budget)).unwrap().unwrap();
-            assert!(len as u64 <= budget);
-            assert_eq!(bytes, &PATTERN[seen..seen + len]);
-            seen += len;
-            if len as u64 == budget {
-                break;
-            }
-        }
-    }
-    assert_eq!(seen, 200);
-    offer(&near, 1, 0, 50);
-    readable(&far);
-    let (clock, mut small) = (Clock::new(), [0; 20]);
-    let mut net = far.net(&mut small, &clock, false);
-    assert!(
-        matches!(net.recv(Read::look(1000)), transport::Got::Batch(batch) if batch.bytes == &PATTERN[..20])
-    );
-    assert!(matches!(net.recv(Read::Pause), transport::Got::Nothing));
-    let mut net = far.net(&mut [], &clock, false);
-    assert!(matches!(net.recv(Read::look(1000)), transport::Got::Nothing));
-}
-
-#[test]
-fn skipped_bytes_are_really_gone_and_no_more_than_asked_for() {
-    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
-    assert_eq!(offer(&near, 4, 0, 1000).bytes, 4000);
-    let mut skipped = 0;
-    while skipped < 2500 {
-        let (len, bytes) = receive(&far, Read::skip(2500 - skipped)).unwrap().unwrap();
-        assert!(bytes.is_empty() && len > 0);
-        skipped += len as u64;
-    }
-    assert_eq!(skipped, 2500);
-    let mut rest = Vec::new();
-    while rest.len() < 1500 {
-        rest.extend(receive(&far, Read::look(u64::MAX)).unwrap().unwrap().1);
-    }
-    let expected: Vec<u8> = (2500..4000).map(|i| (i % 251) as u8).collect();
-    assert!(rest == expected, "the bytes after the skipped ones differ");
-    drop(near);
-    assert_eq!(receive(&far, Read::skip(10)).unwrap(), None);
-}
-
-#[test]
-fn an_empty_socket_is_nothing_and_a_closed_one_is_the_end() {
-    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
-    let (clock, mut buffer) = (Clock::new(), [0; 64]);
-    for how in [Read::look(10), Read::skip(10)] {
-        assert!(matches!(far.net(&mut buffer, &clock, false).recv(how), transport::Got::Nothing));
-    }
-    drop(near);
-    assert_eq!(receive(&far, Read::look(10)).unwrap(), None);
-    assert_eq!(receive(&far, Read::look(10)).unwrap(), None);
-}
-
-#[test]
-fn an_abort_is_a_fault_to_the_peer_whatever_it_does() {
-    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
-    near.abort();
-    let fault = receive(&far, Read::look(10)).unwrap_err();
-    assert_eq!(fault.deed, Deed::Receive);
-    assert_eq!(std::io::Error::from_raw_os_error(fault.errno).kind(), std::io::ErrorKind::ConnectionReset);
-    assert!(far.path().is_err());
-
-    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
-    near.abort();
-    readable(&far);
-    let fault = offer(&far, 1, 0, 10).fault.unwrap();
-    assert_eq!(fault.deed, Deed::Send);
-    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
-    near.abort();
-    assert!(receive(&far, Read::skip(10)).is_err());
-}
-
-#[test]
-fn a_refused_connection_says_so() {
-    let nobody = Listener::bind(here(), false, &StreamSettings::default()).unwrap().local().unwrap();
-    let refused = Fault { deed: Deed::Connect, errno: CONNECTION_REFUSED };
-    match Stream::connect(&target(nobody), &StreamSettings::default()) {
-        Err(fault) => assert_eq!(fault, refused),
-        Ok((stream, _)) => {
-            writable(&stream);
-            assert_eq!(stream.connected(), Err(refused));
-            // The error was told; a failed connection still does not look like one under way.
-            #[cfg(target_os = "linux")]
-            assert_eq!(stream.connected().unwrap_err().deed, Deed::Connect);
-        }
-    }
-}
-
-#[test]
-fn the_near_end_can_be_chosen() {
-    let listener = Listener::bind(here(), false, &StreamSettings::default()).unwrap();
-    let to = listener.local().unwrap();
-    for ip in ["127.0.0.1", "127.0.0.2"] {
-        if cfg!(not(target_os = "linux")) && ip != "127.0.0.1" {
-            continue;
-        }
-        let from = Some(SocketAddr::new(ip.parse().unwrap(), 0));
-        let (_near, path) = connect(&Target { to, from }, &StreamSettings::default());
-        assert_eq!((path.local.ip().to_string(), path.peer), (ip.to_owned(), to));
-        let (_far, seen) = accept(&listener);
-        assert_eq!((seen.peer, seen.local), (path.local, path.peer));
-    }
-    // Another test may be given the port that was just let go.
-    let chosen = (0..20).find_map(|_| {
-        let port = Listener::bind(here(), false, &StreamSettings::default()).unwrap().local().unwrap().port();
-        let from = Some(SocketAddr::new("127.0.0.1".parse().unwrap(), port));
-        Some((port, Stream::connect(&Target { to, from }, &StreamSettings::default()).ok()?.0))
-    });
-    let (port, near) = chosen.expect("a port that is free");
-    while near.connected().unwrap().is_none() {
-        writable(&near);
-    }
-    assert_eq!(near.path().unwrap().local.port(), port);
-    let stranger = Some("192.0.2.99:0".parse().unwrap());
-    let fault = Stream::connect(&Target { to, from: stranger }, &StreamSettings::default()).unwrap_err();
-    assert_eq!(fault.deed, Deed::Bind);
-}
-
-#[test]
-fn a_taken_port_is_a_bind_fault() {
-    let one = Listener::bind(here(), false, &StreamSettings::default()).unwrap();
-    let fault = Listener::bind(one.local().unwrap(), false, &StreamSettings::default()).unwrap_err();
-    assert!(matches!(fault.deed, Deed::Bind | Deed::Listen));
-}
-
-#[test]
-fn sharing_listeners_split_the_connections() {
-    if !Listener::CAN_SHARE {
-        assert!(Listener::bind(here(), true, &StreamSettings::default()).is_err());
-        return;
-    }
-    let one = Listener::bind(here(), true, &StreamSettings::default()).unwrap();
-    let two = Listener::bind(one.local().unwrap(), true, &StreamSettings::default()).unwrap();
-    let to = target(one.local().unwrap());
-    let streams: Vec<_> = (0..64).map(|_| connect(&to, &StreamSettings::default())).collect();
-    let count = |listener: &Listener| {
-        let mut n = 0;
-        while listener.accept().unwrap().is_some() {
-            n += 1;
-        }
-        n
-    };
-    let (mut a, mut b) = (0, 0);
-    // A busy kernel may hand a connection to its listener a moment after it told the other end.
-    for _ in 0..1_000 {
-        (a, b) = (a + count(&one), b + count(&two));
-        if a + b == streams.len() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(a + b, streams.len());
-    assert!(a > 0 && b > 0, "{a} and {b}");
 }
 
 #[test]

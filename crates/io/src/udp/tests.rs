@@ -5,7 +5,6 @@ use super::*;
 use crate::Clock;
 use crate::testing::{has_ipv6, here, readable, skip};
 use metrics::StampKind;
-use std::net::SocketAddr;
 use transport::{
     Arena, Batch, Burst, DatagramSocket as _, Deed, Got, Net as _, Path, Read, Target, UdpSettings, Wrote,
 };
@@ -67,38 +66,6 @@ fn receive(udp: &mut Udp) -> Message {
 }
 
 #[test]
-fn a_run_is_cut_by_the_sender_and_merged_by_the_receiver() {
-    let settings = UdpSettings { gro: true, ..UdpSettings::default() };
-    let (mut near, mut far) = pair(&settings, &settings);
-    if near.segments() < 6 || !far.effective().gro {
-        return skip(&format!("no generic segmentation or no receive offload here: {:?}", ability()));
-    }
-    let bytes: Vec<u8> = (0..550).map(|i| (i % 251) as u8).collect();
-    let wrote = send_burst(&mut near, &bytes, |burst| burst.segment = 100);
-    assert_eq!(wrote, Wrote { bytes: 550, fault: None });
-    let got = receive(&mut far);
-    assert_eq!((got.bytes, got.batch.stride, got.batch.count()), (bytes.clone(), 100, 6));
-    // A receiver that does not want them merged gets them one by one.
-    let (mut near, mut far) = pair(&settings, &plain_settings());
-    send_burst(&mut near, &bytes, |burst| burst.segment = 100);
-    for part in bytes.chunks(100) {
-        let got = receive(&mut far);
-        assert_eq!((&got.bytes[..], got.batch.stride), (part, part.len()));
-    }
-}
-
-#[test]
-fn without_segmentation_datagrams_leave_one_by_one() {
-    let (mut near, mut far) = pair(&plain_settings(), &plain_settings());
-    assert_eq!(near.segments(), 1);
-    let wrote = send_burst(&mut near, b"aaabbbcc", |burst| burst.segment = 3);
-    assert_eq!(wrote, Wrote { bytes: 8, fault: None });
-    for part in [&b"aaa"[..], b"bbb", b"cc"] {
-        assert_eq!(receive(&mut far).bytes, part);
-    }
-}
-
-#[test]
 fn long_datagrams_leave_in_runs_too_and_longer_than_a_send_takes_is_refused() {
     let (mut near, mut far) = pair(&UdpSettings::default(), &plain_settings());
     let mtu = near.effective().mtu.unwrap_or(0);
@@ -135,28 +102,6 @@ fn time_to_live_and_traffic_class_arrive() {
         assert_eq!(receive(&mut far).batch.tos, 0xb9, "{at}: this send alone");
         let effective = near.effective();
         assert_eq!((effective.ttl, effective.tos), (Some(17), Some(40)));
-    }
-}
-
-#[test]
-fn a_bound_socket_knows_both_ends_and_answers_from_where_it_was_asked() {
-    let mut far = Udp::bind("[::]:0".parse().unwrap(), false, &plain_settings()).unwrap();
-    let port = far.local().unwrap().port();
-    let mut asked = vec!["127.0.0.1", "127.0.0.2"];
-    if has_ipv6() {
-        asked.push("::1");
-    }
-    for ip in asked {
-        let to = SocketAddr::new(ip.parse().unwrap(), port);
-        let mut near = Udp::connect(&Target { to, from: None }, &plain_settings()).unwrap();
-        send(&mut near, b"who?");
-        let got = receive(&mut far);
-        let path = got.batch.from.unwrap();
-        assert_eq!(path, Path { peer: near.local().unwrap(), local: to });
-        let wrote = send_burst(&mut far, b"me", |burst| burst.to = Some(path));
-        assert_eq!(wrote.bytes, 2);
-        // `near` is connected: an answer from another address would not reach it.
-        assert_eq!(receive(&mut near).bytes, b"me");
     }
 }
 
@@ -231,33 +176,6 @@ fn stamps_that_never_come_do_not_pile_up() {
 }
 
 #[test]
-fn what_the_receive_buffer_dropped_is_told() {
-    let small = UdpSettings { rcvbuf: Some(4_096), ..plain_settings() };
-    let (mut near, mut far) = pair(&plain_settings(), &small);
-    const SENT: u32 = 200;
-    for _ in 0..SENT {
-        send(&mut near, &[0; 1_000]);
-    }
-    // The counter travels with the next datagram that fits, behind all others, which a busy kernel may deliver a moment later.
-    let (mut got, mut sent) = (0, SENT);
-    let dropped = 'told: loop {
-        assert!(sent < SENT + 1_000, "{got} of {sent}");
-        send(&mut near, b"last");
-        sent += 1;
-        while let Some(message) = try_receive(&mut far, Read::look(2_000)).unwrap() {
-            got += 1;
-            if message.bytes == b"last" && got + message.batch.dropped == sent {
-                break 'told message.batch.dropped;
-            }
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    };
-    assert!((1..SENT).contains(&dropped), "{dropped}");
-    send(&mut near, b"last");
-    assert_eq!(receive(&mut far).batch.dropped, dropped, "it is a sum");
-}
-
-#[test]
 fn long_empty_and_unseen_datagrams() {
     let (mut near, mut far) = pair(&plain_settings(), &plain_settings());
     send(&mut near, &[1; 100]);
@@ -272,61 +190,6 @@ fn long_empty_and_unseen_datagrams() {
     assert_eq!((got.len, got.count(), got.datagrams().count()), (0, 1, 0));
     assert!(try_receive(&mut far, Read::look(10)).unwrap().is_none());
     assert!(try_receive(&mut far, Read::Pause).unwrap().is_none());
-}
-
-#[test]
-fn a_refusal_is_told_and_concerns_one_datagram() {
-    let gone = Udp::bind(here(), false, &plain_settings()).unwrap().local().unwrap();
-    let mut near = Udp::connect(&Target { to: gone, from: None }, &plain_settings()).unwrap();
-    send(&mut near, b"anyone?");
-    readable(&near);
-    let refused = try_receive(&mut near, Read::look(100)).unwrap_err();
-    assert_eq!((refused.deed, refused.errno), (Deed::Receive, libc::ECONNREFUSED));
-    assert!(try_receive(&mut near, Read::look(100)).unwrap().is_none(), "told once");
-    send(&mut near, b"anyone?");
-    readable(&near);
-    let wrote = send_burst(&mut near, b"and now?", |_| {});
-    assert_eq!((wrote.bytes, wrote.fault.map(|f| f.errno)), (0, Some(libc::ECONNREFUSED)));
-    send(&mut near, b"the next one goes");
-}
-
-#[test]
-fn a_peer_gets_a_socket_of_its_own_beside_the_bound_one() {
-    let mut bound: Vec<Udp> = Vec::new();
-    for _ in 0..2 {
-        let at = bound.first().map_or(here(), |first| first.local().unwrap());
-        bound.push(Udp::bind(at, true, &plain_settings()).unwrap());
-    }
-    let server = bound[0].local().unwrap();
-    let mut clients: Vec<Udp> = (0..8)
-        .map(|_| Udp::connect(&Target { to: server, from: None }, &plain_settings()).unwrap())
-        .collect();
-    let mut own = Vec::new();
-    for client in &mut clients[..4] {
-        let path = Path { peer: client.local().unwrap(), local: server };
-        own.push(Udp::beside(&path, &plain_settings()).unwrap());
-        assert_eq!(own.last().unwrap().path(), Some(path));
-    }
-    for (i, client) in clients.iter_mut().enumerate() {
-        send(client, &[i as u8]);
-    }
-    for (i, udp) in own.iter_mut().enumerate() {
-        assert_eq!(receive(udp).bytes, [i as u8]);
-        send(udp, b"hello");
-        assert_eq!(receive(&mut clients[i]).bytes, b"hello");
-        assert!(try_receive(udp, Read::look(9)).unwrap().is_none(), "nobody else's");
-        assert!(!udp.state.strangers);
-    }
-    let mut others: Vec<u8> = Vec::new();
-    while others.len() < 4 {
-        for udp in &mut bound {
-            while let Some(message) = try_receive(udp, Read::look(9)).unwrap() {
-                others.push(message.bytes[0]);
-            }
-        }
-    }
-    others.sort_unstable();
-    assert_eq!(others, [4, 5, 6, 7]);
 }
 
 #[test]
