@@ -233,10 +233,9 @@ fn orders(ties: &[usize], m: usize) -> Vec<f64> {
         below += size;
         for _ in 0..size {
             for k in (1..=m).rev() {
-                for s in rank..=most {
-                    let more = ways[k - 1][s - rank];
-                    ways[k][s] += more;
-                }
+                let (fewer, with) = ways.split_at_mut(k);
+                let sums = with[0].iter_mut().skip(rank);
+                sums.zip(&fewer[k - 1]).for_each(|(ways, more)| *ways += more);
             }
         }
     }

@@ -66,7 +66,7 @@ impl Lane {
     /// The datagrams of one send, with the socket's traffic class and time to live: those that will arrive.
     pub(super) fn send(&mut self, now: Mono, burst: &Burst<'_>, (tos, ttl): (u8, u8)) -> Vec<Datagram> {
         let marks = (burst.tos.unwrap_or(tos), ttl);
-        let bytes: Vec<u8> = burst.slices().flatten().copied().collect();
+        let bytes = burst.slices().collect::<Vec<_>>().concat();
         let size = if burst.segment == 0 { bytes.len() } else { usize::from(burst.segment) };
         let mut arriving = Vec::new();
         for datagram in bytes.chunks(size.max(1)) {

@@ -219,7 +219,12 @@ impl Network {
     /// Runs until every machine that has joined is done, or nothing happens any more.
     pub fn run(&mut self) {
         self.begin();
-        while !self.is_over() && self.step(Mono(u64::MAX)) {}
+        // Only where a thread has ended may all have.
+        let (mut ended, mut goes_on) = (None, true);
+        while goes_on {
+            let before = ended.replace(lock(&self.world).ended);
+            goes_on = (before == ended || !self.is_over()) && self.step(Mono(u64::MAX));
+        }
         self.end();
     }
 

@@ -127,6 +127,8 @@ pub(super) struct World {
     runs: BTreeMap<(Mono, u64), usize>,
     serial: u64,
     pub(super) threads: Vec<Thread>,
+    /// How often a thread has ended.
+    pub(super) ended: usize,
     /// The thread that steps.
     pub(super) current: Option<usize>,
     pub(super) hosts: Vec<Host>,
@@ -173,6 +175,7 @@ impl World {
             runs: BTreeMap::new(),
             serial: 0,
             threads: Vec::new(),
+            ended: 0,
             current: None,
             hosts: Vec::new(),
             processes: 0,
@@ -304,6 +307,7 @@ impl World {
     /// A thread is over: it runs no more.
     pub(super) fn finish(&mut self, thread: usize) {
         self.threads[thread].parked = Parked::Done;
+        self.ended += 1;
         if let Some(run) = self.threads[thread].run.take() {
             self.runs.remove(&run);
         }

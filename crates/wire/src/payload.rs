@@ -193,12 +193,11 @@ fn random(seed: u64, offset: u64, out: &mut [u8]) {
         first.copy_from_slice(&word[from..from + len]);
         n += 1;
     }
-    let mut words = rest.chunks_exact_mut(8);
-    for chunk in &mut words {
-        chunk.copy_from_slice(&word(seed, n));
+    let (words, tail) = rest.as_chunks_mut();
+    for chunk in words {
+        *chunk = word(seed, n);
         n += 1;
     }
-    let tail = words.into_remainder();
     let len = tail.len();
     tail.copy_from_slice(&word(seed, n)[..len]);
 }
