@@ -18,3 +18,9 @@ pub mod ttcp;
 pub mod udpmon;
 
 pub use import::{import, importable};
+
+/// Damaged inputs for each reader: `NETCALIPER_INPUTS`, or 20,000. `bench/deep` has a million.
+#[cfg(test)]
+fn inputs() -> u32 {
+    std::env::var("NETCALIPER_INPUTS").map_or(20_000, |n| n.parse().expect("NETCALIPER_INPUTS is a number"))
+}

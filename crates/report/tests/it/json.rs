@@ -4,6 +4,11 @@ use crate::common::{events, outcome};
 use model::{Builder, Event, Level, Outcome, Status};
 use report::{Journal, read_run, replay, write_outcome};
 
+/// Whether `bench/deep` asks for everything that takes its time.
+fn thorough() -> bool {
+    std::env::var_os("NETCALIPER_INPUTS").is_some()
+}
+
 fn document(outcome: &Outcome) -> String {
     let mut out = Vec::new();
     write_outcome(outcome, &mut out).unwrap();
@@ -64,7 +69,11 @@ fn replayed_notices_are_as_grave_as_they_were() {
 fn a_journal_cut_anywhere_after_its_first_line_is_a_partial_run() {
     let text = journal(&events());
     let first = text.find('\n').unwrap() + 1;
-    for cut in (first..text.len() - 1).filter(|&cut| text.is_char_boundary(cut)) {
+    // Every byte where `NETCALIPER_INPUTS` is set, as by bench/deep; otherwise the beginning and the end of each line and
+    // every 89th byte.
+    let near = |cut: usize| text.as_bytes()[cut.saturating_sub(2)..text.len().min(cut + 2)].contains(&b'\n');
+    let chosen = |cut: &usize| cut % 89 == 0 || near(*cut) || thorough();
+    for cut in (first..text.len() - 1).filter(|&cut| text.is_char_boundary(cut)).filter(chosen) {
         assert_eq!(read_run(&text[..cut]).unwrap().status, Status::Partial, "cut at {cut}");
     }
     // Cut within the third interval: two were told, the first of them omitted.
@@ -108,13 +117,15 @@ fn what_cannot_be_read_is_said_in_one_sentence() {
 }
 
 #[test]
-fn nothing_in_a_file_makes_the_reader_panic() {
-    // Every byte of a short journal replaced in turn: read or refused, never a panic.
+fn no_damaged_byte_in_a_file_makes_the_reader_panic() {
+    // Every byte of a short journal replaced in turn, by one of these or by each: read or refused, never a panic.
     let text = journal(&events()[..4]);
     for at in 0..text.len() {
-        for byte in [b'"', b'}', b'9', b'-', b'\n'] {
+        let mut others = *b"\"}9-\n";
+        others.rotate_left(at % 5);
+        for byte in &others[..if thorough() { 5 } else { 1 }] {
             let mut bytes = text.clone().into_bytes();
-            bytes[at] = byte;
+            bytes[at] = *byte;
             if let Ok(text) = String::from_utf8(bytes) {
                 let _ = read_run(&text);
             }

@@ -1,6 +1,7 @@
 //! ctsTraffic over TCP in virtual time: every pattern, both ends, on good and bad paths, to the byte; and what comes of
 //! ends that were not set alike.
 
+use crate::common::combinations;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Burst, Pattern, Phase, Range, Verify};
 use sim::{At, Cut, Link, Pair, Quirks, START};
@@ -95,20 +96,17 @@ fn conditions() -> Vec<(&'static str, Link, Quirks)> {
 
 #[test]
 fn every_pattern_ending_and_check_over_every_path() {
-    for pattern in patterns() {
-        for verify in [Verify::Data, Verify::Connection, Verify::None] {
-            for rude in [false, true] {
-                for (name, link, quirks) in conditions() {
-                    for transfer in [1, 2, 255, 65_535, 65_536, 65_537] {
-                        let what = format!("{pattern:?} {verify:?} rude {rude} {name} {transfer}");
-                        let phase = Phase { verify, ..phase(pattern, transfer) };
-                        let mut pair = pair(&phase, rude).seed(transfer).quirks(quirks).both(link.clone());
-                        pair.run();
-                        assert_whole(&mut pair, pattern, transfer, &what);
-                    }
-                }
-            }
-        }
+    let checks = [Verify::Data, Verify::Connection, Verify::None];
+    let transfers = [1, 2, 255, 65_535, 65_536, 65_537];
+    let sizes = [patterns().len(), checks.len(), 2, conditions().len(), transfers.len()];
+    for [pattern, verify, rude, condition, transfer] in combinations(sizes) {
+        let (pattern, verify, rude) = (patterns()[pattern], checks[verify], rude == 1);
+        let (transfer, (name, link, quirks)) = (transfers[transfer], conditions().swap_remove(condition));
+        let what = format!("{pattern:?} {verify:?} rude {rude} {name} {transfer}");
+        let phase = Phase { verify, ..phase(pattern, transfer) };
+        let mut pair = pair(&phase, rude).seed(transfer).quirks(quirks).both(link);
+        pair.run();
+        assert_whole(&mut pair, pattern, transfer, &what);
     }
 }
 

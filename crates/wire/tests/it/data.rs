@@ -1,6 +1,6 @@
 //! Data connections in virtual time: every pattern, on good and bad paths, to the byte.
 
-use crate::common::{pair, phase};
+use crate::common::{combinations, pair, phase};
 use metrics::Ending;
 use model::{Pattern, Payload, Phase, Range, Verify};
 use sim::{Link, Pair, Quirks, START};
@@ -44,41 +44,35 @@ fn conditions() -> Vec<(&'static str, Link, Quirks, u64)> {
 
 #[test]
 fn every_pattern_payload_and_check_over_every_path() {
-    for pattern in patterns() {
-        for payload in [Payload::Pattern, Payload::Random, Payload::Zeros] {
-            for verify in [Verify::Data, Verify::Connection, Verify::None] {
-                for rude in [false, true] {
-                    for (name, link, quirks, transfer) in conditions() {
-                        let what = format!("{pattern:?} {payload:?} {verify:?} rude {rude} {name}");
-                        let phase = Phase { payload, verify, ..phase(pattern, transfer) };
-                        let mut pair = pair(&phase, rude).seed(transfer).quirks(quirks).both(link);
-                        pair.run();
-                        assert_whole(&pair, &phase, &what);
-                    }
-                }
-            }
-        }
+    let payloads = [Payload::Pattern, Payload::Random, Payload::Zeros];
+    let checks = [Verify::Data, Verify::Connection, Verify::None];
+    for [pattern, payload, verify, rude, condition] in
+        combinations([patterns().len(), 3, 3, 2, conditions().len()])
+    {
+        let (pattern, payload, verify, rude) =
+            (patterns()[pattern], payloads[payload], checks[verify], rude == 1);
+        let (name, link, quirks, transfer) = conditions().swap_remove(condition);
+        let what = format!("{pattern:?} {payload:?} {verify:?} rude {rude} {name}");
+        let phase = Phase { payload, verify, ..phase(pattern, transfer) };
+        let mut pair = pair(&phase, rude).seed(transfer).quirks(quirks).both(link);
+        pair.run();
+        assert_whole(&pair, &phase, &what);
     }
 }
 
 #[test]
 fn any_buffer_and_any_small_total() {
-    for pattern in patterns() {
-        for buffer in [
-            Range::just(1),
-            Range { low: 1, high: 5_000 },
-            Range::just(16 << 20),
-            Range { low: 16, high: 17 },
-        ] {
-            for transfer in [1, 2, 3, 15, 16, 17, 4_999, 5_000, 5_001, 8_000, 8_001, 13_000, 16_385] {
-                for verify in [Verify::Data, Verify::None] {
-                    let phase = Phase { buffer, verify, ..phase(pattern, transfer) };
-                    let mut pair = pair(&phase, false).seed(transfer);
-                    pair.run();
-                    assert_whole(&pair, &phase, &format!("{pattern:?} {buffer:?} {transfer}"));
-                }
-            }
-        }
+    let buffers =
+        [Range::just(1), Range { low: 1, high: 5_000 }, Range::just(16 << 20), Range { low: 16, high: 17 }];
+    let transfers = [1, 2, 3, 15, 16, 17, 4_999, 5_000, 5_001, 8_000, 8_001, 13_000, 16_385];
+    let sizes = [patterns().len(), buffers.len(), transfers.len(), 2];
+    for [pattern, buffer, transfer, verify] in combinations(sizes) {
+        let (pattern, buffer, transfer) = (patterns()[pattern], buffers[buffer], transfers[transfer]);
+        let verify = [Verify::Data, Verify::None][verify];
+        let phase = Phase { buffer, verify, ..phase(pattern, transfer) };
+        let mut pair = pair(&phase, false).seed(transfer);
+        pair.run();
+        assert_whole(&pair, &phase, &format!("{pattern:?} {buffer:?} {transfer}"));
     }
 }
 
@@ -102,31 +96,29 @@ fn assert_agreed(pair: &Pair, phase: &Phase, what: &str) -> Ending {
 
 #[test]
 fn a_run_that_ends_at_any_moment_leaves_both_ends_agreed() {
+    let conditions = [
+        ("clean", Link::new().rate(100_000_000), Quirks::default()),
+        ("far", Link::new().delay(40 * MS).rate(50_000_000).window(50_000), Quirks::default()),
+        ("rough", Link::new().delay(2 * MS).rate(50_000_000).loss(0.02), Quirks::rough()),
+    ];
+    let instants = (0..30).map(|i| i * 700_003).chain((1..20).map(|i| i * 9_000_017)).collect::<Vec<_>>();
+    let all = combinations([patterns().len(), 2, conditions.len(), instants.len()]);
     let (mut stopped, mut whole) = (0, 0);
-    for pattern in patterns() {
-        for rude in [false, true] {
-            for (name, link, quirks) in [
-                ("clean", Link::new().rate(100_000_000), Quirks::default()),
-                ("far", Link::new().delay(40 * MS).rate(50_000_000).window(50_000), Quirks::default()),
-                ("rough", Link::new().delay(2 * MS).rate(50_000_000).loss(0.02), Quirks::rough()),
-            ] {
-                for after in (0..30).map(|i| i * 700_003).chain((1..20).map(|i| i * 9_000_017)) {
-                    let phase = phase(pattern, 400_001);
-                    let what = format!("{pattern:?} rude {rude} {name} after {after}");
-                    let mut pair =
-                        pair(&phase, rude).seed(after).quirks(quirks).both(link.clone()).stop(0, after);
-                    pair.run();
-                    match assert_agreed(&pair, &phase, &what) {
-                        Ending::Stopped => stopped += 1,
-                        _ => whole += 1,
-                    }
-                    let late = pair.now.since(START.plus(after));
-                    assert!(late < 500 * MS, "{what}: ended {late} ns after the stop");
-                }
-            }
+    for [pattern, rude, condition, after] in &all {
+        let (pattern, rude, after) = (patterns()[*pattern], *rude == 1, instants[*after]);
+        let (name, link, quirks) = conditions[*condition].clone();
+        let phase = phase(pattern, 400_001);
+        let what = format!("{pattern:?} rude {rude} {name} after {after}");
+        let mut pair = pair(&phase, rude).seed(after).quirks(quirks).both(link).stop(0, after);
+        pair.run();
+        match assert_agreed(&pair, &phase, &what) {
+            Ending::Stopped => stopped += 1,
+            _ => whole += 1,
         }
+        let late = pair.now.since(START.plus(after));
+        assert!(late < 500 * MS, "{what}: ended {late} ns after the stop");
     }
-    assert!(stopped > 500 && whole > 100, "{stopped} {whole}");
+    assert!(stopped > all.len() / 3 && whole > all.len() / 15, "{stopped} {whole} of {}", all.len());
 }
 
 #[test]

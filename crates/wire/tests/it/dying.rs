@@ -9,20 +9,20 @@ use sim::{At, Cut, Link, Network, START};
 /// How long the path lives, from the beginning of the simulation, ns.
 const LIVES: u64 = 4_200 * MS;
 
-/// The questions that send datagrams, for ten seconds each, and `tcp` each way.
+/// The questions that send datagrams, for seven seconds each, and `tcp` each way.
 fn long_questions() -> Vec<(&'static str, Phase)> {
     let longer = |(name, mut phase): (&'static str, Phase)| {
-        phase.duration_ns = Some(10 * SECOND);
+        phase.duration_ns = Some(7 * SECOND);
         phase.probe = phase.probe.map(|probe| Probe { lead_ns: 500 * MS, late_ns: 400 * MS, ..probe });
         if let Some(ping) = &mut phase.ping {
             ping.messages = None;
             ping.timeout_ns = SECOND;
         }
         if let Some(train) = &mut phase.train {
-            (train.repeat, train.every_ns) = (50, SECOND / 5);
+            (train.repeat, train.every_ns) = (35, SECOND / 5);
         }
         if let Some(media) = &mut phase.media {
-            media.frames = 500;
+            media.frames = 350;
             phase.duration_ns = None;
         }
         (name, phase)
@@ -30,7 +30,7 @@ fn long_questions() -> Vec<(&'static str, Phase)> {
     let tcp = |pattern| Phase {
         pattern,
         connections: 2,
-        duration_ns: Some(10 * SECOND),
+        duration_ns: Some(7 * SECOND),
         buffer: Range::just(64 * 1024),
         ..Phase::default()
     };

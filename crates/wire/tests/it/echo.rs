@@ -1,6 +1,7 @@
 //! Round trips in virtual time: a path whose delay is known must be measured as it is, whatever the kernels cut, and what is
 //! damaged, late or lost must be told apart, to the message.
 
+use crate::common::combinations;
 use crate::common::run::about;
 use metrics::{Ending, Group, PacketTally, Recorder, SECOND};
 use model::{Echo, Kind, Phase, Ping, PingRow, Schedule, Transport};
@@ -119,32 +120,24 @@ fn a_known_round_trip_is_measured() {
 
 #[test]
 fn odd_pieces_change_no_byte_and_no_count() {
-    for (name, quirks) in [
+    let machines = [
         ("one-byte reads", Quirks::one_byte_reads()),
         ("tiny sends", Quirks::tiny_sends()),
         ("rough", Quirks::rough()),
-    ] {
-        for chunk in [None, Some(1), Some(7), Some(16), Some(1000), Some(5000)] {
-            for size in [1, 5, 16, 17, 1024, 3001] {
-                let mut pair = pair(Ping { chunk, ..ping(5, size) }).seed(u64::from(size)).quirks(quirks);
-                pair.run();
-                let what = format!("{name} {chunk:?} {size}");
-                assert!(pair.ends[0].completed(), "{what}: {:?}", pair.ends[0].ended);
-                assert!(pair.ends[1].completed(), "{what}: {:?}", pair.ends[1].ended);
-                let moved = 5 * u64::from(size);
-                assert_eq!(
-                    (pair.ends[0].counts.tx_bytes, pair.ends[0].counts.rx_bytes),
-                    (moved, moved),
-                    "{what}"
-                );
-                assert_eq!(
-                    (pair.ends[1].counts.tx_bytes, pair.ends[1].counts.rx_bytes),
-                    (moved, moved),
-                    "{what}"
-                );
-                assert_eq!(fates(&rows(&pair)), [5, 0, 0, 0], "{what}");
-            }
+    ];
+    let chunks = [None, Some(1), Some(7), Some(16), Some(1000), Some(5000)];
+    let sizes = [1, 5, 16, 17, 1024, 3001];
+    for [machine, chunk, size] in combinations([machines.len(), chunks.len(), sizes.len()]) {
+        let ((name, quirks), chunk, size) = (machines[machine], chunks[chunk], sizes[size]);
+        let mut pair = pair(Ping { chunk, ..ping(5, size) }).seed(u64::from(size)).quirks(quirks);
+        pair.run();
+        let what = format!("{name} {chunk:?} {size}");
+        let moved = 5 * u64::from(size);
+        for end in &pair.ends {
+            assert!(end.completed(), "{what}: {:?}", end.ended);
+            assert_eq!((end.counts.tx_bytes, end.counts.rx_bytes), (moved, moved), "{what}");
         }
+        assert_eq!(fates(&rows(&pair)), [5, 0, 0, 0], "{what}");
     }
 }
 

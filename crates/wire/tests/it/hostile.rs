@@ -1,5 +1,6 @@
 //! Sessions driven by hand: peers that say what they like at any step, and machines whose messages come late.
 
+use crate::common::bench::inputs;
 use crate::common::driven::{Driven, answer, client_with};
 use crate::common::run::{address, client_plan, server_plan, small};
 use metrics::{Group, SECOND};
@@ -85,7 +86,7 @@ fn any_message(rng: &mut Rng, proposal: &Phase) -> Message {
 
 #[test]
 fn a_server_survives_anything_its_clients_say_in_any_order() {
-    for seed in 0..400 {
+    for seed in 0..u64::from(inputs() / 250) {
         let mut rng = Rng::new(seed);
         let plan = ServerPlan {
             exclusive: seed % 5 == 0,
@@ -168,7 +169,7 @@ fn a_server_survives_anything_its_clients_say_in_any_order() {
 #[test]
 fn a_client_survives_anything_a_server_says_and_ends_in_bounded_time() {
     let mut ends = BTreeMap::new();
-    for seed in 0..2_000 {
+    for seed in 0..u64::from(inputs() / 40) {
         let mut rng = Rng::new(seed);
         let mut plan = client_plan(&small());
         if seed % 3 == 0 {
@@ -236,7 +237,7 @@ fn a_client_survives_anything_a_server_says_and_ends_in_bounded_time() {
 
 #[test]
 fn the_queue_survives_the_end_of_the_server_in_any_order() {
-    for seed in 0..200 {
+    for seed in 0..u64::from(inputs() / 400) {
         let mut rng = Rng::new(seed);
         let mut server = Driven::new(Server::new(ServerPlan { exclusive: true, ..server_plan() }, START));
         for n in 1..=30 {

@@ -1,6 +1,7 @@
 //! ttcp in virtual time: streams without framing, to the byte, on good and bad paths.
 
 use crate::common::bench::{Bench, last_news, mutate};
+use crate::common::combinations;
 use crate::common::run::{MS, address, client_ip, network, told};
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Payload, Phase, Portion, Range, Status, Verify};
@@ -36,25 +37,25 @@ fn pair(phase: &Phase) -> Pair {
 fn every_byte_arrives_over_every_path() {
     let lossy = Link::new().delay(5 * MS).jitter(3 * MS).loss(0.02).reorder(0.05).duplicate(0.02);
     let slow = Link::new().delay(30 * MS).rate(10_000_000).window(20_000);
-    for (name, link, quirks) in [
+    let conditions = [
         ("clean", Link::new(), Quirks::default()),
         ("slow", slow, Quirks::default()),
         ("one-byte reads", Link::new(), Quirks::one_byte_reads()),
         ("tiny sends", Link::new(), Quirks::tiny_sends()),
         ("rough", lossy, Quirks::rough()),
-    ] {
-        for (buffers, length) in [(1, 1), (1, 5), (20, 512), (7, 8_191), (3, 65_536)] {
-            for verify in [Verify::Connection, Verify::None] {
-                let what = format!("{name} {buffers} x {length} {verify:?}");
-                let phase = Phase { verify, ..phase(buffers, length) };
-                let mut pair = pair(&phase).seed(length).quirks(quirks).both(link.clone());
-                pair.run();
-                let [here, there] = &pair.ends;
-                assert!(here.completed() && there.completed(), "{what}: {:?} {:?}", here.ended, there.ended);
-                assert_eq!((here.counts.tx_bytes, here.counts.rx_bytes), (phase.transfer, 0), "{what}");
-                assert_eq!((there.counts.tx_bytes, there.counts.rx_bytes), (0, phase.transfer), "{what}");
-            }
-        }
+    ];
+    let sizes = [(1, 1), (1, 5), (20, 512), (7, 8_191), (2, 65_536)];
+    for [condition, size, verify] in combinations([conditions.len(), sizes.len(), 2]) {
+        let ((name, link, quirks), (buffers, length)) = (conditions[condition].clone(), sizes[size]);
+        let verify = [Verify::Connection, Verify::None][verify];
+        let what = format!("{name} {buffers} x {length} {verify:?}");
+        let phase = Phase { verify, ..phase(buffers, length) };
+        let mut pair = pair(&phase).seed(length).quirks(quirks).both(link);
+        pair.run();
+        let [here, there] = &pair.ends;
+        assert!(here.completed() && there.completed(), "{what}: {:?} {:?}", here.ended, there.ended);
+        assert_eq!((here.counts.tx_bytes, here.counts.rx_bytes), (phase.transfer, 0), "{what}");
+        assert_eq!((there.counts.tx_bytes, there.counts.rx_bytes), (0, phase.transfer), "{what}");
     }
 }
 
@@ -118,9 +119,9 @@ fn both_ends_tell_what_moved_and_how_long_it_took() {
     }
     let (tx, rx) = (portion(&net, client), portion(&net, server));
     assert_eq!((tx.tx_bytes, tx.calls, rx.rx_bytes), (163_840, 20, 163_840));
-    // 163,840 bytes at 10 Mbit/s take 131 ms, and the receiver sees all of them.
+    // 163,840 bytes at 2 Mbit/s take 655 ms, and the receiver sees all of them.
     let ns = rx.to_ns - rx.from_ns;
-    assert!((131 * MS..160 * MS).contains(&ns), "{ns}");
+    assert!((655 * MS..685 * MS).contains(&ns), "{ns}");
 }
 
 #[test]
@@ -135,8 +136,8 @@ fn a_timed_run_ends_behind_a_whole_buffer_and_with_a_fin() {
     assert_eq!((there.status(), there.near().completed), (Status::Complete, 1));
     let (tx, rx) = (portion(&net, client), portion(&net, server));
     assert_eq!((tx.tx_bytes % 8_192, tx.tx_bytes), (0, rx.rx_bytes));
-    // 10 Mbit/s for two seconds, and what the send buffer held.
-    assert!((2_400_000..3_500_000).contains(&tx.tx_bytes), "{}", tx.tx_bytes);
+    // 2 Mbit/s for two seconds, and what the send buffer held.
+    assert!((490_000..600_000).contains(&tx.tx_bytes), "{}", tx.tx_bytes);
 }
 
 #[test]

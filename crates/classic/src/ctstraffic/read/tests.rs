@@ -166,7 +166,7 @@ fn hostile_tables_do_no_harm() {
 
 /// Tables with bytes changed, doubled and cut out: nothing panics, whatever comes.
 #[test]
-fn a_hundred_thousand_damaged_tables() {
+fn damaged_tables_do_no_harm() {
     let whole = [
         format!("{STATUS}0.001,2,0,8,0,0,0\n5.002,2635514317,124,8,8,0,0\n"),
         format!("{CONNECTIONS}{CLIENT}"),
@@ -181,7 +181,7 @@ fn a_hundred_thousand_damaged_tables() {
     };
     const LIKELY: &[u8] = b"0123456789-.,\n\r e\xff\0[]:";
     let mut out = Vec::new();
-    for _ in 0..100_000 {
+    for _ in 0..crate::inputs() {
         let mut bytes = whole[draw(3)].clone().into_bytes();
         let header = bytes.iter().position(|b| *b == b'\n').unwrap();
         for _ in 0..1 + draw(6) {

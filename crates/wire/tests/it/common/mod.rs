@@ -7,12 +7,42 @@ pub(crate) mod run;
 use metrics::Group;
 use model::{Pattern, Phase};
 use sim::Pair;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
 use wire::native::{Data, Grant, Grants, Params, Reception};
 
 pub(crate) const TOKEN: [u8; 16] = *b"a session's key!";
 pub(crate) const ID: Uuid = Uuid::from_u128(0x0123_4567_89ab_4def_8123_4567_89ab_cdef);
+
+/// Combinations of settings that have so many values each, as indices: all of them where `NETCALIPER_INPUTS` is set, as by
+/// `bench/deep`; otherwise as few as hold every pair of values of two settings.
+pub(crate) fn combinations<const N: usize>(sizes: [usize; N]) -> Vec<[usize; N]> {
+    let nth = |mut n: usize| {
+        sizes.map(|size| {
+            let value = n % size;
+            n /= size;
+            value
+        })
+    };
+    let all = (0..sizes.iter().product()).map(nth);
+    if std::env::var_os("NETCALIPER_INPUTS").is_some() {
+        return all.collect();
+    }
+    let pairs = |one: [usize; N]| (0..N).flat_map(move |j| (0..j).map(move |i| (i, one[i], j, one[j])));
+    let mut missing: BTreeSet<_> = all.clone().flat_map(pairs).collect();
+    let mut chosen = Vec::new();
+    // First the combinations that add the most pairs.
+    for most in (1..=N * (N - 1) / 2).rev() {
+        for one in all.clone() {
+            if pairs(one).filter(|pair| missing.contains(pair)).count() >= most {
+                missing.retain(|&(i, a, j, b)| one[i] != a || one[j] != b);
+                chosen.push(one);
+            }
+        }
+    }
+    chosen
+}
 
 pub(crate) fn phase(pattern: Pattern, transfer: u64) -> Phase {
     Phase { pattern, transfer, ..Phase::default() }

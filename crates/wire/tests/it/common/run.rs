@@ -69,20 +69,21 @@ pub(crate) fn psk(text: &str) -> Option<Psk> {
     Psk::new(text.as_bytes()).ok()
 }
 
-/// A phase that is quick to simulate: four connections, three seconds, over links of 10 Mbit/s each.
+/// A phase that is quick to simulate: four connections, three seconds, over links of 2 Mbit/s each.
 pub(crate) fn small() -> Phase {
     Phase {
         connections: 4,
         transfer: 1 << 40,
         duration_ns: Some(3 * SECOND),
-        buffer: Range::just(64 * 1024),
+        buffer: Range::just(16 * 1024),
         ..Phase::default()
     }
 }
 
 pub(crate) fn network(seed: u64) -> Network {
     let mut net = Network::new(seed);
-    let link = Link::new().delay(MS).rate(10_000_000);
+    // A fifth of a second of it may be under way.
+    let link = Link::new().delay(MS).rate(2_000_000).window(50_000);
     net.links(link.clone(), link);
     net
 }
