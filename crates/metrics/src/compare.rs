@@ -51,8 +51,9 @@ impl Contrast {
         let ranks = Ranks::new(&a, &b, series);
         a.sort_by(f64::total_cmp);
         b.sort_by(f64::total_cmp);
-        let mut differences: Vec<f64> = b.iter().flat_map(|y| a.iter().map(move |x| y - x)).collect();
-        differences.sort_by(f64::total_cmp);
+        let mut differences = Vec::with_capacity(a.len() * b.len());
+        b.iter().for_each(|y| differences.extend(a.iter().map(|x| y - x)));
+        differences.sort_unstable_by(f64::total_cmp);
         let u: f64 = differences.iter().map(|&d| f64::midpoint(1.0, sign(d))).sum();
         let (n, m) = (a.len() as f64, b.len() as f64);
         let interval = ranks.least_inside(level).map(|rank| {

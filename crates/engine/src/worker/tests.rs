@@ -500,7 +500,7 @@ impl Opener for Mixed {
 
 #[test]
 fn a_link_that_waits_is_served_beside_one_that_never_pauses() {
-    const GUESTS: u32 = 100;
+    const GUESTS: u32 = 50;
     let sockets = bound(2);
     let to = sockets[0].local().unwrap();
     let server = Thread::start(sockets);

@@ -153,7 +153,7 @@ fn loss_repeats_and_order_are_told_apart_on_any_network() {
         net.datagram_links(link, Link::new());
         let server = serve(&mut net, Answers::default());
         net.quirks(server, Quirks::rough());
-        let client = call(&mut net, 1, &phase(200, 3_200_000, 3));
+        let client = call(&mut net, 1, &phase(200, 3_200_000, 1));
         let (there, here, rows) = run_all(&mut net, server, &[client]);
         let (found, sent) = (counts(&there), counts(&here[0]).sent);
         let (unique, lost, again, below) = slow(&rows);

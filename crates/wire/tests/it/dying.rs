@@ -3,7 +3,7 @@
 use crate::common::run::{MS, Told, client_plan, join, serve, server_plan, told};
 use crate::reach::questions;
 use metrics::SECOND;
-use model::{Kind, Pattern, Phase, Probe, Range, Status};
+use model::{Kind, Pattern, Phase, Probe, Range, Schedule, Status};
 use sim::{At, Cut, Link, Network, START};
 
 /// How long the path lives, from the beginning of the simulation, ns.
@@ -14,7 +14,11 @@ fn long_questions() -> Vec<(&'static str, Phase)> {
     let longer = |(name, mut phase): (&'static str, Phase)| {
         phase.duration_ns = Some(7 * SECOND);
         phase.probe = phase.probe.map(|probe| Probe { lead_ns: 500 * MS, late_ns: 400 * MS, ..probe });
+        if phase.train.is_none() {
+            phase.rate = phase.rate.map(|rate| rate / 2);
+        }
         if let Some(ping) = &mut phase.ping {
+            ping.schedule = Schedule::Fixed { gap_ns: 20 * MS };
             ping.messages = None;
             ping.timeout_ns = SECOND;
         }

@@ -14,7 +14,7 @@ fn assert_empty(net: &mut Network, server: Host) {
 #[test]
 fn stopped_by_the_user_at_any_moment() {
     for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
-        for i in 0..40 {
+        for i in 0..20 {
             let mut net = network(i);
             let server = serve(&mut net, server_plan());
             let client = join(&mut net, 0, client_plan(&Phase { pattern, ..small() }));
@@ -23,7 +23,7 @@ fn stopped_by_the_user_at_any_moment() {
                 net.quirks(server, Quirks::rough());
             }
             // From the first connection request to after the end.
-            let at = START.plus(i * i * 2_100_007);
+            let at = START.plus(i * i * 8_400_028);
             net.stop_at(client, at);
             net.run();
             let it = told(&net, client);

@@ -353,19 +353,17 @@ fn damaged_messages_do_no_harm() {
 fn damaged_blocks_do_no_harm() {
     let v = vectors(VECTORS);
     let mut rng = Rng::new(22);
-    for _ in 0..inputs() / 4 {
+    for n in 0..inputs() as usize {
         let mut bytes = v["histogram_0"].clone();
         mutate(&mut rng, &mut bytes);
-        if let Some(hist) = decode_histogram(&bytes) {
+        if let Some(hist) = decode_histogram(&bytes).filter(|_| n % 8 == 0) {
             let (ours, theirs) = (hist.shape(), hist.shape_as_udpmon());
             assert!(ours.count == theirs.count && hist.bins.len() <= 998);
         }
-        for name in ["cpus", "card", "records"] {
-            let mut bytes = v[name].clone();
-            mutate(&mut rng, &mut bytes);
-            assert!(decode_cpus(&bytes).len() <= 129 && decode_records(&bytes).len() <= 1000);
-            let _ = (decode_card(&bytes), decode_lost(&bytes));
-        }
+        let mut bytes = v[["cpus", "card", "records"][n % 3]].clone();
+        mutate(&mut rng, &mut bytes);
+        assert!(decode_cpus(&bytes).len() <= 129 && decode_records(&bytes).len() <= 1000);
+        let _ = (decode_card(&bytes), decode_lost(&bytes));
     }
     for _ in 0..inputs() / 40 {
         let mut bytes = v["net"].clone();
@@ -477,10 +475,10 @@ mod pair {
         // Five bursts of 10 × 10 µs and four gaps of 100 µs; the original divides by the last burst alone.
         let (all, last) = (test.send_ns, test.last_burst_ns);
         assert!((900_000..910_000).contains(&all) && (100_000..110_000).contains(&last), "{all} {last}");
-        let udpmon = Udpmon { size: 100, waits: vec![1_000], time_ns: Some(SECOND), ..Udpmon::default() };
+        let udpmon = Udpmon { size: 100, waits: vec![1_000], time_ns: Some(SECOND / 4), ..Udpmon::default() };
         let mut run = pair(&asked(udpmon));
         run.run();
-        assert_eq!(tests(&run, 0)[0].sent, 10_000);
+        assert_eq!(tests(&run, 0)[0].sent, 2_500);
     }
 
     #[test]
@@ -494,7 +492,7 @@ mod pair {
 
     #[test]
     fn what_the_path_did_is_what_is_told() {
-        for seed in 1..6 {
+        for seed in 1..4 {
             let udpmon = Udpmon { size: 200, packets: 2_000, waits: vec![1_000], ..Udpmon::default() };
             let mut run = pair(&asked(udpmon))
                 .seed(seed)
