@@ -215,8 +215,9 @@ pub fn encode_lost(lost: &[UdpmonLost]) -> Vec<u8> {
 #[must_use]
 pub fn decode_lost(bytes: &[u8]) -> Vec<UdpmonLost> {
     let one = |row: &[u8]| {
-        let n: Vec<i64> = words(row).collect();
-        UdpmonLost { received: n[0], sent: n[1], number: n[2] }
+        let mut words = words(row);
+        let mut next = || words.next().unwrap_or(0);
+        UdpmonLost { received: next(), sent: next(), number: next() }
     };
     bytes.chunks_exact(LOST).map(one).filter(|row| *row != UdpmonLost::default()).collect()
 }
