@@ -9,9 +9,9 @@ use metrics::{Group, Mono, Recorder};
 use model::{Book, Complete, Event, Level, Links};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use transport::{
-    Action, Burst, Clock as _, Cx, Deed, End, Fault, Got, GroupPlan, Input, Join as _, Link, Mail, Net as _,
-    Note, Order, Park, Platform, Reactor as _, Read, Ready, Receiver as _, Rng, Sender as _, Session,
-    StreamSettings, StreamSocket as _, Target, Task, UdpSettings, Wake as _, Watch as _,
+    Action, Burst, Clock as _, Cx, Deed, End, Fault, Got, GroupPlan, Held, Input, Join as _, Link, Mail,
+    Net as _, Note, Order, Park, Platform, Reactor as _, Read, Ready, Receiver as _, Rng, Sender as _,
+    Session, StreamSettings, StreamSocket as _, Target, Task, UdpSettings, Wake as _, Watch as _,
 };
 
 /// The threads of a session and the sockets that they begin with.
@@ -622,6 +622,10 @@ impl<P: Platform, S: FnMut(Event)> Task<P> for Control<P, S> {
             }
             (Ok(_), Stage::Over) => {}
         }
+    }
+
+    fn held(&self) -> Held {
+        Held { links: self.links.len(), timers: 0, messages: self.post.len(), bytes: self.queued }
     }
 }
 

@@ -24,7 +24,7 @@ use model::ConnectionRecord;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use transport::{
-    Arena, Cause, Clock as _, Defect, Desk, Mail, News, Note, Park, Platform, Reactor as _, Ready,
+    Arena, Cause, Clock as _, Defect, Desk, Held, Mail, News, Note, Park, Platform, Reactor as _, Ready,
     Receiver as _, Rng, Sender as _, StreamSettings, Task, UdpSettings, Violation, Wake as _, Watch as _,
 };
 use unsolicited::Packets;
@@ -162,6 +162,11 @@ impl<P: Platform> Task<P> for Worker<P> {
         for event in events.drain(..) {
             self.event(event);
         }
+    }
+
+    fn held(&self) -> Held {
+        let messages = self.post.len() + self.ended.len();
+        Held { links: self.links.len(), timers: self.timers.len(), messages, bytes: 0 }
     }
 }
 

@@ -13,7 +13,7 @@ use transport::{StreamSettings, UdpSettings};
 use uuid::Uuid;
 use wire::Protocol;
 use wire::native::{Fence, Limits, Psk, Server, ServerPlan};
-use wire::solo::{Answers, Openers, Solo, SoloPlan};
+use wire::solo::{Answers, KEEPALIVE, Openers, Solo, SoloPlan};
 
 /// What a server is to be.
 ///
@@ -208,7 +208,10 @@ impl Bound {
     ///
     /// # Errors
     /// When one of them cannot be had, or a setting cannot work here.
-    pub fn new(config: ServerConfig) -> Result<Self, EngineError> {
+    pub fn new(mut config: ServerConfig) -> Result<Self, EngineError> {
+        if let Some(phase) = &mut config.phase {
+            phase.sockets.keepalive_ns.get_or_insert(KEEPALIVE);
+        }
         for _ in 0..TRIES {
             match Bound::try_new(config.clone()) {
                 // A port that the system chose for one protocol may be taken for the other.

@@ -19,6 +19,7 @@
 mod datagram;
 mod flow;
 mod link;
+mod measured;
 mod network;
 mod pair;
 mod pipe;
@@ -36,6 +37,7 @@ mod world;
 
 pub use datagram::Fate;
 pub use link::{At, Cut, Link};
+pub use measured::Load;
 pub use network::{Host, Network};
 pub use pair::{End, Pair};
 pub use platform::{Sim, SimClock, SimJoin, SimReactor, SimReceiver, SimSender, SimWaker};

@@ -2,6 +2,7 @@
 
 use super::START;
 use super::link::Link;
+use super::measured::Load;
 use super::platform::{Sim, lock};
 use super::quirks::Quirks;
 use super::raw::{Raw, RawTask, Say};
@@ -208,6 +209,22 @@ impl Network {
     #[must_use]
     pub fn groups(&self, host: Host) -> usize {
         lock(&self.machines[host.0].state).groups.len()
+    }
+
+    /// What a machine keeps in memory, and the most that it has kept at once so far.
+    #[must_use]
+    pub fn load(&self, host: Host) -> (Load, Load) {
+        let Machine { sim, state, .. } = &self.machines[host.0];
+        let (state, world) = (lock(state), lock(&self.world));
+        let loads = world.loads.get(&sim.process).copied().unwrap_or_default();
+        let load = |held, flows| Load { held, flows };
+        (load(loads.now, state.flows), load(loads.most, state.most_flows))
+    }
+
+    /// The longest time by which a machine's session or one of its flows was woken too late, ns.
+    #[must_use]
+    pub fn latest(&self, host: Host) -> u64 {
+        lock(&self.machines[host.0].state).late
     }
 
     /// All calls of the machines to the platform so far, each with its time and thread, hashed.

@@ -175,6 +175,13 @@ impl Pipe {
         }
     }
 
+    /// The receiver's kernel expects nothing more, though nothing was told.
+    pub(super) fn give_up(&mut self, now: Mono) {
+        if self.end.is_none() {
+            self.end_with(now, Tail::Reset);
+        }
+    }
+
     fn end_with(&mut self, at: Mono, tail: Tail) {
         self.fin |= self.end.is_some_and(|(_, known)| known == Tail::Fin);
         self.end = Some((at, tail));

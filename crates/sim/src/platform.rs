@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use transport::{
-    Clock, Defect, Fault, Join, Mail, Path, Platform, Reactor, Receiver, Sender, StreamSettings, Target,
-    Task, UdpSettings, Wake,
+    Clock, Defect, Fault, Held, Join, Mail, Path, Platform, Reactor, Receiver, Sender, StreamSettings,
+    Target, Task, UdpSettings, Wake,
 };
 
 /// A process on a host of a simulated world.
@@ -171,13 +171,15 @@ impl Wake for SimWaker {
     fn wake(&self) {
         self.sim.with(|world| {
             let now = world.charge(Call::Wake, 0);
-            // What was sent before is there when the thread looks for it.
-            let at = world.current.map_or(now, |thread| now.max(world.threads[thread].mail));
+            let most = world.hosts[self.sim.host].quirks.threads;
+            let rings = now.plus(world.rng.between(0, most));
             let state = &mut world.reactors[self.reactor];
-            if state.rung.iter().all(|rung| *rung < at) {
-                state.rung.push(at);
-                state.bells.push(at);
-                world.push(at, Event::Ring(self.reactor));
+            if state.rung.iter().all(|rung| *rung < now) {
+                state.rung.push(now);
+            }
+            if !state.bells.iter().any(|bell| (now..=rings).contains(bell)) {
+                state.bells.push(rings);
+                world.push(rings, Event::Ring(self.reactor));
             }
         });
     }
@@ -190,7 +192,10 @@ struct Mailbox<T> {
     closed: bool,
 }
 
-/// The sending end of a mailbox. A message takes some time, and none overtakes another of the same thread.
+const ONE_MESSAGE: Held = Held { links: 0, timers: 0, messages: 1, bytes: 0 };
+
+/// The sending end of a mailbox. As on a real system, a message is there when what the sender does next can be seen; what may take
+/// long is the wake.
 pub struct SimSender<T> {
     sim: Sim,
     mailbox: Arc<Mutex<Mailbox<T>>>,
@@ -211,21 +216,17 @@ impl<T> Drop for SimSender<T> {
 
 impl<T: Send> Sender<T> for SimSender<T> {
     fn send(&self, message: T) {
+        if lock(&self.mailbox).closed {
+            return;
+        }
         let at = self.sim.with(|world| {
-            let now = world.charge(Call::Mail, 0);
-            let most = world.hosts[self.sim.host].quirks.threads;
-            let Some(current) = world.current else { return now };
-            let late = world.rng.between(0, most);
-            let thread = &mut world.threads[current];
-            thread.mail = now.plus(late).max(thread.mail);
-            thread.mail
+            world.keep(self.sim.process, Held::default(), ONE_MESSAGE);
+            world.charge(Call::Mail, 0)
         });
         let mut mailbox = lock(&self.mailbox);
         mailbox.sent += 1;
         let number = mailbox.sent;
-        if !mailbox.closed {
-            mailbox.messages.insert((at, number), message);
-        }
+        mailbox.messages.insert((at, number), message);
     }
 }
 
@@ -241,7 +242,10 @@ impl<T: Send> Receiver<T> for SimReceiver<T> {
         let mut mailbox = lock(&self.mailbox);
         let senders = mailbox.senders;
         match mailbox.messages.first_entry() {
-            Some(entry) if entry.key().0 <= now => Mail::Message(entry.remove()),
+            Some(entry) if entry.key().0 <= now => {
+                self.sim.with(|world| world.keep(self.sim.process, ONE_MESSAGE, Held::default()));
+                Mail::Message(entry.remove())
+            }
             None if senders == 0 => Mail::Closed,
             _ => Mail::Empty,
         }
@@ -254,6 +258,8 @@ impl<T> Drop for SimReceiver<T> {
         mailbox.closed = true;
         let lost = std::mem::take(&mut mailbox.messages);
         drop(mailbox);
+        let messages = Held { messages: lost.len(), ..Held::default() };
+        self.sim.with(|world| world.keep(self.sim.process, messages, Held::default()));
         drop(lost);
     }
 }

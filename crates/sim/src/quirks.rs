@@ -18,7 +18,7 @@ pub struct Quirks {
     pub batches: bool,
     /// Probability that a transmit stamp never comes.
     pub lost_stamps: f64,
-    /// Longest delay of a message between threads, ns.
+    /// Longest time from a wake by another thread until it reaches one that waits, ns.
     pub threads: u64,
     /// Longest time from an event to the thread that waits for it, ns.
     pub wakes: u64,

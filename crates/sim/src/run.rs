@@ -62,10 +62,11 @@ impl Sim {
     /// This host's cable is pulled.
     pub fn unplug(&self) {
         self.with(|world| {
-            let (now, ip) = (world.now, world.hosts[self.host].ip);
+            let ip = world.hosts[self.host].ip;
             world.hosts[self.host].plugged = false;
-            for conn in world.conns.values_mut().filter(|conn| conn.hosts.contains(&Some(self.host))) {
-                conn.stream.unplug(now);
+            let ours = world.conns.iter().filter(|(_, conn)| conn.hosts.contains(&Some(self.host)));
+            for conn in ours.map(|(id, _)| *id).collect::<Vec<_>>() {
+                world.silence(conn);
             }
             for lanes in world.lanes.iter_mut().filter(|lanes| lanes.ends.iter().any(|end| end.ip() == ip)) {
                 lanes.unplug();
@@ -91,8 +92,9 @@ pub(super) fn step(shared: &Arc<Mutex<World>>, limit: Mono) -> bool {
         task.resume(Ok(events));
     }
     let park = task.step();
-    let reactor = task.reactor().id;
+    let (reactor, held) = (task.reactor().id, task.held());
     let mut world = lock(shared);
+    world.hold(thread, held);
     match park {
         Park::Run => {
             world.threads[thread].parked = Parked::Run;

@@ -1,5 +1,6 @@
 //! A session as its machine sees it, held to the rules of `transport`.
 
+use super::measured::MeasuredOpener;
 use super::platform::lock;
 use metrics::{Group, Mono};
 use model::Event;
@@ -16,6 +17,11 @@ pub(super) struct SessionState {
     pub(super) events: Vec<(Mono, Event)>,
     pub(super) done: Option<Mono>,
     pub(super) groups: BTreeSet<Group>,
+    /// Flows of its groups, and the most that there were at once.
+    pub(super) flows: usize,
+    pub(super) most_flows: usize,
+    /// The longest time by which the session or a flow was woken too late, ns.
+    pub(super) late: u64,
 }
 
 pub(super) struct ObservedSession {
@@ -23,16 +29,22 @@ pub(super) struct ObservedSession {
     state: Arc<Mutex<SessionState>>,
     closed: BTreeSet<Link>,
     wakes: u32,
+    /// When it was called last.
+    last: Option<Mono>,
 }
 
 impl ObservedSession {
     pub(super) fn new(session: Box<dyn Session>, state: Arc<Mutex<SessionState>>) -> Self {
-        ObservedSession { session, state, closed: BTreeSet::new(), wakes: 0 }
+        ObservedSession { session, state, closed: BTreeSet::new(), wakes: 0, last: None }
     }
 }
 
 impl Session for ObservedSession {
     fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
+        if let Some(due) = self.session.deadline().zip(self.last).map(|(due, last)| due.max(last)) {
+            let mut state = lock(&self.state);
+            state.late = state.late.max(cx.now.since(due));
+        }
         match &input {
             Input::Dropped(group, _) => drop(lock(&self.state).groups.remove(group)),
             Input::Down(link, _) => drop(self.closed.remove(link)),
@@ -44,16 +56,20 @@ impl Session for ObservedSession {
     }
 
     fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
-        let action = self.session.poll(cx)?;
+        self.last = Some(cx.now);
+        let mut action = self.session.poll(cx)?;
         self.wakes = 0;
-        match &action {
+        match &mut action {
             Action::Send(link, _) => {
                 assert!(!self.closed.contains(link), "a session sends on a link that it has closed");
             }
             Action::Close(link, _) => drop(self.closed.insert(*link)),
-            Action::Group(plan) if plan.group != Group::ALL => {
-                let fresh = lock(&self.state).groups.insert(plan.group);
+            Action::Group(plan) => {
+                let fresh = plan.group == Group::ALL || lock(&self.state).groups.insert(plan.group);
                 assert!(fresh, "{:?} is started again before it was dropped", plan.group);
+                let state = &self.state;
+                let measured = |opener| Box::new(MeasuredOpener { opener, state: Arc::clone(state) }) as _;
+                plan.openers = std::mem::take(&mut plan.openers).into_iter().map(measured).collect();
             }
             Action::Done => {
                 let mut state = lock(&self.state);

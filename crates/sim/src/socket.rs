@@ -81,6 +81,8 @@ pub(super) struct Conn {
     pub(super) full: [bool; 2],
     /// Requests sent.
     pub(super) tries: u32,
+    /// Nothing gets through any more.
+    pub(super) silent: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -91,6 +91,11 @@ impl Stream {
         }
     }
 
+    /// The kernel of `end` gives the connection up. The error that it tells is that of a reset.
+    pub(super) fn time_out(&mut self, end: usize, now: Mono) {
+        self.pipes[1 - end].give_up(now);
+    }
+
     pub(super) fn readable(&self, end: usize, now: Mono) -> bool {
         let pipe = &self.pipes[1 - end];
         pipe.has_bytes(now) || pipe.ended(now).is_some()

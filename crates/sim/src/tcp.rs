@@ -19,6 +19,8 @@ use transport::{
 const BACKLOG: usize = 4_096;
 /// Requests that are sent again, each after twice the time: Linux gives up after 127 s.
 const TRIES: u32 = 7;
+/// Questions whether the other end is there, each after the idle time, before an end gives up.
+const PROBES: u64 = 9;
 /// Time to live of what a host sends.
 pub(super) const TTL: u8 = 64;
 /// Address not available, as Linux numbers it.
@@ -74,7 +76,8 @@ impl World {
         let socks = [Some(sock), None];
         let (state, full) = (State::Connecting, [false; 2]);
         let settings = [settings.clone(), StreamSettings::default()];
-        self.conns.insert(id, Conn { stream, paths, hosts, socks, state, settings, full, tries: 0 });
+        self.conns
+            .insert(id, Conn { stream, paths, hosts, socks, state, settings, full, tries: 0, silent: false });
         if !self.at_once {
             self.push(now.plus(delay), Event::Request(id));
             return Ok((sock, false));
@@ -155,6 +158,32 @@ impl World {
         if let Some(next) = conn.stream.cut_at() {
             self.push(next, Event::Cut(id));
         }
+        self.schedule_pokes(id);
+    }
+
+    /// The cable is out. An end that asks from time to time whether the other is there gives up when it has asked in vain.
+    pub(super) fn silence(&mut self, id: u64) {
+        let now = self.now;
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        conn.stream.unplug(now);
+        conn.silent = true;
+        for end in 0..2 {
+            self.keep_alive(id, end);
+        }
+    }
+
+    fn keep_alive(&mut self, id: u64, end: usize) {
+        let now = self.time();
+        let Some(conn) = self.conns.get(&id).filter(|conn| conn.silent) else { return };
+        if let Some(each) = conn.settings[end].keepalive {
+            let after = each.as_nanos() as u64 * (1 + PROBES);
+            self.push(now.plus(after), Event::KeptAlive(id, end));
+        }
+    }
+
+    pub(super) fn give_up(&mut self, id: u64, end: usize, at: Mono) {
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        conn.stream.time_out(end, at);
         self.schedule_pokes(id);
     }
 
@@ -374,8 +403,9 @@ impl StreamSocket<Sim> for Socket {
     fn apply(&self, settings: &StreamSettings) -> Result<(), Fault> {
         self.sim.with(|world| {
             world.used(self.id, Call::Option, 0);
-            if let Some((_, end, conn)) = world.conn(self.id) {
+            if let Some((id, end, conn)) = world.conn(self.id) {
                 conn.settings[end] = settings.clone();
+                world.keep_alive(id, end);
             }
         });
         Ok(())

@@ -3,13 +3,14 @@
 use super::START;
 use super::datagram::{Datagram, Lanes};
 use super::link::Link;
+use super::measured::Loads;
 use super::platform::Sim;
 use super::quirks::Quirks;
 use super::socket::{Conn, Sock};
 use metrics::Mono;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
-use transport::{Defect, Ready, Rng, Task};
+use transport::{Defect, Held, Ready, Rng, Task};
 
 /// A call to the platform, by what it costs.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +56,8 @@ pub(super) enum Event {
     Confirm(u64, u64),
     /// A connection's link is cut by the clock.
     Cut(u64),
+    /// One end of a connection has asked in vain whether the other is there.
+    KeptAlive(u64, usize),
     /// A datagram arrives; the lanes that it came by, and which of them.
     Datagram(usize, usize, Datagram),
     /// An ICMP message reaches the socket whose datagram found no receiver.
@@ -82,10 +85,10 @@ pub(super) struct Thread {
     pub(super) parked: Parked,
     /// When it goes on, as the key in the queue.
     run: Option<(Mono, u64)>,
-    /// When the last message that it sent arrives.
-    pub(super) mail: Mono,
     /// Steps in a row without effect.
     idle: u32,
+    /// What it kept after its last step.
+    held: Held,
 }
 
 /// A step that a thread is to take.
@@ -111,7 +114,7 @@ pub(super) struct ReactorState {
     /// The thread that waits.
     pub(super) waiter: Option<usize>,
     pub(super) ready: VecDeque<u64>,
-    /// Rings that were not asked about, and those that no wait has ended for.
+    /// Rings that were not asked about, and when those reach a thread that waits which no wait has ended for.
     pub(super) rung: Vec<Mono>,
     pub(super) bells: Vec<Mono>,
 }
@@ -134,6 +137,8 @@ pub(super) struct World {
     pub(super) hosts: Vec<Host>,
     /// Processes so far.
     pub(super) processes: usize,
+    /// What each of them keeps.
+    pub(super) loads: BTreeMap<usize, Loads>,
     pub(super) reactors: Vec<ReactorState>,
     pub(super) socks: BTreeMap<u64, Sock>,
     /// The last number given to a socket, and to a connection.
@@ -179,6 +184,7 @@ impl World {
             current: None,
             hosts: Vec::new(),
             processes: 0,
+            loads: BTreeMap::new(),
             reactors: Vec::new(),
             socks: BTreeMap::new(),
             sock_serial: 0,
@@ -252,6 +258,7 @@ impl World {
             Event::Answer(conn, answer) => self.answer(conn, answer, at),
             Event::Confirm(conn, listener) => self.confirm(conn, listener, at),
             Event::Cut(conn) => self.cut(conn, at),
+            Event::KeptAlive(conn, end) => self.give_up(conn, end, at),
             Event::Datagram(lanes, from, datagram) => self.deliver(lanes, from, datagram, at),
             Event::Unreachable(sock) => self.unreachable(sock, at),
         }
@@ -283,8 +290,8 @@ impl World {
             now,
             parked,
             run: None,
-            mail: Mono(0),
             idle: 0,
+            held: Held::default(),
         });
         let after = self.up_to(50_000);
         self.schedule(thread, now.plus(after));
@@ -304,10 +311,25 @@ impl World {
         self.runs.insert((at, self.serial), thread);
     }
 
+    /// A process keeps more or less than before.
+    pub(super) fn keep(&mut self, process: usize, before: Held, after: Held) {
+        self.loads.entry(process).or_default().change(before, after);
+    }
+
+    /// What a thread keeps after a step.
+    pub(super) fn hold(&mut self, thread: usize, held: Held) {
+        let Thread { process, held: kept, .. } = &mut self.threads[thread];
+        if *kept != held {
+            let (process, before) = (*process, std::mem::replace(kept, held));
+            self.keep(process, before, held);
+        }
+    }
+
     /// A thread is over: it runs no more.
     pub(super) fn finish(&mut self, thread: usize) {
         self.threads[thread].parked = Parked::Done;
         self.ended += 1;
+        self.hold(thread, Held::default());
         if let Some(run) = self.threads[thread].run.take() {
             self.runs.remove(&run);
         }
@@ -372,7 +394,7 @@ impl World {
         self.reactors[reactor].waiter = Some(thread);
         let now = self.threads[thread].now;
         let state = &self.reactors[reactor];
-        if !state.ready.is_empty() || state.bells.iter().any(|at| *at <= now) {
+        if !state.ready.is_empty() || state.bells.iter().chain(&state.rung).any(|at| *at <= now) {
             return self.schedule(thread, now);
         }
         if let Some(until) = until {
@@ -400,10 +422,10 @@ impl World {
     /// Whether a ring ends a wait, which takes it away.
     fn take_rings(&mut self, reactor: usize, now: Mono) -> bool {
         let state = &mut self.reactors[reactor];
-        let before = state.bells.len();
+        let before = state.bells.len() + state.rung.len();
         state.bells.retain(|at| *at > now);
         state.rung.retain(|at| *at > now);
-        state.bells.len() < before
+        state.bells.len() + state.rung.len() < before
     }
 
     /// Something has happened at a socket: whether it is ready is found when its reactor waits.

@@ -19,8 +19,8 @@ pub use burst::{Arena, Batch, Burst, Piece};
 pub use fault::{Cause, Deed, Fault, Violation};
 pub use flow::{Card, Cx, End, Flow, News, Note, Open, Opener, Path, Read, Rng, Target, Want, When, Wrote};
 pub use platform::{
-    Clock, DatagramSocket, Defect, Join, LONGEST_DATAGRAM, ListenerSocket, Mail, Park, Platform, Reactor,
-    Ready, Receiver, Sender, StreamSocket, Task, Wake, Watch,
+    Clock, DatagramSocket, Defect, Held, Join, LONGEST_DATAGRAM, ListenerSocket, Mail, Park, Platform,
+    Reactor, Ready, Receiver, Sender, StreamSocket, Task, Wake, Watch,
 };
 pub use session::{Action, GroupPlan, Input, Key, Link, Order, Session, WHEN_TOLD, Wait};
 pub use sockets::{StreamEffective, StreamSettings, UdpEffective, UdpSettings};

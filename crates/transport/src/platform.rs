@@ -343,6 +343,23 @@ pub trait Task<P: Platform> {
     fn reactor(&mut self) -> &mut P::Reactor;
     /// A [`Park::Wait`] is over: takes what is ready out of `ready`, or learns why there was no waiting.
     fn resume(&mut self, ready: io::Result<&mut Vec<Ready>>);
+    /// What it keeps in memory. A simulation checks that this stays bounded; nobody else asks.
+    fn held(&self) -> Held {
+        Held::default()
+    }
+}
+
+/// What a [`Task`] keeps in memory, by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Links.
+    pub links: usize,
+    /// Timers, those of closed links among them.
+    pub timers: usize,
+    /// Messages that wait to be sent or handled.
+    pub messages: usize,
+    /// Bytes that wait to be sent.
+    pub bytes: usize,
 }
 
 /// What a [`Task`] waits for between two steps.

@@ -165,6 +165,9 @@ pub struct Openers {
 
 /// Where connections are counted. [`Group::ALL`] only accepts.
 pub const GROUP: Group = Group(1);
+/// How long a server's connection may be idle before the kernel asks whether its peer is there, where the user does not say, ns. Some
+/// protocols let connections be quiet for ever: those of clients that have vanished would be kept.
+pub const KEEPALIVE: u64 = 60 * SECOND;
 /// How long what is but for its goodbye over may take to end.
 const GRACE: u64 = 5 * SECOND;
 

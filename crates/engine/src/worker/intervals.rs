@@ -7,6 +7,8 @@ use metrics::{Group, LinkSample, Mono};
 use std::cmp::Reverse;
 use transport::{Cause, Clock as _, Deed, Defect, Fault, News, Platform};
 
+/// Timers that a worker may keep beyond two for each link.
+const SPARE_TIMERS: usize = 64;
 /// Links of which TCP_INFO is read per interval.
 const SAMPLES: usize = 256;
 
@@ -160,6 +162,19 @@ impl<P: Platform> Worker<P> {
         if link.armed.is_none_or(|armed| at < armed) {
             link.armed = Some(at);
             self.timers.push(Reverse((at, key)));
+            if self.timers.len() > 2 * self.links.len() + SPARE_TIMERS {
+                self.forget_timers();
+            }
         }
+    }
+
+    /// Forgets the timers of links that are closed or wait for another instant by now. They would be kept until they are due: that of
+    /// a stall for its whole time-out, of each connection however short it was.
+    fn forget_timers(&mut self) {
+        let mut timers = std::mem::take(&mut self.timers).into_vec();
+        timers.retain(|Reverse((at, key))| self.links.get(*key).is_some_and(|link| link.armed == Some(*at)));
+        timers.sort_unstable();
+        timers.dedup();
+        self.timers = timers.into();
     }
 }

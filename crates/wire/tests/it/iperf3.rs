@@ -12,7 +12,7 @@ use wire::iperf3::params::Parameters;
 use wire::iperf3::{Client, ClientPlan, Limits, Opening, Server, ServerPlan, Store};
 use wire::native::Fence;
 
-fn server_plan() -> ServerPlan {
+pub(crate) fn server_plan() -> ServerPlan {
     ServerPlan {
         workers: 2,
         cores: vec![Some(0), Some(1)],
@@ -36,7 +36,7 @@ fn serve(net: &mut Network, plan: ServerPlan) -> Host {
     net.serve(address(1), 2, Box::new(Server::new(plan, now)))
 }
 
-fn client_plan(terms: BulkTerms) -> ClientPlan {
+pub(crate) fn client_plan(terms: BulkTerms) -> ClientPlan {
     let kind = if terms.udp { Kind::Delay } else { Kind::Tcp };
     ClientPlan {
         target: ("server".into(), address(1)),
@@ -75,7 +75,7 @@ fn bulk(net: &Network, host: Host) -> Vec<Bulk> {
     net.events(host).iter().filter_map(|(_, event)| of(event)).collect()
 }
 
-fn ended(net: &Network, host: Host) -> Vec<BulkEnded> {
+pub(crate) fn ended(net: &Network, host: Host) -> Vec<BulkEnded> {
     let of = |bulk: Bulk| if let BulkNews::Ended(ended) = bulk.news { Some(*ended) } else { None };
     bulk(net, host).into_iter().filter_map(of).collect()
 }

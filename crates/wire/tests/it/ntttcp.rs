@@ -4,12 +4,12 @@ use crate::common::run::{MS, client_ip, told};
 use metrics::{Mono, SECOND};
 use model::{Event, Kind, Phase, Probe, Range, Status, Verify};
 use sim::{Host, HungUp, Link, Network, Quirks, Say};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::native::Fence;
 use wire::ntttcp::{Layout, Receiver, ReceiverPlan, Sender, SenderPlan};
 
 /// The port of the conversation; data ports follow.
-const TALK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 5000);
+const TALK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 5000);
 
 /// Paths of 1 Mbit/s each.
 fn network(seed: u64) -> Network {
@@ -53,20 +53,25 @@ fn phase_of(layout: &Layout) -> Phase {
     }
 }
 
-fn receive(net: &mut Network, layout: Layout) -> Host {
+pub(crate) fn receiver(layout: Layout, now: Mono) -> Receiver {
     let (fence, streams) = (Fence::default(), Fence::default());
-    let plan = ReceiverPlan { layout, phase: phase_of(&layout), fence, streams, workers: 2 };
+    Receiver::new(ReceiverPlan { layout, phase: phase_of(&layout), fence, streams, workers: 2 }, now)
+}
+
+pub(crate) fn sender(layout: Layout, to: Vec<IpAddr>, workers: u16, now: Mono) -> Sender {
+    Sender::new(SenderPlan { layout, phase: phase_of(&layout), to, from: None, workers }, now)
+}
+
+fn receive(net: &mut Network, layout: Layout) -> Host {
     let now = net.now;
-    let host = net.serve(TALK, 2, Box::new(Receiver::new(plan, now)));
+    let host = net.serve(TALK, 2, Box::new(receiver(layout, now)));
     net.ports(host, 1 + layout.ports + if layout.token || layout.unsynced { 1_000 } else { 0 });
     host
 }
 
 fn send(net: &mut Network, n: u32, layout: Layout) -> Host {
-    let to = vec![TALK.ip()];
-    let plan = SenderPlan { layout, phase: phase_of(&layout), to, from: None, workers: 2 };
     let now = net.now;
-    net.join(client_ip(n), 2, Box::new(Sender::new(plan, now)))
+    net.join(client_ip(n), 2, Box::new(sender(layout, vec![TALK.ip()], 2, now)))
 }
 
 fn finish(net: &mut Network) {

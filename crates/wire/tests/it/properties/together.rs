@@ -1,0 +1,450 @@
+//! Several protocols on one machine, each with a server of its own in one process or several: who asks one of them never costs
+//! who asks another.
+
+use super::native::{Leaves, served};
+use super::{Bounds, PATTERNS, bounded, bulk, forgotten, one_of};
+use crate::common::run::{MS, client_ip, client_plan, server_plan, told};
+use crate::{iperf3, ntttcp};
+use metrics::{Mono, SECOND};
+use model::{
+    BulkTerms, Event, Kind, Layout, Pattern, Phase, Ping, Range, Schedule, SocketSettings, StampSettings,
+    Status, Transport, Udpmon, Verify,
+};
+use sim::{Host, Link, Network, Quirks, START, Say};
+use std::net::{IpAddr, SocketAddr};
+use transport::{Defect, Rng, Session};
+use uuid::Uuid;
+use wire::Protocol;
+use wire::native::{Client, ClientPlan, Peer, Server, ServerPlan};
+use wire::solo::{Answers, Calls, KEEPALIVE, Solo, SoloPlan};
+
+/// The machine that serves.
+const MACHINE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+/// After so long the last of the servers has forgotten a peer that vanished: a reflector of STAMP keeps its sessions for 900 s.
+const FORGOTTEN: u64 = 930 * SECOND;
+/// How much slower than usual the machine is.
+const SLOWNESS: u64 = 20;
+
+/// What a client asks for, and of which server.
+#[derive(Clone, Debug)]
+enum Asks {
+    Native(Phase),
+    Iperf3(Box<BulkTerms>),
+    /// A receiver of NTttcp has one test: each sender has its own.
+    Ntttcp(Layout),
+    /// Protocols without a conversation. Of ttcp each client has its own server, which takes one connection at a time.
+    Solo(Protocol, Phase),
+}
+
+/// A client.
+#[derive(Debug)]
+struct Guest {
+    asks: Asks,
+    workers: u16,
+    arrives: u64,
+    leaves: Leaves,
+    server: usize,
+    client: Option<Host>,
+}
+
+/// A server on the machine.
+struct Service {
+    host: Host,
+    threads: u16,
+    /// Links and clients that it may have.
+    links: usize,
+    clients: usize,
+}
+
+fn at(port: u16) -> SocketAddr {
+    SocketAddr::new(MACHINE, port)
+}
+
+fn stamp() -> Phase {
+    let settings = StampSettings::default();
+    let ping = Ping {
+        size: settings.size(),
+        stamp: Some(settings),
+        timeout_ns: SECOND / 2,
+        ..messages(Transport::Udp)
+    };
+    Phase { kind: Kind::Ping, ping: Some(ping), ..brief() }
+}
+
+fn messages(transport: Transport) -> Ping {
+    let schedule = Schedule::Fixed { gap_ns: 10 * MS };
+    Ping { transport, schedule, messages: Some(100), timeout_ns: SECOND, ..Ping::default() }
+}
+
+fn brief() -> Phase {
+    Phase {
+        connections: 1,
+        iterations: Some(1),
+        duration_ns: None,
+        interval_ns: SECOND / 2,
+        ..Phase::default()
+    }
+}
+
+fn udpmon() -> Phase {
+    let asked = Udpmon { size: 200, packets: 300, waits: vec![20_000, 10_000], ..Udpmon::default() };
+    Phase { kind: Kind::Train, udpmon: Some(Box::new(asked)), ..brief() }
+}
+
+/// What a server of ctsTraffic expects of all its clients.
+fn ctstraffic(rng: &mut Rng) -> Phase {
+    let (transfer, pattern) = (rng.between(1, 60_000), one_of(rng, &PATTERNS));
+    Phase { iterations: Some(3), transfer, pattern, buffer: Range::just(8_192), ..brief() }
+}
+
+fn ttcp(rng: &mut Rng) -> Phase {
+    let transfer = 8_192 * rng.between(1, 40);
+    Phase { transfer, verify: Verify::Connection, buffer: Range::just(8_192), ..brief() }
+}
+
+fn bulk_terms(rng: &mut Rng) -> BulkTerms {
+    let (reverse, bidir) = one_of(rng, &[(false, false), (true, false), (false, true)]);
+    let streams = rng.between(1, 4) as u32;
+    let terms = BulkTerms { time_s: 1, block: 8_000, reverse, bidir, streams, ..BulkTerms::default() };
+    match rng.between(0, 2) {
+        0 => BulkTerms { udp: true, block: 500, rate: 400_000, wide: true, ..terms },
+        _ => terms,
+    }
+}
+
+/// A session of a protocol without a conversation.
+fn solo(
+    protocol: Protocol,
+    phase: &Phase,
+    to: Option<SocketAddr>,
+    workers: u16,
+    now: Mono,
+) -> Box<dyn Session> {
+    let openers = protocol.openers().expect("it has no conversation");
+    let (calls, answers) = (
+        Calls { targets: to.into_iter().collect(), workers, ..Calls::default() },
+        Answers { workers, ..Answers::default() },
+    );
+    let made = if to.is_some() { (openers.call)(phase, &calls) } else { (openers.answer)(phase, &answers) };
+    let phase = match to {
+        Some(_) => phase.clone(),
+        // A server has no end of its own, and nobody looks at its intervals.
+        None => {
+            let sockets = SocketSettings { keepalive_ns: Some(KEEPALIVE), ..phase.sockets.clone() };
+            Phase { iterations: None, interval_ns: 100 * SECOND, sockets, ..phase.clone() }
+        }
+    };
+    Box::new(Solo::new(SoloPlan { phase, openers: made, serving: to.is_none(), records: true }, now))
+}
+
+/// A scenario as it is simulated.
+struct Scenario {
+    net: Network,
+    services: Vec<Service>,
+    guests: Vec<Guest>,
+    /// Neither the path nor a full socket loses datagrams.
+    clean: bool,
+}
+
+impl Scenario {
+    fn serve(&mut self, port: u16, threads: u16, session: Box<dyn Session>) -> usize {
+        let host = self.net.serve(at(port), threads, session);
+        self.services.push(Service { host, threads, links: 0, clients: 0 });
+        self.services.len() - 1
+    }
+
+    fn guest(&mut self, rng: &mut Rng, server: usize, links: u32, asks: Asks) {
+        let workers = if let Asks::Solo(..) = asks { 1 } else { one_of(rng, &[1, 2]) };
+        let arrives = rng.between(0, SECOND);
+        // A server that is nobody else's ends with its client.
+        let own = matches!(asks, Asks::Ntttcp(_) | Asks::Solo(Protocol::Ttcp, _));
+        let leaves = if own { Leaves::InTime } else { Leaves::draw(rng) };
+        self.services[server].links += 2 * links as usize + 2;
+        self.services[server].clients += 1;
+        self.guests.push(Guest { asks, workers, arrives, leaves, server, client: None });
+    }
+
+    /// The servers and who comes.
+    fn draw(seed: u64, defect: Option<Defect>) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut net = Network::new(seed);
+        let loss = one_of(&mut rng, &[0.0, 0.0, 0.01]);
+        let delay = one_of(&mut rng, &[50_000, MS, 5 * MS]);
+        let link = Link::new().delay(delay).rate(one_of(&mut rng, &[2_000_000, 5_000_000])).loss(loss);
+        net.links(link.clone(), link);
+        net.plant(defect);
+        let mut it = Scenario { net, services: Vec::new(), guests: Vec::new(), clean: loss == 0.0 };
+        let rng = &mut rng;
+        let plan = ServerPlan { workers: rng.between(1, 4) as u16, ..server_plan() };
+        let native = it.serve(7411, plan.threads(), Box::new(Server::new(plan, START)));
+        for _ in 0..rng.between(1, 3) {
+            let connections = rng.between(1, 8) as u32;
+            let phase = bulk(one_of(rng, &PATTERNS), connections);
+            it.guest(rng, native, connections, Asks::Native(phase));
+        }
+        let session = wire::iperf3::Server::new(iperf3::server_plan(), START);
+        let iperf = it.serve(5201, 2, Box::new(session));
+        for _ in 0..rng.between(1, 3) {
+            let terms = bulk_terms(rng);
+            it.guest(rng, iperf, terms.all_streams(), Asks::Iperf3(Box::new(terms)));
+        }
+        let cts = ctstraffic(rng);
+        for (protocol, phase, connections) in [
+            (Protocol::CtsTraffic, cts, rng.between(1, 4) as u32),
+            (Protocol::Udpmon, udpmon(), 1),
+            (Protocol::Stamp, stamp(), 1),
+            (Protocol::Echo, Phase { kind: Kind::Ping, ping: Some(messages(Transport::Tcp)), ..brief() }, 2),
+            (Protocol::Echo, Phase { kind: Kind::Ping, ping: Some(messages(Transport::Udp)), ..brief() }, 1),
+        ] {
+            let port = protocol.port() + it.services.len() as u16;
+            let workers = rng.between(1, 3) as u16;
+            let server = it.serve(port, workers, solo(protocol, &phase, None, workers, START));
+            for _ in 0..rng.between(1, 3) {
+                let phase = Phase { connections, ..phase.clone() };
+                it.guest(rng, server, connections, Asks::Solo(protocol, phase));
+            }
+        }
+        let phase = ttcp(rng);
+        let server = it.serve(2000, 1, solo(Protocol::Ttcp, &phase, None, 1, START));
+        it.guest(rng, server, 1, Asks::Solo(Protocol::Ttcp, phase));
+        let layout =
+            Layout { port: 6001, ports: 2, threads: 1, connections: 2, seconds: 1, ..Layout::default() };
+        let server = it.serve(6000, 2, Box::new(ntttcp::receiver(layout, START)));
+        it.net.ports(it.services[server].host, 1 + layout.ports);
+        it.guest(rng, server, layout.all(), Asks::Ntttcp(layout));
+        // Bytes of no protocol, which only servers of protocols that tell by them are sent.
+        for (n, service) in [native, iperf].into_iter().enumerate() {
+            let bytes = (0..rng.between(0, 100)).map(|_| rng.next() as u8).collect();
+            let (comes, goes) = (rng.between(0, SECOND), rng.between(0, 2) * SECOND);
+            it.services[service].links += 1;
+            let script = vec![(comes, Say::Bytes(bytes)), (comes + goes, Say::Reset)];
+            it.net.raw(client_ip(500 + n as u32), at([7411, 5201][n]), script);
+        }
+        let quirks = if rng.between(0, 3) == 0 { Quirks::rough() } else { Quirks::default() };
+        it.clean &= quirks.shy == 0.0;
+        it.net.quirks(it.services[native].host, Quirks { slowness: SLOWNESS, ..quirks });
+        it
+    }
+
+    /// A client's session.
+    fn session(&self, n: usize) -> Box<dyn Session> {
+        let (guest, now) = (&self.guests[n], self.net.now);
+        let workers = guest.workers;
+        match &guest.asks {
+            Asks::Native(phase) => {
+                let (run, secret) = (Uuid::from_u128(n as u128 + 1), [n as u8; 32]);
+                let peers = vec![Peer { name: "server".into(), address: at(7411) }];
+                let plan = ClientPlan { peers, workers, run, secret, records: true, ..client_plan(phase) };
+                Box::new(Client::new(plan, now))
+            }
+            Asks::Iperf3(terms) => {
+                let target = ("server".into(), at(5201));
+                let plan =
+                    wire::iperf3::ClientPlan { target, workers, ..iperf3::client_plan((**terms).clone()) };
+                Box::new(wire::iperf3::Client::new(plan, now))
+            }
+            Asks::Ntttcp(layout) => Box::new(ntttcp::sender(*layout, vec![MACHINE], workers, now)),
+            Asks::Solo(protocol, phase) => {
+                let port =
+                    if *protocol == Protocol::Ttcp { 2000 } else { protocol.port() + guest.server as u16 };
+                solo(*protocol, phase, Some(at(port)), workers, now)
+            }
+        }
+    }
+
+    /// Until all have left and are forgotten, or should be.
+    fn run(&mut self) {
+        let mut order: Vec<usize> = (0..self.guests.len()).collect();
+        order.sort_by_key(|&n| self.guests[n].arrives);
+        for n in order {
+            self.net.run_until(START.plus(self.guests[n].arrives));
+            let session = self.session(n);
+            let Guest { workers, leaves, .. } = self.guests[n];
+            let client = self.net.join(client_ip(n as u32), workers, session);
+            leaves.arrange(&mut self.net, client);
+            self.guests[n].client = Some(client);
+        }
+        let over = |it: &Scenario| {
+            let mut ending =
+                it.guests.iter().filter(|guest| guest.leaves.ends()).filter_map(|guest| guest.client);
+            ending.all(|client| it.net.done(client).is_some())
+                && it.services.iter().all(|service| left(&it.net, service).is_ok())
+        };
+        let limit = START.plus(FORGOTTEN);
+        while self.net.now < limit && !over(self) {
+            self.net.run_until(self.net.now.plus(if self.net.now < START.plus(20 * SECOND) {
+                SECOND
+            } else {
+                100 * SECOND
+            }));
+        }
+    }
+
+    fn violation(&self) -> Result<(), String> {
+        for guest in &self.guests {
+            let Some(client) = guest.client else { continue };
+            let of = |why: String| {
+                let it = told(&self.net, client);
+                format!("{why}: {guest:?}: {:?} {}", it.end, it.notices.join("; "))
+            };
+            if guest.leaves == Leaves::InTime {
+                self.served(guest, client).map_err(of)?;
+            }
+            if guest.leaves.ends() && self.net.done(client).is_none() {
+                return Err(of("it does not end".to_owned()));
+            }
+            let threads = 1 + usize::from(guest.workers);
+            bounded(&self.net, client, &Bounds { links: 64, peers: 1, threads, slowness: 1 }).map_err(of)?;
+        }
+        for (n, service) in self.services.iter().enumerate() {
+            let of = |why| format!("at server {n}: {why}");
+            left(&self.net, service).map_err(of)?;
+            let Service { host, threads, links, clients } = *service;
+            let threads = 1 + usize::from(threads);
+            bounded(&self.net, host, &Bounds { links, peers: clients, threads, slowness: SLOWNESS })
+                .map_err(of)?;
+            if let Some(peer) = self.net.amplified(host) {
+                return Err(of(format!("it answered more than it got: {peer}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a client that stayed to the end was served as it may expect.
+    fn served(&self, guest: &Guest, client: Host) -> Result<(), String> {
+        let it = told(&self.net, client);
+        let Some(done) = self.net.done(client) else { return Err("it does not end".to_owned()) };
+        if let Asks::Native(phase) = &guest.asks {
+            return served(phase, guest.arrives, &it, Some(done));
+        }
+        let Some(near) = it.near.as_ref().filter(|_| it.end.is_some()) else {
+            return Err("no result".to_owned());
+        };
+        if done > START.plus(guest.arrives + 12 * SECOND) {
+            return Err("it takes too long".to_owned());
+        }
+        if it.status() != Status::Complete {
+            return Err("not complete".to_owned());
+        }
+        if near.network_errors + near.data_errors + near.protocol_errors != 0 {
+            return Err(format!("an error that the network did not make: {:?}", near.causes));
+        }
+        match &guest.asks {
+            Asks::Native(_) => Ok(()),
+            Asks::Iperf3(terms) => self.bulk(terms, client),
+            Asks::Ntttcp(layout) => {
+                let there = told(&self.net, self.services[guest.server].host);
+                let Some(far) = there.near.as_ref() else {
+                    return Err("no result of the receiver".to_owned());
+                };
+                let (sent, got) = (near.traffic.tx_bytes, far.traffic.rx_bytes);
+                // What is under way when the time is up counts at the sender only.
+                let under_way = u64::from(layout.all()) * 600_000;
+                let agree = got > 0 && got <= sent && sent - got <= under_way;
+                let opened = near.opened == u64::from(layout.all()) && far.opened == near.opened;
+                if agree && opened {
+                    Ok(())
+                } else {
+                    Err(format!("{sent} sent, {got} received; {} opened", far.opened))
+                }
+            }
+            Asks::Solo(protocol, phase) => self.answered(guest, *protocol, phase, client),
+        }
+    }
+
+    fn bulk(&self, terms: &BulkTerms, client: Host) -> Result<(), String> {
+        let ended = iperf3::ended(&self.net, client);
+        let [ended] = ended.as_slice() else { return Err(format!("it has ended {} times", ended.len())) };
+        let streams = terms.all_streams() as usize;
+        if (ended.near.len(), ended.far.len(), &ended.error) != (streams, streams, &None) {
+            return Err(format!("{ended:?}"));
+        }
+        for (near, far) in ended.near.iter().zip(&ended.far) {
+            let (sent, got) = if near.sender { (near.bytes, far.bytes) } else { (far.bytes, near.bytes) };
+            let lost = if near.sender { far.lost } else { near.lost };
+            let lossless = sent - got.min(sent) <= 600_000 && (lost == 0 || !self.clean);
+            if near.slot != far.slot || got == 0 || got > sent || !lossless {
+                return Err(format!("{sent} sent, {got} received, {lost} lost: {near:?} {far:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn answered(&self, guest: &Guest, protocol: Protocol, phase: &Phase, client: Host) -> Result<(), String> {
+        let it = told(&self.net, client);
+        let near = it.near();
+        let each = u64::from(phase.connections) * phase.iterations.unwrap_or(1);
+        let whole = |ok: bool| if ok { Ok(()) } else { Err(format!("{near:?}")) };
+        let there = self.services[guest.server].host;
+        match protocol {
+            Protocol::CtsTraffic => {
+                let sum = near.traffic.tx_bytes + near.traffic.rx_bytes;
+                let odd =
+                    phase.transfer + u64::from(phase.pattern == Pattern::Duplex && phase.transfer % 2 == 1);
+                whole((near.completed, sum) == (each, each * odd))
+            }
+            Protocol::Ttcp => {
+                let moved = |host, of: fn(&model::Portion) -> u64| {
+                    let events = self.net.events(host).iter();
+                    events
+                        .filter_map(
+                            move |(_, event)| {
+                                if let Event::Portion(it) = event { Some(of(it)) } else { None }
+                            },
+                        )
+                        .sum::<u64>()
+                };
+                let ends = (moved(client, |it| it.tx_bytes), moved(there, |it| it.rx_bytes));
+                if ends == (phase.transfer, phase.transfer) { Ok(()) } else { Err(format!("{ends:?}")) }
+            }
+            Protocol::Udpmon => {
+                let events = self.net.events(client).iter();
+                let of = |event: &Event| {
+                    if let Event::Udpmon(test) = event { Some((test.sent, test.counts)) } else { None }
+                };
+                let tests: Vec<_> = events.filter_map(|(_, event)| of(event)).collect();
+                // Of the last that are lost the receiver knows nothing.
+                let good = |&(sent, counts): &(u64, Option<model::UdpmonCounts>)| {
+                    sent == 300
+                        && counts.is_some_and(|counts| {
+                            let known = counts.received + counts.lost;
+                            known <= sent && known + 10 >= sent && (counts.received == sent || !self.clean)
+                        })
+                };
+                if tests.len() == 2 && tests.iter().all(good) { Ok(()) } else { Err(format!("{tests:?}")) }
+            }
+            _ => {
+                let Some(pings) = &near.pings else { return Err("no round trips".to_owned()) };
+                let counts = pings.counts;
+                let all = 100 * u64::from(phase.connections);
+                let lossless = counts.lost == 0 || !self.clean;
+                whole(
+                    (counts.sent, counts.received.checked_add_signed(counts.lost)) == (all, Some(all))
+                        && lossless,
+                )
+            }
+        }
+    }
+}
+
+/// Whether a server has forgotten its clients. Those without a conversation keep the group in which they count.
+fn left(net: &Network, service: &Service) -> Result<(), String> {
+    forgotten(net, service.host, 1, service.threads)
+}
+
+pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {
+    let mut scenario = Scenario::draw(seed, defect);
+    scenario.run();
+    scenario.violation()?;
+    // The servers' own counts are told when they end.
+    let now = scenario.net.now;
+    for service in &scenario.services {
+        scenario.net.stop_at(service.host, now);
+    }
+    scenario.net.run_until(now.plus(5 * SECOND));
+    let ended = |service: &Service| scenario.net.done(service.host).is_some();
+    if let Some(n) = scenario.services.iter().position(|service| !ended(service)) {
+        return Err(format!("server {n} does not end"));
+    }
+    Ok(())
+}
