@@ -333,10 +333,12 @@ impl UdpStream {
         }
     }
 
-    /// A client's answer has come, or something else.
+    /// The server's answer to a client has come, or something else: its datagrams begin when it knows all streams, so that only the
+    /// answer was lost.
     fn answered(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>) {
         let reply = |datagram: &[u8]| datagram == REPLY || OLD_REPLIES.iter().any(|old| datagram == old);
-        if got.datagrams().any(reply) {
+        let begun = !self.sender && is_data(&self.lot, got);
+        if begun || got.datagrams().any(reply) {
             self.joined(cx);
         }
     }
@@ -349,6 +351,11 @@ impl UdpStream {
             cx.post.push(Box::new(Joined { group: self.lot.group, when: self.when, path }));
         }
     }
+}
+
+/// Whether datagrams are those of a test, not an answer to a hello.
+fn is_data(lot: &Lot, got: &Batch<'_>) -> bool {
+    got.bytes.len() >= header_len(lot.terms.wide).max(16)
 }
 
 impl Flow for UdpStream {
@@ -396,7 +403,7 @@ impl Flow for UdpStream {
         }
         match self.step {
             Step::Hello(_) => self.answered(cx, got),
-            Step::Hold if got.bytes.len() >= header_len(self.lot.terms.wide).max(16) => {
+            Step::Hold if is_data(&self.lot, got) => {
                 // Its session has been told before ours could tell us.
                 self.start(cx);
                 self.receive(cx, got);

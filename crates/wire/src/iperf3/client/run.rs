@@ -13,12 +13,17 @@ impl Client {
     /// Begins once all streams have been told, or will not be.
     pub(super) fn gathered(&mut self, cx: &Cx<'_>) {
         let terms = &self.plan.parameters.terms;
-        let all = self.joined.len() as u32 >= terms.all_streams();
+        let joined = self.joined.len() as u32;
+        let all = joined >= terms.all_streams();
         match self.step {
             Step::Gathering if all => self.begin(cx),
-            // The server has begun with half of them.
-            Step::Gathering if cx.now >= self.due() && terms.bidir => self.fail(cx, TOO_OLD.to_owned()),
-            Step::Gathering if cx.now >= self.due() => self.begin(cx),
+            Step::Gathering if cx.now >= self.due() => {
+                // The server has begun: with half of the streams, or an answer to the last was lost.
+                match terms.bidir && joined <= terms.streams {
+                    true => self.fail(cx, TOO_OLD.to_owned()),
+                    false => self.begin(cx),
+                }
+            }
             _ => {}
         }
     }

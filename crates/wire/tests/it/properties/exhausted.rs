@@ -18,9 +18,10 @@ pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {
     let plan = ServerPlan { workers: one_of(&mut rng, &[1, 2, 4]), ..server_plan() };
     let threads = plan.threads();
     let server = net.serve(address(1), threads, Box::new(Server::new(plan, net.now)));
-    // A listener and a bound UDP socket for each worker, the first client's links, and some for those who come later.
+    // A listener and a bound UDP socket for each worker, the links of the first client and of the last, and some more.
     let (first, room) = (rng.between(1, 8) as u32, rng.between(0, 20));
-    let descriptors = 2 * usize::from(threads) + first as usize + 2 + room as usize;
+    let last = first.min(2);
+    let descriptors = 2 * usize::from(threads) + (first + last + 2) as usize + room as usize;
     net.quirks(server, Quirks { descriptors, ..Quirks::default() });
     let patterns = [Pattern::Push, Pattern::Pull, Pattern::Duplex];
     let asked = |rng: &mut Rng, connections, seconds| Phase {
@@ -45,7 +46,7 @@ pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {
         net.kill_at(host, at);
     }
     net.run_until(START.plus(3_500 * MS));
-    let after = asked(&mut rng, first.min(2), 1);
+    let after = asked(&mut rng, last, 1);
     let late = join(&mut net, 50, plan(&after));
     net.run_until(START.plus(10 * SECOND));
     let text = "cannot accept connections";

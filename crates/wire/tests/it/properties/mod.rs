@@ -158,5 +158,6 @@ fn a_server_without_descriptors_says_so_and_goes_on() {
 fn the_same_seed_gives_the_same_trace() {
     for seed in seeds().take(3) {
         assert!(native::trace(seed) == native::trace(seed), "seed {seed} went two ways");
+        assert_eq!(together::trace(seed), together::trace(seed), "seed {seed} went two ways");
     }
 }

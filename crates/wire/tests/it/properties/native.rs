@@ -293,7 +293,8 @@ fn moved(net: &Network, client: Host) -> (u64, u64) {
     records.fold((0, 0), |(tx, rx), record| (tx + record.tx_bytes, rx + record.rx_bytes))
 }
 
-/// Where the slowest of equal connections moves less than half of the median of its direction.
+/// Where the slowest of equal connections moves less than half of the median of its direction. Where the connections cannot be spread
+/// evenly, those on a worker with one more share its time with that one.
 fn unequal(scenario: &Scenario, outcome: &Outcome) -> Option<String> {
     let sums: Vec<_> = scenario
         .participants
@@ -301,12 +302,14 @@ fn unequal(scenario: &Scenario, outcome: &Outcome) -> Option<String> {
         .zip(&outcome.clients)
         .map(|(participant, &client)| (participant.phase.pattern, moved(&outcome.net, client)))
         .collect();
+    let (all, workers) = (scenario.participants.len() as u64, u64::from(scenario.workers));
+    let (fewest, most) = ((all / workers).max(1), all.div_ceil(workers));
     for (pattern, up) in [(Pattern::Push, true), (Pattern::Pull, false), (Pattern::Duplex, true)] {
         let same = sums.iter().filter(|(of, _)| *of == pattern);
         let mut bytes: Vec<u64> = same.map(|(_, (tx, rx))| if up { *tx } else { *rx }).collect();
         bytes.sort_unstable();
         if let (Some(&least), Some(&median)) = (bytes.first(), bytes.get(bytes.len() / 2))
-            && least < median / 2
+            && least < median * fewest / most / 2
         {
             return Some(format!("{pattern:?} on {} workers: {bytes:?}", scenario.workers));
         }
