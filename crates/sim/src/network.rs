@@ -15,6 +15,7 @@ use metrics::Mono;
 use model::Event;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use transport::{Defect, Session, StreamSettings, Target, UdpSettings};
 
@@ -36,6 +37,8 @@ struct Machine {
     port: Option<u16>,
     spread: u16,
     workers: u16,
+    /// The workers that have listeners, and those that have bound UDP sockets.
+    listening: (Range<u16>, Range<u16>),
     /// Until it begins.
     session: Option<Box<dyn Session>>,
     interrupt: Interrupt,
@@ -103,6 +106,7 @@ impl Network {
             port,
             spread: 1,
             workers,
+            listening: (0..workers, 0..workers),
             session: Some(session),
             interrupt: Interrupt::new(),
             state: Arc::default(),
@@ -115,6 +119,11 @@ impl Network {
     /// A serving machine listens on so many ports in a row, from its own on.
     pub fn ports(&mut self, host: Host, n: u16) {
         self.machines[host.0].spread = n;
+    }
+
+    /// Of a serving machine only these workers have listeners, and these bound UDP sockets.
+    pub fn listening(&mut self, host: Host, streams: Range<u16>, datagrams: Range<u16>) {
+        self.machines[host.0].listening = (streams, datagrams);
     }
 
     /// What a machine is like, from now on.
@@ -336,15 +345,22 @@ impl Machine {
             control
         });
         let ports = self.port.map_or(0..0, |port| port..port + self.spread);
-        let each = || (0..self.workers).map(|_| ports.clone());
+        let (streams, bound) = self.listening.clone();
+        let each = |on: Range<u16>| {
+            let none = ports.end..ports.end;
+            let ports = ports.clone();
+            (0..self.workers).map(move |n| if on.contains(&n) { ports.clone() } else { none.clone() })
+        };
         let udp = UdpSettings::default();
         let setup = Setup::<Sim> {
             workers: self.workers,
             sets: 1,
             cores: Vec::new(),
             shared_cores: Vec::new(),
-            listeners: each().map(|ports| ports.filter_map(|port| sim.listen(port).ok()).collect()).collect(),
-            datagrams: each()
+            listeners: each(streams)
+                .map(|ports| ports.filter_map(|port| sim.listen(port).ok()).collect())
+                .collect(),
+            datagrams: each(bound)
                 .map(|ports| ports.filter_map(|port| sim.bind(port, &udp).ok()).collect())
                 .collect(),
             inherited: StreamSettings::default(),

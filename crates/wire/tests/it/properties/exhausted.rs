@@ -6,7 +6,7 @@ use metrics::SECOND;
 use model::{Event, Level, Pattern, Phase, Status};
 use sim::{Link, Network, Quirks, START, Say};
 use transport::{Defect, Rng};
-use wire::native::{ClientPlan, Server, ServerPlan};
+use wire::native::{ClientPlan, ServerPlan};
 
 /// Who is served before descriptors run out goes on, it is told, and who comes when there are some again is served.
 pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {
@@ -17,11 +17,11 @@ pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {
     net.plant(defect);
     let plan = ServerPlan { workers: one_of(&mut rng, &[1, 2, 4]), ..server_plan() };
     let threads = plan.threads();
-    let server = net.serve(address(1), threads, Box::new(Server::new(plan, net.now)));
-    // A listener and a bound UDP socket for each worker, the links of the first client and of the last, and some more.
+    let server = native::serve(&mut net, plan);
+    // A listener or a bound UDP socket for each worker, the links of the first client and of the last, and some more.
     let (first, room) = (rng.between(1, 8) as u32, rng.between(0, 20));
     let last = first.min(2);
-    let descriptors = 2 * usize::from(threads) + (first + last + 2) as usize + room as usize;
+    let descriptors = usize::from(threads) + (first + last + 2) as usize + room as usize;
     net.quirks(server, Quirks { descriptors, ..Quirks::default() });
     let patterns = [Pattern::Push, Pattern::Pull, Pattern::Duplex];
     let asked = |rng: &mut Rng, connections, seconds| Phase {

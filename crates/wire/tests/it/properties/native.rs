@@ -138,13 +138,21 @@ struct Outcome {
     clients: Vec<Host>,
 }
 
+/// A server as it ships: one set of workers accepts connections, the other has the bound UDP sockets.
+pub(super) fn serve(net: &mut Network, plan: ServerPlan) -> Host {
+    let (workers, threads, now) = (plan.workers, plan.threads(), net.now);
+    let server = net.serve(address(1), threads, Box::new(Server::new(plan, now)));
+    net.listening(server, 0..workers, threads - workers..threads);
+    server
+}
+
 fn simulate(scenario: &Scenario, defect: Option<Defect>) -> Outcome {
     let mut net = Network::new(scenario.seed);
     net.links(scenario.link.clone(), scenario.link.clone());
     net.plant(defect);
     let limits = Limits { connections: 10_000, ..Limits::default() };
     let plan = ServerPlan { workers: scenario.workers, limits, ..server_plan() };
-    let server = net.serve(address(1), plan.threads(), Box::new(Server::new(plan, net.now)));
+    let server = serve(&mut net, plan);
     net.quirks(server, scenario.quirks);
     for (n, &(comes, goes, bytes)) in scenario.intruders.iter().enumerate() {
         let bytes = (0..bytes).map(|at| (at * 7 + n) as u8).collect();
@@ -194,7 +202,9 @@ fn violation(scenario: &Scenario, outcome: &Outcome) -> Result<(), String> {
         let it = told(net, client);
         let of = |why: String| format!("{why}: {participant:?}: {:?} {}", it.end, it.notices.join("; "));
         if participant.leaves == Leaves::InTime {
-            served(&participant.phase, participant.arrives, &it, net.done(client)).map_err(of)?;
+            // What is lost is sent again, which takes some time more.
+            let late = if scenario.link == scenario.link.clone().loss(0.0) { 0 } else { 2 * SECOND };
+            served(&participant.phase, participant.arrives + late, &it, net.done(client)).map_err(of)?;
             // An answer for which a full socket has no room is lost, too.
             let clean = scenario.link == scenario.link.clone().loss(0.0) && scenario.quirks.shy == 0.0;
             if clean && lost(&it) != 0 {

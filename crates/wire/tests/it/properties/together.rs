@@ -1,7 +1,7 @@
 //! Several protocols on one machine, each with a server of its own in one process or several: who asks one of them never costs
 //! who asks another.
 
-use super::native::{Leaves, served};
+use super::native::{self, Leaves, served};
 use super::{Bounds, PATTERNS, bounded, bulk, forgotten, one_of};
 use crate::common::run::{MS, client_ip, client_plan, server_plan, told};
 use crate::{iperf3, ntttcp};
@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use transport::{Defect, Rng, Session};
 use uuid::Uuid;
 use wire::Protocol;
-use wire::native::{Client, ClientPlan, Peer, Server, ServerPlan};
+use wire::native::{Client, ClientPlan, Peer, ServerPlan};
 use wire::solo::{Answers, Calls, KEEPALIVE, Solo, SoloPlan};
 
 /// The machine that serves.
@@ -176,7 +176,10 @@ impl Scenario {
         let mut it = Scenario { net, services: Vec::new(), guests: Vec::new(), clean: loss == 0.0 };
         let rng = &mut rng;
         let plan = ServerPlan { workers: rng.between(1, 4) as u16, ..server_plan() };
-        let native = it.serve(7411, plan.threads(), Box::new(Server::new(plan, START)));
+        let threads = plan.threads();
+        let host = native::serve(&mut it.net, plan);
+        it.services.push(Service { host, threads, links: 0, clients: 0 });
+        let native = 0;
         for _ in 0..rng.between(1, 3) {
             let connections = rng.between(1, 8) as u32;
             let phase = bulk(one_of(rng, &PATTERNS), connections);
@@ -184,6 +187,8 @@ impl Scenario {
         }
         let session = wire::iperf3::Server::new(iperf3::server_plan(), START);
         let iperf = it.serve(5201, 2, Box::new(session));
+        // Streams are numbered as they are accepted: one worker does that.
+        it.net.listening(it.services[iperf].host, 0..1, 0..2);
         for _ in 0..rng.between(1, 3) {
             let terms = bulk_terms(rng);
             it.guest(rng, iperf, terms.all_streams(), Asks::Iperf3(Box::new(terms)));
@@ -315,7 +320,8 @@ impl Scenario {
         let it = told(&self.net, client);
         let Some(done) = self.net.done(client) else { return Err("it does not end".to_owned()) };
         if let Asks::Native(phase) = &guest.asks {
-            return served(phase, guest.arrives, &it, Some(done));
+            let late = if self.clean { 0 } else { 2 * SECOND };
+            return served(phase, guest.arrives + late, &it, Some(done));
         }
         let Some(near) = it.near.as_ref().filter(|_| it.end.is_some()) else {
             return Err("no result".to_owned());
