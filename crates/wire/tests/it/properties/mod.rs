@@ -80,8 +80,9 @@ fn bulk(pattern: Pattern, connections: u32) -> Phase {
 
 /// Timers that a thread may keep beyond two for each link.
 const SPARE_TIMERS: usize = 64;
-/// How long a worker of a machine of usual speed may take for one round, ns. What is due meanwhile waits for that.
-const ROUND: u64 = MS;
+/// How long a worker of a machine of usual speed may take for one round, ns: 64 turns, each of which moves up to 64 KiB there and
+/// back in some 20 µs, and as many new links. What is due meanwhile waits for that.
+const ROUND: u64 = 3 * MS / 2;
 
 /// What a machine may keep and how late it may be.
 struct Bounds {
