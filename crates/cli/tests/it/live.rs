@@ -1,10 +1,10 @@
 //! The live view with the real binary, on a terminal that knows what it shows (`peers/screen.py`).
 
 use crate::support::files::Scratch;
+use crate::support::peer::python;
 use crate::support::{BIN, Done, Proc, netcaliper, serve, skip};
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
 
 /// What a terminal has seen of `netcaliper` with `words`, while `steps` were taken; `None` (and a skip on record) without Python.
 fn on_terminal(test: &str, size: &str, steps: &[&str], words: &str, env: &[(&str, &str)]) -> Option<Value> {
@@ -20,12 +20,10 @@ fn on_terminal_by(
     words: &str,
     env: &[(&str, &str)],
 ) -> Option<Value> {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success());
-    if !there || !Path::new("/dev/ptmx").exists() {
+    let Some(mut command) = python().filter(|_| Path::new("/dev/ptmx").exists()) else {
         skip(test, "python3 or pseudo terminals are not there");
         return None;
-    }
-    let mut command = Command::new("python3");
+    };
     command
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers/screen.py"))
         .arg(size)
@@ -89,7 +87,7 @@ fn keys_lead_through_the_pages_and_end_the_run_with_its_results() {
         "see:q end the run",
         "keys:q",
     ];
-    let words = format!("tcp {} -P 2 -t 600s", server.at());
+    let words = format!("tcp {} -P 2 -b 20M -t 600s", server.at());
     let Some(seen) = on_terminal("keys_lead_through_the_pages", "80x24", &steps, &words, &[]) else { return };
     let printed = left_well(&seen, 130);
     assert_eq!(seen["taken"].as_u64(), Some(1), "{seen:#}");
@@ -105,7 +103,7 @@ fn keys_lead_through_the_pages_and_end_the_run_with_its_results() {
 #[test]
 fn every_end_leaves_the_terminal_as_it_was() {
     let server = serve("");
-    let words = format!("tcp {} -P 2 -t 600s", server.at());
+    let words = format!("tcp {} -P 2 -b 20M -t 600s", server.at());
     for (steps, code) in [
         (&["see:goodput up", "keys:\\x03"][..], 130),
         (&["see:goodput up", "signal:TERM"], 130),
@@ -118,7 +116,7 @@ fn every_end_leaves_the_terminal_as_it_was() {
         let at_once = steps[1] == "keys:\\x1c";
         assert_eq!(printed.contains("Run interrupted"), !at_once, "{steps:?}: {printed}");
     }
-    let short = format!("tcp {} -P 2 -t 1s --live", server.at());
+    let short = format!("tcp {} -P 2 -b 20M -t 1s --live", server.at());
     let Some(seen) = on_terminal("every_end", "80x24", &[], &short, &[]) else { return };
     assert!(left_well(&seen, 0).contains("Run complete"), "{seen:#}");
     // Nobody answers there: the view has hardly begun.
@@ -140,7 +138,7 @@ fn a_second_signal_ends_it_at_once_with_the_terminal_as_it_was() {
 #[test]
 fn ctrl_z_gives_the_terminal_to_the_shell_and_takes_it_back() {
     let server = serve("");
-    let words = format!("tcp {} -P 2 -t 600s", server.at());
+    let words = format!("tcp {} -P 2 -b 20M -t 600s", server.at());
     let steps = ["see:goodput up", "keys:\\x1a", "stopped", "see:goodput up", "keys:q"];
     let Some(seen) = on_terminal("ctrl_z", "80x24", &steps, &words, &[]) else { return };
     left_well(&seen, 130);
@@ -151,7 +149,7 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_takes_it_back() {
 #[test]
 fn a_program_that_is_to_ignore_ctrl_z_goes_on() {
     let server = serve("");
-    let words = format!("tcp {} -P 2 -t 600s", server.at());
+    let words = format!("tcp {} -P 2 -b 20M -t 600s", server.at());
     let steps = ["see:goodput up", "keys:\\x1a?", "see:end the run in good order", "keys:q"];
     let ignoring = ["sh", "-c", "trap '' TSTP; exec \"$@\"", "sh"];
     let test = "a_program_that_is_to_ignore_ctrl_z";
@@ -162,7 +160,7 @@ fn a_program_that_is_to_ignore_ctrl_z_goes_on() {
 #[test]
 fn whoever_stops_it_from_elsewhere_finds_the_terminal_as_it_was() {
     let server = serve("");
-    let words = format!("tcp {} -P 2 -t 600s", server.at());
+    let words = format!("tcp {} -P 2 -b 20M -t 600s", server.at());
     for (signal, given_back) in [("TSTP", true), ("STOP", false)] {
         let sent = format!("signal:{signal}");
         let steps = ["see:goodput up", &sent, "stopped", "taken:2", "see:goodput up", "keys:q"];
@@ -182,7 +180,7 @@ fn a_terminal_that_takes_nothing_does_not_hold_the_run_up() {
     let (log, file) = (scratch.with("log.csv", ""), scratch.with("run.jsonl", ""));
     let lines = |n: u32, file: &Path| format!("lines:{n}:{}", file.display());
     let saved = format!("--status-csv {} --save {}", log.display(), file.display());
-    let words = format!("tcp {} -P 2 -t 600s -i 100ms {saved}", server.at());
+    let words = format!("tcp {} -P 2 -b 20M -t 600s -i 100ms {saved}", server.at());
     // The whole screen anew is more than a pseudo terminal holds. The run goes on, and ends when it is told to: its totals are
     // written although the terminal has read nothing.
     let (on, end) = (lines(40, &log), lines(4, &file));
@@ -200,7 +198,7 @@ fn a_terminal_that_goes_away_ends_the_run_in_good_order() {
     let server = serve("");
     let scratch = Scratch::new();
     let file = scratch.with("run.jsonl", "");
-    let words = format!("tcp {} -P 2 -t 600s --save {}", server.at(), file.display());
+    let words = format!("tcp {} -P 2 -b 20M -t 600s --save {}", server.at(), file.display());
     let steps = ["see:goodput up", "hangup"];
     let Some(seen) = on_terminal("a_terminal_that_goes_away", "80x24", &steps, &words, &[]) else { return };
     // Nobody can be told the summary, which is a failure; what was measured is kept.
@@ -212,7 +210,7 @@ fn a_terminal_that_goes_away_ends_the_run_in_good_order() {
 #[test]
 fn no_color_means_none_and_every_size_is_enough() {
     let server = serve("");
-    let words = format!("ping {} -t 600s", server.at());
+    let words = format!("ping {} --rate 100 --no-empty-path -t 600s", server.at());
     for size in ["1x1", "20x5", "80x24", "200x60"] {
         // One cell holds no word.
         let steps = [if size == "1x1" { "see:" } else { "see:RTT p50" }, "keys:q"];
@@ -241,7 +239,7 @@ fn never_on_a_pipe() {
     let server = serve("");
     let refused = netcaliper("tcp").arg(server.at()).args("-t 1s --live").run().exits(2).says_one_sentence();
     refused.complains(&["--live needs a terminal"]);
-    let run = netcaliper("tcp").arg(server.at()).args("-P 2 -t 600s -i 100ms").spawn();
+    let run = netcaliper("tcp").arg(server.at()).args("-P 2 -b 20M -t 600s -i 100ms").spawn();
     run.hears_often("bit/s", 3);
     run.signal("INT");
     let done = run.wait().exits(130);

@@ -198,11 +198,10 @@ fn a_timed_test_over_datagrams_ends_with_its_markers() {
 
 /// What the program shows on a terminal where these words are waited for and answered, and what is left of the terminal.
 fn on_terminal(test: &str, script: &[&str], words: &str) -> Option<(String, Value)> {
-    if Command::new("python3").arg("--version").output().is_err() {
+    let Some(mut command) = crate::support::peer::python() else {
         skip(test, "python3 is not there");
         return None;
-    }
-    let mut command = Command::new("python3");
+    };
     command
         .arg(TERMINAL)
         .args(script)
