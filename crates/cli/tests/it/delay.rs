@@ -271,7 +271,7 @@ fn the_knee_is_where_power_is_largest() {
     }
     let command =
         format!("{BIN} delay $NETCALIPER_LAB_SERVER -l 1000 -t 400ms --sweep rate=5M,20M,80M,120M --json");
-    let lab = netcaliper("lab").args("-q --rate 50M --queue 200k --delay 10ms --server");
+    let lab = netcaliper("lab").args("-q --wait sleep --rate 50M --queue 200k --delay 10ms --server");
     let done = lab.arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run();
     let outcome = Outcome::of(done.exits(0));
     // Load, power and mark of each slot.

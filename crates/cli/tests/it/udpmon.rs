@@ -442,8 +442,9 @@ fn loss_and_order_are_those_of_the_path() {
     let scratch = Scratch::new();
     let file = scratch.file("truth.json");
     let command = format!("{BIN} udpmon_bw_mon -d $NETCALIPER_LAB_SERVER -p 300 -l 2000 -w 500 -x");
-    let lab =
-        netcaliper("lab").args("-q --up loss=2%,reorder=3%:3,only=udp:14233 --seed 4 --report").arg(&file);
+    let lab = netcaliper("lab")
+        .args("-q --wait sleep --up loss=2%,reorder=3%:3,only=udp:14233 --seed 4 --report")
+        .arg(&file);
     let done =
         lab.arg("--server").arg(format!("{BIN} udpmon_resp")).args("-- sh -c").arg(command).run().exits(0);
     let truth: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();

@@ -95,7 +95,8 @@ fn once(conditions: &str, arguments: &str) -> (Outcome, Value, Csv) {
     let scratch = Scratch::new();
     let (report, trace) = (scratch.file("report.json"), scratch.file("trace.csv"));
     let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER --no-gso -l {PAYLOAD} {arguments} --json");
-    let lab = netcaliper("lab").args("-q --only udp").args(conditions).arg("--report").arg(&report);
+    let lab =
+        netcaliper("lab").args("-q --wait sleep --only udp").args(conditions).arg("--report").arg(&report);
     let lab = lab.arg("--trace").arg(&trace).arg("--server").arg(format!("{BIN} serve"));
     let outcome = Outcome::of(lab.args("-- sh -c").arg(command).run().exits(0));
     let told = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
@@ -247,7 +248,9 @@ fn a_stalled_sender_hides_no_spikes() {
             csv = csv.display(),
             out = out.display()
         );
-        let lab = netcaliper("lab").args("-q --only udp --up stall=100ms+50ms/500ms --trace").arg(&trace);
+        let lab = netcaliper("lab")
+            .args("-q --wait sleep --only udp --up stall=100ms+50ms/500ms --trace")
+            .arg(&trace);
         lab.arg("--server").arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run().exits(0);
         let json: Value = serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap();
         let point = &json["points"][0];
@@ -282,8 +285,9 @@ fn the_mtu_of_each_direction_is_the_paths() {
     if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
         return skip(TEST, "a lab needs root and /dev/net/tun");
     }
-    let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER --path-mtu --bidir --json");
-    let lab = netcaliper("lab").args("-q --only udp --up path-mtu=1400 --down path-mtu=1300:silent --server");
+    let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER --path-mtu --bidir -t 300ms --json");
+    let lab = netcaliper("lab")
+        .args("-q --wait sleep --only udp --up path-mtu=1400 --down path-mtu=1300:silent --server");
     let done = lab.arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run().exits(0);
     let outcome: Value = serde_json::from_str(&done.out).unwrap();
     let found = &outcome["path_mtu"];

@@ -15,7 +15,8 @@ fn lossy(test: &str, loss: &str, question: &str) -> Option<(Outcome, [u64; 2])> 
     let report = scratch.file("report.json");
     let (verb, rest) = question.split_once(' ').unwrap();
     let command = format!("{BIN} {verb} $NETCALIPER_LAB_SERVER {rest} --json");
-    let lab = netcaliper("lab").args("-q --only udp --seed 9").args(loss).arg("--report").arg(&report);
+    let lab =
+        netcaliper("lab").args("-q --wait sleep --only udp --seed 9").args(loss).arg("--report").arg(&report);
     let lab = lab.arg("--server").arg(format!("{BIN} serve"));
     let outcome = Outcome::of(lab.args("-- sh -c").arg(command).run());
     let told: Value = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
@@ -45,13 +46,15 @@ fn a_path_that_loses_nine_in_ten_is_measured() {
             "{told}"
         );
     };
-    let (questions, losses) =
-        (["delay -t 5s", "ping -u --rate 100 -t 5s"], ["--up loss=90%", "--down loss=90%", "--loss 90%"]);
+    let (questions, losses) = (
+        ["delay --pps 100 -t 3s", "ping -u --rate 100 -t 3s"],
+        ["--up loss=90%", "--down loss=90%", "--loss 90%"],
+    );
     std::thread::scope(|scope| {
         for case in losses.into_iter().flat_map(|loss| questions.map(|question| (loss, question))) {
             scope.spawn(move || measure(case));
         }
-        scope.spawn(move || measure(("--loss 90%", "delay -R -t 5s")));
+        scope.spawn(move || measure(("--loss 90%", "delay -R --pps 100 -t 3s")));
     });
 }
 
