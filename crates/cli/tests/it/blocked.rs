@@ -3,7 +3,7 @@
 use crate::support::files::Scratch;
 use crate::support::net::Namespace;
 use crate::support::relay::{Harm, Relay, Way};
-use crate::support::{Line, Outcome, Server, netcaliper, number, serve, skip, text};
+use crate::support::{Line, Outcome, Proc, Server, at_once, netcaliper, number, serve, skip, text};
 use std::net::UdpSocket;
 use std::time::Duration;
 
@@ -22,6 +22,11 @@ fn questions(at: &str) -> Vec<(&'static str, Line)> {
         ("train", line("train", "--every 2s --repeat 45")),
         ("load", line("load", "-t 90s")),
     ]
+}
+
+/// All of them, running.
+fn all_at_once(at: &str, placed: impl Fn(Line) -> Line) -> Vec<(&'static str, Proc)> {
+    questions(at).into_iter().map(|(name, line)| (name, placed(line.arg("--json")).spawn())).collect()
 }
 
 /// The run has failed for this reason, which is told once, and its figures are not those of a path.
@@ -49,8 +54,8 @@ fn udp_that_nobody_answers_is_told_by_every_question() {
         })
         .expect("a port of both kinds");
     let at = relay.at();
-    for (name, line) in questions(&at) {
-        let done = line.arg("--json").spawn().wait_within(LONG);
+    for (name, client) in all_at_once(&at, |line| line) {
+        let done = client.wait_within(LONG);
         assert!(done.err.contains(&at), "{name}: {}", done.tell());
         is_told(&Outcome::of(done));
     }
@@ -68,8 +73,8 @@ fn udp_that_a_firewall_drops_is_told_whichever_way_it_drops() {
         if !(if drops_at_server { &there } else { &here }).drops_udp() {
             return skip(NAME, "this kernel has no packet filter for tc");
         }
-        for (name, line) in questions("10.77.0.2") {
-            let done = here.within(line.arg("--json")).spawn().wait_within(LONG);
+        for (name, client) in all_at_once("10.77.0.2", |line| here.within(line)) {
+            let done = client.wait_within(LONG);
             assert!(done.err.contains("10.77.0.2"), "{name}: {}", done.tell());
             is_told(&Outcome::of(done));
         }
@@ -84,7 +89,7 @@ fn two_hosts(test: &str) -> Option<(Namespace, Namespace, Server)> {
         skip(test, "this kernel has no virtual Ethernet pairs");
         return None;
     }
-    let server = Server::start(there.within(netcaliper("serve")));
+    let server = Server::start(there.within(netcaliper("serve").args("--max-rate 20M")));
     Some((here, there, server))
 }
 
@@ -110,12 +115,13 @@ fn named(outcome: &Outcome) -> f64 {
 #[test]
 fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::udp_that_dies_in_mid_run_is_told_with_the_instant";
-    for (words, at_server) in [
-        ("delay 10.77.0.2 -t 10s", true),
-        ("ping 10.77.0.2 -u --rate 100 -t 10s", true),
+    let cases = [
+        ("delay 10.77.0.2 --pps 100 -t 10s", true),
+        ("ping 10.77.0.2 -u --rate 100 -t 10s --no-empty-path", true),
         // The server sends.
-        ("stream 10.77.0.2 --length 10s", false),
-    ] {
+        ("stream 10.77.0.2 -b 1M --length 10s", false),
+    ];
+    at_once(&cases, |(words, at_server)| {
         let Some((here, there, _server)) = two_hosts(NAME) else { return };
         let drops = if at_server { &there } else { &here };
         let Some(outcome) = dies(&here, words, || drops.drops_udp()) else {
@@ -132,17 +138,18 @@ fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
         // What was measured until then is there, and what the server counted.
         assert!(number(&outcome.near()["traffic"]["ns"]) > 0, "{}", outcome.tell());
         assert_eq!(outcome.far().len(), 1, "{}", outcome.tell());
-    }
+    });
 }
 
 /// The way that has no data carries the words about the other: when these stop, no end hears of it from the data that still arrives.
 #[test]
 fn the_way_back_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::the_way_back_that_dies_in_mid_run_is_told_with_the_instant";
-    for (words, at_server, end) in [
+    let cases = [
         ("delay 10.77.0.2 --pps 100 -t 25s", false, "nothing arrived from the server over UDP"),
         ("delay 10.77.0.2 -R --pps 100 -t 25s", true, "nothing arrived at the server over UDP"),
-    ] {
+    ];
+    at_once(&cases, |(words, at_server, end)| {
         let Some((here, there, _server)) = two_hosts(NAME) else { return };
         let drops = if at_server { &there } else { &here };
         let Some(outcome) = dies(&here, words, || drops.drops_udp()) else {
@@ -151,13 +158,13 @@ fn the_way_back_that_dies_in_mid_run_is_told_with_the_instant() {
         assert!(text(&outcome.json["reason"]).contains(end), "{}", outcome.tell());
         // The first second passes before the run begins or in it, and an end gives up only eight seconds later.
         assert!((0.1..7.0).contains(&named(&outcome)), "{}", outcome.tell());
-    }
+    });
 }
 
 #[test]
 fn a_path_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::a_path_that_dies_in_mid_run_is_told_with_the_instant";
-    for words in ["delay 10.77.0.2 -t 10s", "tcp 10.77.0.2 -b 10M -P 2 -t 10s"] {
+    at_once(&["delay 10.77.0.2 --pps 100 -t 10s", "tcp 10.77.0.2 -b 10M -P 2 -t 10s"], |words| {
         let Some((here, _there, _server)) = two_hosts(NAME) else { return };
         let pulled = || {
             here.ip("link set nc0 down");
@@ -168,17 +175,18 @@ fn a_path_that_dies_in_mid_run_is_told_with_the_instant() {
         assert!((0.1..9.0).contains(&named(&outcome)), "{}", outcome.tell());
         assert!(number(&outcome.near()["traffic"]["tx_bytes"]) > 0, "{}", outcome.tell());
         assert!(!outcome.point()["intervals"].as_array().unwrap().is_empty(), "{}", outcome.tell());
-    }
+    });
 }
 
 #[test]
 fn a_path_that_dies_keeps_the_phases_before() {
     const NAME: &str = "blocked::a_path_that_dies_keeps_the_phases_before";
     // The first stage of a load has two sessions, and the first point of a sweep one.
-    for (words, session, whole) in [
+    let cases = [
         ("load 10.77.0.2 -t 2s --ramp 1s -P 2", 3, 2),
         ("tcp 10.77.0.2 -P 1 -t 3s -b 10M --sweep connections=1,2", 2, 1),
-    ] {
+    ];
+    at_once(&cases, |(words, session, whole)| {
         let Some((here, _there, server)) = two_hosts(NAME) else { return };
         let client = here
             .within(netcaliper(words.split(' ').next().unwrap()).args(&words[words.find(' ').unwrap()..]));
@@ -189,5 +197,5 @@ fn a_path_that_dies_keeps_the_phases_before() {
         let points = outcome.json["points"].as_array().unwrap();
         let complete = points.iter().filter(|point| point["status"] == "complete").count();
         assert_eq!(complete, whole, "{}", outcome.tell());
-    }
+    });
 }

@@ -24,8 +24,8 @@ fn every_question_takes_conditions_and_repetitions() {
     let line = |verb: &str, words: &str| netcaliper(verb).arg(server.at()).args(words);
     let all: [(&str, &str, &str); 6] = [
         ("tcp", "-t 200ms -i 100ms -b 10M -P 1", "goodput"),
-        ("connect", "-t 200ms -i 100ms --rate 100 -P 1", "connects"),
-        ("ping", "-n 20", "rtt.max"),
+        ("connect", "-t 200ms -i 100ms --rate 50 -P 1", "connects"),
+        ("ping", "-n 20 --no-empty-path", "rtt.max"),
         ("delay", "-t 200ms --pps 100", "delay.max"),
         ("stream", "-t 1s --length 1s --rate 1M", "frames"),
         ("train", "-n 10 --every 20ms", "doubts"),
@@ -46,7 +46,7 @@ fn every_question_takes_conditions_and_repetitions() {
 
 #[test]
 fn load_is_repeated_stage_by_stage() {
-    let server = serve("");
+    let server = serve("--max-rate 2M");
     let line: Line = netcaliper("load").arg(server.at()).args("-t 200ms --ramp 1s -P 1 --repeat 2");
     let outcome = Outcome::of(line.arg("--json").run());
     let idle = |repeat: u64| {

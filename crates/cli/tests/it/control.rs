@@ -2,7 +2,7 @@
 //! crashes, and what cannot be trusted is not called good.
 
 use crate::support::relay::{Harm, Relay, Victim, Way};
-use crate::support::{Done, Outcome, Server, number, serve, tcp};
+use crate::support::{Done, Outcome, Server, at_once, number, serve, tcp};
 use std::time::Duration;
 
 /// Within this time a broken conversation must have been noticed and told: less than the minute that a run would take.
@@ -18,16 +18,6 @@ fn harmed(server: &Server, way: Way, harm: Harm, args: &str) -> Done {
 }
 
 const SMALL: &str = "-P 2 --iterations 1 --transfer 100001";
-
-/// Does `each` with all of `cases` at once: they mostly wait.
-fn at_once<T: Copy + Send>(cases: &[T], each: impl Fn(T) + Sync) {
-    let each = &each;
-    std::thread::scope(|scope| {
-        for &case in cases {
-            scope.spawn(move || each(case));
-        }
-    });
-}
 
 #[test]
 fn a_flipped_bit_anywhere_in_the_conversation_is_survived() {
@@ -55,7 +45,7 @@ fn a_lost_control_connection_leaves_a_partial_result() {
         let server = serve("");
         // The server's reports on intervals make some thousand bytes soon.
         let relay = Relay::to(server.port, Victim::Control, Way::Down, harm);
-        let line = tcp(relay.at()).args("-P 2 -t 60s -i 20ms -b 10M --json");
+        let line = tcp(relay.at()).args("-P 2 -t 60s -i 40ms -b 1M --json");
         let outcome = Outcome::of(line.spawn().wait_within(NOTICED)).exits(4).status("partial");
         relay.did(1);
         assert!(number(&outcome.near()["traffic"]["tx_bytes"]) > 0, "{harm:?}: {}", outcome.tell());

@@ -261,7 +261,7 @@ fn what_the_protocol_cannot_do_is_said_before_anything_is_opened() {
 #[test]
 fn a_time_limit_and_an_interrupt_end_a_client_with_its_figures() {
     let ours = server_of_ours(phase(Pattern::Push, 1 << 40), None);
-    let line = format!("--protocol ctstraffic -p {} -P 2 --transfer 1Ti -t 700ms -i 100ms", ours.port);
+    let line = format!("--protocol ctstraffic -p {} -P 2 --transfer 1Ti -b 20M -t 700ms -i 100ms", ours.port);
     let outcome = tcp("127.0.0.1").args(&line).outcome().exits(0).status("complete");
     assert_eq!((number(&outcome.near()["stopped"]), number(&outcome.near()["opened"])), (2, 2));
     let sent = number(&outcome.near()["traffic"]["tx_bytes"]);

@@ -199,7 +199,7 @@ fn a_time_limit() {
     // As many as the client has at once: then the server ends by itself, when it has seen the end of each.
     let pair = Pair::serve("-listen:* -consoleverbosity:1 -serverexitlimit:8");
     let done = pair
-        .call("-target:localhost -consoleverbosity:1 -statusUpdate:500 -timeLimit:1600")
+        .call("-target:localhost -consoleverbosity:1 -statusUpdate:500 -timeLimit:1600 -ratelimit:1000000")
         .exits(0)
         .prints(&["Time-limit of 1600 ms has been reached"]);
     let lines = status_lines(&done.out);

@@ -114,7 +114,7 @@ fn a_limit_on_the_size_of_files_costs_the_file_and_nothing_else() {
 #[test]
 fn a_file_that_fails_stays_as_it_was() {
     let server = serve("");
-    let short = "-t 300ms -i 100ms";
+    let short = "-t 300ms -i 100ms -b 20M";
     for (verb, words, name) in [
         ("tcp", "--html", "run.html"),
         ("tcp", "--sweep connections=1,2 --sweep-csv", "sweep.csv"),
@@ -132,7 +132,12 @@ fn a_file_that_fails_stays_as_it_was() {
         let scratch = Scratch::new();
         let before =
             if matches!(name, "svg" | "series") { scratch.file("none") } else { scratch.with(name, "old") };
-        let short = if verb == "train" { "-n 10 --repeat 3" } else { short };
+        let short = match verb {
+            "train" => "-n 10 --repeat 3",
+            "ping" => "-n 50 --no-empty-path",
+            "delay" => "-t 300ms --pps 200",
+            _ => short,
+        };
         let line = netcaliper(verb).arg(server.at()).args(short).args(words).arg(scratch.file(name));
         let done = without_room_in_files(line)
             .run()
@@ -235,7 +240,7 @@ fn a_run_that_nothing_shows_any_more_ends() {
         let endless = tcp(server.at()).args("-t 1h -i 100ms -b 20M").args(format);
         assert_eq!(read_once(endless), (Some(1), String::new()), "{format}");
     }
-    let run = tcp(server.at()).args("-t 300ms -i 100ms --save -").run().exits(0).out;
+    let run = tcp(server.at()).args("-t 300ms -i 100ms -b 20M --save -").run().exits(0).out;
     let scratch = Scratch::new();
     std::fs::write(scratch.file("run.jsonl"), run).unwrap();
     for words in ["--verbose", "--json", "--jsonl"] {

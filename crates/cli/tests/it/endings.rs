@@ -306,10 +306,13 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_silent_address() {
             let (verb, rest) = words.split_once(' ').unwrap();
             (space.within(netcaliper(verb).args(rest)).spawn(), *code)
         };
-        for (mut program, code) in some.iter().map(start).collect::<Vec<_>>() {
-            settle(&mut program);
-            ends_at_ctrl_c(program).exits(code);
-        }
+        let mut running: Vec<_> = some.iter().map(start).collect();
+        running.iter_mut().for_each(|(program, _)| settle(program));
+        std::thread::scope(|scope| {
+            for (program, code) in running {
+                scope.spawn(move || ends_at_ctrl_c(program).exits(code));
+            }
+        });
     }
     // Names are looked up before SIGINT is taken over, or after.
     for words in ["tcp far.example", "ntttcp -s far.example", "iperf3 -c far.example"] {
@@ -325,29 +328,40 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_silent_address() {
 fn ctrl_c_ends_whatever_is_waited_for_from_a_peer_that_hangs() {
     // A client in mid-run, and one that waits for results.
     let questions = [
-        "tcp",
-        "tcp -R",
-        "tcp --bidir",
-        "connect",
-        "ping",
-        "ping -u",
-        "delay",
-        "delay -R",
-        "stream",
+        "tcp -b 10M",
+        "tcp -R -b 10M",
+        "tcp --bidir -b 10M",
+        "connect --rate 50",
+        "ping --rate 50 --no-empty-path",
+        "ping -u --rate 50 --no-empty-path",
+        "delay --pps 100",
+        "delay -R --pps 100",
+        "stream -b 1M",
         "load --ramp 20s",
     ];
-    for time in ["60s", "1500ms"] {
-        for words in questions {
-            let server = serve("");
-            let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));
-            let line = netcaliper(verb).arg(server.at()).args(&format!("-t {time}")).args(rest);
-            let mut client = line.spawn();
-            settle(&mut client);
+    for (time, after) in [("60s", 300), ("3s", 2_500)] {
+        // They mostly wait: so many at a time.
+        for some in questions.chunks(5) {
+            let start = |words: &&str| {
+                let server = serve("--max-rate 100M");
+                let (verb, rest) = words.split_once(' ').unwrap();
+                let line = netcaliper(verb).arg(server.at()).args(&format!("-t {time}")).args(rest);
+                (server, line.spawn())
+            };
+            let mut running: Vec<_> = some.iter().map(start).collect();
+            running.iter_mut().for_each(|(_, client)| settle(client));
             std::thread::sleep(Duration::from_millis(700));
-            server.proc.signal("STOP");
-            std::thread::sleep(Duration::from_millis(if time == "60s" { 300 } else { 1_200 }));
-            let done = ends_at_ctrl_c(client).exits(130);
-            assert!(done.out.contains("Run interrupted"), "{}", done.tell());
+            running.iter().for_each(|(server, _)| server.proc.signal("STOP"));
+            std::thread::sleep(Duration::from_millis(after));
+            std::thread::scope(|scope| {
+                for (hung, client) in running {
+                    scope.spawn(move || {
+                        let _hung = hung;
+                        let done = ends_at_ctrl_c(client).exits(130);
+                        assert!(done.out.contains("Run interrupted"), "{}", done.tell());
+                    });
+                }
+            });
         }
     }
     // A server whose client hangs.
@@ -371,17 +385,17 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_peer_that_hangs() {
 /// Stand-ins for other programs' servers and clients, and the exit codes of an interrupted client and, in one row of each program, of an
 /// interrupted server: the original's, and 130 where the original does not handle SIGINT. FIRST is a port with 16 free ports above it.
 const STAND_INS: &[(&str, &str, i32, Option<i32>)] = &[
-    ("iperf3 -s -p FIRST", "iperf3 -c 127.0.0.1 -p FIRST -t 60", 0, Some(0)),
-    ("iperf3 -s -p FIRST", "iperf3 -c 127.0.0.1 -p FIRST -t 60 -R -P 2", 0, None),
+    ("iperf3 -s -p FIRST", "iperf3 -c 127.0.0.1 -p FIRST -t 60 -b 10M", 0, Some(0)),
+    ("iperf3 -s -p FIRST", "iperf3 -c 127.0.0.1 -p FIRST -t 60 -R -P 2 -b 10M", 0, None),
     ("iperf3 -s -p FIRST", "iperf3 -c 127.0.0.1 -p FIRST -t 60 -u", 0, None),
     (
         "ctstraffic -listen:127.0.0.1 -port:FIRST",
-        "ctstraffic -target:127.0.0.1 -port:FIRST -connections:2",
+        "ctstraffic -target:127.0.0.1 -port:FIRST -connections:2 -ratelimit:1000000",
         0,
         Some(0),
     ),
     (
-        "ctstraffic -listen:127.0.0.1 -port:FIRST -pattern:pull",
+        "ctstraffic -listen:127.0.0.1 -port:FIRST -pattern:pull -ratelimit:1000000",
         "ctstraffic -target:127.0.0.1 -port:FIRST -connections:2 -pattern:pull",
         0,
         None,
@@ -392,13 +406,28 @@ const STAND_INS: &[(&str, &str, i32, Option<i32>)] = &[
         0,
         Some(0),
     ),
-    ("ttcp rx port FIRST", "ttcp tx 127.0.0.1 port FIRST time 60", 130, Some(130)),
-    ("ttcp -r -s -p FIRST", "ttcp -t -s -p FIRST -n 100000000 127.0.0.1", 130, None),
-    ("ttcp -r -s -u -p FIRST", "ttcp -t -s -u -p FIRST -n 100000000 127.0.0.1", 130, Some(130)),
-    ("ntttcp -r127.0.0.1 -p FIRST -P 2 -t 60", "ntttcp -s127.0.0.1 -p FIRST -P 2 -n 1 -t 60", 0, Some(0)),
-    ("ntttcp -r127.0.0.1 -p FIRST -P 1 -t 60 -u", "ntttcp -s127.0.0.1 -p FIRST -P 1 -n 1 -t 60 -u", 0, None),
-    ("ntttcp -r127.0.0.1 -p FIRST -P 1 -N", "ntttcp -s127.0.0.1 -p FIRST -P 1 -n 1 -t 60 -N", 0, None),
-    ("ntttcp -r -m 1,*,127.0.0.1 -p FIRST -t 60", "ntttcp -s -m 1,*,127.0.0.1 -p FIRST -t 60", 0, None),
+    ("ttcp rx port FIRST", "ttcp tx 127.0.0.1 port FIRST time 60 rlimit 10000", 130, Some(130)),
+    ("ttcp -r -s -p FIRST", "ttcp -t -s -c 10000 -p FIRST -n 100000000 127.0.0.1", 130, None),
+    ("ttcp -r -s -u -p FIRST", "ttcp -t -s -u -c 10000 -p FIRST -n 100000000 127.0.0.1", 130, Some(130)),
+    (
+        "ntttcp -r127.0.0.1 -p FIRST -P 2 -t 60",
+        "ntttcp -s127.0.0.1 -p FIRST -P 2 -n 1 -t 60 -B 10M",
+        0,
+        Some(0),
+    ),
+    (
+        "ntttcp -r127.0.0.1 -p FIRST -P 1 -t 60 -u",
+        "ntttcp -s127.0.0.1 -p FIRST -P 1 -n 1 -t 60 -u -B 10M",
+        0,
+        None,
+    ),
+    ("ntttcp -r127.0.0.1 -p FIRST -P 1 -N", "ntttcp -s127.0.0.1 -p FIRST -P 1 -n 1 -t 60 -N -B 10M", 0, None),
+    (
+        "ntttcp -r -m 1,*,127.0.0.1 -p FIRST -t 60",
+        "ntttcp -s -m 1,*,127.0.0.1 -p FIRST -t 60 -thr 100",
+        0,
+        None,
+    ),
     ("rttcpip server i=127.0.0.1 p=FIRST", "rttcpip i=127.0.0.1 p=FIRST m=100000000", 130, Some(0)),
     (
         "rttcpip server i=127.0.0.1 p=FIRST /udp",
@@ -406,11 +435,16 @@ const STAND_INS: &[(&str, &str, i32, Option<i32>)] = &[
         130,
         None,
     ),
-    ("tcpmon_resp -u FIRST", "tcpmon_mon -d 127.0.0.1 -u FIRST -p 1000 -l 100000000", 130, Some(0)),
-    ("udpmon_resp -u FIRST", "udpmon_bw_mon -d 127.0.0.1 -u FIRST -p 100 -w 100 -l 100000000", 130, Some(0)),
+    ("tcpmon_resp -u FIRST", "tcpmon_mon -d 127.0.0.1 -u FIRST -p 1000 -w 1000 -l 100000000", 130, Some(0)),
+    (
+        "udpmon_resp -u FIRST",
+        "udpmon_bw_mon -d 127.0.0.1 -u FIRST -p 100 -w 10000 -l 100000000",
+        130,
+        Some(0),
+    ),
     // The packets have left, and the responder's counts are asked for.
     ("udpmon_resp -u FIRST", "udpmon_bw_mon -d 127.0.0.1 -u FIRST -p 100 -w 100 -l 6000", 130, None),
-    ("udpmon_resp -u FIRST", "udpmon_req -d 127.0.0.1 -u FIRST -p 64 -l 100000000", 130, None),
+    ("udpmon_resp -u FIRST", "udpmon_req -d 127.0.0.1 -u FIRST -p 64 -w 1000 -l 100000000", 130, None),
     ("bwdelaytester -s --port FIRST", "bwdelaytester -c 127.0.0.1 -p 160 -b 1 --port FIRST", 1, Some(1)),
 ];
 
@@ -426,7 +460,7 @@ fn eventually_listens(port: u16) {
     });
 }
 
-/// Both ends of a row, in mid-run.
+/// Both ends of a row.
 fn started((server, client, ..): &(&str, &str, i32, Option<i32>)) -> [Proc; 2] {
     let port = net::free_row(17, 17);
     let line = |words: &str| {
@@ -436,9 +470,7 @@ fn started((server, client, ..): &(&str, &str, i32, Option<i32>)) -> [Proc; 2] {
     };
     let server = line(server).spawn();
     eventually_listens(port);
-    let mut client = line(client).spawn();
-    settle(&mut client);
-    [server, client]
+    [server, line(client).spawn()]
 }
 
 #[test]
@@ -449,16 +481,22 @@ fn ctrl_c_ends_every_stand_in_whose_peer_hangs() {
         clients.chain(servers).filter_map(|(row, code, client)| Some((row, code?, client))).collect();
     // A few at a time, as many as a machine has cores at least.
     for some in cases.chunks(4) {
-        let running: Vec<_> = some.iter().map(|case| (started(case.0), case)).collect();
+        let mut running: Vec<_> = some.iter().map(|case| (started(case.0), case)).collect();
+        running.iter_mut().for_each(|([_, client], _)| settle(client));
         for ([server, client], (.., stops_server)) in &running {
             (if *stops_server { server } else { client }).signal("STOP");
         }
         std::thread::sleep(Duration::from_millis(500));
-        for ([server, client], (_, code, stops_server)) in running {
-            let (mut left, _hung) = if *stops_server { (client, server) } else { (server, client) };
-            assert!(left.is_running(), "it ended before Ctrl-C: {}{}", left.out(), left.err());
-            ends_at_ctrl_c(left).exits(*code);
-        }
+        std::thread::scope(|scope| {
+            for ([server, client], (_, code, stops_server)) in running {
+                let (mut left, hung) = if *stops_server { (client, server) } else { (server, client) };
+                scope.spawn(move || {
+                    let _hung = hung;
+                    assert!(left.is_running(), "it ended before Ctrl-C: {}{}", left.out(), left.err());
+                    ends_at_ctrl_c(left).exits(*code);
+                });
+            }
+        });
     }
 }
 

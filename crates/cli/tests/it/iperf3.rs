@@ -135,10 +135,10 @@ fn fifty_real_clients_at_once() {
     }
     let server = ours("");
     let kinds = [
-        "-t 2 -b 1M",
-        "-t 2 -b 1M -R",
-        "-u -t 2 -b 200K -l 500",
-        "-u -t 2 -b 200K -l 500 -R -P 2",
+        "-t 1 -b 1M",
+        "-t 1 -b 1M -R",
+        "-u -t 1 -b 200K -l 500",
+        "-u -t 1 -b 200K -l 500 -R -P 2",
         "-n 200K",
     ];
     let clients: Vec<(&str, Proc)> =

@@ -2,7 +2,7 @@
 
 use crate::support::files::Scratch;
 use crate::support::net::{free_port, installed};
-use crate::support::{BIN, Done, Proc, netcaliper, number, skip, text};
+use crate::support::{BIN, Done, Proc, at_once, netcaliper, number, skip, text};
 use serde_json::Value;
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -59,10 +59,10 @@ fn ours(port: &str, words: &str) -> Done {
     Proc::spawn(command).wait()
 }
 
-fn theirs(port: &str, words: &str) -> Done {
+fn theirs(port: &str, words: &str) -> Proc {
     let mut command = Command::new("iperf3");
     command.args(["-c", "127.0.0.1", "-p", port]).args(words.split_whitespace());
-    Proc::spawn(command).wait()
+    Proc::spawn(command)
 }
 
 fn json(done: &Done) -> Value {
@@ -89,11 +89,11 @@ fn shape(value: &Value, at: &str, into: &mut BTreeSet<String>) {
 #[test]
 fn our_client_in_every_mode_has_all_keys_of_the_original() {
     let name = "our_client_in_every_mode_has_all_keys_of_the_original";
-    let Some(server) = real_server(name) else { return };
+    let (Some(one), Some(other)) = (real_server(name), real_server(name)) else { return };
     for words in [
-        "-t 1",
-        "-t 1 -P 2 --bidir",
-        "-t 1 -O 1",
+        "-t 1 -b 20M",
+        "-t 1 -P 2 --bidir -b 40M -l 8K",
+        "-t 1 -O 1 -b 20M -R",
         "-t 1 -b 50M -l 16K",
         "-t 1 -b 50M -R",
         "-t 1 -b 20M -P 3",
@@ -108,9 +108,13 @@ fn our_client_in_every_mode_has_all_keys_of_the_original() {
         "-u -k 300 -b 20M -l 1000",
     ] {
         let words = format!("{words} -J");
-        let done = ours(server.ready(), &words);
+        let (done, their) = std::thread::scope(|scope| {
+            let their = theirs(other.ready(), &words);
+            let their = scope.spawn(|| json(&their.wait()));
+            (ours(one.ready(), &words), their.join().unwrap())
+        });
         assert_eq!(done.code, Some(0), "{words}: {}", done.tell());
-        let (our, their) = (json(&done), json(&theirs(server.ready(), &words)));
+        let our = json(&done);
         let (mut have, mut want) = (BTreeSet::new(), BTreeSet::new());
         shape(&our, "", &mut have);
         shape(&their, "", &mut want);
@@ -297,12 +301,12 @@ fn agree(document: &Value, words: &str) {
 #[test]
 fn our_client_and_a_server_that_is_not_the_original() {
     let name = "our_client_and_a_server_that_is_not_the_original";
-    for how in ["", "old", "split"] {
+    at_once(&["", "old", "split"], |how| {
         let Some((server, port)) = peer_server(name, how) else { return };
         for words in [
-            "-t 1 -b 4M -l 1000",
-            "-t 1 -b 4M -l 1000 -R -P 2",
-            "-t 1 -b 4M -l 1000 --bidir",
+            "-t 1 -b 1M -l 1000",
+            "-t 1 -b 1M -l 1000 -R -P 2",
+            "-t 1 -b 1M -l 1000 --bidir",
             "-u -t 1 -b 1M -l 500",
             "-u -t 1 -b 1M -l 500 -R",
             "-n 100K -b 4M",
@@ -322,7 +326,7 @@ fn our_client_and_a_server_that_is_not_the_original() {
                 assert_eq!(bytes("ours"), bytes("theirs"), "{line}");
             }
         }
-    }
+    });
 }
 
 #[test]
@@ -360,9 +364,9 @@ fn our_server_and_a_client_that_is_not_the_original() {
     let server = Proc::spawn(command);
     let port = server.hears("Server listening on ").split_whitespace().nth(3).unwrap().to_owned();
     for words in [
-        "bandwidth=4000000",
-        "bandwidth=4000000 reverse=1 parallel=2",
-        "bandwidth=2000000 bidirectional=1",
+        "bandwidth=1000000",
+        "bandwidth=1000000 reverse=1 parallel=2",
+        "bandwidth=1000000 bidirectional=1",
         "udp=1 bandwidth=1000000 len=500",
         "udp=1 bandwidth=1000000 len=500 reverse=1",
         "udp=1 bandwidth=1000000 len=500 bidirectional=1 parallel=2",

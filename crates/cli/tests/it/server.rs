@@ -327,11 +327,11 @@ fn two_hundred_clients_at_once_all_succeed() {
     const CLIENTS: u64 = 200;
     let server = serve("");
     let clients: Vec<_> = (0..CLIENTS)
-        .map(|_| tcp(server.at()).args("-P 1 --iterations 2 --transfer 1000001 -b 20M --json").spawn())
+        .map(|_| tcp(server.at()).args("-P 1 --iterations 2 --transfer 100001 -b 2M --json").spawn())
         .collect();
     let mut most_others = 0;
     for client in clients {
-        let outcome = Outcome::of(client.wait_within(2 * crate::support::PATIENCE)).moved(2, 2_000_002, 0);
+        let outcome = Outcome::of(client.wait_within(2 * crate::support::PATIENCE)).moved(2, 200_002, 0);
         let others = number(&outcome.far()[0]["others"]);
         assert_eq!(outcome.doubt("other-sessions").is_some(), others > 0 || !alone_at_start(&outcome));
         most_others = most_others.max(others);

@@ -157,7 +157,7 @@ fn connect_may_carry_more_than_a_byte_and_writes_records_when_asked() {
 fn the_demo_needs_nothing_and_saves_what_it_shows() {
     let scratch = Scratch::new();
     let file = scratch.file("demo.jsonl");
-    let done = netcaliper("demo").args("-t 700ms --save").arg(&file).run().exits(0);
+    let done = netcaliper("demo").args("-t 150ms --save").arg(&file).run().exits(0);
     let done = done.prints(&["tcp push", "tcp duplex", "connect", "bit/s", "Run complete: 3 phases"]);
     assert!(done.err.contains(&format!("netcaliper report {}", file.display())), "{}", done.tell());
     let again = netcaliper("report").arg(&file).run().exits(0);
@@ -174,11 +174,11 @@ fn the_demo_needs_nothing_and_saves_what_it_shows() {
 #[test]
 fn the_demo_speaks_json_and_can_be_interrupted() {
     let scratch = Scratch::new();
-    let outcome = netcaliper("demo").args("-t 300ms --save").arg(scratch.file("d.jsonl")).outcome().good();
+    let outcome = netcaliper("demo").args("-t 100ms --save").arg(scratch.file("d.jsonl")).outcome().good();
     assert_eq!(outcome.json["points"].as_array().unwrap().len(), 3);
     let demo = netcaliper("demo").args("-t 60s --save").arg(scratch.file("e.jsonl")).spawn();
-    crate::support::eventually("an interval", || {
-        scratch.so_far("e.jsonl").contains("\"event\":\"interval\"")
+    crate::support::eventually("the first part begins", || {
+        scratch.so_far("e.jsonl").contains("\"event\":\"start\"")
     });
     demo.signal("INT");
     demo.wait().exits(130).prints(&["Run interrupted", "Goodput"]);

@@ -389,6 +389,16 @@ pub(crate) fn skip(test: &str, reason: &str) {
     }
 }
 
+/// Does `each` with all of `cases` at once: they mostly wait.
+pub(crate) fn at_once<T: Copy + Send>(cases: &[T], each: impl Fn(T) + Sync) {
+    let each = &each;
+    thread::scope(|scope| {
+        for &case in cases {
+            scope.spawn(move || each(case));
+        }
+    });
+}
+
 /// Waits until `done`, at most [`PATIENCE`].
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {

@@ -30,6 +30,6 @@ pub(crate) fn python() -> Option<Command> {
         (told.status.success() && !path.is_empty()).then_some(path)
     });
     let mut command = Command::new(found.as_ref()?);
-    command.args(["-S", "-E"]);
+    command.args(["-B", "-S", "-E"]);
     Some(command)
 }
