@@ -400,3 +400,27 @@ impl Bound {
         session::run(Server::new(plan, now()), setup, interrupt, sink)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may")]
+
+    use super::*;
+    use model::Ping;
+    use std::time::Duration;
+
+    #[test]
+    fn a_server_without_a_conversation_has_the_kernel_ask_for_its_peers() {
+        let ping = Some(Ping::default());
+        let phase = Phase { kind: Kind::Ping, ping, duration_ns: None, ..Phase::default() };
+        let listen = vec![(Ipv4Addr::LOCALHOST, 0).into()];
+        let config = ServerConfig { listen, ..ServerConfig::legacy(Protocol::Echo, phase) };
+        let asked = |keepalive_ns| {
+            let mut config = config.clone();
+            config.phase.iter_mut().for_each(|phase| phase.sockets.keepalive_ns = keepalive_ns);
+            Bound::new(config).unwrap().settings.keepalive
+        };
+        assert_eq!(asked(None), Some(Duration::from_nanos(KEEPALIVE)));
+        assert_eq!(asked(Some(SECOND)), Some(Duration::from_secs(1)));
+    }
+}
