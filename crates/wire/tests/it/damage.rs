@@ -1,6 +1,6 @@
 //! Data connections over paths that damage, shorten, lengthen and end them: what is found, where, by whom, and when.
 
-use crate::common::{pair, phase};
+use crate::common::{combinations, pair, phase};
 use metrics::{Ending, Mono, SECOND};
 use model::{Pattern, Payload, Phase, Shutdown, Verify};
 use sim::{At, Cut, Link, Pair, Quirks, START};
@@ -28,38 +28,36 @@ fn place(direction: usize, offset: u64, span: u64) -> u64 {
 
 #[test]
 fn one_flipped_bit_is_reported_with_its_offset_by_both_ends() {
-    for (direction, pattern) in [(0, Pattern::Push), (1, Pattern::Pull)] {
-        for payload in [Payload::Pattern, Payload::Random, Payload::Zeros] {
-            for (quirks, read) in
-                [(Quirks::default(), 0), (Quirks::rough(), 1), (Quirks::one_byte_reads(), 2)]
-            {
-                for offset in [0, 1, 999, 1_000, 1_001, 4_095, 4_096, 12_345, 19_999] {
-                    // This rate makes spans of 1000 bytes.
-                    let phase = Phase { payload, rate: Some(160_000), ..phase(pattern, 20_000) };
-                    let link = Link::new().flip(place(direction, offset, 1_000), 0x10);
-                    let mut pair = link_to(pair(&phase, false).seed(offset).quirks(quirks), direction, link);
-                    pair.run();
-                    let what = format!("{pattern:?} {payload:?} {read} {offset}");
-                    match violation(&pair, 1 - direction) {
-                        Violation::BadData { offset: found, want, got, len } => {
-                            assert_eq!(found, offset, "{what}");
-                            assert!(len >= 1 && want[0] ^ got[0] == 0x10, "{what}");
-                        }
-                        other => panic!("{what}: {other:?}"),
-                    }
-                    match &pair.ends[direction].ended {
-                        // The last word is said once; a socket that takes only some of it keeps the sender from hearing.
-                        Some(Err(Cause::Fault(_))) if read == 1 => {}
-                        _ => {
-                            assert_eq!(violation(&pair, direction), Violation::Reported { offset }, "{what}");
-                        }
-                    }
-                    let (tx, rx) = (pair.ends[direction].counts, pair.ends[1 - direction].counts);
-                    assert_eq!(rx.rx_bytes, offset, "{what}: only what is intact counts");
-                    assert!(tx.tx_bytes > offset, "{what}");
-                }
+    let payloads = [Payload::Pattern, Payload::Random, Payload::Zeros];
+    let machines = [Quirks::default(), Quirks::rough(), Quirks::one_byte_reads()];
+    let offsets = [0, 1, 999, 1_000, 1_001, 4_095, 4_096, 12_345, 19_999];
+    for [direction, payload, read, offset] in combinations([2, payloads.len(), machines.len(), offsets.len()])
+    {
+        let (pattern, payload) = ([Pattern::Push, Pattern::Pull][direction], payloads[payload]);
+        let (quirks, offset) = (machines[read], offsets[offset]);
+        // This rate makes spans of 1000 bytes.
+        let phase = Phase { payload, rate: Some(160_000), ..phase(pattern, 20_000) };
+        let link = Link::new().flip(place(direction, offset, 1_000), 0x10);
+        let mut pair = link_to(pair(&phase, false).seed(offset).quirks(quirks), direction, link);
+        pair.run();
+        let what = format!("{pattern:?} {payload:?} {read} {offset}");
+        match violation(&pair, 1 - direction) {
+            Violation::BadData { offset: found, want, got, len } => {
+                assert_eq!(found, offset, "{what}");
+                assert!(len >= 1 && want[0] ^ got[0] == 0x10, "{what}");
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+        match &pair.ends[direction].ended {
+            // The last word is said once; a socket that takes only some of it keeps the sender from hearing.
+            Some(Err(Cause::Fault(_))) if read == 1 => {}
+            _ => {
+                assert_eq!(violation(&pair, direction), Violation::Reported { offset }, "{what}");
             }
         }
+        let (tx, rx) = (pair.ends[direction].counts, pair.ends[1 - direction].counts);
+        assert_eq!(rx.rx_bytes, offset, "{what}: only what is intact counts");
+        assert!(tx.tx_bytes > offset, "{what}");
     }
 }
 

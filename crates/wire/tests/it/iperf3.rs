@@ -227,7 +227,7 @@ fn every_mode_where_nothing_goes_as_planned() {
             net.quirks(server, quirks);
             // One byte at a time, 3 s are long enough.
             let slow = BulkTerms {
-                rate: 50_000,
+                rate: 25_000,
                 block: terms.block.min(1_000),
                 bytes: terms.bytes.min(10_000),
                 ..terms

@@ -1,6 +1,6 @@
 //! Rates and bursts, measured at the receiver in virtual time.
 
-use crate::common::{pair, phase};
+use crate::common::{combinations, pair, phase};
 use metrics::SECOND;
 use model::{Burst, Pattern, Phase, Range};
 use sim::{Link, Quirks, START};
@@ -9,35 +9,35 @@ const MS: u64 = 1_000_000;
 
 #[test]
 fn a_rate_is_exact_over_time_and_smooth() {
-    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
-        for rate in [1_000_000, 8_000_000, 100_000_000, 1_000_000_000] {
-            for quirks in [Quirks::default(), Quirks { shy: 0.05, ..Quirks::default() }] {
-                let phase = Phase { rate: Some(rate), ..phase(pattern, 1 << 40) };
-                let receiver = if pattern == Pattern::Pull { 0 } else { 1 };
-                let mut pair = pair(&phase, false).quirks(quirks).both(Link::new().delay(MS).window(4 << 20));
-                pair.run_until(START.plus(100 * MS));
-                let first = pair.ends[receiver].counts.rx_bytes;
-                let (mut before, window) = (first, 20 * MS);
-                let chunk = (rate / 8_000).max(1448) + 16;
-                for i in 1..=50 {
-                    pair.run_until(START.plus(100 * MS + i * window));
-                    let now = pair.ends[receiver].counts.rx_bytes;
-                    let fair = rate / 8 * window / SECOND;
-                    assert!(
-                        (now - before).abs_diff(fair) <= 2 * chunk,
-                        "{pattern:?} {rate} window {i}: {} {fair}",
-                        now - before
-                    );
-                    before = now;
-                }
-                let whole = rate / 8;
-                assert!(
-                    (before - first).abs_diff(whole) <= 2 * chunk,
-                    "{pattern:?} {rate}: {} {whole}",
-                    before - first
-                );
-            }
+    let (patterns, rates) =
+        ([Pattern::Push, Pattern::Pull, Pattern::Duplex], [1_000_000, 8_000_000, 100_000_000, 1_000_000_000]);
+    for [pattern, rate, shy] in combinations([patterns.len(), rates.len(), 2]) {
+        let (pattern, rate) = (patterns[pattern], rates[rate]);
+        let quirks = Quirks { shy: [0.0, 0.05][shy], ..Quirks::default() };
+        let phase = Phase { rate: Some(rate), ..phase(pattern, 1 << 40) };
+        let receiver = if pattern == Pattern::Pull { 0 } else { 1 };
+        let mut pair = pair(&phase, false).quirks(quirks).both(Link::new().delay(MS).window(4 << 20));
+        pair.run_until(START.plus(100 * MS));
+        let first = pair.ends[receiver].counts.rx_bytes;
+        let (mut before, window) = (first, 20 * MS);
+        let chunk = (rate / 8_000).max(1448) + 16;
+        for i in 1..=50 {
+            pair.run_until(START.plus(100 * MS + i * window));
+            let now = pair.ends[receiver].counts.rx_bytes;
+            let fair = rate / 8 * window / SECOND;
+            assert!(
+                (now - before).abs_diff(fair) <= 2 * chunk,
+                "{pattern:?} {rate} window {i}: {} {fair}",
+                now - before
+            );
+            before = now;
         }
+        let whole = rate / 8;
+        assert!(
+            (before - first).abs_diff(whole) <= 2 * chunk,
+            "{pattern:?} {rate}: {} {whole}",
+            before - first
+        );
     }
 }
 

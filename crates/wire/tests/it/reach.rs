@@ -94,7 +94,7 @@ fn a_path_that_loses_nine_in_ten_is_not_called_blocked() {
     for (name, mut phase) in questions() {
         if phase.kind == Kind::Delay {
             // It takes some hundred words to open a flow.
-            phase.duration_ns = Some(8 * SECOND);
+            (phase.duration_ns, phase.rate) = (Some(8 * SECOND), phase.rate.map(|rate| rate / 4));
         }
         for (seed, (up, down)) in (1..).zip([(0.9, 0.0), (0.0, 0.9), (0.9, 0.9)]) {
             let it = over(&phase, up, down, seed);

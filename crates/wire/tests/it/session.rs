@@ -140,7 +140,7 @@ fn two_hundred_clients_at_once() {
     let server = serve(&mut net, server_plan());
     let link = Link::new().delay(5 * MS).rate(500_000).window(50_000);
     net.links(link.clone(), link);
-    let phase = Phase { connections: 2, ..small() };
+    let phase = Phase { connections: 2, duration_ns: Some(2 * SECOND), ..small() };
     let clients: Vec<_> = (0..200).map(|n| join(&mut net, n, client_plan(&phase))).collect();
     net.run();
     for client in clients {
