@@ -46,7 +46,7 @@ fn default_runs_raise_no_caveat_about_their_defaults() {
     // A stream lasts a minute by itself. Of messages their number counts, of the others how long they take: their rates are limited,
     // which no caveat is about.
     let questions = [
-        "tcp -b 10M",
+        "tcp -b 1M",
         "ping -n 10000",
         "delay --pps 100",
         "connect --rate 50",

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const RUN: &str = "-t 700ms -i 100ms -P 4 -b 40M --transfer 100001";
+const RUN: &str = "-t 500ms -i 100ms -P 4 -b 10M --transfer 100001";
 
 /// No crash: neither a panic nor a signal.
 #[track_caller]

@@ -13,10 +13,8 @@ const AT_ONCE: Duration = Duration::from_secs(9);
 /// A client that would run for a minute, with a journal, once it has measured something.
 fn endless(server: &Server, args: &str) -> (Proc, Scratch) {
     let scratch = Scratch::new();
-    let line = tcp(server.at())
-        .args("-t 60s -i 200ms -P 4 -b 200M --save")
-        .arg(scratch.file("run.jsonl"))
-        .args(args);
+    let line =
+        tcp(server.at()).args("-t 60s -i 200ms -P 4 -b 50M --save").arg(scratch.file("run.jsonl")).args(args);
     let client = line.spawn();
     scratch.hears_intervals("run.jsonl", 3);
     (client, scratch)
@@ -77,10 +75,8 @@ fn a_hung_server_is_noticed_and_recovers() {
 fn a_run_goes_on_with_the_servers_that_are_left() {
     let (one, other) = (serve(""), serve(""));
     let scratch = Scratch::new();
-    let line = tcp(one.at())
-        .arg(other.at())
-        .args("-P 4 -t 6s -i 200ms -b 50M --save")
-        .arg(scratch.file("run.jsonl"));
+    let line =
+        tcp(one.at()).arg(other.at()).args("-P 4 -t 6s -i 200ms -b 5M --save").arg(scratch.file("run.jsonl"));
     let client = line.arg("--json").spawn();
     scratch.hears_intervals("run.jsonl", 3);
     one.proc.signal("KILL");
@@ -328,9 +324,9 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_silent_address() {
 fn ctrl_c_ends_whatever_is_waited_for_from_a_peer_that_hangs() {
     // A client in mid-run, and one that waits for results.
     let questions = [
-        "tcp -b 10M",
-        "tcp -R -b 10M",
-        "tcp --bidir -b 10M",
+        "tcp -b 1M",
+        "tcp -R -b 1M",
+        "tcp --bidir -b 1M",
         "connect --rate 50",
         "ping --rate 50 --no-empty-path",
         "ping -u --rate 50 --no-empty-path",
@@ -343,7 +339,7 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_peer_that_hangs() {
         // They mostly wait: so many at a time.
         for some in questions.chunks(5) {
             let start = |words: &&str| {
-                let server = serve("--max-rate 100M");
+                let server = serve("--max-rate 10M");
                 let (verb, rest) = words.split_once(' ').unwrap();
                 let line = netcaliper(verb).arg(server.at()).args(&format!("-t {time}")).args(rest);
                 (server, line.spawn())
@@ -503,7 +499,7 @@ fn ctrl_c_ends_every_stand_in_whose_peer_hangs() {
 #[test]
 fn sigint_ends_a_connect_run() {
     let server = serve("");
-    let client = connect(server.at()).args("-t 60s -i 200ms").spawn();
+    let client = connect(server.at()).args("-t 60s -i 200ms --rate 200").spawn();
     client.hears_often(" s  ", 3);
     client.signal("INT");
     client.wait().exits(130).prints(&["Run interrupted", "Connections established"]);
@@ -578,7 +574,7 @@ fn a_client_with_nothing_under_way_ends_at_once() {
 fn stop_drains_the_server() {
     let server = serve("");
     // Long enough for two more programs to start meanwhile.
-    let client = tcp(server.at()).args("-t 8s -P 2 -b 50M --json").spawn();
+    let client = tcp(server.at()).args("-t 8s -P 2 -b 5M --json").spawn();
     server.proc.hears("session 1 with");
     let mut stop = netcaliper("stop").arg(server.at()).spawn();
     server.proc.hears("asks to stop; 1 session(s) still running");

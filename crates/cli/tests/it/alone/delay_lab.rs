@@ -95,8 +95,7 @@ fn once(conditions: &str, arguments: &str) -> (Outcome, Value, Csv) {
     let scratch = Scratch::new();
     let (report, trace) = (scratch.file("report.json"), scratch.file("trace.csv"));
     let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER --no-gso -l {PAYLOAD} {arguments} --json");
-    let lab =
-        netcaliper("lab").args("-q --wait sleep --only udp").args(conditions).arg("--report").arg(&report);
+    let lab = netcaliper("lab").args("-q --only udp").args(conditions).arg("--report").arg(&report);
     let lab = lab.arg("--trace").arg(&trace).arg("--server").arg(format!("{BIN} serve"));
     let outcome = Outcome::of(lab.args("-- sh -c").arg(command).run().exits(0));
     let told = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
@@ -141,8 +140,7 @@ fn agrees(outcome: &Outcome, trace: &Csv) {
 
 #[test]
 fn loss_repeats_and_order_are_the_paths_at_a_thousand_a_second() {
-    let conditions =
-        "--delay 3ms --loss 2% --burst-loss 1%:50% --duplicate 2%:2:1ms --reorder 2%:3 --seed 11";
+    let conditions = "--wait sleep --delay 3ms --loss 2% --burst-loss 1%:50% --duplicate 2%:2:1ms --reorder 2%:3 --seed 11";
     let arguments = "--bidir --pps 1000 -t 2s";
     let Some((outcome, report, trace)) =
         measured("loss_repeats_and_order_are_the_paths_at_a_thousand_a_second", conditions, arguments)
@@ -173,7 +171,7 @@ fn loss_repeats_and_order_are_the_paths_at_twenty_thousand_a_second() {
 
 #[test]
 fn damage_is_told_from_loss_exactly() {
-    let conditions = "--delay 1ms --loss 1% --corrupt 2% --seed 13";
+    let conditions = "--wait sleep --delay 1ms --loss 1% --corrupt 2% --seed 13";
     let Some((outcome, report, trace)) =
         measured("damage_is_told_from_loss_exactly", conditions, "--bidir --pps 1000 -t 2s")
     else {
@@ -201,7 +199,7 @@ fn damage_is_told_from_loss_exactly() {
 #[test]
 fn the_truth_lies_within_the_bound_of_the_clock() {
     const TEST: &str = "the_truth_lies_within_the_bound_of_the_clock";
-    let conditions = "--up delay=20ms --down delay=5ms --seed 14";
+    let conditions = "--wait sleep --up delay=20ms --down delay=5ms --seed 14";
     let Some((outcome, report, _)) = measured(TEST, conditions, "--bidir --pps 500 -t 1s --clock in-band")
     else {
         return;
@@ -285,7 +283,7 @@ fn the_mtu_of_each_direction_is_the_paths() {
     if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
         return skip(TEST, "a lab needs root and /dev/net/tun");
     }
-    let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER --path-mtu --bidir -t 300ms --json");
+    let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER --path-mtu --mtu-limit 1500 --bidir --json");
     let lab = netcaliper("lab")
         .args("-q --wait sleep --only udp --up path-mtu=1400 --down path-mtu=1300:silent --server");
     let done = lab.arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run().exits(0);
