@@ -7,7 +7,7 @@ use io::host::Reading;
 use io::{Clock, Listener, Reactor, Stream};
 use metrics::{Mono, SECOND};
 use std::sync::mpsc::Sender;
-use transport::{Arena, Burst, Got, ListenerSocket as _, Net, Read, Ready, StreamSocket as _, Target};
+use transport::{Arena, Got, ListenerSocket as _, Net, Read, Ready, StreamSocket as _, Target, Transmit};
 
 const LISTENER: u64 = u64::MAX - 1;
 /// Connections accepted in a row before the others get their turn; as in the engine.
@@ -16,7 +16,7 @@ const ONE: &[u8; 1] = b"1";
 
 /// Sends one byte; false when the socket does not take it yet.
 fn send_one(stream: &Stream, arena: &mut Arena, clock: &Clock) -> Outcome<bool> {
-    let mut burst = Burst::new(arena, 1);
+    let mut burst = Transmit::new(arena, 1);
     burst.fixed(ONE);
     let wrote = stream.net(&mut [], clock, false).send(&burst);
     wrote.fault.map_or(Ok(wrote.bytes == 1), |fault| Err(format!("sending failed: {fault}")))
@@ -84,7 +84,7 @@ fn over(stream: &Option<Stream>, arena: &mut Arena, clock: &Clock) -> Outcome<bo
     let Some(stream) = stream else { return Ok(false) };
     let mut buffer = [0; 16];
     Ok(match stream.net(&mut buffer, clock, false).recv(Read::look(16)) {
-        Got::Batch(_) => {
+        Got::Received(_) => {
             // One byte always fits; should the peer be gone, the next event says so.
             let _ = send_one(stream, arena, clock);
             false
@@ -145,7 +145,7 @@ fn connect(plan: &Plan, slots: usize, end: Mono) -> Outcome<u64> {
             }
             let mut buffer = [0; 16];
             match call.stream.net(&mut buffer, &clock, false).recv(Read::look(16)) {
-                Got::Batch(_) => {
+                Got::Received(_) => {
                     done += 1;
                     if let Some(call) = calls[index].take()
                         && plan.rst

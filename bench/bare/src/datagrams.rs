@@ -9,7 +9,7 @@ use io::{Clock, Reactor, Udp, UdpMemory};
 use metrics::{Dist, Mono, SECOND};
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
-use transport::{Arena, Burst, DatagramSocket as _, Got, Net as _, Read, Ready, Target, UdpSettings};
+use transport::{Arena, DatagramSocket as _, Got, Net as _, Read, Ready, Target, Transmit, UdpSettings};
 
 /// Bytes of the number and the time.
 pub(crate) const HEADER: usize = 16;
@@ -103,7 +103,7 @@ impl Receiving {
         let mut some = false;
         loop {
             match udp.net(&mut self.memory, &self.clock, false).recv(Read::look(1 << 16)) {
-                Got::Batch(batch) => {
+                Got::Received(batch) => {
                     if self.moved.n == 0 {
                         self.moved.first = batch.at;
                     }
@@ -207,7 +207,7 @@ fn send(plan: &Plan, worker: usize) -> Outcome<Moved> {
         }
         let at = (calls % plan.sockets as u64) as usize;
         let Some(out) = sockets.get_mut(at) else { return Ok(moved) };
-        let mut burst = Burst::new(&mut arena, bytes);
+        let mut burst = Transmit::new(&mut arena, bytes);
         burst.segment = plan.buffer as u16;
         let template = burst.template(1, bytes, |fresh| fresh.fill(FILLER));
         for (number, datagram) in (out.next..).zip(template.chunks_mut(plan.buffer)) {

@@ -9,7 +9,7 @@ use metrics::{Mono, SECOND};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
-use transport::{Arena, Burst, Got, ListenerSocket as _, Net, Read, Ready, StreamSocket as _, Target};
+use transport::{Arena, Got, ListenerSocket as _, Net, Read, Ready, StreamSocket as _, Target, Transmit};
 use wire::payload::Source;
 
 /// The reactor is asked at least this often while something is ready, ns; as in the engine.
@@ -89,7 +89,7 @@ fn receive(plan: &Plan, listener: &Listener, expected: usize) -> Outcome<Moved> 
             let Some(link) = &mut links[index] else { continue };
             link.queued = false;
             match link.stream.net(&mut buffer, &clock, false).recv(how) {
-                Got::Batch(batch) => {
+                Got::Received(batch) => {
                     if plan.verify == Verify::Compare {
                         let checked = Source::Pattern.check(link.offset, batch.bytes);
                         checked.map_err(|violation| format!("the data is wrong: {violation:?}"))?;
@@ -166,7 +166,7 @@ fn send(plan: &Plan, to: SocketAddr, connections: usize) -> Outcome<Moved> {
             let Some(index) = queue.pop_front() else { break };
             let link = &mut links[index];
             link.queued = false;
-            let mut burst = Burst::new(&mut arena, plan.buffer);
+            let mut burst = Transmit::new(&mut arena, plan.buffer);
             Source::Pattern.offer(link.offset, plan.buffer, &mut burst);
             let wrote = link.stream.net(&mut [], &clock, false).send(&burst);
             if let Some(fault) = wrote.fault {

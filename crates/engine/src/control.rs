@@ -9,9 +9,9 @@ use metrics::{Group, Mono, Recorder};
 use model::{Book, Complete, Event, Level, Links};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use transport::{
-    Action, Burst, Clock as _, Cx, Deed, End, Fault, Got, GroupPlan, Held, Input, Join as _, Link, Mail,
-    Net as _, Note, Order, Park, Platform, Reactor as _, Read, Ready, Receiver as _, Rng, Sender as _,
-    Session, StreamSettings, StreamSocket as _, Target, Task, UdpSettings, Wake as _, Watch as _,
+    Action, Clock as _, Context, Deed, End, Fault, Got, GroupPlan, Held, Input, Join as _, Link, Mail,
+    Message, Net as _, Order, Park, Platform, Reactor as _, Read, Ready, Receiver as _, Rng, Sender as _,
+    Session, StreamSettings, StreamSocket as _, Target, Task, Transmit, UdpSettings, Wake as _, Watch as _,
 };
 
 /// The threads of a session and the sockets that they begin with.
@@ -105,7 +105,7 @@ pub struct Control<P: Platform, S: FnMut(Event)> {
     wall: metrics::Clock,
     rng: Rng,
     rec: Recorder,
-    post: Vec<Note>,
+    outbox: Vec<Message>,
     links: BTreeMap<u64, ControlLink<P>>,
     next_link: u64,
     /// Links that may have unread bytes, about which an edge-triggered reactor says nothing more. They are read in turn, one share
@@ -189,7 +189,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             clock,
             rng: Rng::new(platform.random()),
             rec: Recorder::default(),
-            post: Vec::new(),
+            outbox: Vec::new(),
             links: BTreeMap::new(),
             next_link: 1,
             unread: VecDeque::new(),
@@ -281,8 +281,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
 
     fn feed(&mut self, input: Input<'_>) {
         let now = self.clock.now();
-        let mut cx =
-            Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+        let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
         self.session.handle(&mut cx, input);
         self.act();
     }
@@ -291,8 +290,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     fn act(&mut self) {
         loop {
             let now = self.clock.now();
-            let mut cx =
-                Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+            let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
             let Some(action) = self.session.poll(&mut cx) else { return };
             match action {
                 Action::Connect(key, target) => self.connect(key, &target),
@@ -399,7 +397,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                 let links = Links { worker: worker as u32, at, ns, rows, more };
                 (self.sink)(Event::Links(Box::new(links)));
             }
-            Report::Note(note) => self.feed(Input::Note(note)),
+            Report::Message(note) => self.feed(Input::Message(note)),
             Report::Lifted { stream, path } => {
                 let link = self.enter(stream, None);
                 if let Some(link) = link {
@@ -457,7 +455,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         let Some(entry) = self.links.get_mut(&id) else { return };
         while !entry.out.is_empty() {
             let mut arena = transport::Arena::new(entry.out.len());
-            let mut burst = Burst::new(&mut arena, entry.out.len());
+            let mut burst = Transmit::new(&mut arena, entry.out.len());
             burst.own(entry.out.len()).copy_from_slice(&entry.out);
             let wrote = entry.stream.net(&mut [], &self.clock, false).send(&burst);
             entry.out.drain(..wrote.bytes);
@@ -494,7 +492,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             let (mut discarded, mut scrap) = (0, [0; 4096]);
             let mut net = entry.stream.net(&mut scrap, &self.clock, false);
             while discarded < DISCARDED
-                && let Got::Batch(batch) = net.recv(Read::look(4096))
+                && let Got::Received(batch) = net.recv(Read::look(4096))
             {
                 discarded += batch.len.max(1);
             }
@@ -551,7 +549,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             let Some(entry) = self.links.get_mut(&id) else { break };
             let mut net = entry.stream.net(&mut buffer, &self.clock, false);
             let came = match net.recv(Read::look(left as u64)) {
-                Got::Batch(batch) => Came::Bytes(batch.len),
+                Got::Received(batch) => Came::Bytes(batch.len),
                 Got::Nothing => Came::Nothing,
                 Got::Fin => Came::End(None),
                 Got::Fault(fault) => Came::End(Some(fault)),
@@ -625,7 +623,7 @@ impl<P: Platform, S: FnMut(Event)> Task<P> for Control<P, S> {
     }
 
     fn held(&self) -> Held {
-        Held { links: self.links.len(), timers: 0, messages: self.post.len(), bytes: self.queued }
+        Held { links: self.links.len(), timers: 0, messages: self.outbox.len(), bytes: self.queued }
     }
 }
 

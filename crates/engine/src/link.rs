@@ -132,7 +132,7 @@ pub(crate) struct Link<P: Platform> {
 impl<P: Platform> Link<P> {
     /// Whether all there is to know of it is learned by trying to read.
     pub(crate) fn is_tried(&self) -> bool {
-        let reads = self.flow.want().read != transport::Read::Pause;
+        let reads = self.flow.interest().read != transport::Read::Pause;
         self.phase == Phase::Open && self.counted.is_some() && self.can.send && reads
     }
 

@@ -24,8 +24,9 @@ use model::ConnectionRecord;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use transport::{
-    Arena, Cause, Clock as _, Defect, Desk, Held, Mail, News, Note, Park, Platform, Reactor as _, Ready,
-    Receiver as _, Rng, Sender as _, StreamSettings, Task, UdpSettings, Violation, Wake as _, Watch as _,
+    Arena, Cause, Clock as _, Defect, FlowEvent, Held, Mail, Message, Park, Platform, Reactor as _, Ready,
+    Receiver as _, Rng, Scratch, Sender as _, StreamSettings, Task, UdpSettings, Violation, Wake as _,
+    Watch as _,
 };
 use unsolicited::Packets;
 
@@ -84,8 +85,8 @@ pub(crate) struct Worker<P: Platform> {
     wall: metrics::Clock,
     rng: Rng,
     rec: Recorder,
-    post: Vec<Note>,
-    desk: Desk,
+    outbox: Vec<Message>,
+    scratch: Scratch,
     buffer: Vec<u8>,
     packets: Packets<P>,
     links: Links<P>,
@@ -165,7 +166,7 @@ impl<P: Platform> Task<P> for Worker<P> {
     }
 
     fn held(&self) -> Held {
-        let messages = self.post.len() + self.ended.len();
+        let messages = self.outbox.len() + self.ended.len();
         Held { links: self.links.len(), timers: self.timers.len(), messages, bytes: 0 }
     }
 }
@@ -181,9 +182,9 @@ impl<P: Platform> Worker<P> {
             rng: Rng::new(config.seed),
             wall: clock.sample(),
             rec: Recorder::default(),
-            post: Vec::new(),
+            outbox: Vec::new(),
             // Flows write their framing, and random payload, into the arena: a buffer and some marks.
-            desk: Desk {
+            scratch: Scratch {
                 tx: Arena::new(room + 256),
                 reply: Arena::new(0),
                 room: room + 256,
@@ -347,11 +348,11 @@ impl<P: Platform> Worker<P> {
                 }
             }
             Command::Start(group, at) => self.start(group, at),
-            Command::Ask(group, tag) => self.ask(group, |info| News::Ask { tag, info }),
+            Command::Ask(group, tag) => self.ask(group, |info| FlowEvent::Ask { tag, info }),
             Command::Freeze(group, tag) => {
                 self.drain(group);
                 self.cut(group);
-                self.ask(group, |info| News::Freeze { tag, info });
+                self.ask(group, |info| FlowEvent::Freeze { tag, info });
             }
             Command::Stop(group) => self.stop(group),
             Command::Kill(group) => {
@@ -397,12 +398,12 @@ impl<P: Platform> Worker<P> {
         watch.state.from = at;
         self.next_boundary = self.next_boundary.min(watch.boundary());
         for key in self.keys_of(group) {
-            self.tell(key, News::Start);
+            self.tell(key, FlowEvent::Start);
         }
     }
 
     /// Tells all links of a group something, with what the kernel knows of each.
-    fn ask(&mut self, group: Group, news: impl Fn(Option<Box<TcpInfo>>) -> News) {
+    fn ask(&mut self, group: Group, news: impl Fn(Option<Box<TcpInfo>>) -> FlowEvent) {
         for key in self.keys_of(group) {
             let Some(link) = self.links.get(key) else { continue };
             let info = link.socket.info().map(Box::new);
@@ -425,7 +426,7 @@ impl<P: Platform> Worker<P> {
             if link.phase == Phase::Connecting {
                 self.close(key, Ok(Ending::Stopped), true);
             } else {
-                self.tell(key, News::Stop);
+                self.tell(key, FlowEvent::Stop);
             }
         }
         self.check_idle(group);
@@ -523,11 +524,11 @@ impl<P: Platform> Worker<P> {
     /// Sends up what has gathered: at once when there is nothing else to do, else in batches.
     fn flush(&mut self, all: bool) {
         // What a flow told comes before its end.
-        for note in std::mem::take(&mut self.post) {
+        for note in std::mem::take(&mut self.outbox) {
             if self.platform.has(Defect::LostMessage) && self.rng.between(0, 7) == 0 {
                 continue;
             }
-            self.report(Report::Note(note));
+            self.report(Report::Message(note));
         }
         if self.ended.len() >= 256 || (all && !self.ended.is_empty()) {
             let ended = std::mem::take(&mut self.ended);

@@ -3,7 +3,7 @@
 use super::link::{At, Link, chance};
 use metrics::Mono;
 use std::net::SocketAddr;
-use transport::{Burst, Rng};
+use transport::{Rng, Transmit};
 
 /// One datagram.
 #[derive(Clone)]
@@ -64,7 +64,7 @@ impl Lane {
     }
 
     /// The datagrams of one send, with the socket's traffic class and time to live: those that will arrive.
-    pub(super) fn send(&mut self, now: Mono, burst: &Burst<'_>, (tos, ttl): (u8, u8)) -> Vec<Datagram> {
+    pub(super) fn send(&mut self, now: Mono, burst: &Transmit<'_>, (tos, ttl): (u8, u8)) -> Vec<Datagram> {
         let marks = (burst.tos.unwrap_or(tos), ttl);
         let bytes = burst.slices().collect::<Vec<_>>().concat();
         let size = if burst.segment == 0 { bytes.len() } else { usize::from(burst.segment) };

@@ -5,8 +5,8 @@ use super::side::Side;
 use metrics::{Ending, Group, Mono, Row};
 use std::sync::{Arc, Mutex};
 use transport::{
-    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Target, Violation, Want, When,
-    Wrote,
+    Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Opener, Path, Read, Received, Sent, Target,
+    Transmit, Violation, When,
 };
 
 /// The group that both ends count under.
@@ -16,19 +16,24 @@ pub(super) const GROUP: Group = Group(1);
 pub(super) struct NoFlow;
 
 impl Flow for NoFlow {
-    fn want(&self) -> Want {
-        Want { send: When::Never, read: Read::Pause, wake: None, end: None }
+    fn interest(&self) -> Interest {
+        Interest { send: When::Never, read: Read::Pause, wake: None, end: None }
     }
-    fn fill(&mut self, _: &mut Cx<'_>, _: &mut Burst<'_>) {}
-    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {}
-    fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn prepare_send(&mut self, _: &mut Context<'_>, _: &mut Transmit<'_>) {}
+    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
+    fn on_received(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         Ok(())
     }
-    fn hear(&mut self, _: &mut Cx<'_>, _: News) -> Result<(), Violation> {
+    fn on_event(&mut self, _: &mut Context<'_>, _: FlowEvent) -> Result<(), Violation> {
         Ok(())
     }
-    fn card(&self) -> Card {
-        Card::default()
+    fn id(&self) -> FlowId {
+        FlowId::default()
     }
 }
 
@@ -52,11 +57,11 @@ impl ObservedFlow {
     }
 
     /// Calls the flow with the test's recorder, and with the worker's clock.
-    fn call<T>(&self, cx: &mut Cx<'_>, what: impl FnOnce(&mut dyn Flow, &mut Cx<'_>) -> T) -> T {
+    fn call<T>(&self, cx: &mut Context<'_>, what: impl FnOnce(&mut dyn Flow, &mut Context<'_>) -> T) -> T {
         let FlowState { side, flow, row, .. } = &mut *lock(&self.0);
-        let Side { rec, post, rng, .. } = side;
-        let result = what(&mut **flow, &mut Cx { now: cx.now, clock: cx.clock, rng, rec, post });
-        if row.is_none() && flow.card().row.is_some() {
+        let Side { rec, outbox, rng, .. } = side;
+        let result = what(&mut **flow, &mut Context::new(cx.now, cx.clock, rng, rec, outbox));
+        if row.is_none() && flow.id().row.is_some() {
             *row = Some(cx.rec.open(GROUP, cx.now));
         }
         result
@@ -64,31 +69,36 @@ impl ObservedFlow {
 }
 
 impl Flow for ObservedFlow {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let mut state = lock(&self.0);
-        let want = state.flow.want();
-        assert_eq!(want, state.flow.want(), "want() must change nothing");
-        state.lifted |= want.end == Some(End::Lift);
+        let want = state.flow.interest();
+        assert_eq!(want, state.flow.interest(), "want() must change nothing");
+        state.lifted |= want.end == Some(End::Detach);
         want
     }
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
-        self.call(cx, |flow, cx| flow.fill(cx, out));
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
+        self.call(cx, |flow, cx| flow.prepare_send(cx, out));
     }
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
-        self.call(cx, |flow, cx| flow.wrote(cx, n));
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
+        self.call(cx, |flow, cx| flow.on_sent(cx, n));
     }
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
-        self.call(cx, |flow, cx| flow.take(cx, got, reply))
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
+        self.call(cx, |flow, cx| flow.on_received(cx, got, reply))
     }
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
-        self.call(cx, |flow, cx| flow.hear(cx, news))
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
+        self.call(cx, |flow, cx| flow.on_event(cx, news))
     }
-    fn curious(&self) -> bool {
-        lock(&self.0).flow.curious()
+    fn wants_socket_state(&self) -> bool {
+        lock(&self.0).flow.wants_socket_state()
     }
-    fn card(&self) -> Card {
+    fn id(&self) -> FlowId {
         let state = lock(&self.0);
-        Card { row: state.row, ..state.flow.card() }
+        FlowId { row: state.row, ..state.flow.id() }
     }
 }
 
@@ -110,7 +120,7 @@ pub(super) struct SingleFlow {
 }
 
 impl Opener for SingleFlow {
-    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+    fn open(&mut self, cx: &mut Context<'_>) -> Open {
         match self.source {
             Source::Connects { at, .. } if cx.now < at => Open::At(at),
             Source::Connects { target, datagrams, .. } if !std::mem::replace(&mut self.used, true) => {
@@ -121,21 +131,27 @@ impl Opener for SingleFlow {
         }
     }
 
-    fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+    fn accept(&mut self, _: &mut Context<'_>, _: &Path) -> Option<Box<dyn Flow>> {
         let free = matches!(self.source, Source::Accepts) && !std::mem::replace(&mut self.used, true);
         free.then(|| Box::new(self.flow.clone()) as Box<dyn Flow>)
     }
 
-    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn on_unsolicited(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         let Source::Knocked(opener) = &mut self.source else { return None };
         let state = &mut *lock(&self.flow.0);
-        let Side { rec, post, rng, .. } = &mut state.side;
-        let flow = opener.knock(&mut Cx { now: cx.now, clock: cx.clock, rng, rec, post }, got, reply)?;
+        let Side { rec, outbox, rng, .. } = &mut state.side;
+        let flow =
+            opener.on_unsolicited(&mut Context::new(cx.now, cx.clock, rng, rec, outbox), got, reply)?;
         state.flow = flow;
         Some(Box::new(self.flow.clone()))
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         lock(&self.flow.0).ended = Some((cx.now, how.clone()));
     }
 

@@ -5,7 +5,8 @@ use super::session::SessionState;
 use metrics::{Ending, Mono};
 use std::sync::{Arc, Mutex};
 use transport::{
-    Batch, Burst, Card, Cause, Cx, Flow, Held, News, Open, Opener, Path, Violation, Want, Wrote,
+    Cause, Context, Flow, FlowEvent, FlowId, Held, Interest, Open, Opener, Path, Received, Sent, Transmit,
+    Violation,
 };
 
 /// What a machine keeps, by number.
@@ -57,7 +58,7 @@ impl MeasuredOpener {
 }
 
 impl Opener for MeasuredOpener {
-    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+    fn open(&mut self, cx: &mut Context<'_>) -> Open {
         match self.opener.open(cx) {
             Open::Flow(flow, target) => Open::Flow(self.measured(flow), target),
             Open::Datagram(flow, target) => Open::Datagram(self.measured(flow), target),
@@ -65,20 +66,25 @@ impl Opener for MeasuredOpener {
         }
     }
 
-    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+    fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         self.opener.accept(cx, path).map(|flow| self.measured(flow))
     }
 
-    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
-        self.opener.knock(cx, got, reply).map(|flow| self.measured(flow))
+    fn on_unsolicited(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
+        self.opener.on_unsolicited(cx, got, reply).map(|flow| self.measured(flow))
     }
 
-    fn tend(&mut self, cx: &mut Cx<'_>) -> Option<Mono> {
-        self.opener.tend(cx)
+    fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
+        self.opener.on_timer(cx)
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
-        self.opener.closed(cx, flow, how);
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        self.opener.on_closed(cx, flow, how);
     }
 
     fn stop(&mut self) {
@@ -97,7 +103,7 @@ impl MeasuredFlow {
     /// Before a call: when it should have been woken earlier, it is late.
     fn time(&mut self, now: Mono) {
         if let Some(last) = self.last.replace(now)
-            && let Some(due) = self.flow.want().wake.map(|wake| wake.max(last))
+            && let Some(due) = self.flow.interest().wake.map(|wake| wake.max(last))
             && due < now
         {
             let mut state = lock(&self.state);
@@ -107,38 +113,43 @@ impl MeasuredFlow {
 }
 
 impl Flow for MeasuredFlow {
-    fn want(&self) -> Want {
-        self.flow.want()
+    fn interest(&self) -> Interest {
+        self.flow.interest()
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         self.time(cx.now);
-        self.flow.fill(cx, out);
+        self.flow.prepare_send(cx, out);
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
-        self.flow.wrote(cx, n);
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
+        self.flow.on_sent(cx, n);
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         self.time(cx.now);
-        self.flow.take(cx, got, reply)
+        self.flow.on_received(cx, got, reply)
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(_) => self.last = Some(cx.now),
+            FlowEvent::Up(_) => self.last = Some(cx.now),
             _ => self.time(cx.now),
         }
-        self.flow.hear(cx, news)
+        self.flow.on_event(cx, news)
     }
 
-    fn curious(&self) -> bool {
-        self.flow.curious()
+    fn wants_socket_state(&self) -> bool {
+        self.flow.wants_socket_state()
     }
 
-    fn card(&self) -> Card {
-        self.flow.card()
+    fn id(&self) -> FlowId {
+        self.flow.id()
     }
 }
 

@@ -11,7 +11,7 @@ use super::side::Side;
 use metrics::{Counts, Ending, Group, Mono, SECOND};
 use model::SocketSettings;
 use std::net::SocketAddr;
-use transport::{Action, Cause, Cx, Flow, GroupPlan, Input, Opener, Order, Path, Session, Target, Wait};
+use transport::{Action, Cause, Context, Flow, GroupPlan, Input, Opener, Order, Path, Session, Target, Wait};
 
 /// The machines start this long before the flows, ns.
 const BEFORE: u64 = SECOND / 100;
@@ -76,7 +76,7 @@ impl End {
             (self.ended, self.ended_at) = (Some(how), at);
         }
         drop(state);
-        if let Some(row) = self.flow.card().row {
+        if let Some(row) = self.flow.id().row {
             (self.counts, _) = self.side.rec.life(row);
         }
     }
@@ -306,9 +306,9 @@ struct PairSession {
 }
 
 impl Session for PairSession {
-    fn handle(&mut self, _: &mut Cx<'_>, _: Input<'_>) {}
+    fn handle(&mut self, _: &mut Context<'_>, _: Input<'_>) {}
 
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
         if let Some(plan) = self.plans.pop() {
             return Some(Action::Group(Box::new(plan)));
         }

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 use transport::{
-    Arena, Burst, Clock as _, Got, Net as _, Park, Platform as _, Read, Ready, StreamSettings, StreamSocket,
-    Target, Task, Watch as _,
+    Arena, Clock as _, Got, Net as _, Park, Platform as _, Read, Ready, StreamSettings, StreamSocket, Target,
+    Task, Transmit, Watch as _,
 };
 
 /// What such a peer does.
@@ -87,7 +87,7 @@ impl RawTask {
         while lock(&self.raw).ended.is_none() {
             match StreamSocket::net(socket, &mut buffer, &clock, false).recv(Read::look(1 << 16)) {
                 Got::Nothing => return true,
-                Got::Batch(batch) => lock(&self.raw).heard.extend_from_slice(batch.bytes),
+                Got::Received(batch) => lock(&self.raw).heard.extend_from_slice(batch.bytes),
                 Got::Fin => self.ended(HungUp::Fin),
                 Got::Fault(_) => self.ended(HungUp::Reset),
             }
@@ -100,7 +100,7 @@ impl RawTask {
             return;
         }
         let mut arena = Arena::new(self.out.len());
-        let mut burst = Burst::new(&mut arena, self.out.len());
+        let mut burst = Transmit::new(&mut arena, self.out.len());
         burst.own(self.out.len()).copy_from_slice(&self.out);
         let (mut none, clock) = ([], self.sim.clock());
         let wrote = StreamSocket::net(socket, &mut none, &clock, false).send(&burst);

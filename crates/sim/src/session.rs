@@ -6,7 +6,7 @@ use metrics::{Group, Mono};
 use model::Event;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use transport::{Action, Cx, Input, Link, Session};
+use transport::{Action, Context, Input, Link, Session};
 
 /// Wakes in a row after which a session has done nothing: more are a loop without an end.
 const PATIENCE: u32 = 1_000;
@@ -40,7 +40,7 @@ impl ObservedSession {
 }
 
 impl Session for ObservedSession {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
+    fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         if let Some(due) = self.session.deadline().zip(self.last).map(|(due, last)| due.max(last)) {
             let mut state = lock(&self.state);
             state.late = state.late.max(cx.now.since(due));
@@ -55,7 +55,7 @@ impl Session for ObservedSession {
         self.session.handle(cx, input);
     }
 
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
         self.last = Some(cx.now);
         let mut action = self.session.poll(cx)?;
         self.wakes = 0;

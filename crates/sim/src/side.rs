@@ -2,14 +2,14 @@
 
 use super::quirks::Quirks;
 use metrics::{Mono, Recorder};
-use transport::{Cx, Note, Rng};
+use transport::{Context, Message, Rng};
 
 /// One thread's memory, of a flow in a test.
 pub struct Side {
     /// Its counts.
     pub rec: Recorder,
     /// What flows posted.
-    pub post: Vec<Note>,
+    pub outbox: Vec<Message>,
     quirks: Quirks,
     pub(super) rng: Rng,
     clock: metrics::Clock,
@@ -20,12 +20,12 @@ impl Side {
     #[must_use]
     pub fn new(seed: u64, quirks: Quirks) -> Self {
         let clock = quirks.clock(Mono(0));
-        Side { rec: Recorder::default(), post: Vec::new(), quirks, rng: Rng::new(seed), clock }
+        Side { rec: Recorder::default(), outbox: Vec::new(), quirks, rng: Rng::new(seed), clock }
     }
 
     /// What a protocol may know of the world at `now`.
-    pub fn cx(&mut self, now: Mono) -> Cx<'_> {
+    pub fn cx(&mut self, now: Mono) -> Context<'_> {
         self.clock = self.quirks.clock(now);
-        Cx { now, clock: &self.clock, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post }
+        Context::new(now, &self.clock, &mut self.rng, &mut self.rec, &mut self.outbox)
     }
 }

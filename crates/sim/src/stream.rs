@@ -5,7 +5,7 @@
 use super::link::{At, Cut, Link};
 use super::pipe::{Pipe, Tail};
 use metrics::Mono;
-use transport::{Burst, Deed, Fault, Wrote};
+use transport::{Deed, Fault, Sent, Transmit};
 
 /// Connection refused, as Linux numbers it.
 pub(super) const REFUSED: i32 = 111;
@@ -129,13 +129,13 @@ impl Stream {
     }
 
     /// Sends up to `cap` bytes of `burst`.
-    pub(super) fn send(&mut self, end: usize, now: Mono, burst: &Burst<'_>, cap: usize) -> Wrote {
+    pub(super) fn send(&mut self, end: usize, now: Mono, burst: &Transmit<'_>, cap: usize) -> Sent {
         let kernel = &mut self.kernels[end];
         if self.pipes[1 - end].is_reset(now) || kernel.half {
             let broken = kernel.told || kernel.half || self.pipes[1 - end].reset_after_fin();
             let errno = if broken { BROKEN_PIPE } else { RESET };
             kernel.told = true;
-            return Wrote { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno }) };
+            return Sent { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno }) };
         }
         let n = self.pipes[end].room().min(cap).min(burst.len());
         let mut bytes = Vec::with_capacity(n);
@@ -150,7 +150,7 @@ impl Stream {
                 self.refuse(1 - end, at);
             }
         }
-        Wrote { bytes: n, fault: None }
+        Sent { bytes: n, fault: None }
     }
 
     /// Bytes reach `end`, whose application has closed: a reset goes back.

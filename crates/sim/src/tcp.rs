@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use transport::{
-    Batch, Burst, Deed, Fault, Got, ListenerSocket, Net, Path, Read, StreamEffective, StreamSettings,
-    StreamSocket, Target, Wrote,
+    Deed, Fault, Got, ListenerSocket, Net, Path, Read, Received, Sent, StreamEffective, StreamSettings,
+    StreamSocket, Target, Transmit,
 };
 
 /// Connections that wait to be accepted; a request beyond those is dropped.
@@ -287,16 +287,16 @@ impl World {
         Some((id, end, self.conns.get_mut(&id)?))
     }
 
-    fn send(&mut self, sock: u64, burst: &Burst<'_>) -> Wrote {
+    fn send(&mut self, sock: u64, burst: &Transmit<'_>) -> Sent {
         let (now, quirks) = self.used(sock, Call::Send, burst.len());
         let shy = chance(&mut self.rng, quirks.shy);
         let cap = if shy { 0 } else { draw(&mut self.rng, quirks.sends) };
-        let Some((id, end, conn)) = self.conn(sock) else { return Wrote::default() };
+        let Some((id, end, conn)) = self.conn(sock) else { return Sent::default() };
         match conn.state {
-            State::Connecting => return Wrote::default(),
+            State::Connecting => return Sent::default(),
             State::Failed(ref mut errno) => {
                 let errno = errno.take().unwrap_or(BROKEN_PIPE);
-                return Wrote { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno }) };
+                return Sent { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno }) };
             }
             State::Queued | State::Open => {}
         }
@@ -478,7 +478,7 @@ impl Net for StreamNet<'_> {
         true
     }
 
-    fn send(&mut self, burst: &Burst<'_>) -> Wrote {
+    fn send(&mut self, burst: &Transmit<'_>) -> Sent {
         self.socket.sim.with(|world| world.send(self.socket.id, burst))
     }
 
@@ -498,11 +498,11 @@ impl Net for StreamNet<'_> {
             Taken::Nothing => Got::Nothing,
             Taken::Fin => Got::Fin,
             Taken::Fault(fault) => Got::Fault(fault),
-            Taken::Bytes if unseen => Got::Batch(Batch::skipped(bytes.len(), self.now())),
+            Taken::Bytes if unseen => Got::Received(Received::skipped(bytes.len(), self.now())),
             Taken::Bytes => {
                 let at = self.now();
                 self.buffer[..bytes.len()].copy_from_slice(&bytes);
-                Got::Batch(Batch::stream(&self.buffer[..bytes.len()], at))
+                Got::Received(Received::stream(&self.buffer[..bytes.len()], at))
             }
         }
     }

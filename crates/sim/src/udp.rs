@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use transport::{
-    Batch, Burst, DatagramSocket, Deed, Fault, Got, LONGEST_DATAGRAM, Net, Path, Read, Target, UdpEffective,
-    UdpSettings, Wrote,
+    DatagramSocket, Deed, Fault, Got, LONGEST_DATAGRAM, Net, Path, Read, Received, Sent, Target, Transmit,
+    UdpEffective, UdpSettings,
 };
 
 /// Message too long, as Linux numbers it.
@@ -217,11 +217,11 @@ impl World {
 }
 
 impl World {
-    fn send_udp(&mut self, id: u64, burst: &Burst<'_>) -> Wrote {
+    fn send_udp(&mut self, id: u64, burst: &Transmit<'_>) -> Sent {
         let (now, quirks) = self.used(id, Call::Send, burst.len());
-        let refused = |errno| Wrote { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno }) };
+        let refused = |errno| Sent { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno }) };
         let shy = chance(&mut self.rng, quirks.shy);
-        let Some(udp) = self.udp(id) else { return Wrote::default() };
+        let Some(udp) = self.udp(id) else { return Sent::default() };
         if let Some(errno) = udp.error.take() {
             return refused(errno);
         }
@@ -232,7 +232,7 @@ impl World {
         let Some(to) = udp.peer.or(burst.to.map(|path| path.peer)) else { return refused(TOO_LONG) };
         if shy {
             self.push(now.plus(MOMENT), Event::Poke(id));
-            return Wrote::default();
+            return Sent::default();
         }
         let (local, marks) = (udp.local, udp.marks());
         if udp.peer.is_none() {
@@ -248,7 +248,7 @@ impl World {
         }
         if let Some(tag) = burst.tag {
             let comes = (!chance(&mut self.rng, quirks.lost_stamps)).then_some(now.plus(STAMPED));
-            let Some(udp) = self.udp(id) else { return Wrote::default() };
+            let Some(udp) = self.udp(id) else { return Sent::default() };
             udp.stamps.push_back((comes, tag));
             if udp.stamps.len() > STAMPS {
                 udp.stamps.pop_front();
@@ -256,7 +256,7 @@ impl World {
             self.push(now.plus(STAMPED), Event::Poke(id));
         }
         self.moved(true);
-        Wrote { bytes: burst.len(), fault: None }
+        Sent { bytes: burst.len(), fault: None }
     }
 
     /// The next transmit stamp of a socket, and its tag.
@@ -276,7 +276,7 @@ impl World {
         id: u64,
         most: usize,
         out: &mut Vec<u8>,
-    ) -> Result<Option<Batch<'static>>, Fault> {
+    ) -> Result<Option<Received<'static>>, Fault> {
         let (now, quirks) = self.used(id, Call::Receive, 0);
         let shy = chance(&mut self.rng, quirks.shy);
         let Some(udp) = self.udp(id) else { return Ok(None) };
@@ -311,7 +311,7 @@ impl World {
         let UdpSettings { stamps, card_stamps, marks, .. } = udp.settings;
         let local = udp.local;
         let unproven = udp.peer.is_none();
-        let batch = Batch {
+        let batch = Received {
             stride,
             stamp: stamps.then_some(Stamp { at: first.arrives, kind: StampKind::KernelRx }),
             card: if stamps && card_stamps { quirks.card.stamp(first.arrives) } else { None },
@@ -320,14 +320,14 @@ impl World {
             ttl: if marks { first.ttl } else { 0 },
             truncated: first.bytes.len() > most,
             dropped: udp.dropped,
-            ..Batch::skipped(out.len(), now)
+            ..Received::skipped(out.len(), now)
         };
         if unproven {
             *self.unproven.entry((local, source)).or_default() -= batch.len as i64;
         }
         self.moved(true);
         let at = self.charge(Call::Clock, out.len());
-        Ok(Some(Batch { at, ..batch }))
+        Ok(Some(Received { at, ..batch }))
     }
 }
 
@@ -441,7 +441,7 @@ impl Net for DatagramNet<'_> {
         false
     }
 
-    fn send(&mut self, burst: &Burst<'_>) -> Wrote {
+    fn send(&mut self, burst: &Transmit<'_>) -> Sent {
         self.socket.sim.with(|world| world.send_udp(self.socket.id, burst))
     }
 
@@ -456,8 +456,8 @@ impl Net for DatagramNet<'_> {
         let unseen = skip && sim.with(|world| world.hosts[sim.host].quirks.skips);
         match sim.with(|world| world.receive_udp(*id, most, self.memory)) {
             Ok(None) => Got::Nothing,
-            Ok(Some(batch)) if unseen => Got::Batch(batch),
-            Ok(Some(batch)) => Got::Batch(Batch { bytes: self.memory, ..batch }),
+            Ok(Some(batch)) if unseen => Got::Received(batch),
+            Ok(Some(batch)) => Got::Received(Received { bytes: self.memory, ..batch }),
             Err(fault) => Got::Fault(fault),
         }
     }

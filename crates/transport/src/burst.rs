@@ -3,7 +3,7 @@
 use crate::Path;
 use metrics::{CardStamp, Mono, Stamp, StampKind};
 
-/// Part of a [`Burst`].
+/// Part of a [`Transmit`].
 #[derive(Clone, Copy, Debug)]
 pub enum Piece {
     /// `len` bytes of the arena from `at`.
@@ -36,7 +36,7 @@ impl Arena {
 
 /// Exactly one send call: one destination, one segment size, one stamp tag.
 #[derive(Debug)]
-pub struct Burst<'a> {
+pub struct Transmit<'a> {
     arena: &'a mut Arena,
     room: usize,
     segments: usize,
@@ -48,17 +48,17 @@ pub struct Burst<'a> {
     pub to: Option<Path>,
     /// Traffic class octet (DSCP and ECN) of this send, when it differs from the socket's.
     pub tos: Option<u8>,
-    /// Asks for a kernel transmit stamp, which comes back as `News::Stamped` with this tag.
+    /// Asks for a kernel transmit stamp, which comes back as `FlowEvent::Stamped` with this tag.
     pub tag: Option<u32>,
-    /// `wrote` is to be told the instant just before the send call, not that before `fill`.
+    /// `on_sent` is to be told the instant just before the send call, not that before `prepare_send`.
     pub timed: bool,
 }
 
-impl<'a> Burst<'a> {
+impl<'a> Transmit<'a> {
     /// An empty burst that may hold up to `room` bytes.
     pub fn new(arena: &'a mut Arena, room: usize) -> Self {
         arena.pieces.clear();
-        Burst {
+        Transmit {
             arena,
             room,
             segments: 1,
@@ -75,7 +75,7 @@ impl<'a> Burst<'a> {
     /// The same with room for so many datagrams, if they are of one size and `segment` says so.
     #[must_use]
     pub fn datagrams(self, segments: usize) -> Self {
-        Burst { segments: segments.max(1), ..self }
+        Transmit { segments: segments.max(1), ..self }
     }
 
     /// How many datagrams this send may hold, at least one: `segment` bytes each, the last one shorter or not. More than
@@ -151,7 +151,7 @@ impl<'a> Burst<'a> {
 
 /// Exactly one receive call: one source, one stride, one set of marks.
 #[derive(Clone, Copy, Debug)]
-pub struct Batch<'a> {
+pub struct Received<'a> {
     /// The bytes; empty when they were skipped unseen (`Read::Skip`).
     pub bytes: &'a [u8],
     /// How many bytes were received, seen or not; 0 for a datagram without a byte, which is a batch of its own.
@@ -177,17 +177,17 @@ pub struct Batch<'a> {
     pub dropped: u32,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> Received<'a> {
     /// Bytes of a stream, received at `at`.
     #[must_use]
     pub fn stream(bytes: &'a [u8], at: Mono) -> Self {
-        Batch { bytes, ..Batch::skipped(bytes.len(), at) }
+        Received { bytes, ..Received::skipped(bytes.len(), at) }
     }
 
     /// `len` bytes of a stream that were dropped unseen at `at`.
     #[must_use]
     pub fn skipped(len: usize, at: Mono) -> Self {
-        Batch {
+        Received {
             bytes: &[],
             len,
             stride: len,
@@ -230,14 +230,14 @@ mod tests {
     use super::*;
     use metrics::Unplaced;
 
-    fn gather(burst: &Burst<'_>) -> Vec<u8> {
+    fn gather(burst: &Transmit<'_>) -> Vec<u8> {
         burst.slices().flatten().copied().collect()
     }
 
     #[test]
     fn pieces_keep_their_order_and_never_exceed_the_room() {
         let mut arena = Arena::new(8);
-        let mut burst = Burst::new(&mut arena, 10);
+        let mut burst = Transmit::new(&mut arena, 10);
         burst.own(2).copy_from_slice(b"ab");
         burst.own(1).copy_from_slice(b"c");
         burst.fixed(b"DEF");
@@ -252,7 +252,7 @@ mod tests {
         let mut arena = Arena::new(8);
         let mut made = 0;
         for _ in 0..2 {
-            let mut burst = Burst::new(&mut arena, 8);
+            let mut burst = Transmit::new(&mut arena, 8);
             burst.template(7, 4, |bytes| {
                 made += 1;
                 bytes.fill(b'x');
@@ -260,8 +260,8 @@ mod tests {
             assert_eq!(gather(&burst), b"0xxx");
         }
         assert_eq!(made, 1);
-        Burst::new(&mut arena, 8).own(1)[0] = b'?';
-        Burst::new(&mut arena, 8).template(7, 4, |bytes| {
+        Transmit::new(&mut arena, 8).own(1)[0] = b'?';
+        Transmit::new(&mut arena, 8).template(7, 4, |bytes| {
             made += 1;
             bytes.fill(b'y');
         });
@@ -270,23 +270,26 @@ mod tests {
 
     #[test]
     fn a_card_is_believed_before_the_kernel_and_the_kernel_before_the_reader() {
-        let read = Batch::stream(b"a", Mono(30));
+        let read = Received::stream(b"a", Mono(30));
         assert_eq!(read.came(), (Stamp { at: Mono(30), kind: StampKind::User }, 0));
         let kernel = Stamp { at: Mono(20), kind: StampKind::KernelRx };
         let refused = CardStamp { raw_ns: 7, placed: Err(Unplaced::Untrue) };
-        let stamped = Batch { stamp: Some(kernel), card: Some(refused), ..read };
+        let stamped = Received { stamp: Some(kernel), card: Some(refused), ..read };
         assert_eq!(stamped.came(), (kernel, 0));
         let card = Some(CardStamp { placed: Ok((Mono(10), 3)), ..refused });
-        assert_eq!(Batch { card, ..stamped }.came(), (Stamp { at: Mono(10), kind: StampKind::Hardware }, 3));
+        assert_eq!(
+            Received { card, ..stamped }.came(),
+            (Stamp { at: Mono(10), kind: StampKind::Hardware }, 3)
+        );
     }
 
     #[test]
     fn a_receive_run_splits_by_stride() {
-        let batch = Batch { stride: 3, ..Batch::stream(b"abcdefgh", Mono(1)) };
+        let batch = Received { stride: 3, ..Received::stream(b"abcdefgh", Mono(1)) };
         assert_eq!(batch.datagrams().collect::<Vec<_>>(), [&b"abc"[..], b"def", b"gh"]);
         assert_eq!(batch.count(), 3);
-        assert_eq!((Batch { stride: 100, ..Batch::skipped(201, Mono(1)) }).count(), 3);
-        let nothing = Batch::stream(b"", Mono(1));
+        assert_eq!((Received { stride: 100, ..Received::skipped(201, Mono(1)) }).count(), 3);
+        let nothing = Received::stream(b"", Mono(1));
         assert_eq!(
             (nothing.count(), nothing.datagrams().count()),
             (1, 0),

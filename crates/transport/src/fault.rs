@@ -47,7 +47,7 @@ impl fmt::Display for Fault {
 /// Something the peer, or the path, did that the protocol does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// Payload that differs from what was sent. `want` and `got` hold the first `len` bytes from the first bad one.
+    /// Payload that differs from what was sent. `interest` and `got` hold the first `len` bytes from the first bad one.
     BadData {
         /// Offset of the first bad byte in its direction's payload.
         offset: u64,
@@ -55,7 +55,7 @@ pub enum Violation {
         want: [u8; 16],
         /// What came.
         got: [u8; 16],
-        /// How many bytes of `want` and `got` are meant.
+        /// How many bytes of `interest` and `got` are meant.
         len: u8,
     },
     /// The stream ended before its payload was complete.

@@ -1,6 +1,6 @@
 //! One socket's state machine, and what makes such machines.
 
-use crate::{Batch, Burst, Cause, Fault, Violation};
+use crate::{Cause, Fault, Received, Transmit, Violation};
 use metrics::{Clock, Ending, Mono, Recorder, Row, SocketState, Stamp, TcpInfo};
 use std::any::Any;
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use std::num::NonZeroU32;
 use uuid::Uuid;
 
 /// A message between a flow or opener on a worker and its session on the control thread; only they know its type.
-pub type Note = Box<dyn Any + Send>;
+pub type Message = Box<dyn Any + Send>;
 
 /// Everything a protocol may know of the world, as an argument.
-pub struct Cx<'a> {
+pub struct Context<'a> {
     /// The current instant.
     pub now: Mono,
     /// How it relates to wall time.
@@ -21,7 +21,20 @@ pub struct Cx<'a> {
     /// Where counts go.
     pub rec: &'a mut Recorder,
     /// Notes for the session.
-    pub post: &'a mut Vec<Note>,
+    pub outbox: &'a mut Vec<Message>,
+}
+
+impl<'a> Context<'a> {
+    /// A context of these parts.
+    pub fn new(
+        now: Mono,
+        clock: &'a Clock,
+        rng: &'a mut Rng,
+        rec: &'a mut Recorder,
+        outbox: &'a mut Vec<Message>,
+    ) -> Self {
+        Context { now, clock, rng, rec, outbox }
+    }
 }
 
 /// A seeded generator (SplitMix64): fast, good enough for sizes and identifiers, not for secrets.
@@ -122,14 +135,14 @@ pub enum End {
         reset: bool,
     },
     /// The socket goes up to the session, which reads on.
-    Lift,
+    Detach,
     /// Socket and flow go to another worker.
-    Hand(u16),
+    Migrate(u16),
 }
 
 /// What a flow wants of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Want {
+pub struct Interest {
     /// To send.
     pub send: When,
     /// To read.
@@ -142,7 +155,7 @@ pub struct Want {
 
 /// What the kernel made of a send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wrote {
+pub struct Sent {
     /// Bytes accepted.
     pub bytes: usize,
     /// Why no more were, unless the socket was merely full. On a datagram socket it concerns this send alone: what was not
@@ -153,7 +166,7 @@ pub struct Wrote {
 
 /// Tidings for a flow.
 #[derive(Debug)]
-pub enum News {
+pub enum FlowEvent {
     /// The link is established (connected or accepted), or has arrived on this worker.
     Up(Path),
     /// The peer will send no more.
@@ -170,9 +183,9 @@ pub enum News {
         /// How far it may be off for having been taken by the card's clock, ns; 0 when it was not.
         bound_ns: u64,
     },
-    /// The instant asked for with `Want::wake` has come.
+    /// The instant asked for with `Interest::wake` has come.
     Wake,
-    /// What the kernel knows of the connection at this instant, for a flow that is [`curious`](Flow::curious).
+    /// What the kernel knows of the connection at this instant, for a flow that is [`wants_socket_state`](Flow::curious).
     State(Box<SocketState>),
     /// Its group begins: what it held back for may be done.
     Start,
@@ -197,7 +210,7 @@ pub enum News {
 
 /// What identifies a flow in records and logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Card {
+pub struct FlowId {
     /// Its row in the worker's recorder, once it counts anything.
     pub row: Option<Row>,
     /// The connection's identifier, known to both ends; nil until then.
@@ -209,29 +222,34 @@ pub struct Card {
 /// One socket: its bytes, its time-outs, its end. Lives on the worker that owns the socket.
 pub trait Flow: Send {
     /// What it wants; changes nothing. Asked after every other call.
-    fn want(&self) -> Want;
-    /// Offers ONE send call. Offsets and counts change in [`Flow::wrote`] only.
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>);
+    fn interest(&self) -> Interest;
+    /// Offers ONE send call. Offsets and counts change in [`Flow::on_sent`] only.
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>);
     /// What became of the offer.
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote);
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent);
     /// One receive call's bytes. On datagram sockets `reply` may be filled at once, with no more bytes than came and to the
     /// same peer; on streams it has no room.
     ///
     /// # Errors
     /// When the peer broke the protocol; the link is then given up.
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation>;
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation>;
     /// Tidings.
     ///
     /// # Errors
     /// When they mean that the link has failed.
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation>;
-    /// Whether it is to hear [`News::State`] before the next `Wake`. Asked only when a wake is due, so that those who are not
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation>;
+    /// Whether it is to hear [`FlowEvent::State`] before the next `Wake`. Asked only when a wake is due, so that those who are not
     /// curious pay nothing; where there is no such word `Wake` comes alone.
-    fn curious(&self) -> bool {
+    fn wants_socket_state(&self) -> bool {
         false
     }
     /// How records and logs name it.
-    fn card(&self) -> Card;
+    fn id(&self) -> FlowId;
 }
 
 /// Where a new link goes.
@@ -261,9 +279,9 @@ pub enum Open {
 /// Makes flows on the worker where they will live: one opener per worker, no thread crossing per connection.
 pub trait Opener: Send {
     /// The next link to connect, if any. Asked until it answers otherwise.
-    fn open(&mut self, cx: &mut Cx<'_>) -> Open;
+    fn open(&mut self, cx: &mut Context<'_>) -> Open;
     /// A link was accepted: its flow, or `None` to refuse it, as a client's openers do.
-    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+    fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         let _ = (cx, path);
         None
     }
@@ -279,18 +297,23 @@ pub trait Opener: Send {
     /// it is answered, and every copy that was already under way comes to the flow.
     ///
     /// The link is counted under the group of the flow's row, like an accepted one.
-    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn on_unsolicited(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         let _ = (cx, got, reply);
         None
     }
     /// Minds what was taken in without a flow: asked after knocks, at the instant it answered last, and for the last time when
     /// the run has been stopped. Answers when it wants to be asked again, if nobody knocks until then.
-    fn tend(&mut self, cx: &mut Cx<'_>) -> Option<Mono> {
+    fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
         let _ = cx;
         None
     }
     /// A link has ended.
-    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>);
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>);
     /// The run ends: open no more.
     fn stop(&mut self);
 }

@@ -1,6 +1,6 @@
 //! What may cross between a protocol and the machine.
 //!
-//! `wire` implements [`Flow`], [`Opener`] and [`Session`]; `io` fills a [`Batch`] and empties a [`Burst`]; `engine` and
+//! `wire` implements [`Flow`], [`Opener`] and [`Session`]; `io` fills a [`Received`] and empties a [`Transmit`]; `engine` and
 //! `wire::sim` join them through [`turn()`]. Neither side sees the other, and nothing here knows a socket, reads a clock
 //! or holds protocol state. The figures and the reasons behind this shape are in ARCHITECTURE.md, "The transport".
 #![forbid(unsafe_code)]
@@ -15,13 +15,16 @@ mod session;
 mod sockets;
 mod turn;
 
-pub use burst::{Arena, Batch, Burst, Piece};
+pub use burst::{Arena, Piece, Received, Transmit};
 pub use fault::{Cause, Deed, Fault, Violation};
-pub use flow::{Card, Cx, End, Flow, News, Note, Open, Opener, Path, Read, Rng, Target, Want, When, Wrote};
+pub use flow::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Message, Open, Opener, Path, Read, Rng, Sent, Target,
+    When,
+};
 pub use platform::{
     Clock, DatagramSocket, Defect, Held, Join, LONGEST_DATAGRAM, ListenerSocket, Mail, Park, Platform,
     Reactor, Ready, Receiver, Sender, StreamSocket, Task, Wake, Watch,
 };
 pub use session::{Action, GroupPlan, Input, Key, Link, Order, Session, WHEN_TOLD, Wait};
 pub use sockets::{StreamEffective, StreamSettings, UdpEffective, UdpSettings};
-pub use turn::{Can, Desk, Got, Net, Turn, turn};
+pub use turn::{Can, Got, Net, Scratch, Turn, turn};

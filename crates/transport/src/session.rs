@@ -1,6 +1,6 @@
 //! The conversation: negotiation, start and stop, results. Sessions run on the control thread.
 
-use crate::{Cx, End, Fault, Note, Opener, Path, Target};
+use crate::{Context, End, Fault, Message, Opener, Path, Target};
 use metrics::{Group, Mono, Tally};
 use model::{Event, SocketSettings, Totals};
 use std::ops::Range;
@@ -70,12 +70,12 @@ pub const WHEN_TOLD: Mono = Mono(u64::MAX);
 /// What a group is told. Times are absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Its intervals begin at this instant, and its links hear `News::Start`. To be given once, to a group that was planned to
+    /// Its intervals begin at this instant, and its links hear `FlowEvent::Start`. To be given once, to a group that was planned to
     /// start [`WHEN_TOLD`].
     Start(Mono),
-    /// Its links hear `News::Ask` with this tag, and post a note that says how they stand.
+    /// Its links hear `FlowEvent::Ask` with this tag, and post a note that says how they stand.
     Ask(u32),
-    /// Measuring ends: the last interval is cut, and its links hear `News::Freeze` with this tag. They stay as they are until
+    /// Measuring ends: the last interval is cut, and its links hear `FlowEvent::Freeze` with this tag. They stay as they are until
     /// they are told to stop.
     Freeze(u32),
     /// Open no more links and end those that are open in good order.
@@ -98,7 +98,7 @@ pub enum Input<'a> {
     /// A control link is gone; with the reason, unless the peer closed it in order.
     Down(Link, Option<Fault>),
     /// A note that a flow posted.
-    Note(Note),
+    Message(Message),
     /// What a group counted in an interval, summed over the workers.
     Tally {
         /// The group.
@@ -143,9 +143,9 @@ pub enum Action {
 /// One side of the conversation.
 pub trait Session: Send {
     /// Something happened.
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>);
+    fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>);
     /// The next thing to do, until there is none.
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action>;
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action>;
     /// When to be woken at the latest.
     fn deadline(&self) -> Option<Mono>;
 }

@@ -1,6 +1,6 @@
 //! The one order of calls between a flow and its socket, for the worker and the simulator alike.
 
-use crate::{Arena, Batch, Burst, Cause, Cx, End, Fault, Flow, News, Read, When, Wrote};
+use crate::{Arena, Cause, Context, End, Fault, Flow, FlowEvent, Read, Received, Sent, Transmit, When};
 use metrics::Mono;
 
 /// What a receive call brought.
@@ -9,7 +9,7 @@ pub enum Got<'a> {
     /// The socket is empty.
     Nothing,
     /// Bytes.
-    Batch(Batch<'a>),
+    Received(Received<'a>),
     /// The peer will send no more.
     Fin,
     /// The kernel gave the link up.
@@ -22,8 +22,8 @@ pub trait Net {
     /// a fault is the link's end. On a datagram socket each call concerns one datagram (or one run of them): behind a
     /// short one the next may be waiting, and a fault says something about one datagram only.
     fn stream(&self) -> bool;
-    /// Tries to send a burst. A full socket is `Wrote::default()`.
-    fn send(&mut self, burst: &Burst<'_>) -> Wrote;
+    /// Tries to send a burst. A full socket is `Sent::default()`.
+    fn send(&mut self, burst: &Transmit<'_>) -> Sent;
     /// Tries to receive what `how` allows.
     fn recv(&mut self, how: Read) -> Got<'_>;
     /// The current instant.
@@ -57,7 +57,7 @@ pub struct Turn {
 
 /// A worker's memory for turns, shared by all its links.
 #[derive(Debug)]
-pub struct Desk {
+pub struct Scratch {
     /// What flows write their sends into.
     pub tx: Arena,
     /// What they write their replies into.
@@ -75,20 +75,20 @@ pub struct Desk {
 /// Where a stream refuses that send, there is a second receive.
 ///
 /// On a stream, a send that the kernel refuses does not end the turn: what the peer said before it hung up is still read,
-/// because it may explain why. On a datagram socket a refused send is the flow's to judge (`wrote`), and so is a refused
-/// receive (`hear(Broken)`), such as the echo of an ICMP message: the link goes on unless the flow ends it.
+/// because it may explain why. On a datagram socket a refused send is the flow's to judge (`on_sent`), and so is a refused
+/// receive (`on_event(Broken)`), such as the echo of an ICMP message: the link goes on unless the flow ends it.
 ///
 /// # Errors
 /// When the link has failed. A flow that found the peer at fault is offered one last send, so that the peer learns why.
 pub fn turn<N: Net>(
     net: &mut N,
     flow: &mut dyn Flow,
-    cx: &mut Cx<'_>,
-    desk: &mut Desk,
+    cx: &mut Context<'_>,
+    scratch: &mut Scratch,
     can: Can,
 ) -> Result<Turn, Cause> {
     let mut done = Turn::default();
-    let mut want = flow.want();
+    let mut want = flow.interest();
     let mut broken = None;
     // Whoever only waits for what comes is told when it came.
     if !can.read || want.send != When::Never || want.read == Read::Pause {
@@ -96,8 +96,8 @@ pub fn turn<N: Net>(
     }
     let first = can.send && is_due(want.send, cx.now);
     if first {
-        broken = send(net, flow, cx, desk, &mut done);
-        want = flow.want();
+        broken = send(net, flow, cx, scratch, &mut done);
+        want = flow.interest();
     }
     if !(can.read || broken.is_some()) || want.read == Read::Pause {
         return broken.map_or(Ok(done), |fault| hang_up(flow, cx, fault, done));
@@ -105,22 +105,22 @@ pub fn turn<N: Net>(
     if want.send != When::Never {
         net.hurry();
     }
-    if !receive(net, flow, cx, desk, want.read, &mut done)? {
+    if !receive(net, flow, cx, scratch, want.read, &mut done)? {
         return Ok(done);
     }
     let mut before = 0;
     if can.send && !first && done.got > 0 {
-        let due = flow.want().send;
+        let due = flow.interest().send;
         if due != When::Never {
             cx.now = net.now();
             if is_due(due, cx.now) {
-                broken = send(net, flow, cx, desk, &mut done);
+                broken = send(net, flow, cx, scratch, &mut done);
             }
         }
         if broken.is_some() {
             before = done.got;
-            let read = flow.want().read;
-            if read != Read::Pause && !receive(net, flow, cx, desk, read, &mut done)? {
+            let read = flow.interest().read;
+            if read != Read::Pause && !receive(net, flow, cx, scratch, read, &mut done)? {
                 return Ok(done);
             }
         }
@@ -137,8 +137,8 @@ pub fn turn<N: Net>(
 fn receive<N: Net>(
     net: &mut N,
     flow: &mut dyn Flow,
-    cx: &mut Cx<'_>,
-    desk: &mut Desk,
+    cx: &mut Context<'_>,
+    scratch: &mut Scratch,
     read: Read,
     done: &mut Turn,
 ) -> Result<bool, Cause> {
@@ -153,34 +153,34 @@ fn receive<N: Net>(
             done.empty = true;
             Ok(())
         }
-        Got::Batch(batch) => {
+        Got::Received(batch) => {
             done.got += batch.len;
             done.empty = stream && batch.len < budget;
             cx.now = batch.at;
-            let mut reply =
-                Burst::new(&mut desk.reply, desk.reply_room.min(batch.len)).datagrams(desk.segments);
-            let taken = flow.take(cx, &batch, &mut reply);
+            let mut reply = Transmit::new(&mut scratch.reply, scratch.reply_room.min(batch.len))
+                .datagrams(scratch.segments);
+            let taken = flow.on_received(cx, &batch, &mut reply);
             if !reply.is_empty() {
                 let wrote = net.send(&reply);
-                flow.wrote(cx, wrote);
+                flow.on_sent(cx, wrote);
             }
             taken
         }
         Got::Fin => {
             cx.now = net.now();
-            flow.hear(cx, News::Fin)
+            flow.on_event(cx, FlowEvent::Fin)
         }
         Got::Fault(fault) => {
             cx.now = net.now();
             if stream {
                 return hang_up(flow, cx, fault, *done).map(|_| false);
             }
-            flow.hear(cx, News::Broken(fault))
+            flow.on_event(cx, FlowEvent::Broken(fault))
         }
     };
     let Err(violation) = result else { return Ok(true) };
-    let mut burst = Burst::new(&mut desk.tx, desk.room).datagrams(desk.segments);
-    flow.fill(cx, &mut burst);
+    let mut burst = Transmit::new(&mut scratch.tx, scratch.room).datagrams(scratch.segments);
+    flow.prepare_send(cx, &mut burst);
     if !burst.is_empty() {
         net.send(&burst);
     }
@@ -200,12 +200,12 @@ fn is_due(send: When, now: Mono) -> bool {
 fn send<N: Net>(
     net: &mut N,
     flow: &mut dyn Flow,
-    cx: &mut Cx<'_>,
-    desk: &mut Desk,
+    cx: &mut Context<'_>,
+    scratch: &mut Scratch,
     done: &mut Turn,
 ) -> Option<Fault> {
-    let mut burst = Burst::new(&mut desk.tx, desk.room).datagrams(desk.segments);
-    flow.fill(cx, &mut burst);
+    let mut burst = Transmit::new(&mut scratch.tx, scratch.room).datagrams(scratch.segments);
+    flow.prepare_send(cx, &mut burst);
     if burst.is_empty() {
         return None;
     }
@@ -216,14 +216,14 @@ fn send<N: Net>(
     done.sent = wrote.bytes;
     // A refusal is no fullness: nobody will tell that there is room again.
     done.full = wrote.fault.is_none() && wrote.bytes < burst.len();
-    flow.wrote(cx, wrote);
+    flow.on_sent(cx, wrote);
     wrote.fault.filter(|_| net.stream())
 }
 
 /// Tells the flow that the kernel gave the link up. The flow may know a better reason, or may have been done with it.
-fn hang_up(flow: &mut dyn Flow, cx: &mut Cx<'_>, fault: Fault, done: Turn) -> Result<Turn, Cause> {
-    flow.hear(cx, News::Broken(fault)).map_err(Cause::Violation)?;
-    match flow.want().end {
+fn hang_up(flow: &mut dyn Flow, cx: &mut Context<'_>, fault: Fault, done: Turn) -> Result<Turn, Cause> {
+    flow.on_event(cx, FlowEvent::Broken(fault)).map_err(Cause::Violation)?;
+    match flow.interest().end {
         Some(End::Done { .. }) => Ok(done),
         _ => Err(Cause::Fault(fault)),
     }
@@ -232,7 +232,7 @@ fn hang_up(flow: &mut dyn Flow, cx: &mut Cx<'_>, fault: Fault, done: Turn) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Card, Deed, Note, Rng, Violation, Want};
+    use crate::{Deed, FlowId, Interest, Message, Rng, Violation};
     use metrics::{Clock, Recorder};
 
     /// A socket on which `come` is waiting; what happens to it is written down, with the time.
@@ -248,10 +248,10 @@ mod tests {
             true
         }
 
-        fn send(&mut self, burst: &Burst<'_>) -> Wrote {
+        fn send(&mut self, burst: &Transmit<'_>) -> Sent {
             self.said.push((self.at, "send"));
             let fault = self.refuses.then_some(Fault { deed: Deed::Send, errno: 104 });
-            Wrote { bytes: if self.refuses { 0 } else { burst.len() }, fault }
+            Sent { bytes: if self.refuses { 0 } else { burst.len() }, fault }
         }
 
         fn recv(&mut self, _: Read) -> Got<'_> {
@@ -259,7 +259,7 @@ mod tests {
             if self.come.is_empty() {
                 return Got::Nothing;
             }
-            Got::Batch(Batch::stream(std::mem::take(&mut self.come), self.now()))
+            Got::Received(Received::stream(std::mem::take(&mut self.come), self.now()))
         }
 
         fn now(&mut self) -> Mono {
@@ -277,33 +277,38 @@ mod tests {
     }
 
     impl Flow for Talker {
-        fn want(&self) -> Want {
+        fn interest(&self) -> Interest {
             let send = if self.says { When::Now } else { When::Never };
-            Want { send, read: Read::look(10), wake: None, end: None }
+            Interest { send, read: Read::look(10), wake: None, end: None }
         }
 
-        fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+        fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
             self.at.push(cx.now);
             out.timed = self.timed;
             out.fixed(b"word");
         }
 
-        fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+        fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
             self.at.push(cx.now);
             self.says = n.bytes == 0;
         }
 
-        fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        fn on_received(
+            &mut self,
+            _: &mut Context<'_>,
+            _: &Received<'_>,
+            _: &mut Transmit<'_>,
+        ) -> Result<(), Violation> {
             self.says = true;
             Ok(())
         }
 
-        fn hear(&mut self, _: &mut Cx<'_>, _: News) -> Result<(), Violation> {
+        fn on_event(&mut self, _: &mut Context<'_>, _: FlowEvent) -> Result<(), Violation> {
             Ok(())
         }
 
-        fn card(&self) -> Card {
-            Card::default()
+        fn id(&self) -> FlowId {
+            FlowId::default()
         }
     }
 
@@ -313,12 +318,12 @@ mod tests {
 
     fn told(come: &'static [u8], mut talker: Talker, can_send: bool, refuses: bool) -> Told {
         let (clock, mut rng, mut rec) = (Clock::default(), Rng::new(1), Recorder::default());
-        let mut post: Vec<Note> = Vec::new();
-        let mut cx = Cx { now: Mono(0), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
-        let mut desk =
-            Desk { tx: Arena::new(64), reply: Arena::new(0), room: 64, reply_room: 0, segments: 1 };
+        let mut outbox: Vec<Message> = Vec::new();
+        let mut cx = Context::new(Mono(0), &clock, &mut rng, &mut rec, &mut outbox);
+        let mut scratch =
+            Scratch { tx: Arena::new(64), reply: Arena::new(0), room: 64, reply_room: 0, segments: 1 };
         let mut wire = Wire { come, at: 0, said: Vec::new(), refuses };
-        let done = turn(&mut wire, &mut talker, &mut cx, &mut desk, Can { send: can_send, read: true });
+        let done = turn(&mut wire, &mut talker, &mut cx, &mut scratch, Can { send: can_send, read: true });
         (wire.said, talker.at, done)
     }
 

@@ -6,10 +6,10 @@ use metrics::Ending;
 use model::Phase;
 use model::churn::{Broker, Next, Plan};
 use std::net::SocketAddr;
-use transport::{Cause, Cx, Flow, Open, Opener, Target};
+use transport::{Cause, Context, Flow, Open, Opener, Target};
 
 /// Makes the flow of a slot's next connection.
-type Make = dyn Fn(&mut Cx<'_>, u32) -> Box<dyn Flow> + Send;
+type Make = dyn Fn(&mut Context<'_>, u32) -> Box<dyn Flow> + Send;
 
 /// Opens connections as the broker says, to the targets in turn.
 pub(crate) struct Caller {
@@ -24,7 +24,7 @@ impl Caller {
     /// One per worker of a client. `make` makes flows; they get UDP sockets if `datagrams` says so.
     pub(crate) fn for_all<M>(phase: &Phase, calls: &Calls, datagrams: bool, make: &M) -> Vec<Box<dyn Opener>>
     where
-        M: Fn(&mut Cx<'_>, u32) -> Box<dyn Flow> + Clone + Send + 'static,
+        M: Fn(&mut Context<'_>, u32) -> Box<dyn Flow> + Clone + Send + 'static,
     {
         let workers = calls.workers.max(1);
         let one = |worker| {
@@ -43,7 +43,7 @@ impl Caller {
 }
 
 impl Opener for Caller {
-    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+    fn open(&mut self, cx: &mut Context<'_>) -> Open {
         let turn = self.rota.turns().checked_rem(self.targets.len() as u64);
         let Some(&to) = turn.and_then(|n| self.targets.get(n as usize)) else { return Open::Done };
         match self.broker.next(cx.now) {
@@ -58,9 +58,9 @@ impl Opener for Caller {
         }
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         let failed = !matches!(how, Ok(Ending::Completed | Ending::Stopped));
-        self.broker.ended(flow.card().slot, cx.now, failed);
+        self.broker.ended(flow.id().slot, cx.now, failed);
     }
 
     fn stop(&mut self) {

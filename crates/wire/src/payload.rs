@@ -12,7 +12,7 @@
 //! compared in place.
 
 use model::Payload;
-use transport::{Burst, Violation};
+use transport::{Transmit, Violation};
 
 /// Bytes after which the pattern repeats.
 pub const PERIOD: usize = 65_536;
@@ -76,7 +76,7 @@ impl Source {
     }
 
     /// Offers up to `n` bytes of the stream from `offset`.
-    pub fn offer(self, offset: u64, n: usize, out: &mut Burst<'_>) {
+    pub fn offer(self, offset: u64, n: usize, out: &mut Transmit<'_>) {
         match self {
             Source::Pattern => repeat(&PATTERN, offset, n, out),
             Source::Zeros => repeat(&ZEROS, 0, n, out),
@@ -123,7 +123,7 @@ impl Source {
     }
 }
 
-fn repeat(bytes: &'static [u8; 2 * PERIOD], offset: u64, n: usize, out: &mut Burst<'_>) {
+fn repeat(bytes: &'static [u8; 2 * PERIOD], offset: u64, n: usize, out: &mut Transmit<'_>) {
     let mut at = (offset % PERIOD as u64) as usize;
     let mut left = n.min(out.room());
     while left > 0 {
@@ -209,7 +209,7 @@ mod tests {
 
     fn offered(source: Source, offset: u64, n: usize) -> Vec<u8> {
         let mut arena = Arena::new(1 << 20);
-        let mut burst = Burst::new(&mut arena, 1 << 20);
+        let mut burst = Transmit::new(&mut arena, 1 << 20);
         source.offer(offset, n, &mut burst);
         burst.slices().flatten().copied().collect()
     }

@@ -21,7 +21,7 @@ use metrics::{Group, Mono, Packets, SECOND};
 use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
-use transport::{Action, Cx, GroupPlan, Input, Note, Opener, Order, Path, Session};
+use transport::{Action, Context, GroupPlan, Input, Message, Opener, Order, Path, Session};
 
 /// Everything such a session needs to know.
 pub struct SoloPlan {
@@ -357,7 +357,7 @@ impl Solo {
         }
     }
 
-    fn note(&mut self, now: Mono, note: Note) {
+    fn note(&mut self, now: Mono, note: Message) {
         let note = match note.downcast::<Judged>() {
             Ok(judged) => {
                 let Judged { id, rows } = *judged;
@@ -449,13 +449,13 @@ pub(crate) fn told(samples: Samples, start: Mono) -> Event {
 }
 
 impl Session for Solo {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
+    fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Tally { group, index, from, to, tally } if group == GROUP => {
                 let interval = self.intervals.next(index, from, to, tally);
                 self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
             }
-            Input::Note(note) => self.note(cx.now, note),
+            Input::Message(note) => self.note(cx.now, note),
             Input::Idle(GROUP) => self.drop_group(),
             Input::Dropped(group, totals) => self.dropped(group, totals),
             Input::Wake => self.wake(cx.now),
@@ -464,7 +464,7 @@ impl Session for Solo {
         }
     }
 
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
         if !std::mem::replace(&mut self.begun, true) {
             return Some(Action::Emit(Event::Start { at: cx.clock.wall(self.start) }));
         }

@@ -5,7 +5,7 @@ use crate::solo::Remark;
 use model::Level;
 use std::collections::HashSet;
 use std::net::IpAddr;
-use transport::Cx;
+use transport::Context;
 
 /// Refused addresses that are named.
 const MOST: usize = 100;
@@ -16,7 +16,13 @@ pub(crate) struct Strangers(HashSet<IpAddr>);
 
 impl Strangers {
     /// Whether datagrams of `who` count: `fence` has what the user allowed and denied, `streams` whom is believed without proof.
-    pub(crate) fn admits(&mut self, cx: &mut Cx<'_>, fence: &Fence, streams: &Fence, who: IpAddr) -> bool {
+    pub(crate) fn admits(
+        &mut self,
+        cx: &mut Context<'_>,
+        fence: &Fence,
+        streams: &Fence,
+        who: IpAddr,
+    ) -> bool {
         if !fence.admits(who) {
             return false;
         }
@@ -29,7 +35,7 @@ impl Strangers {
                 "{who} sends and is not heard: a datagram proves no address, so only those of this host and of directly \
                  connected networks count, unless NETCALIPER_ALLOW names the network"
             );
-            cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+            cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
         }
         false
     }

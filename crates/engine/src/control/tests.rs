@@ -23,7 +23,7 @@ struct Witness {
 }
 
 impl Session for Witness {
-    fn handle(&mut self, _: &mut Cx<'_>, input: Input<'_>) {
+    fn handle(&mut self, _: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, _, Some(key)) => self.links[key as usize] = Some(link),
             Input::Bytes(link, bytes) => {
@@ -36,7 +36,7 @@ impl Session for Witness {
         }
     }
 
-    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action> {
+    fn poll(&mut self, _: &mut Context<'_>) -> Option<Action> {
         if std::mem::take(&mut self.done) {
             self.actions.push_back(Action::Done);
         }

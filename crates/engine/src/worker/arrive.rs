@@ -6,8 +6,8 @@ use crate::settings;
 use metrics::{Ending, Group, Mono};
 use model::Effective;
 use transport::{
-    Can, Cause, Clock as _, Cx, DatagramSocket as _, Defect, Fault, Flow, ListenerSocket as _, News, Open,
-    Path, Platform, StreamSocket as _, Target, Watch as _,
+    Can, Cause, Clock as _, Context, DatagramSocket as _, Defect, Fault, Flow, FlowEvent,
+    ListenerSocket as _, Open, Path, Platform, StreamSocket as _, Target, Watch as _,
 };
 
 /// How long listeners are left alone after an accept that failed, ns.
@@ -40,8 +40,7 @@ impl<P: Platform> Worker<P> {
             return false;
         }
         let Some(opener) = &mut watch.opener else { return false };
-        let mut cx =
-            Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+        let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
         let (flow, target, datagram) = match opener.open(&mut cx) {
             Open::Flow(flow, target) => (flow, target, false),
             Open::Datagram(flow, target) => (flow, target, true),
@@ -115,9 +114,9 @@ impl<P: Platform> Worker<P> {
         watch.state.peak = watch.state.peak.max(open);
         watch.state.effective = watch.state.effective.take().or(effective);
         let stopped = watch.state.stopped;
-        self.tell(key, News::Up(path));
+        self.tell(key, FlowEvent::Up(path));
         if stopped {
-            self.tell(key, News::Stop);
+            self.tell(key, FlowEvent::Stop);
         }
     }
 
@@ -147,9 +146,9 @@ impl<P: Platform> Worker<P> {
                     watch.state.peak = watch.state.peak.max(open);
                     watch.state.effective = watch.state.effective.take().or(effective);
                     let stopped = watch.state.stopped;
-                    self.tell(key, News::Up(path));
+                    self.tell(key, FlowEvent::Up(path));
                     if stopped {
-                        self.tell(key, News::Stop);
+                        self.tell(key, FlowEvent::Stop);
                     }
                 }
             }
@@ -213,11 +212,10 @@ impl<P: Platform> Worker<P> {
     pub(super) fn arrive(&mut self, stream: P::Stream, path: Path) {
         let now = self.clock.now();
         let Some(opener) = self.groups.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) else { return };
-        let mut cx =
-            Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+        let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
         let Some(flow) = opener.accept(&mut cx, &path) else { return stream.abort() };
         let key = self.hold(Socket::Stream(stream), path, flow, now);
-        self.tell(key, News::Up(path));
+        self.tell(key, FlowEvent::Up(path));
         self.attach(key);
     }
 
@@ -225,7 +223,7 @@ impl<P: Platform> Worker<P> {
     pub(super) fn adopt(&mut self, socket: Socket<P>, path: Path, flow: Box<dyn Flow>) {
         let now = self.clock.now();
         let key = self.hold(socket, path, flow, now);
-        self.tell(key, News::Up(path));
+        self.tell(key, FlowEvent::Up(path));
         self.attach(key);
     }
 
@@ -239,7 +237,7 @@ impl<P: Platform> Worker<P> {
         if link.counted.is_some() {
             return;
         }
-        let Some(row) = link.flow.card().row else { return };
+        let Some(row) = link.flow.id().row else { return };
         let group = self.rec.group(row);
         let Some(watch) = self.groups.get_mut(&group) else {
             // The session ended while its connection was arriving.
@@ -273,7 +271,7 @@ impl<P: Platform> Worker<P> {
                 all.state.peak = all.state.peak.max(all.state.open);
             }
             if stopped {
-                self.tell(key, News::Stop);
+                self.tell(key, FlowEvent::Stop);
             }
         }
     }

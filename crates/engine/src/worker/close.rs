@@ -4,7 +4,7 @@ use super::Worker;
 use crate::link::{Key, Link, Phase};
 use metrics::{Ending, Group, Mono};
 use model::{ConnectionRecord, Failure};
-use transport::{Cause, Clock as _, Cx, Deed, Defect, Fault, Flow, Platform, Target, Violation};
+use transport::{Cause, Clock as _, Context, Deed, Defect, Fault, Flow, Platform, Target, Violation};
 
 impl<P: Platform> Worker<P> {
     /// The end of a link: counted, told, forgotten.
@@ -16,7 +16,7 @@ impl<P: Platform> Worker<P> {
             self.account(&link, group, &how, now);
         }
         let Link { socket, flow, owner, counted, phase, .. } = link;
-        if let Some(row) = flow.card().row {
+        if let Some(row) = flow.id().row {
             self.rec.close(row);
         }
         socket.close(reset);
@@ -26,14 +26,8 @@ impl<P: Platform> Worker<P> {
             }
             watch.state.ask_at = None;
             if let Some(opener) = &mut watch.opener {
-                let mut cx = Cx {
-                    now,
-                    clock: &self.wall,
-                    rng: &mut self.rng,
-                    rec: &mut self.rec,
-                    post: &mut self.post,
-                };
-                opener.closed(&mut cx, flow, &how);
+                let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+                opener.on_closed(&mut cx, flow, &how);
             }
         }
         for group in
@@ -54,7 +48,7 @@ impl<P: Platform> Worker<P> {
         if link.phase == Phase::Connecting && how.is_ok() {
             return;
         }
-        let card = link.flow.card();
+        let card = link.flow.id();
         let ending = how.as_ref().map_or_else(Cause::ending, |&ending| ending);
         let (counts, since) = card.row.map_or((metrics::Counts::default(), now), |row| self.rec.life(row));
         let until = card.row.and_then(|row| self.rec.completed(row)).unwrap_or(now);
@@ -123,7 +117,7 @@ impl<P: Platform> Worker<P> {
         let now = self.clock.now();
         let start = self.groups.get(&group).map_or(now, |w| w.start);
         self.ended.push(ConnectionRecord {
-            id: flow.card().id,
+            id: flow.id().id,
             local: target.from,
             remote: target.to,
             ended_ns: now.since(start),
@@ -138,9 +132,8 @@ impl<P: Platform> Worker<P> {
             frames: None,
         });
         if let Some(opener) = self.groups.get_mut(&group).and_then(|w| w.opener.as_mut()) {
-            let mut cx =
-                Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
-            opener.closed(&mut cx, flow, &Err(cause));
+            let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+            opener.on_closed(&mut cx, flow, &Err(cause));
         }
     }
 }

@@ -39,7 +39,7 @@ impl<P: Platform> Worker<P> {
         loop {
             let Some(link) = self.links.get(key) else { return };
             let Socket::Datagram(udp) = &link.socket else { return };
-            let want = link.flow.want();
+            let want = link.flow.interest();
             if link.phase != Phase::Open || want.end.is_some() || want.read == Read::Pause {
                 return;
             }
@@ -91,8 +91,8 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Duration;
     use transport::{
-        Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Target, UdpSettings, Violation,
-        Wait, Want, When, Wrote,
+        Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Opener, Path, Received, Sent, Target,
+        Transmit, UdpSettings, Violation, Wait, When,
     };
 
     const GROUP: Group = Group(7);
@@ -117,13 +117,18 @@ mod tests {
     }
 
     impl Flow for Reader {
-        fn want(&self) -> Want {
+        fn interest(&self) -> Interest {
             let end = self.over.then_some(End::Done { how: Ending::Completed, reset: false });
-            Want { send: When::Never, read: Read::look(1_000), wake: self.wake, end }
+            Interest { send: When::Never, read: Read::look(1_000), wake: self.wake, end }
         }
-        fn fill(&mut self, _: &mut Cx<'_>, _: &mut Burst<'_>) {}
-        fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {}
-        fn take(&mut self, _: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+        fn prepare_send(&mut self, _: &mut Context<'_>, _: &mut Transmit<'_>) {}
+        fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
+        fn on_received(
+            &mut self,
+            _: &mut Context<'_>,
+            got: &Received<'_>,
+            _: &mut Transmit<'_>,
+        ) -> Result<(), Violation> {
             self.had += got.count() as u64;
             if let Some((held, go_on)) = self.holds.take() {
                 held.send(()).unwrap();
@@ -131,35 +136,35 @@ mod tests {
             }
             Ok(())
         }
-        fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+        fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
             match news {
-                News::Up(_) => self.row = Some(cx.rec.open(GROUP, cx.now)),
-                News::Wake if !self.closes.load(Ordering::SeqCst) => {
+                FlowEvent::Up(_) => self.row = Some(cx.rec.open(GROUP, cx.now)),
+                FlowEvent::Wake if !self.closes.load(Ordering::SeqCst) => {
                     self.wake = Some(cx.now.plus(SECOND / 100));
                 }
-                News::Wake | News::Stop => {
+                FlowEvent::Wake | FlowEvent::Stop => {
                     (self.over, self.wake) = (true, None);
-                    cx.post.push(Box::new(Had(self.had)));
+                    cx.outbox.push(Box::new(Had(self.had)));
                 }
                 _ => {}
             }
             Ok(())
         }
-        fn card(&self) -> Card {
-            Card { row: self.row, ..Card::default() }
+        fn id(&self) -> FlowId {
+            FlowId { row: self.row, ..FlowId::default() }
         }
     }
 
     struct Nobody;
 
     impl Opener for Nobody {
-        fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        fn open(&mut self, _: &mut Context<'_>) -> Open {
             Open::Idle
         }
-        fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+        fn accept(&mut self, _: &mut Context<'_>, _: &Path) -> Option<Box<dyn Flow>> {
             None
         }
-        fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+        fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
         fn stop(&mut self) {}
     }
 
@@ -185,7 +190,7 @@ mod tests {
 
     fn had(thread: &Thread) -> u64 {
         thread.until(|report| match report {
-            Report::Note(note) => note.downcast::<Had>().ok().map(|had| had.0),
+            Report::Message(note) => note.downcast::<Had>().ok().map(|had| had.0),
             _ => None,
         })
     }

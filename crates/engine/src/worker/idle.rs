@@ -240,7 +240,7 @@ impl<P: Platform> Worker<P> {
                 Took::Turn(now)
                     if now >= until
                         || self.sent_since_yield >= YIELD_AFTER
-                        || !self.post.is_empty()
+                        || !self.outbox.is_empty()
                         || self.reactor.rung() =>
                 {
                     self.settle(key, now);
@@ -264,7 +264,7 @@ impl<P: Platform> Worker<P> {
 
     fn try_one(&mut self, key: Key) {
         if let Some(link) = self.links.get(key)
-            && link.flow.want().read != Read::Pause
+            && link.flow.interest().read != Read::Pause
         {
             link.can.read = true;
             self.queue(key);

@@ -5,7 +5,7 @@ use super::{GroupState, Report, Worker};
 use crate::link::{Key, Phase};
 use metrics::{Group, LinkSample, Mono};
 use std::cmp::Reverse;
-use transport::{Cause, Clock as _, Deed, Defect, Fault, News, Platform};
+use transport::{Cause, Clock as _, Deed, Defect, Fault, FlowEvent, Platform};
 
 /// Timers that a worker may keep beyond two for each link.
 const SPARE_TIMERS: usize = 64;
@@ -76,7 +76,7 @@ impl<P: Platform> Worker<P> {
         watch.state.sampled = skip + SAMPLES;
         for &key in keys.iter().cycle().skip(skip).take(SAMPLES.min(keys.len())) {
             let Some(link) = self.links.get(key) else { continue };
-            let (card, Some(info)) = (link.flow.card(), link.socket.info()) else { continue };
+            let (card, Some(info)) = (link.flow.id(), link.socket.info()) else { continue };
             let moved = card.row.map(|row| self.rec.life(row).0).unwrap_or_default();
             let more = info.retransmits.saturating_sub(link.retransmits);
             link.retransmits = link.retransmits.max(info.retransmits);
@@ -142,10 +142,10 @@ impl<P: Platform> Worker<P> {
             if self.wakes(key, now)
                 && let Some(link) = self.links.get(key)
             {
-                if let Some(state) = link.flow.curious().then(|| link.socket.state()).flatten() {
-                    self.tell(key, News::State(Box::new(state)));
+                if let Some(state) = link.flow.wants_socket_state().then(|| link.socket.state()).flatten() {
+                    self.tell(key, FlowEvent::State(Box::new(state)));
                 }
-                self.tell(key, News::Wake);
+                self.tell(key, FlowEvent::Wake);
             } else {
                 self.queue(key);
             }
@@ -154,7 +154,7 @@ impl<P: Platform> Worker<P> {
 
     /// Whether a flow is to be woken by now.
     fn wakes(&mut self, key: Key, now: Mono) -> bool {
-        self.links.get(key).and_then(|link| link.flow.want().wake).is_some_and(|wake| wake <= now)
+        self.links.get(key).and_then(|link| link.flow.interest().wake).is_some_and(|wake| wake <= now)
     }
 
     pub(super) fn arm(&mut self, key: Key, at: Mono) {

@@ -79,7 +79,7 @@ impl<P: Platform> Worker<P> {
         let mut more = 0;
         for key in self.links.keys() {
             let Some(link) = self.links.get(key).filter(|l| l.phase == Phase::Open) else { continue };
-            let (Some(path), Some(row)) = (link.path, link.flow.card().row) else { continue };
+            let (Some(path), Some(row)) = (link.path, link.flow.id().row) else { continue };
             if rows.len() >= MOST {
                 more += 1;
                 continue;

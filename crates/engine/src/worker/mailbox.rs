@@ -4,7 +4,7 @@ use super::GroupState;
 use crate::link::Socket;
 use metrics::{Group, Mono, Tally, Wall};
 use model::{ConnectionRecord, Effective, LinkRow};
-use transport::{Flow, Note, Path, Platform};
+use transport::{Flow, Message, Path, Platform};
 
 /// From the control thread.
 pub(crate) enum Command<P: Platform> {
@@ -48,7 +48,7 @@ pub(crate) enum Report<P: Platform> {
         peak: u64,
         effective: Option<Effective>,
     },
-    Note(Note),
+    Message(Message),
     Lifted {
         stream: P::Stream,
         path: Path,

@@ -6,8 +6,8 @@ use metrics::{Packets as Counts, Row, SECOND, Tally};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use transport::{
-    Batch, Burst, Card, Cx, End, Fault, Flow, Join as _, Open, Opener, Path, Read, Target, Wait, Want, When,
-    Wrote,
+    Context, End, Fault, Flow, FlowId, Interest, Join as _, Open, Opener, Path, Read, Received, Sent, Target,
+    Transmit, Wait, When,
 };
 
 type Mailbox = <System as Platform>::Sender<Command<System>>;
@@ -152,10 +152,15 @@ struct Porter {
 }
 
 impl Opener for Porter {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         Open::Idle
     }
-    fn knock(&mut self, _: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn on_unsolicited(
+        &mut self,
+        _: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         assert_eq!(got.from.unwrap().local.ip(), std::net::IpAddr::from([127, 0, 0, 1]));
         match got.bytes {
             b"who?" => {
@@ -169,7 +174,7 @@ impl Opener for Porter {
             _ => None,
         }
     }
-    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         self.closed += 1;
     }
     fn stop(&mut self) {}
@@ -186,18 +191,23 @@ struct Echo {
 const GREETING: &[u8] = b"welcome, stay as long as you like";
 
 impl Flow for Echo {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let end = self.stop.then_some(End::Done { how: Ending::Completed, reset: false });
         let send = if self.greeted { When::Never } else { When::Now };
-        Want { send, read: Read::look(65_535), wake: None, end }
+        Interest { send, read: Read::look(65_535), wake: None, end }
     }
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         out.fixed(GREETING);
     }
-    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {
+    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {
         self.greeted = true;
     }
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         self.stop = got.bytes == b"bye";
         if let Some(row) = self.row {
             cx.rec.received(row, got.len as u64);
@@ -209,14 +219,14 @@ impl Flow for Echo {
         room.copy_from_slice(&got.bytes[..n]);
         Ok(())
     }
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
-        if let News::Up(_) = news {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
+        if let FlowEvent::Up(_) = news {
             self.row = Some(cx.rec.open(Group(7), cx.now));
         }
         Ok(())
     }
-    fn card(&self) -> Card {
-        Card { row: self.row, ..Card::default() }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, ..FlowId::default() }
     }
 }
 
@@ -257,11 +267,11 @@ impl Guest {
 }
 
 impl Flow for Guest {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let end = (self.state == State::Gone).then_some(End::Done { how: Ending::Completed, reset: false });
-        Want { send: When::At(self.again), read: Read::look(65_535), wake: None, end }
+        Interest { send: When::At(self.again), read: Read::look(65_535), wake: None, end }
     }
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         match self.state {
             State::Ask => out.fixed(b"who?"),
             State::Enter => out.fixed(b"enter"),
@@ -276,11 +286,16 @@ impl Flow for Guest {
             State::Gone => {}
         }
     }
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         self.refused += u32::from(n.fault.is_some());
         self.again = cx.now.plus(AGAIN);
     }
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         let next = match (self.state, got.bytes) {
             (State::Ask, b"you,") => State::Enter,
             (State::Enter, GREETING) => State::Talk(0),
@@ -298,24 +313,24 @@ impl Flow for Guest {
         }
         if next == State::Gone {
             let (talked, refused, stamps) = (self.count, self.refused, self.stamps);
-            cx.post.push(Box::new(Seen { talked, refused, stamps }));
+            cx.outbox.push(Box::new(Seen { talked, refused, stamps }));
         }
         Ok(())
     }
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(_) => self.row = Some(cx.rec.open(Group(1), cx.now)),
-            News::Stamped { .. } => self.stamps += 1,
-            News::Broken(fault) => {
+            FlowEvent::Up(_) => self.row = Some(cx.rec.open(Group(1), cx.now)),
+            FlowEvent::Stamped { .. } => self.stamps += 1,
+            FlowEvent::Broken(fault) => {
                 self.refused += 1;
-                cx.post.push(Box::new(fault));
+                cx.outbox.push(Box::new(fault));
             }
             _ => {}
         }
         Ok(())
     }
-    fn card(&self) -> Card {
-        Card { row: self.row, ..Card::default() }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, ..FlowId::default() }
     }
 }
 
@@ -327,14 +342,14 @@ struct Guests {
 }
 
 impl Opener for Guests {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         if self.left == 0 {
             return Open::Done;
         }
         self.left -= 1;
         Open::Datagram(Guest::boxed(self.talk), Target { to: self.to, from: None })
     }
-    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
     fn stop(&mut self) {
         self.left = 0;
     }
@@ -352,7 +367,7 @@ fn party(wait: Wait, guests: u32) {
     client.group(Group(1), Box::new(Guests { left: guests, to, talk: TALK }), wait, false);
     let mut seen = Vec::new();
     client.until(|report| match report {
-        Report::Note(note) => {
+        Report::Message(note) => {
             seen.push(*note.downcast::<Seen>().unwrap());
             (seen.len() == guests as usize).then_some(())
         }
@@ -403,27 +418,32 @@ struct Endless {
 }
 
 impl Flow for Endless {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let end = self.stop.then_some(End::Done { how: Ending::Stopped, reset: false });
-        Want { send: When::Now, read: Read::Pause, wake: None, end }
+        Interest { send: When::Now, read: Read::Pause, wake: None, end }
     }
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         out.own(8).fill(1);
     }
-    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {}
-    fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
+    fn on_received(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         Ok(())
     }
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(_) => self.row = Some(cx.rec.open(Group(1), cx.now)),
-            News::Stop => self.stop = true,
+            FlowEvent::Up(_) => self.row = Some(cx.rec.open(Group(1), cx.now)),
+            FlowEvent::Stop => self.stop = true,
             _ => {}
         }
         Ok(())
     }
-    fn card(&self) -> Card {
-        Card { row: self.row, ..Card::default() }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, ..FlowId::default() }
     }
 }
 
@@ -433,23 +453,28 @@ struct Asker {
 }
 
 impl Flow for Asker {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let end = self.endless.stop.then_some(End::Done { how: Ending::Completed, reset: false });
-        Want { send: When::Now, read: Read::look(65_535), wake: None, end }
+        Interest { send: When::Now, read: Read::look(65_535), wake: None, end }
     }
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         out.fixed(b"who?");
     }
-    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {}
-    fn take(&mut self, _: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
+    fn on_received(
+        &mut self,
+        _: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         self.endless.stop = got.bytes == b"you,";
         Ok(())
     }
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
-        self.endless.hear(cx, news)
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
+        self.endless.on_event(cx, news)
     }
-    fn card(&self) -> Card {
-        self.endless.card()
+    fn id(&self) -> FlowId {
+        self.endless.id()
     }
 }
 
@@ -457,12 +482,12 @@ impl Flow for Asker {
 struct Askers(Option<std::net::SocketAddr>);
 
 impl Opener for Askers {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         let Some(to) = self.0.take() else { return Open::Done };
         let asker = Asker { endless: Endless { row: None, stop: false } };
         Open::Datagram(Box::new(asker), Target { to, from: None })
     }
-    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
     fn stop(&mut self) {}
 }
 
@@ -487,12 +512,12 @@ struct Mixed {
 }
 
 impl Opener for Mixed {
-    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+    fn open(&mut self, cx: &mut Context<'_>) -> Open {
         let Some(to) = self.sink.take() else { return self.guests.open(cx) };
         let endless = Endless { row: None, stop: false };
         Open::Datagram(Box::new(endless), Target { to, from: None })
     }
-    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
     fn stop(&mut self) {
         self.guests.stop();
     }
@@ -514,7 +539,7 @@ fn a_link_that_waits_is_served_beside_one_that_never_pauses() {
         client.group(Group(1), Box::new(mixed), wait, false);
         let mut seen = 0;
         client.until(|report| match report {
-            Report::Note(note) => {
+            Report::Message(note) => {
                 seen += u32::from(note.is::<Seen>());
                 (seen == GUESTS).then_some(())
             }
@@ -531,7 +556,7 @@ fn a_refusal_is_heard_and_the_link_goes_on() {
     let client = Thread::start(Vec::new());
     client.group(Group(1), Box::new(Guests { left: 1, to: nobody, talk: 1 }), Wait::Block, false);
     client.until(|report| match report {
-        Report::Note(note) => note.downcast::<Fault>().ok(),
+        Report::Message(note) => note.downcast::<Fault>().ok(),
         _ => None,
     });
     // Somebody is there after all.
@@ -539,7 +564,7 @@ fn a_refusal_is_heard_and_the_link_goes_on() {
     server.group(Group(7), Box::new(Porter::default()), Wait::Block, false);
     server.group(Group::ALL, Box::new(Porter::default()), Wait::Block, false);
     let seen = client.until(|report| match report {
-        Report::Note(note) => note.downcast::<Seen>().ok(),
+        Report::Message(note) => note.downcast::<Seen>().ok(),
         _ => None,
     });
     assert!(seen.refused > 0 && seen.talked == 1, "{seen:?}");
@@ -553,13 +578,13 @@ fn what_cannot_be_opened_is_counted_and_told() {
     let from = Some("192.0.2.1:0".parse().unwrap());
     struct Lost(Option<Target>, mpsc::Sender<Fault>);
     impl Opener for Lost {
-        fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        fn open(&mut self, _: &mut Context<'_>) -> Open {
             self.0.take().map_or(Open::Done, |target| Open::Datagram(Guest::boxed(1), target))
         }
-        fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+        fn accept(&mut self, _: &mut Context<'_>, _: &Path) -> Option<Box<dyn Flow>> {
             None
         }
-        fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
             if let Err(Cause::Fault(fault)) = how {
                 let _ = self.1.send(*fault);
             }
@@ -582,30 +607,35 @@ struct Pacer {
 }
 
 impl Flow for Pacer {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let end = (self.left == 0).then_some(End::Done { how: Ending::Completed, reset: false });
-        Want { send: When::At(self.due), read: Read::Pause, wake: None, end }
+        Interest { send: When::At(self.due), read: Read::Pause, wake: None, end }
     }
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         cx.rec.tally(Group(1)).late_ns.record(cx.now.since(self.due));
         out.own(8).fill(1);
     }
-    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {
+    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {
         self.left -= 1;
         self.due = self.due.plus(self.gap);
     }
-    fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         Ok(())
     }
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
-        if let News::Up(_) = news {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
+        if let FlowEvent::Up(_) = news {
             self.row = Some(cx.rec.open(Group(1), cx.now));
             self.due = cx.now.plus(1_000_000);
         }
         Ok(())
     }
-    fn card(&self) -> Card {
-        Card { row: self.row, ..Card::default() }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, ..FlowId::default() }
     }
 }
 
@@ -615,15 +645,15 @@ impl Flow for Pacer {
 fn lateness() {
     struct One(Option<(u64, u32)>, std::net::SocketAddr);
     impl Opener for One {
-        fn open(&mut self, _: &mut Cx<'_>) -> Open {
+        fn open(&mut self, _: &mut Context<'_>) -> Open {
             let Some((gap, left)) = self.0.take() else { return Open::Done };
             let flow = Pacer { row: None, gap, due: Mono(u64::MAX), left };
             Open::Datagram(Box::new(flow), Target { to: self.1, from: None })
         }
-        fn accept(&mut self, _: &mut Cx<'_>, _: &Path) -> Option<Box<dyn Flow>> {
+        fn accept(&mut self, _: &mut Context<'_>, _: &Path) -> Option<Box<dyn Flow>> {
             None
         }
-        fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+        fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
         fn stop(&mut self) {}
     }
     let sink = bound(1).remove(0);

@@ -5,8 +5,8 @@ use super::{AT_ONCE, Command, REGISTER_AFTER, Report, SHORT, Worker};
 use crate::link::{Key, Link, Phase, Socket};
 use metrics::{Ending, Group, Mono};
 use transport::{
-    Can, Cause, Clock as _, Cx, Deed, Defect, End, Fault, News, Platform, Read, Sender as _,
-    StreamSocket as _, Wake as _, Want, When,
+    Can, Cause, Clock as _, Context, Deed, Defect, End, Fault, FlowEvent, Interest, Platform, Read,
+    Sender as _, StreamSocket as _, Wake as _, When,
 };
 
 /// What a call holds at most where it need only hold whole segments, bytes: more gains nothing, and keeps others waiting.
@@ -79,12 +79,11 @@ impl<P: Platform> Worker<P> {
     }
 
     /// Gives a flow tidings, and then its turn.
-    pub(super) fn tell(&mut self, key: Key, news: News) {
+    pub(super) fn tell(&mut self, key: Key, news: FlowEvent) {
         let now = self.clock.now();
         let Some(link) = self.links.get(key) else { return };
-        let mut cx =
-            Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
-        match link.flow.hear(&mut cx, news) {
+        let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+        match link.flow.on_event(&mut cx, news) {
             Ok(()) => self.queue(key),
             Err(violation) => self.close(key, Err(Cause::Violation(violation)), true),
         }
@@ -112,7 +111,7 @@ impl<P: Platform> Worker<P> {
         link.can.read = true;
         let Some(now) = self.take_turn(key, sleeps) else { return Took::Gone };
         let Some(link) = self.links.get(key) else { return Took::Gone };
-        let want = link.flow.want();
+        let want = link.flow.interest();
         // What is due later is met by the clock, not between two calls.
         let (due, later) = match want.send {
             When::Now => (true, false),
@@ -130,18 +129,17 @@ impl<P: Platform> Worker<P> {
         let link = self.links.get(key)?;
         let can = Can { send: link.can.send, read: link.can.read || link.hung_up };
         let now = Mono(0);
-        let mut cx =
-            Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+        let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
         let result = match &mut link.socket {
             Socket::Stream(stream) => {
-                let most = self.desk.room;
+                let most = self.scratch.room;
                 if link.bulk && link.whole_segments {
                     // Asked anew each time: it grows with the window and shrinks with the path.
-                    self.desk.room = whole_segments(most.min(LONGEST_WHOLE), stream.mss());
+                    self.scratch.room = whole_segments(most.min(LONGEST_WHOLE), stream.mss());
                 }
                 let mut net = stream.net(&mut self.buffer, &self.clock, sleeps);
-                let done = transport::turn(&mut net, &mut *link.flow, &mut cx, &mut self.desk, can);
-                self.desk.room = most;
+                let done = transport::turn(&mut net, &mut *link.flow, &mut cx, &mut self.scratch, can);
+                self.scratch.room = most;
                 done
             }
             Socket::Datagram(udp) => {
@@ -181,19 +179,19 @@ impl<P: Platform> Worker<P> {
     pub(super) fn settle(&mut self, key: Key, now: Mono) {
         let tries = self.tries();
         let Some(link) = self.links.get(key) else { return };
-        if link.counted.is_none() && link.flow.card().row.is_some() {
+        if link.counted.is_none() && link.flow.id().row.is_some() {
             self.attach(key);
         }
         let Some(link) = self.links.get(key) else { return };
-        let Want { send, read, wake, end } = link.flow.want();
+        let Interest { send, read, wake, end } = link.flow.interest();
         match end {
             Some(End::Done { how, reset }) => return self.close(key, Ok(how), reset),
             // Sessions read streams; a UDP socket has nothing to be lifted for.
-            Some(End::Lift) if matches!(link.socket, Socket::Datagram(_)) => {
+            Some(End::Detach) if matches!(link.socket, Socket::Datagram(_)) => {
                 return self.close(key, Ok(Ending::Stopped), false);
             }
-            Some(End::Lift) => return self.lift(key),
-            Some(End::Hand(to)) => return self.hand(key, to),
+            Some(End::Detach) => return self.lift(key),
+            Some(End::Migrate(to)) => return self.hand(key, to),
             Some(End::Half) if !link.half_closed => {
                 link.half_closed = true;
                 // Datagrams have no end to be told.

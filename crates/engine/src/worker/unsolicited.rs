@@ -5,12 +5,12 @@ use crate::link::Socket;
 use crate::settings;
 use metrics::Group;
 use transport::{
-    Arena, Burst, Can, Cause, Clock as _, Cx, DatagramSocket as _, Defect, Desk, Fault, Flow, Got,
-    LONGEST_DATAGRAM, Net as _, News, Path, Platform, Read, Turn,
+    Arena, Can, Cause, Clock as _, Context, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, Got,
+    LONGEST_DATAGRAM, Net as _, Path, Platform, Read, Scratch, Transmit, Turn,
 };
 
 /// A worker's memory for datagrams, made when the first one is to be sent or received.
-pub(super) struct Packets<P: Platform>(Option<Box<(Desk, P::UdpMemory)>>);
+pub(super) struct Packets<P: Platform>(Option<Box<(Scratch, P::UdpMemory)>>);
 
 impl<P: Platform> Default for Packets<P> {
     fn default() -> Self {
@@ -19,16 +19,16 @@ impl<P: Platform> Default for Packets<P> {
 }
 
 impl<P: Platform> Packets<P> {
-    fn memory(&mut self) -> &mut (Desk, P::UdpMemory) {
+    fn memory(&mut self) -> &mut (Scratch, P::UdpMemory) {
         self.0.get_or_insert_with(|| {
-            let desk = Desk {
+            let scratch = Scratch {
                 tx: Arena::new(LONGEST_DATAGRAM),
                 reply: Arena::new(LONGEST_DATAGRAM),
                 room: LONGEST_DATAGRAM,
                 reply_room: LONGEST_DATAGRAM,
                 segments: 1,
             };
-            Box::new((desk, P::UdpMemory::default()))
+            Box::new((scratch, P::UdpMemory::default()))
         })
     }
 
@@ -37,19 +37,19 @@ impl<P: Platform> Packets<P> {
         &mut self,
         udp: &mut P::Udp,
         flow: &mut dyn Flow,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
         (clock, sleeps): (&P::Clock, bool),
         can: Can,
     ) -> Result<Turn, Cause> {
-        let (desk, memory) = self.memory();
+        let (scratch, memory) = self.memory();
         if udp.awaits_stamps() {
             cx.now = clock.now();
             while let Some((tag, stamp, bound_ns)) = udp.stamped(memory, clock) {
-                flow.hear(cx, News::Stamped { tag, stamp, bound_ns })?;
+                flow.on_event(cx, FlowEvent::Stamped { tag, stamp, bound_ns })?;
             }
         }
-        desk.segments = udp.segments();
-        transport::turn(&mut udp.net(memory, clock, sleeps), flow, cx, desk, can)
+        scratch.segments = udp.segments();
+        transport::turn(&mut udp.net(memory, clock, sleeps), flow, cx, scratch, can)
     }
 }
 
@@ -69,9 +69,8 @@ impl<P: Platform> Worker<P> {
         let Some(watch) = self.groups.get_mut(&Group::ALL) else { return };
         let Some(opener) = &mut watch.opener else { return };
         let now = self.clock.now();
-        let mut cx =
-            Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
-        watch.state.ask_at = opener.tend(&mut cx);
+        let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+        watch.state.ask_at = opener.on_timer(&mut cx);
     }
 
     /// Some of those who knock; whether there may be more.
@@ -85,19 +84,18 @@ impl<P: Platform> Worker<P> {
             let Some(udp) = self.config.datagrams.get_mut(at).filter(|_| self.listening) else {
                 return false;
             };
-            let (desk, memory) = self.packets.memory();
+            let (scratch, memory) = self.packets.memory();
             let mut net = udp.net(memory, &self.clock, false);
             let got = match net.recv(Read::look(LONGEST_KNOCK)) {
-                Got::Batch(got) => got,
+                Got::Received(got) => got,
                 // Whatever is wrong with one datagram, the next is asked for when there is one.
                 Got::Nothing | Got::Fin | Got::Fault(_) => return false,
             };
             let Some(path) = got.from else { continue };
-            let mut cx =
-                Cx { now, clock: &self.wall, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post };
+            let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
             cx.now = got.at;
-            let mut reply = Burst::new(&mut desk.reply, desk.reply_room.min(got.len));
-            let flow = opener.knock(&mut cx, &got, &mut reply);
+            let mut reply = Transmit::new(&mut scratch.reply, scratch.reply_room.min(got.len));
+            let flow = opener.on_unsolicited(&mut cx, &got, &mut reply);
             if let Some(peers) = &mut self.peers {
                 let tally = self.rec.tally(Group::ALL);
                 let moved = (tally.tx_bytes - before.0, tally.rx_bytes - before.1);
@@ -133,15 +131,9 @@ impl<P: Platform> Worker<P> {
                 };
                 self.report(Report::Trouble(text));
                 let now = self.clock.now();
-                let mut cx = Cx {
-                    now,
-                    clock: &self.wall,
-                    rng: &mut self.rng,
-                    rec: &mut self.rec,
-                    post: &mut self.post,
-                };
+                let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
                 if let Some(opener) = self.groups.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) {
-                    opener.closed(&mut cx, flow, &Err(Cause::Fault(fault)));
+                    opener.on_closed(&mut cx, flow, &Err(Cause::Fault(fault)));
                 }
             }
         }

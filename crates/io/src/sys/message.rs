@@ -71,7 +71,7 @@ impl Control {
 }
 
 /// What a receive call brought besides the bytes.
-pub(crate) struct Received {
+pub(crate) struct ReceivedMessage {
     /// Bytes received; with `MSG_TRUNC` asked for, those of the whole datagram.
     pub(crate) len: usize,
     /// Flags of the message, `MSG_TRUNC` above all.
@@ -138,7 +138,7 @@ pub(crate) fn recv(
     control: &mut Control,
     named: bool,
     flags: i32,
-) -> io::Result<Received> {
+) -> io::Result<ReceivedMessage> {
     let mut name = [0_u64; NAME.div_ceil(8)];
     let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: as in `send`.
@@ -158,7 +158,7 @@ pub(crate) fn recv(
     let len = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
     control.len = message.msg_controllen as usize;
     let from = if named { address(&name, message.msg_namelen as usize) } else { None };
-    Ok(Received { len, flags: message.msg_flags, from })
+    Ok(ReceivedMessage { len, flags: message.msg_flags, from })
 }
 
 /// A kernel's socket address (`struct sockaddr_in` or `sockaddr_in6`).

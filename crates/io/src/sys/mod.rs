@@ -3,7 +3,7 @@
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
-use transport::{Burst, Deed, Fault};
+use transport::{Deed, Fault, Transmit};
 
 #[cfg(target_os = "linux")]
 pub(crate) mod card;
@@ -49,7 +49,7 @@ pub(crate) fn let_sleep(socket: &Socket) -> io::Result<()> {
 pub(crate) const SHORT: usize = 256;
 
 /// Copies a burst of at most [`SHORT`] bytes together; its length.
-pub(crate) fn gather(burst: &Burst<'_>, whole: &mut [u8; SHORT]) -> usize {
+pub(crate) fn gather(burst: &Transmit<'_>, whole: &mut [u8; SHORT]) -> usize {
     let mut n = 0;
     for slice in burst.slices() {
         if let Some(room) = whole.get_mut(n..n + slice.len()) {

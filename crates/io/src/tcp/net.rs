@@ -5,7 +5,7 @@ use crate::sys::{SHORT, errno, gather};
 use metrics::Mono;
 use socket2::Socket;
 use std::io::{self, ErrorKind, IoSlice};
-use transport::{Batch, Burst, Deed, Fault, Got, Net, Read, Wrote};
+use transport::{Deed, Fault, Got, Net, Read, Received, Sent, Transmit};
 
 /// Pieces gathered into one system call.
 const PIECES: usize = 64;
@@ -54,7 +54,7 @@ impl<'a> TcpNet<'a> {
         loop {
             match self.read(n) {
                 Ok(0) => return Got::Fin,
-                Ok(len) => return Got::Batch(Batch::stream(&self.buffer[..len], self.clock.now())),
+                Ok(len) => return Got::Received(Received::stream(&self.buffer[..len], self.clock.now())),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return refused(&e),
             }
@@ -68,7 +68,7 @@ impl<'a> TcpNet<'a> {
         loop {
             match crate::sys::linux::recv_drop(self.socket.as_fd(), n) {
                 Ok(0) => return Got::Fin,
-                Ok(len) => return Got::Batch(Batch::skipped(len, self.clock.now())),
+                Ok(len) => return Got::Received(Received::skipped(len, self.clock.now())),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return refused(&e),
             }
@@ -81,14 +81,14 @@ impl<'a> TcpNet<'a> {
         let mut skipped = 0;
         while skipped < n {
             match self.look(n - skipped) {
-                Got::Batch(batch) => skipped += batch.len,
+                Got::Received(batch) => skipped += batch.len,
                 _ if skipped > 0 => break,
                 Got::Nothing => return Got::Nothing,
                 Got::Fin => return Got::Fin,
                 Got::Fault(fault) => return Got::Fault(fault),
             }
         }
-        Got::Batch(Batch::skipped(skipped, self.clock.now()))
+        Got::Received(Received::skipped(skipped, self.clock.now()))
     }
 }
 
@@ -100,18 +100,18 @@ impl Net for TcpNet<'_> {
 
     /// All pieces are offered to the kernel, 64 a call: fewer bytes accepted than offered means that the socket is full
     /// (or has failed, and says so), never that there were many pieces.
-    fn send(&mut self, burst: &Burst<'_>) -> Wrote {
+    fn send(&mut self, burst: &Transmit<'_>) -> Sent {
         if (1..=SHORT).contains(&burst.len()) {
             let mut whole = [0; SHORT];
             let n = gather(burst, &mut whole);
             return match push(self.socket, &[IoSlice::new(&whole[..n])]) {
-                Ok(n) => Wrote { bytes: n, fault: None },
-                Err(e) if e.kind() == ErrorKind::WouldBlock => Wrote::default(),
-                Err(e) => Wrote { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno: errno(&e) }) },
+                Ok(n) => Sent { bytes: n, fault: None },
+                Err(e) if e.kind() == ErrorKind::WouldBlock => Sent::default(),
+                Err(e) => Sent { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno: errno(&e) }) },
             };
         }
         let mut slices = burst.slices().filter(|slice| !slice.is_empty());
-        let mut wrote = Wrote::default();
+        let mut wrote = Sent::default();
         loop {
             let mut pieces = [IoSlice::new(&[]); PIECES];
             let (mut count, mut offered) = (0, 0);

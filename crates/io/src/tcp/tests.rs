@@ -4,7 +4,7 @@ use crate::testing::{accept, connect, has_ipv6, here, pair, receive};
 use std::net::SocketAddr;
 use std::time::Duration;
 use transport::{
-    Arena, Burst, Deed, Fault, Net as _, Read, StreamSettings, StreamSocket as _, Target, Wrote,
+    Arena, Deed, Fault, Net as _, Read, Sent, StreamSettings, StreamSocket as _, Target, Transmit,
 };
 
 static PATTERN: [u8; 4096] = {
@@ -18,9 +18,9 @@ static PATTERN: [u8; 4096] = {
 };
 
 /// Offers `pieces` slices of `len` pattern bytes each, the first of them starting at `at`.
-fn offer(stream: &Stream, pieces: usize, at: usize, len: usize) -> Wrote {
+fn offer(stream: &Stream, pieces: usize, at: usize, len: usize) -> Sent {
     let mut arena = Arena::new(16);
-    let mut burst = Burst::new(&mut arena, usize::MAX);
+    let mut burst = Transmit::new(&mut arena, usize::MAX);
     for i in 0..pieces {
         let start = (at + i * len) % 251;
         burst.fixed(&PATTERN[start..start + len]);
@@ -35,12 +35,12 @@ fn target(to: SocketAddr) -> Target {
 #[test]
 fn more_pieces_than_one_call_takes_are_all_sent() {
     let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
-    assert_eq!(offer(&near, 150, 0, 10), Wrote { bytes: 1500, fault: None });
+    assert_eq!(offer(&near, 150, 0, 10), Sent { bytes: 1500, fault: None });
     let mut got = 0;
     while got < 1500 {
         got += receive(&far, Read::look(u64::MAX)).unwrap().unwrap().0;
     }
-    assert_eq!(offer(&near, 0, 0, 0), Wrote::default());
+    assert_eq!(offer(&near, 0, 0, 0), Sent::default());
 }
 
 #[test]

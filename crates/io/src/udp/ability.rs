@@ -44,7 +44,7 @@ mod linux {
     use std::io::IoSlice;
     use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
     use std::os::fd::AsFd as _;
-    use transport::{Arena, Burst};
+    use transport::{Arena, Transmit};
 
     /// Datagrams in one send that kernels are known to allow (`UDP_MAX_SEGMENTS`), highest first.
     const SEGMENTS: [usize; 3] = [128, 64, 16];
@@ -107,7 +107,7 @@ mod linux {
     ) -> Option<Marks> {
         let bytes = vec![0; usize::from(SIZE) * segments];
         let mut arena = Arena::new(0);
-        let mut burst = Burst::new(&mut arena, 0);
+        let mut burst = Transmit::new(&mut arena, 0);
         burst.segment = SIZE;
         burst.tag = Some(0);
         let mut control = Control::new();

@@ -7,7 +7,7 @@ use metrics::Mono;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use transport::{
-    Batch, Burst, DatagramSocket as _, Deed, Fault, Got, LONGEST_DATAGRAM, Net, Path, Read, Wrote,
+    DatagramSocket as _, Deed, Fault, Got, LONGEST_DATAGRAM, Net, Path, Read, Received, Sent, Transmit,
 };
 
 /// Pieces of one send; a burst in more of them is copied together first.
@@ -68,12 +68,12 @@ impl<'a> UdpNet<'a> {
     }
 
     /// Datagram after datagram, where the kernel does not cut.
-    fn one_by_one(&mut self, burst: &Burst<'_>) -> Wrote {
+    fn one_by_one(&mut self, burst: &Transmit<'_>) -> Sent {
         let mut whole = std::mem::take(&mut self.memory.whole);
         whole.clear();
         burst.slices().for_each(|slice| whole.extend_from_slice(slice));
         let size = if burst.segment == 0 { whole.len() } else { usize::from(burst.segment) };
-        let mut wrote = Wrote::default();
+        let mut wrote = Sent::default();
         for datagram in whole.chunks(size.max(1)) {
             match self.push(burst, datagram) {
                 Ok(n) => wrote.bytes += n,
@@ -88,7 +88,7 @@ impl<'a> UdpNet<'a> {
     }
 
     /// Where a burst goes on an unconnected socket.
-    fn destination(&self, burst: &Burst<'_>) -> Option<SocketAddr> {
+    fn destination(&self, burst: &Transmit<'_>) -> Option<SocketAddr> {
         let to = burst.to?.peer;
         Some(match to {
             SocketAddr::V4(v4) if self.udp.v6 => {
@@ -112,10 +112,10 @@ impl Net for UdpNet<'_> {
 
     /// Fewer bytes than offered: the socket is full, or the rest was refused (and says so). A part is always a whole number
     /// of datagrams.
-    fn send(&mut self, burst: &Burst<'_>) -> Wrote {
+    fn send(&mut self, burst: &Transmit<'_>) -> Sent {
         let segmented = burst.segment != 0 && burst.len() > usize::from(burst.segment);
         if burst.len() > LONGEST_DATAGRAM && !segmented {
-            return Wrote { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno: TOO_LONG }) };
+            return Sent { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno: TOO_LONG }) };
         }
         if segmented && self.udp.segments() < 2 {
             return self.one_by_one(burst);
@@ -123,13 +123,13 @@ impl Net for UdpNet<'_> {
         #[cfg(target_os = "linux")]
         {
             match self.at_once(burst, segmented) {
-                Ok(n) => Wrote { bytes: n, fault: None },
+                Ok(n) => Sent { bytes: n, fault: None },
                 // No offload on this way, or datagrams longer than it takes, which the kernel would have to cut twice.
                 Err(e) if segmented && uncuttable(&e) => {
                     self.udp.state.segments = 1;
                     self.one_by_one(burst)
                 }
-                Err(e) => Wrote { bytes: 0, fault: refused(&e) },
+                Err(e) => Sent { bytes: 0, fault: refused(&e) },
             }
         }
         #[cfg(not(target_os = "linux"))]
@@ -170,7 +170,7 @@ fn uncuttable(error: &io::Error) -> bool {
 mod linux {
     use super::super::wire::{Marks, describe, local_address};
     use super::{
-        Batch, Burst, Deed, ErrorKind, Fault, Got, LONGEST_DATAGRAM, PIECES, Path, UdpNet, errno, io,
+        Deed, ErrorKind, Fault, Got, LONGEST_DATAGRAM, PIECES, Path, Received, Transmit, UdpNet, errno, io,
     };
     use crate::sys::{self, SHORT, gather, message};
     use metrics::{CardStamp, Stamp, StampKind, Unplaced};
@@ -179,7 +179,7 @@ mod linux {
 
     impl UdpNet<'_> {
         /// A burst in one call.
-        pub(super) fn at_once(&mut self, burst: &Burst<'_>, segmented: bool) -> io::Result<usize> {
+        pub(super) fn at_once(&mut self, burst: &Transmit<'_>, segmented: bool) -> io::Result<usize> {
             let plain = burst.to.is_none() && burst.tos.is_none() && burst.tag.is_none() && !segmented;
             if plain && burst.len() <= SHORT {
                 let mut whole = [0; SHORT];
@@ -204,7 +204,7 @@ mod linux {
             self.call(burst, &pieces[..count], segmented)
         }
 
-        pub(super) fn push(&mut self, burst: &Burst<'_>, datagram: &[u8]) -> io::Result<usize> {
+        pub(super) fn push(&mut self, burst: &Transmit<'_>, datagram: &[u8]) -> io::Result<usize> {
             self.call(burst, &[IoSlice::new(datagram)], false)
         }
 
@@ -225,8 +225,12 @@ mod linux {
             loop {
                 match message::recv_plain(udp.socket.as_fd(), buffer, flags) {
                     Ok(len) => {
-                        let batch = Batch::stream(&memory.buffer[..len], clock.now());
-                        return Got::Batch(Batch { from: udp.path, dropped: udp.state.dropped, ..batch });
+                        let batch = Received::stream(&memory.buffer[..len], clock.now());
+                        return Got::Received(Received {
+                            from: udp.path,
+                            dropped: udp.state.dropped,
+                            ..batch
+                        });
                     }
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
                     Err(e) if e.kind() == ErrorKind::WouldBlock => return Got::Nothing,
@@ -235,7 +239,12 @@ mod linux {
             }
         }
 
-        fn call(&mut self, burst: &Burst<'_>, pieces: &[IoSlice<'_>], segmented: bool) -> io::Result<usize> {
+        fn call(
+            &mut self,
+            burst: &Transmit<'_>,
+            pieces: &[IoSlice<'_>],
+            segmented: bool,
+        ) -> io::Result<usize> {
             let to = self.destination(burst).map(socket2::SockAddr::from);
             let control = &mut self.memory.control;
             let card = self.udp.state.card.as_ref().is_some_and(|card| card.sends());
@@ -313,7 +322,7 @@ mod linux {
                 Some(Path { peer, local: local_address(marks.local.unwrap_or((any, 0)), udp.port) })
             });
             let len = received.len;
-            Got::Batch(Batch {
+            Got::Received(Received {
                 bytes: if skip { &[] } else { &memory.buffer[..len.min(room)] },
                 len,
                 stride: marks.stride.map_or(len, |stride| stride.min(len)),
@@ -332,12 +341,12 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
-    use super::{Batch, Burst, Deed, ErrorKind, Fault, Got, Path, UdpNet, errno, io};
+    use super::{Deed, ErrorKind, Fault, Got, Path, Received, Transmit, UdpNet, errno, io};
     use crate::sys;
     use std::mem::MaybeUninit;
 
     impl UdpNet<'_> {
-        pub(super) fn push(&mut self, burst: &Burst<'_>, datagram: &[u8]) -> io::Result<usize> {
+        pub(super) fn push(&mut self, burst: &Transmit<'_>, datagram: &[u8]) -> io::Result<usize> {
             let to = self.destination(burst).map(socket2::SockAddr::from);
             loop {
                 let result = match &to {
@@ -378,8 +387,8 @@ mod elsewhere {
             let at = clock.now();
             let local = udp.socket.local_addr().ok().and_then(|a| a.as_socket()).map(sys::plain);
             let from = udp.path.or_else(|| Some(Path { peer: from?, local: local? }));
-            let batch = Batch::stream(&memory.buffer[..len], at);
-            Got::Batch(Batch { from, ..if skip { Batch::skipped(len, at) } else { batch } })
+            let batch = Received::stream(&memory.buffer[..len], at);
+            Got::Received(Received { from, ..if skip { Received::skipped(len, at) } else { batch } })
         }
     }
 }

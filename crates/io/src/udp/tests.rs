@@ -6,14 +6,15 @@ use crate::Clock;
 use crate::testing::{has_ipv6, here, readable, skip};
 use metrics::StampKind;
 use transport::{
-    Arena, Batch, Burst, DatagramSocket as _, Deed, Got, Net as _, Path, Read, Target, UdpSettings, Wrote,
+    Arena, DatagramSocket as _, Deed, Got, Net as _, Path, Read, Received, Sent, Target, Transmit,
+    UdpSettings,
 };
 
 /// A received message, taken out of the buffer.
 #[derive(Debug)]
 struct Message {
     bytes: Vec<u8>,
-    batch: Batch<'static>,
+    batch: Received<'static>,
 }
 
 fn plain_settings() -> UdpSettings {
@@ -27,16 +28,16 @@ fn pair(near: &UdpSettings, far: &UdpSettings) -> (Udp, Udp) {
     (Udp::connect(&to, near).unwrap(), far)
 }
 
-fn send_burst(udp: &mut Udp, bytes: &[u8], make: impl FnOnce(&mut Burst<'_>)) -> Wrote {
+fn send_burst(udp: &mut Udp, bytes: &[u8], make: impl FnOnce(&mut Transmit<'_>)) -> Sent {
     let (mut arena, mut memory) = (Arena::new(1 << 16), UdpMemory::default());
-    let mut burst = Burst::new(&mut arena, 1 << 16).datagrams(udp.segments());
+    let mut burst = Transmit::new(&mut arena, 1 << 16).datagrams(udp.segments());
     burst.own(bytes.len()).copy_from_slice(bytes);
     make(&mut burst);
     udp.net(&mut memory, &Clock::new(), false).send(&burst)
 }
 
 fn send(udp: &mut Udp, bytes: &[u8]) {
-    assert_eq!(send_burst(udp, bytes, |_| {}), Wrote { bytes: bytes.len(), fault: None });
+    assert_eq!(send_burst(udp, bytes, |_| {}), Sent { bytes: bytes.len(), fault: None });
 }
 
 fn try_receive(udp: &mut Udp, how: Read) -> Result<Option<Message>, transport::Fault> {
@@ -45,9 +46,9 @@ fn try_receive(udp: &mut Udp, how: Read) -> Result<Option<Message>, transport::F
         Got::Nothing => Ok(None),
         Got::Fault(fault) => Err(fault),
         Got::Fin => unreachable!("datagrams have no end"),
-        Got::Batch(batch) => {
+        Got::Received(batch) => {
             let bytes = batch.bytes.to_vec();
-            Ok(Some(Message { bytes, batch: Batch { bytes: &[], ..batch } }))
+            Ok(Some(Message { bytes, batch: Received { bytes: &[], ..batch } }))
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::sys::plain;
 use socket2::Socket;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsFd as _;
-use transport::Burst;
+use transport::Transmit;
 
 /// `SOF_TIMESTAMPING_*` of linux/net_tstamp.h: transmit stamps are asked for per send, everything else per socket.
 const TX_HARDWARE: u32 = 1 << 0;
@@ -53,7 +53,7 @@ pub(super) fn set_gro(socket: &Socket, on: bool) -> bool {
     set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, &value).is_ok() && on
 }
 
-/// Switches receive stamps on or off, those of the `card` besides, and readies the socket for transmit stamps; whether the kernel
+/// Switches receive stamps on or off, those of the `id` besides, and readies the socket for transmit stamps; whether the kernel
 /// took it.
 pub(super) fn set_stamps(socket: &Socket, receive: bool, card: bool) -> bool {
     let flags = SOFTWARE
@@ -147,8 +147,8 @@ fn stamp(data: &[u8], taker: Taker) -> Option<i64> {
     (ns != 0).then_some(ns)
 }
 
-/// What a send says of itself: segment size, traffic class, source address, whether a stamp is wanted, and the `card`'s too.
-pub(super) fn describe(burst: &Burst<'_>, v6: bool, segmented: bool, card: bool, control: &mut Control) {
+/// What a send says of itself: segment size, traffic class, source address, whether a stamp is wanted, and the `id`'s too.
+pub(super) fn describe(burst: &Transmit<'_>, v6: bool, segmented: bool, card: bool, control: &mut Control) {
     control.clear();
     if segmented {
         control.put(libc::SOL_UDP, libc::UDP_SEGMENT, &burst.segment.to_ne_bytes());

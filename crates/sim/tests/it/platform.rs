@@ -6,9 +6,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use transport::{
-    Arena, Burst, Clock, DatagramSocket, Deed, Fault, Got, ListenerSocket, Mail, Net, Park, Path, Platform,
-    Reactor, Read, Ready, Receiver, Sender, StreamSettings, StreamSocket, Target, Task, UdpSettings, Wake,
-    Watch, Wrote,
+    Arena, Clock, DatagramSocket, Deed, Fault, Got, ListenerSocket, Mail, Net, Park, Path, Platform, Reactor,
+    Read, Ready, Receiver, Sender, Sent, StreamSettings, StreamSocket, Target, Task, Transmit, UdpSettings,
+    Wake, Watch,
 };
 
 const US: u64 = 1_000;
@@ -86,9 +86,9 @@ fn connect(sim: &Sim) -> Socket {
     sim.connect(&to(2), &StreamSettings::default()).unwrap().0
 }
 
-fn send(sim: &Sim, socket: &Socket, bytes: &[u8]) -> Wrote {
+fn send(sim: &Sim, socket: &Socket, bytes: &[u8]) -> Sent {
     let mut arena = Arena::new(bytes.len());
-    let mut burst = Burst::new(&mut arena, bytes.len());
+    let mut burst = Transmit::new(&mut arena, bytes.len());
     burst.own(bytes.len()).copy_from_slice(bytes);
     let (mut none, clock) = ([], sim.clock());
     StreamSocket::net(socket, &mut none, &clock, false).send(&burst)
@@ -105,7 +105,7 @@ enum Came {
 fn came(got: Got<'_>) -> Came {
     match got {
         Got::Nothing => Came::Nothing,
-        Got::Batch(batch) => Came::Bytes(batch.bytes.to_vec()),
+        Got::Received(batch) => Came::Bytes(batch.bytes.to_vec()),
         Got::Fin => Came::Fin,
         Got::Fault(fault) => Came::Fault(fault.errno),
     }
@@ -338,9 +338,9 @@ fn without_descriptors_a_connection_waits_and_the_listener_stays_ready() {
     assert_eq!(log.take(), [24, 24]);
 }
 
-fn send_udp(sim: &Sim, socket: &mut Socket, to: Option<Path>, bytes: &[u8]) -> Wrote {
+fn send_udp(sim: &Sim, socket: &mut Socket, to: Option<Path>, bytes: &[u8]) -> Sent {
     let mut arena = Arena::new(bytes.len());
-    let mut burst = Burst::new(&mut arena, bytes.len());
+    let mut burst = Transmit::new(&mut arena, bytes.len());
     burst.own(bytes.len()).copy_from_slice(bytes);
     burst.to = to;
     let (mut memory, clock) = (Vec::new(), sim.clock());
@@ -351,7 +351,7 @@ fn recv_udp(sim: &Sim, socket: &mut Socket) -> (Came, Option<Path>) {
     let (mut memory, clock) = (Vec::new(), sim.clock());
     let mut net = DatagramSocket::net(socket, &mut memory, &clock, false);
     let got = net.recv(Read::look(2_000));
-    let from = if let Got::Batch(batch) = &got { batch.from } else { None };
+    let from = if let Got::Received(batch) = &got { batch.from } else { None };
     (came(got), from)
 }
 

@@ -3,8 +3,8 @@
 use super::ends::{Udp, plain, udp_pair};
 use super::{Ability, Bench, IN_USE, REFUSED, TOO_LONG, Watcher, lacking, settle};
 use crate::{
-    Clock as _, DatagramSocket as _, Deed, Fault, LONGEST_DATAGRAM, Net as _, Path, Read, Target,
-    UdpSettings, Watch as _, Wrote,
+    Clock as _, DatagramSocket as _, Deed, Fault, LONGEST_DATAGRAM, Net as _, Path, Read, Sent, Target,
+    UdpSettings, Watch as _,
 };
 use metrics::StampKind;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -66,7 +66,7 @@ pub fn the_longest_datagram_passes_and_a_longer_one_is_refused<B: Bench>(bench: 
     assert_eq!(far.recv().0.len(), LONGEST_DATAGRAM);
     let wrote = near.burst(&vec![7; LONGEST_DATAGRAM + 1], |_| {});
     let refused = Fault { deed: Deed::Send, errno: TOO_LONG };
-    assert_eq!(wrote, Wrote { bytes: 0, fault: Some(refused) });
+    assert_eq!(wrote, Sent { bytes: 0, fault: Some(refused) });
     near.send(b"short");
     assert_eq!(far.recv().0, b"short");
 }
@@ -84,7 +84,7 @@ pub fn a_run_arrives_as_single_datagrams<B: Bench>(bench: &B) {
     let (mut near, mut far) = udp_pair(bench, &UdpSettings::default(), &plain());
     assert!(near.socket.segments() >= 6);
     let wrote = near.burst(&run(), |burst| burst.segment = 100);
-    assert_eq!(wrote, Wrote { bytes: 550, fault: None });
+    assert_eq!(wrote, Sent { bytes: 550, fault: None });
     for part in run().chunks(100) {
         let (bytes, batch) = far.recv();
         assert_eq!((&bytes[..], batch.stride), (part, part.len()));
@@ -119,7 +119,7 @@ pub fn without_segmentation_a_run_leaves_one_by_one<B: Bench>(bench: &B) {
     let (mut near, mut far) = udp_pair(bench, &plain(), &plain());
     assert_eq!(near.socket.segments(), 1);
     let wrote = near.burst(b"aaabbbcc", |burst| burst.segment = 3);
-    assert_eq!(wrote, Wrote { bytes: 8, fault: None });
+    assert_eq!(wrote, Sent { bytes: 8, fault: None });
     for part in [&b"aaa"[..], b"bbb", b"cc"] {
         assert_eq!(far.recv().0, part);
     }
@@ -167,7 +167,7 @@ pub fn a_refusal_is_a_fault_of_the_next_send_alone<B: Bench>(bench: &B) {
     near.send(b"anyone?");
     near.until(|ready| ready.hangup);
     let fault = Fault { deed: Deed::Send, errno: REFUSED };
-    assert_eq!(near.burst(b"and now?", |_| {}), Wrote { bytes: 0, fault: Some(fault) });
+    assert_eq!(near.burst(b"and now?", |_| {}), Sent { bytes: 0, fault: Some(fault) });
     assert!(near.try_recv(Read::look(100)).is_nothing());
     near.send(b"the next one leaves");
 }

@@ -2,8 +2,8 @@
 
 use super::{Bench, ClockOf, ListenerOf, StreamOf, UdpOf, Watcher, anywhere, settle};
 use crate::{
-    Arena, Batch, Burst, DatagramSocket as _, Fault, Got, ListenerSocket as _, Net, Path, Platform, Read,
-    Ready, StreamSettings, StreamSocket as _, Target, UdpSettings, Watch, Wrote,
+    Arena, DatagramSocket as _, Fault, Got, ListenerSocket as _, Net, Path, Platform, Read, Ready, Received,
+    Sent, StreamSettings, StreamSocket as _, Target, Transmit, UdpSettings, Watch,
 };
 
 /// What a receive call brought.
@@ -12,7 +12,7 @@ pub(super) enum Seen {
     /// Nothing is there.
     Nothing,
     /// Bytes, and what else is known of them.
-    Bytes(Vec<u8>, Box<Batch<'static>>),
+    Bytes(Vec<u8>, Box<Received<'static>>),
     /// The peer will send no more.
     Fin,
     /// The kernel's word.
@@ -23,7 +23,9 @@ impl Seen {
     fn of(got: Got<'_>) -> Self {
         match got {
             Got::Nothing => Seen::Nothing,
-            Got::Batch(batch) => Seen::Bytes(batch.bytes.to_vec(), Box::new(Batch { bytes: &[], ..batch })),
+            Got::Received(batch) => {
+                Seen::Bytes(batch.bytes.to_vec(), Box::new(Received { bytes: &[], ..batch }))
+            }
             Got::Fin => Seen::Fin,
             Got::Fault(fault) => Seen::Fault(fault),
         }
@@ -35,7 +37,7 @@ impl Seen {
     }
 
     /// The same with what else is known of them.
-    pub(super) fn batch(self) -> (Vec<u8>, Batch<'static>) {
+    pub(super) fn batch(self) -> (Vec<u8>, Received<'static>) {
         match self {
             Seen::Bytes(bytes, batch) => (bytes, *batch),
             other => panic!("bytes were expected, not {other:?}"),
@@ -78,10 +80,10 @@ pub(super) fn send(
     net: &mut impl Net,
     segments: usize,
     bytes: &[u8],
-    make: impl FnOnce(&mut Burst<'_>),
-) -> Wrote {
+    make: impl FnOnce(&mut Transmit<'_>),
+) -> Sent {
     let mut arena = Arena::new(bytes.len());
-    let mut burst = Burst::new(&mut arena, bytes.len()).datagrams(segments);
+    let mut burst = Transmit::new(&mut arena, bytes.len()).datagrams(segments);
     burst.own(bytes.len()).copy_from_slice(bytes);
     make(&mut burst);
     net.send(&burst)
@@ -108,13 +110,13 @@ impl<'b, B: Bench> Tcp<'b, B> {
     }
 
     /// One send call.
-    pub(super) fn send(&mut self, bytes: &[u8]) -> Wrote {
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Sent {
         send(&mut self.stream.net(&mut [], &self.clock, false), 1, bytes, |_| {})
     }
 
     /// Sends what must fit.
     pub(super) fn send_all(&mut self, bytes: &[u8]) {
-        assert_eq!(self.send(bytes), Wrote { bytes: bytes.len(), fault: None });
+        assert_eq!(self.send(bytes), Sent { bytes: bytes.len(), fault: None });
     }
 
     /// One receive call.
@@ -235,20 +237,20 @@ impl<'b, B: Bench> Udp<'b, B> {
     }
 
     /// One send call, described by `make`.
-    pub(super) fn burst(&mut self, bytes: &[u8], make: impl FnOnce(&mut Burst<'_>)) -> Wrote {
+    pub(super) fn burst(&mut self, bytes: &[u8], make: impl FnOnce(&mut Transmit<'_>)) -> Sent {
         let segments = self.socket.segments();
         send(&mut self.socket.net(&mut self.memory, &self.clock, false), segments, bytes, make)
     }
 
     /// Sends a datagram, which must not be refused.
     pub(super) fn send(&mut self, bytes: &[u8]) {
-        assert_eq!(self.burst(bytes, |_| {}), Wrote { bytes: bytes.len(), fault: None });
+        assert_eq!(self.burst(bytes, |_| {}), Sent { bytes: bytes.len(), fault: None });
     }
 
     /// Answers along a path.
     pub(super) fn send_to(&mut self, bytes: &[u8], path: Path) {
         let wrote = self.burst(bytes, |burst| burst.to = Some(path));
-        assert_eq!(wrote, Wrote { bytes: bytes.len(), fault: None });
+        assert_eq!(wrote, Sent { bytes: bytes.len(), fault: None });
     }
 
     /// One receive call.
@@ -267,7 +269,7 @@ impl<'b, B: Bench> Udp<'b, B> {
     }
 
     /// The next datagram or run, whole.
-    pub(super) fn recv(&mut self) -> (Vec<u8>, Batch<'static>) {
+    pub(super) fn recv(&mut self) -> (Vec<u8>, Received<'static>) {
         self.recv_how(Read::look(1 << 16)).batch()
     }
 

@@ -5,14 +5,14 @@ use super::{
     Ability, BROKEN_PIPE, Bench, IN_USE, NOT_AVAILABLE, NOT_CONNECTED, REFUSED, RESET, Watcher, settle,
 };
 use crate::{
-    Clock as _, Deed, Fault, ListenerSocket as _, Net as _, Path, Platform as _, Read, StreamSettings,
-    StreamSocket as _, Target, Watch as _, Wrote,
+    Clock as _, Deed, Fault, ListenerSocket as _, Net as _, Path, Platform as _, Read, Sent, StreamSettings,
+    StreamSocket as _, Target, Watch as _,
 };
 use metrics::SECOND;
 use std::net::SocketAddr;
 
 /// What a send is told after the connection is over.
-const BROKEN: Wrote = Wrote { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno: BROKEN_PIPE }) };
+const BROKEN: Sent = Sent { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno: BROKEN_PIPE }) };
 
 /// Byte `i` of a pattern that shows gaps and repetitions.
 fn pattern(i: usize) -> u8 {
@@ -319,7 +319,7 @@ pub fn a_send_is_told_of_a_reset_once<B: Bench>(bench: &B) {
     let (near, mut far) = pair(bench);
     abort(near, &far);
     let fault = Some(Fault { deed: Deed::Send, errno: RESET });
-    assert_eq!(far.send(b"x"), Wrote { bytes: 0, fault });
+    assert_eq!(far.send(b"x"), Sent { bytes: 0, fault });
     assert!(far.recv(Read::look(10)).is_fin());
     assert_eq!(far.send(b"x"), BROKEN);
 }

@@ -1,7 +1,7 @@
 //! What is sent where nobody looks at it.
 
 use crate::payload::Source;
-use transport::Burst;
+use transport::Transmit;
 
 /// Characters that ttcp sends: the 95 printable ones of ASCII, in order.
 const PRINTABLE: usize = 95;
@@ -35,7 +35,7 @@ pub enum Filler {
 
 impl Filler {
     /// Offers up to `n` bytes of a stream of buffers of `buffer` bytes each, from offset `at` of the stream.
-    pub(crate) fn offer(self, at: u64, n: usize, buffer: u64, out: &mut Burst<'_>) {
+    pub(crate) fn offer(self, at: u64, n: usize, buffer: u64, out: &mut Transmit<'_>) {
         let kept: &'static [u8; KEPT] = match self {
             Filler::Printable => &CHARACTERS,
             Filler::LetterA => &LETTERS[0],
@@ -73,7 +73,7 @@ mod tests {
 
     fn offered(filler: Filler, at: u64, n: usize, buffer: u64) -> Vec<u8> {
         let mut arena = Arena::new(1 << 20);
-        let mut burst = Burst::new(&mut arena, 1 << 20);
+        let mut burst = Transmit::new(&mut arena, 1 << 20);
         filler.offer(at, n, buffer, &mut burst);
         burst.slices().flatten().copied().collect()
     }

@@ -8,20 +8,21 @@ use crate::solo::{Answers, Calls, GROUP};
 use metrics::Ending;
 use model::Phase;
 use std::sync::Arc;
-use transport::{Cause, Cx, Flow, Open, Opener, Path};
+use transport::{Cause, Context, Flow, Open, Opener, Path};
 
 /// A client's openers: it sends.
 pub(crate) fn callers(phase: &Phase, calls: &Calls, filler: Filler) -> Vec<Box<dyn Opener>> {
     let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP, filler) });
-    let make =
-        move |_: &mut Cx<'_>, slot: u32| Box::new(Sender::new(Arc::clone(&params), slot)) as Box<dyn Flow>;
+    let make = move |_: &mut Context<'_>, slot: u32| {
+        Box::new(Sender::new(Arc::clone(&params), slot)) as Box<dyn Flow>
+    };
     Caller::for_all(phase, calls, false, &make)
 }
 
 /// A client's openers: it sends datagrams.
 pub(crate) fn pourers(phase: &Phase, calls: &Calls, filler: Filler, marks: Marks) -> Vec<Box<dyn Opener>> {
     let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP, filler) });
-    let make = move |_: &mut Cx<'_>, slot: u32| -> Box<dyn Flow> {
+    let make = move |_: &mut Context<'_>, slot: u32| -> Box<dyn Flow> {
         Box::new(Pourer::new(Arc::clone(&params), marks, slot))
     };
     Caller::for_all(phase, calls, true, &make)
@@ -51,19 +52,19 @@ struct Answerer {
 }
 
 impl Opener for Answerer {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         Open::Idle
     }
 
-    fn accept(&mut self, _: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+    fn accept(&mut self, _: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         let House { params, fence, limit } = &*self.house;
         let welcome = fence.admits(path.peer.ip()) && limit.enter();
         welcome.then(|| Box::new(Receiver::new(Arc::clone(params))) as Box<dyn Flow>)
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         if self.house.limit.leave() {
-            cx.post.push(Box::new(LimitReached));
+            cx.outbox.push(Box::new(LimitReached));
         }
     }
 

@@ -17,7 +17,10 @@ use metrics::{Ending, Mono, Packets, Row, SECOND};
 use model::Pace;
 use std::io::ErrorKind;
 use std::sync::Arc;
-use transport::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Fault, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation,
+    When,
+};
 
 /// How often one that waits looks whether the test has begun, ns.
 const LOOK: u64 = SECOND / 500;
@@ -98,7 +101,7 @@ impl Pourer {
     }
 
     /// Begins, if the time has come.
-    fn begin(&mut self, cx: &mut Cx<'_>) {
+    fn begin(&mut self, cx: &mut Context<'_>) {
         self.moved = cx.now;
         if self.step != Step::Wait || self.params.table.from().is_none() {
             return;
@@ -121,7 +124,7 @@ impl Pourer {
     }
 
     /// How many may leave in one call: more than one where nobody counts calls and nothing in them differs.
-    fn many(&self, now: Mono, out: &Burst<'_>) -> u64 {
+    fn many(&self, now: Mono, out: &Transmit<'_>) -> u64 {
         if self.marks != Marks::None {
             return 1;
         }
@@ -132,7 +135,7 @@ impl Pourer {
         u64::try_from(due / u128::from(size)).unwrap_or(u64::MAX).saturating_add(1).min(most)
     }
 
-    fn check_end(&mut self, cx: &mut Cx<'_>) {
+    fn check_end(&mut self, cx: &mut Context<'_>) {
         let quiet = self.params.table.quiet();
         self.stopping |= quiet <= cx.now;
         if self.step != Step::Data || self.left() > 0 {
@@ -153,12 +156,12 @@ impl Pourer {
     }
 
     /// Tells what has moved, once.
-    fn tell(&mut self, cx: &mut Cx<'_>) {
+    fn tell(&mut self, cx: &mut Context<'_>) {
         if let Some(row) = self.row {
             cx.rec.complete(row, self.last.max(self.since));
         }
         let Some(path) = self.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
-        cx.post.push(Box::new(Portion {
+        cx.outbox.push(Box::new(Portion {
             tx_bytes: self.counted,
             from: self.since,
             to: self.last.max(self.since),
@@ -168,7 +171,7 @@ impl Pourer {
     }
 
     /// A word has left, or was given up: the next step.
-    fn said(&mut self, cx: &mut Cx<'_>) {
+    fn said(&mut self, cx: &mut Context<'_>) {
         self.calls += 1;
         match self.step {
             Step::Start(n) if n > 1 => self.step = Step::Start(n - 1),
@@ -190,7 +193,7 @@ impl Pourer {
     }
 
     /// Data has left.
-    fn poured(&mut self, cx: &mut Cx<'_>, bytes: u64) {
+    fn poured(&mut self, cx: &mut Context<'_>, bytes: u64) {
         let gone = bytes.div_ceil(self.params.buffer).min(self.offered);
         self.sent += gone;
         if let Some(pace) = &mut self.pace {
@@ -209,7 +212,7 @@ impl Pourer {
     }
 
     /// The kernel refuses, or somebody on the way does.
-    fn refused(&mut self, cx: &mut Cx<'_>, fault: Fault) {
+    fn refused(&mut self, cx: &mut Context<'_>, fault: Fault) {
         let kind = std::io::Error::from_raw_os_error(fault.errno).kind();
         let passes = fault.errno == NO_BUFFERS
             || matches!(kind, ErrorKind::WouldBlock | ErrorKind::OutOfMemory | ErrorKind::Interrupted);
@@ -246,27 +249,27 @@ impl Pourer {
 const NO_BUFFERS: i32 = if cfg!(windows) { 10_055 } else { 105 };
 
 impl Flow for Pourer {
-    fn want(&self) -> Want {
-        let quiet = Want { send: When::Never, read: Read::look(64), wake: None, end: None };
+    fn interest(&self) -> Interest {
+        let quiet = Interest { send: When::Never, read: Read::look(64), wake: None, end: None };
         match self.step {
-            Step::Wait => Want { wake: Some(self.moved.plus(LOOK)), ..quiet },
-            Step::Start(_) => Want { send: When::At(self.not_before), ..quiet },
+            Step::Wait => Interest { wake: Some(self.moved.plus(LOOK)), ..quiet },
+            Step::Start(_) => Interest { send: When::At(self.not_before), ..quiet },
             Step::Data => {
                 let due = self.pace.map_or(Mono(0), |pace| pace.due()).max(self.not_before);
                 let end = self.params.table.quiet();
-                Want { send: When::At(due), wake: (end.0 < u64::MAX).then_some(end), ..quiet }
+                Interest { send: When::At(due), wake: (end.0 < u64::MAX).then_some(end), ..quiet }
             }
-            Step::End(_, at) => Want { send: When::At(at.max(self.not_before)), ..quiet },
-            Step::Hold(until) => Want { wake: Some(until), ..quiet },
-            Step::Refused(_) => Want { wake: Some(Mono(0)), ..quiet },
+            Step::End(_, at) => Interest { send: When::At(at.max(self.not_before)), ..quiet },
+            Step::Hold(until) => Interest { wake: Some(until), ..quiet },
+            Step::Refused(_) => Interest { wake: Some(Mono(0)), ..quiet },
             Step::Over(how) => {
-                Want { read: Read::Pause, end: Some(End::Done { how, reset: false }), ..quiet }
+                Interest { read: Read::Pause, end: Some(End::Done { how, reset: false }), ..quiet }
             }
-            Step::Failed => Want { read: Read::Pause, ..quiet },
+            Step::Failed => Interest { read: Read::Pause, ..quiet },
         }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         let Params { filler, buffer, .. } = *self.params;
         match self.step {
             Step::Start(_) => out.fixed(self.marks.start()),
@@ -295,7 +298,7 @@ impl Flow for Pourer {
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if n.bytes > 0 {
             self.moved = cx.now;
             match self.step {
@@ -309,23 +312,28 @@ impl Flow for Pourer {
         }
     }
 
-    fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         // Receivers say nothing: whoever does is none.
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(path) => {
+            FlowEvent::Up(path) => {
                 if self.params.arrivals {
-                    cx.post.push(Box::new(Arrived { path, at: cx.now }));
+                    cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
                 }
                 self.path = Some(path);
                 self.row = Some(cx.rec.open(self.params.group, cx.now));
                 self.begin(cx);
             }
-            News::Broken(fault) => self.refused(cx, fault),
-            News::Stop => {
+            FlowEvent::Broken(fault) => self.refused(cx, fault),
+            FlowEvent::Stop => {
                 self.stopping = true;
                 match self.step {
                     Step::Wait => self.step = Step::Over(Ending::Stopped),
@@ -339,7 +347,7 @@ impl Flow for Pourer {
                     self.farewell(cx.now);
                 }
             }
-            News::Wake => {
+            FlowEvent::Wake => {
                 if let Step::Refused(fault) = self.step {
                     self.step = Step::Failed;
                     return Err(Violation::Refused(fault));
@@ -355,7 +363,7 @@ impl Flow for Pourer {
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, slot: self.slot, ..Card::default() }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, slot: self.slot, ..FlowId::default() }
     }
 }

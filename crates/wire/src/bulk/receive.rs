@@ -7,7 +7,9 @@ use model::Level;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+};
 
 /// Posted by a receiver with `Params::from_first_byte`: the first bytes of this peer's connection have come.
 pub(crate) struct FirstByte {
@@ -58,7 +60,7 @@ impl Receiver {
     }
 
     /// Says, once, whose filler it is that comes, where it is not that of the protocol that was asked for.
-    fn recognise(&self, cx: &mut Cx<'_>, first: &[u8]) {
+    fn recognise(&self, cx: &mut Context<'_>, first: &[u8]) {
         let Some(filler) = Filler::recognised(first).filter(|found| *found != self.params.filler) else {
             return;
         };
@@ -68,13 +70,13 @@ impl Receiver {
         };
         let Some(path) = peer else { return };
         let text = format!("{} sends what {who} sends", path.peer.ip().to_canonical());
-        cx.post.push(Box::new(Remark { level: Level::Info, text }));
+        cx.outbox.push(Box::new(Remark { level: Level::Info, text }));
     }
 
     /// Tells what has moved, once.
-    fn tell(&mut self, cx: &mut Cx<'_>) {
+    fn tell(&mut self, cx: &mut Context<'_>) {
         let Some(path) = self.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
-        cx.post.push(Box::new(Portion {
+        cx.outbox.push(Box::new(Portion {
             rx_bytes: self.counted,
             from: self.since,
             to: self.last.max(self.since),
@@ -84,7 +86,7 @@ impl Receiver {
     }
 
     /// The end of the stream, or of the test.
-    fn end(&mut self, cx: &mut Cx<'_>, how: Ending, reset: bool) {
+    fn end(&mut self, cx: &mut Context<'_>, how: Ending, reset: bool) {
         if let Some(row) = self.row {
             cx.rec.complete(row, self.last.max(self.since));
         }
@@ -94,13 +96,13 @@ impl Receiver {
 }
 
 impl Flow for Receiver {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         if let Some((how, reset)) = self.over {
             let end = Some(End::Done { how, reset });
-            return Want { send: When::Never, read: Read::Pause, wake: None, end };
+            return Interest { send: When::Never, read: Read::Pause, wake: None, end };
         }
         let most = self.params.buffer;
-        Want {
+        Interest {
             send: When::Never,
             read: if self.params.unseen { Read::skip(most) } else { Read::look(most) },
             wake: Some(self.moved.plus(self.params.stall_ns)),
@@ -108,16 +110,21 @@ impl Flow for Receiver {
         }
     }
 
-    fn fill(&mut self, _: &mut Cx<'_>, _: &mut Burst<'_>) {}
+    fn prepare_send(&mut self, _: &mut Context<'_>, _: &mut Transmit<'_>) {}
 
-    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {}
+    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         if self.got == 0 {
             self.recognise(cx, got.bytes);
             if let (true, Some(path)) = (self.params.from_first_byte, self.path) {
                 self.since = cx.now;
-                cx.post.push(Box::new(FirstByte { peer: path.peer, at: cx.now }));
+                cx.outbox.push(Box::new(FirstByte { peer: path.peer, at: cx.now }));
             }
         }
         self.moved = cx.now;
@@ -133,17 +140,17 @@ impl Flow for Receiver {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(path) => {
+            FlowEvent::Up(path) => {
                 if self.params.arrivals {
-                    cx.post.push(Box::new(Arrived { path, at: cx.now }));
+                    cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
                 }
                 self.path = Some(path);
                 (self.moved, self.since, self.last) = (cx.now, cx.now, cx.now);
                 self.row = Some(cx.rec.open(self.params.group, cx.now));
             }
-            News::Fin => {
+            FlowEvent::Fin => {
                 // The end of the stream is the last that is measured, and it is read as any bytes are.
                 if self.params.table.counts(cx.now) {
                     self.last = cx.now;
@@ -151,9 +158,9 @@ impl Flow for Receiver {
                 }
                 self.end(cx, Ending::Completed, false);
             }
-            News::Broken(_) => self.tell(cx),
-            News::Stop => self.end(cx, Ending::Stopped, false),
-            News::Wake if cx.now.since(self.moved) >= self.params.stall_ns => {
+            FlowEvent::Broken(_) => self.tell(cx),
+            FlowEvent::Stop => self.end(cx, Ending::Stopped, false),
+            FlowEvent::Wake if cx.now.since(self.moved) >= self.params.stall_ns => {
                 self.end(cx, Ending::NetworkError, true);
                 let why = format!("nothing came any more after {} bytes", self.got);
                 return Err(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)).likely(why));
@@ -163,7 +170,7 @@ impl Flow for Receiver {
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, slot: self.slot, ..Card::default() }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, slot: self.slot, ..FlowId::default() }
     }
 }

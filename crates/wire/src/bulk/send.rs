@@ -17,7 +17,10 @@ use model::Pace;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
-use transport::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Fault, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation,
+    When,
+};
 
 /// How long the receiver's FIN is waited for, ns.
 const LINGER: u64 = 2 * SECOND;
@@ -88,7 +91,7 @@ impl Sender {
     }
 
     /// Begins to send, if the time has come.
-    fn begin(&mut self, cx: &mut Cx<'_>) {
+    fn begin(&mut self, cx: &mut Context<'_>) {
         if self.step != Step::Wait {
             return;
         }
@@ -118,7 +121,7 @@ impl Sender {
         (buffer - self.sent % buffer).min(self.left()).min(chunk)
     }
 
-    fn check_end(&mut self, cx: &mut Cx<'_>) {
+    fn check_end(&mut self, cx: &mut Context<'_>) {
         let table = Arc::clone(&self.params.table);
         self.stopping |= table.quiet() <= cx.now;
         if self.step != Step::Send || self.left() > 0 {
@@ -150,9 +153,9 @@ impl Sender {
     }
 
     /// Tells what has moved, once.
-    fn tell(&mut self, cx: &mut Cx<'_>) {
+    fn tell(&mut self, cx: &mut Context<'_>) {
         let Some(path) = self.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
-        cx.post.push(Box::new(Portion {
+        cx.outbox.push(Box::new(Portion {
             tx_bytes: self.counted,
             from: self.since,
             to: self.last.max(self.since),
@@ -166,7 +169,7 @@ impl Sender {
         Err(violation)
     }
 
-    fn wake(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
+    fn wake(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
         self.begin(cx);
         self.check_end(cx);
         self.let_go(cx.now);
@@ -191,12 +194,12 @@ fn is_reset(fault: Fault) -> bool {
 }
 
 impl Flow for Sender {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let read = if self.hushed { Read::Pause } else { Read::look(LISTEN) };
-        let quiet = Want { send: When::Never, read, wake: None, end: None };
+        let quiet = Interest { send: When::Never, read, wake: None, end: None };
         match self.step {
-            Step::Wait => Want { wake: Some(self.moved.plus(LOOK)), ..quiet },
-            Step::Send => Want {
+            Step::Wait => Interest { wake: Some(self.moved.plus(LOOK)), ..quiet },
+            Step::Send => Interest {
                 send: self.pace.map_or(When::Now, |pace| When::At(pace.due())),
                 wake: Some(match (self.moved.plus(self.params.stall_ns), self.params.table.quiet()) {
                     (stall, quiet) if !self.stopping => stall.min(quiet),
@@ -204,23 +207,23 @@ impl Flow for Sender {
                 }),
                 ..quiet
             },
-            Step::Hold(until) => Want { wake: Some(until), ..quiet },
-            Step::Part(until) => Want { wake: Some(until), end: Some(End::Half), ..quiet },
+            Step::Hold(until) => Interest { wake: Some(until), ..quiet },
+            Step::Part(until) => Interest { wake: Some(until), end: Some(End::Half), ..quiet },
             Step::Over(how) => {
-                Want { read: Read::Pause, end: Some(End::Done { how, reset: false }), ..quiet }
+                Interest { read: Read::Pause, end: Some(End::Done { how, reset: false }), ..quiet }
             }
-            Step::Failed => Want { read: Read::Pause, ..quiet },
+            Step::Failed => Interest { read: Read::Pause, ..quiet },
         }
     }
 
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         if self.step == Step::Send {
             let n = self.next().min(out.room() as u64);
             self.params.filler.offer(self.sent, n as usize, self.params.buffer, out);
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if n.bytes == 0 || self.step != Step::Send {
             return;
         }
@@ -241,15 +244,20 @@ impl Flow for Sender {
         self.check_end(cx);
     }
 
-    fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         self.fail(Violation::Malformed("bytes came from the receiver, which says nothing in this protocol"))
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(path) => {
+            FlowEvent::Up(path) => {
                 if self.params.arrivals {
-                    cx.post.push(Box::new(Arrived { path, at: cx.now }));
+                    cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
                 }
                 self.path = Some(path);
                 self.moved = cx.now;
@@ -258,7 +266,7 @@ impl Flow for Sender {
                 self.check_end(cx);
                 Ok(())
             }
-            News::Fin => {
+            FlowEvent::Fin => {
                 self.hushed = true;
                 if matches!(self.step, Step::Part(_)) {
                     self.step = Step::Over(self.ending());
@@ -266,7 +274,7 @@ impl Flow for Sender {
                 Ok(())
             }
             // The receiver went while its time was up, or ours: nothing is lost that counts.
-            News::Broken(fault)
+            FlowEvent::Broken(fault)
                 if matches!(self.step, Step::Hold(_))
                     || self.params.table.quiet().since(cx.now) <= CLOSE
                     || (self.params.reset_is_end && is_reset(fault)) =>
@@ -275,11 +283,11 @@ impl Flow for Sender {
                 self.step = Step::Over(self.ending());
                 Ok(())
             }
-            News::Broken(_) => {
+            FlowEvent::Broken(_) => {
                 self.tell(cx);
                 Ok(())
             }
-            News::Stop => {
+            FlowEvent::Stop => {
                 self.stopping = true;
                 if self.step == Step::Wait {
                     self.step = Step::Hold(cx.now);
@@ -291,14 +299,16 @@ impl Flow for Sender {
                 self.let_go(cx.now);
                 Ok(())
             }
-            News::Wake => self.wake(cx),
-            News::Stamped { .. } | News::Start | News::State(_) | News::Ask { .. } | News::Freeze { .. } => {
-                Ok(())
-            }
+            FlowEvent::Wake => self.wake(cx),
+            FlowEvent::Stamped { .. }
+            | FlowEvent::Start
+            | FlowEvent::State(_)
+            | FlowEvent::Ask { .. }
+            | FlowEvent::Freeze { .. } => Ok(()),
         }
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, slot: self.slot, ..Card::default() }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, slot: self.slot, ..FlowId::default() }
     }
 }

@@ -6,13 +6,14 @@ use crate::call::Caller;
 use crate::solo::{Answers, Calls, GROUP};
 use model::Phase;
 use std::sync::Arc;
-use transport::{Cx, Flow, Opener};
+use transport::{Context, Flow, Opener};
 
 /// A client's openers for `phase`.
 #[must_use]
 pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
     let all = Arc::new(phase.clone());
-    let make = move |_: &mut Cx<'_>, slot: u32| -> Box<dyn Flow> { Box::new(Sender::new(&all, GROUP, slot)) };
+    let make =
+        move |_: &mut Context<'_>, slot: u32| -> Box<dyn Flow> { Box::new(Sender::new(&all, GROUP, slot)) };
     Caller::for_all(phase, calls, true, &make)
 }
 

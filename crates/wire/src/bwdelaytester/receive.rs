@@ -14,7 +14,7 @@ use model::{DatagramRow, Level};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transport::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
+use transport::{Cause, Context, Flow, Open, Opener, Path, Received, Transmit};
 
 /// Senders that are told apart; another one takes the place of one that has long been silent.
 const MOST_SENDERS: usize = 1_000;
@@ -83,12 +83,12 @@ impl Receiver {
         }
     }
 
-    fn remark(cx: &mut Cx<'_>, text: String) {
-        cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+    fn remark(cx: &mut Context<'_>, text: String) {
+        cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
     }
 
     /// Makes room for `peer` among the senders, and says what is known of its clock; false when there is none.
-    fn admit(&mut self, cx: &mut Cx<'_>, path: &Path, header: &Header) -> bool {
+    fn admit(&mut self, cx: &mut Context<'_>, path: &Path, header: &Header) -> bool {
         let peer = path.peer;
         if self.senders.contains_key(&peer) {
             return true;
@@ -140,18 +140,18 @@ impl Receiver {
     }
 
     /// A sender is not waited for any more.
-    fn settle(&mut self, cx: &mut Cx<'_>, peer: SocketAddr) {
+    fn settle(&mut self, cx: &mut Context<'_>, peer: SocketAddr) {
         let Some(mut stream) = self.senders.remove(&peer) else { return };
         let arrivals = stream.runs.finish();
         let tally = cx.rec.packet_tally(GROUP);
         tally.arrivals.merge(&arrivals);
     }
 
-    fn tell(&mut self, cx: &mut Cx<'_>) {
+    fn tell(&mut self, cx: &mut Context<'_>) {
         self.tell_at = None;
         if !self.rows.is_empty() {
             let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(ROWS));
-            cx.post.push(Box::new(Taken(rows)));
+            cx.outbox.push(Box::new(Taken(rows)));
         }
     }
 }
@@ -205,11 +205,16 @@ impl Stream {
 }
 
 impl Opener for Receiver {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         Open::Idle
     }
 
-    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn on_unsolicited(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         let path = got.from?;
         let peer = path.peer;
         if !self.strangers.admits(cx, &self.house.fence, &self.house.streams, peer.ip()) {
@@ -249,7 +254,7 @@ impl Opener for Receiver {
         None
     }
 
-    fn tend(&mut self, cx: &mut Cx<'_>) -> Option<Mono> {
+    fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
         if self.stopped || self.tell_at.is_some_and(|at| at <= cx.now) {
             self.tell(cx);
         }
@@ -260,7 +265,7 @@ impl Opener for Receiver {
         self.tell_at
     }
 
-    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
 
     fn stop(&mut self) {
         self.stopped = true;
@@ -270,8 +275,8 @@ impl Opener for Receiver {
 impl Receiver {
     fn note(
         &mut self,
-        cx: &mut Cx<'_>,
-        got: &Batch<'_>,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
         peer: SocketAddr,
         header: &Header,
         (at, wall): (Mono, Wall),

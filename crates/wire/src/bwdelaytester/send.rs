@@ -5,7 +5,9 @@ use super::schedule::Schedule;
 use crate::payload;
 use metrics::{Ending, Group, Mono, Packets, Row, SECOND};
 use model::{Phase, Probe, Stamping};
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+};
 use uuid::Uuid;
 
 /// Most datagrams of one send call.
@@ -70,7 +72,7 @@ impl Sender {
         n
     }
 
-    fn stamp(&self, cx: &Cx<'_>) -> u64 {
+    fn stamp(&self, cx: &Context<'_>) -> u64 {
         match self.probe.stamping {
             Stamping::Wall => u64::try_from(cx.clock.wall(cx.now).0).unwrap_or(0) / 1_000,
             Stamping::Host => cx.clock.host(cx.now) / 1_000,
@@ -79,9 +81,9 @@ impl Sender {
 }
 
 impl Flow for Sender {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let sends = self.over.is_none() && self.row.is_some();
-        Want {
+        Interest {
             send: if sends { When::At(self.due()) } else { When::Never },
             // Nothing is expected, but refusals are told here.
             read: if sends { Read::look(64) } else { Read::Pause },
@@ -90,7 +92,7 @@ impl Flow for Sender {
         }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         if std::mem::take(&mut self.full) {
             // Their numbers are used: a receiver is to miss what the socket had no room for.
             let unsent = self.give_up(cx.now);
@@ -124,7 +126,7 @@ impl Flow for Sender {
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         let gone = (n.bytes.div_ceil(self.size()) as u64).min(self.offered);
         let mut counts = Packets { sent: gone, ..Packets::default() };
         (0..gone).for_each(|_| self.schedule.advance());
@@ -146,31 +148,36 @@ impl Flow for Sender {
         }
     }
 
-    fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         // The original answers nothing: whoever does is none.
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(_) => {
+            FlowEvent::Up(_) => {
                 self.id = cx.rng.uuid();
                 self.start = cx.now;
                 self.row = Some(cx.rec.open(self.group, cx.now));
             }
-            News::Broken(_) => {
+            FlowEvent::Broken(_) => {
                 if let Some(row) = self.row {
                     cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
                 }
             }
             // It has no end of its own but that of its stairs: whoever stops it has had what was wanted.
-            News::Stop if self.over.is_none() => self.over = Some(Ending::Completed),
+            FlowEvent::Stop if self.over.is_none() => self.over = Some(Ending::Completed),
             _ => {}
         }
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: self.slot }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: self.slot }
     }
 }

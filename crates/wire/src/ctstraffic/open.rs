@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path, Target};
+use transport::{Cause, Context, Flow, Open, Opener, Path, Received, Target, Transmit};
 
 /// Opens a client's connections or streams as the broker says, to the targets in turn.
 pub struct Caller {
@@ -42,7 +42,7 @@ impl Caller {
         }
     }
 
-    fn connection(&self, cx: &mut Cx<'_>, slot: u32) -> Connection {
+    fn connection(&self, cx: &mut Context<'_>, slot: u32) -> Connection {
         let rude = match self.params.shutdown {
             Shutdown::Graceful => false,
             Shutdown::Rude => true,
@@ -54,7 +54,7 @@ impl Caller {
 }
 
 impl Opener for Caller {
-    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+    fn open(&mut self, cx: &mut Context<'_>) -> Open {
         let turn = self.rota.turns().checked_rem(self.targets.len() as u64);
         let Some(&to) = turn.and_then(|n| self.targets.get(n as usize)) else { return Open::Done };
         let slot = match self.broker.next(cx.now) {
@@ -72,9 +72,9 @@ impl Opener for Caller {
         }
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         let failed = !matches!(how, Ok(Ending::Completed | Ending::Stopped));
-        self.broker.ended(flow.card().slot, cx.now, failed);
+        self.broker.ended(flow.id().slot, cx.now, failed);
     }
 
     fn stop(&mut self) {
@@ -208,21 +208,21 @@ pub struct Answerer {
 
 impl Answerer {
     /// Says, once for each address, that it gets no stream.
-    fn refuse(cx: &mut Cx<'_>, peer: IpAddr) {
+    fn refuse(cx: &mut Context<'_>, peer: IpAddr) {
         let text = format!(
             "{peer} asked for a stream and gets none: a START proves no address, so streams go to this host and directly \
              connected networks only, unless -Allow or NETCALIPER_ALLOW names the network"
         );
-        cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+        cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
     }
 }
 
 impl Opener for Answerer {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         Open::Idle
     }
 
-    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+    fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         let House { params, fence, limit, media, .. } = &*self.house;
         if media.is_some() || !fence.admits(path.peer.ip()) || !limit.enter() {
             return None;
@@ -231,7 +231,12 @@ impl Opener for Answerer {
         Some(Box::new(Connection::server(Arc::clone(params), transfer)))
     }
 
-    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn on_unsolicited(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         let media = self.house.media.as_ref()?;
         let peer = got.from?.peer;
         if got.bytes != START || !self.house.fence.admits(peer.ip()) {
@@ -255,9 +260,9 @@ impl Opener for Answerer {
         Some(Box::new(Sender::new(Arc::clone(media), Some(Box::new(place))).leaving(to)))
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         if self.house.limit.leave() {
-            cx.post.push(Box::new(LimitReached));
+            cx.outbox.push(Box::new(LimitReached));
         }
     }
 

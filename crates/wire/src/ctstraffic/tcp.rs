@@ -29,7 +29,9 @@ use metrics::{Ending, Mono, Row};
 use model::{Pattern, Range, Verify};
 use std::sync::Arc;
 use std::time::Duration;
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+};
 use uuid::Uuid;
 
 /// Which end this is.
@@ -144,7 +146,7 @@ impl Connection {
     }
 
     /// Decides on the next send, if one may follow and none is begun.
-    fn plan_send(&mut self, cx: &mut Cx<'_>) {
+    fn plan_send(&mut self, cx: &mut Context<'_>) {
         let (allowed, _) = self.allowed();
         if self.step == Step::Payload && self.tx.io == 0 && allowed > 0 {
             self.tx.io = draw(self.params.buffer, cx).min(allowed);
@@ -153,7 +155,7 @@ impl Connection {
     }
 
     /// Goes on to the completion once all payload has been moved.
-    fn check_complete(&mut self, cx: &mut Cx<'_>) {
+    fn check_complete(&mut self, cx: &mut Context<'_>) {
         if self.step == Step::Payload && self.tx.sent == self.tx.want && self.rx.got == self.rx.want {
             self.step = Step::Done(0);
             if let Some(row) = self.row {
@@ -167,7 +169,7 @@ impl Connection {
         Err(violation)
     }
 
-    fn payload_sent(&mut self, cx: &mut Cx<'_>, n: u64) {
+    fn payload_sent(&mut self, cx: &mut Context<'_>, n: u64) {
         if let Some(due) = self.tx.due {
             cx.rec.tally(self.params.group).late_ns.record(cx.now.since(due));
         }
@@ -181,14 +183,14 @@ impl Connection {
         self.check_complete(cx);
     }
 
-    fn payload_received(&mut self, cx: &mut Cx<'_>, n: u64) {
+    fn payload_received(&mut self, cx: &mut Context<'_>, n: u64) {
         self.rx.got += n;
         if let Some(row) = self.row {
             cx.rec.received(row, n);
         }
     }
 
-    fn take_payload(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>) -> Result<(), Violation> {
+    fn take_payload(&mut self, cx: &mut Context<'_>, got: &Received<'_>) -> Result<(), Violation> {
         if self.params.verify == Verify::Data
             && let Err(violation) = Source::Pattern.check(self.rx.got, got.bytes)
         {
@@ -211,7 +213,7 @@ impl Connection {
     }
 
     /// Collects `n` bytes of identifier or completion; true when all have come.
-    fn collect(&mut self, cx: &mut Cx<'_>, have: u8, n: usize, bytes: &[u8]) -> Option<u8> {
+    fn collect(&mut self, cx: &mut Context<'_>, have: u8, n: usize, bytes: &[u8]) -> Option<u8> {
         let at = usize::from(have);
         let more = bytes.len().min(n.saturating_sub(at));
         self.rx.word[at..at + more].copy_from_slice(&bytes[..more]);
@@ -222,7 +224,7 @@ impl Connection {
         (have < n).then_some(have as u8)
     }
 
-    fn take_id(&mut self, cx: &mut Cx<'_>, have: u8, bytes: &[u8]) {
+    fn take_id(&mut self, cx: &mut Context<'_>, have: u8, bytes: &[u8]) {
         if let Some(have) = self.collect(cx, have, ID, bytes) {
             self.step = Step::Id(have);
             return;
@@ -231,13 +233,13 @@ impl Connection {
         self.begin_payload(cx);
     }
 
-    fn begin_payload(&mut self, cx: &mut Cx<'_>) {
+    fn begin_payload(&mut self, cx: &mut Context<'_>) {
         self.step = Step::Payload;
         self.plan_send(cx);
         self.check_complete(cx);
     }
 
-    fn take_done(&mut self, cx: &mut Cx<'_>, have: u8, bytes: &[u8]) -> Result<(), Violation> {
+    fn take_done(&mut self, cx: &mut Context<'_>, have: u8, bytes: &[u8]) -> Result<(), Violation> {
         if let Some(have) = self.collect(cx, have, DONE.len(), bytes) {
             self.step = Step::Done(have);
             return Ok(());
@@ -340,18 +342,18 @@ impl Connection {
     }
 }
 
-fn draw(Range { low, high }: Range, cx: &mut Cx<'_>) -> u64 {
+fn draw(Range { low, high }: Range, cx: &mut Context<'_>) -> u64 {
     if low == high { high } else { cx.rng.between(low, high) }
 }
 
 impl Flow for Connection {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         if let Step::Over { how, reset } = self.step {
             let end = Some(End::Done { how, reset });
-            return Want { send: When::Never, read: Read::Pause, wake: None, end };
+            return Interest { send: When::Never, read: Read::Pause, wake: None, end };
         }
         let half = self.step == Step::Parting && self.role == Role::Client;
-        Want {
+        Interest {
             send: self.send(),
             read: self.read(),
             wake: Some(self.moved.plus(self.params.stall_ns)),
@@ -359,7 +361,7 @@ impl Flow for Connection {
         }
     }
 
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         let word = match (self.step, self.role) {
             (Step::Id(have), Role::Server) => &encode_id(self.id)[usize::from(have)..],
             (Step::Done(have), Role::Server) => &DONE[usize::from(have)..],
@@ -373,7 +375,7 @@ impl Flow for Connection {
         out.own(n).copy_from_slice(&word[..n]);
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         self.broken |= n.fault.is_some();
         if n.bytes == 0 {
             return;
@@ -399,7 +401,12 @@ impl Flow for Connection {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         self.moved = cx.now;
         self.read_on |= self.broken;
         match self.step {
@@ -422,11 +429,11 @@ impl Flow for Connection {
         }
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(path) => {
+            FlowEvent::Up(path) => {
                 if self.params.arrivals {
-                    cx.post.push(Box::new(Arrived { path, at: cx.now }));
+                    cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
                 }
                 self.moved = cx.now;
                 self.row = Some(cx.rec.open(self.params.group, cx.now));
@@ -437,14 +444,14 @@ impl Flow for Connection {
                 }
                 Ok(())
             }
-            News::Fin => self.fin(),
-            News::Broken(_) if self.role == Role::Server && self.step == Step::Parting => {
+            FlowEvent::Fin => self.fin(),
+            FlowEvent::Broken(_) if self.role == Role::Server && self.step == Step::Parting => {
                 self.step = Step::Over { how: Ending::Completed, reset: false };
                 Ok(())
             }
-            News::Wake if cx.now.since(self.moved) >= self.params.stall_ns => self.stalled(),
+            FlowEvent::Wake if cx.now.since(self.moved) >= self.params.stall_ns => self.stalled(),
             // Nothing in the protocol says "enough": what is not over but for the goodbye is aborted.
-            News::Stop if !matches!(self.step, Step::Done(_) | Step::Parting | Step::Over { .. }) => {
+            FlowEvent::Stop if !matches!(self.step, Step::Done(_) | Step::Parting | Step::Over { .. }) => {
                 self.step = Step::Over { how: Ending::Stopped, reset: true };
                 Ok(())
             }
@@ -452,13 +459,13 @@ impl Flow for Connection {
         }
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: self.slot }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: self.slot }
     }
 }
 
 impl Connection {
-    fn framing_sent(&self, cx: &mut Cx<'_>, n: usize) {
+    fn framing_sent(&self, cx: &mut Context<'_>, n: usize) {
         if let Some(row) = self.row {
             cx.rec.framing_sent(row, n as u64);
         }

@@ -20,7 +20,7 @@
 //! each datagram is one, and they are numbered through: datagram i of message m of k datagrams has the number m·k + i.
 
 use crate::payload::Source;
-use transport::{Burst, Violation};
+use transport::{Transmit, Violation};
 
 /// Bytes before the pattern, when all of them fit.
 pub const HEAD: usize = 16;
@@ -60,7 +60,7 @@ pub fn encode(head: Head, size: u64) -> ([u8; HEAD], usize) {
 }
 
 /// Offers the bytes `from..from + n` of a unit of `size` bytes.
-pub fn offer(head: Head, size: u64, from: u64, n: u64, out: &mut Burst<'_>) {
+pub fn offer(head: Head, size: u64, from: u64, n: u64, out: &mut Transmit<'_>) {
     let (bytes, long) = encode(head, size);
     let (from, n) = (from.min(size), n.min(size - from.min(size)).min(out.room() as u64));
     let mut left = n;
@@ -121,7 +121,7 @@ mod tests {
 
     fn bytes(head: Head, size: u64, from: u64, n: u64) -> Vec<u8> {
         let mut arena = Arena::new(64);
-        let mut burst = Burst::new(&mut arena, 1 << 20);
+        let mut burst = Transmit::new(&mut arena, 1 << 20);
         offer(head, size, from, n, &mut burst);
         burst.slices().flatten().copied().collect()
     }

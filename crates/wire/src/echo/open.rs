@@ -11,14 +11,14 @@ use metrics::{Ending, Packets, Row};
 use model::{Level, Phase};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transport::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
+use transport::{Cause, Context, Flow, Open, Opener, Path, Received, Transmit};
 
 /// A client's openers for `phase`.
 #[must_use]
 pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
     let params = Arc::new(Params::of(phase, GROUP, Far::Nothing));
     let datagrams = params.datagrams();
-    let make = move |cx: &mut Cx<'_>, slot: u32| -> Box<dyn Flow> {
+    let make = move |cx: &mut Context<'_>, slot: u32| -> Box<dyn Flow> {
         Box::new(Pinger::new(Arc::clone(&params), cx.rng.uuid(), slot))
     };
     Caller::for_all(phase, calls, datagrams, &make)
@@ -58,7 +58,7 @@ pub struct Echoer {
 
 impl Echoer {
     /// Says, once for each address, that its datagrams are not sent back.
-    fn refuse(cx: &mut Cx<'_>, peer: SocketAddr) {
+    fn refuse(cx: &mut Context<'_>, peer: SocketAddr) {
         let who = peer.ip().to_canonical();
         let text = match peer.port() {
             0..FIRST_CLIENT_PORT => format!(
@@ -70,22 +70,27 @@ impl Echoer {
                  directly connected networks only, unless NETCALIPER_ALLOW names the network"
             ),
         };
-        cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+        cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
     }
 }
 
 impl Opener for Echoer {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         Open::Idle
     }
 
-    fn accept(&mut self, _: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+    fn accept(&mut self, _: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         let House { fence, limit, stall_ns, .. } = &*self.house;
         (fence.admits(path.peer.ip()) && limit.enter())
             .then(|| Box::new(Responder::new(GROUP, *stall_ns)) as Box<dyn Flow>)
     }
 
-    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn on_unsolicited(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         let peer = got.from?.peer;
         if !self.house.fence.admits(peer.ip()) {
             return None;
@@ -104,9 +109,9 @@ impl Opener for Echoer {
         None
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         if self.house.limit.leave() {
-            cx.post.push(Box::new(LimitReached));
+            cx.outbox.push(Box::new(LimitReached));
         }
     }
 

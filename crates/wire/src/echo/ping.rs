@@ -16,7 +16,9 @@ use metrics::{Ending, Mono, Packets, Row};
 use model::{Echo, PingRow, Schedule};
 use std::sync::Arc;
 use std::time::Duration;
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+};
 use uuid::Uuid;
 
 /// Messages of which something is known, told to the session. Their times are those of the process, ns.
@@ -154,14 +156,14 @@ impl Pinger {
         may.then_some(self.due)
     }
 
-    fn count(&self, cx: &mut Cx<'_>, what: impl Fn(&mut Packets)) {
+    fn count(&self, cx: &mut Context<'_>, what: impl Fn(&mut Packets)) {
         if let Some(row) = self.row {
             cx.rec.packet(row, what);
         }
     }
 
     /// Gives up the places in the schedule that are too long past, or for which there is no room.
-    fn give_up(&mut self, cx: &mut Cx<'_>) {
+    fn give_up(&mut self, cx: &mut Context<'_>) {
         if self.closed_loop() {
             return;
         }
@@ -171,7 +173,7 @@ impl Pinger {
     }
 
     /// Nothing is sent at the places of the schedule from the next one on, as long as they are such.
-    fn miss(&mut self, cx: &mut Cx<'_>, such: impl Fn(Mono) -> bool) {
+    fn miss(&mut self, cx: &mut Context<'_>, such: impl Fn(Mono) -> bool) {
         let mut missed = 0;
         while self.begins().is_some_and(&such) {
             missed += 1;
@@ -183,7 +185,7 @@ impl Pinger {
     }
 
     /// The run is over: what has not been sent of its schedule is missed.
-    fn stop(&mut self, cx: &mut Cx<'_>) {
+    fn stop(&mut self, cx: &mut Context<'_>) {
         if let Some((_, Some(end))) = self.params.span {
             let end = end.min(cx.now);
             self.miss(cx, |due| due < end);
@@ -192,7 +194,7 @@ impl Pinger {
     }
 
     /// The first bytes of a message have left.
-    fn begun(&mut self, cx: &mut Cx<'_>) {
+    fn begun(&mut self, cx: &mut Context<'_>) {
         let (number, word) = (self.book.next(), self.word);
         let warm = number < self.params.ping.warmup || cx.now.since(self.since) < self.params.omit_ns;
         let intended = if self.closed_loop() { cx.now } else { self.due };
@@ -218,7 +220,7 @@ impl Pinger {
     }
 
     /// What a message carries in its second word.
-    fn word(&self, cx: &Cx<'_>) -> u64 {
+    fn word(&self, cx: &Context<'_>) -> u64 {
         match &self.talk {
             Some(talk) => talk.word(cx.clock, cx.now),
             None if self.params.far == Far::Spent => 0,
@@ -227,11 +229,11 @@ impl Pinger {
     }
 
     /// The next send: message, its word and the offset in it.
-    fn next_send(&self, cx: &Cx<'_>) -> Sending {
+    fn next_send(&self, cx: &Context<'_>) -> Sending {
         self.sending.unwrap_or_else(|| Sending { number: self.book.next(), word: self.word(cx), off: 0 })
     }
 
-    fn refused_send(&mut self, cx: &mut Cx<'_>) {
+    fn refused_send(&mut self, cx: &mut Context<'_>) {
         self.refused += 1;
         let begun = self.sending.take();
         self.due = match self.slots.next(cx.rng) {
@@ -259,7 +261,7 @@ impl Pinger {
     }
 
     /// Tells of a message.
-    fn tell(&mut self, cx: &mut Cx<'_>, number: u64, slot: &Slot, echo: Echo, far_ns: Option<u64>) {
+    fn tell(&mut self, cx: &mut Context<'_>, number: u64, slot: &Slot, echo: Echo, far_ns: Option<u64>) {
         if !self.params.ping.samples || !slot.counted {
             return;
         }
@@ -277,15 +279,15 @@ impl Pinger {
         }
     }
 
-    fn tell_all(&mut self, cx: &mut Cx<'_>) {
+    fn tell_all(&mut self, cx: &mut Context<'_>) {
         self.told = cx.now;
         if !self.rows.is_empty() {
-            cx.post.push(Box::new(Samples(std::mem::take(&mut self.rows))));
+            cx.outbox.push(Box::new(Samples(std::mem::take(&mut self.rows))));
         }
     }
 
     /// After everything that may have been the last: whether the connection is over, and how.
-    fn settle(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
+    fn settle(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
         let all_sent = self.book.next() >= self.most() && self.sending.is_none();
         if self.step == Step::Running && (self.stopped || all_sent) {
             self.step = Step::Draining(None);
@@ -341,7 +343,7 @@ impl Pinger {
         [first, until, told].into_iter().flatten().min()
     }
 
-    fn woken(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
+    fn woken(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
         self.overdue(cx);
         if cx.now.since(self.told) >= TELL_AFTER {
             self.tell_all(cx);
@@ -357,7 +359,7 @@ impl Pinger {
         self.settle(cx)
     }
 
-    fn up(&mut self, cx: &mut Cx<'_>) {
+    fn up(&mut self, cx: &mut Context<'_>) {
         self.row = Some(cx.rec.open(self.params.group, cx.now));
         (self.moved, self.told) = (cx.now, cx.now);
         self.since = self.params.span.map_or(cx.now, |(start, _)| start);
@@ -370,10 +372,10 @@ impl Pinger {
 }
 
 impl Flow for Pinger {
-    fn want(&self) -> Want {
-        let quiet = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
+    fn interest(&self) -> Interest {
+        let quiet = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
         match self.step {
-            Step::Over(how) => return Want { end: Some(End::Done { how, reset: false }), ..quiet },
+            Step::Over(how) => return Interest { end: Some(End::Done { how, reset: false }), ..quiet },
             Step::Failed => return quiet,
             Step::Running | Step::Draining(_) => {}
         }
@@ -385,10 +387,10 @@ impl Flow for Pinger {
         // One byte more than may come: a socket that gives less is empty, and a byte too many is noticed.
         let left = self.bytes.0.saturating_sub(self.bytes.1);
         let read = Read::look(if self.params.datagrams() { LONGEST } else { left + 1 });
-        Want { send, read, wake: self.wake(), end: None }
+        Interest { send, read, wake: self.wake(), end: None }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         if !matches!(self.step, Step::Running | Step::Draining(_)) {
             return;
         }
@@ -416,7 +418,7 @@ impl Flow for Pinger {
         codec::offer(Head { number, word }, self.size(), off, self.params.send_at(off), out);
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if n.fault.is_some() && self.params.datagrams() {
             return self.refused_send(cx);
         }
@@ -441,7 +443,12 @@ impl Flow for Pinger {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         self.moved = cx.now;
         self.came = got.stamp.map(|stamp| stamp.at);
         self.bytes.1 += got.len as u64;
@@ -464,24 +471,24 @@ impl Flow for Pinger {
         self.settle(cx)
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(_) => {
+            FlowEvent::Up(_) => {
                 self.up(cx);
                 Ok(())
             }
-            News::Wake => self.woken(cx),
-            News::Stop => {
+            FlowEvent::Wake => self.woken(cx),
+            FlowEvent::Stop => {
                 self.stop(cx);
                 self.settle(cx)
             }
-            News::Fin => {
+            FlowEvent::Fin => {
                 self.tell_all(cx);
                 let (want, got) = self.bytes;
                 let why = "the echo service closed the connection";
                 self.fail(Violation::TooFew { got, want }.likely(why))
             }
-            News::Broken(_) if self.params.datagrams() => {
+            FlowEvent::Broken(_) if self.params.datagrams() => {
                 self.refused += 1;
                 self.count(cx, |packets| packets.refused += 1);
                 if self.refused < HOPELESS || self.answered {
@@ -492,19 +499,21 @@ impl Flow for Pinger {
                     Violation::Vanished.likely("nobody listens at that UDP port (ICMP port unreachable)"),
                 )
             }
-            News::Broken(_) => {
+            FlowEvent::Broken(_) => {
                 self.tell_all(cx);
                 Ok(())
             }
-            News::Stamped { tag, stamp, .. } => {
+            FlowEvent::Stamped { tag, stamp, .. } => {
                 self.left_at(tag, stamp.at);
                 Ok(())
             }
-            News::Start | News::State(_) | News::Ask { .. } | News::Freeze { .. } => Ok(()),
+            FlowEvent::Start | FlowEvent::State(_) | FlowEvent::Ask { .. } | FlowEvent::Freeze { .. } => {
+                Ok(())
+            }
         }
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: self.slot }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: self.slot }
     }
 }

@@ -2,7 +2,9 @@
 
 use metrics::{Ending, Group, Mono, Row, SECOND};
 use std::time::Duration;
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+};
 
 /// Bytes that are read ahead of what was sent back: a peer that does not read has to wait.
 const MOST: usize = 64 * 1024;
@@ -52,14 +54,14 @@ impl Responder {
 }
 
 impl Flow for Responder {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let owes = self.pending() > 0;
         let over = (self.fin || self.left_alone) && !owes;
         let how = if self.fin { Ending::Completed } else { Ending::Stopped };
         let reads = !self.fin && !self.left_alone;
         let stall = owes.then(|| self.moved.plus(self.stall_ns));
         let quiet = (self.stopped && !over).then(|| self.moved.plus(QUIET));
-        Want {
+        Interest {
             send: if owes { When::Now } else { When::Never },
             read: if reads { Read::look((MOST - self.pending()) as u64) } else { Read::Pause },
             wake: stall.into_iter().chain(quiet).min(),
@@ -67,14 +69,14 @@ impl Flow for Responder {
         }
     }
 
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         let rest = &self.owed[self.sent..];
         let own = out.own(rest.len());
         let n = own.len();
         own.copy_from_slice(&rest[..n]);
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if n.bytes == 0 {
             return;
         }
@@ -89,7 +91,12 @@ impl Flow for Responder {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         self.moved = cx.now;
         self.owed.drain(..std::mem::take(&mut self.sent));
         self.owed.extend_from_slice(got.bytes);
@@ -99,27 +106,27 @@ impl Flow for Responder {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(_) => {
+            FlowEvent::Up(_) => {
                 self.moved = cx.now;
                 self.row = Some(cx.rec.open(self.group, cx.now));
             }
-            News::Fin => self.fin = true,
-            News::Stop => {
+            FlowEvent::Fin => self.fin = true,
+            FlowEvent::Stop => {
                 self.stopped = true;
                 self.left_alone = cx.now.since(self.moved) >= QUIET;
             }
-            News::Wake if self.pending() > 0 && cx.now.since(self.moved) >= self.stall_ns => {
+            FlowEvent::Wake if self.pending() > 0 && cx.now.since(self.moved) >= self.stall_ns => {
                 return Err(Violation::Stalled(Duration::from_nanos(self.stall_ns)));
             }
-            News::Wake => self.left_alone |= self.stopped && cx.now.since(self.moved) >= QUIET,
+            FlowEvent::Wake => self.left_alone |= self.stopped && cx.now.since(self.moved) >= QUIET,
             _ => {}
         }
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, slot: self.slot, ..Card::default() }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, slot: self.slot, ..FlowId::default() }
     }
 }

@@ -2,7 +2,7 @@
 
 use metrics::{Clock, Mono};
 use std::fmt;
-use transport::{Batch, Burst, Cx};
+use transport::{Context, Received, Transmit};
 
 /// A datagram that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +32,13 @@ pub(crate) trait Talk: Send + fmt::Debug {
     /// What is remembered of a message that is sent at `now`, and comes back in its answer.
     fn word(&self, clock: &Clock, now: Mono) -> u64;
     /// Offers message `number` of `size` bytes, sent at `cx.now`.
-    fn offer(&mut self, cx: &Cx<'_>, number: u64, size: usize, out: &mut Burst<'_>);
+    fn offer(&mut self, cx: &Context<'_>, number: u64, size: usize, out: &mut Transmit<'_>);
     /// The message that was offered last has left, or was refused for good.
     fn left(&mut self, number: u64, accepted: bool);
     /// What a datagram says; the next message to be sent is number `next`.
     fn hear(&mut self, bytes: &[u8], next: u64) -> Said;
     /// The datagram heard last answers a message sent at `sent`, for the first time if `fresh`.
-    fn answered(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, sent: Mono, fresh: bool) -> Times;
+    fn answered(&mut self, cx: &mut Context<'_>, got: &Received<'_>, sent: Mono, fresh: bool) -> Times;
     /// Nothing more will come.
-    fn over(&mut self, cx: &mut Cx<'_>);
+    fn over(&mut self, cx: &mut Context<'_>);
 }

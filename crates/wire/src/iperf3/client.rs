@@ -23,7 +23,7 @@ use model::{BulkCpu, BulkNews, Event, Level, Phase, Status, Totals};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Action, Cx, End, Input, Link, Order, Path, Session, Target};
+use transport::{Action, Context, End, Input, Link, Order, Path, Session, Target};
 
 /// Everything a client needs to know before it starts.
 pub struct ClientPlan {
@@ -159,7 +159,7 @@ impl Client {
     }
 
     /// It goes no further: what is known is told.
-    fn fail(&mut self, cx: &Cx<'_>, why: String) {
+    fn fail(&mut self, cx: &Context<'_>, why: String) {
         if matches!(self.step, Step::Closing | Step::Over) {
             return;
         }
@@ -171,7 +171,7 @@ impl Client {
     }
 
     /// The end: what is left of the group is dropped.
-    fn close(&mut self, cx: &Cx<'_>) {
+    fn close(&mut self, cx: &Context<'_>) {
         self.tell_result();
         self.enter(Step::Closing, cx.now);
         if let Some(link) = self.link.take() {
@@ -192,7 +192,7 @@ impl Client {
         self.actions.push_back(Action::Done);
     }
 
-    fn up(&mut self, cx: &mut Cx<'_>, link: Link, path: Path) {
+    fn up(&mut self, cx: &mut Context<'_>, link: Link, path: Path) {
         self.link = Some(link);
         self.cookie = cookie(cx.rng);
         self.say(self.cookie.to_vec());
@@ -222,7 +222,7 @@ impl Client {
         }
     }
 
-    fn wake(&mut self, cx: &Cx<'_>) {
+    fn wake(&mut self, cx: &Context<'_>) {
         if self.due() > cx.now {
             return;
         }
@@ -256,7 +256,7 @@ impl Client {
         }
     }
 
-    fn stop(&mut self, cx: &Cx<'_>) {
+    fn stop(&mut self, cx: &Context<'_>) {
         if self.step == Step::Running {
             // The server gives its results for what was measured until now.
             self.status = Status::Interrupted;
@@ -287,7 +287,7 @@ impl Client {
 }
 
 impl Session for Client {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
+    fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, path, Some(0)) if self.step == Step::Connecting => self.up(cx, link, path),
             Input::Refused(_, fault) => {
@@ -311,7 +311,7 @@ impl Session for Client {
                 };
                 self.fail(cx, why);
             }
-            Input::Note(note) => self.note(cx, note),
+            Input::Message(note) => self.note(cx, note),
             Input::Tally { group: GROUP, index, from, to, tally } => {
                 let interval = self.intervals.next(index, from, to, tally);
                 self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
@@ -329,7 +329,7 @@ impl Session for Client {
         }
     }
 
-    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action> {
+    fn poll(&mut self, _: &mut Context<'_>) -> Option<Action> {
         self.actions.pop_front()
     }
 

@@ -6,7 +6,7 @@ use super::stream::TcpStream;
 use metrics::Ending;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Cause, Cx, Flow, Open, Opener, Target};
+use transport::{Cause, Context, Flow, Open, Opener, Target};
 
 /// How often a worker looks whether its turn has come, ns.
 const LOOK: u64 = 100_000;
@@ -50,7 +50,7 @@ impl Dialer {
 }
 
 impl Opener for Dialer {
-    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+    fn open(&mut self, cx: &mut Context<'_>) -> Open {
         if self.stopped || self.next >= self.lot.terms.all_streams() {
             return Open::Done;
         }
@@ -68,9 +68,9 @@ impl Opener for Dialer {
         }
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         if let Err(cause) = how {
-            cx.post.push(Box::new(Gone { why: cause.to_string() }));
+            cx.outbox.push(Box::new(Gone { why: cause.to_string() }));
         }
     }
 

@@ -18,7 +18,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{
-    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
+    Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Opener, Path, Read, Received, Sent,
+    Transmit, Violation, When,
 };
 
 /// How long a cookie may take, ns.
@@ -125,17 +126,17 @@ impl Door {
 }
 
 impl Opener for Door {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         Open::Idle
     }
 
-    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+    fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         if !self.fence.admits(path.peer.ip()) {
             return None;
         }
         let (place, told) = self.house.pending.enter(path.peer.ip(), cx.now);
         if let Some(gave_way) = told {
-            cx.post.push(Box::new(gave_way));
+            cx.outbox.push(Box::new(gave_way));
         }
         Some(Box::new(Guest {
             house: Arc::clone(&self.house),
@@ -149,7 +150,12 @@ impl Opener for Door {
         }))
     }
 
-    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn on_unsolicited(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         let path = got.from?;
         let peer = path.peer;
         let (lot, proven) = self.house.by_address(peer.ip())?;
@@ -162,7 +168,7 @@ impl Opener for Door {
                  networks that are allowed (NETCALIPER_ALLOW)",
                 peer.ip().to_canonical()
             );
-            cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+            cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
             return None;
         }
         let when = self.house.next();
@@ -172,7 +178,7 @@ impl Opener for Door {
             reply.own(n).copy_from_slice(&REPLY[..n]);
         }
         let nth = joined?;
-        cx.post.push(Box::new(Joined { group: lot.group, when, path }));
+        cx.outbox.push(Box::new(Joined { group: lot.group, when, path }));
         let to = lot.worker(nth, self.workers);
         let flow = Box::new(UdpStream::server(lot, when));
         Some(Box::new(Guest {
@@ -187,7 +193,7 @@ impl Opener for Door {
         }))
     }
 
-    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
 
     fn stop(&mut self) {}
 }
@@ -222,9 +228,9 @@ enum Step {
 
 impl Guest {
     /// The cookie is there.
-    fn judge(&mut self, cx: &mut Cx<'_>) {
+    fn judge(&mut self, cx: &mut Context<'_>) {
         let Some(lot) = self.house.by_cookie(&self.word) else {
-            cx.post.push(Box::new(Visit { path: self.path, cookie: self.word }));
+            cx.outbox.push(Box::new(Visit { path: self.path, cookie: self.word }));
             self.step = Step::Visitor;
             return;
         };
@@ -232,7 +238,7 @@ impl Guest {
             self.step = Step::Refused(false);
             return;
         };
-        cx.post.push(Box::new(Joined { group: lot.group, when: self.when, path: self.path }));
+        cx.outbox.push(Box::new(Joined { group: lot.group, when: self.when, path: self.path }));
         let to = lot.worker(nth, self.place.1);
         let flow = Box::new(TcpStream::server(lot, self.when));
         self.step = if to == self.place.0 { Step::Stream(flow) } else { Step::Moving(to, flow) };
@@ -240,46 +246,51 @@ impl Guest {
 }
 
 impl Flow for Guest {
-    fn want(&self) -> Want {
-        let nothing = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
+    fn interest(&self) -> Interest {
+        let nothing = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
         match &self.step {
-            Step::Cookie { look, .. } => Want {
+            Step::Cookie { look, .. } => Interest {
                 read: Read::look((COOKIE - self.have) as u64),
                 wake: Some(self.since.plus(PATIENCE).min(*look)),
                 ..nothing
             },
             Step::Gone => {
-                Want { end: Some(End::Done { how: Ending::ProtocolError, reset: true }), ..nothing }
+                Interest { end: Some(End::Done { how: Ending::ProtocolError, reset: true }), ..nothing }
             }
-            Step::Visitor => Want { end: Some(End::Lift), ..nothing },
-            Step::Refused(false) => Want { send: When::Now, ..nothing },
+            Step::Visitor => Interest { end: Some(End::Detach), ..nothing },
+            Step::Refused(false) => Interest { send: When::Now, ..nothing },
             Step::Refused(true) => {
-                Want { end: Some(End::Done { how: Ending::Stopped, reset: false }), ..nothing }
+                Interest { end: Some(End::Done { how: Ending::Stopped, reset: false }), ..nothing }
             }
-            Step::Moving(to, _) => Want { end: Some(End::Hand(*to)), ..nothing },
-            Step::Stream(flow) => flow.want(),
+            Step::Moving(to, _) => Interest { end: Some(End::Migrate(*to)), ..nothing },
+            Step::Stream(flow) => flow.interest(),
         }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match &mut self.step {
             Step::Refused(false) => out.own(1).fill(State::Denied.byte()),
-            Step::Stream(flow) => flow.fill(cx, out),
+            Step::Stream(flow) => flow.prepare_send(cx, out),
             _ => {}
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         match &mut self.step {
             Step::Refused(said) => *said |= n.bytes > 0 || n.fault.is_some(),
-            Step::Stream(flow) => flow.wrote(cx, n),
+            Step::Stream(flow) => flow.on_sent(cx, n),
             _ => {}
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         match &mut self.step {
-            Step::Stream(flow) => return flow.take(cx, got, reply),
+            Step::Stream(flow) => return flow.on_received(cx, got, reply),
             Step::Cookie { .. } => {
                 let n = got.bytes.len().min(COOKIE - self.have);
                 self.word[self.have..self.have + n].copy_from_slice(&got.bytes[..n]);
@@ -287,7 +298,7 @@ impl Flow for Guest {
                 if self.have == COOKIE {
                     self.judge(cx);
                     if let Step::Stream(flow) = &mut self.step {
-                        return flow.hear(cx, News::Up(self.path));
+                        return flow.on_event(cx, FlowEvent::Up(self.path));
                     }
                 }
             }
@@ -296,40 +307,40 @@ impl Flow for Guest {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match (&mut self.step, news) {
-            (Step::Cookie { .. }, News::Up(_)) => self.since = cx.now,
-            (Step::Cookie { .. }, News::Wake) if cx.now.since(self.since) >= PATIENCE => {
+            (Step::Cookie { .. }, FlowEvent::Up(_)) => self.since = cx.now,
+            (Step::Cookie { .. }, FlowEvent::Wake) if cx.now.since(self.since) >= PATIENCE => {
                 return Err(Violation::Malformed("no cookie came: it may not be an iperf3 client"));
             }
-            (Step::Cookie { place, look }, News::Wake) => {
+            (Step::Cookie { place, look }, FlowEvent::Wake) => {
                 *look = cx.now.plus(LOOK);
                 if place.evicted() {
                     self.step = Step::Gone;
                 }
             }
-            (Step::Cookie { .. }, News::Fin) => {
+            (Step::Cookie { .. }, FlowEvent::Fin) => {
                 return Err(Violation::Malformed("the peer hung up before its cookie was complete"));
             }
-            (Step::Stream(flow), news) => return flow.hear(cx, news),
+            (Step::Stream(flow), news) => return flow.on_event(cx, news),
             // Told when it comes, for UDP, and where it has come to; it is the latter when it was on its way.
-            (Step::Moving(..), News::Up(path)) => return self.moved(cx, path),
+            (Step::Moving(..), FlowEvent::Up(path)) => return self.moved(cx, path),
             _ => {}
         }
         Ok(())
     }
 
-    fn card(&self) -> Card {
+    fn id(&self) -> FlowId {
         match &self.step {
-            Step::Stream(flow) => flow.card(),
-            _ => Card::default(),
+            Step::Stream(flow) => flow.id(),
+            _ => FlowId::default(),
         }
     }
 }
 
 impl Guest {
     /// A stream that has reached its worker begins there; one that is to leave first does not.
-    fn moved(&mut self, cx: &mut Cx<'_>, path: Path) -> Result<(), Violation> {
+    fn moved(&mut self, cx: &mut Context<'_>, path: Path) -> Result<(), Violation> {
         // A connection hears `Up` once before its cookie comes; a datagram's socket hears it when it is made, before it is
         // handed on.
         let arrived = self.have == COOKIE || std::mem::replace(&mut self.have, COOKIE) == COOKIE;
@@ -341,7 +352,7 @@ impl Guest {
             self.step = Step::Stream(flow);
         }
         if let Step::Stream(flow) = &mut self.step {
-            flow.hear(cx, News::Up(path))?;
+            flow.on_event(cx, FlowEvent::Up(path))?;
         }
         Ok(())
     }

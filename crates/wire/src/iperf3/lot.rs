@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Note, Path};
+use transport::{Message, Path};
 
 /// What the streams of one test have in common, on all workers. The lists are looked at when a stream comes, never while it
 /// runs.
@@ -242,6 +242,6 @@ pub(super) struct Counts {
 }
 
 /// What a flow has to say when it hears of its end.
-pub(super) fn last_words(lot: &Lot, slot: u32, counts: Counts) -> Note {
+pub(super) fn last_words(lot: &Lot, slot: u32, counts: Counts) -> Message {
     Box::new(Standing { group: lot.group, slot, tag: None, counts, info: None })
 }

@@ -27,7 +27,9 @@ use metrics::{Ending, Jitter, Jitters, Mono, Packets, Row, SECOND, Seen, Sequenc
 use model::Pace;
 use std::sync::Arc;
 use std::time::Duration;
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+};
 use uuid::Uuid;
 
 /// Numbers that are remembered one by one, to tell repeats.
@@ -129,7 +131,7 @@ impl UdpStream {
         self.lot.terms.block.max(1).into()
     }
 
-    fn start(&mut self, cx: &mut Cx<'_>) {
+    fn start(&mut self, cx: &mut Context<'_>) {
         if self.lot.serving {
             self.slot = self.lot.slot(self.when);
             self.sender = self.lot.sends(self.slot);
@@ -143,7 +145,7 @@ impl UdpStream {
         self.omit = (omit > 0).then(|| cx.now.plus(omit));
     }
 
-    fn finish(&mut self, cx: &mut Cx<'_>) {
+    fn finish(&mut self, cx: &mut Context<'_>) {
         if std::mem::replace(&mut self.done, true) {
             return;
         }
@@ -154,8 +156,8 @@ impl UdpStream {
         }
     }
 
-    fn spent(&self, cx: &mut Cx<'_>) {
-        cx.post.push(Box::new(Spent { slot: self.slot, sender: self.sender }));
+    fn spent(&self, cx: &mut Context<'_>) {
+        cx.outbox.push(Box::new(Spent { slot: self.slot, sender: self.sender }));
     }
 
     /// When what has been sent may be taken for read.
@@ -163,12 +165,12 @@ impl UdpStream {
         self.ended.filter(|_| !self.told).map(|ended| ended.plus(UNREAD))
     }
 
-    fn stand(&mut self, cx: &mut Cx<'_>, tag: u32, info: Option<Box<TcpInfo>>) {
+    fn stand(&mut self, cx: &mut Context<'_>, tag: u32, info: Option<Box<TcpInfo>>) {
         self.counts.at = self.ended.unwrap_or(cx.now);
         self.counts.jitter_ns = self.jitter.ns();
         let standing =
             Standing { group: self.lot.group, slot: self.slot, tag: Some(tag), counts: self.counts, info };
-        cx.post.push(Box::new(standing));
+        cx.outbox.push(Box::new(standing));
     }
 
     /// When the next datagrams are due.
@@ -201,7 +203,7 @@ impl UdpStream {
         (due as u64 + 1).max(left)
     }
 
-    fn begin(&mut self, cx: &mut Cx<'_>, path: Path) {
+    fn begin(&mut self, cx: &mut Context<'_>, path: Path) {
         self.up = cx.now;
         self.path = Some(path);
         if self.row.is_none() {
@@ -215,7 +217,7 @@ impl UdpStream {
         }
     }
 
-    fn offer(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn offer(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         let size = self.size() as usize;
         let most = out.segments().min(out.room() / size).max(1) as u64;
         let n = self.lot.spend(self.many(cx.now).min(most));
@@ -243,7 +245,7 @@ impl UdpStream {
     }
 
     /// What became of an offer.
-    fn gone(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn gone(&mut self, cx: &mut Context<'_>, n: Sent) {
         let gone = (n.bytes as u64).div_ceil(self.size()).min(self.offered);
         let bytes = n.bytes as u64;
         self.lot.give_back(self.offered - gone);
@@ -267,7 +269,7 @@ impl UdpStream {
     }
 
     /// Takes in datagrams of data.
-    fn receive(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>) {
+    fn receive(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
         let wide = self.lot.terms.wide;
         let at = got.stamp.map_or(got.at, |stamp| stamp.at);
         if self.omit.is_some_and(|omit| omit <= at) {
@@ -335,7 +337,7 @@ impl UdpStream {
 
     /// The server's answer to a client has come, or something else: its datagrams begin when it knows all streams, so that only the
     /// answer was lost.
-    fn answered(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>) {
+    fn answered(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
         let reply = |datagram: &[u8]| datagram == REPLY || OLD_REPLIES.iter().any(|old| datagram == old);
         let begun = !self.sender && is_data(&self.lot, got);
         if begun || got.datagrams().any(reply) {
@@ -344,22 +346,22 @@ impl UdpStream {
     }
 
     /// The server knows the stream.
-    fn joined(&mut self, cx: &mut Cx<'_>) {
+    fn joined(&mut self, cx: &mut Context<'_>) {
         if let Some(path) = self.path {
             self.step = Step::Hold;
             self.lot.pass();
-            cx.post.push(Box::new(Joined { group: self.lot.group, when: self.when, path }));
+            cx.outbox.push(Box::new(Joined { group: self.lot.group, when: self.when, path }));
         }
     }
 }
 
 /// Whether datagrams are those of a test, not an answer to a hello.
-fn is_data(lot: &Lot, got: &Batch<'_>) -> bool {
+fn is_data(lot: &Lot, got: &Received<'_>) -> bool {
     got.bytes.len() >= header_len(lot.terms.wide).max(16)
 }
 
 impl Flow for UdpStream {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let (send, wake) = match self.step {
             Step::Hello(at) => (When::At(at), Some(self.up.plus(PATIENCE))),
             Step::Run => (self.due(), self.read()),
@@ -367,10 +369,10 @@ impl Flow for UdpStream {
         };
         let end = (self.step == Step::Over).then_some(End::Done { how: Ending::Completed, reset: false });
         let read = if end.is_some() { Read::Pause } else { Read::look(LONGEST) };
-        Want { send, read, wake, end }
+        Interest { send, read, wake, end }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match self.step {
             Step::Hello(_) => {
                 let n = HELLO.len().min(out.room());
@@ -381,7 +383,7 @@ impl Flow for UdpStream {
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         match self.step {
             Step::Hello(_) => {
                 // 1, 3, 7, 15 s after the first.
@@ -394,7 +396,12 @@ impl Flow for UdpStream {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         // A single datagram has no segment size of its own, but a stride.
         if self.lot.serving && got.bytes == HELLO {
             let n = REPLY.len().min(reply.room());
@@ -414,10 +421,10 @@ impl Flow for UdpStream {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(path) => self.begin(cx, path),
-            News::Start => {
+            FlowEvent::Up(path) => self.begin(cx, path),
+            FlowEvent::Start => {
                 // The server begins when it knows all streams: then only its answer to this one was lost.
                 if matches!(self.step, Step::Hello(_)) {
                     self.joined(cx);
@@ -426,18 +433,18 @@ impl Flow for UdpStream {
                     self.start(cx);
                 }
             }
-            News::Ask { tag, info } => self.stand(cx, tag, info),
-            News::Freeze { tag, info } => {
+            FlowEvent::Ask { tag, info } => self.stand(cx, tag, info),
+            FlowEvent::Freeze { tag, info } => {
                 self.step = Step::Frozen;
                 self.stand(cx, tag, info);
             }
-            News::Stop => self.step = Step::Over,
-            News::Wake if matches!(self.step, Step::Hello(_)) && cx.now.since(self.up) >= PATIENCE => {
+            FlowEvent::Stop => self.step = Step::Over,
+            FlowEvent::Wake if matches!(self.step, Step::Hello(_)) && cx.now.since(self.up) >= PATIENCE => {
                 return Err(Violation::Stalled(Duration::from_nanos(PATIENCE)).likely(
                     "the server did not answer the hello of a UDP stream: UDP may be filtered on the way",
                 ));
             }
-            News::Wake if self.step == Step::Run && self.read().is_some_and(|at| at <= cx.now) => {
+            FlowEvent::Wake if self.step == Step::Run && self.read().is_some_and(|at| at <= cx.now) => {
                 self.told = true;
                 self.spent(cx);
             }
@@ -446,7 +453,7 @@ impl Flow for UdpStream {
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: self.slot }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: self.slot }
     }
 }

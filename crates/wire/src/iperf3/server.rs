@@ -32,7 +32,7 @@ use model::{Bulk, BulkCpu, BulkNews, Event, Level, Phase, Scribe, SocketSettings
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
-use transport::{Action, Cx, End, GroupPlan, Input, Link, Note, Order, Path, Session, Wait};
+use transport::{Action, Context, End, GroupPlan, Input, Link, Message, Order, Path, Session, Wait};
 
 /// Reads what this process has used of the CPU, seconds in user mode and in the kernel.
 pub type Meter = Box<dyn Fn() -> (f64, f64) + Send>;
@@ -237,7 +237,7 @@ impl Server {
     }
 
     /// A control connection has come.
-    fn arrive(&mut self, cx: &Cx<'_>, link: Link, path: Path) {
+    fn arrive(&mut self, cx: &Context<'_>, link: Link, path: Path) {
         self.count += 1;
         let test = Test {
             number: self.count,
@@ -279,7 +279,7 @@ impl Server {
         }
     }
 
-    fn deny(&mut self, cx: &Cx<'_>, link: Link) {
+    fn deny(&mut self, cx: &Context<'_>, link: Link) {
         self.state(link, State::Denied);
         self.leave(cx, link);
     }
@@ -305,7 +305,7 @@ impl Server {
     }
 
     /// A cookie has come.
-    fn meet(&mut self, cx: &Cx<'_>, visit: Visit) {
+    fn meet(&mut self, cx: &Context<'_>, visit: Visit) {
         let found = self.tests.iter_mut().find(|(_, t)| t.path == visit.path && t.cookie.is_none());
         let Some((&link, test)) = found else {
             self.early.truncate(2 * STRANGERS);
@@ -321,13 +321,13 @@ impl Server {
     }
 
     /// A test is given up: the client is told why, if it can be.
-    fn fail(&mut self, cx: &Cx<'_>, link: Link, number: i32, why: &str) {
+    fn fail(&mut self, cx: &Context<'_>, link: Link, number: i32, why: &str) {
         self.say(link, super::codec::server_error(number));
         self.lose(cx, link, why);
     }
 
     /// A test is over before its time.
-    fn lose(&mut self, cx: &Cx<'_>, link: Link, why: &str) {
+    fn lose(&mut self, cx: &Context<'_>, link: Link, why: &str) {
         let Some(test) = self.tests.get(&link) else { return };
         let peer = test.path.peer;
         if test.ledger.is_some() {
@@ -341,7 +341,7 @@ impl Server {
 
     /// Warns of what a client of this address has brought about: of few things each, of more now and then, so that nobody fills our
     /// log.
-    fn warn(&mut self, cx: &Cx<'_>, address: IpAddr, text: String) {
+    fn warn(&mut self, cx: &Context<'_>, address: IpAddr, text: String) {
         let (told, lines) = self.warnings.of(address, Default::default);
         *told = told.saturating_add(1);
         let text = if *told <= WARNINGS { Some(text) } else { lines.text(cx.now, text) };
@@ -351,7 +351,7 @@ impl Server {
     }
 
     /// A client has gone, or is to: what it held is given back.
-    fn leave(&mut self, cx: &Cx<'_>, link: Link) {
+    fn leave(&mut self, cx: &Context<'_>, link: Link) {
         let Some(test) = self.tests.remove(&link) else { return };
         self.actions.push_back(Action::Close(link, End::Done { how: Ending::Completed, reset: false }));
         if let Some(lot) = &test.lot {
@@ -374,7 +374,7 @@ impl Server {
     }
 
     /// Tests that wait for their turn get it.
-    fn admit(&mut self, cx: &Cx<'_>) {
+    fn admit(&mut self, cx: &Context<'_>) {
         let waiting: Vec<Link> =
             self.tests.iter().filter(|(_, t)| t.step == Step::Waiting).map(|(&link, _)| link).collect();
         for link in waiting {
@@ -383,7 +383,7 @@ impl Server {
     }
 
     /// The user ends the server.
-    fn stop(&mut self, cx: &Cx<'_>) {
+    fn stop(&mut self, cx: &Context<'_>) {
         self.stopping = true;
         self.interrupted = true;
         for link in self.tests.keys().copied().collect::<Vec<_>>() {
@@ -393,7 +393,7 @@ impl Server {
         self.check_over(cx);
     }
 
-    fn check_over(&mut self, _: &Cx<'_>) {
+    fn check_over(&mut self, _: &Context<'_>) {
         if self.stopping
             && !self.over
             && self.tests.is_empty()
@@ -404,7 +404,7 @@ impl Server {
         }
     }
 
-    fn dropped(&mut self, cx: &Cx<'_>, group: Group, totals: Box<model::Totals>) {
+    fn dropped(&mut self, cx: &Context<'_>, group: Group, totals: Box<model::Totals>) {
         if group == Group::ALL {
             self.actions.push_back(Action::Emit(Event::Near(totals)));
             let (status, reason) = match self.interrupted {
@@ -426,7 +426,7 @@ impl Server {
         self.tests.iter().find(|(_, t)| t.group == Some(group)).map(|(&link, _)| link)
     }
 
-    fn note(&mut self, cx: &Cx<'_>, note: Note) {
+    fn note(&mut self, cx: &Context<'_>, note: Message) {
         let note = match note.downcast::<Standing>() {
             Ok(standing) => return self.standing(cx, &standing),
             Err(note) => note,
@@ -477,7 +477,7 @@ fn group_plan(group: Group, sockets: SocketSettings, start: Mono, interval: u64)
 }
 
 impl Session for Server {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
+    fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, path, _) => self.arrive(cx, link, path),
             Input::Bytes(link, bytes) => self.bytes(cx, link, bytes),
@@ -493,7 +493,7 @@ impl Session for Server {
                     self.lose(cx, link, &why);
                 }
             }
-            Input::Note(note) => self.note(cx, note),
+            Input::Message(note) => self.note(cx, note),
             Input::Tally { group: Group::ALL, index, from, to, tally } => {
                 let mut interval = self.intervals.next(index, from, to, tally);
                 (interval.frames, interval.packets, interval.pings) = (None, None, None);
@@ -513,7 +513,7 @@ impl Session for Server {
         }
     }
 
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
         if !std::mem::replace(&mut self.begun, true) {
             return Some(Action::Emit(Event::Start { at: cx.clock.wall(self.start) }));
         }

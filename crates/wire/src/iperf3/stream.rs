@@ -24,7 +24,9 @@ use crate::solo::Remark;
 use metrics::{Ending, Mono, Row, SECOND, SocketState, TcpInfo};
 use model::{Level, Pace};
 use std::sync::Arc;
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+};
 use uuid::Uuid;
 
 /// Bytes of one receive.
@@ -144,7 +146,7 @@ impl TcpStream {
         }
     }
 
-    fn start(&mut self, cx: &mut Cx<'_>) {
+    fn start(&mut self, cx: &mut Context<'_>) {
         if self.lot.serving {
             self.slot = self.lot.slot(self.when);
             self.sender = self.lot.sends(self.slot);
@@ -159,7 +161,7 @@ impl TcpStream {
     }
 
     /// Decides on the next block.
-    fn next_block(&mut self, cx: &mut Cx<'_>) {
+    fn next_block(&mut self, cx: &mut Context<'_>) {
         if self.sender && self.step == Step::Run && self.block == 0 && !self.done {
             self.block = self.lot.block(self.lot.terms.block.into());
             if self.block == 0 {
@@ -184,7 +186,7 @@ impl TcpStream {
     }
 
     /// All that may be sent has been, or enough has come.
-    fn finish(&mut self, cx: &mut Cx<'_>) {
+    fn finish(&mut self, cx: &mut Context<'_>) {
         if std::mem::replace(&mut self.done, true) {
             return;
         }
@@ -196,8 +198,8 @@ impl TcpStream {
         }
     }
 
-    fn spent(&self, cx: &mut Cx<'_>) {
-        cx.post.push(Box::new(Spent { slot: self.slot, sender: self.sender }));
+    fn spent(&self, cx: &mut Context<'_>) {
+        cx.outbox.push(Box::new(Spent { slot: self.slot, sender: self.sender }));
     }
 
     /// What the kernel says of bytes that are on their way.
@@ -215,7 +217,7 @@ impl TcpStream {
         }
     }
 
-    fn wake(&mut self, cx: &mut Cx<'_>) {
+    fn wake(&mut self, cx: &mut Context<'_>) {
         match &mut self.step {
             Step::Settle { queued, since, look } => {
                 let patience = if queued.unwrap_or(0) == 0 { UNREAD } else { STUCK };
@@ -240,11 +242,11 @@ impl TcpStream {
         }
     }
 
-    fn stand(&mut self, cx: &mut Cx<'_>, at: Mono, tag: u32, info: Option<Box<TcpInfo>>) {
+    fn stand(&mut self, cx: &mut Context<'_>, at: Mono, tag: u32, info: Option<Box<TcpInfo>>) {
         self.counts.at = self.ended.unwrap_or(at);
         let standing =
             Standing { group: self.lot.group, slot: self.slot, tag: Some(tag), counts: self.counts, info };
-        cx.post.push(Box::new(standing));
+        cx.outbox.push(Box::new(standing));
     }
 
     /// The block that was begun is whole.
@@ -253,20 +255,20 @@ impl TcpStream {
     }
 
     /// Nothing more counts; the last that did came at `last`.
-    fn freeze(&mut self, cx: &mut Cx<'_>, tag: u32, last: Mono) {
+    fn freeze(&mut self, cx: &mut Context<'_>, tag: u32, last: Mono) {
         self.step = Step::Frozen;
         self.stand(cx, last, tag, None);
     }
 
     /// The stream has ended before it was to.
-    fn lost(&mut self, cx: &mut Cx<'_>) {
+    fn lost(&mut self, cx: &mut Context<'_>) {
         if self.step != Step::Frozen {
             self.counts.at = cx.now;
-            cx.post.push(last_words(&self.lot, self.slot, self.counts));
+            cx.outbox.push(last_words(&self.lot, self.slot, self.counts));
         }
     }
 
-    fn open(&mut self, cx: &mut Cx<'_>, path: Path) {
+    fn open(&mut self, cx: &mut Context<'_>, path: Path) {
         if self.row.is_none() {
             self.row = Some(cx.rec.open(self.lot.group, cx.now));
             self.id = cx.rng.uuid();
@@ -278,13 +280,13 @@ impl TcpStream {
             return;
         }
         self.lot.pass();
-        cx.post.push(Box::new(Joined { group: self.lot.group, when: self.when, path }));
+        cx.outbox.push(Box::new(Joined { group: self.lot.group, when: self.when, path }));
     }
 }
 
 impl TcpStream {
     /// Offers up to `n` bytes of the file; at its end nothing more is sent.
-    fn fill_from_file(&mut self, cx: &mut Cx<'_>, n: u64, out: &mut Burst<'_>) {
+    fn fill_from_file(&mut self, cx: &mut Context<'_>, n: u64, out: &mut Transmit<'_>) {
         let Some(store) = self.lot.store.clone() else { return };
         let n = n.min(store.size().saturating_sub(self.sent));
         let room = out.own(n as usize);
@@ -302,7 +304,7 @@ impl TcpStream {
     }
 
     /// Puts what has come into the file.
-    fn keep(&mut self, cx: &mut Cx<'_>, bytes: &[u8]) {
+    fn keep(&mut self, cx: &mut Context<'_>, bytes: &[u8]) {
         let Some(store) = self.lot.store.clone() else { return };
         match store.write(self.kept, bytes) {
             Ok(()) => self.kept += bytes.len() as u64,
@@ -311,20 +313,20 @@ impl TcpStream {
     }
 
     /// The file cannot be had any longer.
-    fn complain(&mut self, cx: &mut Cx<'_>, why: String) {
+    fn complain(&mut self, cx: &mut Context<'_>, why: String) {
         if self.lot.serving {
-            cx.post.push(Box::new(Remark { level: Level::Error, text: why }));
+            cx.outbox.push(Box::new(Remark { level: Level::Error, text: why }));
         } else {
-            cx.post.push(Box::new(Gone { why }));
+            cx.outbox.push(Box::new(Gone { why }));
         }
     }
 }
 
 impl Flow for TcpStream {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         if self.step == Step::Over {
             let end = Some(End::Done { how: Ending::Completed, reset: false });
-            return Want { send: When::Never, read: Read::Pause, wake: None, end };
+            return Interest { send: When::Never, read: Read::Pause, wake: None, end };
         }
         let send = match self.step {
             Step::Cookie(_) => When::Now,
@@ -351,10 +353,10 @@ impl Flow for TcpStream {
         };
         let settles = matches!(self.step, Step::Settle { .. } | Step::Settled);
         let end = (settles && self.lot.store.is_some()).then_some(End::Half);
-        Want { send, read, wake, end }
+        Interest { send, read, wake, end }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match self.step {
             Step::Cookie(have) => {
                 let rest = &self.lot.cookie[usize::from(have)..];
@@ -373,7 +375,7 @@ impl Flow for TcpStream {
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         match self.step {
             Step::Cookie(have) => {
                 let have = usize::from(have) + n.bytes;
@@ -412,7 +414,12 @@ impl Flow for TcpStream {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         match &mut self.step {
             Step::Run if !self.sender => self.came = cx.now,
             Step::Drain { last, quiet, .. } => (*last, *quiet) = (cx.now, cx.now),
@@ -430,15 +437,17 @@ impl Flow for TcpStream {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(path) => self.open(cx, path),
-            News::Start if matches!(self.step, Step::Hold | Step::Cookie(_)) => self.start(cx),
-            News::Ask { tag, info } => self.stand(cx, cx.now, tag, info),
-            News::Freeze { tag, info } if self.step == Step::Run && self.begun() && !self.lot.serving => {
+            FlowEvent::Up(path) => self.open(cx, path),
+            FlowEvent::Start if matches!(self.step, Step::Hold | Step::Cookie(_)) => self.start(cx),
+            FlowEvent::Ask { tag, info } => self.stand(cx, cx.now, tag, info),
+            FlowEvent::Freeze { tag, info }
+                if self.step == Step::Run && self.begun() && !self.lot.serving =>
+            {
                 (self.step, self.info) = (Step::Finish { tag }, info);
             }
-            News::Freeze { tag, .. } if self.step == Step::Run && !self.sender && self.lot.serving => {
+            FlowEvent::Freeze { tag, .. } if self.step == Step::Run && !self.sender && self.lot.serving => {
                 // A client that sends an amount says that it is over a while after the last of it.
                 let last = if self.lot.is_limited() { self.came } else { cx.now };
                 self.step = Step::Drain { tag, last, quiet: cx.now, until: cx.now.plus(DRAIN) };
@@ -446,39 +455,39 @@ impl Flow for TcpStream {
                     self.freeze(cx, tag, last);
                 }
             }
-            News::Freeze { tag, info } => {
+            FlowEvent::Freeze { tag, info } => {
                 self.step = if self.lot.serving && self.sender { Step::Over } else { Step::Frozen };
                 self.stand(cx, cx.now, tag, info);
             }
-            News::State(state) => self.state(cx.now, &state),
-            News::Wake => self.wake(cx),
-            News::Stop => self.step = Step::Over,
+            FlowEvent::State(state) => self.state(cx.now, &state),
+            FlowEvent::Wake => self.wake(cx),
+            FlowEvent::Stop => self.step = Step::Over,
             // All has come.
-            News::Fin | News::Broken(_) if matches!(self.step, Step::Drain { .. }) => {
+            FlowEvent::Fin | FlowEvent::Broken(_) if matches!(self.step, Step::Drain { .. }) => {
                 if let Step::Drain { tag, last, .. } = self.step {
                     self.freeze(cx, tag, last);
                 }
                 self.step = Step::Over;
             }
-            News::Fin if self.step == Step::Frozen && !self.fed => self.step = Step::Over,
+            FlowEvent::Fin if self.step == Step::Frozen && !self.fed => self.step = Step::Over,
             // The end of a file.
-            News::Fin if self.step == Step::Run && !self.sender && self.lot.serving => self.fed = true,
-            News::Fin => {
+            FlowEvent::Fin if self.step == Step::Run && !self.sender && self.lot.serving => self.fed = true,
+            FlowEvent::Fin => {
                 self.lost(cx);
                 return Err(Violation::Malformed("the peer closed a stream before the end of the test"));
             }
-            News::Broken(_) if self.step == Step::Frozen => self.step = Step::Over,
-            News::Broken(_) => self.lost(cx),
+            FlowEvent::Broken(_) if self.step == Step::Frozen => self.step = Step::Over,
+            FlowEvent::Broken(_) => self.lost(cx),
             _ => {}
         }
         Ok(())
     }
 
-    fn curious(&self) -> bool {
+    fn wants_socket_state(&self) -> bool {
         matches!(self.step, Step::Settle { .. } | Step::Look { .. })
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: self.slot }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: self.slot }
     }
 }

@@ -25,7 +25,7 @@ use silence::Silence;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Action, Cx, End, GroupPlan, Input, Link, Note, Opener, Path, Session, Target};
+use transport::{Action, Context, End, GroupPlan, Input, Link, Opener, Path, Session, Target};
 use uuid::Uuid;
 
 /// A server to talk to.
@@ -491,7 +491,7 @@ impl Client {
 
 impl Client {
     /// What flows tell: messages and frames for whoever wants each of them, packets of trains.
-    fn note(&mut self, note: Note) {
+    fn note(&mut self, note: transport::Message) {
         let note = match note.downcast::<echo::Samples>() {
             Ok(samples) => {
                 let event = crate::solo::told(*samples, self.started);
@@ -535,12 +535,12 @@ impl Client {
 }
 
 impl Session for Client {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
+    fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         self.clock = *cx.clock;
         match input {
             Input::Up(link, Path { .. }, Some(key)) => self.up(cx, link, key),
             Input::Up(_, _, None) => {}
-            Input::Note(note) => match note.downcast::<Answered>() {
+            Input::Message(note) => match note.downcast::<Answered>() {
                 Ok(answered) => self.answered(&answered, cx.now),
                 Err(note) => self.note(note),
             },
@@ -602,7 +602,7 @@ impl Session for Client {
         }
     }
 
-    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action> {
+    fn poll(&mut self, _: &mut Context<'_>) -> Option<Action> {
         self.actions.pop_front()
     }
 

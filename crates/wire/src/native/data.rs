@@ -38,7 +38,9 @@ use model::{Pace, Pattern, Range, Verify};
 use outbox::Outbox;
 use std::sync::Arc;
 use std::time::Duration;
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+};
 use uuid::Uuid;
 
 /// Which end this is.
@@ -304,7 +306,7 @@ impl Data {
         }
     }
 
-    fn payload_sent(&mut self, cx: &mut Cx<'_>, n: u64) {
+    fn payload_sent(&mut self, cx: &mut Context<'_>, n: u64) {
         self.tx.sent += n;
         self.tx.span -= n;
         if let Some(row) = self.row {
@@ -322,7 +324,7 @@ impl Data {
         self.tx.size = if low == high { high } else { cx.rng.between(low, high) };
     }
 
-    fn payload_received(&mut self, cx: &mut Cx<'_>, n: u64) {
+    fn payload_received(&mut self, cx: &mut Context<'_>, n: u64) {
         self.rx.got += n;
         self.rx.span -= n;
         if let Some(row) = self.row {
@@ -349,12 +351,12 @@ impl Data {
 }
 
 impl Flow for Data {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         if self.settled() && (self.role == Role::Client || self.hung_up) {
             let whole = self.tx.sent == self.tx.want && self.rx.got == self.rx.want;
             let how = if whole { Ending::Completed } else { Ending::Stopped };
             let end = Some(End::Done { how, reset: self.role == Role::Client && self.rude });
-            return Want { send: When::Never, read: Read::Pause, wake: None, end };
+            return Interest { send: When::Never, read: Read::Pause, wake: None, end };
         }
         let send = if !self.out.is_empty() {
             When::Now
@@ -370,10 +372,10 @@ impl Flow for Data {
             }
         };
         let send = self.with_probes(send);
-        Want { send, read: self.read(), wake: Some(self.moved.plus(self.params.stall_ns)), end: None }
+        Interest { send, read: self.read(), wake: Some(self.moved.plus(self.params.stall_ns)), end: None }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         self.prepare(cx.now);
         let waiting = self.out.waiting();
         if !waiting.is_empty() {
@@ -394,7 +396,7 @@ impl Flow for Data {
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         self.broken |= n.fault.is_some();
         if n.bytes == 0 {
             return;
@@ -415,7 +417,12 @@ impl Flow for Data {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         self.moved = cx.now;
         self.read_on |= self.broken;
         if got.bytes.is_empty() {
@@ -454,9 +461,9 @@ impl Flow for Data {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(_) => {
+            FlowEvent::Up(_) => {
                 self.moved = cx.now;
                 self.row = Some(cx.rec.open(self.params.group, cx.now));
                 if self.inside.wanted() {
@@ -467,43 +474,43 @@ impl Flow for Data {
                     self.params.rate.map_or(FIRST_SPAN, |rate| (rate / 8 / 20).clamp(1, FIRST_SPAN));
                 Ok(())
             }
-            News::Fin if self.settled() && self.rx.mark_len > 0 => {
+            FlowEvent::Fin if self.settled() && self.rx.mark_len > 0 => {
                 Err(Violation::TooMany { want: self.rx.want })
             }
-            News::Fin if self.settled() => {
+            FlowEvent::Fin if self.settled() => {
                 self.hung_up = true;
                 Ok(())
             }
             // The kernel tells of a reset once; after a send has learnt of it, reading only ends. The fault is told next,
             // unless that was in an earlier turn.
-            News::Fin if self.read_on => Err(Violation::Vanished),
-            News::Fin if self.broken => Ok(()),
-            News::Fin if self.rx.want > 0 && !self.rx.ended => {
+            FlowEvent::Fin if self.read_on => Err(Violation::Vanished),
+            FlowEvent::Fin if self.broken => Ok(()),
+            FlowEvent::Fin if self.rx.want > 0 && !self.rx.ended => {
                 let violation = Violation::TooFew { got: self.rx.got, want: self.rx.want };
                 Err(self.damaged(self.rx.got, violation))
             }
-            News::Fin => Err(Violation::Unconfirmed { sent: self.tx.sent }),
-            News::Broken(_) => {
+            FlowEvent::Fin => Err(Violation::Unconfirmed { sent: self.tx.sent }),
+            FlowEvent::Broken(_) => {
                 self.hung_up = true;
                 Ok(())
             }
-            News::Wake if cx.now.since(self.moved) >= self.params.stall_ns => {
+            FlowEvent::Wake if cx.now.since(self.moved) >= self.params.stall_ns => {
                 Err(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)))
             }
-            News::Stop => {
+            FlowEvent::Stop => {
                 self.stopping = true;
                 Ok(())
             }
-            News::Wake
-            | News::Stamped { .. }
-            | News::Start
-            | News::State(_)
-            | News::Ask { .. }
-            | News::Freeze { .. } => Ok(()),
+            FlowEvent::Wake
+            | FlowEvent::Stamped { .. }
+            | FlowEvent::Start
+            | FlowEvent::State(_)
+            | FlowEvent::Ask { .. }
+            | FlowEvent::Freeze { .. } => Ok(()),
         }
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: self.slot }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: self.slot }
     }
 }

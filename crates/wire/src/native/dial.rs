@@ -9,7 +9,7 @@ use model::churn::{Broker, Next, Plan};
 use model::{Shutdown, Transport};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Cause, Cx, Flow, Open, Opener, Target};
+use transport::{Cause, Context, Flow, Open, Opener, Target};
 
 /// A server address that has accepted the phase.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Dialer {
 }
 
 impl Opener for Dialer {
-    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+    fn open(&mut self, cx: &mut Context<'_>) -> Open {
         if self.sites.is_empty() {
             return Open::Done;
         }
@@ -106,9 +106,9 @@ impl Opener for Dialer {
         }
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         let failed = !matches!(how, Ok(Ending::Completed | Ending::Stopped));
-        self.broker.ended(flow.card().slot, cx.now, failed);
+        self.broker.ended(flow.id().slot, cx.now, failed);
     }
 
     fn stop(&mut self) {

@@ -12,7 +12,8 @@ use model::Transport;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 use transport::{
-    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
+    Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Opener, Path, Read, Received, Sent,
+    Transmit, Violation, When,
 };
 use uuid::Uuid;
 
@@ -78,7 +79,12 @@ impl Reception {
 impl Reception {
     /// A client of a session knocks, whose datagrams are to be sent back: never more than came, so that nobody else's address is
     /// of any use to it.
-    fn reflect(&self, preamble: &Preamble, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn reflect(
+        &self,
+        preamble: &Preamble,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         let peer = got.from?.peer;
         let grant = self.grants.find(&preamble.token).filter(|_| self.fence.admits(peer.ip()))?;
         let pings = grant.pings.as_ref().filter(|pings| pings.ping.transport == Transport::Udp)?;
@@ -101,18 +107,18 @@ impl Reception {
 }
 
 impl Opener for Reception {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         Open::Idle
     }
 
-    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+    fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         // A denied address takes no place, and nothing is spent on it.
         if !self.fence.admits(path.peer.ip()) {
             return None;
         }
         let (place, told) = self.grants.pending.enter(path.peer.ip(), cx.now);
         if let Some(gave_way) = told {
-            cx.post.push(Box::new(gave_way));
+            cx.outbox.push(Box::new(gave_way));
         }
         Some(Box::new(Greeter {
             grants: Arc::clone(&self.grants),
@@ -129,7 +135,12 @@ impl Opener for Reception {
         }))
     }
 
-    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn on_unsolicited(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         if let Some(preamble) = got.bytes.try_into().ok().and_then(Preamble::decode)
             && preamble.purpose == Purpose::Data
         {
@@ -145,7 +156,7 @@ impl Opener for Reception {
         None
     }
 
-    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
 
     fn stop(&mut self) {}
 }
@@ -196,7 +207,7 @@ enum State {
 }
 
 impl Greeter {
-    fn farewell(&mut self, cx: &Cx<'_>, bytes: Vec<u8>) {
+    fn farewell(&mut self, cx: &Context<'_>, bytes: Vec<u8>) {
         let place = match std::mem::replace(&mut self.state, State::Gone) {
             State::Waiting { place, .. } => Some(place),
             _ => None,
@@ -205,12 +216,12 @@ impl Greeter {
         self.state = State::Farewell { bytes, sent: 0, until, look, place };
     }
 
-    fn refuse(&mut self, cx: &Cx<'_>, id: Uuid, reason: u64) {
+    fn refuse(&mut self, cx: &Context<'_>, id: Uuid, reason: u64) {
         self.farewell(cx, Mark::new(Kind::Refused, reason).encode(id).to_vec());
     }
 
     /// All 64 bytes are there.
-    fn greet(&mut self, cx: &mut Cx<'_>, bytes: &[u8; PREAMBLE]) -> Result<(), Violation> {
+    fn greet(&mut self, cx: &mut Context<'_>, bytes: &[u8; PREAMBLE]) -> Result<(), Violation> {
         let Some(preamble) = Preamble::decode(bytes) else {
             self.stranger(cx, bytes);
             return Ok(());
@@ -231,7 +242,7 @@ impl Greeter {
         }
     }
 
-    fn admit(&mut self, cx: &mut Cx<'_>, preamble: &Preamble) -> Result<(), Violation> {
+    fn admit(&mut self, cx: &mut Context<'_>, preamble: &Preamble) -> Result<(), Violation> {
         let Some(grant) = self.grants.find(&preamble.token) else {
             self.refuse(cx, preamble.id, 1);
             return Ok(());
@@ -256,15 +267,15 @@ impl Greeter {
             self.state = State::Leaving { to, data, seat };
             return Ok(());
         }
-        data.hear(cx, News::Up(self.path))?;
+        data.on_event(cx, FlowEvent::Up(self.path))?;
         self.state = State::Data { data, _seat: seat };
         Ok(())
     }
 
     /// Tells whoever this is what it has reached, in its own words where there are any.
-    fn stranger(&mut self, cx: &mut Cx<'_>, seen: &[u8]) {
+    fn stranger(&mut self, cx: &mut Context<'_>, seen: &[u8]) {
         let guess = guess(seen);
-        cx.post.push(Box::new(Stranger { path: self.path, guess }));
+        cx.outbox.push(Box::new(Stranger { path: self.path, guess }));
         let text = "This is a netcaliper measurement server. Use: netcaliper tcp HOST\r\n";
         let words = match guess {
             Guess::Http => format!(
@@ -290,36 +301,36 @@ impl Greeter {
 }
 
 impl Flow for Greeter {
-    fn want(&self) -> Want {
-        let quiet = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
+    fn interest(&self) -> Interest {
+        let quiet = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
         match &self.state {
             State::Waiting { len, since, first, look, .. } => {
                 let patience = since.plus(PATIENCE).min(*look);
                 let wake = first.map_or(patience, |first| first.plus(GUESS_AFTER).min(patience));
-                Want { read: Read::look((PREAMBLE - len) as u64), wake: Some(wake), ..quiet }
+                Interest { read: Read::look((PREAMBLE - len) as u64), wake: Some(wake), ..quiet }
             }
             State::Farewell { bytes, sent, until, look, .. } if *sent < bytes.len() => {
-                Want { send: When::Now, wake: Some(*until.min(look)), ..quiet }
+                Interest { send: When::Now, wake: Some(*until.min(look)), ..quiet }
             }
             State::Farewell { until, look, .. } => {
                 let wake = Some(*until.min(look));
-                Want { read: Read::skip(1 << 16), wake, end: Some(End::Half), ..quiet }
+                Interest { read: Read::skip(1 << 16), wake, end: Some(End::Half), ..quiet }
             }
             State::Evicted => {
-                Want { end: Some(End::Done { how: Ending::ProtocolError, reset: true }), ..quiet }
+                Interest { end: Some(End::Done { how: Ending::ProtocolError, reset: true }), ..quiet }
             }
             State::Gone => {
-                Want { end: Some(End::Done { how: Ending::ProtocolError, reset: false }), ..quiet }
+                Interest { end: Some(End::Done { how: Ending::ProtocolError, reset: false }), ..quiet }
             }
-            State::Control => Want { end: Some(End::Lift), ..quiet },
-            State::Leaving { to, .. } => Want { end: Some(End::Hand(*to)), ..quiet },
-            State::Data { data, .. } => data.want(),
+            State::Control => Interest { end: Some(End::Detach), ..quiet },
+            State::Leaving { to, .. } => Interest { end: Some(End::Migrate(*to)), ..quiet },
+            State::Data { data, .. } => data.interest(),
         }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match &mut self.state {
-            State::Data { data, .. } => data.fill(cx, out),
+            State::Data { data, .. } => data.prepare_send(cx, out),
             State::Farewell { bytes, sent, .. } => {
                 let rest = &bytes[*sent..];
                 let n = rest.len().min(out.room());
@@ -331,17 +342,22 @@ impl Flow for Greeter {
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         match &mut self.state {
-            State::Data { data, .. } => data.wrote(cx, n),
+            State::Data { data, .. } => data.on_sent(cx, n),
             State::Farewell { sent, .. } => *sent += n.bytes,
             _ => {}
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         match &mut self.state {
-            State::Data { data, .. } => data.take(cx, got, reply),
+            State::Data { data, .. } => data.on_received(cx, got, reply),
             State::Waiting { bytes, len, first, .. } => {
                 let n = got.bytes.len().min(PREAMBLE - *len);
                 bytes[*len..*len + n].copy_from_slice(&got.bytes[..n]);
@@ -363,30 +379,30 @@ impl Flow for Greeter {
         }
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match (&mut self.state, news) {
-            (State::Data { data, .. }, news) => data.hear(cx, news),
-            (State::Leaving { .. }, News::Up(path)) => {
+            (State::Data { data, .. }, news) => data.on_event(cx, news),
+            (State::Leaving { .. }, FlowEvent::Up(path)) => {
                 let State::Leaving { mut data, seat, .. } = std::mem::replace(&mut self.state, State::Gone)
                 else {
                     return Ok(());
                 };
                 if seat.revoked() {
                     // The session ended on the way here, and its group's number may be another's by now.
-                    self.refuse(cx, data.card().id, 1);
+                    self.refuse(cx, data.id().id, 1);
                     return Ok(());
                 }
-                data.hear(cx, News::Up(path))?;
+                data.on_event(cx, FlowEvent::Up(path))?;
                 self.state = State::Data { data, _seat: seat };
                 Ok(())
             }
-            (State::Waiting { place, .. } | State::Farewell { place: Some(place), .. }, News::Wake)
+            (State::Waiting { place, .. } | State::Farewell { place: Some(place), .. }, FlowEvent::Wake)
                 if place.evicted() =>
             {
                 self.state = State::Evicted;
                 Ok(())
             }
-            (State::Waiting { bytes, len, since, first, look, .. }, News::Wake) => {
+            (State::Waiting { bytes, len, since, first, look, .. }, FlowEvent::Wake) => {
                 if *look <= cx.now {
                     *look = cx.now.plus(LOOK);
                 }
@@ -404,7 +420,7 @@ impl Flow for Greeter {
                 }
                 Ok(())
             }
-            (State::Waiting { bytes, len, .. }, News::Fin) if *len > 0 => {
+            (State::Waiting { bytes, len, .. }, FlowEvent::Fin) if *len > 0 => {
                 let (bytes, len) = (*bytes, *len);
                 if guess(&bytes[..len]) == Guess::Netcaliper {
                     return Err(Violation::Malformed("hung up in the middle of its first 64 bytes"));
@@ -412,12 +428,12 @@ impl Flow for Greeter {
                 self.stranger(cx, &bytes[..len]);
                 Ok(())
             }
-            (State::Farewell { until, look, .. }, News::Wake) if cx.now < *until => {
+            (State::Farewell { until, look, .. }, FlowEvent::Wake) if cx.now < *until => {
                 *look = cx.now.plus(LOOK);
                 Ok(())
             }
-            (State::Waiting { .. }, News::Fin)
-            | (State::Farewell { .. }, News::Fin | News::Broken(_) | News::Wake) => {
+            (State::Waiting { .. }, FlowEvent::Fin)
+            | (State::Farewell { .. }, FlowEvent::Fin | FlowEvent::Broken(_) | FlowEvent::Wake) => {
                 self.state = State::Gone;
                 Ok(())
             }
@@ -425,10 +441,10 @@ impl Flow for Greeter {
         }
     }
 
-    fn card(&self) -> Card {
+    fn id(&self) -> FlowId {
         match &self.state {
-            State::Data { data, .. } => data.card(),
-            _ => Card::default(),
+            State::Data { data, .. } => data.id(),
+            _ => FlowId::default(),
         }
     }
 }

@@ -31,7 +31,9 @@ use model::Transport;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+};
 use uuid::Uuid;
 
 /// How long it may take to be let in, ns.
@@ -92,12 +94,12 @@ impl Caller {
         Err(violation)
     }
 
-    fn enter(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
+    fn enter(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
         self.entry = Entry::In;
-        self.path.map_or(Ok(()), |path| self.pinger.hear(cx, News::Up(path)))
+        self.path.map_or(Ok(()), |path| self.pinger.on_event(cx, FlowEvent::Up(path)))
     }
 
-    fn answered(&mut self, cx: &mut Cx<'_>, bytes: &[u8], have: usize) -> Result<(), Violation> {
+    fn answered(&mut self, cx: &mut Context<'_>, bytes: &[u8], have: usize) -> Result<(), Violation> {
         if self.datagrams {
             let answer = bytes.try_into().ok().and_then(Preamble::decode);
             let ours = answer.is_some_and(|p| p.purpose == Purpose::Answer && p.id == self.id);
@@ -126,7 +128,7 @@ impl Caller {
         if self.datagrams { again(self.since.since(self.first), self.flows) } else { PATIENCE }
     }
 
-    fn overdue(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
+    fn overdue(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
         if cx.now.since(self.since) < self.limit() {
             return Ok(());
         }
@@ -136,7 +138,7 @@ impl Caller {
             if !self.datagrams {
                 return self.fail(stalled);
             }
-            cx.post.push(Box::new(Unopened));
+            cx.outbox.push(Box::new(Unopened));
             return self.fail(stalled.likely(why));
         }
         // The next one is due now, and has its time from now on.
@@ -146,25 +148,25 @@ impl Caller {
 }
 
 impl Flow for Caller {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         if self.entry == Entry::In {
-            return self.pinger.want();
+            return self.pinger.interest();
         }
-        let quiet = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
+        let quiet = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
         let wake = Some(self.since.plus(self.limit()));
         match self.entry {
             Entry::In | Entry::Failed => quiet,
-            Entry::Knocking(_) => Want { send: When::Now, wake, ..quiet },
+            Entry::Knocking(_) => Interest { send: When::Now, wake, ..quiet },
             Entry::Waiting(have) => {
                 let most = if self.datagrams { 65_535 } else { MARK - have };
-                Want { read: Read::look(most as u64), wake, ..quiet }
+                Interest { read: Read::look(most as u64), wake, ..quiet }
             }
         }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match self.entry {
-            Entry::In => self.pinger.fill(cx, out),
+            Entry::In => self.pinger.prepare_send(cx, out),
             Entry::Knocking(sent) => {
                 let rest = &self.preamble[sent..];
                 let own = out.own(rest.len());
@@ -175,9 +177,9 @@ impl Flow for Caller {
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         match self.entry {
-            Entry::In => self.pinger.wrote(cx, n),
+            Entry::In => self.pinger.on_sent(cx, n),
             Entry::Knocking(_) if self.datagrams => {
                 // Refused or not, the next one leaves when this one has had its time.
                 self.since = cx.now;
@@ -189,40 +191,45 @@ impl Flow for Caller {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         match self.entry {
             // A second answer to a second knock is no message.
             Entry::In if self.datagrams && got.bytes.starts_with(&self.preamble[..8]) => Ok(()),
-            Entry::In => self.pinger.take(cx, got, reply),
+            Entry::In => self.pinger.on_received(cx, got, reply),
             Entry::Waiting(have) => self.answered(cx, got.bytes, have),
             _ => Ok(()),
         }
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match (self.entry, news) {
-            (Entry::In, news) => self.pinger.hear(cx, news),
-            (_, News::Up(path)) => {
+            (Entry::In, news) => self.pinger.on_event(cx, news),
+            (_, FlowEvent::Up(path)) => {
                 (self.path, self.since, self.first) = (Some(path), cx.now, cx.now);
                 Ok(())
             }
-            (_, News::Wake) => self.overdue(cx),
-            (_, News::Fin) => self.fail(Violation::Unconfirmed { sent: 0 }),
+            (_, FlowEvent::Wake) => self.overdue(cx),
+            (_, FlowEvent::Fin) => self.fail(Violation::Unconfirmed { sent: 0 }),
             (Entry::Failed, _) => Ok(()),
-            (_, News::Stop) => {
+            (_, FlowEvent::Stop) => {
                 if self.datagrams {
-                    cx.post.push(Box::new(Unopened));
+                    cx.outbox.push(Box::new(Unopened));
                 }
-                self.enter(cx).and_then(|()| self.pinger.hear(cx, News::Stop))
+                self.enter(cx).and_then(|()| self.pinger.on_event(cx, FlowEvent::Stop))
             }
             _ => Ok(()),
         }
     }
 
-    fn card(&self) -> Card {
+    fn id(&self) -> FlowId {
         match self.entry {
-            Entry::In => self.pinger.card(),
-            _ => Card { row: None, id: self.id, slot: self.slot },
+            Entry::In => self.pinger.id(),
+            _ => FlowId { row: None, id: self.id, slot: self.slot },
         }
     }
 }
@@ -302,7 +309,7 @@ impl Reflector {
 
     /// Datagrams go back at once, with how long they waited here: from the kernel's stamp until they were read or, without one,
     /// from then until they are sent.
-    fn reflect(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) {
+    fn reflect(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) {
         let again: Option<Preamble> = got.bytes.try_into().ok().and_then(Preamble::decode);
         if again.is_some_and(|p| p.id == self.id) {
             // Our answer was lost.
@@ -338,25 +345,25 @@ pub(super) fn answer(id: Uuid) -> [u8; PREAMBLE] {
 }
 
 impl Flow for Reflector {
-    fn want(&self) -> Want {
-        let quiet = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
+    fn interest(&self) -> Interest {
+        let quiet = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
         if let Some(how) = self.over {
-            return Want { end: Some(End::Done { how, reset: false }), ..quiet };
+            return Interest { end: Some(End::Done { how, reset: false }), ..quiet };
         }
         if let Some(to) = self.leave {
-            return Want { end: Some(End::Hand(to)), ..quiet };
+            return Interest { end: Some(End::Migrate(to)), ..quiet };
         }
         if self.owes() {
             let wake = Some(self.moved.plus(self.params.stall_ns)).filter(|_| !self.datagrams());
-            return Want { send: When::Now, wake, ..quiet };
+            return Interest { send: When::Now, wake, ..quiet };
         }
         if self.datagrams() {
-            return Want { read: Read::look(65_535), ..quiet };
+            return Interest { read: Read::look(65_535), ..quiet };
         }
-        Want { read: Read::look((self.message.len() - self.come) as u64), ..quiet }
+        Interest { read: Read::look((self.message.len() - self.come) as u64), ..quiet }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         if !self.owes() || self.over.is_some() {
             return;
         }
@@ -378,7 +385,7 @@ impl Flow for Reflector {
         own.copy_from_slice(&rest[..n]);
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if n.bytes == 0 {
             if n.fault.is_some() && self.datagrams() {
                 // A lost echo looks to the peer like a lost datagram, which it is.
@@ -401,7 +408,12 @@ impl Flow for Reflector {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         self.moved = cx.now;
         if self.datagrams() {
             self.reflect(cx, got, reply);
@@ -417,23 +429,23 @@ impl Flow for Reflector {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
             // It is told so where it came, too.
-            News::Up(_) if self.leave.is_some() && self.moved == Mono(0) => self.moved = cx.now,
-            News::Up(_) => {
+            FlowEvent::Up(_) if self.leave.is_some() && self.moved == Mono(0) => self.moved = cx.now,
+            FlowEvent::Up(_) => {
                 (self.moved, self.leave) = (cx.now, None);
                 self.row = Some(cx.rec.open(self.params.group, cx.now));
             }
-            News::Fin if self.come > 0 => {
+            FlowEvent::Fin if self.come > 0 => {
                 let (got, want) = (self.come as u64, self.message.len() as u64);
                 self.over = Some(Ending::DataError);
                 return Err(Violation::TooFew { got, want });
             }
-            News::Fin => self.over = Some(Ending::Completed),
+            FlowEvent::Fin => self.over = Some(Ending::Completed),
             // A session's datagrams end with it, and so does a connection on which nothing is under way.
-            News::Stop if self.datagrams() => self.over = Some(Ending::Completed),
-            News::Wake if self.owes() && cx.now.since(self.moved) >= self.params.stall_ns => {
+            FlowEvent::Stop if self.datagrams() => self.over = Some(Ending::Completed),
+            FlowEvent::Wake if self.owes() && cx.now.since(self.moved) >= self.params.stall_ns => {
                 return Err(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)));
             }
             _ => {}
@@ -441,7 +453,7 @@ impl Flow for Reflector {
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: self.slot }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: self.slot }
     }
 }

@@ -23,7 +23,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use transport::{Action, Cx, End, GroupPlan, Input, Link, Note, Opener, Order, Path, Session, Wait};
+use transport::{Action, Context, End, GroupPlan, Input, Link, Opener, Order, Path, Session, Wait};
 use uuid::Uuid;
 
 /// What a server allows.
@@ -285,7 +285,7 @@ impl Server {
         self.actions.push_back(Action::Emit(Event::Notice { level, text }));
     }
 
-    fn close(&mut self, cx: &Cx<'_>, link: Link) {
+    fn close(&mut self, cx: &Context<'_>, link: Link) {
         if !self.visitors.contains_key(&link) {
             return;
         }
@@ -293,13 +293,13 @@ impl Server {
         self.leave(cx, link);
     }
 
-    fn refuse(&mut self, cx: &Cx<'_>, link: Link, reason: &str) {
+    fn refuse(&mut self, cx: &Context<'_>, link: Link, reason: &str) {
         self.say(link, &Message::Refused { reason: reason.to_owned() });
         self.close(cx, link);
     }
 
     /// Forgets a visitor and whatever it held.
-    fn leave(&mut self, cx: &Cx<'_>, link: Link) {
+    fn leave(&mut self, cx: &Context<'_>, link: Link) {
         self.queue.retain(|&l| l != link);
         self.stand(link, Standing::Lost);
         let Some(visitor) = self.visitors.remove(&link) else { return };
@@ -325,7 +325,7 @@ impl Server {
     }
 
     /// The client's connections have ended; ours should soon.
-    fn wind_up(&mut self, cx: &Cx<'_>, link: Link) {
+    fn wind_up(&mut self, cx: &Context<'_>, link: Link) {
         let Some(visitor) = self.visitors.get_mut(&link) else { return };
         let Some(held) = &visitor.held else { return };
         visitor.step = Step::Draining;
@@ -344,7 +344,7 @@ impl Server {
         }
     }
 
-    fn dropped(&mut self, cx: &Cx<'_>, group: Group, mut totals: Box<Totals>) {
+    fn dropped(&mut self, cx: &Context<'_>, group: Group, mut totals: Box<Totals>) {
         // Who asks counts round trips.
         totals.pings = None;
         if group == Group::ALL {
@@ -400,7 +400,7 @@ impl Server {
     }
 
     /// What a flow remembers, of trains or of datagrams, goes to its client.
-    fn tell(&mut self, note: Note) {
+    fn tell(&mut self, note: transport::Message) {
         let link = |group: Option<Group>| self.groups.get(group?.0 as usize).copied().flatten();
         match note.downcast::<Log>() {
             Ok(log) => {
@@ -427,7 +427,7 @@ impl Server {
         self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
     }
 
-    fn shut_down(&mut self, cx: &Cx<'_>, link: Link, only: Option<&str>) {
+    fn shut_down(&mut self, cx: &Context<'_>, link: Link, only: Option<&str>) {
         let Some(visitor) = self.visitors.get(&link) else { return };
         let peer = visitor.path.peer;
         let here = is_here(&visitor.path);
@@ -455,7 +455,7 @@ impl Server {
     }
 
     /// The user stops the server: sessions are asked to end in good order, within the grace.
-    fn stop(&mut self, cx: &Cx<'_>) {
+    fn stop(&mut self, cx: &Context<'_>) {
         self.stops += 1;
         if self.stops > 1 {
             // The user waits: who has not ended by the last call is cut short.
@@ -477,7 +477,7 @@ impl Server {
     }
 
     /// Ends the server once it is to end and no session is left.
-    fn check_over(&mut self, cx: &Cx<'_>) {
+    fn check_over(&mut self, cx: &Context<'_>) {
         let busy =
             self.visitors.values().any(|v| v.held.is_some()) || self.groups.iter().any(Option::is_some);
         if self.ending.is_none() || self.over || busy {
@@ -491,7 +491,7 @@ impl Server {
         self.actions.push_back(Action::Order(Group::ALL, Order::Drop));
     }
 
-    fn wake(&mut self, cx: &Cx<'_>) {
+    fn wake(&mut self, cx: &Context<'_>) {
         let now = cx.now;
         for link in self.visitors.keys().copied().collect::<Vec<_>>() {
             let Some(visitor) = self.visitors.get(&link) else { continue };
@@ -563,13 +563,13 @@ impl Server {
 }
 
 impl Session for Server {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
+    fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, path, _) => self.arrive(cx, link, path),
             Input::Refused(..) => {}
             Input::Bytes(link, bytes) => self.bytes(cx, link, bytes),
             Input::Down(link, _) => self.leave(cx, link),
-            Input::Note(note) => match note.downcast::<Stranger>() {
+            Input::Message(note) => match note.downcast::<Stranger>() {
                 Ok(stranger) => self.stranger(&stranger),
                 Err(note) => match note.downcast::<GaveWay>() {
                     Ok(gave_way) => self.crowded(cx.now, gave_way.0),
@@ -592,7 +592,7 @@ impl Session for Server {
         }
     }
 
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
         if !std::mem::replace(&mut self.begun, true) {
             return Some(Action::Emit(Event::Start { at: cx.clock.wall(self.start) }));
         }

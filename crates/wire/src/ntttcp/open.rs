@@ -12,8 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{
-    Batch, Burst, Card, Cause, Cx, Deed, End, Flow, News, Open, Opener, Path, Read, Target, Violation, Want,
-    When, Wrote,
+    Cause, Context, Deed, End, Flow, FlowEvent, FlowId, Interest, Open, Opener, Path, Read, Received, Sent,
+    Target, Transmit, Violation, When,
 };
 
 /// A client's openers without a conversation, for plain streams to one port.
@@ -103,14 +103,14 @@ impl Dialer {
         let until = *self.patience.get_or_insert(now.plus(PATIENCE));
         let again = self.layout.windows && refused && now < until;
         if again {
-            self.again.push_back((now.plus(AGAIN), flow.card().slot));
+            self.again.push_back((now.plus(AGAIN), flow.id().slot));
         }
         again
     }
 }
 
 impl Opener for Dialer {
-    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+    fn open(&mut self, cx: &mut Context<'_>) -> Open {
         let slot = match self.next(cx.now) {
             Ok(slot) => slot,
             Err(later) => return later,
@@ -129,12 +129,12 @@ impl Opener for Dialer {
         }
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         self.open = self.open.saturating_sub(1);
         if let Err(cause) = how
             && !self.retries(cx.now, &*flow, cause)
         {
-            cx.post.push(Box::new(Lost(cause.to_string())));
+            cx.outbox.push(Box::new(Lost(cause.to_string())));
         }
     }
 
@@ -197,11 +197,11 @@ impl Answerer {
 }
 
 impl Opener for Answerer {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         Open::Idle
     }
 
-    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+    fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         if !self.house.fence.admits(path.peer.ip()) {
             return None;
         }
@@ -217,24 +217,29 @@ impl Opener for Answerer {
         Some(Box::new(Receiver::new(Arc::clone(&self.house.params))))
     }
 
-    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn on_unsolicited(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         if self.house.layout.udp {
             self.books.enter(cx, got);
         }
         None
     }
 
-    fn tend(&mut self, cx: &mut Cx<'_>) -> Option<Mono> {
-        self.books.tend(cx)
+    fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
+        self.books.on_timer(cx)
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        let card = flow.card();
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, _: &Result<Ending, Cause>) {
+        let card = flow.id();
         if card.slot != UNSYNCED_SLOT
             && card.row.is_some()
             && self.house.open.fetch_sub(1, Ordering::Relaxed) == 1
         {
-            cx.post.push(Box::new(Empty { last: Mono(0) }));
+            cx.outbox.push(Box::new(Empty { last: Mono(0) }));
         }
     }
 
@@ -247,23 +252,28 @@ impl Opener for Answerer {
 struct Lifted;
 
 impl Flow for Lifted {
-    fn want(&self) -> Want {
-        Want { send: When::Never, read: Read::Pause, wake: None, end: Some(End::Lift) }
+    fn interest(&self) -> Interest {
+        Interest { send: When::Never, read: Read::Pause, wake: None, end: Some(End::Detach) }
     }
 
-    fn fill(&mut self, _: &mut Cx<'_>, _: &mut Burst<'_>) {}
+    fn prepare_send(&mut self, _: &mut Context<'_>, _: &mut Transmit<'_>) {}
 
-    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {}
+    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
 
-    fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         Ok(())
     }
 
-    fn hear(&mut self, _: &mut Cx<'_>, _: News) -> Result<(), Violation> {
+    fn on_event(&mut self, _: &mut Context<'_>, _: FlowEvent) -> Result<(), Violation> {
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card::default()
+    fn id(&self) -> FlowId {
+        FlowId::default()
     }
 }

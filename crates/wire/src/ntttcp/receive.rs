@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Action, Cx, End, Input, Link, Note, Opener, Order, Session};
+use transport::{Action, Context, End, Input, Link, Message, Opener, Order, Session};
 
 /// What a receiver needs to know.
 pub struct ReceiverPlan {
@@ -168,7 +168,7 @@ impl Receiver {
         self.telling.actions.push_back(Action::Send(link, encode(word)));
     }
 
-    fn heard(&mut self, cx: &mut Cx<'_>, link: Link, mut bytes: &[u8]) {
+    fn heard(&mut self, cx: &mut Context<'_>, link: Link, mut bytes: &[u8]) {
         while let Some(talk) = self.talks.get_mut(&link) {
             talk.silent = false;
             let Some(word) = talk.words.next(&mut bytes) else { return };
@@ -177,7 +177,7 @@ impl Receiver {
         }
     }
 
-    fn word(&mut self, cx: &mut Cx<'_>, link: Link, word: u32, length: bool) {
+    fn word(&mut self, cx: &mut Context<'_>, link: Link, word: u32, length: bool) {
         if length {
             let cycle = agreed(self.layout.seconds, word, self.layout.multi);
             if self.stage == Stage::Waiting {
@@ -264,7 +264,7 @@ impl Receiver {
     }
 
     /// A sender of Windows' is ready for one port, or somebody else is there.
-    fn token(&mut self, cx: &mut Cx<'_>, link: Link, bytes: &[u8]) {
+    fn token(&mut self, cx: &mut Context<'_>, link: Link, bytes: &[u8]) {
         let ready = bytes.first() == Some(&TOKEN);
         // It has said all that it has to say.
         if !self.hang_up(link) {
@@ -284,7 +284,7 @@ impl Receiver {
     }
 
     /// The timetable is set: the test runs.
-    fn start(&mut self, cx: &mut Cx<'_>) {
+    fn start(&mut self, cx: &mut Context<'_>) {
         if let (Stage::Waiting, Some(from)) = (self.stage, self.table.from()) {
             self.stage = Stage::Running;
             self.telling.begin(from, cx.clock);
@@ -332,7 +332,7 @@ impl Receiver {
         }
     }
 
-    fn note(&mut self, cx: &mut Cx<'_>, note: Note) {
+    fn note(&mut self, cx: &mut Context<'_>, note: Message) {
         let note = match note.downcast::<Portion>() {
             Ok(portion) if portion.slot == UNSYNCED_SLOT => {
                 let totals = self.unsynced.closed(&portion);
@@ -430,7 +430,7 @@ fn gone() -> End {
 }
 
 impl Session for Receiver {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
+    fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, path, _) => {
                 let mut proven = self.house.proven.lock().unwrap_or_else(PoisonError::into_inner);
@@ -483,7 +483,7 @@ impl Session for Receiver {
             Input::Tally { group: UNSYNCED_GROUP, to, tally, .. } if tally.rx_bytes > 0 => {
                 self.unsynced.received(to);
             }
-            Input::Note(note) => self.note(cx, note),
+            Input::Message(note) => self.note(cx, note),
             Input::Idle(group) if group != Group::ALL && self.stage == Stage::Dropping => {
                 self.telling.actions.push_back(Action::Order(group, Order::Drop));
             }
@@ -507,7 +507,7 @@ impl Session for Receiver {
         }
     }
 
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
         if !std::mem::replace(&mut self.begun, true) {
             self.open(cx.now);
         }

@@ -24,7 +24,7 @@ use metrics::{Ending, Mono, SECOND};
 use model::{Event, Level, Phase, Status, SyncStep, Totals};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Action, Cx, End, Input, Link, Note, Order, Session, Target};
+use transport::{Action, Context, End, Input, Link, Message, Order, Session, Target};
 
 /// What a sender needs to know.
 pub struct SenderPlan {
@@ -144,7 +144,7 @@ impl Sender {
         self.telling.actions.push_back(group);
     }
 
-    fn word(&mut self, cx: &mut Cx<'_>, word: u32) {
+    fn word(&mut self, cx: &mut Context<'_>, word: u32) {
         match (self.stage, word) {
             (Stage::Asking, RUNNING) => self.give_up(Layout::BUSY, cx.now),
             (Stage::Asking, _) => {
@@ -176,7 +176,7 @@ impl Sender {
         }
     }
 
-    fn start(&mut self, cx: &mut Cx<'_>) {
+    fn start(&mut self, cx: &mut Context<'_>) {
         let (from, to, quiet) = self.layout.times(cx.now, self.cycle);
         self.table.set(from, to, quiet);
         self.telling.begin(from, cx.clock);
@@ -191,7 +191,7 @@ impl Sender {
     }
 
     /// All have been connected.
-    fn ready(&mut self, cx: &mut Cx<'_>) {
+    fn ready(&mut self, cx: &mut Context<'_>) {
         if self.layout.token {
             self.stage = Stage::Readying;
             self.tokens = Tokens::new(self.layout.ports, cx.now);
@@ -217,7 +217,7 @@ impl Sender {
     }
 
     /// A byte has come on one of them.
-    fn token(&mut self, cx: &mut Cx<'_>, link: Link) {
+    fn token(&mut self, cx: &mut Context<'_>, link: Link) {
         if self.tokens.came(link) {
             let how = End::Done { how: Ending::Completed, reset: false };
             self.telling.actions.push_back(Action::Close(link, how));
@@ -342,7 +342,7 @@ impl Sender {
         self.telling.finish(totals, self.table.to());
     }
 
-    fn note(&mut self, cx: &mut Cx<'_>, note: Note) {
+    fn note(&mut self, cx: &mut Context<'_>, note: Message) {
         let note = match note.downcast::<Portion>() {
             Ok(portion) => return self.telling.portion(*portion),
             Err(note) => note,
@@ -387,7 +387,7 @@ impl Sender {
 }
 
 impl Session for Sender {
-    fn handle(&mut self, cx: &mut Cx<'_>, input: Input<'_>) {
+    fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, ..) if self.stage == Stage::Readying => {
                 self.tokens.up(link);
@@ -432,7 +432,7 @@ impl Session for Sender {
                 let end = self.table.to();
                 self.telling.interval(index, from, to, end, tally);
             }
-            Input::Note(note) => self.note(cx, note),
+            Input::Message(note) => self.note(cx, note),
             Input::Idle(GROUP) => self.on_group_idle(cx.now),
             Input::Dropped(_, totals) => self.finish(Some(totals)),
             Input::Wake => {
@@ -454,7 +454,7 @@ impl Session for Sender {
         }
     }
 
-    fn poll(&mut self, cx: &mut Cx<'_>) -> Option<Action> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
         if !std::mem::replace(&mut self.begun, true) {
             if self.layout.sync {
                 let host = self.to.first().copied().unwrap_or(IpAddr::from([0; 4]));

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use transport::{Batch, Cx, Path};
+use transport::{Context, Path, Received};
 
 /// Senders' sockets that are told apart, times ports; as many as a sender may have threads.
 const MOST: usize = 25_600;
@@ -62,7 +62,7 @@ impl Books {
     }
 
     /// Whether this sender is heard: who talks to us has proven its address.
-    fn admits(&mut self, cx: &mut Cx<'_>, path: &Path) -> bool {
+    fn admits(&mut self, cx: &mut Context<'_>, path: &Path) -> bool {
         let who = path.peer.ip();
         let house = &*self.house;
         let proven =
@@ -72,7 +72,7 @@ impl Books {
     }
 
     /// Counts a datagram.
-    pub(super) fn enter(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>) {
+    pub(super) fn enter(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
         let Some(path) = got.from else { return };
         let key = (path.peer, path.local.port());
         let at = got.stamp.map_or(got.at, |stamp| stamp.at);
@@ -82,14 +82,14 @@ impl Books {
             }
             self.house.begin(at);
             cx.rec.tally(GROUP).opened += 1;
-            cx.post.push(Box::new(Arrived { path, at }));
+            cx.outbox.push(Box::new(Arrived { path, at }));
             let account = Account { path, bytes: 0, datagrams: 0, since: at, last: at };
             self.accounts.insert(key, account);
         }
         self.last = self.last.max(cx.now);
         if !std::mem::replace(&mut self.open, true) {
             self.house.open.fetch_add(1, Ordering::Relaxed);
-            cx.post.push(Box::new(Back));
+            cx.outbox.push(Box::new(Back));
         }
         let dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
         self.dropped = got.dropped;
@@ -106,18 +106,18 @@ impl Books {
     }
 
     /// Notices silence; tells what has come when all is over.
-    pub(super) fn tend(&mut self, cx: &mut Cx<'_>) -> Option<Mono> {
+    pub(super) fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
         if self.open && (self.closed || cx.now.since(self.last) >= SILENCE) {
             self.open = false;
             if self.house.open.fetch_sub(1, Ordering::Relaxed) == 1 {
-                cx.post.push(Box::new(Empty { last: self.counted }));
+                cx.outbox.push(Box::new(Empty { last: self.counted }));
             }
         }
         if self.closed {
             let tally = cx.rec.tally(GROUP);
             (0..self.accounts.len()).for_each(|_| tally.ended(Ending::Completed));
             for account in std::mem::take(&mut self.accounts).into_values() {
-                cx.post.push(Box::new(Portion {
+                cx.outbox.push(Box::new(Portion {
                     rx_bytes: account.bytes,
                     from: account.since,
                     to: account.last,

@@ -15,14 +15,14 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
+use transport::{Cause, Context, Flow, Open, Opener, Path, Received, Transmit};
 
 /// A sender's openers for `phase`.
 #[must_use]
 pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
     let params = Arc::new(Params::of(phase, GROUP, Far::Nothing));
     let key = calls.key.clone();
-    let make = move |cx: &mut Cx<'_>, slot: u32| -> Box<dyn Flow> {
+    let make = move |cx: &mut Context<'_>, slot: u32| -> Box<dyn Flow> {
         let speaker = Speaker::new(params.ping.stamp.unwrap_or_default(), key.clone(), GROUP);
         Box::new(Pinger::speaking(Arc::clone(&params), cx.rng.uuid(), slot, Box::new(speaker)))
     };
@@ -140,12 +140,12 @@ pub struct Doorkeeper {
 }
 
 impl Doorkeeper {
-    fn refuse(cx: &mut Cx<'_>, text: String) {
-        cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+    fn refuse(cx: &mut Context<'_>, text: String) {
+        cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
     }
 
     /// Whether requests from there are answered at all, and whether with more than came.
-    fn admits(&self, cx: &mut Cx<'_>, path: &Path) -> Option<bool> {
+    fn admits(&self, cx: &mut Context<'_>, path: &Path) -> Option<bool> {
         let (peer, who) = (path.peer, path.peer.ip().to_canonical());
         if !self.house.fence.admits(peer.ip()) {
             return None;
@@ -173,7 +173,7 @@ impl Doorkeeper {
     }
 
     /// Answers without memory.
-    fn answer(&mut self, cx: &mut Cx<'_>, request: &Request, got: &Arrived<'_>, out: &mut Burst<'_>) {
+    fn answer(&mut self, cx: &mut Context<'_>, request: &Request, got: &Arrived<'_>, out: &mut Transmit<'_>) {
         let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
         cx.rec.received(row, got.bytes.len() as u64);
         let own = out.own(got.bytes.len());
@@ -186,11 +186,16 @@ impl Doorkeeper {
 }
 
 impl Opener for Doorkeeper {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         Open::Idle
     }
 
-    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, out: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn on_unsolicited(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        out: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         let path = got.from?;
         let request = check(&self.house.rules, got.bytes).ok()?;
         let trusted = self.admits(cx, &path)?;
@@ -223,13 +228,13 @@ impl Opener for Doorkeeper {
         Some(Box::new(Reflector::new(rules, GROUP, PATIENCE, trusted, &arrived).at(place)))
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         // It never had a socket.
-        if how.is_err() && flow.card().row.is_none() {
+        if how.is_err() && flow.id().row.is_none() {
             self.house.alone.store(true, Ordering::Relaxed);
         }
         if self.house.limit.leave() {
-            cx.post.push(Box::new(LimitReached));
+            cx.outbox.push(Box::new(LimitReached));
         }
     }
 

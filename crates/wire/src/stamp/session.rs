@@ -6,7 +6,9 @@ use super::reflect::{Arrived, Made, Rules, Session, admit, check, reply};
 use metrics::{Ending, Group, Mono, Packets, Row, SECOND};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+};
 
 /// Sessions of one sender at once, by identifier; those of further ones are answered without memory, or with a key not at all.
 const MOST_SESSIONS: usize = 64;
@@ -101,7 +103,7 @@ impl Reflector {
     }
 
     /// Offers the answer to a request that has been checked.
-    fn answer(&mut self, cx: &Cx<'_>, request: &Request, got: &Arrived<'_>, out: &mut Burst<'_>) {
+    fn answer(&mut self, cx: &Context<'_>, request: &Request, got: &Arrived<'_>, out: &mut Transmit<'_>) {
         let base = self.rules.mode().base();
         let size = if self.trusted { got.bytes.len().max(base) } else { got.bytes.len() };
         let known = self.sessions.len() < MOST_SESSIONS || self.sessions.contains_key(&request.ssid);
@@ -135,7 +137,7 @@ impl Reflector {
         self.offered = Some((request.ssid, counted.then_some(made)));
     }
 
-    fn count(&self, cx: &mut Cx<'_>, packets: &Packets) {
+    fn count(&self, cx: &mut Context<'_>, packets: &Packets) {
         if let Some(row) = self.row {
             cx.rec.packets(row, packets);
         }
@@ -155,9 +157,9 @@ impl Reflector {
 }
 
 impl Flow for Reflector {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let over = self.stopped.then_some(Ending::Stopped);
-        Want {
+        Interest {
             send: if self.waiting.is_empty() { When::Never } else { When::Now },
             read: if self.stopped { Read::Pause } else { Read::look(LONGEST) },
             wake: Some(self.used.plus(self.patience())),
@@ -165,7 +167,7 @@ impl Flow for Reflector {
         }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         while out.is_empty()
             && let Some(first) = self.waiting.pop_front()
         {
@@ -176,7 +178,7 @@ impl Flow for Reflector {
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         let offered = self.offered.take();
         if n.bytes > 0 {
             if let Some(row) = self.row {
@@ -196,7 +198,12 @@ impl Flow for Reflector {
         self.count(cx, &Packets { refused: 1, ..Packets::default() });
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         if let Some(row) = self.row {
             cx.rec.received(row, got.len as u64);
         }
@@ -220,9 +227,9 @@ impl Flow for Reflector {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(_) => {
+            FlowEvent::Up(_) => {
                 let row = cx.rec.open(self.group, cx.now);
                 self.row = Some(row);
                 for first in &self.waiting {
@@ -230,7 +237,7 @@ impl Flow for Reflector {
                     cx.rec.packets(row, &Packets { received: 1, ..Packets::default() });
                 }
             }
-            News::Stamped { tag, stamp, .. } => {
+            FlowEvent::Stamped { tag, stamp, .. } => {
                 let found = self.leaving.iter().position(|(known, ..)| *known == tag);
                 if let Some((_, ssid, number)) = found.and_then(|at| self.leaving.remove(at))
                     && let Some(session) = self.sessions.get_mut(&ssid)
@@ -238,24 +245,24 @@ impl Flow for Reflector {
                     session.left(number, stamp.at);
                 }
             }
-            News::Stop => self.stopped = true,
-            News::Wake => {
+            FlowEvent::Stop => self.stopped = true,
+            FlowEvent::Wake => {
                 self.expire(cx.now);
                 // The sender is gone: that is how a session ends.
                 self.stopped |= cx.now.since(self.used) >= self.patience();
             }
-            News::Broken(_)
-            | News::Fin
-            | News::Start
-            | News::State(_)
-            | News::Ask { .. }
-            | News::Freeze { .. } => {}
+            FlowEvent::Broken(_)
+            | FlowEvent::Fin
+            | FlowEvent::Start
+            | FlowEvent::State(_)
+            | FlowEvent::Ask { .. }
+            | FlowEvent::Freeze { .. } => {}
         }
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, ..Card::default() }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, ..FlowId::default() }
     }
 }
 
@@ -283,21 +290,21 @@ mod tests {
         let first = packet(0);
         let arrived = Arrived { bytes: &first, at: Mono(1), ttl: 64, tos: 0 };
         let mut flow = Reflector::new(Arc::clone(&rules), Group(1), 1 << 40, false, &arrived);
-        let (mut rec, mut rng, mut post, clock) =
+        let (mut rec, mut rng, mut outbox, clock) =
             (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
         let mut arena = Arena::new(4096);
-        let mut cx = Cx { now: Mono(2), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+        let mut cx = Context::new(Mono(2), &clock, &mut rng, &mut rec, &mut outbox);
         let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 862).into() };
-        flow.hear(&mut cx, News::Up(path)).unwrap();
+        flow.on_event(&mut cx, FlowEvent::Up(path)).unwrap();
         let mut round = || {
             let mut count = 0;
             for ssid in 0..n {
                 let bytes = packet(ssid);
-                let mut reply = Burst::new(&mut arena, bytes.len());
-                flow.take(&mut cx, &Batch::stream(&bytes, Mono(2)), &mut reply).unwrap();
+                let mut reply = Transmit::new(&mut arena, bytes.len());
+                flow.on_received(&mut cx, &Received::stream(&bytes, Mono(2)), &mut reply).unwrap();
                 let left = reply.len();
                 count += usize::from(left > 0);
-                flow.wrote(&mut cx, Wrote { bytes: left, fault: None });
+                flow.on_sent(&mut cx, Sent { bytes: left, fault: None });
             }
             count
         };
@@ -320,13 +327,12 @@ mod tests {
         ] {
             let mut flow = Reflector::new(Arc::default(), Group(1), 900 * SECOND, false, &arrived);
             flow.requests = requests;
-            let (mut rec, mut rng, mut post, clock) =
+            let (mut rec, mut rng, mut outbox, clock) =
                 (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
             let mut ended_at = |now: u64| {
-                let mut cx =
-                    Cx { now: Mono(now), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
-                flow.hear(&mut cx, News::Wake).unwrap();
-                (flow.want().wake, flow.want().end.is_some())
+                let mut cx = Context::new(Mono(now), &clock, &mut rng, &mut rec, &mut outbox);
+                flow.on_event(&mut cx, FlowEvent::Wake).unwrap();
+                (flow.interest().wake, flow.interest().end.is_some())
             };
             assert_eq!(ended_at(patience), (Some(Mono(1 + patience)), false));
             assert!(ended_at(1 + patience).1, "{why}");

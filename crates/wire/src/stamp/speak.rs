@@ -10,7 +10,7 @@ use crate::native::Psk;
 use metrics::{Clock, Estimate, Exchange, Group, Marks, Mono, TwoWay, Wall, WayFacts, widen};
 use model::StampSettings;
 use std::collections::VecDeque;
-use transport::{Batch, Burst, Cx};
+use transport::{Context, Received, Transmit};
 
 /// Replies whose time is remembered, for stamps that come later.
 const REMEMBERED: usize = 64;
@@ -65,7 +65,7 @@ impl Speaker {
     }
 
     /// What a reply says besides its times.
-    fn note(&mut self, cx: &mut Cx<'_>, reply: &Reply, heard: tlv::Heard, got: &Batch<'_>) {
+    fn note(&mut self, cx: &mut Context<'_>, reply: &Reply, heard: tlv::Heard, got: &Received<'_>) {
         let facts = &mut self.facts;
         let error = ErrorEstimate::decode(reply.error);
         facts.far_error_ns = facts.far_error_ns.max(error.ns);
@@ -95,7 +95,7 @@ impl Speaker {
     }
 
     /// An earlier reply left the far end at this time.
-    fn follow_up(&mut self, cx: &mut Cx<'_>, format: Format, number: u32, left: u64) {
+    fn follow_up(&mut self, cx: &mut Context<'_>, format: Format, number: u32, left: u64) {
         let Some(at) = self.times.iter().position(|(known, _)| *known == number) else { return };
         let Some((_, said)) = self.times.remove(at) else { return };
         let near = cx.clock.wall(cx.now);
@@ -107,7 +107,7 @@ impl Speaker {
     }
 
     /// Takes the exchanges apart of which that can be done.
-    fn judge(&mut self, cx: &mut Cx<'_>, last: bool) {
+    fn judge(&mut self, cx: &mut Context<'_>, last: bool) {
         let Some((at, by_wall)) = self.clocks.estimate(cx.now, cx.clock, &self.theirs, last) else { return };
         self.facts.clock_bound_ns = self.facts.clock_bound_ns.max(Some(at.bound_ns));
         self.facts.clock_offset_ns = Some(at.offset_ns.saturating_sub(cx.clock.wall_at_zero));
@@ -123,7 +123,7 @@ impl Speaker {
         self.clocks.held = held;
     }
 
-    fn tally<'a>(&self, cx: &'a mut Cx<'_>) -> &'a mut TwoWay {
+    fn tally<'a>(&self, cx: &'a mut Context<'_>) -> &'a mut TwoWay {
         cx.rec.packet_tally(self.group).ways.get_or_insert_default()
     }
 }
@@ -141,7 +141,7 @@ impl Talk for Speaker {
         self.format().encode(clock.wall(now))
     }
 
-    fn offer(&mut self, cx: &Cx<'_>, number: u64, size: usize, out: &mut Burst<'_>) {
+    fn offer(&mut self, cx: &Context<'_>, number: u64, size: usize, out: &mut Transmit<'_>) {
         let mode = self.mode();
         let ours =
             ErrorEstimate { ns: Some(cx.clock.error_ns), synced: cx.clock.synced, format: self.format() };
@@ -188,7 +188,7 @@ impl Talk for Speaker {
         Said::Answer { number, word }
     }
 
-    fn answered(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, sent: Mono, fresh: bool) -> Times {
+    fn answered(&mut self, cx: &mut Context<'_>, got: &Received<'_>, sent: Mono, fresh: bool) -> Times {
         let Some((reply, number, heard)) = self.heard.take() else { return Times::default() };
         self.ways.answered(number, reply.number, fresh);
         if !fresh {
@@ -210,7 +210,7 @@ impl Talk for Speaker {
         Times { far_ns, path_ns: far_ns.and_then(|_| u64::try_from(exchange.round_trip()).ok()) }
     }
 
-    fn over(&mut self, cx: &mut Cx<'_>) {
+    fn over(&mut self, cx: &mut Context<'_>) {
         self.judge(cx, true);
         self.ways.tell(&mut self.facts);
         let facts = std::mem::take(&mut self.facts);

@@ -42,7 +42,7 @@ pub enum Command {
     /// Texts of /proc/net.
     Net,
     /// A card's counters.
-    Card,
+    FlowId,
     /// CPU shares.
     Cpu,
     /// Anything else: passed over.
@@ -90,7 +90,7 @@ pub fn decode(bytes: &[u8; PARAM]) -> Head {
         DATA => Command::Data,
         GETSTATS => Command::Stats,
         GETNETSNMP => Command::Net,
-        GETNICSTATS => Command::Card,
+        GETNICSTATS => Command::FlowId,
         GETCPULOAD => Command::Cpu,
         _ => Command::Other,
     };
@@ -106,7 +106,7 @@ pub fn encode(head: &Head, sent: i64, answer: usize) -> [u8; PARAM] {
         Command::Data => DATA,
         Command::Stats => GETSTATS,
         Command::Net => GETNETSNMP,
-        Command::Card => GETNICSTATS,
+        Command::FlowId => GETNICSTATS,
         Command::Cpu => GETCPULOAD,
         Command::Other => 0,
     };

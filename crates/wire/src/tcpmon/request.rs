@@ -12,14 +12,16 @@ use metrics::Binned;
 use metrics::{Ending, Mono, Row, SECOND, SocketState};
 use model::{Event, Pace, Phase, UdpmonCounts, UdpmonPut, UdpmonTest};
 use std::time::Duration;
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Opener, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Opener, Read, Received, Sent, Transmit, Violation, When,
+};
 use uuid::Uuid;
 
 /// A client's openers.
 #[must_use]
 pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
     let plan = Plan::of(phase, calls.host.clone());
-    Caller::for_all(phase, calls, false, &move |cx: &mut Cx<'_>, slot| -> Box<dyn Flow> {
+    Caller::for_all(phase, calls, false, &move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
         Box::new(Requester::new(plan.clone(), cx.rng.uuid(), slot))
     })
 }
@@ -32,8 +34,8 @@ const READING: u64 = SECOND;
 /// What is asked for behind the sums, and how long each answer is.
 const BLOCKS: [(Command, usize); 4] = [
     (Command::Net, blocks::NET),
-    (Command::Card, blocks::CARD),
-    (Command::Card, blocks::CARD),
+    (Command::FlowId, blocks::CARD),
+    (Command::FlowId, blocks::CARD),
     (Command::Cpu, blocks::CPU),
 ];
 
@@ -151,7 +153,7 @@ impl Requester {
     }
 
     /// Asks for a block, or tells all when there is no more.
-    fn ask_for(&mut self, cx: &mut Cx<'_>, n: usize) {
+    fn ask_for(&mut self, cx: &mut Context<'_>, n: usize) {
         let Some((command, length)) = BLOCKS.get(n) else { return self.tell(cx) };
         let head = Head { command: *command, frame: self.frame as i64, length: SHORTEST };
         // The second card is the second of two such questions.
@@ -175,17 +177,17 @@ impl Requester {
         }
     }
 
-    fn tell(&mut self, cx: &mut Cx<'_>) {
+    fn tell(&mut self, cx: &mut Context<'_>) {
         let read = |n: usize| {
             self.readings[n].as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default()
         };
         self.found.near = between(&read(0), &read(1), self.v6);
         self.found.over = true;
-        cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(std::mem::take(&mut self.found))))));
+        cx.outbox.push(Box::new(Tell(Event::Udpmon(Box::new(std::mem::take(&mut self.found))))));
         self.complete(cx);
     }
 
-    fn complete(&mut self, cx: &mut Cx<'_>) {
+    fn complete(&mut self, cx: &mut Context<'_>) {
         if let Some(row) = self.row {
             cx.rec.complete(row, cx.now);
         }
@@ -206,7 +208,7 @@ impl Requester {
     }
 
     /// Tells how the connection stands, where that is due and this host has been read.
-    fn snap(&mut self, cx: &mut Cx<'_>) {
+    fn snap(&mut self, cx: &mut Context<'_>) {
         let Some(test) = &self.plan.test else { return };
         if let Some((at, ns)) = self.snapshot.zip(test.every_ns).filter(|(at, _)| *at <= cx.now) {
             self.snapshot = Some(at.plus(ns));
@@ -233,11 +235,11 @@ impl Requester {
         now.near = between(&start, &reading.get().cloned().unwrap_or_default(), self.v6);
         let now = std::mem::take(now);
         self.standing = None;
-        cx.post.push(Box::new(Tell(Event::Udpmon(now))));
+        cx.outbox.push(Box::new(Tell(Event::Udpmon(now))));
     }
 
     /// The first message may leave.
-    fn begin(&mut self, cx: &Cx<'_>) {
+    fn begin(&mut self, cx: &Context<'_>) {
         let now = cx.now;
         (self.since, self.moved, self.burst) = (now, now, now);
         self.found.started = cx.clock.wall(now);
@@ -294,7 +296,7 @@ impl Requester {
     }
 
     /// The responder's sums are there.
-    fn judge(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
+    fn judge(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
         let counts = codec::decode_counts(&self.head);
         let (sent, received) = (self.frame * self.plan.message, u64::try_from(counts.bytes).unwrap_or(0));
         if sent != received {
@@ -317,7 +319,7 @@ impl Requester {
 }
 
 impl Flow for Requester {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let (send, read, end) = match self.step {
             Step::Data => {
                 let paced = self.pace.map(|pace| pace.due()).or_else(|| self.due(self.frame));
@@ -347,10 +349,10 @@ impl Flow for Requester {
         };
         let standing = self.standing.as_ref().map(|(_, _, _, look)| *look);
         let wake = [wake, self.snapshot, standing].into_iter().flatten().min();
-        Want { send, read, wake, end }
+        Interest { send, read, wake, end }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         let at = self.at as usize;
         if self.step == Step::Data && at == 0 {
             self.depart(cx.now);
@@ -366,7 +368,7 @@ impl Flow for Requester {
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if n.bytes == 0 {
             return;
         }
@@ -397,7 +399,12 @@ impl Flow for Requester {
         self.next(cx.now);
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         self.moved = cx.now;
         if let Step::Fetch(n) = self.step {
             self.block.extend_from_slice(got.bytes);
@@ -423,12 +430,12 @@ impl Flow for Requester {
         if self.have < PARAM { Ok(()) } else { self.judge(cx) }
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
-        if matches!(news, News::Wake) {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
+        if matches!(news, FlowEvent::Wake) {
             self.snap(cx);
         }
         match news {
-            News::Up(path) => {
+            FlowEvent::Up(path) => {
                 self.v6 = path.peer.ip().to_canonical().is_ipv6();
                 self.moved = cx.now;
                 self.row = Some(cx.rec.open(GROUP, cx.now));
@@ -444,11 +451,11 @@ impl Flow for Requester {
                 self.readings[0] = Some(test.host.ask());
                 self.step = Step::Near(cx.now, cx.now);
             }
-            News::Fin if !matches!(self.step, Step::Over(_)) => {
+            FlowEvent::Fin if !matches!(self.step, Step::Over(_)) => {
                 self.step = Step::Failed;
                 return Err(Violation::Unconfirmed { sent: self.frame * self.plan.message + self.at });
             }
-            News::Stop => {
+            FlowEvent::Stop => {
                 self.stopped = true;
                 match self.step {
                     Step::Near(..) => self.begin(cx),
@@ -456,7 +463,7 @@ impl Flow for Requester {
                     _ => {}
                 }
             }
-            News::Wake if matches!(self.step, Step::Near(..)) => {
+            FlowEvent::Wake if matches!(self.step, Step::Near(..)) => {
                 let Step::Near(since, _) = self.step else { return Ok(()) };
                 let read = self.readings[0].as_ref().is_none_or(|reading| reading.get().is_some());
                 if read || cx.now.since(since) >= READING {
@@ -465,13 +472,13 @@ impl Flow for Requester {
                     self.step = Step::Near(since, cx.now.plus(LOOK));
                 }
             }
-            News::Wake if self.step == Step::Put => self.was_put(cx.now),
-            News::State(state) => self.state = Some(*state),
-            News::Wake if self.step == Step::Look => self.step = Step::Data,
-            News::Wake if matches!(self.step, Step::Settle(until) if cx.now >= until) => {
+            FlowEvent::Wake if self.step == Step::Put => self.was_put(cx.now),
+            FlowEvent::State(state) => self.state = Some(*state),
+            FlowEvent::Wake if self.step == Step::Look => self.step = Step::Data,
+            FlowEvent::Wake if matches!(self.step, Step::Settle(until) if cx.now >= until) => {
                 (self.step, self.moved) = (Step::Ask, cx.now);
             }
-            News::Wake
+            FlowEvent::Wake
                 if !matches!(self.step, Step::Settle(_))
                     && cx.now.since(self.moved) >= self.plan.stall_ns =>
             {
@@ -484,11 +491,11 @@ impl Flow for Requester {
         Ok(())
     }
 
-    fn curious(&self) -> bool {
+    fn wants_socket_state(&self) -> bool {
         self.step == Step::Look || self.snapshot.is_some()
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: self.slot }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: self.slot }
     }
 }

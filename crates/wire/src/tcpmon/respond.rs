@@ -13,7 +13,8 @@ use model::{Event, Phase, UdpmonCounts, UdpmonTest};
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
-    Batch, Burst, Card, Cause, Cx, End, Flow, News, Open, Opener, Path, Read, Violation, Want, When, Wrote,
+    Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Opener, Path, Read, Received, Sent,
+    Transmit, Violation, When,
 };
 use uuid::Uuid;
 
@@ -51,11 +52,11 @@ pub struct Door {
 }
 
 impl Opener for Door {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         Open::Idle
     }
 
-    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+    fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         let welcome = self.fence.admits(path.peer.ip()) && self.limit.enter();
         welcome.then(|| {
             let id = cx.rng.uuid();
@@ -64,9 +65,9 @@ impl Opener for Door {
         })
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         if self.limit.leave() {
-            cx.post.push(Box::new(LimitReached));
+            cx.outbox.push(Box::new(LimitReached));
         }
     }
 
@@ -166,7 +167,7 @@ impl Responder {
     }
 
     /// Tells what was counted.
-    fn tell(&mut self, cx: &mut Cx<'_>) {
+    fn tell(&mut self, cx: &mut Context<'_>) {
         if self.counts.received == 0 {
             return;
         }
@@ -179,19 +180,19 @@ impl Responder {
         test.others = histograms.collect();
         test.puts = std::mem::take(&mut self.notes.puts);
         test.over = true;
-        cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+        cx.outbox.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
     }
 
     /// Tells what was counted so far; `host` is what this host has just said.
-    fn tell_snapshot(&mut self, cx: &mut Cx<'_>, host: HostTexts) {
+    fn tell_snapshot(&mut self, cx: &mut Context<'_>, host: HostTexts) {
         let before = self.snapshots.before.take().unwrap_or_else(|| self.text(0));
         let test = self.found(cx, &before, &host);
         (self.snapshots.before, self.snapshots.told) = (Some(host), self.counts.received);
-        cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+        cx.outbox.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
     }
 
     /// A snapshot that is due is begun; one that has its reading is told.
-    fn snap(&mut self, cx: &mut Cx<'_>) {
+    fn snap(&mut self, cx: &mut Context<'_>) {
         if let Some((at, ns)) =
             self.snapshots.next.zip(self.snapshots.every_ns).filter(|(at, _)| *at <= cx.now)
         {
@@ -211,7 +212,7 @@ impl Responder {
         }
     }
 
-    fn found(&self, cx: &Cx<'_>, start: &HostTexts, stop: &HostTexts) -> UdpmonTest {
+    fn found(&self, cx: &Context<'_>, start: &HostTexts, stop: &HostTexts) -> UdpmonTest {
         let v6 = self.peer.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
         UdpmonTest {
             peer: self.peer.map(|path| path.peer.to_string()).unwrap_or_default(),
@@ -243,7 +244,7 @@ impl Responder {
                 self.readings[1] = Some(self.host.ask());
                 self.wait(head.command, now);
             }
-            Command::Net | Command::Cpu | Command::Card => {
+            Command::Net | Command::Cpu | Command::FlowId => {
                 self.wait(head.command, now);
             }
             Command::Other => {}
@@ -280,7 +281,7 @@ impl Responder {
         self.owe(match command {
             Command::Stats => codec::answer(&self.head, &self.counts).to_vec(),
             Command::Net => blocks::encode_net(&start, &stop, v6),
-            Command::Card => {
+            Command::FlowId => {
                 let card = usize::try_from(codec::index(&self.head)).unwrap_or(usize::MAX);
                 blocks::encode_card(between(&start, &stop, v6).cards.get(card))
             }
@@ -305,13 +306,13 @@ impl Responder {
 }
 
 impl Flow for Responder {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let stall = (self.pending() > 0).then(|| self.moved.plus(self.stall_ns));
         let looks = self.waits.map(|(_, _, at)| at);
         let unread = self.unread.map(|(_, look)| look);
         let notes = self.notes.looks.then_some(self.moved);
         let told = self.snapshots.waits.as_ref().map(|(_, _, look)| *look);
-        Want {
+        Interest {
             send: if self.pending() > 0 { When::Now } else { When::Never },
             read: self.reads(),
             wake: [stall, looks, unread, notes, told, self.snapshots.next].into_iter().flatten().min(),
@@ -319,14 +320,14 @@ impl Flow for Responder {
         }
     }
 
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         let rest = &self.owed[self.sent..];
         let own = out.own(rest.len());
         let n = own.len();
         own.copy_from_slice(&rest[..n]);
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if n.bytes == 0 {
             return;
         }
@@ -340,7 +341,12 @@ impl Flow for Responder {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         self.moved = cx.now;
         self.notes.reads += 1;
         let n = got.len as u64;
@@ -384,17 +390,17 @@ impl Flow for Responder {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(path) => {
+            FlowEvent::Up(path) => {
                 (self.peer, self.moved) = (Some(path), cx.now);
                 self.unread = (!self.was_read()).then(|| (cx.now.plus(FIRST), cx.now.plus(LOOK)));
                 self.row = Some(cx.rec.open(GROUP, cx.now));
                 self.notes.up(cx.now);
                 self.snapshots.next = self.snapshots.every_ns.map(|ns| cx.now.plus(ns));
             }
-            News::State(state) => self.notes.state(*state),
-            News::Fin => {
+            FlowEvent::State(state) => self.notes.state(*state),
+            FlowEvent::Fin => {
                 let inside = self.have > 0 || self.now.is_some();
                 self.over = Some(Ending::Completed);
                 self.tell(cx);
@@ -402,14 +408,14 @@ impl Flow for Responder {
                     return Err(Violation::Malformed("the connection ended inside a message"));
                 }
             }
-            News::Stop => {
+            FlowEvent::Stop => {
                 self.over = Some(Ending::Stopped);
                 self.tell(cx);
             }
-            News::Wake if self.pending() > 0 && cx.now.since(self.moved) >= self.stall_ns => {
+            FlowEvent::Wake if self.pending() > 0 && cx.now.since(self.moved) >= self.stall_ns => {
                 return Err(Violation::Stalled(Duration::from_nanos(self.stall_ns)));
             }
-            News::Wake => {
+            FlowEvent::Wake => {
                 let now = cx.now;
                 self.notes.looks = false;
                 self.snap(cx);
@@ -424,11 +430,11 @@ impl Flow for Responder {
         Ok(())
     }
 
-    fn curious(&self) -> bool {
+    fn wants_socket_state(&self) -> bool {
         self.notes.looks
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: 0 }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: 0 }
     }
 }

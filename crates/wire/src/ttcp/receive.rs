@@ -18,7 +18,7 @@ use model::{Level, Marked, Phase};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transport::{Batch, Burst, Cause, Cx, Flow, Open, Opener, Path};
+use transport::{Cause, Context, Flow, Open, Opener, Path, Received, Transmit};
 
 /// Tests that go on at once.
 const MOST: usize = 256;
@@ -198,41 +198,41 @@ impl Answerer {
     }
 
     /// A test has its first data: it is one of those that are asked for.
-    fn enter(&mut self, cx: &mut Cx<'_>, path: Path) -> bool {
+    fn enter(&mut self, cx: &mut Context<'_>, path: Path) -> bool {
         if !self.house.limit.enter() {
             return false;
         }
         cx.rec.tally(GROUP).opened += 1;
         if self.house.tells {
-            cx.post.push(Box::new(Arrived { path, at: cx.now }));
+            cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
         }
         true
     }
 
     /// A test is over.
-    fn settle(&mut self, cx: &mut Cx<'_>, peer: SocketAddr) {
+    fn settle(&mut self, cx: &mut Context<'_>, peer: SocketAddr) {
         let Some((path, test)) = self.tests.remove(&peer) else { return };
         if !test.entered && !self.enter(cx, path) {
             return;
         }
-        cx.post.push(Box::new(test.portion(path)));
+        cx.outbox.push(Box::new(test.portion(path)));
         let tally = cx.rec.tally(GROUP);
         tally.ended(Ending::Completed);
         let Marked { reordered, repeated, .. } = test.found();
         let lost = test.lost().map_or(0, |lost| i64::try_from(lost).unwrap_or(i64::MAX));
         self.count(cx, &Packets { lost, reordered, duplicated: repeated, ..Packets::default() });
         if self.house.limit.leave() {
-            cx.post.push(Box::new(LimitReached));
+            cx.outbox.push(Box::new(LimitReached));
         }
     }
 
-    fn count(&mut self, cx: &mut Cx<'_>, counts: &Packets) {
+    fn count(&mut self, cx: &mut Context<'_>, counts: &Packets) {
         let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
         cx.rec.packets(row, counts);
     }
 
     /// Ends tests from whose senders nothing has come for long, or all that have data.
-    fn expire(&mut self, cx: &mut Cx<'_>) {
+    fn expire(&mut self, cx: &mut Context<'_>) {
         let stall = self.house.stall_ns;
         let over = |test: &Test| self.stopped || cx.now.since(test.last) >= stall;
         let gone: Vec<SocketAddr> =
@@ -246,7 +246,7 @@ impl Answerer {
             if !self.stopped {
                 let from = SocketAddr::new(peer.ip().to_canonical(), peer.port());
                 let text = format!("no end came from {from}: what is rated ends with its last datagram");
-                cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+                cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
             }
             self.settle(cx, peer);
         }
@@ -254,15 +254,20 @@ impl Answerer {
 }
 
 impl Opener for Answerer {
-    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+    fn open(&mut self, cx: &mut Context<'_>) -> Open {
         self.streams.open(cx)
     }
 
-    fn accept(&mut self, cx: &mut Cx<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+    fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         self.streams.accept(cx, path)
     }
 
-    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn on_unsolicited(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         let path = got.from?;
         let peer = path.peer;
         let known = self.tests.contains_key(&peer);
@@ -308,13 +313,13 @@ impl Opener for Answerer {
         None
     }
 
-    fn tend(&mut self, cx: &mut Cx<'_>) -> Option<Mono> {
+    fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
         self.expire(cx);
         self.tests.values().map(|(_, test)| test.last.plus(self.house.stall_ns)).min()
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
-        self.streams.closed(cx, flow, how);
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        self.streams.on_closed(cx, flow, how);
     }
 
     fn stop(&mut self) {

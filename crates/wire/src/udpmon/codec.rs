@@ -90,7 +90,7 @@ pub enum Block {
     /// CPU shares.
     Cpu,
     /// The card's counters.
-    Card,
+    FlowId,
 }
 
 /// A message that says what it is.
@@ -214,7 +214,7 @@ pub fn decode(bytes: &[u8]) -> Option<Message> {
         GETINFO1 => fetch(Block::Records),
         GETNETSNMP => fetch(Block::Net),
         GETCPULOAD => fetch(Block::Cpu),
-        GETNICSTATS => fetch(Block::Card),
+        GETNICSTATS => fetch(Block::FlowId),
         TESTEND => Some(Message::End),
         OK => version().map(|version| Message::Ok { version }),
         INUSE => version().map(|version| Message::Busy { version }),
@@ -282,7 +282,7 @@ pub fn encode(message: &Message, length: usize) -> Vec<u8> {
                 Block::Records => GETINFO1,
                 Block::Net => GETNETSNMP,
                 Block::Cpu => GETCPULOAD,
-                Block::Card => GETNICSTATS,
+                Block::FlowId => GETNICSTATS,
             }
         }
         Message::End => TESTEND,

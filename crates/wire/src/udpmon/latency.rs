@@ -8,7 +8,9 @@ use metrics::{Binned, Ending, Mono, Row, SECOND};
 use model::{Event, UdpmonLatency, UdpmonTest};
 use std::sync::Arc;
 use std::time::Duration;
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+};
 use uuid::Uuid;
 
 /// How long a response is waited for, ns.
@@ -80,7 +82,7 @@ impl Latency {
     }
 
     /// A request is over, with its round trip, or without.
-    fn next(&mut self, cx: &mut Cx<'_>, round_trip: Option<u64>) {
+    fn next(&mut self, cx: &mut Context<'_>, round_trip: Option<u64>) {
         let found = &mut self.found;
         match round_trip {
             Some(ns) => {
@@ -104,7 +106,7 @@ impl Latency {
     }
 
     /// A size is over.
-    fn sized(&mut self, cx: &mut Cx<'_>) {
+    fn sized(&mut self, cx: &mut Context<'_>) {
         self.found.total_ns = cx.now.since(self.since);
         let test = UdpmonTest {
             peer: self.path.map(|path| path.peer.to_string()).unwrap_or_default(),
@@ -114,7 +116,7 @@ impl Latency {
             over: true,
             ..UdpmonTest::default()
         };
-        cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+        cx.outbox.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
         let (_, last, step) = self.params.asked.responses;
         self.size = self.size.saturating_add(step);
         if step > 0 && self.size <= last && !self.stopped {
@@ -126,19 +128,19 @@ impl Latency {
 }
 
 impl Flow for Latency {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let (send, wake, end) = match self.step {
             Step::Ask(at) => (When::At(at), None, None),
             Step::Wait(until) => (When::Never, Some(until), None),
             Step::Over(how) => (When::Never, None, Some(End::Done { how, reset: false })),
             Step::Lock | Step::Release => (self.talk.send(), self.talk.wake(), None),
         };
-        Want { send, read: Read::look(65_535), wake, end }
+        Interest { send, read: Read::look(65_535), wake, end }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         if !matches!(self.step, Step::Ask(_)) {
-            return self.talk.fill(cx, out);
+            return self.talk.prepare_send(cx, out);
         }
         self.sent = cx.now;
         let length = i32::try_from(self.size).unwrap_or(i32::MAX);
@@ -149,7 +151,7 @@ impl Flow for Latency {
         own.copy_from_slice(&request[..n]);
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if n.bytes == 0 && n.fault.is_none() {
             return;
         }
@@ -163,7 +165,12 @@ impl Flow for Latency {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         if let Some(row) = self.row {
             cx.rec.received(row, got.len as u64);
         }
@@ -203,18 +210,18 @@ impl Flow for Latency {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(path) => {
+            FlowEvent::Up(path) => {
                 self.path = Some(path);
                 self.row = Some(cx.rec.open(self.params.group, cx.now));
                 self.talk.ask(codec::encode(&Message::Zero(self.params.setup()), codec::PARAM));
             }
             // A responder that is just starting is there when it is asked again.
-            News::Broken(fault) if self.step == Step::Lock && self.talk.repeated() => {
+            FlowEvent::Broken(fault) if self.step == Step::Lock && self.talk.repeated() => {
                 return Err(Violation::Refused(fault));
             }
-            News::Wake => {
+            FlowEvent::Wake => {
                 let why = "is udpmon_resp running there, and does UDP get through both ways?";
                 match self.step {
                     Step::Wait(until) if cx.now >= until => {
@@ -234,7 +241,7 @@ impl Flow for Latency {
                     _ => {}
                 }
             }
-            News::Stop => {
+            FlowEvent::Stop => {
                 self.stopped = true;
                 match self.step {
                     Step::Ask(_) | Step::Wait(_) => self.sized(cx),
@@ -247,7 +254,7 @@ impl Flow for Latency {
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: self.slot }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: self.slot }
     }
 }

@@ -18,7 +18,10 @@ use metrics::{Arrival, Departure, Ending, Mono, Offset, Row, SECOND};
 use model::{Event, Level, Phase, UdpmonCounts, UdpmonRecords, UdpmonRole, UdpmonTest};
 use std::sync::Arc;
 use std::time::Duration;
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Opener, Path, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Opener, Path, Read, Received, Sent, Transmit, Violation,
+    When,
+};
 use uuid::Uuid;
 
 mod clock;
@@ -41,7 +44,7 @@ pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
     let params = Arc::new(Params::of(phase, GROUP, calls.host.clone()));
     // One requester, whatever else is asked for.
     let one = Phase { connections: 1, iterations: Some(1), ..phase.clone() };
-    Caller::for_all(&one, calls, true, &move |cx: &mut Cx<'_>, slot| -> Box<dyn Flow> {
+    Caller::for_all(&one, calls, true, &move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
         if params.asked.role == UdpmonRole::Latency {
             return Box::new(super::latency::Latency::new(Arc::clone(&params), cx.rng.uuid(), slot));
         }
@@ -137,7 +140,7 @@ impl Requester {
     }
 
     /// Begins the next test.
-    fn begin(&mut self, cx: &Cx<'_>) {
+    fn begin(&mut self, cx: &Context<'_>) {
         let asked = &self.params.asked;
         let wait = self.params.waits_ns.get(self.number).copied().unwrap_or(0) / super::ledger::TENTH;
         self.test = UdpmonTest {
@@ -214,7 +217,7 @@ impl Requester {
     }
 
     /// The test is over: tells it, and begins the next.
-    fn over(&mut self, cx: &mut Cx<'_>) {
+    fn over(&mut self, cx: &mut Context<'_>) {
         let read = |n: usize| {
             self.readings[n].as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default()
         };
@@ -229,7 +232,7 @@ impl Requester {
             // What they tell is told by the trains.
             test.records.clear();
         }
-        cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+        cx.outbox.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
         self.number += 1;
         if self.number < self.params.waits_ns.len() && !self.stopped {
             return self.begin(cx);
@@ -242,7 +245,7 @@ impl Requester {
     }
 
     /// Something has come.
-    fn heard(&mut self, cx: &mut Cx<'_>, bytes: &[u8]) -> Result<(), Violation> {
+    fn heard(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<(), Violation> {
         let now = cx.now;
         if let Some(Message::Ack) = codec::decode(bytes).filter(|_| self.ack.is_some()) {
             self.test.acks += u64::from(self.ack.take().is_some());
@@ -291,7 +294,7 @@ impl Requester {
 
     /// The responder says that it is taken. The original's lock keeps out the one who holds it: then it is by us, and START
     /// gets past it.
-    fn busy(&mut self, cx: &mut Cx<'_>) {
+    fn busy(&mut self, cx: &mut Context<'_>) {
         let repeated = self.talk.repeated();
         self.talk.answered(cx.now);
         if repeated || self.number > 0 {
@@ -300,11 +303,11 @@ impl Requester {
             return self.talk.ask(codec::encode(&Message::Start(self.params.setup()), codec::PARAM));
         }
         let text = "the responder is taken by another test: asking again in 30 s".to_owned();
-        cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+        cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
         self.step = Step::Busy(cx.now.plus(BUSY));
     }
 
-    fn wakes(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
+    fn wakes(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
         let now = cx.now;
         match self.talk.late(now) {
             Ok(late) => self.test.timeouts += u64::from(late),
@@ -328,7 +331,7 @@ impl Requester {
     }
 
     /// Goes on to the next step, if it is time.
-    fn due(&mut self, cx: &mut Cx<'_>) {
+    fn due(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         let read = |reading: &Option<Reading>| reading.as_ref().is_none_or(|reading| reading.get().is_some());
         match self.step {
@@ -368,23 +371,23 @@ impl Requester {
 }
 
 impl Flow for Requester {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let sends = match (self.step, &self.train) {
             (Step::Train, Some(train)) if self.ack.is_none() => train.due().unwrap_or(When::Never),
             _ => self.talk.send(),
         };
         let end = if let Step::Over(how) = self.step { Some(End::Done { how, reset: false }) } else { None };
-        Want { send: sends, read: Read::look(LONGEST), wake: self.wake(), end }
+        Interest { send: sends, read: Read::look(LONGEST), wake: self.wake(), end }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match &mut self.train {
-            Some(train) if self.step == Step::Train => train.fill(cx, &self.params, self.zero, out),
-            _ => self.talk.fill(cx, out),
+            Some(train) if self.step == Step::Train => train.prepare_send(cx, &self.params, self.zero, out),
+            _ => self.talk.prepare_send(cx, out),
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if n.bytes == 0 && n.fault.is_none() {
             return;
         }
@@ -404,7 +407,12 @@ impl Flow for Requester {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         if let Some(row) = self.row {
             cx.rec.framing_received(row, got.len as u64);
         }
@@ -414,35 +422,35 @@ impl Flow for Requester {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(path) => {
+            FlowEvent::Up(path) => {
                 self.path = Some(path);
                 self.row = Some(cx.rec.open(self.params.group, cx.now));
                 self.begin(cx);
             }
-            News::Wake => {
+            FlowEvent::Wake => {
                 self.look = cx.now.plus(LOOK);
                 self.wakes(cx)?;
             }
             // A responder that is just starting is there when it is asked again.
-            News::Broken(fault) if self.step == Step::Lock && self.talk.repeated() => {
+            FlowEvent::Broken(fault) if self.step == Step::Lock && self.talk.repeated() => {
                 return Err(Violation::Refused(fault));
             }
-            News::Stop => self.stops(cx),
+            FlowEvent::Stop => self.stops(cx),
             _ => {}
         }
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: self.slot }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: self.slot }
     }
 }
 
 impl Requester {
     /// Ends in good order: what has been sent is asked for.
-    fn stops(&mut self, cx: &mut Cx<'_>) {
+    fn stops(&mut self, cx: &mut Context<'_>) {
         self.stopped = true;
         match self.step {
             Step::Train => {

@@ -24,7 +24,9 @@ use crate::solo::{GROUP, Tell};
 use metrics::{Ending, Mono, Packets, Row, SECOND};
 use model::{Event, UdpmonTest};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+};
 use uuid::Uuid;
 
 mod door;
@@ -55,11 +57,11 @@ const SETTLE: u64 = 1_000_000;
 const LONGEST: usize = 65_507;
 
 /// When a datagram came: by the kernel's stamp, if there is one.
-fn arrival(got: &Batch<'_>) -> Mono {
+fn arrival(got: &Received<'_>) -> Mono {
     got.stamp.map_or(got.at, |stamp| stamp.at)
 }
 
-fn packet(cx: &Cx<'_>, got: &Batch<'_>, bytes: usize, frame: i64, sent: i64) -> Packet {
+fn packet(cx: &Context<'_>, got: &Received<'_>, bytes: usize, frame: i64, sent: i64) -> Packet {
     let at = arrival(got);
     let stamp_ns = if got.stamp.is_some() { cx.clock.wall(at).0 } else { 0 };
     let raw_ns = got.card.map_or(0, |card| card.raw_ns);
@@ -175,7 +177,7 @@ impl Responder {
     }
 
     /// Accounts for what came and has not been accounted for: the first packets of a stream may be there before its socket is.
-    fn account(&mut self, cx: &mut Cx<'_>) {
+    fn account(&mut self, cx: &mut Context<'_>) {
         let Some(row) = self.row else { return };
         let (packets, bytes) = self.with(|ledger| ledger.came());
         let (known, moved) = std::mem::replace(&mut self.accounted, (packets, bytes));
@@ -184,7 +186,7 @@ impl Responder {
     }
 
     /// A message has come.
-    fn hears(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, bytes: &[u8], message: Message) {
+    fn hears(&mut self, cx: &mut Context<'_>, got: &Received<'_>, bytes: &[u8], message: Message) {
         self.heard = cx.now;
         match message {
             Message::Data { frame, sent } => {
@@ -256,7 +258,8 @@ impl Responder {
     /// A piece of a block is asked for. Those made of readings wait for them.
     fn fetch(&mut self, now: Mono, block: Block, index: i32, length: i32) {
         self.waits = None;
-        let ready = !matches!(block, Block::Net | Block::Cpu | Block::Card) || self.readings.both().is_some();
+        let ready =
+            !matches!(block, Block::Net | Block::Cpu | Block::FlowId) || self.readings.both().is_some();
         if ready {
             self.answer = self.piece(block, index, length);
         } else {
@@ -281,7 +284,7 @@ impl Responder {
             Block::Records => return self.records(index, length),
             Block::Net => Some(blocks::encode_net(start, stop, v6)),
             Block::Cpu => Some(blocks::encode_cpus(&between(start, stop, v6).cpus)),
-            Block::Card => Some(blocks::encode_card(between(start, stop, v6).cards.first())),
+            Block::FlowId => Some(blocks::encode_card(between(start, stop, v6).cards.first())),
         };
         let bytes = bytes.unwrap_or_default();
         let from = index.min(bytes.len());
@@ -311,7 +314,7 @@ impl Responder {
     }
 
     /// Tells what was counted, if anything was.
-    fn tell(&self, cx: &mut Cx<'_>, over: bool) {
+    fn tell(&self, cx: &mut Context<'_>, over: bool) {
         let Some(path) = self.peer else { return };
         let (start, stop) =
             self.readings.both().map_or_else(Default::default, |(a, b)| (a.clone(), b.clone()));
@@ -331,11 +334,11 @@ impl Responder {
         if over && test.counts.is_some_and(|counts| counts.received == 0) {
             return;
         }
-        cx.post.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+        cx.outbox.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
     }
 
     /// A stream that began without a word is told of when this host has been read.
-    fn report(&mut self, cx: &mut Cx<'_>, last: Option<Ending>) {
+    fn report(&mut self, cx: &mut Context<'_>, last: Option<Ending>) {
         let (since, look) = (cx.now, cx.now);
         // What is being told already is told with the end, if that has come.
         let reading = self.report.take().map_or_else(|| self.place.house.host.ask(), |report| report.reading);
@@ -344,7 +347,7 @@ impl Responder {
     }
 
     /// Looks whether this host has been read, and tells.
-    fn look(&mut self, cx: &mut Cx<'_>) {
+    fn look(&mut self, cx: &mut Context<'_>) {
         let Some(report) = &mut self.report else { return };
         if report.reading.get().is_none() && cx.now.since(report.since) < READING {
             report.look = cx.now.plus(LOOK);
@@ -366,7 +369,7 @@ impl Responder {
     }
 
     /// What is due: a snapshot, an answer that waited, the end.
-    fn wakes(&mut self, cx: &mut Cx<'_>) {
+    fn wakes(&mut self, cx: &mut Context<'_>) {
         if self.snapshot.is_some_and(|at| at <= cx.now) {
             self.snapshot = self.snapshot.zip(self.place.house.every_ns).map(|(at, ns)| at.plus(ns));
             if self.silent { self.report(cx, None) } else { self.tell(cx, false) }
@@ -386,7 +389,7 @@ impl Responder {
         }
     }
 
-    fn finish(&mut self, cx: &mut Cx<'_>, how: Ending) {
+    fn finish(&mut self, cx: &mut Context<'_>, how: Ending) {
         self.account(cx);
         if self.over.is_some() || self.report.as_ref().is_some_and(|report| report.last.is_some()) {
             return;
@@ -402,14 +405,14 @@ impl Responder {
 }
 
 impl Flow for Responder {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let settled = self.up.map(|up| up.plus(SETTLE)).filter(|_| self.quiet);
         let looks = self.waits.map(|waits| waits.look);
         let reports = self.report.as_ref().map(|report| report.look);
         let expires = Some(self.expires()).filter(|_| reports.is_none());
         let held = self.held.as_ref().map(|held| held.look);
         let wake = [expires, self.snapshot, settled, looks, reports, held].into_iter().flatten().min();
-        Want {
+        Interest {
             send: if self.answer.is_empty() { When::Never } else { When::Now },
             read: if self.quiet { Read::Pause } else { Read::look(LONGEST as u64) },
             wake,
@@ -417,13 +420,13 @@ impl Flow for Responder {
         }
     }
 
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         let own = out.own(self.answer.len());
         let n = own.len();
         own.copy_from_slice(&self.answer[..n]);
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if n.bytes == 0 && n.fault.is_none() {
             return;
         }
@@ -434,7 +437,12 @@ impl Flow for Responder {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         for datagram in got.datagrams() {
             if let Some(message) = codec::decode(datagram) {
                 self.hears(cx, got, datagram, message);
@@ -443,31 +451,31 @@ impl Flow for Responder {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(path) => {
+            FlowEvent::Up(path) => {
                 self.peer = Some(path);
                 self.up = Some(cx.now);
                 self.id = cx.rng.uuid();
                 self.row = Some(cx.rec.open(GROUP, cx.now));
                 self.account(cx);
             }
-            News::Wake => {
+            FlowEvent::Wake => {
                 if self.up.is_some_and(|up| cx.now >= up.plus(SETTLE)) {
                     self.quiet = false;
                 }
                 self.account(cx);
                 self.wakes(cx);
             }
-            News::Stop => self.finish(cx, Ending::Stopped),
+            FlowEvent::Stop => self.finish(cx, Ending::Stopped),
             // Nobody is there any more; whoever comes again knocks.
-            News::Broken(_) if !self.testing => self.finish(cx, Ending::Completed),
+            FlowEvent::Broken(_) if !self.testing => self.finish(cx, Ending::Completed),
             _ => {}
         }
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: 0 }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: 0 }
     }
 }

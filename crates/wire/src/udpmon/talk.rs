@@ -1,7 +1,7 @@
 //! One request after the other, each repeated until it is answered.
 
 use metrics::{Mono, SECOND};
-use transport::{Burst, Cx, When};
+use transport::{Context, Transmit, When};
 
 /// How long an answer is waited for, ns, and how often a request is repeated: the original's figures.
 const PATIENCE: u64 = 3 * SECOND;
@@ -68,7 +68,7 @@ impl Talk {
         self.again
     }
 
-    pub(super) fn fill(&mut self, cx: &Cx<'_>, out: &mut Burst<'_>) {
+    pub(super) fn prepare_send(&mut self, cx: &Context<'_>, out: &mut Transmit<'_>) {
         self.sent = cx.now;
         let own = out.own(self.request.len());
         let n = own.len();

@@ -5,7 +5,7 @@ use super::ledger::tenths;
 use super::params::Params;
 use crate::payload::Source;
 use metrics::{Mono, Packets};
-use transport::{Burst, Cx, When, Wrote};
+use transport::{Context, Sent, Transmit, When};
 
 /// Names the prepared packets in a worker's arena; their length is added.
 const TEMPLATE: u64 = 0x7564_706d_0000_0000;
@@ -72,7 +72,13 @@ impl Train {
     }
 
     /// Offers the next packet; `zero` is what its time is counted from.
-    pub(super) fn fill(&mut self, cx: &mut Cx<'_>, params: &Params, zero: Mono, out: &mut Burst<'_>) {
+    pub(super) fn prepare_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        params: &Params,
+        zero: Mono,
+        out: &mut Transmit<'_>,
+    ) {
         cx.rec.tally(params.group).late_ns.record(cx.now.since(self.due));
         self.left = cx.now;
         // The field has 32 bits and a sign, whatever its place in the message.
@@ -84,7 +90,7 @@ impl Train {
     }
 
     /// What became of it; refused is given up, as in the original.
-    pub(super) fn wrote(&mut self, n: Wrote) -> Packets {
+    pub(super) fn wrote(&mut self, n: Sent) -> Packets {
         if n.bytes == 0 && n.fault.is_none() {
             return Packets::default();
         }

@@ -11,7 +11,7 @@ use metrics::{Group, Packets, SECOND};
 use model::{DatagramRow, Event, Kind, Phase, Probe, Range, SocketSettings, Stairs, Stamping, Status};
 use sim::{Host, Link, Network, Quirks, Side};
 use std::collections::HashSet;
-use transport::{Arena, Batch, Burst, Opener, Path, Rng};
+use transport::{Arena, Opener, Path, Received, Rng, Transmit};
 use wire::Protocol;
 use wire::bwdelaytester::codec::{HEADER, Header};
 use wire::bwdelaytester::{Taken, answerers};
@@ -260,18 +260,18 @@ fn damaged_datagrams() {
         mutate(&mut rng, &mut bytes);
         let peer = ([10, 9, (n % 7) as u8, rng.between(0, 180) as u8], 9).into();
         let path = Path { peer, local: address(1) };
-        let got = Batch { from: Some(path), ..Batch::stream(&bytes, now) };
-        let mut reply = Burst::new(&mut arena, bytes.len());
-        assert!(opener.knock(&mut side.cx(now), &got, &mut reply).is_none());
+        let got = Received { from: Some(path), ..Received::stream(&bytes, now) };
+        let mut reply = Transmit::new(&mut arena, bytes.len());
+        assert!(opener.on_unsolicited(&mut side.cx(now), &got, &mut reply).is_none());
         assert!(reply.is_empty(), "nobody is ever answered");
-        let again = opener.tend(&mut side.cx(now));
+        let again = opener.on_timer(&mut side.cx(now));
         assert!(again.is_none_or(|at| at > now));
-        for note in side.post.drain(..) {
+        for note in side.outbox.drain(..) {
             taken += note.downcast::<Taken>().map_or(0, |taken| taken.0.len());
         }
     }
     opener.stop();
-    opener.tend(&mut side.cx(now));
+    opener.on_timer(&mut side.cx(now));
     let tally = side.rec.take_tally(Group(1));
     let counts = tally.packets.as_ref().unwrap().counts;
     assert!(

@@ -64,9 +64,9 @@ fn assert_whole(pair: &mut Pair, pattern: Pattern, transfer: u64, what: &str) {
         let framing = if i == 0 { (0, FRAMING) } else { (FRAMING, 0) };
         assert_eq!((tally.framing.tx_bytes, tally.framing.rx_bytes), framing, "{what}: end {i}");
     }
-    let id = pair.ends[1].flow.card().id;
+    let id = pair.ends[1].flow.id().id;
     assert_ne!(id, Uuid::nil());
-    assert_eq!(pair.ends[0].flow.card().id, id, "{what}: both ends know the same identifier");
+    assert_eq!(pair.ends[0].flow.id().id, id, "{what}: both ends know the same identifier");
 }
 
 fn patterns() -> [Pattern; 6] {

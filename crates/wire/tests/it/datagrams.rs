@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use transport::{
-    Action, Batch, Burst, Card, Cause, Cx, End, Flow, GroupPlan, Input, News, Open, Opener, Read, Session,
-    Target, Violation, Wait, Want, When, Wrote,
+    Action, Cause, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Input, Interest, Open, Opener, Read,
+    Received, Sent, Session, Target, Transmit, Violation, Wait, When,
 };
 
 const MS: u64 = 1_000_000;
@@ -39,14 +39,14 @@ impl Asker {
 }
 
 impl Flow for Asker {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let over = self.due.plus(500 * MS);
         let send = if self.sent < self.count { When::At(self.due) } else { When::Never };
         let end = (self.due == Mono(u64::MAX)).then_some(End::Done { how: Ending::Completed, reset: false });
         let wake = (self.sent == self.count).then_some(over);
-        Want { send, read: Read::look(65_536), wake, end }
+        Interest { send, read: Read::look(65_536), wake, end }
     }
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         out.segment = self.size as u16;
         out.tag = Some(self.sent);
         for n in self.sent..(self.sent + self.run).min(self.count) {
@@ -55,14 +55,19 @@ impl Flow for Asker {
             own[..4].copy_from_slice(&n.to_be_bytes());
         }
     }
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         self.sent += (n.bytes / self.size) as u32;
         self.told.lock().unwrap().refused += u32::from(n.fault.is_some());
         if n.bytes > 0 || n.fault.is_some() {
             self.due = cx.now.plus(MS);
         }
     }
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         assert!(got.stamp.unwrap().at <= cx.now && got.from.is_some());
         let mut told = self.told.lock().unwrap();
         for datagram in got.datagrams() {
@@ -71,16 +76,16 @@ impl Flow for Asker {
         }
         Ok(())
     }
-    fn hear(&mut self, _: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, _: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Stamped { tag, .. } => self.told.lock().unwrap().stamps.push(tag),
-            News::Wake => self.due = Mono(u64::MAX),
+            FlowEvent::Stamped { tag, .. } => self.told.lock().unwrap().stamps.push(tag),
+            FlowEvent::Wake => self.due = Mono(u64::MAX),
             _ => {}
         }
         Ok(())
     }
-    fn card(&self) -> Card {
-        Card::default()
+    fn id(&self) -> FlowId {
+        FlowId::default()
     }
 }
 
@@ -92,16 +97,21 @@ struct Echo {
 }
 
 impl Flow for Echo {
-    fn want(&self) -> Want {
-        Want { send: When::Never, read: Read::look(65_536), wake: None, end: None }
+    fn interest(&self) -> Interest {
+        Interest { send: When::Never, read: Read::look(65_536), wake: None, end: None }
     }
-    fn fill(&mut self, _: &mut Cx<'_>, _: &mut Burst<'_>) {}
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, _: &mut Transmit<'_>) {}
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if let Some(row) = self.row {
             cx.rec.sent(row, n.bytes as u64);
         }
     }
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         if let Some(row) = self.row {
             cx.rec.received(row, got.len as u64);
         }
@@ -112,14 +122,14 @@ impl Flow for Echo {
         own.copy_from_slice(&got.bytes[..n]);
         Ok(())
     }
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
-        if let News::Up(_) = news {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
+        if let FlowEvent::Up(_) = news {
             self.row = Some(cx.rec.open(Group(1), cx.now));
         }
         Ok(())
     }
-    fn card(&self) -> Card {
-        Card { row: self.row, ..Card::default() }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, ..FlowId::default() }
     }
 }
 
@@ -190,10 +200,15 @@ struct Porter {
 }
 
 impl Opener for Porter {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         Open::Idle
     }
-    fn knock(&mut self, _: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn on_unsolicited(
+        &mut self,
+        _: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         assert_eq!(got.count(), 1, "one at a time");
         // The first ten are turned away, with as many bytes as they had.
         if got.bytes[3] < 10 {
@@ -202,7 +217,7 @@ impl Opener for Porter {
         }
         Some(Box::new(Echo::default()))
     }
-    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         assert!(how.is_ok());
         self.told.lock().unwrap().ended += 1;
     }
@@ -236,14 +251,14 @@ fn a_refused_send_concerns_one_datagram() {
 struct Starter(VecDeque<Action>);
 
 impl Session for Starter {
-    fn handle(&mut self, _: &mut Cx<'_>, input: Input<'_>) {
+    fn handle(&mut self, _: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Idle(group) => self.0.push_back(Action::Order(group, transport::Order::Drop)),
             Input::Dropped(..) => self.0.push_back(Action::Done),
             _ => {}
         }
     }
-    fn poll(&mut self, _: &mut Cx<'_>) -> Option<Action> {
+    fn poll(&mut self, _: &mut Context<'_>) -> Option<Action> {
         self.0.pop_front()
     }
     fn deadline(&self) -> Option<Mono> {
@@ -279,7 +294,7 @@ struct Askers {
 }
 
 impl Opener for Askers {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         if self.left == 0 {
             return Open::Done;
         }
@@ -287,7 +302,7 @@ impl Opener for Askers {
         let flow = Asker::new(100, 1, 100, Arc::clone(&self.told));
         Open::Datagram(flow, Target { to: self.to, from: None })
     }
-    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         assert_eq!(*how, Ok(Ending::Completed));
         self.told.lock().unwrap().ended += 1;
     }

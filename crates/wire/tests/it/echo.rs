@@ -7,7 +7,10 @@ use metrics::{Ending, Group, PacketTally, Recorder, SECOND};
 use model::{Echo, Kind, Phase, Ping, PingRow, Schedule, Transport};
 use sim::{At, Cut, Link, Pair, Quirks, START, Side};
 use std::sync::Arc;
-use transport::{Arena, Batch, Burst, Card, Cause, Cx, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use transport::{
+    Arena, Cause, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
+    Violation, When,
+};
 use uuid::Uuid;
 use wire::echo::{Far, Params, Pinger, Responder, Samples, answerers};
 use wire::solo::Answers;
@@ -48,7 +51,7 @@ fn tally(rec: &mut Recorder) -> PacketTally {
 }
 
 fn rows(pair: &Pair) -> Vec<PingRow> {
-    let notes = pair.ends[0].side.post.iter().filter_map(|note| note.downcast_ref::<Samples>());
+    let notes = pair.ends[0].side.outbox.iter().filter_map(|note| note.downcast_ref::<Samples>());
     notes.flat_map(|samples| samples.0.iter().copied()).collect()
 }
 
@@ -69,22 +72,22 @@ fn a_schedule_begins_with_its_phase_however_late_the_connection_is_up() {
         let mut pinger = Pinger::new(Arc::new(params), Uuid::from_u128(7), 0);
         let mut side = Side::new(1, Quirks::default());
         let mut now = START.plus(up_ms * MS);
-        pinger.hear(&mut side.cx(now), News::Up(path)).unwrap();
+        pinger.on_event(&mut side.cx(now), FlowEvent::Up(path)).unwrap();
         while now < end {
             let mut arena = Arena::new(100);
-            let mut burst = Burst::new(&mut arena, 100);
-            pinger.fill(&mut side.cx(now), &mut burst);
+            let mut burst = Transmit::new(&mut arena, 100);
+            pinger.prepare_send(&mut side.cx(now), &mut burst);
             let bytes = burst.len();
             if bytes > 0 {
-                pinger.wrote(&mut side.cx(now), Wrote { bytes, fault: None });
+                pinger.on_sent(&mut side.cx(now), Sent { bytes, fault: None });
             }
-            match pinger.want().send {
+            match pinger.interest().send {
                 When::At(due) => now = now.max(due),
                 When::Never => break,
                 When::Now => panic!("a message is whole"),
             }
         }
-        pinger.hear(&mut side.cx(end), News::Stop).unwrap();
+        pinger.on_event(&mut side.cx(end), FlowEvent::Stop).unwrap();
         let counts = tally(&mut side.rec).counts;
         assert_eq!((counts.sent, counts.unsent), (sent, missed), "up after {up_ms} ms");
     }
@@ -228,18 +231,23 @@ enum What {
 }
 
 impl Flow for Odd {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let due = self.due.iter().map(|d| d.0).min();
-        Want { send: due.map_or(When::Never, When::At), read: Read::look(65_535), wake: None, end: None }
+        Interest { send: due.map_or(When::Never, When::At), read: Read::look(65_535), wake: None, end: None }
     }
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         if let Some(at) = self.due.iter().position(|d| d.0 <= cx.now) {
             let bytes = self.due.remove(at).1;
             out.own(bytes.len()).copy_from_slice(&bytes);
         }
     }
-    fn wrote(&mut self, _: &mut Cx<'_>, _: Wrote) {}
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         self.now = cx.now;
         for datagram in got.datagrams() {
             let mut bytes = datagram.to_vec();
@@ -259,11 +267,11 @@ impl Flow for Odd {
         }
         Ok(())
     }
-    fn hear(&mut self, _: &mut Cx<'_>, _: News) -> Result<(), Violation> {
+    fn on_event(&mut self, _: &mut Context<'_>, _: FlowEvent) -> Result<(), Violation> {
         Ok(())
     }
-    fn card(&self) -> Card {
-        Card::default()
+    fn id(&self) -> FlowId {
+        FlowId::default()
     }
 }
 
@@ -395,31 +403,36 @@ struct Stalling {
 }
 
 impl Flow for Stalling {
-    fn want(&self) -> Want {
-        let want = self.inner.want();
+    fn interest(&self) -> Interest {
+        let want = self.inner.interest();
         match (self.until, want.send) {
-            (Some(until), When::Now) => Want { send: When::At(until), ..want },
+            (Some(until), When::Now) => Interest { send: When::At(until), ..want },
             _ => want,
         }
     }
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
-        self.inner.fill(cx, out);
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
+        self.inner.prepare_send(cx, out);
     }
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
-        self.inner.wrote(cx, n);
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
+        self.inner.on_sent(cx, n);
     }
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         self.got += got.len as u64;
         if self.got >= 50 * 64 && self.until.is_none() {
             self.until = Some(cx.now.plus(self.ns));
         }
-        self.inner.take(cx, got, reply)
+        self.inner.on_received(cx, got, reply)
     }
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
-        self.inner.hear(cx, news)
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
+        self.inner.on_event(cx, news)
     }
-    fn card(&self) -> Card {
-        self.inner.card()
+    fn id(&self) -> FlowId {
+        self.inner.id()
     }
 }
 
@@ -499,12 +512,12 @@ fn the_echo_service_holds_back_a_peer_that_does_not_read() {
     let mut arena = Arena::new(0);
     let chunk = vec![5u8; 60_000];
     for _ in 0..10 {
-        let Read::Look(room) = responder.want().read else { break };
+        let Read::Look(room) = responder.interest().read else { break };
         let n = chunk.len().min(room.get() as usize);
-        let mut reply = Burst::new(&mut arena, 0);
+        let mut reply = Transmit::new(&mut arena, 0);
         let now = metrics::Mono(5);
-        responder.take(&mut side.cx(now), &Batch::stream(&chunk[..n], now), &mut reply).unwrap();
+        responder.on_received(&mut side.cx(now), &Received::stream(&chunk[..n], now), &mut reply).unwrap();
     }
-    assert_eq!(responder.want().read, Read::Pause, "64 KiB are owed");
-    assert_eq!(responder.want().send, When::Now);
+    assert_eq!(responder.interest().read, Read::Pause, "64 KiB are owed");
+    assert_eq!(responder.interest().send, When::Now);
 }

@@ -5,7 +5,9 @@ use metrics::{Ending, Group};
 use model::{Pattern, Phase};
 use sim::{Pair, Quirks};
 use std::sync::Arc;
-use transport::{Batch, Burst, Card, Cause, Cx, Flow, News, Read, Violation, Want, When, Wrote};
+use transport::{
+    Cause, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+};
 use wire::native::{Data, Mark, MarkKind, Params, Preamble, Purpose};
 
 /// Says its piece and listens.
@@ -15,26 +17,31 @@ struct Liar {
 }
 
 impl Flow for Liar {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let send = if self.said < self.words.len() { When::Now } else { When::Never };
-        Want { send, read: Read::look(1 << 16), wake: None, end: None }
+        Interest { send, read: Read::look(1 << 16), wake: None, end: None }
     }
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         let rest = &self.words[self.said..];
         let n = rest.len().min(out.room());
         out.own(n).copy_from_slice(&rest[..n]);
     }
-    fn wrote(&mut self, _: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, _: &mut Context<'_>, n: Sent) {
         self.said += n.bytes;
     }
-    fn take(&mut self, _: &mut Cx<'_>, _: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         Ok(())
     }
-    fn hear(&mut self, _: &mut Cx<'_>, news: News) -> Result<(), Violation> {
-        if let News::Fin = news { Err(Violation::Malformed("hung up on")) } else { Ok(()) }
+    fn on_event(&mut self, _: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
+        if let FlowEvent::Fin = news { Err(Violation::Malformed("hung up on")) } else { Ok(()) }
     }
-    fn card(&self) -> Card {
-        Card::default()
+    fn id(&self) -> FlowId {
+        FlowId::default()
     }
 }
 

@@ -6,7 +6,9 @@ use model::{FrameRow, FrameVerdict, Kind, Media, Phase, Verify};
 use sim::{At, Cut, Link, Pair, Quirks, START};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use transport::{Batch, Burst, Card, Cause, Cx, Flow, News, Opener, Violation, Want, Wrote};
+use transport::{
+    Cause, Context, Flow, FlowEvent, FlowId, Interest, Opener, Received, Sent, Transmit, Violation,
+};
 use wire::Judged;
 use wire::Protocol;
 use wire::ctstraffic::{MediaParams, Receiver};
@@ -40,29 +42,34 @@ struct Tap {
 }
 
 impl Flow for Tap {
-    fn want(&self) -> Want {
-        self.flow.want()
+    fn interest(&self) -> Interest {
+        self.flow.interest()
     }
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
-        self.flow.fill(cx, out);
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
+        self.flow.prepare_send(cx, out);
     }
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if n.bytes > 0 {
             self.seen.lock().unwrap().starts.push(cx.now);
         }
-        self.flow.wrote(cx, n);
+        self.flow.on_sent(cx, n);
     }
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         let at = got.stamp.map_or(got.at, |s| s.at);
         let came = got.datagrams().map(|bytes| (at, bytes.to_vec()));
         self.seen.lock().unwrap().came.extend(came);
-        self.flow.take(cx, got, reply)
+        self.flow.on_received(cx, got, reply)
     }
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
-        self.flow.hear(cx, news)
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
+        self.flow.on_event(cx, news)
     }
-    fn card(&self) -> Card {
-        self.flow.card()
+    fn id(&self) -> FlowId {
+        self.flow.id()
     }
 }
 
@@ -133,7 +140,7 @@ fn expected(media: &Media, seen: &Seen) -> (Frames, BTreeMap<u64, FrameVerdict>)
 /// The rows that a receiver has posted, and its remarks.
 fn told(pair: &mut Pair, end: usize) -> (Vec<FrameRow>, Vec<String>) {
     let (mut rows, mut remarks) = (vec![], vec![]);
-    for note in std::mem::take(&mut pair.ends[end].side.post) {
+    for note in std::mem::take(&mut pair.ends[end].side.outbox) {
         match note.downcast::<Judged>() {
             Ok(judged) => rows.extend(judged.rows),
             Err(note) => remarks.extend(note.downcast::<Remark>().map(|r| r.text)),
@@ -173,7 +180,7 @@ fn the_guides_stream_arrives_whole() {
         assert_eq!((counts.tx_bytes, counts.rx_bytes), (tx, rx));
     }
     assert!(pair.ends[1].completed());
-    assert_eq!(pair.ends[0].flow.card().id, pair.ends[1].flow.card().id, "both know the identifier");
+    assert_eq!(pair.ends[0].flow.id().id, pair.ends[1].flow.id().id, "both know the identifier");
     // One identifier, and 38 datagrams for each frame.
     assert_eq!(seen.came.len(), 1 + 360 * 38);
     assert_eq!(seen.starts.len(), 1);

@@ -9,7 +9,7 @@ use crate::common::{ID, TOKEN, client, phase};
 use metrics::Group;
 use model::{Pattern, Payload, Phase, Totals, Traffic, Verify};
 use std::sync::Arc;
-use transport::{Arena, Burst, Cx, Flow, News, Opener, Path, Rng};
+use transport::{Arena, Context, Flow, FlowEvent, Opener, Path, Rng, Transmit};
 use uuid::Uuid;
 use wire::native::{
     Data, Frames, Grant, Grants, Guess, MARK, MAX_MESSAGE, Mark, MarkKind, Message, PREAMBLE, Params,
@@ -242,7 +242,7 @@ fn talk(rng: &mut Rng, params: &Params, from_client: bool, transfer: u64) -> Vec
         out.extend(next.encode(ID));
         if next.kind == MarkKind::Span {
             let n = next.value.min(600);
-            let mut burst = Burst::new(&mut arena, 600);
+            let mut burst = Transmit::new(&mut arena, 600);
             source.offer(sent, n as usize, &mut burst);
             out.extend(burst.slices().flatten());
             sent = (sent + n).min(mine);
@@ -271,10 +271,10 @@ fn data_connections() {
             mutate(&mut rng, &mut bytes);
         }
         let now = bench.now;
-        let Bench { rec, rng: chance, clock, post, .. } = &mut bench;
-        flow.hear(&mut Cx { now, clock, rng: chance, rec, post }, News::Up(path)).unwrap();
+        let Bench { rec, rng: chance, clock, outbox, .. } = &mut bench;
+        flow.on_event(&mut Context::new(now, clock, chance, rec, outbox), FlowEvent::Up(path)).unwrap();
         content += u32::from(bench.feed(&mut flow, &bytes, last_news(&mut rng)));
-        let row = flow.card().row.unwrap();
+        let row = flow.id().row.unwrap();
         let (counts, _) = bench.rec.life(row);
         assert!(counts.rx_bytes <= transfer && counts.tx_bytes <= transfer);
         bench.rec.close(row);
@@ -306,20 +306,20 @@ fn greeters() {
             mutate(&mut rng, &mut bytes);
         }
         let now = bench.now;
-        let Bench { rec, rng: chance, clock, post, .. } = &mut bench;
-        let flow = reception.accept(&mut Cx { now, clock, rng: chance, rec, post }, &path);
+        let Bench { rec, rng: chance, clock, outbox, .. } = &mut bench;
+        let flow = reception.accept(&mut Context::new(now, clock, chance, rec, outbox), &path);
         let mut flow = flow.expect("no place is lost");
         let what = match rng.between(0, 3) {
-            0 => News::Up(path),
+            0 => FlowEvent::Up(path),
             _ => last_news(&mut rng),
         };
         bench.feed(&mut *flow, &bytes, what);
-        if let Some(row) = flow.card().row {
+        if let Some(row) = flow.id().row {
             admitted += 1;
             bench.rec.close(row);
         }
-        strangers += bench.post.len();
-        bench.post.clear();
+        strangers += bench.outbox.len();
+        bench.outbox.clear();
     }
     assert!(admitted > inputs() / 100 && strangers > inputs() as usize / 10, "{admitted} {strangers}");
     // Every place was given back: a connection is admitted as if nothing had been.

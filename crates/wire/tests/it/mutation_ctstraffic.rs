@@ -4,7 +4,7 @@ use crate::common::bench::{Bench, inputs, last_news, mutate};
 use metrics::Group;
 use model::{Kind, Media, Pattern, Phase, Range, Verify};
 use std::sync::Arc;
-use transport::{Arena, Batch, Burst, Cx, End, Flow, News, Path, Rng, When, Wrote};
+use transport::{Arena, Context, End, Flow, FlowEvent, Path, Received, Rng, Sent, Transmit, When};
 use uuid::Uuid;
 use wire::ctstraffic::codec::{
     DONE, Datagram, ID, decode, decode_id, encode_header, encode_id, encode_stream_id,
@@ -25,7 +25,7 @@ fn params(rng: &mut Rng, transfer: u64) -> Arc<Params> {
 fn talk(params: &Params, from_client: bool, transfer: u64) -> Vec<u8> {
     let (up, down) = params.pattern.split(transfer);
     let mut arena = Arena::new(1 << 12);
-    let mut burst = Burst::new(&mut arena, 4_096);
+    let mut burst = Transmit::new(&mut arena, 4_096);
     Source::Pattern.offer(0, (if from_client { up } else { down }) as usize, &mut burst);
     let payload: Vec<u8> = burst.slices().flatten().copied().collect();
     if from_client {
@@ -54,10 +54,10 @@ fn both_ends() {
             mutate(&mut rng, &mut bytes);
         }
         let now = bench.now;
-        let Bench { rec, rng: chance, clock, post, .. } = &mut bench;
-        flow.hear(&mut Cx { now, clock, rng: chance, rec, post }, News::Up(path)).unwrap();
+        let Bench { rec, rng: chance, clock, outbox, .. } = &mut bench;
+        flow.on_event(&mut Context::new(now, clock, chance, rec, outbox), FlowEvent::Up(path)).unwrap();
         content += u32::from(bench.feed(&mut flow, &bytes, last_news(&mut rng)));
-        let row = flow.card().row.unwrap();
+        let row = flow.id().row.unwrap();
         let (counts, _) = bench.rec.life(row);
         let (up, down) = params.pattern.split(transfer);
         let (tx, rx) = if is_client { (up, down) } else { (down, up) };
@@ -132,43 +132,43 @@ fn receivers() {
         let verify = [Verify::Data, Verify::Connection][rng.between(0, 1) as usize];
         let phase = Phase { kind: Kind::Stream, media: Some(media), verify, ..Phase::default() };
         let mut flow = Receiver::new(Arc::new(MediaParams::of(&phase, Group(1)).unwrap()), 0, true);
-        let Bench { rec, rng: chance, clock, post, now, .. } = &mut bench;
-        flow.hear(&mut Cx { now: *now, clock, rng: chance, rec, post }, News::Up(path)).unwrap();
+        let Bench { rec, rng: chance, clock, outbox, now, .. } = &mut bench;
+        flow.on_event(&mut Context::new(*now, clock, chance, rec, outbox), FlowEvent::Up(path)).unwrap();
         for _ in 0..200 {
             tried += 1;
             *now = now.plus(rng.between(0, 1_000_000));
-            let mut cx = Cx { now: *now, clock, rng: chance, rec, post };
-            let want = flow.want();
+            let mut cx = Context::new(*now, clock, chance, rec, outbox);
+            let want = flow.interest();
             if matches!(want.end, Some(End::Done { .. })) {
                 break;
             }
             if want.send == When::Now || matches!(want.send, When::At(at) if at <= cx.now) {
                 let mut arena = Arena::new(64);
-                let mut burst = Burst::new(&mut arena, 64);
-                flow.fill(&mut cx, &mut burst);
-                flow.wrote(&mut cx, Wrote { bytes: burst.len(), fault: None });
+                let mut burst = Transmit::new(&mut arena, 64);
+                flow.prepare_send(&mut cx, &mut burst);
+                flow.on_sent(&mut cx, Sent { bytes: burst.len(), fault: None });
             }
             let mut bytes = datagram(&mut rng);
             if rng.between(0, 9) == 0 {
                 mutate(&mut rng, &mut bytes);
             }
-            let got = Batch::stream(&bytes, cx.now);
-            let taken = flow.take(&mut cx, &got, &mut Burst::new(&mut Arena::new(0), 0));
+            let got = Received::stream(&bytes, cx.now);
+            let taken = flow.on_received(&mut cx, &got, &mut Transmit::new(&mut Arena::new(0), 0));
             let woken = flow
-                .want()
+                .interest()
                 .wake
                 .filter(|at| *at <= cx.now)
-                .map_or(Ok(()), |_| flow.hear(&mut cx, News::Wake));
+                .map_or(Ok(()), |_| flow.on_event(&mut cx, FlowEvent::Wake));
             if taken.is_err() || woken.is_err() {
                 break;
             }
         }
-        let row = flow.card().row.unwrap();
+        let row = flow.id().row.unwrap();
         let frames = bench.rec.life(row).0.frames;
         assert!(frames.completed + frames.dropped + frames.repeated <= 25, "{frames:?}");
         whole += frames.completed;
         bench.rec.close(row);
-        bench.post.clear();
+        bench.outbox.clear();
     }
     assert!(whole > u64::from(inputs() / 1_000), "{whole}");
 }

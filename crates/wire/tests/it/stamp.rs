@@ -43,9 +43,9 @@ fn pair(stamp: StampSettings, messages: u64) -> Pair {
         ..Calls::default()
     };
     let mut caller = callers(&phase, &calls).remove(0);
-    let (mut rec, mut rng, mut post, clock) =
+    let (mut rec, mut rng, mut outbox, clock) =
         (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
-    let mut cx = transport::Cx { now: Mono(0), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+    let mut cx = transport::Context::new(Mono(0), &clock, &mut rng, &mut rec, &mut outbox);
     let transport::Open::Datagram(sender, _) = caller.open(&mut cx) else { panic!("no flow") };
     let answers = Answers { workers: 1, key, ..Answers::default() };
     Pair::knocking(sender, answerers(&phase, &answers).remove(0))

@@ -6,7 +6,7 @@ use metrics::{Group, SECOND};
 use model::Phase;
 use sim::{Host, HungUp, Network, Pair, Quirks, Raw, START, Say, Side};
 use std::sync::Arc;
-use transport::{Arena, Batch, Burst, End, News, Opener, Path, When};
+use transport::{Arena, End, FlowEvent, Opener, Path, Received, Transmit, When};
 use uuid::Uuid;
 use wire::native::{
     Data, Fence, Grant, Grants, Mark, MarkKind, Message, Params, Preamble, Purpose, Reception, ServerPlan,
@@ -290,13 +290,18 @@ fn a_connection_that_reaches_its_worker_after_its_session_has_ended_counts_nowhe
         let preamble = Preamble { id, token: [7; 16], slot: 1, transfer: 10, ..Preamble::new(Purpose::Data) };
         let mut none = Arena::new(0);
         let got = preamble.encode();
-        flow.take(&mut side.cx(START), &Batch::stream(&got, START), &mut Burst::new(&mut none, 0)).unwrap();
-        assert_eq!(flow.want().end, Some(End::Hand(1)));
+        flow.on_received(
+            &mut side.cx(START),
+            &Received::stream(&got, START),
+            &mut Transmit::new(&mut none, 0),
+        )
+        .unwrap();
+        assert_eq!(flow.interest().end, Some(End::Migrate(1)));
         if ended {
             grants.remove(&[7; 16]);
         }
-        flow.hear(&mut side.cx(START), News::Up(path)).unwrap();
-        assert_eq!(flow.card().row.is_none(), ended);
-        assert_eq!(flow.want().send == When::Now, ended, "it is told");
+        flow.on_event(&mut side.cx(START), FlowEvent::Up(path)).unwrap();
+        assert_eq!(flow.id().row.is_none(), ended);
+        assert_eq!(flow.interest().send == When::Now, ended, "it is told");
     }
 }

@@ -4,7 +4,7 @@ use crate::common::bench::{Bench, inputs, last_news, mutate, vectors};
 use metrics::SECOND;
 use model::{Event, Phase, Udpmon, UdpmonRecords};
 use sim::{Link, Pair, Quirks};
-use transport::{Flow, News, Path, Rng};
+use transport::{Flow, FlowEvent, Path, Rng};
 use uuid::Uuid;
 use wire::host::Host;
 use wire::solo::Tell;
@@ -26,7 +26,7 @@ fn heads_of_the_originals() {
         ("data_3", Command::Data, 3, 1000),
         ("getstats", Command::Stats, 39, 144),
         ("getnetsnmp", Command::Net, 39, 144),
-        ("getnicstats", Command::Card, 39, 144),
+        ("getnicstats", Command::FlowId, 39, 144),
         ("getcpuload", Command::Cpu, 39, 144),
     ] {
         let found = decode(head(&v[name]));
@@ -85,7 +85,7 @@ fn a_run_that_is_stopped_ends_behind_a_whole_message() {
 fn damaged_talks_do_no_harm() {
     let (mut bench, mut rng) = (Bench::new(31), Rng::new(32));
     let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
-    let good: Vec<u8> = [Command::Data, Command::Stats, Command::Card, Command::Data]
+    let good: Vec<u8> = [Command::Data, Command::Stats, Command::FlowId, Command::Data]
         .iter()
         .enumerate()
         .flat_map(|(n, command)| {
@@ -101,10 +101,11 @@ fn damaged_talks_do_no_harm() {
         mutate(&mut rng, &mut bytes);
         let mut flow = Responder::new(&Host::default(), Uuid::nil(), SECOND, 4_096);
         let now = bench.now;
-        let Bench { rec, rng: chance, clock, post, .. } = &mut bench;
-        flow.hear(&mut transport::Cx { now, clock, rng: chance, rec, post }, News::Up(path)).unwrap();
+        let Bench { rec, rng: chance, clock, outbox, .. } = &mut bench;
+        flow.on_event(&mut transport::Context::new(now, clock, chance, rec, outbox), FlowEvent::Up(path))
+            .unwrap();
         content += u32::from(bench.feed(&mut flow, &bytes, last_news(&mut rng)));
-        let row = flow.card().row.unwrap();
+        let row = flow.id().row.unwrap();
         assert!(bench.rec.life(row).0.rx_bytes <= bytes.len() as u64 + 144);
         bench.rec.close(row);
     }
@@ -139,7 +140,7 @@ fn a_test_asks_for_everything() {
     let mut run = Pair::stream(Box::new(client), Box::new(server)).both(Link::new().delay(1_000_000));
     run.run();
     assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
-    let mut told = run.ends[0].side.post.iter().filter_map(|note| note.downcast_ref::<Tell>());
+    let mut told = run.ends[0].side.outbox.iter().filter_map(|note| note.downcast_ref::<Tell>());
     let Some(Tell(Event::Udpmon(test))) = told.next() else { panic!() };
     let counts = test.counts.unwrap();
     assert_eq!((test.sent, counts.received, counts.bytes), (80, 80, 80_000));

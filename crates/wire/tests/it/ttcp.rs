@@ -7,7 +7,7 @@ use metrics::{Group, Mono, SECOND};
 use model::{Event, Payload, Phase, Portion, Range, Status, Verify};
 use sim::{At, Cut, Host, HungUp, Link, Network, Pair, Quirks, Say};
 use std::sync::Arc;
-use transport::{Cause, Cx, Flow, News, Path, Violation};
+use transport::{Cause, Context, Flow, FlowEvent, Path, Violation};
 use wire::Protocol;
 use wire::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
 use wire::solo::{Answers, Calls, Solo, SoloPlan};
@@ -204,14 +204,14 @@ fn whatever_comes_neither_end_panics_or_says_a_word_too_many() {
         };
         let mut bytes = b" !\"#$%&'".repeat(4);
         mutate(&mut rng, &mut bytes);
-        let Bench { rec, rng: own, clock, post, now, .. } = &mut bench;
-        flow.hear(&mut Cx { now: *now, clock, rng: own, rec, post }, News::Up(path)).unwrap();
+        let Bench { rec, rng: own, clock, outbox, now, .. } = &mut bench;
+        flow.on_event(&mut Context::new(*now, clock, own, rec, outbox), FlowEvent::Up(path)).unwrap();
         let content = bench.feed(&mut *flow, if n % 4 == 0 { &[] } else { &bytes }, last_news(&mut rng));
-        let row = flow.card().row.unwrap();
+        let row = flow.id().row.unwrap();
         let (counts, since) = bench.rec.life(row);
         assert!(since > Mono(0) && counts.tx_bytes <= phase.transfer);
         assert!(n % 4 != 2 || bytes.is_empty() || !content, "a sender takes nothing");
         bench.rec.close(row);
-        bench.post.clear();
+        bench.outbox.clear();
     }
 }

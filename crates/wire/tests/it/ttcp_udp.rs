@@ -31,20 +31,20 @@ fn sequence(marks: Marks, buffers: u64, length: u64) -> Vec<(usize, Vec<u8>)> {
     let phase = phase(buffers, length);
     let calls = Calls { targets: vec![address(1)], workers: 1, marks, ..Calls::default() };
     let mut opener = callers(&phase, &calls).remove(0);
-    let (mut post, clock) = (Vec::new(), metrics::Clock::default());
+    let (mut outbox, clock) = (Vec::new(), metrics::Clock::default());
     let (mut rng, mut rec) = (Rng::new(1), metrics::Recorder::default());
-    let mut cx = transport::Cx { now: Mono(1), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+    let mut cx = transport::Context::new(Mono(1), &clock, &mut rng, &mut rec, &mut outbox);
     let transport::Open::Datagram(mut flow, _) = opener.open(&mut cx) else { panic!("no datagrams") };
     let path = transport::Path { peer: address(1), local: (client_ip(1), 9).into() };
-    flow.hear(&mut cx, transport::News::Up(path)).unwrap();
+    flow.on_event(&mut cx, transport::FlowEvent::Up(path)).unwrap();
     let mut arena = transport::Arena::new(1 << 17);
     let mut sent = Vec::new();
-    while flow.want().end.is_none() && sent.len() < 1_000 {
+    while flow.interest().end.is_none() && sent.len() < 1_000 {
         cx.now = cx.now.plus(SECOND / 10);
-        let mut burst = transport::Burst::new(&mut arena, 65_507).datagrams(64);
-        flow.fill(&mut cx, &mut burst);
+        let mut burst = transport::Transmit::new(&mut arena, 65_507).datagrams(64);
+        flow.prepare_send(&mut cx, &mut burst);
         let bytes: Vec<u8> = burst.slices().flatten().copied().collect();
-        flow.wrote(&mut cx, transport::Wrote { bytes: bytes.len(), fault: None });
+        flow.on_sent(&mut cx, transport::Sent { bytes: bytes.len(), fault: None });
         sent.push((bytes.len(), bytes[..bytes.len().min(8)].to_vec()));
     }
     sent

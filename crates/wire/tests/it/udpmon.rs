@@ -4,7 +4,7 @@ use crate::common::bench::{inputs, mutate, vectors};
 use metrics::{Binned, Clock, Mono, Recorder, SECOND};
 use model::{Kind, Phase, UdpmonCpu, UdpmonRecord};
 use std::sync::{Arc, Mutex};
-use transport::{Arena, Batch, Burst, Cx, Flow, News, Note, Path, Rng, When, Wrote};
+use transport::{Arena, Context, Flow, FlowEvent, Path, Received, Rng, Sent, Transmit, When};
 use wire::host::{Host, HostReader, HostTexts, Reading};
 use wire::solo::Answers;
 use wire::udpmon::answerers;
@@ -54,7 +54,7 @@ fn requests_of_the_originals() {
         ("gethist_last", Block::Histogram(0), 7000, 1064),
         ("getnetsnmp_last", Block::Net, 26_600, 288),
         ("getcpuload_0", Block::Cpu, 0, 1400),
-        ("getnicstats", Block::Card, 0, 136),
+        ("getnicstats", Block::FlowId, 0, 136),
         ("getinfo", Block::Records, 0, 640),
         ("getinfo_lost", Block::Records, 0, 240),
     ] {
@@ -158,7 +158,7 @@ struct Room {
     rec: Recorder,
     rng: Rng,
     clock: Clock,
-    post: Vec<Note>,
+    outbox: Vec<transport::Message>,
     now: Mono,
 }
 
@@ -168,33 +168,33 @@ impl Room {
             rec: Recorder::default(),
             rng: Rng::new(3),
             clock: Clock::default(),
-            post: Vec::new(),
+            outbox: Vec::new(),
             now: Mono(SECOND),
         }
     }
 
-    fn cx(&mut self) -> Cx<'_> {
+    fn cx(&mut self) -> Context<'_> {
         self.now = self.now.plus(1_000);
-        Cx { now: self.now, clock: &self.clock, rng: &mut self.rng, rec: &mut self.rec, post: &mut self.post }
+        Context::new(self.now, &self.clock, &mut self.rng, &mut self.rec, &mut self.outbox)
     }
 
     /// Gives the flow a datagram, and takes what it answers.
     fn say(&mut self, flow: &mut dyn Flow, bytes: &[u8]) -> Vec<u8> {
         let mut none = Arena::new(0);
-        let batch = Batch::stream(bytes, self.now);
-        flow.take(&mut self.cx(), &batch, &mut Burst::new(&mut none, 0)).unwrap();
+        let batch = Received::stream(bytes, self.now);
+        flow.on_received(&mut self.cx(), &batch, &mut Transmit::new(&mut none, 0)).unwrap();
         self.hear(flow)
     }
 
     fn hear(&mut self, flow: &mut dyn Flow) -> Vec<u8> {
-        if flow.want().send != When::Now {
+        if flow.interest().send != When::Now {
             return Vec::new();
         }
         let mut arena = Arena::new(70_000);
-        let mut burst = Burst::new(&mut arena, 65_507);
-        flow.fill(&mut self.cx(), &mut burst);
+        let mut burst = Transmit::new(&mut arena, 65_507);
+        flow.prepare_send(&mut self.cx(), &mut burst);
         let said: Vec<u8> = burst.slices().flatten().copied().collect();
-        flow.wrote(&mut self.cx(), Wrote { bytes: said.len(), fault: None });
+        flow.on_sent(&mut self.cx(), Sent { bytes: said.len(), fault: None });
         said
     }
 }
@@ -212,9 +212,9 @@ fn responder_on(room: &mut Room, first: &[u8], host: Host) -> Box<dyn Flow> {
     let phase = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
     let mut door = answerers(&phase, &Answers { workers: 1, host, ..Answers::default() }).remove(0);
     let mut none = Arena::new(0);
-    let batch = Batch { from: Some(PATH), ..Batch::stream(first, room.now) };
-    let mut flow = door.knock(&mut room.cx(), &batch, &mut Burst::new(&mut none, 0)).unwrap();
-    flow.hear(&mut room.cx(), News::Up(PATH)).unwrap();
+    let batch = Received { from: Some(PATH), ..Received::stream(first, room.now) };
+    let mut flow = door.on_unsolicited(&mut room.cx(), &batch, &mut Transmit::new(&mut none, 0)).unwrap();
+    flow.on_event(&mut room.cx(), FlowEvent::Up(PATH)).unwrap();
     flow
 }
 
@@ -268,15 +268,15 @@ fn the_host_is_read_before_the_answer() {
         let said = if n == 0 { first.clone() } else { room.say(&mut *flow, &v["getstats"]) };
         assert_eq!((said, host.0.lock().unwrap().len()), (vec![], n + 1));
         host.0.lock().unwrap()[n].set(HostTexts::default()).unwrap();
-        room.now = flow.want().wake.unwrap().max(room.now);
-        flow.hear(&mut room.cx(), News::Wake).unwrap();
+        room.now = flow.interest().wake.unwrap().max(room.now);
+        flow.on_event(&mut room.cx(), FlowEvent::Wake).unwrap();
         let said = room.hear(&mut *flow);
         assert_eq!(said.len(), v[expected].len(), "{expected}");
     }
     // One that is not read is not waited for long.
     assert_eq!(room.say(&mut *flow, &v["getstats"]), [0; 0]);
     room.now = room.now.plus(SECOND / 10);
-    flow.hear(&mut room.cx(), News::Wake).unwrap();
+    flow.on_event(&mut room.cx(), FlowEvent::Wake).unwrap();
     assert_eq!(room.hear(&mut *flow).len(), v["stats"].len());
 }
 
@@ -288,7 +288,7 @@ fn no_request_reaches_beyond_what_there_is() {
         responder(&mut room, &encode(&Message::Zero(Setup { record_bytes: 64, ..Setup::default() }), 208));
     room.hear(&mut *flow);
     for (block, whole) in
-        [(Block::Histogram(0), 8064), (Block::Net, 26_888), (Block::Cpu, 12_384), (Block::Card, 136)]
+        [(Block::Histogram(0), 8064), (Block::Net, 26_888), (Block::Cpu, 12_384), (Block::FlowId, 136)]
     {
         for (index, length, expected) in [
             (0, i32::MAX, whole),
@@ -344,7 +344,7 @@ fn damaged_messages_do_no_harm() {
         let _ = decode_counts(&bytes);
         let said = room.say(&mut *flow, &bytes);
         assert!(said.len() <= 65_507);
-        room.post.clear();
+        room.outbox.clear();
     }
     assert!(known > inputs() / 10 && unknown > inputs() / 20, "{known} {unknown}");
 }
@@ -410,7 +410,7 @@ mod pair {
     fn told(pair: &Pair, end: usize) -> Vec<Event> {
         pair.ends[end]
             .side
-            .post
+            .outbox
             .iter()
             .filter_map(|note| note.downcast_ref::<Tell>())
             .map(|tell| tell.0.clone())

@@ -9,7 +9,9 @@ use crate::solo::{Arrived, Remark};
 use metrics::{Ending, FrameStamps, Frames, Mono, Packets, Row, SECOND};
 use model::{FrameRow, FrameVerdict, Level, Verify};
 use std::sync::Arc;
-use transport::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+};
 use uuid::Uuid;
 
 /// What is added to a frame's time before START is sent again.
@@ -89,7 +91,7 @@ impl Receiver {
     }
 
     /// Judges every frame whose time had come at `at`.
-    fn judge_until(&mut self, cx: &mut Cx<'_>, at: Mono) -> Result<(), Violation> {
+    fn judge_until(&mut self, cx: &mut Context<'_>, at: Mono) -> Result<(), Violation> {
         while self.over.is_none()
             && let Some(due) = self.due()
             && due <= at
@@ -119,7 +121,7 @@ impl Receiver {
     }
 
     /// The first frame is to be shown, and there is none: all are lost.
-    fn nothing_came(&mut self, cx: &mut Cx<'_>) -> Result<(), Violation> {
+    fn nothing_came(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
         let frames = self.params.media.frames;
         if let Some(row) = self.row {
             cx.rec.frames(row, Frames { dropped: frames, ..Frames::default() });
@@ -131,17 +133,17 @@ impl Receiver {
     }
 
     /// Tells what was judged: all of it, or what has gathered.
-    fn tell(&mut self, cx: &mut Cx<'_>, all: bool) {
+    fn tell(&mut self, cx: &mut Context<'_>, all: bool) {
         let much = self.rows.len() >= ROWS || cx.now.since(self.told) >= TELL;
         if !self.rows.is_empty() && (all || much) {
             self.told = cx.now;
             let rows = std::mem::take(&mut self.rows);
-            cx.post.push(Box::new(Judged { id: self.id, rows }));
+            cx.outbox.push(Box::new(Judged { id: self.id, rows }));
         }
     }
 
     /// Notices that no frame ever has the size it should have: then the two ends were not set alike.
-    fn look_at(&mut self, cx: &mut Cx<'_>, row: &FrameRow) {
+    fn look_at(&mut self, cx: &mut Context<'_>, row: &FrameRow) {
         let odd = &mut self.odd;
         if row.verdict == FrameVerdict::Completed {
             odd.told = true;
@@ -159,14 +161,14 @@ impl Receiver {
                  size may be another",
                 row.bytes
             );
-            cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+            cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
         }
     }
 
     /// A datagram of a frame; how many of its bytes count.
     fn take_part(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
         bytes: &[u8],
         at: Mono,
         part: (i64, i64, i64),
@@ -180,7 +182,7 @@ impl Receiver {
                 "datagrams of {n} bytes come where at most {longest} were expected, and what is more is not counted: the \
                  server's datagram size may be larger"
             );
-            cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+            cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
         }
         let bytes = &bytes[..bytes.len().min(longest)];
         if self.params.verify == Verify::Data {
@@ -203,8 +205,8 @@ impl Receiver {
     /// What one receive call brought; how many bytes of it count is added to `counted`, also when it ends with a violation.
     fn take_all(
         &mut self,
-        cx: &mut Cx<'_>,
-        got: &Batch<'_>,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
         at: Mono,
         counted: &mut u64,
     ) -> Result<(), Violation> {
@@ -232,10 +234,10 @@ impl Receiver {
 }
 
 impl Flow for Receiver {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         if let Some(how) = self.over {
             let end = Some(End::Done { how, reset: false });
-            return Want { send: When::Never, read: Read::Pause, wake: None, end };
+            return Interest { send: When::Never, read: Read::Pause, wake: None, end };
         }
         let send = match (self.start, self.again) {
             (None, _) => When::Now,
@@ -247,14 +249,14 @@ impl Flow for Receiver {
         let judge = self.due().map(|due| due.plus(if soon { SETTLE } else { SETTLE + LAZY }));
         let wake = if self.refused.is_some() { Some(Mono(0)) } else { judge };
         let send = if self.refused.is_some() { When::Never } else { send };
-        Want { send, read: Read::look(65_535), wake, end: None }
+        Interest { send, read: Read::look(65_535), wake, end: None }
     }
 
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         out.fixed(START);
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if let Some(fault) = n.fault {
             self.refused = Some(fault);
             return;
@@ -271,7 +273,12 @@ impl Flow for Receiver {
         self.again = Some(cx.now.plus(frame + AGAIN));
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         let at = got.stamp.map_or(got.at, |stamp| stamp.at);
         self.judge_until(cx, at)?;
         if self.over.is_some() {
@@ -294,23 +301,23 @@ impl Flow for Receiver {
         result
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
-            News::Up(path) => {
+            FlowEvent::Up(path) => {
                 if self.params.arrivals {
-                    cx.post.push(Box::new(Arrived { path, at: cx.now }));
+                    cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
                 }
                 self.up = cx.now;
                 self.told = cx.now;
                 self.row = Some(cx.rec.open(self.params.group, cx.now));
                 Ok(())
             }
-            News::Broken(fault) => Err(Violation::Refused(fault)),
-            News::Wake => match self.refused {
+            FlowEvent::Broken(fault) => Err(Violation::Refused(fault)),
+            FlowEvent::Wake => match self.refused {
                 Some(fault) => Err(Violation::Refused(fault)),
                 None => self.judge_until(cx, Mono(cx.now.0.saturating_sub(SETTLE))),
             },
-            News::Stop if self.over.is_none() => {
+            FlowEvent::Stop if self.over.is_none() => {
                 self.over = Some(Ending::Stopped);
                 self.tell(cx, true);
                 Ok(())
@@ -319,7 +326,7 @@ impl Flow for Receiver {
         }
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: self.slot }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: self.slot }
     }
 }

@@ -8,7 +8,9 @@ use metrics::{Ending, Frames, Group, Mono, Packets, Row};
 use std::any::Any;
 use std::io::ErrorKind;
 use std::sync::Arc;
-use transport::{Batch, Burst, Card, Cx, End, Fault, Flow, News, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+};
 use uuid::Uuid;
 
 /// Names the prepared datagrams in a worker's arena; their length is added.
@@ -103,7 +105,7 @@ impl Sender {
         (count, bytes)
     }
 
-    fn fill_frames(&mut self, cx: &Cx<'_>, out: &mut Burst<'_>) {
+    fn fill_frames(&mut self, cx: &Context<'_>, out: &mut Transmit<'_>) {
         let most = usize::try_from(self.params.media.datagram).unwrap_or(LONGEST);
         let (count, bytes) = self.next_send(out.segments(), out.room());
         let header = encode_header(self.frame as i64, ticks(cx.now.since(self.up)), HZ);
@@ -134,7 +136,7 @@ impl Sender {
         }
     }
 
-    fn frames_sent(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn frames_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         let (offered, count) = self.offered;
         let sent = (n.bytes as u64).min(offered);
         let datagrams = sent.div_ceil(u64::from(self.params.media.datagram));
@@ -173,20 +175,20 @@ impl Sender {
 }
 
 impl Flow for Sender {
-    fn want(&self) -> Want {
-        let none = Want { send: When::Never, read: Read::Pause, wake: None, end: None };
+    fn interest(&self) -> Interest {
+        let none = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
         if let Some(to) = self.leave {
-            return Want { end: Some(End::Hand(to)), ..none };
+            return Interest { end: Some(End::Migrate(to)), ..none };
         }
         match self.step {
-            Step::Over(how) => Want { end: Some(End::Done { how, reset: false }), ..none },
-            Step::Refused(_) => Want { wake: Some(Mono(0)), ..none },
-            Step::Id => Want { send: When::Now, read: Read::look(1024), ..none },
-            Step::Frames => Want { send: When::At(self.due()), read: Read::look(1024), ..none },
+            Step::Over(how) => Interest { end: Some(End::Done { how, reset: false }), ..none },
+            Step::Refused(_) => Interest { wake: Some(Mono(0)), ..none },
+            Step::Id => Interest { send: When::Now, read: Read::look(1024), ..none },
+            Step::Frames => Interest { send: When::At(self.due()), read: Read::look(1024), ..none },
         }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match self.step {
             Step::Id => {
                 let id = encode_stream_id(self.id);
@@ -198,7 +200,7 @@ impl Flow for Sender {
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if let Some(fault) = n.fault.filter(|&fault| Sender::is_final(fault)) {
             self.step = Step::Refused(fault);
             return;
@@ -219,7 +221,12 @@ impl Flow for Sender {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         // A START from somebody who has his stream already; whatever else comes is nobody's.
         let again = got.datagrams().filter(|bytes| *bytes == START).count() as u64;
         let repeated = Frames { repeated: again, ..Frames::default() };
@@ -229,30 +236,30 @@ impl Flow for Sender {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match (news, self.step) {
             // It is told so where it came, too.
-            (News::Up(_), _) if self.leave.is_some() && !self.came_in => self.came_in = true,
-            (News::Up(path), _) => {
+            (FlowEvent::Up(_), _) if self.leave.is_some() && !self.came_in => self.came_in = true,
+            (FlowEvent::Up(path), _) => {
                 self.leave = None;
                 if self.params.arrivals {
-                    cx.post.push(Box::new(Arrived { path, at: cx.now }));
+                    cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
                 }
                 self.up = cx.now;
                 self.id = cx.rng.uuid();
                 self.row = Some(cx.rec.open(self.params.group, cx.now));
             }
-            (News::Broken(fault), Step::Id | Step::Frames) if Sender::is_final(fault) => {
+            (FlowEvent::Broken(fault), Step::Id | Step::Frames) if Sender::is_final(fault) => {
                 return Err(Violation::Refused(fault));
             }
-            (News::Wake, Step::Refused(fault)) => return Err(Violation::Refused(fault)),
-            (News::Stop, Step::Id | Step::Frames) => self.step = Step::Over(Ending::Stopped),
+            (FlowEvent::Wake, Step::Refused(fault)) => return Err(Violation::Refused(fault)),
+            (FlowEvent::Stop, Step::Id | Step::Frames) => self.step = Step::Over(Ending::Stopped),
             _ => {}
         }
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: 0 }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: 0 }
     }
 }

@@ -7,7 +7,7 @@ use crate::echo::params::Far;
 use crate::echo::talk::{Said, Times};
 use metrics::{Mono, Packets};
 use model::Echo;
-use transport::{Batch, Cx, Violation};
+use transport::{Context, Received, Violation};
 
 impl Pinger {
     /// The kernel says when a message left; `tag` is the low end of its number.
@@ -20,7 +20,7 @@ impl Pinger {
     }
 
     /// The time of a message is up.
-    fn missing(&mut self, cx: &mut Cx<'_>, number: u64, slot: &Slot) {
+    fn missing(&mut self, cx: &mut Context<'_>, number: u64, slot: &Slot) {
         self.book.enter(number, State::Missing);
         if slot.counted {
             self.count(cx, |packets| packets.lost += 1);
@@ -29,7 +29,7 @@ impl Pinger {
     }
 
     /// The echo of a message is whole.
-    fn back(&mut self, cx: &mut Cx<'_>, number: u64, times: Times) {
+    fn back(&mut self, cx: &mut Context<'_>, number: u64, times: Times) {
         let far_ns = times.far_ns;
         let Some(slot) = self.book.slot(number).copied() else { return };
         self.answered = true;
@@ -64,7 +64,7 @@ impl Pinger {
     }
 
     /// Something else came in the place of an echo.
-    fn bad(&mut self, cx: &mut Cx<'_>, number: u64, what: Violation) {
+    fn bad(&mut self, cx: &mut Context<'_>, number: u64, what: Violation) {
         let Some(slot) = self.book.slot(number).copied() else { return };
         if slot.state == State::Settled {
             return;
@@ -82,7 +82,7 @@ impl Pinger {
     }
 
     /// Messages whose time is up.
-    pub(super) fn overdue(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn overdue(&mut self, cx: &mut Context<'_>) {
         while self.params.datagrams()
             && let Some((number, slot)) = self.book.oldest()
             && cx.now.since(slot.sent) >= self.params.ping.timeout_ns
@@ -92,7 +92,7 @@ impl Pinger {
     }
 
     /// A stream's bytes belong to the oldest message that is waited for.
-    pub(super) fn take_stream(&mut self, cx: &mut Cx<'_>, mut bytes: &[u8]) -> Result<(), Violation> {
+    pub(super) fn take_stream(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Result<(), Violation> {
         let size = self.size();
         let head = codec::head_of(size) as u64;
         while !bytes.is_empty() {
@@ -147,7 +147,7 @@ impl Pinger {
     }
 
     /// A datagram is one unit of some message.
-    pub(super) fn take_datagram(&mut self, cx: &mut Cx<'_>, bytes: &[u8]) {
+    pub(super) fn take_datagram(&mut self, cx: &mut Context<'_>, bytes: &[u8]) {
         let units = self.params.units();
         let newest = (self.book.next() * units).saturating_sub(1);
         // A short one is told by its number, if that has come.
@@ -187,7 +187,7 @@ impl Pinger {
     }
 
     /// A datagram is an answer, or noise.
-    pub(super) fn take_answer(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, bytes: &[u8]) {
+    pub(super) fn take_answer(&mut self, cx: &mut Context<'_>, got: &Received<'_>, bytes: &[u8]) {
         let next = self.book.next();
         let Some(talk) = &mut self.talk else { return };
         let Said::Answer { number, word } = talk.hear(bytes, next) else { return };

@@ -7,11 +7,11 @@ use crate::iperf3::ledger::Ledger;
 use crate::iperf3::lot::{Gone, Joined, Spent, Standing};
 use metrics::{Mono, SECOND};
 use model::{BulkCpu, Status};
-use transport::{Action, Cx, Note, Order};
+use transport::{Action, Context, Message, Order};
 
 impl Client {
     /// Begins once all streams have been told, or will not be.
-    pub(super) fn gathered(&mut self, cx: &Cx<'_>) {
+    pub(super) fn gathered(&mut self, cx: &Context<'_>) {
         let terms = &self.plan.parameters.terms;
         let joined = self.joined.len() as u32;
         let all = joined >= terms.all_streams();
@@ -28,7 +28,7 @@ impl Client {
         }
     }
 
-    pub(super) fn begin(&mut self, cx: &Cx<'_>) {
+    pub(super) fn begin(&mut self, cx: &Context<'_>) {
         let Some(lot) = self.lot.clone() else { return };
         self.enter(Step::Running, cx.now);
         self.started = Some(cx.now);
@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// Measuring is over.
-    pub(super) fn freeze(&mut self, cx: &Cx<'_>) {
+    pub(super) fn freeze(&mut self, cx: &Context<'_>) {
         if self.step != Step::Running {
             return;
         }
@@ -73,14 +73,14 @@ impl Client {
         self.check_frozen(cx);
     }
 
-    pub(super) fn check_frozen(&mut self, cx: &Cx<'_>) {
+    pub(super) fn check_frozen(&mut self, cx: &Context<'_>) {
         if self.step == Step::Freezing && self.ledger.as_ref().is_none_or(Ledger::complete) {
             self.say(vec![State::TestEnd.byte()]);
             self.enter(Step::Ended, cx.now);
         }
     }
 
-    pub(super) fn note(&mut self, cx: &Cx<'_>, note: Note) {
+    pub(super) fn note(&mut self, cx: &Context<'_>, note: Message) {
         let note = match note.downcast::<Standing>() {
             Ok(standing) => return self.standing(cx, &standing),
             Err(note) => note,
@@ -120,7 +120,7 @@ impl Client {
         self.plan.parameters.terms.bidir && came.contains(&1) && came.iter().all(|bytes| *bytes <= 1)
     }
 
-    pub(super) fn standing(&mut self, cx: &Cx<'_>, standing: &Standing) {
+    pub(super) fn standing(&mut self, cx: &Context<'_>, standing: &Standing) {
         let Some(ledger) = &mut self.ledger else { return };
         let told = ledger.hear(standing);
         if told.iter().any(|told| told.rows.iter().any(|row| !row.sender && row.bytes > 0)) {
@@ -131,7 +131,7 @@ impl Client {
     }
 
     /// A stream has sent all that it may, or enough has come.
-    pub(super) fn enough(&mut self, cx: &Cx<'_>, spent: &Spent) {
+    pub(super) fn enough(&mut self, cx: &Context<'_>, spent: &Spent) {
         self.spent.insert(spent.slot, spent.sender);
         let Some(lot) = &self.lot else { return };
         let senders = (0..lot.terms.all_streams()).filter(|slot| lot.sends(*slot));

@@ -11,11 +11,11 @@ use crate::iperf3::server::socket_settings;
 use metrics::SECOND;
 use model::{SocketSettings, Verify};
 use std::sync::Arc;
-use transport::{Action, Cx, GroupPlan, WHEN_TOLD, Wait};
+use transport::{Action, Context, GroupPlan, WHEN_TOLD, Wait};
 
 impl Client {
     /// The next thing that the server has said; false when there is none yet.
-    pub(super) fn next(&mut self, cx: &Cx<'_>) -> bool {
+    pub(super) fn next(&mut self, cx: &Context<'_>) -> bool {
         if matches!(self.step, Step::Closing | Step::Over) {
             return false;
         }
@@ -30,7 +30,7 @@ impl Client {
         true
     }
 
-    pub(super) fn said(&mut self, cx: &Cx<'_>, byte: u8) {
+    pub(super) fn said(&mut self, cx: &Context<'_>, byte: u8) {
         match (State::of(byte), self.step) {
             (Some(State::ParamExchange), Step::Greeting) => {
                 let text = params::write(&self.plan.parameters);
@@ -66,7 +66,7 @@ impl Client {
     }
 
     /// The streams are wanted.
-    pub(super) fn create(&mut self, cx: &Cx<'_>) {
+    pub(super) fn create(&mut self, cx: &Context<'_>) {
         let terms = self.plan.parameters.terms.clone();
         let store = self.plan.store.clone();
         let discard = self.plan.phase.verify == Verify::None && store.is_none();
@@ -105,7 +105,7 @@ impl Client {
         self.enter(Step::Creating, cx.now);
     }
 
-    pub(super) fn send_results(&mut self, cx: &Cx<'_>) {
+    pub(super) fn send_results(&mut self, cx: &Context<'_>) {
         let terms = &self.plan.parameters.terms;
         let sends = !terms.reverse || terms.bidir;
         let ours = Results {
@@ -122,7 +122,7 @@ impl Client {
         self.enter(Step::Exchanging, cx.now);
     }
 
-    pub(super) fn results(&mut self, cx: &Cx<'_>) -> bool {
+    pub(super) fn results(&mut self, cx: &Context<'_>) -> bool {
         let streams = self.plan.parameters.terms.all_streams();
         let far = match self.inbox.document(LONGEST_RESULTS) {
             Ok(None) => return false,

@@ -7,11 +7,11 @@ use model::{
     Accepted, BulkBegun, BulkEnded, BulkNews, BulkStream, CpuUse, Event, HostSnapshot, Kind, Level,
     PacketReport, SessionInfo, Status, Totals, Traffic,
 };
-use transport::{Action, Cx};
+use transport::{Action, Context};
 
 impl Client {
     /// The test begins.
-    pub(super) fn tell_begin(&mut self, cx: &Cx<'_>, lot: &Lot) {
+    pub(super) fn tell_begin(&mut self, cx: &Context<'_>, lot: &Lot) {
         let (target, address) = self.plan.target.clone();
         let session = SessionInfo {
             target,

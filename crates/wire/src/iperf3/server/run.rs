@@ -7,7 +7,7 @@ use crate::iperf3::lot::Standing;
 use crate::iperf3::results::{self, Results};
 use metrics::{Group, Mono, SECOND};
 use model::{BulkCpu, BulkEnded, BulkNews};
-use transport::{Action, Cx, Link, Order};
+use transport::{Action, Context, Link, Order};
 
 impl Server {
     /// When a running test is to be looked at next.
@@ -27,7 +27,7 @@ impl Server {
     }
 
     /// Something is due in a running test.
-    pub(super) fn run_on(&mut self, cx: &Cx<'_>, link: Link) {
+    pub(super) fn run_on(&mut self, cx: &Context<'_>, link: Link) {
         let Some(test) = self.tests.get(&link) else { return };
         if self.limit(test) <= cx.now {
             let silent = test.heard.plus(self.plan.limits.silence_ns) <= cx.now;
@@ -45,7 +45,7 @@ impl Server {
     }
 
     /// A stream says how it stands.
-    pub(super) fn standing(&mut self, cx: &Cx<'_>, standing: &Standing) {
+    pub(super) fn standing(&mut self, cx: &Context<'_>, standing: &Standing) {
         let Some(link) = self.of(standing.group) else { return };
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(ledger) = &mut test.ledger else { return };
@@ -71,7 +71,7 @@ impl Server {
     }
 
     /// Bytes that a test has moved in an interval: the limit is kept over the last seconds.
-    pub(super) fn moved(&mut self, cx: &Cx<'_>, group: Group, bytes: u64, ns: u64) {
+    pub(super) fn moved(&mut self, cx: &Context<'_>, group: Group, bytes: u64, ns: u64) {
         let (Some((most, over_s)), Some(link)) = (self.plan.limits.rate, self.of(group)) else { return };
         let Some(test) = self.tests.get_mut(&link).filter(|test| test.step == Step::Running) else { return };
         test.recent.push_back((bytes, ns));
@@ -90,7 +90,7 @@ impl Server {
     }
 
     /// The client says that the test is over.
-    pub(super) fn freeze(&mut self, cx: &Cx<'_>, link: Link) {
+    pub(super) fn freeze(&mut self, cx: &Context<'_>, link: Link) {
         let now = (self.plan.meter)();
         let Some(test) = self.tests.get_mut(&link) else { return };
         let (Some(group), Some(ledger)) = (test.group, &mut test.ledger) else { return };
@@ -108,7 +108,7 @@ impl Server {
     }
 
     /// Some streams have not said how they stand: what is known has to do.
-    pub(super) fn settle(&mut self, cx: &Cx<'_>, link: Link) {
+    pub(super) fn settle(&mut self, cx: &Context<'_>, link: Link) {
         let Some(ledger) = self.tests.get_mut(&link).and_then(|test| test.ledger.as_mut()) else { return };
         let told = ledger.settle();
         self.intervals(link, told);
@@ -116,7 +116,7 @@ impl Server {
     }
 
     /// The results are asked for.
-    fn exchange(&mut self, cx: &Cx<'_>, link: Link) {
+    fn exchange(&mut self, cx: &Context<'_>, link: Link) {
         if let Some(test) = self.tests.get_mut(&link) {
             (test.step, test.since) = (Step::Exchanging, cx.now);
             self.state(link, State::ExchangeResults);
@@ -125,7 +125,7 @@ impl Server {
     }
 
     /// The client's results, when they have come; ours are told then.
-    pub(super) fn results(&mut self, cx: &Cx<'_>, link: Link) -> bool {
+    pub(super) fn results(&mut self, cx: &Context<'_>, link: Link) -> bool {
         let Some(test) = self.tests.get_mut(&link).filter(|test| test.step == Step::Exchanging) else {
             return false;
         };

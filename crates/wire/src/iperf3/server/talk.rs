@@ -11,7 +11,7 @@ use metrics::{Group, SECOND};
 use model::{BulkBegun, BulkNews, BulkStream, BulkTerms, SocketSettings};
 use std::net::IpAddr;
 use std::sync::Arc;
-use transport::{Action, Cx, GroupPlan, Link, Order, WHEN_TOLD};
+use transport::{Action, Context, GroupPlan, Link, Order, WHEN_TOLD};
 
 /// From this rate on datagrams are received in runs, and stamped by us, bits/s.
 const FAST: u64 = 1_000_000_000;
@@ -24,7 +24,7 @@ const UDP_BUFFER: u64 = 4 << 20;
 
 impl Server {
     /// Bytes on a control connection, in any pieces.
-    pub(super) fn bytes(&mut self, cx: &Cx<'_>, link: Link, bytes: &[u8]) {
+    pub(super) fn bytes(&mut self, cx: &Context<'_>, link: Link, bytes: &[u8]) {
         if let Some(test) = self.tests.get_mut(&link) {
             test.inbox.push(bytes);
         }
@@ -32,7 +32,7 @@ impl Server {
     }
 
     /// The next thing that a client has said; false when there is none yet.
-    fn next(&mut self, cx: &Cx<'_>, link: Link) -> bool {
+    fn next(&mut self, cx: &Context<'_>, link: Link) -> bool {
         let Some(test) = self.tests.get_mut(&link) else { return false };
         match test.step {
             Step::Parameters if test.cookie.is_none() => false,
@@ -58,7 +58,7 @@ impl Server {
         }
     }
 
-    fn said(&mut self, cx: &Cx<'_>, link: Link, byte: u8) {
+    fn said(&mut self, cx: &Context<'_>, link: Link, byte: u8) {
         let Some(test) = self.tests.get(&link) else { return };
         match (State::of(byte), test.step) {
             (Some(State::TestEnd), Step::Running) => self.freeze(cx, link),
@@ -71,7 +71,7 @@ impl Server {
     }
 
     /// The parameters have come.
-    fn asked(&mut self, cx: &Cx<'_>, link: Link, text: &str) {
+    fn asked(&mut self, cx: &Context<'_>, link: Link, text: &str) {
         let parameters = match params::read(text) {
             Ok(parameters) => parameters,
             Err(refused) => return self.fail(cx, link, refused.code, &refused.why),
@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// Has a token judged, unless as many of its address are being judged already.
-    fn ask(&mut self, cx: &Cx<'_>, link: Link) {
+    fn ask(&mut self, cx: &Context<'_>, link: Link) {
         let Some(test) = self.tests.get(&link) else { return };
         let address = holder(test.path.peer.ip());
         let judging = |test: &&Test| {
@@ -112,7 +112,7 @@ impl Server {
     }
 
     /// It is time to tell what a token came to, or to look again after as long.
-    pub(super) fn judged(&mut self, cx: &Cx<'_>, link: Link) {
+    pub(super) fn judged(&mut self, cx: &Context<'_>, link: Link) {
         self.ask(cx, link);
         let Some(test) = self.tests.get_mut(&link) else { return };
         let verdict = test.verdict.as_ref().and_then(|verdict| verdict.get().copied());
@@ -141,7 +141,7 @@ impl Server {
     }
 
     /// A test's streams are asked for, when it is its turn.
-    pub(super) fn create(&mut self, cx: &Cx<'_>, link: Link) {
+    pub(super) fn create(&mut self, cx: &Context<'_>, link: Link) {
         let Some(test) = self.tests.get(&link).filter(|test| test.step == Step::Waiting) else { return };
         let (terms, address) = (test.parameters.terms.clone(), test.path.peer.ip().to_canonical());
         let same = |other: &Test| {
@@ -190,7 +190,7 @@ impl Server {
     }
 
     /// The worker that runs on the core that a client asks for.
-    fn worker_on(&mut self, cx: &Cx<'_>, address: IpAddr, core: Option<u32>) -> Option<u16> {
+    fn worker_on(&mut self, cx: &Context<'_>, address: IpAddr, core: Option<u32>) -> Option<u16> {
         let core = core?;
         let found =
             self.plan.cores.iter().position(|own| own.is_some_and(|own| own as u64 == u64::from(core)));
@@ -201,7 +201,7 @@ impl Server {
     }
 
     /// Socket options of a test.
-    fn sockets(&mut self, cx: &Cx<'_>, address: IpAddr, terms: &BulkTerms) -> SocketSettings {
+    fn sockets(&mut self, cx: &Context<'_>, address: IpAddr, terms: &BulkTerms) -> SocketSettings {
         let known = &self.plan.congestion.1;
         let wanted = terms.congestion.clone();
         let congestion = wanted.filter(|name| known.is_empty() || known.contains(name));
@@ -214,7 +214,7 @@ impl Server {
     }
 
     /// A stream has come.
-    pub(super) fn joined(&mut self, cx: &Cx<'_>, joined: &Joined) {
+    pub(super) fn joined(&mut self, cx: &Context<'_>, joined: &Joined) {
         let Some(link) = self.of(joined.group) else { return };
         let Some(test) = self.tests.get_mut(&link).filter(|test| test.step == Step::Creating) else { return };
         test.joined.insert(joined.when, joined.path);
@@ -224,7 +224,7 @@ impl Server {
     }
 
     /// All streams are there: the test begins.
-    fn begin(&mut self, cx: &Cx<'_>, link: Link) {
+    fn begin(&mut self, cx: &Context<'_>, link: Link) {
         let used = (self.plan.meter)();
         let interval = self.plan.interval_ns;
         let Some(test) = self.tests.get_mut(&link) else { return };

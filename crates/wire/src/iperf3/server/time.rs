@@ -4,7 +4,7 @@ use super::{STRANGERS, Server, Step, Test};
 use crate::iperf3::codec::code;
 use metrics::{Mono, SECOND};
 use model::Level;
-use transport::Cx;
+use transport::Context;
 
 /// How long parameters may take.
 const PATIENCE: u64 = 30 * SECOND;
@@ -36,7 +36,7 @@ impl Server {
         test.since.plus(patience)
     }
 
-    pub(super) fn wake(&mut self, cx: &Cx<'_>) {
+    pub(super) fn wake(&mut self, cx: &Context<'_>) {
         for link in self.tests.keys().copied().collect::<Vec<_>>() {
             let Some(test) = self.tests.get(&link).filter(|test| self.due(test) <= cx.now) else { continue };
             match test.step {

@@ -7,7 +7,7 @@ use crate::native::preamble::{Guess, Preamble, Purpose, guess};
 use metrics::{ClockKind, Ending, Mono};
 use model::{Level, Phase, Ping, SessionInfo, Status};
 use std::net::Ipv6Addr;
-use transport::{Action, Cx, End, Fault, Link};
+use transport::{Action, Context, End, Fault, Link};
 
 /// The longest idle round trip that two ends on one host have without a path between them, ns: what 96 KiB of send buffer
 /// still fill at 1.5 Gbit/s, and several times what it takes on a loaded host.
@@ -18,7 +18,7 @@ const ROUND_TRIPS: u64 = 6;
 const LONGEST_LEAD: u64 = 60 * metrics::SECOND;
 
 impl Client {
-    pub(super) fn up(&mut self, cx: &Cx<'_>, link: Link, key: u32) {
+    pub(super) fn up(&mut self, cx: &Context<'_>, link: Link, key: u32) {
         let at = key as usize;
         if self.servers.get(at).is_none_or(|s| s.step != Step::Connecting) {
             // It was given up; now it comes too late.
@@ -39,7 +39,7 @@ impl Client {
         self.actions.push_back(Action::Send(link, bytes));
     }
 
-    pub(super) fn bytes(&mut self, cx: &Cx<'_>, at: usize, bytes: &[u8]) {
+    pub(super) fn bytes(&mut self, cx: &Context<'_>, at: usize, bytes: &[u8]) {
         self.servers[at].heard = cx.now;
         self.servers[at].frames.push(bytes);
         if self.servers[at].step == Step::Greeting
@@ -66,7 +66,7 @@ impl Client {
         }
     }
 
-    pub(super) fn message(&mut self, cx: &Cx<'_>, at: usize, message: Message) {
+    pub(super) fn message(&mut self, cx: &Context<'_>, at: usize, message: Message) {
         match (self.servers[at].step, message) {
             (Step::Greeting, Message::Hello { version, nonce, key, host, .. }) => {
                 let ours = host_mark(&self.plan.clock_id, &self.servers[at].nonce);
@@ -152,7 +152,7 @@ impl Client {
         }
     }
 
-    pub(super) fn greeted(&mut self, cx: &Cx<'_>, at: usize, version: String, nonce: &str, key: bool) {
+    pub(super) fn greeted(&mut self, cx: &Context<'_>, at: usize, version: String, nonce: &str, key: bool) {
         let Some(nonce) = unhex::<16>(nonce) else {
             return self.lose(at, "its hello has no valid nonce", cx.now);
         };
@@ -176,7 +176,7 @@ impl Client {
         }
     }
 
-    pub(super) fn proved(&mut self, cx: &Cx<'_>, at: usize, proof: &str) {
+    pub(super) fn proved(&mut self, cx: &Context<'_>, at: usize, proof: &str) {
         let server = &self.servers[at];
         let good = self
             .plan
@@ -191,14 +191,14 @@ impl Client {
         }
     }
 
-    pub(super) fn ping(&mut self, cx: &Cx<'_>, at: usize) {
+    pub(super) fn ping(&mut self, cx: &Context<'_>, at: usize) {
         self.enter(at, Step::Pinging, cx.now);
         let n = self.servers[at].ping.0 + 1;
         self.servers[at].ping = (n, cx.now);
         self.say(at, &Message::Ping { n });
     }
 
-    pub(super) fn ponged(&mut self, cx: &Cx<'_>, at: usize) {
+    pub(super) fn ponged(&mut self, cx: &Context<'_>, at: usize) {
         let server = &mut self.servers[at];
         let rtt = cx.now.since(server.ping.1).max(1);
         server.base_rtt = if server.base_rtt == 0 { rtt } else { server.base_rtt.min(rtt) };
@@ -279,7 +279,7 @@ impl Client {
         phase
     }
 
-    pub(super) fn accepted(&mut self, cx: &Cx<'_>, at: usize, message: Message) {
+    pub(super) fn accepted(&mut self, cx: &Context<'_>, at: usize, message: Message) {
         let Message::Accepted { accepted, token, phase, host, workers, placement } = message else { return };
         let Some(token) = unhex::<16>(&token) else {
             return self.lose(at, "it accepted without a valid token", cx.now);

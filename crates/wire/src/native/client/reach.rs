@@ -22,8 +22,8 @@ use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase, Transport};
 use std::net::SocketAddr;
 use transport::{
-    Action, Batch, Burst, Card, Cause, Cx, End, Flow, GroupPlan, News, Open, Opener, Order, Read, Target,
-    Violation, Wait, Want, When, Wrote,
+    Action, Cause, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Interest, Open, Opener, Order, Read,
+    Received, Sent, Target, Transmit, Violation, Wait, When,
 };
 use uuid::Uuid;
 
@@ -170,7 +170,7 @@ struct Hellos {
 }
 
 impl Opener for Hellos {
-    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+    fn open(&mut self, cx: &mut Context<'_>) -> Open {
         let Some(ask) = self.asks.pop() else { return Open::Done };
         let flow = Hello {
             ask,
@@ -183,10 +183,10 @@ impl Opener for Hellos {
         Open::Datagram(Box::new(flow), ask.target)
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         if how.is_err() {
             // No socket could be had. The flows of the phase will tell why.
-            cx.post.push(Box::new(Answered(flow.card().slot as usize)));
+            cx.outbox.push(Box::new(Answered(flow.id().slot as usize)));
         }
     }
 
@@ -207,13 +207,13 @@ struct Hello {
 }
 
 impl Flow for Hello {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         let end = self.over.map(|how| End::Done { how, reset: false });
         let send = if end.is_some() { When::Never } else { When::At(self.next) };
-        Want { send, read: Read::look(65_535), wake: None, end }
+        Interest { send, read: Read::look(65_535), wake: None, end }
     }
 
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         let room = out.own(PREAMBLE);
         if room.len() == PREAMBLE {
             room.copy_from_slice(&hello(self.id));
@@ -221,28 +221,33 @@ impl Flow for Hello {
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if std::mem::take(&mut self.offered) && (n.bytes > 0 || n.fault.is_some()) {
             self.next = cx.now.plus(if cx.now < self.dense { FIRST_GAP } else { GAP });
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         if self.over.is_none() && got.datagrams().any(|datagram| is_answer(datagram, self.id)) {
             self.over = Some(Ending::Completed);
-            cx.post.push(Box::new(Answered(self.ask.at)));
+            cx.outbox.push(Box::new(Answered(self.ask.at)));
         }
         Ok(())
     }
 
-    fn hear(&mut self, _: &mut Cx<'_>, news: News) -> Result<(), Violation> {
-        if let News::Stop = news {
+    fn on_event(&mut self, _: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
+        if let FlowEvent::Stop = news {
             self.over.get_or_insert(Ending::Stopped);
         }
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card { row: None, id: self.id, slot: self.ask.at as u32 }
+    fn id(&self) -> FlowId {
+        FlowId { row: None, id: self.id, slot: self.ask.at as u32 }
     }
 }

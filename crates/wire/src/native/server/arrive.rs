@@ -9,7 +9,7 @@ use crate::native::message::{Frames, Message};
 use crate::quota::{Lines, Rate, to_give_way};
 use metrics::Wall;
 use model::Level;
-use transport::{Cx, Link, Path};
+use transport::{Context, Link, Path};
 use uuid::Uuid;
 
 impl Visitor {
@@ -20,7 +20,7 @@ impl Visitor {
 }
 
 impl Server {
-    pub(super) fn arrive(&mut self, cx: &Cx<'_>, link: Link, path: Path) {
+    pub(super) fn arrive(&mut self, cx: &Context<'_>, link: Link, path: Path) {
         // Links are numbered as they come, and so are the entries in order.
         let silent = self.visitors.iter().filter(|(_, v)| v.is_stranger());
         let silent: Vec<_> = silent.map(|(&link, v)| (link, v.path.peer.ip())).collect();
@@ -52,7 +52,7 @@ impl Server {
     }
 
     /// A client has introduced itself: from now on it counts among those of its address and of the server.
-    fn introduced(&mut self, cx: &Cx<'_>, link: Link) -> bool {
+    fn introduced(&mut self, cx: &Context<'_>, link: Link) -> bool {
         let Some(address) = self.visitors.get(&link).map(|v| v.path.peer.ip().to_canonical()) else {
             return false;
         };
@@ -70,7 +70,7 @@ impl Server {
         false
     }
 
-    pub(super) fn bytes(&mut self, cx: &Cx<'_>, link: Link, bytes: &[u8]) {
+    pub(super) fn bytes(&mut self, cx: &Context<'_>, link: Link, bytes: &[u8]) {
         let Some(visitor) = self.visitors.get_mut(&link) else { return };
         visitor.heard = cx.now;
         let most = match visitor.step {
@@ -95,7 +95,7 @@ impl Server {
         }
     }
 
-    pub(super) fn message(&mut self, cx: &Cx<'_>, link: Link, message: Message) {
+    pub(super) fn message(&mut self, cx: &Context<'_>, link: Link, message: Message) {
         let Some(step) = self.visitors.get(&link).map(|v| v.step) else { return };
         match (step, message) {
             (Step::Greeting, Message::Hello { nonce, .. }) => self.greet(cx, link, &nonce),
@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    pub(super) fn greet(&mut self, cx: &Cx<'_>, link: Link, nonce: &str) {
+    pub(super) fn greet(&mut self, cx: &Context<'_>, link: Link, nonce: &str) {
         let Some(theirs) = unhex(nonce) else { return self.refuse(cx, link, "the hello has no valid nonce") };
         let key = self.plan.psk.is_some();
         let Some(visitor) = self.visitors.get_mut(&link) else { return };
@@ -148,7 +148,7 @@ impl Server {
         self.say(link, &hello);
     }
 
-    pub(super) fn prove(&mut self, cx: &Cx<'_>, link: Link, proof: &str) {
+    pub(super) fn prove(&mut self, cx: &Context<'_>, link: Link, proof: &str) {
         let (Some(visitor), Some(psk)) = (self.visitors.get(&link), &self.plan.psk) else { return };
         if !psk.client_proves(proof, &visitor.their_nonce, &visitor.nonce) {
             return self.disprove(cx, link);
@@ -162,7 +162,7 @@ impl Server {
 
     /// A client does not know the key. Only so many of an address are told: whoever knows the key is let in all the same, so
     /// that guesses do not keep those out who share an address with the one who guesses.
-    fn disprove(&mut self, cx: &Cx<'_>, link: Link) {
+    fn disprove(&mut self, cx: &Context<'_>, link: Link) {
         let Some(peer) = self.visitors.get(&link).map(|visitor| visitor.path.peer) else { return };
         let (answers, lines) =
             self.wrong_keys.of(peer.ip(), || (Rate::new(WRONG_KEYS, WRONG_KEY_NS), Lines::default()));
@@ -177,7 +177,7 @@ impl Server {
         }
     }
 
-    fn enter_idle(&mut self, cx: &Cx<'_>, link: Link) {
+    fn enter_idle(&mut self, cx: &Context<'_>, link: Link) {
         if let Some(visitor) = self.visitors.get_mut(&link) {
             (visitor.step, visitor.since, visitor.said) = (Step::Idle, cx.now, 0);
         }

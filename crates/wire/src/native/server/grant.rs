@@ -12,7 +12,7 @@ use crate::{Protocol, echo};
 use metrics::Group;
 use model::{Accepted, Change, Kind, Level, Phase, Standing};
 use std::sync::Arc;
-use transport::{Action, Cx, GroupPlan, Link, Wait};
+use transport::{Action, Context, GroupPlan, Link, Wait};
 use uuid::Uuid;
 
 impl Server {
@@ -42,7 +42,7 @@ impl Server {
         None
     }
 
-    pub(super) fn consider(&mut self, cx: &Cx<'_>, link: Link) {
+    pub(super) fn consider(&mut self, cx: &Context<'_>, link: Link) {
         let Some(proposal) = self.visitors.get(&link).and_then(|v| v.proposal.clone()) else { return };
         if self.ending.is_some() {
             return self.refuse(cx, link, "the server is stopping");
@@ -72,7 +72,7 @@ impl Server {
         self.grant(cx, link, *proposal);
     }
 
-    pub(super) fn grant(&mut self, cx: &Cx<'_>, link: Link, mut phase: Phase) {
+    pub(super) fn grant(&mut self, cx: &Context<'_>, link: Link, mut phase: Phase) {
         let now = cx.now;
         phase.exclusive |= self.plan.exclusive;
         let changes = self.reduce(&mut phase);
@@ -191,7 +191,7 @@ impl Server {
         changes
     }
 
-    pub(super) fn begin(&mut self, cx: &Cx<'_>, link: Link) {
+    pub(super) fn begin(&mut self, cx: &Context<'_>, link: Link) {
         let Some(visitor) = self.visitors.get_mut(&link) else { return };
         let Some(held) = &mut visitor.held else { return };
         visitor.step = Step::Running;
@@ -258,7 +258,7 @@ impl Server {
     }
 
     /// Looks at the queue again: somebody has left. First come, first served.
-    pub(super) fn admit_queued(&mut self, cx: &Cx<'_>) {
+    pub(super) fn admit_queued(&mut self, cx: &Context<'_>) {
         if self.ending.is_some() {
             for queued in std::mem::take(&mut self.queue) {
                 self.refuse(cx, queued, "the server is stopping");

@@ -3,7 +3,7 @@
 use super::{Held, Server};
 use metrics::{Ending, Tally};
 use model::{Event, Served, Standing, Totals, Traffic};
-use transport::{Action, Cx, Link};
+use transport::{Action, Context, Link};
 
 /// What a session has moved, as its tallies add up.
 #[derive(Clone, Copy, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Moved {
 
 impl Server {
     /// A session stands in another way from now on.
-    pub(super) fn stands(&mut self, cx: &Cx<'_>, link: Link, standing: Standing) {
+    pub(super) fn stands(&mut self, cx: &Context<'_>, link: Link, standing: Standing) {
         if let Some(visitor) = self.visitors.get_mut(&link) {
             visitor.standing = cx.clock.wall(cx.now);
         }

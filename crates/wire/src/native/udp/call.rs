@@ -5,7 +5,7 @@ use super::serve::Terms;
 use metrics::Ending;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Cause, Cx, Flow, Open, Opener, Target};
+use transport::{Cause, Context, Flow, Open, Opener, Target};
 
 /// A server, and what was agreed with it.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl Callers {
 }
 
 impl Opener for Callers {
-    fn open(&mut self, cx: &mut Cx<'_>) -> Open {
+    fn open(&mut self, cx: &mut Context<'_>) -> Open {
         if self.next >= self.flows {
             return Open::Done;
         }
@@ -83,7 +83,7 @@ impl Opener for Callers {
         Open::Datagram(Box::new(flow), Target { to: site.address, from: self.from(slot, site.address) })
     }
 
-    fn closed(&mut self, _: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
+    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
 
     fn stop(&mut self) {
         self.next = u32::MAX;

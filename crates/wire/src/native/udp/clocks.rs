@@ -2,7 +2,7 @@
 
 use super::codec::Word;
 use metrics::{ClockFound, ClockKind, Estimate, Exchange, Mono, Offset};
-use transport::{Batch, Cx};
+use transport::{Context, Received};
 
 /// Stamps of two processes of one host cannot be compared better than this, ns: each finds its own zero between readings of
 /// the same clock, and the kernel's stamps come from the wall clock.
@@ -46,7 +46,7 @@ impl Clocks {
     }
 
     /// A question of the client's has been answered; the next one comes within `pulse` ns.
-    pub(super) fn exchanged(&mut self, cx: &Cx<'_>, word: &Word, got: &Batch<'_>, pulse: u64) {
+    pub(super) fn exchanged(&mut self, cx: &Context<'_>, word: &Word, got: &Received<'_>, pulse: u64) {
         let came = got.stamp.map_or(got.at, |stamp| stamp.at);
         let (t1, t4) = (Mono(word.t1), Mono(cx.clock.host(came)));
         if self.kind != ClockKind::Realtime {
@@ -74,7 +74,7 @@ impl Clocks {
     }
 
     /// The flow's closing words are compared as well, where they tell anything of the path.
-    pub(super) fn closing(&mut self, cx: &Cx<'_>, word: &Word, got: &Batch<'_>, pulse: u64) {
+    pub(super) fn closing(&mut self, cx: &Context<'_>, word: &Word, got: &Received<'_>, pulse: u64) {
         if self.kind == ClockKind::InBand {
             self.exchanged(cx, word, got, pulse);
         }
@@ -82,18 +82,18 @@ impl Clocks {
 
     /// What a server puts into its answers in place of what the client knows better: its wall clock minus its monotonic one, and
     /// how far off the wall clock may be. `None` when wall clocks do not matter.
-    pub(super) fn wall(&self, cx: &Cx<'_>) -> Option<(i64, u64)> {
+    pub(super) fn wall(&self, cx: &Context<'_>) -> Option<(i64, u64)> {
         (self.kind == ClockKind::Realtime).then(|| (wall_above_host(cx), cx.clock.error_ns))
     }
 
     /// How the clocks are compared, and what came of it at this end.
-    pub(super) fn found(&self, cx: &Cx<'_>) -> (ClockKind, Option<ClockFound>) {
+    pub(super) fn found(&self, cx: &Context<'_>) -> (ClockKind, Option<ClockFound>) {
         let found = || self.offset.found(Mono(cx.clock.host(cx.now)));
         (self.kind, (self.kind == ClockKind::InBand).then(found).flatten())
     }
 }
 
 /// The wall clock minus the host's monotonic clock, ns.
-fn wall_above_host(cx: &Cx<'_>) -> i64 {
+fn wall_above_host(cx: &Context<'_>) -> i64 {
     cx.clock.wall(cx.now).0.wrapping_sub(cx.clock.host(cx.now) as i64)
 }

@@ -7,7 +7,7 @@
 use super::codec::{Check, Header};
 use super::receiver::Receiver;
 use metrics::Packets;
-use transport::{Batch, Burst, Cx, Wrote};
+use transport::{Context, Received, Sent, Transmit};
 
 /// Returns packets.
 #[derive(Debug)]
@@ -34,10 +34,10 @@ impl Returner {
     /// returned: nobody asks for that.
     pub(super) fn offer(
         &mut self,
-        cx: &Cx<'_>,
-        got: &Batch<'_>,
+        cx: &Context<'_>,
+        got: &Received<'_>,
         receiver: &Receiver,
-        reply: &mut Burst<'_>,
+        reply: &mut Transmit<'_>,
     ) -> bool {
         self.fresh = receiver.unique() > self.before;
         self.before = receiver.unique();
@@ -55,7 +55,7 @@ impl Returner {
     }
 
     /// What became of the offer.
-    pub(super) fn wrote(&mut self, n: Wrote) -> Packets {
+    pub(super) fn wrote(&mut self, n: Sent) -> Packets {
         let gone = n.bytes > 0;
         self.returned += u64::from(gone && self.fresh);
         let refused = u64::from(n.fault.is_some());

@@ -15,7 +15,9 @@ use metrics::{ClockKind, Ending, Mono, Packets, Row, SECOND, StampKind};
 use std::sync::Arc;
 use std::time::Duration;
 use talk::{holds_words, is_word};
-use transport::{Batch, Burst, Card, Cx, End, Flow, News, Path, Read, Violation, Want, When, Wrote};
+use transport::{
+    Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+};
 use uuid::Uuid;
 
 /// How long one end hears nothing before it gives the other up, ns.
@@ -172,7 +174,7 @@ impl Probe {
         }
     }
 
-    fn begin_run(&mut self, cx: &Cx<'_>) {
+    fn begin_run(&mut self, cx: &Context<'_>) {
         self.state = State::Run;
         self.start_sending(cx.now, self.terms.start);
         self.word_at = cx.now;
@@ -210,7 +212,7 @@ impl Probe {
     }
 
     /// A send was refused. Behind the end that is no figure: the far end has all it wants, and may be gone.
-    fn refused(&self, cx: &mut Cx<'_>) {
+    fn refused(&self, cx: &mut Context<'_>) {
         let over = matches!(self.state, State::End(_) | State::Over);
         if let Some(row) = self.row.filter(|_| !over) {
             cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
@@ -218,10 +220,16 @@ impl Probe {
     }
 
     /// Takes data in and offers it back.
-    fn take_and_return(&mut self, cx: &mut Cx<'_>, row: Row, got: &Batch<'_>, reply: &mut Burst<'_>) {
+    fn take_and_return(
+        &mut self,
+        cx: &mut Context<'_>,
+        row: Row,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) {
         let clock = self.clocks.ours();
         if let (Some(receiver), Some(returner)) = (&mut self.receiver, &mut self.returner) {
-            receiver.take(cx, row, got, clock);
+            receiver.on_received(cx, row, got, clock);
             if returner.offer(cx, got, receiver, reply) {
                 self.offer = Offer::Echo;
             }
@@ -262,7 +270,7 @@ impl Probe {
         })
     }
 
-    fn finish(&mut self, cx: &mut Cx<'_>) {
+    fn finish(&mut self, cx: &mut Context<'_>) {
         let total = self.expected();
         if let Some(row) = self.row {
             let (kind, found) = self.clocks.found(cx);
@@ -285,7 +293,7 @@ impl Probe {
     }
 
     /// What is remembered of trains goes to the session.
-    fn post_log(&mut self, cx: &mut Cx<'_>) {
+    fn post_log(&mut self, cx: &mut Context<'_>) {
         if self.terms.train.is_none() || self.state == State::Over {
             return;
         }
@@ -296,7 +304,7 @@ impl Probe {
         log.bound_ns = log.bound_ns.saturating_add(self.clocks.known().bound_ns);
         log.start_ns = start.map(|start| cx.clock.host(start) as i64);
         log.sent = sent;
-        cx.post.push(log);
+        cx.outbox.push(log);
     }
 
     /// Exchanges that are to compare the clocks before data flows: on one host a single one shows that there is nothing to compare,
@@ -306,14 +314,14 @@ impl Probe {
     }
 
     /// What is known of this flow alone goes there, too.
-    fn post_track(&mut self, cx: &mut Cx<'_>) {
+    fn post_track(&mut self, cx: &mut Context<'_>) {
         if !self.terms.tells_flows() || self.state == State::Over {
             return;
         }
         let out = self.sent();
         let (sent, sent_left_out) = self.sender.as_mut().map(Sender::take_memory).unwrap_or_default();
         let (sums, got, got_left_out) = self.receiver.as_mut().map(Receiver::take_memory).unwrap_or_default();
-        cx.post.push(Box::new(Track {
+        cx.outbox.push(Box::new(Track {
             group: Some(self.terms.group),
             slot: self.slot,
             path: self.path,
@@ -334,14 +342,14 @@ impl Probe {
     }
 
     /// The client's run is over before data could flow.
-    fn note_unopened(&self, cx: &mut Cx<'_>) {
+    fn note_unopened(&self, cx: &mut Context<'_>) {
         let waits = match self.state {
             State::Knock | State::Open | State::Compare(_) => true,
             State::Run => self.sender.is_none() && !self.agreed,
             State::End(_) | State::Over => false,
         };
         if self.client && waits {
-            cx.post.push(Box::new(Unopened));
+            cx.outbox.push(Box::new(Unopened));
         }
     }
 
@@ -362,14 +370,19 @@ impl Probe {
 }
 
 impl Flow for Probe {
-    fn want(&self) -> Want {
+    fn interest(&self) -> Interest {
         if self.state == State::Over {
             let how = if self.stopped { Ending::Stopped } else { Ending::Completed };
             let end = Some(End::Done { how, reset: false });
-            return Want { send: When::Never, read: Read::Pause, wake: None, end };
+            return Interest { send: When::Never, read: Read::Pause, wake: None, end };
         }
         if let Some(to) = self.leave {
-            return Want { send: When::Never, read: Read::Pause, wake: None, end: Some(End::Hand(to)) };
+            return Interest {
+                send: When::Never,
+                read: Read::Pause,
+                wake: None,
+                end: Some(End::Migrate(to)),
+            };
         }
         let word = self.speaks().then_some(self.word_at).filter(|_| self.row.is_some());
         let data = match self.sender.as_ref().map_or(When::Never, Sender::due) {
@@ -382,17 +395,17 @@ impl Flow for Probe {
         let silent = self.heard.plus(SILENCE.max(2 * self.terms.probe.late_ns));
         let shown = self.receiver.as_ref().and_then(Receiver::wake);
         let wake = self.settles_at().into_iter().chain(shown).chain([silent]).min();
-        Want { send, read: Read::look(65_535), wake, end: None }
+        Interest { send, read: Read::look(65_535), wake, end: None }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Burst<'_>) {
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         self.offer = Offer::Nothing;
         if self.word_due(cx.now) {
             return self.fill_word(cx, out);
         }
         if let (Some(sender), Some(row)) = (&mut self.sender, self.row) {
             let group = cx.rec.group(row);
-            sender.fill(cx, group, out);
+            sender.prepare_send(cx, group, out);
             let unsent = sender.take_given_up();
             if unsent > 0 {
                 cx.rec.packets(row, &Packets { unsent, ..Packets::default() });
@@ -401,11 +414,11 @@ impl Flow for Probe {
         }
     }
 
-    fn wrote(&mut self, cx: &mut Cx<'_>, n: Wrote) {
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         match std::mem::replace(&mut self.offer, Offer::Nothing) {
             Offer::Data => {
                 let (Some(sender), Some(row)) = (&mut self.sender, self.row) else { return };
-                let counts = sender.wrote(cx, n);
+                let counts = sender.on_sent(cx, n);
                 cx.rec.sent(row, n.bytes as u64);
                 cx.rec.packets(row, &counts);
             }
@@ -459,26 +472,31 @@ impl Flow for Probe {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) -> Result<(), Violation> {
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
         let Some(row) = self.row else { return Ok(()) };
         self.heard = cx.now;
         if holds_words(got) {
             // The kernel merges words and data of one size, and a shorter one behind longer ones.
             for datagram in got.datagrams() {
-                let one = Batch { bytes: datagram, len: datagram.len(), stride: datagram.len(), ..*got };
+                let one = Received { bytes: datagram, len: datagram.len(), stride: datagram.len(), ..*got };
                 if is_word(datagram) {
                     let (group, at) = (cx.rec.group(row), got.came().0.at);
                     let tally = cx.rec.packet_tally(group);
                     tally.came = tally.came.max(at);
                     self.take_word(cx, &one, reply);
                 } else if let Some(receiver) = &mut self.receiver {
-                    receiver.take(cx, row, &one, self.clocks.ours());
+                    receiver.on_received(cx, row, &one, self.clocks.ours());
                 }
             }
         } else if self.returner.is_some() {
             self.take_and_return(cx, row, got, reply);
         } else if let Some(receiver) = &mut self.receiver {
-            receiver.take(cx, row, got, self.clocks.ours());
+            receiver.on_received(cx, row, got, self.clocks.ours());
             receiver.show(cx, row, self.id);
         }
         if self.client && self.all_came() {
@@ -487,18 +505,18 @@ impl Flow for Probe {
         Ok(())
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, news: News) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
         match news {
             // It is told so where it came, too.
-            News::Up(_) if self.leave.is_some() && !self.came_in => self.came_in = true,
-            News::Up(path) if self.row.is_none() => {
+            FlowEvent::Up(_) if self.leave.is_some() && !self.came_in => self.came_in = true,
+            FlowEvent::Up(path) if self.row.is_none() => {
                 self.path = Some(path);
                 self.leave = None;
                 self.row = Some(cx.rec.open(self.terms.group, cx.now));
                 self.heard = cx.now;
                 self.owed = (!self.client).then_some(Kind::Opened);
             }
-            News::Stamped { tag, stamp, bound_ns } => {
+            FlowEvent::Stamped { tag, stamp, bound_ns } => {
                 if let (Some(sender), Some(row)) = (&mut self.sender, self.row)
                     && let Some(ns) = sender.stamped(cx, tag, stamp)
                 {
@@ -510,8 +528,8 @@ impl Flow for Probe {
                     }
                 }
             }
-            News::Broken(_) => self.refused(cx),
-            News::Stop => {
+            FlowEvent::Broken(_) => self.refused(cx),
+            FlowEvent::Stop => {
                 self.note_unopened(cx);
                 self.stopped = !self.sender.as_ref().is_none_or(Sender::over)
                     || (self.sender.is_none() && !matches!(self.state, State::End(_)));
@@ -524,7 +542,7 @@ impl Flow for Probe {
                     self.end(cx.now);
                 }
             }
-            News::Wake => {
+            FlowEvent::Wake => {
                 if let (Some(receiver), Some(row)) = (&mut self.receiver, self.row) {
                     receiver.show(cx, row, self.id);
                 }
@@ -541,7 +559,7 @@ impl Flow for Probe {
         Ok(())
     }
 
-    fn card(&self) -> Card {
-        Card { row: self.row, id: self.id, slot: self.slot }
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: self.slot }
     }
 }

@@ -13,7 +13,7 @@ use metrics::{
     Stamp, StampKind, Unplaced, Variation,
 };
 use model::Verify;
-use transport::{Batch, Cx};
+use transport::{Context, Received};
 use uuid::Uuid;
 
 /// Most numbers that are remembered one by one: two seconds at half a million a second, an eighth of a second at eight
@@ -101,12 +101,12 @@ impl Receiver {
     }
 
     /// Judges the frames whose time has come, counts them, and tells them now and then.
-    pub(super) fn show(&mut self, cx: &mut Cx<'_>, row: Row, id: Uuid) {
+    pub(super) fn show(&mut self, cx: &mut Context<'_>, row: Row, id: Uuid) {
         if let Some(show) = &mut self.show
             && show.count(cx, row)
         {
             let rows = show.take_rows();
-            cx.post.push(Box::new(Judged { id, rows }));
+            cx.outbox.push(Box::new(Judged { id, rows }));
         }
     }
 
@@ -143,7 +143,13 @@ impl Receiver {
     }
 
     /// Takes in a batch of DATA. `clock` is what is known of the sender's clock: its offset is ours minus theirs.
-    pub(super) fn take(&mut self, cx: &mut Cx<'_>, row: Row, got: &Batch<'_>, clock: Estimate) {
+    pub(super) fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        row: Row,
+        got: &Received<'_>,
+        clock: Estimate,
+    ) {
         let group = cx.rec.group(row);
         let (Stamp { at, kind }, card_bound_ns) = got.came();
         // A sender's time plus the offset is a time of ours.
@@ -350,7 +356,7 @@ impl Receiver {
     }
 
     /// Nothing more is waited for, and `total` were sent, as far as is known: what has not come is lost.
-    pub(super) fn finish(&mut self, cx: &mut Cx<'_>, row: Row, id: Uuid, total: Option<u64>) {
+    pub(super) fn finish(&mut self, cx: &mut Context<'_>, row: Row, id: Uuid, total: Option<u64>) {
         if std::mem::replace(&mut self.finished, true) {
             return;
         }
@@ -373,7 +379,7 @@ impl Receiver {
             show.count(cx, row);
             let rows = show.take_rows();
             if !rows.is_empty() {
-                cx.post.push(Box::new(Judged { id, rows }));
+                cx.outbox.push(Box::new(Judged { id, rows }));
             }
         }
     }
@@ -409,15 +415,15 @@ mod tests {
         let mut receiver = Receiver::new(&terms, Check::of(Uuid::nil()), false);
         let (mut rec, mut rng, clock) = (Recorder::default(), Rng::new(1), Clock::default());
         let row = rec.open(Group(1), Mono(0));
-        let mut post = Vec::new();
-        let mut cx = Cx { now: Mono(0), clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+        let mut outbox = Vec::new();
+        let mut cx = Context::new(Mono(0), &clock, &mut rng, &mut rec, &mut outbox);
         // Only the last of a run may be shorter.
         for run in
             datagrams.chunks(at_once).flat_map(|run| run.chunk_by(|datagram, _| datagram.len() == SIZE))
         {
             let bytes = run.concat();
-            let got = Batch { stride: run[0].len(), ..Batch::stream(&bytes, Mono(5_000)) };
-            receiver.take(&mut cx, row, &got, Estimate::default());
+            let got = Received { stride: run[0].len(), ..Received::stream(&bytes, Mono(5_000)) };
+            receiver.on_received(&mut cx, row, &got, Estimate::default());
         }
         receiver.finish(&mut cx, row, Uuid::nil(), None);
         let tally = cx.rec.packet_tally(Group(1));

@@ -8,7 +8,7 @@ use metrics::{Departure, Left, Mono, Packets, Stamp, StampKind};
 use model::{Media, Probe, Spacing, Trace, Train};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use transport::{Burst, Cx, Rng, When, Wrote};
+use transport::{Context, Rng, Sent, Transmit, When};
 
 /// Most datagrams in one send call.
 const MOST: usize = 128;
@@ -249,7 +249,12 @@ impl Sender {
     }
 
     /// Offers what is due, as far as one send call goes.
-    pub(super) fn fill(&mut self, cx: &mut Cx<'_>, group: metrics::Group, out: &mut Burst<'_>) {
+    pub(super) fn prepare_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        group: metrics::Group,
+        out: &mut Transmit<'_>,
+    ) {
         let size = self.probe.size as usize;
         let one = if self.train.is_some() { 1 } else { MOST };
         let most = out.segments().min(out.room() / size).min(one);
@@ -413,7 +418,7 @@ impl Sender {
     }
 
     /// What became of the offer: what has left, and what was given up.
-    pub(super) fn wrote(&mut self, cx: &Cx<'_>, n: Wrote) -> Packets {
+    pub(super) fn on_sent(&mut self, cx: &Context<'_>, n: Sent) -> Packets {
         let gone = n.bytes.div_ceil(self.size(self.sent).max(1)).min(self.offered);
         let mut count = Packets { sent: gone as u64, ..Packets::default() };
         let mut drop = gone;
@@ -463,7 +468,7 @@ impl Sender {
     }
 
     /// The kernel says when a datagram left; how long after the program's stamp that was, ns.
-    pub(super) fn stamped(&mut self, cx: &Cx<'_>, tag: u32, stamp: Stamp) -> Option<u64> {
+    pub(super) fn stamped(&mut self, cx: &Context<'_>, tag: u32, stamp: Stamp) -> Option<u64> {
         let at = self.asked.iter().position(|asked| asked.0 == tag)?;
         let (_, number, actual) = self.asked.drain(..=at).next_back()?;
         if let Some(left) = self.memory.as_mut().and_then(|memory| memory.at(number)) {
@@ -501,7 +506,7 @@ mod tests {
     use super::*;
     use metrics::{Clock, Group, Recorder};
     use model::{Kind, Phase};
-    use transport::{Arena, Note};
+    use transport::{Arena, Message};
     use uuid::Uuid;
 
     /// When the packets of `train` leave, ns after the start, on a host that does nothing for so long when the first is due, and again
@@ -518,18 +523,18 @@ mod tests {
         let mut sender = Sender::new(&terms, 0, check, 1).with_train(Some(train.clone()));
         sender.begin(Mono(0), Mono(train.duration_ns()));
         let (mut rec, mut rng, clock) = (Recorder::default(), Rng::new(1), Clock::default());
-        let (mut post, mut arena): (Vec<Note>, _) = (Vec::new(), Arena::new(4096));
+        let (mut outbox, mut arena): (Vec<Message>, _) = (Vec::new(), Arena::new(4096));
         let mut now = Mono(held_up[0]);
         while let When::At(due) = sender.due() {
             if sender.sent() == 9 {
                 now = now.plus(held_up[1]);
             }
             now = now.max(due);
-            let mut cx = Cx { now, clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
-            let mut out = Burst::new(&mut arena, 4096);
-            sender.fill(&mut cx, Group(1), &mut out);
+            let mut cx = Context::new(now, &clock, &mut rng, &mut rec, &mut outbox);
+            let mut out = Transmit::new(&mut arena, 4096);
+            sender.prepare_send(&mut cx, Group(1), &mut out);
             let bytes = out.len();
-            sender.wrote(&cx, Wrote { bytes, fault: None });
+            sender.on_sent(&cx, Sent { bytes, fault: None });
         }
         sender.take_log().1.iter().map(|left| left.sent_ns).collect()
     }

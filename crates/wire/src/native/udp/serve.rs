@@ -10,7 +10,7 @@ use model::{Media, Phase, Verify};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Batch, Burst, Cx, Flow, Path};
+use transport::{Context, Flow, Path, Received, Transmit};
 use uuid::Uuid;
 
 /// What a session's flows have in common.
@@ -128,9 +128,9 @@ impl Keeper {
         &self,
         grants: &Grants,
         fence: &Fence,
-        cx: &mut Cx<'_>,
-        got: &Batch<'_>,
-        reply: &mut Burst<'_>,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
         worker: u16,
     ) -> Option<Box<dyn Flow>> {
         let (path, word) = (got.from?, Word::decode(got.bytes)?);

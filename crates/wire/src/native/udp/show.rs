@@ -8,7 +8,7 @@ use crate::judged::{LAZY, ROWS, SETTLE};
 use metrics::{Frames, Mono, Row, SECOND};
 use model::{FrameRow, FrameVerdict, Media};
 use std::collections::VecDeque;
-use transport::Cx;
+use transport::Context;
 
 /// Most frames that are held, whatever the depth.
 const MOST: u64 = 100_000;
@@ -215,7 +215,7 @@ impl Show {
     }
 
     /// Counts what there is to be counted; true when enough frames are to be told.
-    pub(super) fn count(&mut self, cx: &mut Cx<'_>, row: Row) -> bool {
+    pub(super) fn count(&mut self, cx: &mut Context<'_>, row: Row) -> bool {
         if let Some(at) = cx.now.0.checked_sub(SETTLE) {
             self.judge_until(Mono(at));
         }
@@ -340,19 +340,19 @@ mod tests {
             let arrivals = arrivals(seed);
             let mut show = Show::new(media(), 3, 10_000 * MS, true);
             show.begin(Mono(START));
-            let (clock, mut rng, mut rec, mut post) =
+            let (clock, mut rng, mut rec, mut outbox) =
                 (Clock::default(), Rng::new(1), Recorder::default(), Vec::new());
             let row = rec.open(Group(1), Mono(START));
             for &(at, sequence, fresh) in &arrivals {
                 let header = Header { sequence, intended: 0, actual: 7, size: 1_000, slot: 0 };
                 show.came(Mono(at), &header, fresh, at);
                 let now = Mono(at + MS);
-                let mut cx = Cx { now, clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+                let mut cx = Context::new(now, &clock, &mut rng, &mut rec, &mut outbox);
                 show.count(&mut cx, row);
             }
             show.finish(Some(120));
             let now = Mono(START + 60_000 * MS);
-            let mut cx = Cx { now, clock: &clock, rng: &mut rng, rec: &mut rec, post: &mut post };
+            let mut cx = Context::new(now, &clock, &mut rng, &mut rec, &mut outbox);
             show.count(&mut cx, row);
             let (frames, needs, never) = slow(&arrivals, 10_000 * MS);
             let tally = rec.take_tally(Group(1));

@@ -22,7 +22,7 @@ impl Requester {
         let asked = &self.params.asked;
         let mut wanted = vec![Block::Histogram(0)];
         if self.params.train.is_none() {
-            wanted.extend([Block::Net, Block::Card]);
+            wanted.extend([Block::Net, Block::FlowId]);
         }
         if asked.cpu {
             wanted.push(Block::Cpu);
@@ -43,7 +43,7 @@ impl Requester {
             Block::Records => (records, records_piece),
             Block::Net => (blocks::NET, codec::PIECE),
             Block::Cpu => (blocks::CPU, codec::PIECE),
-            Block::Card => (blocks::CARD, codec::PIECE),
+            Block::FlowId => (blocks::CARD, codec::PIECE),
         };
         let one = |block| {
             let (length, piece) = of(block);
@@ -98,7 +98,7 @@ impl Requester {
                 }
             }
             Block::Cpu => test.far.cpus = blocks::decode_cpus(bytes),
-            Block::Card => test.far.cards.extend(blocks::decode_card(bytes)),
+            Block::FlowId => test.far.cards.extend(blocks::decode_card(bytes)),
             Block::Records => match self.params.asked.records {
                 UdpmonRecords::Lost { .. } => test.lost = blocks::decode_lost(bytes),
                 _ => test.records = blocks::decode_records(bytes),

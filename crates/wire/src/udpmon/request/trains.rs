@@ -4,11 +4,11 @@ use super::Requester;
 use crate::solo::Tell;
 use metrics::{Arrival, Departure, Mono, StampKind, TrainReport, join};
 use model::{Event, Trains, UdpmonRecord};
-use transport::Cx;
+use transport::Context;
 
 impl Requester {
     /// Puts what left and what came of a train to the others.
-    pub(super) fn remember(&mut self, cx: &Cx<'_>) {
+    pub(super) fn remember(&mut self, cx: &Context<'_>) {
         let (Some(plan), Some(train)) = (&self.params.train, &mut self.train) else { return };
         let first = self.number as u64 * u64::from(plan.packets);
         let host = |at: Mono| cx.clock.host(at) as i64;
@@ -31,7 +31,7 @@ impl Requester {
         }
     }
 
-    pub(super) fn tell_trains(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn tell_trains(&mut self, cx: &mut Context<'_>) {
         let (Some(plan), Some(begun)) = (&self.params.train, self.begun) else { return };
         // The order in which packets came is told by when they did.
         self.got.sort_by_key(|arrival| arrival.received_ns);
@@ -40,9 +40,9 @@ impl Requester {
         let headers = if v6 { 48 } else { 28 };
         let report = TrainReport::of(&packets, &plan.waits_ns, self.params.asked.size, headers);
         let trains = Trains { headers, clock_bound_ns: self.bound_ns, strays, report, ..Trains::default() };
-        cx.post.push(Box::new(Tell(Event::Trains(Box::new(trains)))));
+        cx.outbox.push(Box::new(Tell(Event::Trains(Box::new(trains)))));
         if plan.samples {
-            cx.post.push(Box::new(Tell(Event::TrainPackets { rows: packets })));
+            cx.outbox.push(Box::new(Tell(Event::TrainPackets { rows: packets })));
         }
     }
 }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Batch, Burst, Cause, Cx, Flow, Open, Opener};
+use transport::{Cause, Context, Flow, Open, Opener, Received, Transmit};
 
 /// Requesters at once.
 const MOST_PEERS: usize = 1_000;
@@ -90,21 +90,26 @@ pub struct Door {
 
 impl Door {
     /// Says, once for each address, that it is not answered.
-    fn refuse(cx: &mut Cx<'_>, peer: IpAddr) {
+    fn refuse(cx: &mut Context<'_>, peer: IpAddr) {
         let text = format!(
             "{peer} asked for a UDPmon test and gets none: a datagram proves no address, so answers go to this host and \
              directly connected networks only, unless NETCALIPER_ALLOW names the network"
         );
-        cx.post.push(Box::new(Remark { level: Level::Warning, text }));
+        cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
     }
 }
 
 impl Opener for Door {
-    fn open(&mut self, _: &mut Cx<'_>) -> Open {
+    fn open(&mut self, _: &mut Context<'_>) -> Open {
         Open::Idle
     }
 
-    fn knock(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, _: &mut Burst<'_>) -> Option<Box<dyn Flow>> {
+    fn on_unsolicited(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
         let peer = got.from?.peer;
         let house = &self.house;
         let message = codec::decode(got.bytes)?;
@@ -145,9 +150,9 @@ impl Opener for Door {
         Some(Box::new(flow))
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
+    fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         if self.house.limit.leave() {
-            cx.post.push(Box::new(LimitReached));
+            cx.outbox.push(Box::new(LimitReached));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use metrics::{Clock, Mono, Recorder};
 use std::collections::BTreeMap;
-use transport::{Arena, Batch, Burst, Cx, End, Flow, News, Note, Read, Rng, When, Wrote};
+use transport::{Arena, Context, End, Flow, FlowEvent, Message, Read, Received, Rng, Sent, Transmit, When};
 
 /// Damaged inputs for each decoder: `NETCALIPER_INPUTS`, or 20,000, which find what a change breaks at once. `bench/deep` has
 /// a million.
@@ -39,7 +39,7 @@ pub(crate) struct Bench {
     pub(crate) rec: Recorder,
     pub(crate) rng: Rng,
     pub(crate) clock: Clock,
-    pub(crate) post: Vec<Note>,
+    pub(crate) outbox: Vec<Message>,
     arena: Arena,
     pub(crate) now: Mono,
 }
@@ -47,30 +47,30 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new(seed: u64) -> Self {
         let (rec, rng, clock) = (Recorder::default(), Rng::new(seed), Clock::default());
-        Bench { rec, rng, clock, post: vec![], arena: Arena::new(4_096), now: Mono(1_000_000_000) }
+        Bench { rec, rng, clock, outbox: vec![], arena: Arena::new(4_096), now: Mono(1_000_000_000) }
     }
 
     /// Feeds a flow with `bytes` at random splits, lets it speak in between, now and then with a partial send, and ends
     /// with `news`. True when it was content until then.
-    pub(crate) fn feed(&mut self, flow: &mut dyn Flow, mut bytes: &[u8], news: News) -> bool {
-        let Bench { rec, rng, clock, post, arena, now } = self;
+    pub(crate) fn feed(&mut self, flow: &mut dyn Flow, mut bytes: &[u8], news: FlowEvent) -> bool {
+        let Bench { rec, rng, clock, outbox, arena, now } = self;
         let mut content = true;
         let mut news = Some(news);
         for _ in 0..200 {
             *now = now.plus(rng.next() & 0xffff);
-            let want = flow.want();
-            if matches!(want.end, Some(End::Done { .. } | End::Lift | End::Hand(_))) {
+            let want = flow.interest();
+            if matches!(want.end, Some(End::Done { .. } | End::Detach | End::Migrate(_))) {
                 break;
             }
-            let mut cx = Cx { now: *now, clock, rng, rec, post };
+            let mut cx = Context::new(*now, clock, rng, rec, outbox);
             if want.send != When::Never {
-                let mut burst = Burst::new(arena, 2_000);
-                flow.fill(&mut cx, &mut burst);
+                let mut burst = Transmit::new(arena, 2_000);
+                flow.prepare_send(&mut cx, &mut burst);
                 let n = burst.len();
                 let n = if cx.rng.next() & 3 == 0 { cx.rng.between(0, n as u64) as usize } else { n };
-                flow.wrote(&mut cx, Wrote { bytes: n, fault: None });
+                flow.on_sent(&mut cx, Sent { bytes: n, fault: None });
             }
-            let (most, skip) = match flow.want().read {
+            let (most, skip) = match flow.interest().read {
                 Read::Pause => (0, false),
                 Read::Look(n) => (n.get() as usize, false),
                 Read::Skip(n) => (n.get() as usize, true),
@@ -78,18 +78,19 @@ impl Bench {
             let n = if cx.rng.next() & 1 == 0 { most } else { cx.rng.between(1, 40) as usize };
             let n = n.min(most).min(bytes.len());
             let result = if n > 0 {
-                let batch = if skip { Batch::skipped(n, cx.now) } else { Batch::stream(&bytes[..n], cx.now) };
+                let batch =
+                    if skip { Received::skipped(n, cx.now) } else { Received::stream(&bytes[..n], cx.now) };
                 bytes = &bytes[n..];
-                flow.take(&mut cx, &batch, &mut Burst::new(&mut Arena::new(0), 0))
+                flow.on_received(&mut cx, &batch, &mut Transmit::new(&mut Arena::new(0), 0))
             } else if let Some(news) = news.take() {
-                flow.hear(&mut cx, news)
+                flow.on_event(&mut cx, news)
             } else {
                 break;
             };
             if result.is_err() {
                 content = false;
-                let mut burst = Burst::new(arena, 2_000);
-                flow.fill(&mut cx, &mut burst);
+                let mut burst = Transmit::new(arena, 2_000);
+                flow.prepare_send(&mut cx, &mut burst);
                 break;
             }
         }
@@ -97,12 +98,12 @@ impl Bench {
     }
 }
 
-pub(crate) fn last_news(rng: &mut Rng) -> News {
+pub(crate) fn last_news(rng: &mut Rng) -> FlowEvent {
     match rng.between(0, 3) {
-        0 => News::Fin,
-        1 => News::Stop,
-        2 => News::Wake,
-        _ => News::Broken(transport::Fault { deed: transport::Deed::Receive, errno: 104 }),
+        0 => FlowEvent::Fin,
+        1 => FlowEvent::Stop,
+        2 => FlowEvent::Wake,
+        _ => FlowEvent::Broken(transport::Fault { deed: transport::Deed::Receive, errno: 104 }),
     }
 }
 

@@ -106,7 +106,8 @@ fn mixed(seed: u64) -> Scenario {
     let delay = one_of(&mut rng, &[50_000, MS, 10 * MS]);
     let rate = one_of(&mut rng, &[2_000_000, 20_000_000]);
     // What hundreds of connections have queued is read by a server that is slow on purpose.
-    let link = Link::new().delay(delay).rate(rate).window(64 * 1024).loss(one_of(&mut rng, &[0.0, 0.0, 0.0, 0.01]));
+    let link =
+        Link::new().delay(delay).rate(rate).window(64 * 1024).loss(one_of(&mut rng, &[0.0, 0.0, 0.0, 0.01]));
     let quirks = if rng.between(0, 3) == 0 { Quirks::rough() } else { Quirks::default() };
     let quirks = Quirks { slowness: SLOWNESS, ..quirks };
     let intruders = (0..rng.between(0, 3)).map(|_| {

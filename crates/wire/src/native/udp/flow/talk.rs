@@ -3,10 +3,10 @@
 use super::{Offer, Probe, State};
 use crate::native::udp::codec::{CONTROL, Kind, UNKNOWN, Word, kind};
 use crate::native::udp::sender::Sender;
-use transport::{Batch, Burst, Cx};
+use transport::{Context, Received, Transmit};
 
 impl Probe {
-    fn word(&self, kind: Kind, cx: &Cx<'_>) -> Word {
+    fn word(&self, kind: Kind, cx: &Context<'_>) -> Word {
         let start = self.terms.start.map_or(0, |start| {
             let ours = cx.clock.host(start) as i64;
             if self.client && matches!(self.state, State::Run) {
@@ -31,7 +31,7 @@ impl Probe {
     }
 
     /// An answer to `question`, with the stamps of when it came and when the answer leaves.
-    fn answer(&self, kind: Kind, question: &Word, got: &Batch<'_>, cx: &Cx<'_>) -> Word {
+    fn answer(&self, kind: Kind, question: &Word, got: &Received<'_>, cx: &Context<'_>) -> Word {
         let came = got.stamp.map_or(got.at, |stamp| stamp.at);
         let word = self.word(kind, cx);
         let (offset, bound) = self.clocks.wall(cx).unwrap_or((word.offset, word.bound));
@@ -39,7 +39,7 @@ impl Probe {
     }
 
     /// A word from the server.
-    fn hear_server(&mut self, cx: &mut Cx<'_>, word: &Word, got: &Batch<'_>) {
+    fn hear_server(&mut self, cx: &mut Context<'_>, word: &Word, got: &Received<'_>) {
         match (self.state, word.kind) {
             (State::Knock, Kind::Cookie) => {
                 self.cookie = word.cookie;
@@ -77,7 +77,7 @@ impl Probe {
     }
 
     /// A word from the client; what to answer.
-    fn hear_client(&mut self, cx: &mut Cx<'_>, word: &Word) -> Option<Kind> {
+    fn hear_client(&mut self, cx: &mut Context<'_>, word: &Word) -> Option<Kind> {
         match word.kind {
             Kind::Open => Some(Kind::Opened),
             Kind::Time => {
@@ -101,7 +101,7 @@ impl Probe {
         }
     }
 
-    pub(super) fn take_word(&mut self, cx: &mut Cx<'_>, got: &Batch<'_>, reply: &mut Burst<'_>) {
+    pub(super) fn take_word(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) {
         let Some(word) = Word::decode(got.bytes).filter(|word| word.id == self.id) else { return };
         if self.client {
             return self.hear_server(cx, &word, got);
@@ -117,7 +117,7 @@ impl Probe {
         }
     }
 
-    pub(super) fn fill_word(&mut self, cx: &Cx<'_>, out: &mut Burst<'_>) {
+    pub(super) fn fill_word(&mut self, cx: &Context<'_>, out: &mut Transmit<'_>) {
         let kind = self.owed.unwrap_or(match self.state {
             State::Knock => Kind::Knock,
             State::Open => Kind::Open,
@@ -138,7 +138,7 @@ pub(super) fn is_word(datagram: &[u8]) -> bool {
 }
 
 /// Whether any datagram of a batch is not data.
-pub(super) fn holds_words(got: &Batch<'_>) -> bool {
+pub(super) fn holds_words(got: &Received<'_>) -> bool {
     if got.stride == CONTROL {
         return got.datagrams().any(is_word);
     }
