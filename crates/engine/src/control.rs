@@ -313,14 +313,14 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         let workers = plan.workers.map_or(0..all, |of| usize::from(of.start)..usize::from(of.end).min(all));
         let book = Book::new(workers.len(), plan.start, plan.omit, plan.frames);
         self.groups.insert(plan.group, Watched::new(book, workers.clone(), self.setup.meter));
-        let mut openers = plan.openers.into_iter();
+        let mut sources = plan.sources.into_iter();
         let mut cores = (plan.beside.map_or(0, |first| first as usize)..)
             .map(|at| self.setup.shared_cores.get(at % self.setup.shared_cores.len().max(1)).copied())
             .take(if plan.beside.is_some() { workers.len() } else { 0 });
         for worker in self.workers.get(workers).unwrap_or_default() {
             let group = GroupState {
                 group: plan.group,
-                opener: openers.next(),
+                source: sources.next(),
                 settings: settings.clone(),
                 udp: udp.clone(),
                 whole_segments: plan.sockets.whole_segments,

@@ -98,7 +98,7 @@ pub(crate) struct Worker<P: Platform> {
     tried: bool,
     timers: BinaryHeap<Reverse<(Mono, Key)>>,
     groups: BTreeMap<Group, GroupState>,
-    /// Groups whose openers make links.
+    /// Groups whose connectors open links.
     opening: Vec<Group>,
     /// When the next interval of any group ends, or earlier.
     next_boundary: Mono,
@@ -337,7 +337,7 @@ impl<P: Platform> Worker<P> {
                 self.pin(watch.core);
                 watch.state.from = watch.start;
                 self.next_boundary = self.next_boundary.min(watch.boundary());
-                if watch.opener.is_some() && watch.group != Group::ALL {
+                if watch.source.is_some() && watch.group != Group::ALL {
                     self.opening.push(watch.group);
                 }
                 let group = watch.group;
@@ -418,8 +418,8 @@ impl<P: Platform> Worker<P> {
         self.cut(group);
         let Some(watch) = self.groups.get_mut(&group) else { return };
         watch.state.stopped = true;
-        if let Some(opener) = &mut watch.opener {
-            opener.stop();
+        if let Some(source) = &mut watch.source {
+            source.stop();
         }
         for key in self.keys_of(group) {
             let Some(link) = self.links.get(key) else { continue };
@@ -452,8 +452,8 @@ impl<P: Platform> Worker<P> {
         self.cut(group);
         self.kill(group);
         if group == Group::ALL {
-            if let Some(opener) = self.groups.get_mut(&group).and_then(|w| w.opener.as_mut()) {
-                opener.stop();
+            if let Some(source) = self.groups.get_mut(&group).and_then(|w| w.source.as_mut()) {
+                source.stop();
             }
             self.tend();
         }

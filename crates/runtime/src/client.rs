@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{StreamSettings, UdpSettings};
+use transport::{LinkSource, StreamSettings, UdpSettings};
 use uuid::Uuid;
 use wire::Protocol;
 use wire::native::{Client, ClientPlan, Peer, Psk};
-use wire::solo::{Calls, Openers, Solo, SoloPlan};
+use wire::solo::{Calls, LinkSources, Solo, SoloPlan};
 
 /// What a client needs besides the phase.
 ///
@@ -214,10 +214,10 @@ pub fn run(
         _ => (config.run.as_u128().wrapping_add(phase.kind as u128) % u128::from(default_workers())) as u32,
     };
     let phase = &Phase { first_worker, ..phase.clone() };
-    match config.protocol.openers() {
+    match config.protocol.link_sources() {
         None if config.protocol == Protocol::Iperf3 => iperf3::run(config, phase, interrupt, sink),
         None => converse(config, phase, false, interrupt, sink),
-        Some(openers) => call(config, phase, openers, interrupt, sink),
+        Some(sources) => call(config, phase, sources, interrupt, sink),
     }
 }
 
@@ -225,7 +225,7 @@ pub fn run(
 fn call(
     config: &ClientConfig,
     phase: &Phase,
-    openers: Openers,
+    sources: LinkSources,
     interrupt: &Interrupt,
     sink: &mut dyn FnMut(Event),
 ) -> Result<(), EngineError> {
@@ -242,8 +242,8 @@ fn call(
         marks: config.marks,
         host: crate::texts::host(&[]),
     };
-    let openers = (openers.call)(phase, &calls);
-    let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: config.records };
+    let sources = LinkSource::connectors((sources.connectors)(phase, &calls));
+    let plan = SoloPlan { phase: phase.clone(), sources, serving: false, records: config.records };
     let setup = client_setup(config, phase, workers);
     session::run(Solo::new(plan, now()), setup, interrupt, sink)
 }

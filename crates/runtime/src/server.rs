@@ -9,11 +9,11 @@ use ipnet::IpNet;
 use metrics::SECOND;
 use model::{Begin, Event, Kind, Phase, Transport};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use transport::{StreamSettings, UdpSettings};
+use transport::{LinkSource, StreamSettings, UdpSettings};
 use uuid::Uuid;
 use wire::Protocol;
 use wire::native::{Fence, Limits, Psk, Server, ServerPlan};
-use wire::solo::{Answers, KEEPALIVE, Openers, Solo, SoloPlan};
+use wire::solo::{Answers, KEEPALIVE, LinkSources, Solo, SoloPlan};
 
 /// What a server is to be.
 ///
@@ -137,14 +137,14 @@ impl ServerConfig {
     }
 
     /// The settings of a server whose protocol agrees on none, checked; `None` for our own.
-    fn settled(&self) -> Result<Option<(&Phase, Openers)>, EngineError> {
-        let Some(openers) = self.protocol.openers() else { return Ok(None) };
+    fn settled(&self) -> Result<Option<(&Phase, LinkSources)>, EngineError> {
+        let Some(sources) = self.protocol.link_sources() else { return Ok(None) };
         let missing =
             || format!("a server of the protocol {} needs its settings when it starts", self.protocol);
         let phase = self.phase.as_ref().ok_or_else(|| EngineError::Setting(missing()))?;
         phase.check().map_err(EngineError::Setting)?;
         self.protocol.carries(phase).map_err(EngineError::Setting)?;
-        Ok(Some((phase, openers)))
+        Ok(Some((phase, sources)))
     }
 }
 
@@ -347,7 +347,7 @@ impl Bound {
             links: config.links_ns,
             ..session::setup(&config.placement, self.workers, 0, BUFFER)
         };
-        if let Some((phase, openers)) = config.settled()? {
+        if let Some((phase, sources)) = config.settled()? {
             setup.buffer = (phase.buffer.high as usize).max(client::SMALLEST_BUFFER);
             if let Some(layout) = config.ntttcp {
                 let (phase, fence) = (phase.clone(), config.fence.clone());
@@ -367,8 +367,8 @@ impl Bound {
                 sockets: descriptors().map(|all| all / 8),
                 host: crate::texts::host(phase.udpmon.as_ref().map_or(&[], |asked| asked.cards.as_slice())),
             };
-            let openers = (openers.answer)(phase, &answers);
-            let plan = SoloPlan { phase: phase.clone(), openers, serving: true, records: config.records };
+            let sources = LinkSource::acceptors((sources.acceptors)(phase, &answers));
+            let plan = SoloPlan { phase: phase.clone(), sources, serving: true, records: config.records };
             return session::run(Solo::new(plan, now()), setup, interrupt, sink);
         }
         if config.protocol == Protocol::Iperf3 {

@@ -5,8 +5,8 @@ use super::side::Side;
 use metrics::{Ending, Group, Mono, Row};
 use std::sync::{Arc, Mutex};
 use transport::{
-    Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Opener, Path, Read, Received, Sent, Target,
-    Transmit, Violation, When,
+    Acceptor, Cause, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Path, Read, Received,
+    Sent, Target, Transmit, Violation, When,
 };
 
 /// The group that both ends count under.
@@ -108,18 +108,18 @@ pub(super) enum Source {
     Connects { target: Target, datagrams: bool, at: Mono },
     /// It gets the next connection that is accepted.
     Accepts,
-    /// An opener makes it for a peer whose datagrams come to a bound UDP socket.
-    Knocked(Box<dyn Opener>),
+    /// An acceptor makes it for a peer whose datagrams come to a bound UDP socket.
+    Unsolicited(Box<dyn Acceptor>),
 }
 
-/// The opener of one flow.
+/// The connector or acceptor of one flow.
 pub(super) struct SingleFlow {
     pub(super) flow: ObservedFlow,
     pub(super) source: Source,
     pub(super) used: bool,
 }
 
-impl Opener for SingleFlow {
+impl Connector for SingleFlow {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
         match self.source {
             Source::Connects { at, .. } if cx.now < at => Open::At(at),
@@ -131,6 +131,14 @@ impl Opener for SingleFlow {
         }
     }
 
+    fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        lock(&self.flow.0).ended = Some((cx.now, how.clone()));
+    }
+
+    fn stop(&mut self) {}
+}
+
+impl Acceptor for SingleFlow {
     fn accept(&mut self, _: &mut Context<'_>, _: &Path) -> Option<Box<dyn Flow>> {
         let free = matches!(self.source, Source::Accepts) && !std::mem::replace(&mut self.used, true);
         free.then(|| Box::new(self.flow.clone()) as Box<dyn Flow>)
@@ -142,11 +150,11 @@ impl Opener for SingleFlow {
         got: &Received<'_>,
         reply: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
-        let Source::Knocked(opener) = &mut self.source else { return None };
+        let Source::Unsolicited(acceptor) = &mut self.source else { return None };
         let state = &mut *lock(&self.flow.0);
         let Side { rec, outbox, rng, .. } = &mut state.side;
         let flow =
-            opener.on_unsolicited(&mut Context::new(cx.now, cx.clock, rng, rec, outbox), got, reply)?;
+            acceptor.on_unsolicited(&mut Context::new(cx.now, cx.clock, rng, rec, outbox), got, reply)?;
         state.flow = flow;
         Some(Box::new(self.flow.clone()))
     }

@@ -5,8 +5,8 @@ use super::session::SessionState;
 use metrics::{Ending, Mono};
 use std::sync::{Arc, Mutex};
 use transport::{
-    Cause, Context, Flow, FlowEvent, FlowId, Held, Interest, Open, Opener, Path, Received, Sent, Transmit,
-    Violation,
+    Acceptor, Cause, Connector, Context, Flow, FlowEvent, FlowId, Held, Interest, LinkSource, Open, Path,
+    Received, Sent, Transmit, Violation,
 };
 
 /// What a machine keeps, by number.
@@ -42,13 +42,22 @@ impl Loads {
 
 type State = Arc<Mutex<SessionState>>;
 
-/// An opener whose flows are counted and timed.
-pub(super) struct MeasuredOpener {
-    pub(super) opener: Box<dyn Opener>,
-    pub(super) state: State,
+/// A connector or acceptor whose flows are counted and timed.
+struct MeasuredSource<S: ?Sized> {
+    source: Box<S>,
+    state: State,
 }
 
-impl MeasuredOpener {
+/// The same source, its flows counted and timed in `state`.
+pub(super) fn measured(source: LinkSource, state: &State) -> LinkSource {
+    let state = Arc::clone(state);
+    match source {
+        LinkSource::Connector(source) => LinkSource::Connector(Box::new(MeasuredSource { source, state })),
+        LinkSource::Acceptor(source) => LinkSource::Acceptor(Box::new(MeasuredSource { source, state })),
+    }
+}
+
+impl<S: ?Sized> MeasuredSource<S> {
     fn measured(&self, flow: Box<dyn Flow>) -> Box<dyn Flow> {
         let mut state = lock(&self.state);
         state.flows += 1;
@@ -57,17 +66,27 @@ impl MeasuredOpener {
     }
 }
 
-impl Opener for MeasuredOpener {
+impl Connector for MeasuredSource<dyn Connector> {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
-        match self.opener.open(cx) {
+        match self.source.open(cx) {
             Open::Flow(flow, target) => Open::Flow(self.measured(flow), target),
             Open::Datagram(flow, target) => Open::Datagram(self.measured(flow), target),
             other => other,
         }
     }
 
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        self.source.on_closed(cx, flow, how);
+    }
+
+    fn stop(&mut self) {
+        self.source.stop();
+    }
+}
+
+impl Acceptor for MeasuredSource<dyn Acceptor> {
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
-        self.opener.accept(cx, path).map(|flow| self.measured(flow))
+        self.source.accept(cx, path).map(|flow| self.measured(flow))
     }
 
     fn on_unsolicited(
@@ -76,19 +95,19 @@ impl Opener for MeasuredOpener {
         got: &Received<'_>,
         reply: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
-        self.opener.on_unsolicited(cx, got, reply).map(|flow| self.measured(flow))
+        self.source.on_unsolicited(cx, got, reply).map(|flow| self.measured(flow))
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
-        self.opener.on_timer(cx)
+        self.source.on_timer(cx)
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
-        self.opener.on_closed(cx, flow, how);
+        self.source.on_closed(cx, flow, how);
     }
 
     fn stop(&mut self) {
-        self.opener.stop();
+        self.source.stop();
     }
 }
 

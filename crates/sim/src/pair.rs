@@ -11,7 +11,9 @@ use super::side::Side;
 use metrics::{Counts, Ending, Group, Mono, SECOND};
 use model::SocketSettings;
 use std::net::SocketAddr;
-use transport::{Action, Cause, Context, Flow, GroupPlan, Input, Opener, Order, Path, Session, Target, Wait};
+use transport::{
+    Acceptor, Action, Cause, Context, Flow, GroupPlan, Input, LinkSource, Order, Path, Session, Target, Wait,
+};
 
 /// The machines start this long before the flows, ns.
 const BEFORE: u64 = SECOND / 100;
@@ -123,21 +125,21 @@ impl Pair {
         Pair::new(client, server, connects(0, true), connects(1, true))
     }
 
-    /// A flow on a connected UDP socket, and `opener` at the bound UDP socket of a server.
+    /// A flow on a connected UDP socket, and `acceptor` at the bound UDP socket of a server.
     #[must_use]
-    pub fn knocking(client: Box<dyn Flow>, opener: Box<dyn Opener>) -> Self {
-        Pair::new(client, Box::new(NoFlow), connects(0, true), Source::Knocked(opener))
+    pub fn knocking(client: Box<dyn Flow>, acceptor: Box<dyn Acceptor>) -> Self {
+        Pair::new(client, Box::new(NoFlow), connects(0, true), Source::Unsolicited(acceptor))
     }
 
-    /// A flow that has connected to what `opener` makes of it.
+    /// A flow that has connected to what `acceptor` makes of it.
     ///
     /// # Panics
-    /// When the opener refuses.
+    /// When the acceptor refuses.
     #[must_use]
-    pub fn accepted(client: Box<dyn Flow>, opener: &mut dyn Opener) -> Self {
+    pub fn accepted(client: Box<dyn Flow>, acceptor: &mut dyn Acceptor) -> Self {
         let path = Path { peer: address(0), local: address(1) };
         let mut side = Side::new(1, Quirks::default());
-        let server = opener.accept(&mut side.cx(START), &path).expect("the opener refused");
+        let server = acceptor.accept(&mut side.cx(START), &path).expect("the acceptor refused");
         Pair::stream(client, server)
     }
 
@@ -250,9 +252,9 @@ impl Pair {
         for (i, end) in self.ends.iter_mut().enumerate().rev() {
             let source = end.source.take().unwrap_or(Source::Accepts);
             let opens = matches!(source, Source::Connects { .. });
-            let opener = SingleFlow { flow: end.observed.clone(), source, used: false };
+            let single = SingleFlow { flow: end.observed.clone(), source, used: false };
             let session = Box::new(PairSession {
-                plans: plans(opener, opens, &self.sockets, if i == 0 { self.wait } else { Wait::Block }),
+                plans: plans(single, opens, &self.sockets, if i == 0 { self.wait } else { Wait::Block }),
                 stop_at: end.stop_at,
             });
             let host: Host = match opens {
@@ -273,11 +275,11 @@ impl Pair {
     }
 }
 
-fn plans(opener: SingleFlow, opens: bool, sockets: &SocketSettings, wait: Wait) -> Vec<GroupPlan> {
-    let plan = |group, openers| GroupPlan {
+fn plans(single: SingleFlow, opens: bool, sockets: &SocketSettings, wait: Wait) -> Vec<GroupPlan> {
+    let plan = |group, sources| GroupPlan {
         group,
         workers: None,
-        openers,
+        sources,
         sockets: sockets.clone(),
         throttle: 1,
         connect_timeout: 60 * SECOND,
@@ -292,10 +294,12 @@ fn plans(opener: SingleFlow, opens: bool, sockets: &SocketSettings, wait: Wait) 
         packets: false,
         wait,
     };
-    let opener: Vec<Box<dyn Opener>> = vec![Box::new(opener)];
     match opens {
-        true => vec![plan(GROUP, opener)],
-        false => vec![plan(Group::ALL, opener), plan(GROUP, Vec::new())],
+        true => vec![plan(GROUP, vec![LinkSource::Connector(Box::new(single))])],
+        false => {
+            let acceptor = LinkSource::Acceptor(Box::new(single));
+            vec![plan(Group::ALL, vec![acceptor]), plan(GROUP, Vec::new())]
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A session as its machine sees it, held to the rules of `transport`.
 
-use super::measured::MeasuredOpener;
+use super::measured::measured;
 use super::platform::lock;
 use metrics::{Group, Mono};
 use model::Event;
@@ -68,8 +68,8 @@ impl Session for ObservedSession {
                 let fresh = plan.group == Group::ALL || lock(&self.state).groups.insert(plan.group);
                 assert!(fresh, "{:?} is started again before it was dropped", plan.group);
                 let state = &self.state;
-                let measured = |opener| Box::new(MeasuredOpener { opener, state: Arc::clone(state) }) as _;
-                plan.openers = std::mem::take(&mut plan.openers).into_iter().map(measured).collect();
+                let sources = std::mem::take(&mut plan.sources).into_iter();
+                plan.sources = sources.map(|source| measured(source, state)).collect();
             }
             Action::Done => {
                 let mut state = lock(&self.state);

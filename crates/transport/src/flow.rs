@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use uuid::Uuid;
 
-/// A message between a flow or opener on a worker and its session on the control thread; only they know its type.
+/// A message between a flow, connector or acceptor on a worker and its session on the control thread; only they know its type.
 pub type Message = Box<dyn Any + Send>;
 
 /// Everything a protocol may know of the world, as an argument.
@@ -261,7 +261,7 @@ pub struct Target {
     pub from: Option<SocketAddr>,
 }
 
-/// An opener's answer.
+/// A connector's answer.
 pub enum Open {
     /// Connect this flow.
     Flow(Box<dyn Flow>, Target),
@@ -276,11 +276,19 @@ pub enum Open {
     Done,
 }
 
-/// Makes flows on the worker where they will live: one opener per worker, no thread crossing per connection.
-pub trait Opener: Send {
+/// Opens links on the worker where their flows will live: one connector per worker, no thread crossing per connection.
+pub trait Connector: Send {
     /// The next link to connect, if any. Asked until it answers otherwise.
     fn open(&mut self, cx: &mut Context<'_>) -> Open;
-    /// A link was accepted: its flow, or `None` to refuse it, as a client's openers do.
+    /// A link has ended.
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>);
+    /// The run ends: open no more.
+    fn stop(&mut self);
+}
+
+/// Answers the peers that reach the listeners and the bound UDP sockets of a worker: one acceptor per worker.
+pub trait Acceptor: Send {
+    /// A connection was accepted: its flow, or `None` to abort it.
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         let _ = (cx, path);
         None
@@ -289,9 +297,9 @@ pub trait Opener: Send {
     /// between which addresses. The answer goes into `reply`, which has room for as many bytes as came: never more is sent to
     /// an address that nobody has proven. It goes out at once or is lost.
     ///
-    /// By returning a flow the opener vouches for the address: it is proven (the peer has returned something that was sent
+    /// By returning a flow the acceptor vouches for the address: it is proven (the peer has returned something that was sent
     /// there) or allowed by a fence, and the peer's socket has no such limit. The flow gets a UDP socket of its own on the same
-    /// local address and port, connected to the peer, on this worker, and hears `Up` with the path; `got` itself is not given
+    /// local address and port, connected to the peer, on this worker, and is told `Up` with the path; `got` itself is not given
     /// to it again. From then on the peer's datagrams go there. Another peer's datagram that reaches the new socket before
     /// it is connected is dropped, as are those that come before the flow is there: a peer repeats what opens a flow until
     /// it is answered, and every copy that was already under way comes to the flow.
@@ -306,16 +314,54 @@ pub trait Opener: Send {
         let _ = (cx, got, reply);
         None
     }
-    /// Minds what was taken in without a flow: asked after knocks, at the instant it answered last, and for the last time when
-    /// the run has been stopped. Answers when it wants to be asked again, if nobody knocks until then.
+    /// Called after unsolicited datagrams, at the instant that its last answer named, and for the last time when the run has been
+    /// stopped. Answers when it is to be called next if nothing comes until then.
     fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
         let _ = cx;
         None
     }
     /// A link has ended.
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>);
-    /// The run ends: open no more.
+    /// The run ends: answer no more.
     fn stop(&mut self);
+}
+
+/// What makes links on one worker.
+pub enum LinkSource {
+    /// It opens them.
+    Connector(Box<dyn Connector>),
+    /// It answers those that peers open.
+    Acceptor(Box<dyn Acceptor>),
+}
+
+impl LinkSource {
+    /// The sources of a group whose links are opened, in the order of its workers.
+    #[must_use]
+    pub fn connectors(connectors: Vec<Box<dyn Connector>>) -> Vec<LinkSource> {
+        connectors.into_iter().map(LinkSource::Connector).collect()
+    }
+
+    /// The sources of a group whose links are accepted, in the order of its workers.
+    #[must_use]
+    pub fn acceptors(acceptors: Vec<Box<dyn Acceptor>>) -> Vec<LinkSource> {
+        acceptors.into_iter().map(LinkSource::Acceptor).collect()
+    }
+
+    /// A link has ended.
+    pub fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        match self {
+            LinkSource::Connector(connector) => connector.on_closed(cx, flow, how),
+            LinkSource::Acceptor(acceptor) => acceptor.on_closed(cx, flow, how),
+        }
+    }
+
+    /// The run ends.
+    pub fn stop(&mut self) {
+        match self {
+            LinkSource::Connector(connector) => connector.stop(),
+            LinkSource::Acceptor(acceptor) => acceptor.stop(),
+        }
+    }
 }
 
 #[cfg(test)]

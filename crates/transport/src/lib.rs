@@ -1,6 +1,6 @@
 //! What may cross between a protocol and the machine.
 //!
-//! `wire` implements [`Flow`], [`Opener`] and [`Session`]; `io` fills a [`Received`] and empties a [`Transmit`]; `engine` and
+//! `wire` implements [`Flow`], [`Connector`], [`Acceptor`] and [`Session`]; `io` fills a [`Received`] and empties a [`Transmit`]; `engine` and
 //! `wire::sim` join them through [`turn()`]. Neither side sees the other, and nothing here knows a socket, reads a clock
 //! or holds protocol state. The figures and the reasons behind this shape are in ARCHITECTURE.md, "The transport".
 #![forbid(unsafe_code)]
@@ -18,8 +18,8 @@ mod turn;
 pub use burst::{Arena, Piece, Received, Transmit};
 pub use fault::{Cause, Deed, Fault, Violation};
 pub use flow::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Message, Open, Opener, Path, Read, Rng, Sent, Target,
-    When,
+    Acceptor, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Message, Open, Path,
+    Read, Rng, Sent, Target, When,
 };
 pub use platform::{
     Clock, DatagramSocket, Defect, Held, Join, LONGEST_DATAGRAM, ListenerSocket, Mail, Park, Platform,

@@ -1,6 +1,6 @@
 //! The conversation: negotiation, start and stop, results. Sessions run on the control thread.
 
-use crate::{Context, End, Fault, Message, Opener, Path, Target};
+use crate::{Context, End, Fault, LinkSource, Message, Path, Target};
 use metrics::{Group, Mono, Tally};
 use model::{Event, SocketSettings, Totals};
 use std::ops::Range;
@@ -33,8 +33,8 @@ pub struct GroupPlan {
     pub group: Group,
     /// The workers that it is on, by their index; all of them without it.
     pub workers: Option<Range<u16>>,
-    /// One for each of them, in their order; empty when the links come from a listener's openers.
-    pub openers: Vec<Box<dyn Opener>>,
+    /// One for each of them, in their order; empty when the links come from another group's acceptors.
+    pub sources: Vec<LinkSource>,
     /// Socket options of its links.
     pub sockets: SocketSettings,
     /// Links that may be connecting at once, per worker.

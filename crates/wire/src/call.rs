@@ -6,7 +6,7 @@ use metrics::Ending;
 use model::Phase;
 use model::churn::{Broker, Next, Plan};
 use std::net::SocketAddr;
-use transport::{Cause, Context, Flow, Open, Opener, Target};
+use transport::{Cause, Connector, Context, Flow, Open, Target};
 
 /// Makes the flow of a slot's next connection.
 type Make = dyn Fn(&mut Context<'_>, u32) -> Box<dyn Flow> + Send;
@@ -22,7 +22,12 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// One per worker of a client. `make` makes flows; they get UDP sockets if `datagrams` says so.
-    pub(crate) fn for_all<M>(phase: &Phase, calls: &Calls, datagrams: bool, make: &M) -> Vec<Box<dyn Opener>>
+    pub(crate) fn for_all<M>(
+        phase: &Phase,
+        calls: &Calls,
+        datagrams: bool,
+        make: &M,
+    ) -> Vec<Box<dyn Connector>>
     where
         M: Fn(&mut Context<'_>, u32) -> Box<dyn Flow> + Clone + Send + 'static,
     {
@@ -36,13 +41,13 @@ impl Caller {
                 datagrams,
                 make: Box::new(make.clone()),
             };
-            Box::new(caller) as Box<dyn Opener>
+            Box::new(caller) as Box<dyn Connector>
         };
         (0..workers).map(one).collect()
     }
 }
 
-impl Opener for Caller {
+impl Connector for Caller {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
         let turn = self.rota.turns().checked_rem(self.targets.len() as u64);
         let Some(&to) = turn.and_then(|n| self.targets.get(n as usize)) else { return Open::Done };

@@ -1,6 +1,6 @@
 //! The protocols that can be spoken, one row each.
 
-use crate::solo::Openers;
+use crate::solo::LinkSources;
 use crate::{bwdelaytester, ctstraffic, echo, iperf3, native, ntttcp, stamp, tcpmon, ttcp, udpmon};
 use model::{Kind, Pattern, Payload, Phase, Probe, SMALLEST_PROBE, Spacing, Stamping, Verify};
 use std::fmt;
@@ -40,7 +40,7 @@ struct Row {
     /// Why a phase cannot be carried, if it cannot.
     carries: fn(&Phase) -> Result<(), &'static str>,
     /// What makes its connections, when there is no conversation about them.
-    openers: Option<Openers>,
+    sources: Option<LinkSources>,
     /// Whether the two ends prove with a key that they know each other.
     keyed: bool,
 }
@@ -52,7 +52,7 @@ const TABLE: &[Row] = &[
         name: "native",
         port: native::PORT,
         carries: native_carries,
-        openers: None,
+        sources: None,
         keyed: true,
     },
     Row {
@@ -60,7 +60,7 @@ const TABLE: &[Row] = &[
         name: "ctstraffic",
         port: ctstraffic::PORT,
         carries: ctstraffic_carries,
-        openers: Some(Openers { call: ctstraffic::callers, answer: ctstraffic::answerers }),
+        sources: Some(LinkSources { connectors: ctstraffic::connectors, acceptors: ctstraffic::acceptors }),
         keyed: false,
     },
     Row {
@@ -68,7 +68,7 @@ const TABLE: &[Row] = &[
         name: "echo",
         port: echo::PORT,
         carries: echo_carries,
-        openers: Some(Openers { call: echo::callers, answer: echo::answerers }),
+        sources: Some(LinkSources { connectors: echo::connectors, acceptors: echo::acceptors }),
         keyed: false,
     },
     Row {
@@ -76,7 +76,7 @@ const TABLE: &[Row] = &[
         name: "stamp",
         port: stamp::PORT,
         carries: stamp_carries,
-        openers: Some(Openers { call: stamp::callers, answer: stamp::answerers }),
+        sources: Some(LinkSources { connectors: stamp::connectors, acceptors: stamp::acceptors }),
         keyed: true,
     },
     Row {
@@ -84,7 +84,7 @@ const TABLE: &[Row] = &[
         name: "ttcp",
         port: ttcp::PORT,
         carries: ttcp_carries,
-        openers: Some(Openers { call: ttcp::callers, answer: ttcp::answerers }),
+        sources: Some(LinkSources { connectors: ttcp::connectors, acceptors: ttcp::acceptors }),
         keyed: false,
     },
     Row {
@@ -92,7 +92,10 @@ const TABLE: &[Row] = &[
         name: "bwdelaytester",
         port: bwdelaytester::PORT,
         carries: bwdelaytester_carries,
-        openers: Some(Openers { call: bwdelaytester::callers, answer: bwdelaytester::answerers }),
+        sources: Some(LinkSources {
+            connectors: bwdelaytester::connectors,
+            acceptors: bwdelaytester::acceptors,
+        }),
         keyed: false,
     },
     Row {
@@ -100,7 +103,7 @@ const TABLE: &[Row] = &[
         name: "udpmon",
         port: udpmon::PORT,
         carries: udpmon_carries,
-        openers: Some(Openers { call: udpmon::callers, answer: udpmon::answerers }),
+        sources: Some(LinkSources { connectors: udpmon::connectors, acceptors: udpmon::acceptors }),
         keyed: false,
     },
     Row {
@@ -108,7 +111,7 @@ const TABLE: &[Row] = &[
         name: "tcpmon",
         port: tcpmon::PORT,
         carries: tcpmon_carries,
-        openers: Some(Openers { call: tcpmon::callers, answer: tcpmon::answerers }),
+        sources: Some(LinkSources { connectors: tcpmon::connectors, acceptors: tcpmon::acceptors }),
         keyed: false,
     },
     Row {
@@ -116,7 +119,7 @@ const TABLE: &[Row] = &[
         name: "ntttcp",
         port: ntttcp::PORT,
         carries: ttcp_carries,
-        openers: Some(Openers { call: ntttcp::callers, answer: ntttcp::answerers }),
+        sources: Some(LinkSources { connectors: ntttcp::connectors, acceptors: ntttcp::acceptors }),
         keyed: false,
     },
     Row {
@@ -124,7 +127,7 @@ const TABLE: &[Row] = &[
         name: "iperf3",
         port: iperf3::PORT,
         carries: iperf3_carries,
-        openers: None,
+        sources: None,
         keyed: false,
     },
 ];
@@ -153,8 +156,8 @@ impl Protocol {
 
     /// What makes its connections; `None` where the two ends talk about them first.
     #[must_use]
-    pub fn openers(self) -> Option<Openers> {
-        self.row().openers
+    pub fn link_sources(self) -> Option<LinkSources> {
+        self.row().sources
     }
 
     /// Whether its two ends can prove with a key that they know each other.

@@ -21,15 +21,17 @@ use metrics::{Group, Mono, Packets, SECOND};
 use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
-use transport::{Action, Context, GroupPlan, Input, Message, Opener, Order, Path, Session};
+use transport::{
+    Acceptor, Action, Connector, Context, GroupPlan, Input, LinkSource, Message, Order, Path, Session,
+};
 
 /// Everything such a session needs to know.
 pub struct SoloPlan {
     /// What to do.
     pub phase: Phase,
     /// What makes the connections, one per worker.
-    pub openers: Vec<Box<dyn Opener>>,
-    /// The openers answer connections (a server), or open them.
+    pub sources: Vec<LinkSource>,
+    /// These answer connections (a server), or open them.
     pub serving: bool,
     /// Whether every ended connection is reported, or only those that failed.
     pub records: bool,
@@ -58,7 +60,7 @@ pub struct Calls {
     pub host: Host,
 }
 
-/// Posted by flows and openers: something that a person should know now. The same words are told once.
+/// Posted by flows and acceptors: something that a person should know now. The same words are told once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     /// How bad.
@@ -154,13 +156,13 @@ pub struct Answers {
     pub sockets: Option<usize>,
 }
 
-/// What makes connections under such a protocol: one opener per worker.
+/// What makes connections under such a protocol, one per worker.
 #[derive(Clone, Copy)]
-pub struct Openers {
+pub struct LinkSources {
     /// For a client.
-    pub call: fn(&Phase, &Calls) -> Vec<Box<dyn Opener>>,
+    pub connectors: fn(&Phase, &Calls) -> Vec<Box<dyn Connector>>,
     /// For a server.
-    pub answer: fn(&Phase, &Answers) -> Vec<Box<dyn Opener>>,
+    pub acceptors: fn(&Phase, &Answers) -> Vec<Box<dyn Acceptor>>,
 }
 
 /// Where connections are counted. [`Group::ALL`] only accepts.
@@ -205,15 +207,15 @@ impl Solo {
     /// A session that starts as soon as it is polled.
     #[must_use]
     pub fn new(plan: SoloPlan, now: Mono) -> Self {
-        let SoloPlan { phase, openers, serving, records } = plan;
+        let SoloPlan { phase, sources, serving, records } = plan;
         // Trains end with the conversation about the last of them.
         let stop_at =
             phase.ends_after().filter(|_| serving || phase.kind != Kind::Train).map(|ns| now.plus(ns));
-        let workers = openers.len().max(1) as u32;
-        let group = |group, openers, sockets| GroupPlan {
+        let workers = sources.len().max(1) as u32;
+        let group = |group, sources, sockets| GroupPlan {
             workers: None,
             group,
-            openers,
+            sources,
             sockets,
             throttle: phase.throttle.div_ceil(workers),
             connect_timeout: phase.connect_timeout_ns,
@@ -230,14 +232,14 @@ impl Solo {
         };
         // The counting group first: an accepted connection must find it.
         let plans = if serving {
-            let accepting = GroupPlan { end: None, ..group(Group::ALL, openers, SocketSettings::default()) };
+            let accepting = GroupPlan { end: None, ..group(Group::ALL, sources, SocketSettings::default()) };
             vec![group(GROUP, Vec::new(), phase.sockets.clone()), accepting]
         } else {
             let sockets = match &phase.ping {
                 Some(ping) if ping.stamp.is_none() => phase.sockets.of_messages(ping.kernel_stamps),
                 _ => phase.sockets.clone(),
             };
-            vec![group(GROUP, openers, sockets)]
+            vec![group(GROUP, sources, sockets)]
         };
         Solo {
             left: plans.len() as u8,

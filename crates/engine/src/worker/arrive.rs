@@ -1,12 +1,12 @@
 //! How links come: opened, accepted, handed over.
 
-use super::{AT_ONCE, Report, Worker};
+use super::{AT_ONCE, GroupState, Report, Worker};
 use crate::link::{Key, Link, Phase, Socket};
 use crate::settings;
 use metrics::{Ending, Group, Mono};
 use model::Effective;
 use transport::{
-    Can, Cause, Clock as _, Context, DatagramSocket as _, Defect, Fault, Flow, FlowEvent,
+    Can, Cause, Clock as _, Context, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, LinkSource,
     ListenerSocket as _, Open, Path, Platform, StreamSocket as _, Target, Watch as _,
 };
 
@@ -14,7 +14,7 @@ use transport::{
 const ACCEPT_AGAIN: u64 = 10_000_000;
 
 impl<P: Platform> Worker<P> {
-    /// Asks the openers for new links.
+    /// Asks the connectors for new links.
     pub(super) fn open_links(&mut self, now: Mono) {
         for i in 0..self.opening.len() {
             let group = self.opening[i];
@@ -39,9 +39,9 @@ impl<P: Platform> Worker<P> {
             watch.state.ask_at = Some(Mono(u64::MAX));
             return false;
         }
-        let Some(opener) = &mut watch.opener else { return false };
+        let Some(LinkSource::Connector(connector)) = &mut watch.source else { return false };
         let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
-        let (flow, target, datagram) = match opener.open(&mut cx) {
+        let (flow, target, datagram) = match connector.open(&mut cx) {
             Open::Flow(flow, target) => (flow, target, false),
             Open::Datagram(flow, target) => (flow, target, true),
             Open::At(at) => {
@@ -92,7 +92,7 @@ impl<P: Platform> Worker<P> {
         true
     }
 
-    /// A UDP socket that an opener asked for is there, which takes no time: it is counted as opened, and its flow is told.
+    /// A UDP socket that a connector asked for is there, which takes no time: it is counted as opened, and its flow is told.
     fn attached(&mut self, group: Group, udp: P::Udp, flow: Box<dyn Flow>, target: &Target) {
         let Some(path) = udp.path() else { return };
         let now = self.clock.now();
@@ -211,9 +211,9 @@ impl<P: Platform> Worker<P> {
 
     pub(super) fn arrive(&mut self, stream: P::Stream, path: Path) {
         let now = self.clock.now();
-        let Some(opener) = self.groups.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) else { return };
+        let Some(acceptor) = self.groups.get_mut(&Group::ALL).and_then(GroupState::acceptor) else { return };
         let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
-        let Some(flow) = opener.accept(&mut cx, &path) else { return stream.abort() };
+        let Some(flow) = acceptor.accept(&mut cx, &path) else { return stream.abort() };
         let key = self.hold(Socket::Stream(stream), path, flow, now);
         self.tell(key, FlowEvent::Up(path));
         self.attach(key);

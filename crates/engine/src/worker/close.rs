@@ -25,9 +25,9 @@ impl<P: Platform> Worker<P> {
                 watch.state.connecting = watch.state.connecting.saturating_sub(1);
             }
             watch.state.ask_at = None;
-            if let Some(opener) = &mut watch.opener {
+            if let Some(source) = &mut watch.source {
                 let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
-                opener.on_closed(&mut cx, flow, &how);
+                source.on_closed(&mut cx, flow, &how);
             }
         }
         for group in
@@ -131,9 +131,9 @@ impl<P: Platform> Worker<P> {
             tcp: None,
             frames: None,
         });
-        if let Some(opener) = self.groups.get_mut(&group).and_then(|w| w.opener.as_mut()) {
+        if let Some(source) = self.groups.get_mut(&group).and_then(|w| w.source.as_mut()) {
             let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
-            opener.on_closed(&mut cx, flow, &Err(cause));
+            source.on_closed(&mut cx, flow, &Err(cause));
         }
     }
 }

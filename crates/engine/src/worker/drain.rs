@@ -91,8 +91,8 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Duration;
     use transport::{
-        Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Opener, Path, Received, Sent, Target,
-        Transmit, UdpSettings, Violation, Wait, When,
+        Cause, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Open, Received, Sent,
+        Target, Transmit, UdpSettings, Violation, Wait, When,
     };
 
     const GROUP: Group = Group(7);
@@ -157,12 +157,9 @@ mod tests {
 
     struct Nobody;
 
-    impl Opener for Nobody {
+    impl Connector for Nobody {
         fn open(&mut self, _: &mut Context<'_>) -> Open {
             Open::Idle
-        }
-        fn accept(&mut self, _: &mut Context<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-            None
         }
         fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
         fn stop(&mut self) {}
@@ -198,7 +195,7 @@ mod tests {
     /// The worker finds a flow, and the order to end it, in one look at its mailbox.
     fn stopped() -> u64 {
         let thread = Thread::start(Vec::new());
-        thread.group(GROUP, Box::new(Nobody), Wait::Block, false);
+        thread.group(GROUP, LinkSource::Connector(Box::new(Nobody)), Wait::Block, false);
         let (near, udp) = pair();
         fill(&near);
         thread.tell_all([adopt(udp, Reader::default()), Command::Stop(GROUP)]);
@@ -213,7 +210,7 @@ mod tests {
     /// Another flow holds the worker up until a wake is overdue and the datagrams are there.
     fn woken() -> u64 {
         let thread = Thread::start(Vec::new());
-        thread.group(GROUP, Box::new(Nobody), Wait::Block, false);
+        thread.group(GROUP, LinkSource::Connector(Box::new(Nobody)), Wait::Block, false);
         let ((near, udp), (other, second)) = (pair(), pair());
         let closes = Arc::new(AtomicBool::new(false));
         let first = Reader { wake: Some(Mono(0)), closes: closes.clone(), ..Reader::default() };

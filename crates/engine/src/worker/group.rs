@@ -2,12 +2,12 @@
 
 use metrics::{Group, Mono};
 use model::Effective;
-use transport::{Opener, StreamSettings, UdpSettings, Wait};
+use transport::{Acceptor, LinkSource, StreamSettings, UdpSettings, Wait};
 
 /// A group as a worker sees it.
 pub(crate) struct GroupState {
     pub(crate) group: Group,
-    pub(crate) opener: Option<Box<dyn Opener>>,
+    pub(crate) source: Option<LinkSource>,
     pub(crate) settings: StreamSettings,
     /// The same for UDP sockets.
     pub(crate) udp: UdpSettings,
@@ -43,13 +43,21 @@ pub(crate) struct GroupProgress {
     pub(super) stopped: bool,
     pub(super) exhausted: bool,
     pub(super) idle_told: bool,
-    /// When to ask the opener again.
+    /// When to ask its source again.
     pub(super) ask_at: Option<Mono>,
     pub(super) effective: Option<Effective>,
     pub(super) sampled: usize,
 }
 
 impl GroupState {
+    /// What answers the peers that reach the listeners, if this is their group.
+    pub(super) fn acceptor(&mut self) -> Option<&mut dyn Acceptor> {
+        match &mut self.source {
+            Some(LinkSource::Acceptor(acceptor)) => Some(&mut **acceptor),
+            _ => None,
+        }
+    }
+
     /// When the current interval ends.
     pub(super) fn boundary(&self) -> Mono {
         let next = self.start.plus(self.interval.saturating_mul(u64::from(self.state.index) + 1));

@@ -105,10 +105,10 @@ impl<P: Platform> Worker<P> {
             .filter(|at| *at < Mono(u64::MAX))
     }
 
-    /// Whether an opener is to be asked at once.
+    /// Whether a connector is to be asked at once.
     pub(super) fn wants_links(&self) -> bool {
-        let mut openers = self.opening.iter().filter_map(|group| self.groups.get(group));
-        openers.any(|w| !w.state.exhausted && w.state.ask_at.is_none())
+        let mut connectors = self.opening.iter().filter_map(|group| self.groups.get(group));
+        connectors.any(|w| !w.state.exhausted && w.state.ask_at.is_none())
     }
 
     pub(super) fn due_timers(&mut self, mut now: Mono) {

@@ -6,8 +6,8 @@ use metrics::{Packets as Counts, Row, SECOND, Tally};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use transport::{
-    Context, End, Fault, Flow, FlowId, Interest, Join as _, Open, Opener, Path, Read, Received, Sent, Target,
-    Transmit, Wait, When,
+    Acceptor, Connector, Context, End, Fault, Flow, FlowId, Interest, Join as _, LinkSource, Open, Read,
+    Received, Sent, Target, Transmit, Wait, When,
 };
 
 type Mailbox = <System as Platform>::Sender<Command<System>>;
@@ -62,10 +62,10 @@ impl Thread {
         self.waker.wake();
     }
 
-    pub(super) fn group(&self, group: Group, opener: Box<dyn Opener>, wait: Wait, packets: bool) {
+    pub(super) fn group(&self, group: Group, source: LinkSource, wait: Wait, packets: bool) {
         self.tell(Command::Group(Box::new(GroupState {
             group,
-            opener: Some(opener),
+            source: Some(source),
             settings: StreamSettings::default(),
             udp: UdpSettings::default(),
             whole_segments: false,
@@ -151,10 +151,7 @@ struct Porter {
     closed: u32,
 }
 
-impl Opener for Porter {
-    fn open(&mut self, _: &mut Context<'_>) -> Open {
-        Open::Idle
-    }
+impl Acceptor for Porter {
     fn on_unsolicited(
         &mut self,
         _: &mut Context<'_>,
@@ -341,7 +338,7 @@ struct Guests {
     talk: u32,
 }
 
-impl Opener for Guests {
+impl Connector for Guests {
     fn open(&mut self, _: &mut Context<'_>) -> Open {
         if self.left == 0 {
             return Open::Done;
@@ -361,10 +358,15 @@ fn party(wait: Wait, guests: u32) {
     let sockets = bound(1);
     let to = sockets[0].local().unwrap();
     let server = Thread::start(sockets);
-    server.group(Group(7), Box::new(Porter::default()), wait, true);
-    server.group(Group::ALL, Box::new(Porter::default()), Wait::Block, false);
+    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter::default())), wait, true);
+    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
     let client = Thread::start(Vec::new());
-    client.group(Group(1), Box::new(Guests { left: guests, to, talk: TALK }), wait, false);
+    client.group(
+        Group(1),
+        LinkSource::Connector(Box::new(Guests { left: guests, to, talk: TALK })),
+        wait,
+        false,
+    );
     let mut seen = Vec::new();
     client.until(|report| match report {
         Report::Message(note) => {
@@ -481,7 +483,7 @@ impl Flow for Asker {
 /// Opens one asker.
 struct Askers(Option<std::net::SocketAddr>);
 
-impl Opener for Askers {
+impl Connector for Askers {
     fn open(&mut self, _: &mut Context<'_>) -> Open {
         let Some(to) = self.0.take() else { return Open::Done };
         let asker = Asker { endless: Endless { row: None, stop: false } };
@@ -496,11 +498,11 @@ fn a_link_that_can_always_send_is_read_too() {
     let sockets = bound(1);
     let to = sockets[0].local().unwrap();
     let server = Thread::start(sockets);
-    server.group(Group(7), Box::new(Porter::default()), Wait::Block, true);
-    server.group(Group::ALL, Box::new(Porter::default()), Wait::Block, false);
+    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, true);
+    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
     for wait in [Wait::Block, Wait::Hybrid, Wait::Spin] {
         let client = Thread::start(Vec::new());
-        client.group(Group(1), Box::new(Askers(Some(to))), wait, false);
+        client.group(Group(1), LinkSource::Connector(Box::new(Askers(Some(to)))), wait, false);
         client.until(|report| matches!(report, Report::Idle(Group(1))).then_some(()));
     }
 }
@@ -511,7 +513,7 @@ struct Mixed {
     guests: Guests,
 }
 
-impl Opener for Mixed {
+impl Connector for Mixed {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
         let Some(to) = self.sink.take() else { return self.guests.open(cx) };
         let endless = Endless { row: None, stop: false };
@@ -529,14 +531,14 @@ fn a_link_that_waits_is_served_beside_one_that_never_pauses() {
     let sockets = bound(2);
     let to = sockets[0].local().unwrap();
     let server = Thread::start(sockets);
-    server.group(Group(7), Box::new(Porter::default()), Wait::Block, true);
-    server.group(Group::ALL, Box::new(Porter::default()), Wait::Block, false);
+    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, true);
+    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
     let sink = bound(1).remove(0);
     for wait in [Wait::Block, Wait::Hybrid, Wait::Spin] {
         let client = Thread::start(Vec::new());
         let guests = Guests { left: GUESTS, to, talk: 3 };
         let mixed = Mixed { sink: sink.local().ok(), guests };
-        client.group(Group(1), Box::new(mixed), wait, false);
+        client.group(Group(1), LinkSource::Connector(Box::new(mixed)), wait, false);
         let mut seen = 0;
         client.until(|report| match report {
             Report::Message(note) => {
@@ -554,15 +556,20 @@ fn a_refusal_is_heard_and_the_link_goes_on() {
     let mut ports = (20_000..30_000).map(|port| std::net::SocketAddr::from(([127, 0, 0, 1], port)));
     let nobody = ports.find(|at| Udp::bind(*at, false, &UdpSettings::default()).is_ok()).unwrap();
     let client = Thread::start(Vec::new());
-    client.group(Group(1), Box::new(Guests { left: 1, to: nobody, talk: 1 }), Wait::Block, false);
+    client.group(
+        Group(1),
+        LinkSource::Connector(Box::new(Guests { left: 1, to: nobody, talk: 1 })),
+        Wait::Block,
+        false,
+    );
     client.until(|report| match report {
         Report::Message(note) => note.downcast::<Fault>().ok(),
         _ => None,
     });
     // Somebody is there after all.
     let server = Thread::start(vec![Udp::bind(nobody, true, &UdpSettings::default()).unwrap()]);
-    server.group(Group(7), Box::new(Porter::default()), Wait::Block, false);
-    server.group(Group::ALL, Box::new(Porter::default()), Wait::Block, false);
+    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
+    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
     let seen = client.until(|report| match report {
         Report::Message(note) => note.downcast::<Seen>().ok(),
         _ => None,
@@ -577,12 +584,9 @@ fn what_cannot_be_opened_is_counted_and_told() {
     let to = "127.0.0.1:9".parse().unwrap();
     let from = Some("192.0.2.1:0".parse().unwrap());
     struct Lost(Option<Target>, mpsc::Sender<Fault>);
-    impl Opener for Lost {
+    impl Connector for Lost {
         fn open(&mut self, _: &mut Context<'_>) -> Open {
             self.0.take().map_or(Open::Done, |target| Open::Datagram(Guest::boxed(1), target))
-        }
-        fn accept(&mut self, _: &mut Context<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-            None
         }
         fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
             if let Err(Cause::Fault(fault)) = how {
@@ -592,7 +596,12 @@ fn what_cannot_be_opened_is_counted_and_told() {
         fn stop(&mut self) {}
     }
     let (tell, told) = mpsc::channel();
-    client.group(Group(1), Box::new(Lost(Some(Target { to, from }), tell)), Wait::Block, false);
+    client.group(
+        Group(1),
+        LinkSource::Connector(Box::new(Lost(Some(Target { to, from }), tell))),
+        Wait::Block,
+        false,
+    );
     told.recv_timeout(PATIENCE).expect("nobody was told");
     let (tally, records) = client.end(Group(1));
     assert_eq!((tally.opened, tally.count(Ending::NetworkError), records.len()), (0, 1, 1));
@@ -644,14 +653,11 @@ impl Flow for Pacer {
 #[ignore = "a measurement: cargo test --release -p engine -- --ignored --nocapture lateness"]
 fn lateness() {
     struct One(Option<(u64, u32)>, std::net::SocketAddr);
-    impl Opener for One {
+    impl Connector for One {
         fn open(&mut self, _: &mut Context<'_>) -> Open {
             let Some((gap, left)) = self.0.take() else { return Open::Done };
             let flow = Pacer { row: None, gap, due: Mono(u64::MAX), left };
             Open::Datagram(Box::new(flow), Target { to: self.1, from: None })
-        }
-        fn accept(&mut self, _: &mut Context<'_>, _: &Path) -> Option<Box<dyn Flow>> {
-            None
         }
         fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
         fn stop(&mut self) {}
@@ -661,7 +667,8 @@ fn lateness() {
     for (gap, count) in [(10_000, 50_000), (100_000, 10_000), (1_000_000, 1_000)] {
         for wait in [Wait::Block, Wait::Hybrid, Wait::Spin] {
             let client = Thread::start(Vec::new());
-            client.group(Group(1), Box::new(One(Some((gap, count)), to)), wait, true);
+            let one = One(Some((gap, count)), to);
+            client.group(Group(1), LinkSource::Connector(Box::new(one)), wait, true);
             client.until(|report| matches!(report, Report::Idle(Group(1))).then_some(()));
             let (tally, _) = client.end(Group(1));
             let s = tally.late_ns.summary().unwrap();

@@ -1,6 +1,6 @@
 //! Datagrams: those of peers that have no socket of their own yet, and the turns of those that have.
 
-use super::{AT_ONCE, Report, Worker};
+use super::{AT_ONCE, GroupState, Report, Worker};
 use crate::link::Socket;
 use crate::settings;
 use metrics::Group;
@@ -57,20 +57,20 @@ impl<P: Platform> Packets<P> {
 const LONGEST_KNOCK: u64 = 65_535;
 
 impl<P: Platform> Worker<P> {
-    /// Somebody knocks at a bound UDP socket: the opener answers, with no more bytes than came, or makes a flow for which
+    /// Somebody knocks at a bound UDP socket: the acceptor answers, with no more bytes than came, or makes a flow for which
     /// the peer gets a socket of its own.
     pub(super) fn knocks(&mut self, at: usize) {
         self.answer_knocks(at);
         self.tend();
     }
 
-    /// Lets the opener of all that comes mind what it took in without a flow.
+    /// Calls the acceptor's timer.
     pub(super) fn tend(&mut self) {
         let Some(watch) = self.groups.get_mut(&Group::ALL) else { return };
-        let Some(opener) = &mut watch.opener else { return };
+        let Some(acceptor) = watch.acceptor() else { return };
         let now = self.clock.now();
         let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
-        watch.state.ask_at = opener.on_timer(&mut cx);
+        watch.state.ask_at = acceptor.on_timer(&mut cx);
     }
 
     /// Some of those who knock; whether there may be more.
@@ -78,7 +78,7 @@ impl<P: Platform> Worker<P> {
         for _ in 0..AT_ONCE {
             let now = self.clock.now();
             let before = self.counted();
-            let Some(opener) = self.groups.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) else {
+            let Some(acceptor) = self.groups.get_mut(&Group::ALL).and_then(GroupState::acceptor) else {
                 return false;
             };
             let Some(udp) = self.config.datagrams.get_mut(at).filter(|_| self.listening) else {
@@ -95,7 +95,7 @@ impl<P: Platform> Worker<P> {
             let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
             cx.now = got.at;
             let mut reply = Transmit::new(&mut scratch.reply, scratch.reply_room.min(got.len));
-            let flow = opener.on_unsolicited(&mut cx, &got, &mut reply);
+            let flow = acceptor.on_unsolicited(&mut cx, &got, &mut reply);
             if let Some(peers) = &mut self.peers {
                 let tally = self.rec.tally(Group::ALL);
                 let moved = (tally.tx_bytes - before.0, tally.rx_bytes - before.1);
@@ -132,8 +132,8 @@ impl<P: Platform> Worker<P> {
                 self.report(Report::Trouble(text));
                 let now = self.clock.now();
                 let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
-                if let Some(opener) = self.groups.get_mut(&Group::ALL).and_then(|w| w.opener.as_mut()) {
-                    opener.on_closed(&mut cx, flow, &Err(Cause::Fault(fault)));
+                if let Some(acceptor) = self.groups.get_mut(&Group::ALL).and_then(GroupState::acceptor) {
+                    acceptor.on_closed(&mut cx, flow, &Err(Cause::Fault(fault)));
                 }
             }
         }

@@ -19,7 +19,7 @@ mod table;
 
 pub use fill::Filler;
 pub use marks::{Marks, Word};
-pub(crate) use open::{answerers, callers, pourers};
+pub(crate) use open::{acceptors, connectors, datagram_connectors};
 pub use params::{Params, UNLIMITED};
 pub use pour::Pourer;
 pub(crate) use receive::FirstByte;

@@ -8,10 +8,10 @@ use crate::solo::{Answers, Calls, GROUP};
 use metrics::Ending;
 use model::Phase;
 use std::sync::Arc;
-use transport::{Cause, Context, Flow, Open, Opener, Path};
+use transport::{Acceptor, Cause, Connector, Context, Flow, Path};
 
-/// A client's openers: it sends.
-pub(crate) fn callers(phase: &Phase, calls: &Calls, filler: Filler) -> Vec<Box<dyn Opener>> {
+/// A client's sources of links: it sends.
+pub(crate) fn connectors(phase: &Phase, calls: &Calls, filler: Filler) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP, filler) });
     let make = move |_: &mut Context<'_>, slot: u32| {
         Box::new(Sender::new(Arc::clone(&params), slot)) as Box<dyn Flow>
@@ -19,8 +19,13 @@ pub(crate) fn callers(phase: &Phase, calls: &Calls, filler: Filler) -> Vec<Box<d
     Caller::for_all(phase, calls, false, &make)
 }
 
-/// A client's openers: it sends datagrams.
-pub(crate) fn pourers(phase: &Phase, calls: &Calls, filler: Filler, marks: Marks) -> Vec<Box<dyn Opener>> {
+/// A client's sources of links: it sends datagrams.
+pub(crate) fn datagram_connectors(
+    phase: &Phase,
+    calls: &Calls,
+    filler: Filler,
+    marks: Marks,
+) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP, filler) });
     let make = move |_: &mut Context<'_>, slot: u32| -> Box<dyn Flow> {
         Box::new(Pourer::new(Arc::clone(&params), marks, slot))
@@ -28,14 +33,14 @@ pub(crate) fn pourers(phase: &Phase, calls: &Calls, filler: Filler, marks: Marks
     Caller::for_all(phase, calls, true, &make)
 }
 
-/// A server's openers: it receives.
-pub(crate) fn answerers(phase: &Phase, answers: &Answers, filler: Filler) -> Vec<Box<dyn Opener>> {
+/// A server's sources of links: it receives.
+pub(crate) fn acceptors(phase: &Phase, answers: &Answers, filler: Filler) -> Vec<Box<dyn Acceptor>> {
     let house = Arc::new(House {
         params: Arc::new(Params { arrivals: answers.arrivals, ..Params::of(phase, GROUP, filler) }),
         fence: answers.fence.clone(),
         limit: Limit::new(answers.exit_after),
     });
-    let one = |_| Box::new(Answerer { house: Arc::clone(&house) }) as Box<dyn Opener>;
+    let one = |_| Box::new(Answerer { house: Arc::clone(&house) }) as Box<dyn Acceptor>;
     (0..answers.workers.max(1)).map(one).collect()
 }
 
@@ -51,11 +56,7 @@ struct Answerer {
     house: Arc<House>,
 }
 
-impl Opener for Answerer {
-    fn open(&mut self, _: &mut Context<'_>) -> Open {
-        Open::Idle
-    }
-
+impl Acceptor for Answerer {
     fn accept(&mut self, _: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         let House { params, fence, limit } = &*self.house;
         let welcome = fence.admits(path.peer.ip()) && limit.enter();

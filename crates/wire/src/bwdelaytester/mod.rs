@@ -13,7 +13,7 @@ mod receive;
 mod schedule;
 mod send;
 
-pub use open::{answerers, callers};
+pub use open::{acceptors, connectors};
 pub use receive::{Receiver, Taken};
 pub use send::Sender;
 

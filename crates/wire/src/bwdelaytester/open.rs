@@ -6,20 +6,20 @@ use crate::call::Caller;
 use crate::solo::{Answers, Calls, GROUP};
 use model::Phase;
 use std::sync::Arc;
-use transport::{Context, Flow, Opener};
+use transport::{Acceptor, Connector, Context, Flow};
 
-/// A client's openers for `phase`.
+/// A client's sources of links for `phase`.
 #[must_use]
-pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
+pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let all = Arc::new(phase.clone());
     let make =
         move |_: &mut Context<'_>, slot: u32| -> Box<dyn Flow> { Box::new(Sender::new(&all, GROUP, slot)) };
     Caller::for_all(phase, calls, true, &make)
 }
 
-/// A server's openers for `phase`.
+/// A server's sources of links for `phase`.
 #[must_use]
-pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
+pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let late_ns = phase.probe.unwrap_or_default().late_ns;
     let house = Arc::new(House {
         fence: answers.fence.clone(),
@@ -27,6 +27,6 @@ pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
         tells: answers.arrivals,
         late_ns,
     });
-    let one = |_| Box::new(Receiver::new(Arc::clone(&house))) as Box<dyn Opener>;
+    let one = |_| Box::new(Receiver::new(Arc::clone(&house))) as Box<dyn Acceptor>;
     (0..answers.workers.max(1)).map(one).collect()
 }

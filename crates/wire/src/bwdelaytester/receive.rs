@@ -14,7 +14,7 @@ use model::{DatagramRow, Level};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transport::{Cause, Context, Flow, Open, Opener, Path, Received, Transmit};
+use transport::{Acceptor, Cause, Context, Flow, Path, Received, Transmit};
 
 /// Senders that are told apart; another one takes the place of one that has long been silent.
 const MOST_SENDERS: usize = 1_000;
@@ -204,11 +204,7 @@ impl Stream {
     }
 }
 
-impl Opener for Receiver {
-    fn open(&mut self, _: &mut Context<'_>) -> Open {
-        Open::Idle
-    }
-
+impl Acceptor for Receiver {
     fn on_unsolicited(
         &mut self,
         cx: &mut Context<'_>,

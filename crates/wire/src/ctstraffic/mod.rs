@@ -15,7 +15,7 @@ mod params;
 mod tcp;
 
 pub use media::{HZ, MediaParams, Receiver, Ring, Sender};
-pub use open::{Answerer, Caller, Limit, LimitReached, answerers, callers};
+pub use open::{Answerer, Caller, Limit, LimitReached, acceptors, connectors};
 pub use params::Params;
 pub use tcp::{Connection, Role};
 

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Cause, Context, Flow, Open, Opener, Path, Received, Target, Transmit};
+use transport::{Acceptor, Cause, Connector, Context, Flow, Open, Path, Received, Target, Transmit};
 
 /// Opens a client's connections or streams as the broker says, to the targets in turn.
 pub struct Caller {
@@ -53,7 +53,7 @@ impl Caller {
     }
 }
 
-impl Opener for Caller {
+impl Connector for Caller {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
         let turn = self.rota.turns().checked_rem(self.targets.len() as u64);
         let Some(&to) = turn.and_then(|n| self.targets.get(n as usize)) else { return Open::Done };
@@ -82,16 +82,16 @@ impl Opener for Caller {
     }
 }
 
-/// A client's openers for `phase`.
+/// A client's sources of links for `phase`.
 #[must_use]
-pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
-    let one = |worker| Box::new(Caller::new(phase, calls, worker)) as Box<dyn Opener>;
+pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
+    let one = |worker| Box::new(Caller::new(phase, calls, worker)) as Box<dyn Connector>;
     (0..calls.workers.max(1)).map(one).collect()
 }
 
-/// A server's openers for `phase`.
+/// A server's sources of links for `phase`.
 #[must_use]
-pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
+pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let workers = answers.workers.max(1);
     let house = Arc::new(House {
         params: Arc::new(Params { arrivals: answers.arrivals, ..Params::of(phase, GROUP) }),
@@ -102,7 +102,7 @@ pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
         limit: Limit::new(answers.exit_after),
         watching: Mutex::new(Watching { peers: HashSet::new(), streams: vec![0; workers.into()] }),
     });
-    let one = |worker| Box::new(Answerer { house: Arc::clone(&house), worker }) as Box<dyn Opener>;
+    let one = |worker| Box::new(Answerer { house: Arc::clone(&house), worker }) as Box<dyn Acceptor>;
     (0..workers).map(one).collect()
 }
 
@@ -217,11 +217,7 @@ impl Answerer {
     }
 }
 
-impl Opener for Answerer {
-    fn open(&mut self, _: &mut Context<'_>) -> Open {
-        Open::Idle
-    }
-
+impl Acceptor for Answerer {
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         let House { params, fence, limit, media, .. } = &*self.house;
         if media.is_some() || !fence.admits(path.peer.ip()) || !limit.enter() {

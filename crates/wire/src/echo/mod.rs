@@ -17,7 +17,7 @@ mod respond;
 mod slots;
 mod talk;
 
-pub use open::{Echoer, answerers, callers};
+pub use open::{Echoer, acceptors, connectors};
 pub use params::{Far, Params};
 pub use ping::{Pinger, Samples};
 pub use respond::Responder;

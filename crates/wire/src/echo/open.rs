@@ -11,11 +11,11 @@ use metrics::{Ending, Packets, Row};
 use model::{Level, Phase};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transport::{Cause, Context, Flow, Open, Opener, Path, Received, Transmit};
+use transport::{Acceptor, Cause, Connector, Context, Flow, Path, Received, Transmit};
 
-/// A client's openers for `phase`.
+/// A client's sources of links for `phase`.
 #[must_use]
-pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
+pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params::of(phase, GROUP, Far::Nothing));
     let datagrams = params.datagrams();
     let make = move |cx: &mut Context<'_>, slot: u32| -> Box<dyn Flow> {
@@ -24,16 +24,16 @@ pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
     Caller::for_all(phase, calls, datagrams, &make)
 }
 
-/// A server's openers for `phase`.
+/// A server's sources of links for `phase`.
 #[must_use]
-pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
+pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let house = Arc::new(House {
         fence: answers.fence.clone(),
         datagrams: answers.streams.clone(),
         limit: Limit::new(answers.exit_after),
         stall_ns: phase.stall_ns,
     });
-    let one = |_| Box::new(Echoer { house: Arc::clone(&house), row: None }) as Box<dyn Opener>;
+    let one = |_| Box::new(Echoer { house: Arc::clone(&house), row: None }) as Box<dyn Acceptor>;
     (0..answers.workers.max(1)).map(one).collect()
 }
 
@@ -74,11 +74,7 @@ impl Echoer {
     }
 }
 
-impl Opener for Echoer {
-    fn open(&mut self, _: &mut Context<'_>) -> Open {
-        Open::Idle
-    }
-
+impl Acceptor for Echoer {
     fn accept(&mut self, _: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         let House { fence, limit, stall_ns, .. } = &*self.house;
         (fence.admits(path.peer.ip()) && limit.enter())

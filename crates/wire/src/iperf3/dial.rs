@@ -6,7 +6,7 @@ use super::stream::TcpStream;
 use metrics::Ending;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Cause, Context, Flow, Open, Opener, Target};
+use transport::{Cause, Connector, Context, Flow, Open, Target};
 
 /// How often a worker looks whether its turn has come, ns.
 const LOOK: u64 = 100_000;
@@ -31,11 +31,11 @@ impl Dialer {
         from: Option<IpAddr>,
         port: Option<u16>,
         workers: u16,
-    ) -> Vec<Box<dyn Opener>> {
+    ) -> Vec<Box<dyn Connector>> {
         let step = u32::from(workers.max(1));
         let one = |next| {
             Box::new(Dialer { lot: Arc::clone(lot), to, from, port, next, step, stopped: false })
-                as Box<dyn Opener>
+                as Box<dyn Connector>
         };
         (0..step).map(one).collect()
     }
@@ -49,7 +49,7 @@ impl Dialer {
     }
 }
 
-impl Opener for Dialer {
+impl Connector for Dialer {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
         if self.stopped || self.next >= self.lot.terms.all_streams() {
             return Open::Done;

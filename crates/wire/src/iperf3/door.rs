@@ -18,8 +18,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{
-    Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Opener, Path, Read, Received, Sent,
-    Transmit, Violation, When,
+    Acceptor, Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
+    Violation, When,
 };
 
 /// How long a cookie may take, ns.
@@ -114,22 +114,18 @@ impl Door {
         fence: &Fence,
         streams: &Fence,
         workers: u16,
-    ) -> Vec<Box<dyn Opener>> {
+    ) -> Vec<Box<dyn Acceptor>> {
         let (fence, streams) = (Arc::new(fence.clone()), Arc::new(streams.clone()));
         let workers = workers.max(1);
         let one = |worker| {
             let (house, fence, streams) = (Arc::clone(house), Arc::clone(&fence), Arc::clone(&streams));
-            Box::new(Door { house, fence, streams, worker, workers }) as Box<dyn Opener>
+            Box::new(Door { house, fence, streams, worker, workers }) as Box<dyn Acceptor>
         };
         (0..workers).map(one).collect()
     }
 }
 
-impl Opener for Door {
-    fn open(&mut self, _: &mut Context<'_>) -> Open {
-        Open::Idle
-    }
-
+impl Acceptor for Door {
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         if !self.fence.admits(path.peer.ip()) {
             return None;

@@ -32,7 +32,9 @@ use model::{Bulk, BulkCpu, BulkNews, Event, Level, Phase, Scribe, SocketSettings
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
-use transport::{Action, Context, End, GroupPlan, Input, Link, Message, Order, Path, Session, Wait};
+use transport::{
+    Action, Context, End, GroupPlan, Input, Link, LinkSource, Message, Order, Path, Session, Wait,
+};
 
 /// Reads what this process has used of the CPU, seconds in user mode and in the kernel.
 pub type Meter = Box<dyn Fn() -> (f64, f64) + Send>;
@@ -187,7 +189,7 @@ impl Server {
     pub fn new(plan: ServerPlan, now: Mono) -> Self {
         let house = Arc::new(House::new(plan.limits.pending));
         let all = GroupPlan {
-            openers: Door::for_all(&house, &plan.fence, &plan.streams, plan.workers),
+            sources: LinkSource::acceptors(Door::for_all(&house, &plan.fence, &plan.streams, plan.workers)),
             ..group_plan(Group::ALL, SocketSettings::default(), now, plan.interval_ns)
         };
         Server {
@@ -459,7 +461,7 @@ fn group_plan(group: Group, sockets: SocketSettings, start: Mono, interval: u64)
     GroupPlan {
         workers: None,
         group,
-        openers: Vec::new(),
+        sources: Vec::new(),
         sockets,
         throttle: 0,
         connect_timeout: 0,

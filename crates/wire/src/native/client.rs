@@ -25,7 +25,7 @@ use silence::Silence;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Action, Context, End, GroupPlan, Input, Link, Opener, Path, Session, Target};
+use transport::{Action, Connector, Context, End, GroupPlan, Input, Link, LinkSource, Path, Session, Target};
 use uuid::Uuid;
 
 /// A server to talk to.
@@ -404,15 +404,15 @@ impl Client {
         // They end by themselves, when both ends know that; connections are told.
         self.stop_at = end.map(|end| end.plus(if phase.probe.is_some() { AFTER } else { 0 }));
         self.intervals = Intervals::new(start, phase.omit_ns, &phase);
-        let openers = match phase.kind {
-            Kind::Delay | Kind::Train | Kind::Stream => self.callers(&phase, start),
-            _ => self.dialers(&phase, (start, end)),
+        let connectors = match phase.kind {
+            Kind::Delay | Kind::Train | Kind::Stream => self.datagram_connectors(&phase, start),
+            _ => self.stream_connectors(&phase, (start, end)),
         };
         let workers = self.plan.workers.max(1);
         self.actions.push_back(Action::Group(Box::new(GroupPlan {
             workers: None,
             group: GROUP,
-            openers,
+            sources: LinkSource::connectors(connectors),
             // Where messages come back only their bytes tell anything, unless the kernel's stamps were asked for.
             sockets: match &phase.ping {
                 Some(ping) => phase.sockets.of_messages(ping.kernel_stamps),
@@ -439,7 +439,7 @@ impl Client {
     }
 
     /// What makes TCP connections, one for each worker.
-    fn dialers(&self, phase: &Phase, span: (Mono, Option<Mono>)) -> Vec<Box<dyn Opener>> {
+    fn stream_connectors(&self, phase: &Phase, span: (Mono, Option<Mono>)) -> Vec<Box<dyn Connector>> {
         let sites: Vec<Site> = self
             .servers
             .iter()
@@ -461,13 +461,14 @@ impl Client {
         let dialer = |w: u16| {
             let plan = Plan::part(phase, w.into(), workers.into());
             let (sources, ports) = (self.plan.sources.clone(), self.plan.ports);
-            Box::new(Dialer::new(&plan, sites.clone(), rotate, sources, ports, w, workers)) as Box<dyn Opener>
+            Box::new(Dialer::new(&plan, sites.clone(), rotate, sources, ports, w, workers))
+                as Box<dyn Connector>
         };
         (0..workers).map(dialer).collect()
     }
 
     /// What makes flows of datagrams, one for each worker.
-    fn callers(&self, phase: &Phase, start: Mono) -> Vec<Box<dyn Opener>> {
+    fn datagram_connectors(&self, phase: &Phase, start: Mono) -> Vec<Box<dyn Connector>> {
         let site = |s: &Server| {
             let (_, token, phase) = s.granted.as_ref()?;
             let terms = Terms::of(phase, GROUP, *token)?;
@@ -483,7 +484,7 @@ impl Client {
         let caller = |w: u16| {
             let (sources, ports) = (self.plan.sources.clone(), self.plan.ports);
             Box::new(Callers::new(sites.clone(), phase.connections, sources, ports, w, workers))
-                as Box<dyn Opener>
+                as Box<dyn Connector>
         };
         (0..workers).map(caller).collect()
     }

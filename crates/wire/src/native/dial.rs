@@ -9,7 +9,7 @@ use model::churn::{Broker, Next, Plan};
 use model::{Shutdown, Transport};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Cause, Context, Flow, Open, Opener, Target};
+use transport::{Cause, Connector, Context, Flow, Open, Target};
 
 /// A server address that has accepted the phase.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ impl Dialer {
     }
 }
 
-impl Opener for Dialer {
+impl Connector for Dialer {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
         if self.sites.is_empty() {
             return Open::Done;

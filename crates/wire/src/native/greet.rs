@@ -12,8 +12,8 @@ use model::Transport;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 use transport::{
-    Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Opener, Path, Read, Received, Sent,
-    Transmit, Violation, When,
+    Acceptor, Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
+    Violation, When,
 };
 use uuid::Uuid;
 
@@ -106,11 +106,7 @@ impl Reception {
     }
 }
 
-impl Opener for Reception {
-    fn open(&mut self, _: &mut Context<'_>) -> Open {
-        Open::Idle
-    }
-
+impl Acceptor for Reception {
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         // A denied address takes no place, and nothing is spent on it.
         if !self.fence.admits(path.peer.ip()) {

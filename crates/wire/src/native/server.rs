@@ -23,7 +23,9 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use transport::{Action, Context, End, GroupPlan, Input, Link, Opener, Order, Path, Session, Wait};
+use transport::{
+    Acceptor, Action, Context, End, GroupPlan, Input, Link, LinkSource, Order, Path, Session, Wait,
+};
 use uuid::Uuid;
 
 /// What a server allows.
@@ -227,16 +229,16 @@ impl Server {
         let budget = plan.exit_after.map(|n| Arc::new(AtomicI64::new(n.min(i64::MAX as u64) as i64)));
         let grants = Arc::new(Grants::new(budget.clone()).with_pending(plan.limits.pending));
         let fence = Arc::new(plan.fence.clone());
-        let openers = (0..plan.threads())
+        let acceptors = (0..plan.threads())
             .map(|w| {
                 let reception = Reception::new(Arc::clone(&grants), Arc::clone(&fence), w);
-                Box::new(reception.with_datagrams(plan.secret)) as Box<dyn Opener>
+                Box::new(reception.with_datagrams(plan.secret)) as Box<dyn Acceptor>
             })
             .collect();
         let all = GroupPlan {
             workers: None,
             group: Group::ALL,
-            openers,
+            sources: LinkSource::acceptors(acceptors),
             sockets: SocketSettings::default(),
             throttle: 0,
             connect_timeout: 0,

@@ -19,7 +19,7 @@ mod udp;
 mod unsynced;
 
 pub use model::{Layout, READY_OFFSET};
-pub use open::{answerers, callers};
+pub use open::{acceptors, connectors};
 pub use receive::{Receiver, ReceiverPlan};
 pub use send::{Sender, SenderPlan};
 

@@ -12,23 +12,23 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{
-    Cause, Context, Deed, End, Flow, FlowEvent, FlowId, Interest, Open, Opener, Path, Read, Received, Sent,
-    Target, Transmit, Violation, When,
+    Acceptor, Cause, Connector, Context, Deed, End, Flow, FlowEvent, FlowId, Interest, Open, Path, Read,
+    Received, Sent, Target, Transmit, Violation, When,
 };
 
-/// A client's openers without a conversation, for plain streams to one port.
+/// A client's sources of links without a conversation, for plain streams to one port.
 #[must_use]
-pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
+pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     if phase.kind == Kind::Tcp {
-        return crate::bulk::callers(phase, calls, Filler::LetterA);
+        return crate::bulk::connectors(phase, calls, Filler::LetterA);
     }
-    crate::bulk::pourers(phase, calls, Filler::LetterB, Marks::None)
+    crate::bulk::datagram_connectors(phase, calls, Filler::LetterB, Marks::None)
 }
 
-/// A server's openers without a conversation.
+/// A server's sources of links without a conversation.
 #[must_use]
-pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
-    crate::bulk::answerers(phase, answers, Filler::LetterA)
+pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
+    crate::bulk::acceptors(phase, answers, Filler::LetterA)
 }
 
 /// Posted when a data connection could not be had, or has failed.
@@ -63,13 +63,13 @@ impl Dialer {
         to: &Arc<Vec<IpAddr>>,
         from: Option<SocketAddr>,
         workers: u16,
-    ) -> Vec<Box<dyn Opener>> {
+    ) -> Vec<Box<dyn Connector>> {
         let workers = workers.max(1);
         let one = |worker: u16| {
             let slots = (u32::from(worker)..layout.all()).step_by(usize::from(workers)).collect();
             let (params, to) = (Arc::clone(params), Arc::clone(to));
             let (again, patience, open) = (VecDeque::new(), None, 0);
-            Box::new(Dialer { params, slots, again, patience, open, to, from, layout }) as Box<dyn Opener>
+            Box::new(Dialer { params, slots, again, patience, open, to, from, layout }) as Box<dyn Connector>
         };
         (0..workers).map(one).collect()
     }
@@ -109,7 +109,7 @@ impl Dialer {
     }
 }
 
-impl Opener for Dialer {
+impl Connector for Dialer {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
         let slot = match self.next(cx.now) {
             Ok(slot) => slot,
@@ -196,11 +196,7 @@ impl Answerer {
     }
 }
 
-impl Opener for Answerer {
-    fn open(&mut self, _: &mut Context<'_>) -> Open {
-        Open::Idle
-    }
-
+impl Acceptor for Answerer {
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         if !self.house.fence.admits(path.peer.ip()) {
             return None;

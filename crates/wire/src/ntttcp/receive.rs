@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Action, Context, End, Input, Link, Message, Opener, Order, Session};
+use transport::{Acceptor, Action, Context, End, Input, Link, LinkSource, Message, Order, Session};
 
 /// What a receiver needs to know.
 pub struct ReceiverPlan {
@@ -148,11 +148,11 @@ impl Receiver {
     }
 
     fn open(&mut self, now: Mono) {
-        let one = |_| Box::new(Answerer::new(&self.house)) as Box<dyn Opener>;
-        let openers = (0..self.workers).map(one).collect();
+        let one = |_| Box::new(Answerer::new(&self.house)) as Box<dyn Acceptor>;
+        let acceptors = (0..self.workers).map(one).collect();
         let counting = self.telling.group(Vec::new(), GROUP, now);
         let beside = self.layout.unsynced.then(|| self.telling.group(Vec::new(), UNSYNCED_GROUP, now));
-        let accepting = self.telling.group(openers, Group::ALL, now);
+        let accepting = self.telling.group(LinkSource::acceptors(acceptors), Group::ALL, now);
         self.telling.actions.extend([counting].into_iter().chain(beside).chain([accepting]));
     }
 

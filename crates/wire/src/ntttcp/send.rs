@@ -24,7 +24,7 @@ use metrics::{Ending, Mono, SECOND};
 use model::{Event, Level, Phase, Status, SyncStep, Totals};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Action, Context, End, Input, Link, Message, Order, Session, Target};
+use transport::{Action, Context, End, Input, Link, LinkSource, Message, Order, Session, Target};
 
 /// What a sender needs to know.
 pub struct SenderPlan {
@@ -139,8 +139,8 @@ impl Sender {
         self.stage = Stage::Connecting;
         self.group = true;
         self.wake = Some(now.plus(ARRIVAL));
-        let openers = Dialer::for_all(&self.params, self.layout, &self.to, self.from, self.workers);
-        let group = self.telling.group(openers, GROUP, now);
+        let connectors = Dialer::for_all(&self.params, self.layout, &self.to, self.from, self.workers);
+        let group = self.telling.group(LinkSource::connectors(connectors), GROUP, now);
         self.telling.actions.push_back(group);
     }
 

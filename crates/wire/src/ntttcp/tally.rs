@@ -139,14 +139,14 @@ impl Telling {
 
     pub(super) fn group(
         &self,
-        openers: Vec<Box<dyn transport::Opener>>,
+        sources: Vec<transport::LinkSource>,
         group: metrics::Group,
         now: Mono,
     ) -> Action {
         Action::Group(Box::new(transport::GroupPlan {
             workers: None,
             group,
-            openers,
+            sources,
             sockets: if group == GROUP {
                 self.phase.sockets.clone()
             } else {

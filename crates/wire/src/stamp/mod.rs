@@ -17,7 +17,7 @@ pub mod time;
 pub mod tlv;
 mod ways;
 
-pub use open::{Doorkeeper, answerers, callers};
+pub use open::{Doorkeeper, acceptors, connectors};
 pub use session::Reflector;
 pub use speak::Speaker;
 

@@ -15,11 +15,11 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Cause, Context, Flow, Open, Opener, Path, Received, Transmit};
+use transport::{Acceptor, Cause, Connector, Context, Flow, Path, Received, Transmit};
 
-/// A sender's openers for `phase`.
+/// A sender's sources of links for `phase`.
 #[must_use]
-pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
+pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params::of(phase, GROUP, Far::Nothing));
     let key = calls.key.clone();
     let make = move |cx: &mut Context<'_>, slot: u32| -> Box<dyn Flow> {
@@ -29,9 +29,9 @@ pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
     Caller::for_all(phase, calls, true, &make)
 }
 
-/// A reflector's openers for `phase`.
+/// A reflector's sources of links for `phase`.
 #[must_use]
-pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
+pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let unconfirmed = phase.ping.and_then(|ping| ping.stamp).is_some_and(|stamp| stamp.direct);
     let house = Arc::new(House {
         fence: answers.fence.clone(),
@@ -43,7 +43,7 @@ pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
         alone: AtomicBool::new(false),
         most: answers.sockets.map_or(MOST_SENDERS, |sockets| sockets.clamp(1, MOST_SENDERS)),
     });
-    let one = |_| Box::new(Doorkeeper { house: Arc::clone(&house), row: None }) as Box<dyn Opener>;
+    let one = |_| Box::new(Doorkeeper { house: Arc::clone(&house), row: None }) as Box<dyn Acceptor>;
     (0..answers.workers.max(1)).map(one).collect()
 }
 
@@ -185,11 +185,7 @@ impl Doorkeeper {
     }
 }
 
-impl Opener for Doorkeeper {
-    fn open(&mut self, _: &mut Context<'_>) -> Open {
-        Open::Idle
-    }
-
+impl Acceptor for Doorkeeper {
     fn on_unsolicited(
         &mut self,
         cx: &mut Context<'_>,

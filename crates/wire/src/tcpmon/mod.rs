@@ -19,5 +19,5 @@ mod respond;
 pub use codec::PORT;
 pub use notes::Wanted;
 pub use plan::{Plan, Test};
-pub use request::{Requester, callers};
-pub use respond::{Door, Responder, answerers};
+pub use request::{Requester, connectors};
+pub use respond::{Door, Responder, acceptors};

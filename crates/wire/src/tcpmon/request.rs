@@ -13,13 +13,14 @@ use metrics::{Ending, Mono, Row, SECOND, SocketState};
 use model::{Event, Pace, Phase, UdpmonCounts, UdpmonPut, UdpmonTest};
 use std::time::Duration;
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Opener, Read, Received, Sent, Transmit, Violation, When,
+    Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation,
+    When,
 };
 use uuid::Uuid;
 
-/// A client's openers.
+/// A client's sources of links.
 #[must_use]
-pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
+pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let plan = Plan::of(phase, calls.host.clone());
     Caller::for_all(phase, calls, false, &move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
         Box::new(Requester::new(plan.clone(), cx.rng.uuid(), slot))

@@ -13,8 +13,8 @@ use model::{Event, Phase, UdpmonCounts, UdpmonTest};
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
-    Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Opener, Path, Read, Received, Sent,
-    Transmit, Violation, When,
+    Acceptor, Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
+    Violation, When,
 };
 use uuid::Uuid;
 
@@ -23,9 +23,9 @@ const LOOK: u64 = SECOND / 1_000;
 /// How long the first message is left alone until this host has been read, ns: with many connections at once there is a queue.
 const FIRST: u64 = SECOND / 20;
 
-/// A server's openers.
+/// A server's sources of links.
 #[must_use]
-pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
+pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let limit = Arc::new(Limit::new(answers.exit_after));
     let one = |_| {
         let door = Door {
@@ -36,7 +36,7 @@ pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
             buffer: phase.buffer.high,
             wanted: Wanted::of(phase),
         };
-        Box::new(door) as Box<dyn Opener>
+        Box::new(door) as Box<dyn Acceptor>
     };
     (0..answers.workers.max(1)).map(one).collect()
 }
@@ -51,11 +51,7 @@ pub struct Door {
     wanted: Wanted,
 }
 
-impl Opener for Door {
-    fn open(&mut self, _: &mut Context<'_>) -> Open {
-        Open::Idle
-    }
-
+impl Acceptor for Door {
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         let welcome = self.fence.admits(path.peer.ip()) && self.limit.enter();
         welcome.then(|| {

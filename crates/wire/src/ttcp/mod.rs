@@ -12,25 +12,25 @@ use crate::solo::{Answers, Calls};
 use model::{Kind, Phase};
 use receive::{Answerer, House};
 use std::sync::Arc;
-use transport::Opener;
+use transport::{Acceptor, Connector};
 
 /// The default port.
 pub const PORT: u16 = 5001;
 
-/// A transmitter's openers.
+/// A transmitter's sources of links.
 #[must_use]
-pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
+pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     if phase.kind == Kind::Tcp {
-        return bulk::callers(phase, calls, Filler::Printable);
+        return bulk::connectors(phase, calls, Filler::Printable);
     }
     let marks = if calls.marks == Marks::Epi { Marks::Epi } else { Marks::Classic };
-    bulk::pourers(phase, calls, Filler::Printable, marks)
+    bulk::datagram_connectors(phase, calls, Filler::Printable, marks)
 }
 
-/// A receiver's openers, for connections and for datagrams.
+/// A receiver's sources of links, for connections and for datagrams.
 #[must_use]
-pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
+pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let house = Arc::new(House::new(phase, answers));
-    let one = |streams| Box::new(Answerer::new(streams, Arc::clone(&house))) as Box<dyn Opener>;
-    bulk::answerers(phase, answers, Filler::Printable).into_iter().map(one).collect()
+    let one = |streams| Box::new(Answerer::new(streams, Arc::clone(&house))) as Box<dyn Acceptor>;
+    bulk::acceptors(phase, answers, Filler::Printable).into_iter().map(one).collect()
 }

@@ -18,7 +18,7 @@ use model::{Level, Marked, Phase};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transport::{Cause, Context, Flow, Open, Opener, Path, Received, Transmit};
+use transport::{Acceptor, Cause, Context, Flow, Path, Received, Transmit};
 
 /// Tests that go on at once.
 const MOST: usize = 256;
@@ -174,7 +174,7 @@ impl House {
 /// Receives on one worker.
 pub(super) struct Answerer {
     /// What answers connections.
-    streams: Box<dyn Opener>,
+    streams: Box<dyn Acceptor>,
     house: Arc<House>,
     tests: HashMap<SocketAddr, (Path, Test)>,
     strangers: Strangers,
@@ -185,7 +185,7 @@ pub(super) struct Answerer {
 }
 
 impl Answerer {
-    pub(super) fn new(streams: Box<dyn Opener>, house: Arc<House>) -> Self {
+    pub(super) fn new(streams: Box<dyn Acceptor>, house: Arc<House>) -> Self {
         Answerer {
             streams,
             house,
@@ -253,11 +253,7 @@ impl Answerer {
     }
 }
 
-impl Opener for Answerer {
-    fn open(&mut self, cx: &mut Context<'_>) -> Open {
-        self.streams.open(cx)
-    }
-
+impl Acceptor for Answerer {
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         self.streams.accept(cx, path)
     }

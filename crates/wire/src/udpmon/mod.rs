@@ -31,5 +31,5 @@ mod train;
 pub use codec::PORT;
 pub use latency::Latency;
 pub use params::Params;
-pub use request::{Requester, callers};
-pub use respond::{Door, Responder, answerers};
+pub use request::{Requester, connectors};
+pub use respond::{Door, Responder, acceptors};

@@ -19,8 +19,8 @@ use model::{Event, Level, Phase, UdpmonCounts, UdpmonRecords, UdpmonRole, Udpmon
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Opener, Path, Read, Received, Sent, Transmit, Violation,
-    When,
+    Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
+    Violation, When,
 };
 use uuid::Uuid;
 
@@ -40,7 +40,7 @@ const LONGEST: u64 = 65_535;
 
 /// Opens a client's tests: one flow for all of them.
 #[must_use]
-pub fn callers(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Opener>> {
+pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params::of(phase, GROUP, calls.host.clone()));
     // One requester, whatever else is asked for.
     let one = Phase { connections: 1, iterations: Some(1), ..phase.clone() };

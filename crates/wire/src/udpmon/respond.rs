@@ -32,7 +32,7 @@ use uuid::Uuid;
 mod door;
 
 use door::Place;
-pub use door::{Door, answerers};
+pub use door::{Door, acceptors};
 
 /// How long a test may be silent, ns; the longest pause between packets that can be asked for is 214 s.
 const SILENCE: u64 = 300 * SECOND;

@@ -11,10 +11,10 @@ use metrics::{Group, Packets, SECOND};
 use model::{DatagramRow, Event, Kind, Phase, Probe, Range, SocketSettings, Stairs, Stamping, Status};
 use sim::{Host, Link, Network, Quirks, Side};
 use std::collections::HashSet;
-use transport::{Arena, Opener, Path, Received, Rng, Transmit};
+use transport::{Acceptor, Arena, LinkSource, Path, Received, Rng, Transmit};
 use wire::Protocol;
 use wire::bwdelaytester::codec::{HEADER, Header};
-use wire::bwdelaytester::{Taken, answerers};
+use wire::bwdelaytester::{Taken, acceptors};
 use wire::native::Fence;
 use wire::solo::{Answers, Calls, Solo, SoloPlan};
 
@@ -68,16 +68,18 @@ fn phase(size: u32, rate: u64, seconds: u64) -> Phase {
 fn serve(net: &mut Network, answers: Answers) -> Host {
     let phase = Phase { duration_ns: None, ..phase(16, 1_000, 1) };
     let answers = Answers { workers: 1, arrivals: true, ..answers };
-    let openers = (Protocol::Bwdelaytester.openers().unwrap().answer)(&phase, &answers);
-    let plan = SoloPlan { phase, openers, serving: true, records: false };
+    let sources =
+        LinkSource::acceptors((Protocol::Bwdelaytester.link_sources().unwrap().acceptors)(&phase, &answers));
+    let plan = SoloPlan { phase, sources, serving: true, records: false };
     let now = net.now;
     net.serve(address(1), 1, Box::new(Solo::new(plan, now)))
 }
 
 fn call(net: &mut Network, n: u32, phase: &Phase) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
-    let openers = (Protocol::Bwdelaytester.openers().unwrap().call)(phase, &calls);
-    let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: false };
+    let sources =
+        LinkSource::connectors((Protocol::Bwdelaytester.link_sources().unwrap().connectors)(phase, &calls));
+    let plan = SoloPlan { phase: phase.clone(), sources, serving: false, records: false };
     let now = net.now;
     net.join(client_ip(n), 1, Box::new(Solo::new(plan, now)))
 }
@@ -248,7 +250,7 @@ fn whoever_is_outside_the_fence_is_not_heard_and_named_once() {
 fn damaged_datagrams() {
     let phase = Phase { duration_ns: None, ..phase(16, 1_000, 1) };
     let answers = Answers { workers: 1, arrivals: true, ..Answers::default() };
-    let mut opener: Box<dyn Opener> = answerers(&phase, &answers).remove(0);
+    let mut acceptor: Box<dyn Acceptor> = acceptors(&phase, &answers).remove(0);
     let mut side = Side::new(1, Quirks::default());
     let mut rng = Rng::new(21);
     let mut arena = Arena::new(4_096);
@@ -262,16 +264,16 @@ fn damaged_datagrams() {
         let path = Path { peer, local: address(1) };
         let got = Received { from: Some(path), ..Received::stream(&bytes, now) };
         let mut reply = Transmit::new(&mut arena, bytes.len());
-        assert!(opener.on_unsolicited(&mut side.cx(now), &got, &mut reply).is_none());
+        assert!(acceptor.on_unsolicited(&mut side.cx(now), &got, &mut reply).is_none());
         assert!(reply.is_empty(), "nobody is ever answered");
-        let again = opener.on_timer(&mut side.cx(now));
+        let again = acceptor.on_timer(&mut side.cx(now));
         assert!(again.is_none_or(|at| at > now));
         for note in side.outbox.drain(..) {
             taken += note.downcast::<Taken>().map_or(0, |taken| taken.0.len());
         }
     }
-    opener.stop();
-    opener.on_timer(&mut side.cx(now));
+    acceptor.stop();
+    acceptor.on_timer(&mut side.cx(now));
     let tally = side.rec.take_tally(Group(1));
     let counts = tally.packets.as_ref().unwrap().counts;
     assert!(

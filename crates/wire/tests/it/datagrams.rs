@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use transport::{
-    Action, Cause, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Input, Interest, Open, Opener, Read,
-    Received, Sent, Session, Target, Transmit, Violation, Wait, When,
+    Acceptor, Action, Cause, Connector, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Input, Interest,
+    LinkSource, Open, Read, Received, Sent, Session, Target, Transmit, Violation, Wait, When,
 };
 
 const MS: u64 = 1_000_000;
@@ -199,10 +199,7 @@ struct Porter {
     told: Arc<Mutex<Told>>,
 }
 
-impl Opener for Porter {
-    fn open(&mut self, _: &mut Context<'_>) -> Open {
-        Open::Idle
-    }
+impl Acceptor for Porter {
     fn on_unsolicited(
         &mut self,
         _: &mut Context<'_>,
@@ -266,11 +263,11 @@ impl Session for Starter {
     }
 }
 
-fn group(group: Group, openers: Vec<Box<dyn Opener>>) -> Action {
+fn group(group: Group, sources: Vec<LinkSource>) -> Action {
     Action::Group(Box::new(GroupPlan {
         workers: None,
         group,
-        openers,
+        sources,
         sockets: model::SocketSettings::default(),
         throttle: 10,
         connect_timeout: 1_000 * MS,
@@ -293,7 +290,7 @@ struct Askers {
     told: Arc<Mutex<Told>>,
 }
 
-impl Opener for Askers {
+impl Connector for Askers {
     fn open(&mut self, _: &mut Context<'_>) -> Open {
         if self.left == 0 {
             return Open::Done;
@@ -314,11 +311,11 @@ fn machines_open_udp_sockets_and_let_peers_in() {
     let to: SocketAddr = "10.0.0.2:7411".parse().unwrap();
     let told: Arc<Mutex<Told>> = Arc::default();
     let mut network = Network::new(5);
-    let doors = (0..2).map(|_| Box::new(Porter { told: Arc::default() }) as Box<dyn Opener>).collect();
+    let doors = (0..2).map(|_| LinkSource::Acceptor(Box::new(Porter { told: Arc::default() }))).collect();
     let serving = Starter([group(Group::ALL, doors), group(Group(1), Vec::new())].into());
     let server = network.serve(to, 2, Box::new(serving));
     let askers = Askers { left: 3, to, told: Arc::clone(&told) };
-    let asking = Starter([group(Group(1), vec![Box::new(askers)])].into());
+    let asking = Starter([group(Group(1), vec![LinkSource::Connector(Box::new(askers))])].into());
     let client = network.join("10.0.0.1".parse().unwrap(), 1, Box::new(asking));
     network.run();
     assert!(network.done(client).is_some());

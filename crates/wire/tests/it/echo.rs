@@ -12,7 +12,7 @@ use transport::{
     Violation, When,
 };
 use uuid::Uuid;
-use wire::echo::{Far, Params, Pinger, Responder, Samples, answerers};
+use wire::echo::{Far, Params, Pinger, Responder, Samples, acceptors};
 use wire::solo::Answers;
 
 const MS: u64 = 1_000_000;
@@ -40,7 +40,7 @@ fn pair(ping: Ping) -> Pair {
     match ping.transport {
         Transport::Tcp => Pair::stream(pinger(ping), Box::new(Responder::new(GROUP, 10 * SECOND))),
         Transport::Udp => {
-            let door = answerers(&phase(ping), &Answers { workers: 1, ..Answers::default() });
+            let door = acceptors(&phase(ping), &Answers { workers: 1, ..Answers::default() });
             Pair::knocking(pinger(ping), door.into_iter().next().unwrap())
         }
     }

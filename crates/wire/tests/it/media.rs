@@ -7,7 +7,7 @@ use sim::{At, Cut, Link, Pair, Quirks, START};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use transport::{
-    Cause, Context, Flow, FlowEvent, FlowId, Interest, Opener, Received, Sent, Transmit, Violation,
+    Acceptor, Cause, Context, Flow, FlowEvent, FlowId, Interest, Received, Sent, Transmit, Violation,
 };
 use wire::Judged;
 use wire::Protocol;
@@ -73,9 +73,9 @@ impl Flow for Tap {
     }
 }
 
-fn opener(phase: &Phase, streams: Fence) -> Box<dyn Opener> {
+fn acceptor(phase: &Phase, streams: Fence) -> Box<dyn Acceptor> {
     let answers = Answers { streams, workers: 1, ..Answers::default() };
-    (Protocol::CtsTraffic.openers().unwrap().answer)(phase, &answers).remove(0)
+    (Protocol::CtsTraffic.link_sources().unwrap().acceptors)(phase, &answers).remove(0)
 }
 
 /// A client and a server whose streams may differ.
@@ -84,7 +84,7 @@ fn unlike(client: Media, server: Media) -> (Pair, Arc<Mutex<Seen>>) {
     let seen = Arc::default();
     let tap = Tap { flow: Receiver::new(params, 0, true), seen: Arc::clone(&seen) };
     let sockets = model::SocketSettings { gro: true, ..model::SocketSettings::default() };
-    (Pair::knocking(Box::new(tap), opener(&phase(server), Fence::default())).sockets(sockets), seen)
+    (Pair::knocking(Box::new(tap), acceptor(&phase(server), Fence::default())).sockets(sockets), seen)
 }
 
 fn pair(media: Media) -> (Pair, Arc<Mutex<Seen>>) {
@@ -358,7 +358,7 @@ fn a_flipped_bit_ends_the_stream_unless_nobody_looks() {
         let stream = media(1_000_000, 10, 2, 10);
         let params = Arc::new(MediaParams::of(&Phase { verify, ..phase(stream) }, Group(1)).unwrap());
         let client = Box::new(Receiver::new(params, 0, false));
-        let mut pair = Pair::knocking(client, opener(&phase(stream), Fence::default()))
+        let mut pair = Pair::knocking(client, acceptor(&phase(stream), Fence::default()))
             .down(Link::new().flip(39 + 1_400 + 700, 0x20));
         pair.run();
         match &pair.ends[0].ended {
@@ -414,7 +414,7 @@ fn no_stream_goes_beyond_the_fence() {
         let params = Arc::new(MediaParams::of(&phase(stream), Group(1)).unwrap());
         let fence = Fence { allow: vec![allow.parse().unwrap()], deny: vec![] };
         let client = Box::new(Receiver::new(params, 0, false));
-        let mut pair = Pair::knocking(client, opener(&phase(stream), fence));
+        let mut pair = Pair::knocking(client, acceptor(&phase(stream), fence));
         pair.run();
         assert_eq!(pair.ends[0].completed(), admitted, "{allow}: {:?}", pair.ends[0].ended);
         let (_, remarks) = told(&mut pair, 1);

@@ -9,7 +9,7 @@ use crate::common::{ID, TOKEN, client, phase};
 use metrics::Group;
 use model::{Pattern, Payload, Phase, Totals, Traffic, Verify};
 use std::sync::Arc;
-use transport::{Arena, Context, Flow, FlowEvent, Opener, Path, Rng, Transmit};
+use transport::{Acceptor, Arena, Context, Flow, FlowEvent, Path, Rng, Transmit};
 use uuid::Uuid;
 use wire::native::{
     Data, Frames, Grant, Grants, Guess, MARK, MAX_MESSAGE, Mark, MarkKind, Message, PREAMBLE, Params,

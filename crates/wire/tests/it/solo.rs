@@ -5,6 +5,7 @@ use metrics::SECOND;
 use model::{Event, Kind, Media, Pattern, Phase, Range, Shutdown, Status};
 use sim::{Host, Link, Network};
 use std::net::SocketAddr;
+use transport::LinkSource;
 use wire::Protocol;
 use wire::solo::{Answers, Calls, Solo, SoloPlan};
 
@@ -21,16 +22,18 @@ fn phase(transfer: u64) -> Phase {
 
 fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
     let answers = Answers { exit_after, workers: 2, ..Answers::default() };
-    let openers = (Protocol::CtsTraffic.openers().unwrap().answer)(phase, &answers);
-    let plan = SoloPlan { phase: phase.clone(), openers, serving: true, records: false };
+    let sources =
+        LinkSource::acceptors((Protocol::CtsTraffic.link_sources().unwrap().acceptors)(phase, &answers));
+    let plan = SoloPlan { phase: phase.clone(), sources, serving: true, records: false };
     let now = net.now;
     net.serve(address(1), 2, Box::new(Solo::new(plan, now)))
 }
 
 fn call(net: &mut Network, n: u32, phase: &Phase, targets: Vec<SocketAddr>) -> Host {
     let calls = Calls { targets, workers: 2, ..Calls::default() };
-    let openers = (Protocol::CtsTraffic.openers().unwrap().call)(phase, &calls);
-    let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: false };
+    let sources =
+        LinkSource::connectors((Protocol::CtsTraffic.link_sources().unwrap().connectors)(phase, &calls));
+    let plan = SoloPlan { phase: phase.clone(), sources, serving: false, records: false };
     let now = net.now;
     net.join(client_ip(n), 2, Box::new(Solo::new(plan, now)))
 }
@@ -169,8 +172,10 @@ fn many_streams_at_once_and_several_lives_each() {
         .map(|n| {
             let phase = Phase { connections: 3, iterations: Some(2), ..phase.clone() };
             let calls = Calls { targets: vec![address(1)], workers: 2, frames: true, ..Calls::default() };
-            let openers = (Protocol::CtsTraffic.openers().unwrap().call)(&phase, &calls);
-            let plan = SoloPlan { phase, openers, serving: false, records: true };
+            let sources = LinkSource::connectors((Protocol::CtsTraffic.link_sources().unwrap().connectors)(
+                &phase, &calls,
+            ));
+            let plan = SoloPlan { phase, sources, serving: false, records: true };
             let now = net.now;
             net.join(client_ip(n), 2, Box::new(Solo::new(plan, now)))
         })

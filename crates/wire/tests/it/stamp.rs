@@ -10,7 +10,7 @@ use wire::native::Psk;
 use wire::solo::{Answers, Calls};
 use wire::stamp::codec::{Mode, Reply, Request};
 use wire::stamp::reflect::{self, Arrived, Rules, Session};
-use wire::stamp::{answerers, callers, tlv};
+use wire::stamp::{acceptors, connectors, tlv};
 
 const MS: u64 = 1_000_000;
 const GROUP: Group = Group(1);
@@ -42,13 +42,13 @@ fn pair(stamp: StampSettings, messages: u64) -> Pair {
         key: key.clone(),
         ..Calls::default()
     };
-    let mut caller = callers(&phase, &calls).remove(0);
+    let mut caller = connectors(&phase, &calls).remove(0);
     let (mut rec, mut rng, mut outbox, clock) =
         (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
     let mut cx = transport::Context::new(Mono(0), &clock, &mut rng, &mut rec, &mut outbox);
     let transport::Open::Datagram(sender, _) = caller.open(&mut cx) else { panic!("no flow") };
     let answers = Answers { workers: 1, key, ..Answers::default() };
-    Pair::knocking(sender, answerers(&phase, &answers).remove(0))
+    Pair::knocking(sender, acceptors(&phase, &answers).remove(0))
 }
 
 fn tally(pair: &mut Pair) -> PacketTally {

@@ -6,7 +6,7 @@ use metrics::{Group, SECOND};
 use model::Phase;
 use sim::{Host, HungUp, Network, Pair, Quirks, Raw, START, Say, Side};
 use std::sync::Arc;
-use transport::{Arena, End, FlowEvent, Opener, Path, Received, Transmit, When};
+use transport::{Acceptor, Arena, End, FlowEvent, Path, Received, Transmit, When};
 use uuid::Uuid;
 use wire::native::{
     Data, Fence, Grant, Grants, Mark, MarkKind, Message, Params, Preamble, Purpose, Reception, ServerPlan,

@@ -7,7 +7,7 @@ use metrics::{Group, Mono, SECOND};
 use model::{Event, Payload, Phase, Portion, Range, Status, Verify};
 use sim::{At, Cut, Host, HungUp, Link, Network, Pair, Quirks, Say};
 use std::sync::Arc;
-use transport::{Cause, Context, Flow, FlowEvent, Path, Violation};
+use transport::{Cause, Context, Flow, FlowEvent, LinkSource, Path, Violation};
 use wire::Protocol;
 use wire::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
 use wire::solo::{Answers, Calls, Solo, SoloPlan};
@@ -74,16 +74,16 @@ fn a_silent_path_is_noticed_by_both_ends() {
 
 fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
     let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
-    let openers = (Protocol::Ttcp.openers().unwrap().answer)(phase, &answers);
-    let plan = SoloPlan { phase: phase.clone(), openers, serving: true, records: true };
+    let sources = LinkSource::acceptors((Protocol::Ttcp.link_sources().unwrap().acceptors)(phase, &answers));
+    let plan = SoloPlan { phase: phase.clone(), sources, serving: true, records: true };
     let now = net.now;
     net.serve(address(1), 1, Box::new(Solo::new(plan, now)))
 }
 
 fn call(net: &mut Network, phase: &Phase) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
-    let openers = (Protocol::Ttcp.openers().unwrap().call)(phase, &calls);
-    let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: true };
+    let sources = LinkSource::connectors((Protocol::Ttcp.link_sources().unwrap().connectors)(phase, &calls));
+    let plan = SoloPlan { phase: phase.clone(), sources, serving: false, records: true };
     let now = net.now;
     net.join(client_ip(1), 1, Box::new(Solo::new(plan, now)))
 }

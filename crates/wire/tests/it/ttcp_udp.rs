@@ -4,11 +4,11 @@ use crate::common::run::{MS, Told, address, client_ip, network, told};
 use metrics::{Mono, SECOND};
 use model::{Event, Kind, Level, Marked, Phase, Portion, Probe, Range, SocketSettings, Status, Verify};
 use sim::{At, Cut, Host, Link, Network};
-use transport::Rng;
+use transport::{LinkSource, Rng};
 use wire::Protocol;
 use wire::bulk::{Marks, Word};
 use wire::solo::{Answers, Calls, Solo, SoloPlan};
-use wire::ttcp::{Deed, Test, callers};
+use wire::ttcp::{Deed, Test, connectors};
 
 fn phase(buffers: u64, length: u64) -> Phase {
     Phase {
@@ -30,11 +30,11 @@ fn phase(buffers: u64, length: u64) -> Phase {
 fn sequence(marks: Marks, buffers: u64, length: u64) -> Vec<(usize, Vec<u8>)> {
     let phase = phase(buffers, length);
     let calls = Calls { targets: vec![address(1)], workers: 1, marks, ..Calls::default() };
-    let mut opener = callers(&phase, &calls).remove(0);
+    let mut connector = connectors(&phase, &calls).remove(0);
     let (mut outbox, clock) = (Vec::new(), metrics::Clock::default());
     let (mut rng, mut rec) = (Rng::new(1), metrics::Recorder::default());
     let mut cx = transport::Context::new(Mono(1), &clock, &mut rng, &mut rec, &mut outbox);
-    let transport::Open::Datagram(mut flow, _) = opener.open(&mut cx) else { panic!("no datagrams") };
+    let transport::Open::Datagram(mut flow, _) = connector.open(&mut cx) else { panic!("no datagrams") };
     let path = transport::Path { peer: address(1), local: (client_ip(1), 9).into() };
     flow.on_event(&mut cx, transport::FlowEvent::Up(path)).unwrap();
     let mut arena = transport::Arena::new(1 << 17);
@@ -72,16 +72,16 @@ fn a_sender_s_datagrams_are_those_of_the_capture() {
 fn serve(net: &mut Network, exit_after: Option<u64>) -> Host {
     let phase = phase(1, 8_192);
     let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
-    let openers = (Protocol::Ttcp.openers().unwrap().answer)(&phase, &answers);
-    let plan = SoloPlan { phase, openers, serving: true, records: true };
+    let sources = LinkSource::acceptors((Protocol::Ttcp.link_sources().unwrap().acceptors)(&phase, &answers));
+    let plan = SoloPlan { phase, sources, serving: true, records: true };
     let now = net.now;
     net.serve(address(1), 1, Box::new(Solo::new(plan, now)))
 }
 
 fn call(net: &mut Network, n: u32, phase: &Phase, marks: Marks) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, marks, arrivals: true, ..Calls::default() };
-    let openers = (Protocol::Ttcp.openers().unwrap().call)(phase, &calls);
-    let plan = SoloPlan { phase: phase.clone(), openers, serving: false, records: true };
+    let sources = LinkSource::connectors((Protocol::Ttcp.link_sources().unwrap().connectors)(phase, &calls));
+    let plan = SoloPlan { phase: phase.clone(), sources, serving: false, records: true };
     let now = net.now;
     net.join(client_ip(n), 1, Box::new(Solo::new(plan, now)))
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use transport::{Arena, Context, Flow, FlowEvent, Path, Received, Rng, Sent, Transmit, When};
 use wire::host::{Host, HostReader, HostTexts, Reading};
 use wire::solo::Answers;
-use wire::udpmon::answerers;
+use wire::udpmon::acceptors;
 use wire::udpmon::blocks::{
     decode_card, decode_cpus, decode_histogram, decode_lost, decode_net, decode_records, encode_card,
     encode_cpus, encode_histogram, encode_lost, encode_net, encode_records,
@@ -210,7 +210,7 @@ fn responder(room: &mut Room, first: &[u8]) -> Box<dyn Flow> {
 
 fn responder_on(room: &mut Room, first: &[u8], host: Host) -> Box<dyn Flow> {
     let phase = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
-    let mut door = answerers(&phase, &Answers { workers: 1, host, ..Answers::default() }).remove(0);
+    let mut door = acceptors(&phase, &Answers { workers: 1, host, ..Answers::default() }).remove(0);
     let mut none = Arena::new(0);
     let batch = Received { from: Some(PATH), ..Received::stream(first, room.now) };
     let mut flow = door.on_unsolicited(&mut room.cx(), &batch, &mut Transmit::new(&mut none, 0)).unwrap();
@@ -398,7 +398,7 @@ mod pair {
             Box::new(Requester::new(params, id, 0))
         };
         let served = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
-        let door = answerers(&served, &Answers { workers: 1, ..Answers::default() }).remove(0);
+        let door = acceptors(&served, &Answers { workers: 1, ..Answers::default() }).remove(0);
         // As its sessions do: the original spins.
         Pair::knocking(client, door).wait(transport::Wait::Hybrid)
     }

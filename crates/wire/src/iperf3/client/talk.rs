@@ -11,7 +11,7 @@ use crate::iperf3::server::socket_settings;
 use metrics::SECOND;
 use model::{SocketSettings, Verify};
 use std::sync::Arc;
-use transport::{Action, Context, GroupPlan, WHEN_TOLD, Wait};
+use transport::{Action, Context, GroupPlan, LinkSource, WHEN_TOLD, Wait};
 
 impl Client {
     /// The next thing that the server has said; false when there is none yet.
@@ -74,7 +74,7 @@ impl Client {
         let lot = lot.with(store).in_whole_segments(self.plan.phase.sockets.whole_segments);
         let lot = Arc::new(lot);
         let to = self.plan.target.1;
-        let openers = Dialer::for_all(&lot, to, self.plan.from, self.plan.port, self.plan.workers);
+        let connectors = Dialer::for_all(&lot, to, self.plan.from, self.plan.port, self.plan.workers);
         let user_timeout_ns = self.plan.user_timeout_ns;
         let sockets = SocketSettings {
             user_timeout_ns,
@@ -84,7 +84,7 @@ impl Client {
         let plan = GroupPlan {
             workers: None,
             group: GROUP,
-            openers,
+            sources: LinkSource::connectors(connectors),
             sockets,
             throttle: 1,
             connect_timeout: 30 * SECOND,

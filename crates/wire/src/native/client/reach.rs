@@ -22,8 +22,8 @@ use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase, Transport};
 use std::net::SocketAddr;
 use transport::{
-    Action, Cause, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Interest, Open, Opener, Order, Read,
-    Received, Sent, Target, Transmit, Violation, Wait, When,
+    Action, Cause, Connector, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Interest, LinkSource, Open,
+    Order, Read, Received, Sent, Target, Transmit, Violation, Wait, When,
 };
 use uuid::Uuid;
 
@@ -101,7 +101,7 @@ impl Client {
         self.actions.push_back(Action::Group(Box::new(GroupPlan {
             group: REACH,
             workers: None,
-            openers: vec![Box::new(Hellos { asks })],
+            sources: vec![LinkSource::Connector(Box::new(Hellos { asks }))],
             sockets: self.plan.phase.sockets.clone(),
             throttle: 0,
             connect_timeout: 0,
@@ -169,7 +169,7 @@ struct Hellos {
     asks: Vec<Ask>,
 }
 
-impl Opener for Hellos {
+impl Connector for Hellos {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
         let Some(ask) = self.asks.pop() else { return Open::Done };
         let flow = Hello {

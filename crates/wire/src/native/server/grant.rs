@@ -210,7 +210,7 @@ impl Server {
         let plan = GroupPlan {
             group: held.group,
             workers: Some(workers.clone()),
-            openers: Vec::new(),
+            sources: Vec::new(),
             sockets: match &phase.ping {
                 // How long a message waited here is part of what this end spent. Who spins does not let it wait.
                 Some(_) => phase.sockets.of_messages(waiting != Wait::Spin),

@@ -5,7 +5,7 @@ use super::serve::Terms;
 use metrics::Ending;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Cause, Context, Flow, Open, Opener, Target};
+use transport::{Cause, Connector, Context, Flow, Open, Target};
 
 /// A server, and what was agreed with it.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl Callers {
     }
 }
 
-impl Opener for Callers {
+impl Connector for Callers {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
         if self.next >= self.flows {
             return Open::Done;

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Cause, Context, Flow, Open, Opener, Received, Transmit};
+use transport::{Acceptor, Cause, Context, Flow, Received, Transmit};
 
 /// Requesters at once.
 const MOST_PEERS: usize = 1_000;
@@ -64,9 +64,9 @@ impl Drop for Place {
     }
 }
 
-/// A server's openers.
+/// A server's sources of links.
 #[must_use]
-pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
+pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let asked = phase.udpmon.clone().unwrap_or_default();
     let house = Arc::new(House {
         fence: answers.fence.clone(),
@@ -79,7 +79,7 @@ pub fn answerers(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Opener>> {
         promised: AtomicUsize::new(0),
         most: answers.sockets.map_or(MOST_PEERS, |sockets| sockets.clamp(1, MOST_PEERS)),
     });
-    let one = |_| Box::new(Door { house: Arc::clone(&house) }) as Box<dyn Opener>;
+    let one = |_| Box::new(Door { house: Arc::clone(&house) }) as Box<dyn Acceptor>;
     (0..answers.workers.max(1)).map(one).collect()
 }
 
@@ -99,11 +99,7 @@ impl Door {
     }
 }
 
-impl Opener for Door {
-    fn open(&mut self, _: &mut Context<'_>) -> Open {
-        Open::Idle
-    }
-
+impl Acceptor for Door {
     fn on_unsolicited(
         &mut self,
         cx: &mut Context<'_>,

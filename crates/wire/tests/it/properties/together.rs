@@ -12,7 +12,7 @@ use model::{
 };
 use sim::{Host, Link, Network, Quirks, START, Say};
 use std::net::{IpAddr, SocketAddr};
-use transport::{Defect, Rng, Session};
+use transport::{Defect, LinkSource, Rng, Session};
 use uuid::Uuid;
 use wire::Protocol;
 use wire::native::{Client, ClientPlan, Peer, ServerPlan};
@@ -120,12 +120,15 @@ fn solo(
     workers: u16,
     now: Mono,
 ) -> Box<dyn Session> {
-    let openers = protocol.openers().expect("it has no conversation");
+    let sources = protocol.link_sources().expect("it has no conversation");
     let (calls, answers) = (
         Calls { targets: to.into_iter().collect(), workers, ..Calls::default() },
         Answers { workers, ..Answers::default() },
     );
-    let made = if to.is_some() { (openers.call)(phase, &calls) } else { (openers.answer)(phase, &answers) };
+    let made = match to {
+        Some(_) => LinkSource::connectors((sources.connectors)(phase, &calls)),
+        None => LinkSource::acceptors((sources.acceptors)(phase, &answers)),
+    };
     let phase = match to {
         Some(_) => phase.clone(),
         // A server has no end of its own, and nobody looks at its intervals.
@@ -134,7 +137,7 @@ fn solo(
             Phase { iterations: None, interval_ns: 100 * SECOND, sockets, ..phase.clone() }
         }
     };
-    Box::new(Solo::new(SoloPlan { phase, openers: made, serving: to.is_none(), records: true }, now))
+    Box::new(Solo::new(SoloPlan { phase, sources: made, serving: to.is_none(), records: true }, now))
 }
 
 /// A scenario as it is simulated.
