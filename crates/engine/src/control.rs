@@ -397,7 +397,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                 let links = Links { worker: worker as u32, at, ns, rows, more };
                 (self.sink)(Event::Links(Box::new(links)));
             }
-            Report::Message(note) => self.feed(Input::Message(note)),
+            Report::Message(message) => self.feed(Input::Message(message)),
             Report::Lifted { stream, path } => {
                 let link = self.enter(stream, None);
                 if let Some(link) = link {
@@ -492,9 +492,9 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             let (mut discarded, mut scrap) = (0, [0; 4096]);
             let mut net = entry.stream.net(&mut scrap, &self.clock, false);
             while discarded < DISCARDED
-                && let Got::Received(batch) = net.recv(Read::look(4096))
+                && let Got::Received(received) = net.recv(Read::look(4096))
             {
-                discarded += batch.len.max(1);
+                discarded += received.len.max(1);
             }
         }
     }
@@ -549,7 +549,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             let Some(entry) = self.links.get_mut(&id) else { break };
             let mut net = entry.stream.net(&mut buffer, &self.clock, false);
             let came = match net.recv(Read::look(left as u64)) {
-                Got::Received(batch) => Came::Bytes(batch.len),
+                Got::Received(received) => Came::Bytes(received.len),
                 Got::Nothing => Came::Nothing,
                 Got::Fin => Came::End(None),
                 Got::Fault(fault) => Came::End(Some(fault)),

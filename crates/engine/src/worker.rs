@@ -39,7 +39,7 @@ pub(crate) struct WorkerConfig<P: Platform> {
     /// Where it runs; `None` leaves it to the scheduler.
     pub(crate) core: Option<usize>,
     pub(crate) listeners: Vec<P::Listener>,
-    /// Bound UDP sockets, at which peers without a socket of their own knock.
+    /// Bound UDP sockets, which receive the datagrams of peers without a socket of their own.
     pub(crate) datagrams: Vec<P::Udp>,
     pub(crate) commands: P::Receiver<Command<P>>,
     pub(crate) reports: P::Sender<(usize, Report<P>)>,
@@ -262,7 +262,7 @@ impl<P: Platform> Worker<P> {
         if self.groups.get(&Group::ALL).and_then(|w| w.state.ask_at).is_some_and(|at| at <= now) {
             // Who is thought to have fallen silent may have been heard.
             self.drain_doors();
-            self.tend();
+            self.acceptor_timer();
         }
         // No more than so many turns in a row: new connections and the clock must not wait for thousands of busy ones.
         for _ in 0..self.ready.len().min(AT_ONCE) {
@@ -455,7 +455,7 @@ impl<P: Platform> Worker<P> {
             if let Some(source) = self.groups.get_mut(&group).and_then(|w| w.source.as_mut()) {
                 source.stop();
             }
-            self.tend();
+            self.acceptor_timer();
         }
         let Some(watch) = self.groups.remove(&group) else { return };
         self.opening.retain(|&g| g != group);
@@ -491,7 +491,7 @@ impl<P: Platform> Worker<P> {
 
     fn event(&mut self, event: Ready) {
         if event.key >= DATAGRAMS {
-            return self.knocks((event.key - DATAGRAMS) as usize);
+            return self.on_unsolicited((event.key - DATAGRAMS) as usize);
         }
         if event.key >= LISTENERS {
             return self.accept((event.key - LISTENERS) as usize);
@@ -524,11 +524,11 @@ impl<P: Platform> Worker<P> {
     /// Sends up what has gathered: at once when there is nothing else to do, else in batches.
     fn flush(&mut self, all: bool) {
         // What a flow told comes before its end.
-        for note in std::mem::take(&mut self.outbox) {
+        for message in std::mem::take(&mut self.outbox) {
             if self.platform.has(Defect::LostMessage) && self.rng.between(0, 7) == 0 {
                 continue;
             }
-            self.report(Report::Message(note));
+            self.report(Report::Message(message));
         }
         if self.ended.len() >= 256 || (all && !self.ended.is_empty()) {
             let ended = std::mem::take(&mut self.ended);

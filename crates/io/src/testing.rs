@@ -94,7 +94,7 @@ pub(crate) fn receive(stream: &Stream, how: Read) -> Result<Option<(usize, Vec<u
     let (clock, mut buffer) = (Clock::new(), vec![0; 1 << 16]);
     loop {
         match stream.net(&mut buffer, &clock, false).recv(how) {
-            Got::Received(batch) => return Ok(Some((batch.len, batch.bytes.to_vec()))),
+            Got::Received(received) => return Ok(Some((received.len, received.bytes.to_vec()))),
             Got::Fin => return Ok(None),
             Got::Fault(fault) => return Err(fault),
             Got::Nothing => readable(stream),

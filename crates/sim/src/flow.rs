@@ -90,8 +90,8 @@ impl Flow for ObservedFlow {
     ) -> Result<(), Violation> {
         self.call(cx, |flow, cx| flow.on_received(cx, got, reply))
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        self.call(cx, |flow, cx| flow.on_event(cx, news))
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        self.call(cx, |flow, cx| flow.on_event(cx, event))
     }
     fn wants_socket_state(&self) -> bool {
         lock(&self.0).flow.wants_socket_state()

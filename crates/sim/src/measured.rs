@@ -155,12 +155,12 @@ impl Flow for MeasuredFlow {
         self.flow.on_received(cx, got, reply)
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Up(_) => self.last = Some(cx.now),
             _ => self.time(cx.now),
         }
-        self.flow.on_event(cx, news)
+        self.flow.on_event(cx, event)
     }
 
     fn wants_socket_state(&self) -> bool {

@@ -127,7 +127,7 @@ impl Pair {
 
     /// A flow on a connected UDP socket, and `acceptor` at the bound UDP socket of a server.
     #[must_use]
-    pub fn knocking(client: Box<dyn Flow>, acceptor: Box<dyn Acceptor>) -> Self {
+    pub fn unsolicited(client: Box<dyn Flow>, acceptor: Box<dyn Acceptor>) -> Self {
         Pair::new(client, Box::new(NoFlow), connects(0, true), Source::Unsolicited(acceptor))
     }
 

@@ -87,7 +87,7 @@ impl RawTask {
         while lock(&self.raw).ended.is_none() {
             match StreamSocket::net(socket, &mut buffer, &clock, false).recv(Read::look(1 << 16)) {
                 Got::Nothing => return true,
-                Got::Received(batch) => lock(&self.raw).heard.extend_from_slice(batch.bytes),
+                Got::Received(received) => lock(&self.raw).heard.extend_from_slice(received.bytes),
                 Got::Fin => self.ended(HungUp::Fin),
                 Got::Fault(_) => self.ended(HungUp::Reset),
             }

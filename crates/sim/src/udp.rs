@@ -311,7 +311,7 @@ impl World {
         let UdpSettings { stamps, card_stamps, marks, .. } = udp.settings;
         let local = udp.local;
         let unproven = udp.peer.is_none();
-        let batch = Received {
+        let received = Received {
             stride,
             stamp: stamps.then_some(Stamp { at: first.arrives, kind: StampKind::KernelRx }),
             card: if stamps && card_stamps { quirks.card.stamp(first.arrives) } else { None },
@@ -323,11 +323,11 @@ impl World {
             ..Received::skipped(out.len(), now)
         };
         if unproven {
-            *self.unproven.entry((local, source)).or_default() -= batch.len as i64;
+            *self.unproven.entry((local, source)).or_default() -= received.len as i64;
         }
         self.moved(true);
         let at = self.charge(Call::Clock, out.len());
-        Ok(Some(Received { at, ..batch }))
+        Ok(Some(Received { at, ..received }))
     }
 }
 
@@ -456,8 +456,8 @@ impl Net for DatagramNet<'_> {
         let unseen = skip && sim.with(|world| world.hosts[sim.host].quirks.skips);
         match sim.with(|world| world.receive_udp(*id, most, self.memory)) {
             Ok(None) => Got::Nothing,
-            Ok(Some(batch)) if unseen => Got::Received(batch),
-            Ok(Some(batch)) => Got::Received(Received { bytes: self.memory, ..batch }),
+            Ok(Some(received)) if unseen => Got::Received(received),
+            Ok(Some(received)) => Got::Received(Received { bytes: self.memory, ..received }),
             Err(fault) => Got::Fault(fault),
         }
     }

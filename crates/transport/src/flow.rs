@@ -10,7 +10,7 @@ use uuid::Uuid;
 /// A message between a flow, connector or acceptor on a worker and its session on the control thread; only they know its type.
 pub type Message = Box<dyn Any + Send>;
 
-/// Everything a protocol may know of the world, as an argument.
+/// Everything a protocol may know of its surroundings, as an argument.
 pub struct Context<'a> {
     /// The current instant.
     pub now: Mono,
@@ -20,7 +20,7 @@ pub struct Context<'a> {
     pub rng: &'a mut Rng,
     /// Where counts go.
     pub rec: &'a mut Recorder,
-    /// Notes for the session.
+    /// Messages for the session.
     pub outbox: &'a mut Vec<Message>,
 }
 
@@ -134,13 +134,13 @@ pub enum End {
         /// Abort (RST) instead of an orderly close.
         reset: bool,
     },
-    /// The socket goes up to the session, which reads on.
+    /// The socket goes to the session, which reads on.
     Detach,
     /// Socket and flow go to another worker.
     Migrate(u16),
 }
 
-/// What a flow wants of the machine.
+/// What a flow asks of its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {
     /// To send.
@@ -164,7 +164,7 @@ pub struct Sent {
     pub fault: Option<Fault>,
 }
 
-/// Tidings for a flow.
+/// What happens to a flow besides sending and receiving.
 #[derive(Debug)]
 pub enum FlowEvent {
     /// The link is established (connected or accepted), or has arrived on this worker.
@@ -185,7 +185,7 @@ pub enum FlowEvent {
     },
     /// The instant asked for with `Interest::wake` has come.
     Wake,
-    /// What the kernel knows of the connection at this instant, for a flow that is [`wants_socket_state`](Flow::curious).
+    /// What the kernel knows of the connection at this instant, for a flow that [asks for it](Flow::wants_socket_state).
     State(Box<SocketState>),
     /// Its group begins: what it held back for may be done.
     Start,
@@ -221,11 +221,11 @@ pub struct FlowId {
 
 /// One socket: its bytes, its time-outs, its end. Lives on the worker that owns the socket.
 pub trait Flow: Send {
-    /// What it wants; changes nothing. Asked after every other call.
+    /// What it asks for; changes nothing. Read after every other call.
     fn interest(&self) -> Interest;
     /// Offers ONE send call. Offsets and counts change in [`Flow::on_sent`] only.
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>);
-    /// What became of the offer.
+    /// How much of the offer the kernel accepted.
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent);
     /// One receive call's bytes. On datagram sockets `reply` may be filled at once, with no more bytes than came and to the
     /// same peer; on streams it has no room.
@@ -238,13 +238,13 @@ pub trait Flow: Send {
         got: &Received<'_>,
         reply: &mut Transmit<'_>,
     ) -> Result<(), Violation>;
-    /// Tidings.
+    /// Something else happened.
     ///
     /// # Errors
     /// When they mean that the link has failed.
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation>;
-    /// Whether it is to hear [`FlowEvent::State`] before the next `Wake`. Asked only when a wake is due, so that those who are not
-    /// curious pay nothing; where there is no such word `Wake` comes alone.
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation>;
+    /// Whether [`FlowEvent::State`] is to precede the next `Wake`. Asked only when a wake is due, so that other flows cost
+    /// nothing; where the kernel does not tell the state, `Wake` comes alone.
     fn wants_socket_state(&self) -> bool {
         false
     }

@@ -1,11 +1,10 @@
-//! What may cross between a protocol and the machine.
+//! The contract between a protocol and its sockets.
 //!
 //! `wire` implements [`Flow`], [`Connector`], [`Acceptor`] and [`Session`]; `io` fills a [`Received`] and empties a [`Transmit`]; `engine` and
 //! `wire::sim` join them through [`turn()`]. Neither side sees the other, and nothing here knows a socket, reads a clock
 //! or holds protocol state. The figures and the reasons behind this shape are in ARCHITECTURE.md, "The transport".
 #![forbid(unsafe_code)]
 
-mod burst;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod fault;
@@ -13,9 +12,9 @@ mod flow;
 mod platform;
 mod session;
 mod sockets;
+mod transmit;
 mod turn;
 
-pub use burst::{Arena, Piece, Received, Transmit};
 pub use fault::{Cause, Deed, Fault, Violation};
 pub use flow::{
     Acceptor, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Message, Open, Path,
@@ -27,4 +26,5 @@ pub use platform::{
 };
 pub use session::{Action, GroupPlan, Input, Key, Link, Order, Session, WHEN_TOLD, Wait};
 pub use sockets::{StreamEffective, StreamSettings, UdpEffective, UdpSettings};
+pub use transmit::{Arena, Piece, Received, Transmit};
 pub use turn::{Can, Got, Net, Scratch, Turn, turn};

@@ -70,12 +70,12 @@ pub const WHEN_TOLD: Mono = Mono(u64::MAX);
 /// What a group is told. Times are absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Its intervals begin at this instant, and its links hear `FlowEvent::Start`. To be given once, to a group that was planned to
+    /// Its intervals begin at this instant, and its links are told `FlowEvent::Start`. To be given once, to a group that was planned to
     /// start [`WHEN_TOLD`].
     Start(Mono),
-    /// Its links hear `FlowEvent::Ask` with this tag, and post a note that says how they stand.
+    /// Its links are told `FlowEvent::Ask` with this tag, and post a message that says how they stand.
     Ask(u32),
-    /// Measuring ends: the last interval is cut, and its links hear `FlowEvent::Freeze` with this tag. They stay as they are until
+    /// Measuring ends: the last interval is cut, and its links are told `FlowEvent::Freeze` with this tag. They stay as they are until
     /// they are told to stop.
     Freeze(u32),
     /// Open no more links and end those that are open in good order.
@@ -89,7 +89,7 @@ pub enum Order {
 
 /// What reaches a session.
 pub enum Input<'a> {
-    /// A control link is up: the one asked for under this key, or one that a worker lifted (no key).
+    /// A control link is up: the one asked for under this key, or one that a worker detached (no key).
     Up(Link, Path, Option<Key>),
     /// A control link asked for could not be had.
     Refused(Key, Fault),
@@ -97,7 +97,7 @@ pub enum Input<'a> {
     Bytes(Link, &'a [u8]),
     /// A control link is gone; with the reason, unless the peer closed it in order.
     Down(Link, Option<Fault>),
-    /// A note that a flow posted.
+    /// A message that a flow, connector or acceptor posted.
     Message(Message),
     /// What a group counted in an interval, summed over the workers.
     Tally {

@@ -22,7 +22,7 @@ pub trait Net {
     /// a fault is the link's end. On a datagram socket each call concerns one datagram (or one run of them): behind a
     /// short one the next may be waiting, and a fault says something about one datagram only.
     fn stream(&self) -> bool;
-    /// Tries to send a burst. A full socket is `Sent::default()`.
+    /// Tries to send. A full socket is `Sent::default()`.
     fn send(&mut self, burst: &Transmit<'_>) -> Sent;
     /// Tries to receive what `how` allows.
     fn recv(&mut self, how: Read) -> Got<'_>;
@@ -70,8 +70,8 @@ pub struct Scratch {
     pub segments: usize,
 }
 
-/// One turn: want, fill, send, wrote; want, recv, take. At most one send and one receive: where nothing was due before the
-/// receive call and something is after it, such as an answer, it is sent last (want, fill, send, wrote) and not in the next turn.
+/// One turn: interest, prepare_send, send, on_sent; interest, recv, on_received. At most one send and one receive: where nothing was due before the
+/// receive call and something is after it, such as an answer, it is sent last and not in the next turn.
 /// Where a stream refuses that send, there is a second receive.
 ///
 /// On a stream, a send that the kernel refuses does not end the turn: what the peer said before it hung up is still read,
@@ -90,7 +90,7 @@ pub fn turn<N: Net>(
     let mut done = Turn::default();
     let mut want = flow.interest();
     let mut broken = None;
-    // Whoever only waits for what comes is told when it came.
+    // A flow that only waits is told when the bytes came.
     if !can.read || want.send != When::Never || want.read == Read::Pause {
         cx.now = net.now();
     }
@@ -153,13 +153,13 @@ fn receive<N: Net>(
             done.empty = true;
             Ok(())
         }
-        Got::Received(batch) => {
-            done.got += batch.len;
-            done.empty = stream && batch.len < budget;
-            cx.now = batch.at;
-            let mut reply = Transmit::new(&mut scratch.reply, scratch.reply_room.min(batch.len))
+        Got::Received(received) => {
+            done.got += received.len;
+            done.empty = stream && received.len < budget;
+            cx.now = received.at;
+            let mut reply = Transmit::new(&mut scratch.reply, scratch.reply_room.min(received.len))
                 .datagrams(scratch.segments);
-            let taken = flow.on_received(cx, &batch, &mut reply);
+            let taken = flow.on_received(cx, &received, &mut reply);
             if !reply.is_empty() {
                 let wrote = net.send(&reply);
                 flow.on_sent(cx, wrote);

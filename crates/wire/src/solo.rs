@@ -359,15 +359,15 @@ impl Solo {
         }
     }
 
-    fn note(&mut self, now: Mono, note: Message) {
-        let note = match note.downcast::<Judged>() {
+    fn note(&mut self, now: Mono, message: Message) {
+        let message = match message.downcast::<Judged>() {
             Ok(judged) => {
                 let Judged { id, rows } = *judged;
                 return self.actions.push_back(Action::Emit(Event::Frames { id, rows }));
             }
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<Remark>() {
+        let message = match message.downcast::<Remark>() {
             Ok(remark) => {
                 let Remark { level, text } = *remark;
                 if self.remarks.len() < REMARKS && self.remarks.insert(text.clone()) {
@@ -375,37 +375,37 @@ impl Solo {
                 }
                 return;
             }
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<Tell>() {
+        let message = match message.downcast::<Tell>() {
             Ok(tell) => {
                 self.confirmed(now, &tell.0);
                 return self.actions.push_back(Action::Emit(tell.0));
             }
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<Samples>() {
+        let message = match message.downcast::<Samples>() {
             Ok(samples) => return self.actions.push_back(Action::Emit(told(*samples, self.start))),
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<Taken>() {
+        let message = match message.downcast::<Taken>() {
             Ok(taken) => return self.actions.push_back(Action::Emit(Event::Datagrams { rows: taken.0 })),
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<Arrived>() {
+        let message = match message.downcast::<Arrived>() {
             Ok(arrived) => {
                 let Arrived { path, at } = *arrived;
                 let at_ns = at.since(self.start);
                 let event = Event::Established { local: path.local, remote: path.peer, at_ns };
                 return self.actions.push_back(Action::Emit(event));
             }
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<Portion>() {
+        let message = match message.downcast::<Portion>() {
             Ok(portion) => return self.actions.push_back(Action::Emit(portion.told(self.start))),
-            Err(note) => note,
+            Err(message) => message,
         };
-        if note.is::<LimitReached>() {
+        if message.is::<LimitReached>() {
             self.drain(now);
         }
     }
@@ -457,7 +457,7 @@ impl Session for Solo {
                 let interval = self.intervals.next(index, from, to, tally);
                 self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
             }
-            Input::Message(note) => self.note(cx.now, note),
+            Input::Message(message) => self.note(cx.now, message),
             Input::Idle(GROUP) => self.drop_group(),
             Input::Dropped(group, totals) => self.dropped(group, totals),
             Input::Wake => self.wake(cx.now),

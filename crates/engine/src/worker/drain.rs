@@ -15,7 +15,7 @@ const UNTOLD: u32 = 8_192;
 const LONGEST: u64 = 2 * SECOND;
 
 impl<P: Platform> Worker<P> {
-    /// Reads what is in the sockets of a group; of the group of all that comes, what knocks as well.
+    /// Reads what is in the sockets of a group; of the group of all that comes, the unsolicited datagrams as well.
     pub(super) fn drain(&mut self, group: Group) {
         let until = self.clock.now().plus(LONGEST);
         if group == Group::ALL {
@@ -62,11 +62,11 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Lets in, or takes in, whoever knocks.
+    /// Answers the unsolicited datagrams that have come.
     pub(super) fn drain_doors(&mut self) {
         for at in 0..self.config.datagrams.len() {
             let mut left = holds::<P>(&self.config.datagrams[at]);
-            while left > 0 && self.answer_knocks(at) {
+            while left > 0 && self.receive_unsolicited(at) {
                 left = left.saturating_sub(super::AT_ONCE as u32);
             }
         }
@@ -136,8 +136,8 @@ mod tests {
             }
             Ok(())
         }
-        fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-            match news {
+        fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+            match event {
                 FlowEvent::Up(_) => self.row = Some(cx.rec.open(GROUP, cx.now)),
                 FlowEvent::Wake if !self.closes.load(Ordering::SeqCst) => {
                     self.wake = Some(cx.now.plus(SECOND / 100));
@@ -187,7 +187,7 @@ mod tests {
 
     fn had(thread: &Thread) -> u64 {
         thread.until(|report| match report {
-            Report::Message(note) => note.downcast::<Had>().ok().map(|had| had.0),
+            Report::Message(message) => message.downcast::<Had>().ok().map(|had| had.0),
             _ => None,
         })
     }

@@ -19,7 +19,7 @@ pub(super) struct Peers {
     /// When it was last looked who there is, and when that is to be done next.
     last: Mono,
     next: Mono,
-    /// Those at the door: datagrams of peers that have no socket of their own.
+    /// Unsolicited datagrams: those of peers that have no socket of their own.
     door: BTreeMap<SocketAddr, Knocking>,
     /// Whether the last list had any.
     told: bool,
@@ -43,7 +43,7 @@ impl Peers {
     }
 
     /// With somebody without a socket of its own so many bytes were moved, from us and to us.
-    pub(super) fn knocked(&mut self, path: Path, (tx_bytes, rx_bytes): (u64, u64), now: Mono) {
+    pub(super) fn count_unsolicited(&mut self, path: Path, (tx_bytes, rx_bytes): (u64, u64), now: Mono) {
         if tx_bytes + rx_bytes == 0 || (self.door.len() >= MOST && !self.door.contains_key(&path.peer)) {
             return;
         }
@@ -56,7 +56,7 @@ impl Peers {
 }
 
 impl<P: Platform> Worker<P> {
-    /// Payload that was counted since the last interval: what a knock adds to it is that knock's.
+    /// Payload that was counted since the last interval: what an unsolicited datagram adds to it is its own.
     pub(super) fn counted(&mut self) -> (u64, u64) {
         let tally = self.rec.tally(Group::ALL);
         (tally.tx_bytes, tally.rx_bytes)
@@ -113,11 +113,11 @@ mod tests {
             peer: SocketAddr::from(([192, 0, 2, 1], port)),
             local: SocketAddr::from(([192, 0, 2, 2], 7)),
         };
-        peers.knocked(path(9), (0, 0), Mono(1));
+        peers.count_unsolicited(path(9), (0, 0), Mono(1));
         assert!(peers.door.is_empty(), "whoever was refused moved nothing");
         for port in 1..=1_000 {
-            peers.knocked(path(port), (1, 2), Mono(5));
-            peers.knocked(path(port), (3, 4), Mono(6));
+            peers.count_unsolicited(path(port), (1, 2), Mono(5));
+            peers.count_unsolicited(path(port), (3, 4), Mono(6));
         }
         assert_eq!(peers.door.len(), MOST);
         let known = &peers.door[&path(1).peer];

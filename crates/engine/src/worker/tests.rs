@@ -216,8 +216,8 @@ impl Flow for Echo {
         room.copy_from_slice(&got.bytes[..n]);
         Ok(())
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        if let FlowEvent::Up(_) = news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        if let FlowEvent::Up(_) = event {
             self.row = Some(cx.rec.open(Group(7), cx.now));
         }
         Ok(())
@@ -314,8 +314,8 @@ impl Flow for Guest {
         }
         Ok(())
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Up(_) => self.row = Some(cx.rec.open(Group(1), cx.now)),
             FlowEvent::Stamped { .. } => self.stamps += 1,
             FlowEvent::Broken(fault) => {
@@ -369,8 +369,8 @@ fn party(wait: Wait, guests: u32) {
     );
     let mut seen = Vec::new();
     client.until(|report| match report {
-        Report::Message(note) => {
-            seen.push(*note.downcast::<Seen>().unwrap());
+        Report::Message(message) => {
+            seen.push(*message.downcast::<Seen>().unwrap());
             (seen.len() == guests as usize).then_some(())
         }
         _ => None,
@@ -436,8 +436,8 @@ impl Flow for Endless {
     ) -> Result<(), Violation> {
         Ok(())
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Up(_) => self.row = Some(cx.rec.open(Group(1), cx.now)),
             FlowEvent::Stop => self.stop = true,
             _ => {}
@@ -472,8 +472,8 @@ impl Flow for Asker {
         self.endless.stop = got.bytes == b"you,";
         Ok(())
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        self.endless.on_event(cx, news)
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        self.endless.on_event(cx, event)
     }
     fn id(&self) -> FlowId {
         self.endless.id()
@@ -541,8 +541,8 @@ fn a_link_that_waits_is_served_beside_one_that_never_pauses() {
         client.group(Group(1), LinkSource::Connector(Box::new(mixed)), wait, false);
         let mut seen = 0;
         client.until(|report| match report {
-            Report::Message(note) => {
-                seen += u32::from(note.is::<Seen>());
+            Report::Message(message) => {
+                seen += u32::from(message.is::<Seen>());
                 (seen == GUESTS).then_some(())
             }
             _ => None,
@@ -563,7 +563,7 @@ fn a_refusal_is_heard_and_the_link_goes_on() {
         false,
     );
     client.until(|report| match report {
-        Report::Message(note) => note.downcast::<Fault>().ok(),
+        Report::Message(message) => message.downcast::<Fault>().ok(),
         _ => None,
     });
     // Somebody is there after all.
@@ -571,7 +571,7 @@ fn a_refusal_is_heard_and_the_link_goes_on() {
     server.group(Group(7), LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
     server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
     let seen = client.until(|report| match report {
-        Report::Message(note) => note.downcast::<Seen>().ok(),
+        Report::Message(message) => message.downcast::<Seen>().ok(),
         _ => None,
     });
     assert!(seen.refused > 0 && seen.talked == 1, "{seen:?}");
@@ -636,8 +636,8 @@ impl Flow for Pacer {
     ) -> Result<(), Violation> {
         Ok(())
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        if let FlowEvent::Up(_) = news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        if let FlowEvent::Up(_) = event {
             self.row = Some(cx.rec.open(Group(1), cx.now));
             self.due = cx.now.plus(1_000_000);
         }

@@ -1,4 +1,4 @@
-//! What links do: turns, tidings, and moving on.
+//! What links do: turns, events, and moving to another worker.
 
 use super::idle::SOON;
 use super::{AT_ONCE, Command, REGISTER_AFTER, Report, SHORT, Worker};
@@ -78,12 +78,12 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Gives a flow tidings, and then its turn.
-    pub(super) fn tell(&mut self, key: Key, news: FlowEvent) {
+    /// Gives a flow an event, and then its turn.
+    pub(super) fn tell(&mut self, key: Key, event: FlowEvent) {
         let now = self.clock.now();
         let Some(link) = self.links.get(key) else { return };
         let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
-        match link.flow.on_event(&mut cx, news) {
+        match link.flow.on_event(&mut cx, event) {
             Ok(()) => self.queue(key),
             Err(violation) => self.close(key, Err(Cause::Violation(violation)), true),
         }

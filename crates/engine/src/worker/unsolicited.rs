@@ -53,19 +53,19 @@ impl<P: Platform> Packets<P> {
     }
 }
 
-/// Longest datagram that is heard at the door, bytes.
-const LONGEST_KNOCK: u64 = 65_535;
+/// Longest unsolicited datagram that is read, bytes.
+const LONGEST_UNSOLICITED: u64 = 65_535;
 
 impl<P: Platform> Worker<P> {
-    /// Somebody knocks at a bound UDP socket: the acceptor answers, with no more bytes than came, or makes a flow for which
+    /// Datagrams at a bound UDP socket: the acceptor answers, with no more bytes than came, or makes a flow for which
     /// the peer gets a socket of its own.
-    pub(super) fn knocks(&mut self, at: usize) {
-        self.answer_knocks(at);
-        self.tend();
+    pub(super) fn on_unsolicited(&mut self, at: usize) {
+        self.receive_unsolicited(at);
+        self.acceptor_timer();
     }
 
     /// Calls the acceptor's timer.
-    pub(super) fn tend(&mut self) {
+    pub(super) fn acceptor_timer(&mut self) {
         let Some(watch) = self.groups.get_mut(&Group::ALL) else { return };
         let Some(acceptor) = watch.acceptor() else { return };
         let now = self.clock.now();
@@ -73,8 +73,8 @@ impl<P: Platform> Worker<P> {
         watch.state.ask_at = acceptor.on_timer(&mut cx);
     }
 
-    /// Some of those who knock; whether there may be more.
-    pub(super) fn answer_knocks(&mut self, at: usize) -> bool {
+    /// A bounded number of unsolicited datagrams; whether there may be more.
+    pub(super) fn receive_unsolicited(&mut self, at: usize) -> bool {
         for _ in 0..AT_ONCE {
             let now = self.clock.now();
             let before = self.counted();
@@ -86,7 +86,7 @@ impl<P: Platform> Worker<P> {
             };
             let (scratch, memory) = self.packets.memory();
             let mut net = udp.net(memory, &self.clock, false);
-            let got = match net.recv(Read::look(LONGEST_KNOCK)) {
+            let got = match net.recv(Read::look(LONGEST_UNSOLICITED)) {
                 Got::Received(got) => got,
                 // Whatever is wrong with one datagram, the next is asked for when there is one.
                 Got::Nothing | Got::Fin | Got::Fault(_) => return false,
@@ -99,11 +99,12 @@ impl<P: Platform> Worker<P> {
             if let Some(peers) = &mut self.peers {
                 let tally = self.rec.tally(Group::ALL);
                 let moved = (tally.tx_bytes - before.0, tally.rx_bytes - before.1);
-                peers.knocked(path, moved, now);
+                peers.count_unsolicited(path, moved, now);
             }
-            // The socket comes before the answer: what a peer sends once it has read that must not end at the door.
-            let let_in = flow.map(|flow| (flow, self.platform.udp_beside(&path, &self.config.inherited_udp)));
-            if !reply.is_empty() && !matches!(let_in, Some((_, Err(_)))) {
+            // The socket comes before the answer: what a peer sends once it has read that must reach its own socket.
+            let give_socket =
+                flow.map(|flow| (flow, self.platform.udp_beside(&path, &self.config.inherited_udp)));
+            if !reply.is_empty() && !matches!(give_socket, Some((_, Err(_)))) {
                 reply.to = Some(path);
                 // A lost answer looks to the peer like a lost datagram, which it is.
                 net.send(&reply);
@@ -112,15 +113,15 @@ impl<P: Platform> Worker<P> {
                 }
             }
             drop(net);
-            if let Some((flow, socket)) = let_in {
-                self.let_in(flow, path, socket);
+            if let Some((flow, socket)) = give_socket {
+                self.give_socket(flow, path, socket);
             }
         }
         true
     }
 
     /// Gives a peer the socket that was made for it.
-    fn let_in(&mut self, flow: Box<dyn Flow>, path: Path, socket: Result<P::Udp, Fault>) {
+    fn give_socket(&mut self, flow: Box<dyn Flow>, path: Path, socket: Result<P::Udp, Fault>) {
         match socket {
             Ok(udp) => self.adopt(Socket::Datagram(Box::new(udp)), path, flow),
             Err(fault) => {

@@ -81,7 +81,7 @@ impl<'a> TcpNet<'a> {
         let mut skipped = 0;
         while skipped < n {
             match self.look(n - skipped) {
-                Got::Received(batch) => skipped += batch.len,
+                Got::Received(received) => skipped += received.len,
                 _ if skipped > 0 => break,
                 Got::Nothing => return Got::Nothing,
                 Got::Fin => return Got::Fin,

@@ -14,7 +14,7 @@ use transport::{
 #[derive(Debug)]
 struct Message {
     bytes: Vec<u8>,
-    batch: Received<'static>,
+    received: Received<'static>,
 }
 
 fn plain_settings() -> UdpSettings {
@@ -46,9 +46,9 @@ fn try_receive(udp: &mut Udp, how: Read) -> Result<Option<Message>, transport::F
         Got::Nothing => Ok(None),
         Got::Fault(fault) => Err(fault),
         Got::Fin => unreachable!("datagrams have no end"),
-        Got::Received(batch) => {
-            let bytes = batch.bytes.to_vec();
-            Ok(Some(Message { bytes, batch: Received { bytes: &[], ..batch } }))
+        Got::Received(received) => {
+            let bytes = received.bytes.to_vec();
+            Ok(Some(Message { bytes, received: Received { bytes: &[], ..received } }))
         }
     }
 }
@@ -97,10 +97,10 @@ fn time_to_live_and_traffic_class_arrive() {
         let to = Target { to: far.local().unwrap(), from: None };
         let mut near = Udp::connect(&to, &marked).unwrap();
         send(&mut near, b"x");
-        let got = receive(&mut far).batch;
+        let got = receive(&mut far).received;
         assert_eq!((got.ttl, got.tos), (17, 40), "{at}");
         send_burst(&mut near, b"x", |burst| burst.tos = Some(0xb9));
-        assert_eq!(receive(&mut far).batch.tos, 0xb9, "{at}: this send alone");
+        assert_eq!(receive(&mut far).received.tos, 0xb9, "{at}: this send alone");
         let effective = near.effective();
         assert_eq!((effective.ttl, effective.tos), (Some(17), Some(40)));
     }
@@ -117,7 +117,7 @@ fn kernel_stamps_lie_between_sending_and_receiving() {
     // The kernel switches stamps on by deferred work: datagrams that arrive at once have none.
     let warmed_up = (0..1000).any(|_| {
         send(&mut near, b"x");
-        let stamped = receive(&mut far).batch.stamp.is_some();
+        let stamped = receive(&mut far).received.stamp.is_some();
         if !stamped {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
@@ -127,7 +127,7 @@ fn kernel_stamps_lie_between_sending_and_receiving() {
     for _ in 0..50 {
         let before = clock.now();
         send(&mut near, b"x");
-        let got = receive(&mut far).batch;
+        let got = receive(&mut far).received;
         let stamp = got.stamp.expect("a stamp, after the first one");
         assert_eq!(stamp.kind, StampKind::KernelRx);
         // Two clocks are compared: 100 µs of room for their readings being apart.
@@ -135,7 +135,7 @@ fn kernel_stamps_lie_between_sending_and_receiving() {
     }
     let (mut near, mut far) = pair(&plain_settings(), &plain_settings());
     send(&mut near, b"x");
-    assert!(receive(&mut far).batch.stamp.is_none(), "nobody asked");
+    assert!(receive(&mut far).received.stamp.is_none(), "nobody asked");
 }
 
 #[test]
@@ -181,13 +181,13 @@ fn long_empty_and_unseen_datagrams() {
     let (mut near, mut far) = pair(&plain_settings(), &plain_settings());
     send(&mut near, &[1; 100]);
     let cut = receive_how(&mut far, Read::look(10));
-    assert_eq!((cut.bytes.len(), cut.batch.truncated), (10, true));
+    assert_eq!((cut.bytes.len(), cut.received.truncated), (10, true));
     send(&mut near, &[1; 100]);
     let skipped = receive_how(&mut far, Read::skip(1 << 20));
-    assert_eq!((skipped.bytes.len(), skipped.batch.len, skipped.batch.truncated), (0, 100, false));
+    assert_eq!((skipped.bytes.len(), skipped.received.len, skipped.received.truncated), (0, 100, false));
     let empty = Datagrams::bind(here(), false).unwrap();
     empty.send_to(b"", far.local().unwrap()).unwrap();
-    let got = receive(&mut far).batch;
+    let got = receive(&mut far).received;
     assert_eq!((got.len, got.count(), got.datagrams().count()), (0, 1, 0));
     assert!(try_receive(&mut far, Read::look(10)).unwrap().is_none());
     assert!(try_receive(&mut far, Read::Pause).unwrap().is_none());

@@ -105,7 +105,7 @@ enum Came {
 fn came(got: Got<'_>) -> Came {
     match got {
         Got::Nothing => Came::Nothing,
-        Got::Received(batch) => Came::Bytes(batch.bytes.to_vec()),
+        Got::Received(received) => Came::Bytes(received.bytes.to_vec()),
         Got::Fin => Came::Fin,
         Got::Fault(fault) => Came::Fault(fault.errno),
     }
@@ -351,7 +351,7 @@ fn recv_udp(sim: &Sim, socket: &mut Socket) -> (Came, Option<Path>) {
     let (mut memory, clock) = (Vec::new(), sim.clock());
     let mut net = DatagramSocket::net(socket, &mut memory, &clock, false);
     let got = net.recv(Read::look(2_000));
-    let from = if let Got::Received(batch) = &got { batch.from } else { None };
+    let from = if let Got::Received(received) = &got { received.from } else { None };
     (came(got), from)
 }
 

@@ -23,8 +23,8 @@ impl Seen {
     fn of(got: Got<'_>) -> Self {
         match got {
             Got::Nothing => Seen::Nothing,
-            Got::Received(batch) => {
-                Seen::Bytes(batch.bytes.to_vec(), Box::new(Received { bytes: &[], ..batch }))
+            Got::Received(received) => {
+                Seen::Bytes(received.bytes.to_vec(), Box::new(Received { bytes: &[], ..received }))
             }
             Got::Fin => Seen::Fin,
             Got::Fault(fault) => Seen::Fault(fault),
@@ -39,7 +39,7 @@ impl Seen {
     /// The same with what else is known of them.
     pub(super) fn batch(self) -> (Vec<u8>, Received<'static>) {
         match self {
-            Seen::Bytes(bytes, batch) => (bytes, *batch),
+            Seen::Bytes(bytes, received) => (bytes, *received),
             other => panic!("bytes were expected, not {other:?}"),
         }
     }

@@ -300,7 +300,7 @@ fn echo<P: Platform>(stream: &P::Stream, clock: &P::Clock) -> bool {
     let mut buffer = [0; 100];
     loop {
         let bytes = match stream.net(&mut buffer, clock, false).recv(Read::look(100)) {
-            crate::Got::Received(batch) => batch.bytes.to_vec(),
+            crate::Got::Received(received) => received.bytes.to_vec(),
             crate::Got::Nothing => return false,
             crate::Got::Fin => return true,
             crate::Got::Fault(fault) => panic!("{fault}"),

@@ -140,8 +140,8 @@ impl Flow for Receiver {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Up(path) => {
                 if self.params.arrivals {
                     cx.outbox.push(Box::new(Arrived { path, at: cx.now }));

@@ -158,8 +158,8 @@ impl Flow for Sender {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Up(_) => {
                 self.id = cx.rng.uuid();
                 self.start = cx.now;

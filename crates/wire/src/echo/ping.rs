@@ -471,8 +471,8 @@ impl Flow for Pinger {
         self.settle(cx)
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Up(_) => {
                 self.up(cx);
                 Ok(())

@@ -106,8 +106,8 @@ impl Flow for Responder {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Up(_) => {
                 self.moved = cx.now;
                 self.row = Some(cx.rec.open(self.group, cx.now));

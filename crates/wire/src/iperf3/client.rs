@@ -311,7 +311,7 @@ impl Session for Client {
                 };
                 self.fail(cx, why);
             }
-            Input::Message(note) => self.note(cx, note),
+            Input::Message(message) => self.note(cx, message),
             Input::Tally { group: GROUP, index, from, to, tally } => {
                 let interval = self.intervals.next(index, from, to, tally);
                 self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));

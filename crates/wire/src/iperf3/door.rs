@@ -303,8 +303,8 @@ impl Flow for Guest {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match (&mut self.step, news) {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match (&mut self.step, event) {
             (Step::Cookie { .. }, FlowEvent::Up(_)) => self.since = cx.now,
             (Step::Cookie { .. }, FlowEvent::Wake) if cx.now.since(self.since) >= PATIENCE => {
                 return Err(Violation::Malformed("no cookie came: it may not be an iperf3 client"));
@@ -318,7 +318,7 @@ impl Flow for Guest {
             (Step::Cookie { .. }, FlowEvent::Fin) => {
                 return Err(Violation::Malformed("the peer hung up before its cookie was complete"));
             }
-            (Step::Stream(flow), news) => return flow.on_event(cx, news),
+            (Step::Stream(flow), event) => return flow.on_event(cx, event),
             // Told when it comes, for UDP, and where it has come to; it is the latter when it was on its way.
             (Step::Moving(..), FlowEvent::Up(path)) => return self.moved(cx, path),
             _ => {}

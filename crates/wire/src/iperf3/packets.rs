@@ -421,8 +421,8 @@ impl Flow for UdpStream {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Up(path) => self.begin(cx, path),
             FlowEvent::Start => {
                 // The server begins when it knows all streams: then only its answer to this one was lost.

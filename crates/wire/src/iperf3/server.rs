@@ -428,26 +428,26 @@ impl Server {
         self.tests.iter().find(|(_, t)| t.group == Some(group)).map(|(&link, _)| link)
     }
 
-    fn note(&mut self, cx: &Context<'_>, note: Message) {
-        let note = match note.downcast::<Standing>() {
+    fn note(&mut self, cx: &Context<'_>, message: Message) {
+        let message = match message.downcast::<Standing>() {
             Ok(standing) => return self.standing(cx, &standing),
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<Visit>() {
+        let message = match message.downcast::<Visit>() {
             Ok(visit) => return self.meet(cx, *visit),
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<GaveWay>() {
+        let message = match message.downcast::<GaveWay>() {
             Ok(gave_way) => {
                 return self.crowded(cx.now, gave_way.0);
             }
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<Joined>() {
+        let message = match message.downcast::<Joined>() {
             Ok(joined) => return self.joined(cx, &joined),
-            Err(note) => note,
+            Err(message) => message,
         };
-        if let Ok(remark) = note.downcast::<Remark>() {
+        if let Ok(remark) = message.downcast::<Remark>() {
             let Remark { level, text } = *remark;
             if self.remarks.len() < 100 && self.remarks.insert(text.clone()) {
                 self.notice(level, text);
@@ -495,7 +495,7 @@ impl Session for Server {
                     self.lose(cx, link, &why);
                 }
             }
-            Input::Message(note) => self.note(cx, note),
+            Input::Message(message) => self.note(cx, message),
             Input::Tally { group: Group::ALL, index, from, to, tally } => {
                 let mut interval = self.intervals.next(index, from, to, tally);
                 (interval.frames, interval.packets, interval.pings) = (None, None, None);

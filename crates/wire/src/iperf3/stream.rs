@@ -437,8 +437,8 @@ impl Flow for TcpStream {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Up(path) => self.open(cx, path),
             FlowEvent::Start if matches!(self.step, Step::Hold | Step::Cookie(_)) => self.start(cx),
             FlowEvent::Ask { tag, info } => self.stand(cx, cx.now, tag, info),

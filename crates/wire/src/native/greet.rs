@@ -375,9 +375,9 @@ impl Flow for Greeter {
         }
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match (&mut self.state, news) {
-            (State::Data { data, .. }, news) => data.on_event(cx, news),
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match (&mut self.state, event) {
+            (State::Data { data, .. }, event) => data.on_event(cx, event),
             (State::Leaving { .. }, FlowEvent::Up(path)) => {
                 let State::Leaving { mut data, seat, .. } = std::mem::replace(&mut self.state, State::Gone)
                 else {

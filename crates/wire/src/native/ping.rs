@@ -206,9 +206,9 @@ impl Flow for Caller {
         }
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match (self.entry, news) {
-            (Entry::In, news) => self.pinger.on_event(cx, news),
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match (self.entry, event) {
+            (Entry::In, event) => self.pinger.on_event(cx, event),
             (_, FlowEvent::Up(path)) => {
                 (self.path, self.since, self.first) = (Some(path), cx.now, cx.now);
                 Ok(())
@@ -429,8 +429,8 @@ impl Flow for Reflector {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             // It is told so where it came, too.
             FlowEvent::Up(_) if self.leave.is_some() && self.moved == Mono(0) => self.moved = cx.now,
             FlowEvent::Up(_) => {

@@ -332,8 +332,8 @@ impl Receiver {
         }
     }
 
-    fn note(&mut self, cx: &mut Context<'_>, note: Message) {
-        let note = match note.downcast::<Portion>() {
+    fn note(&mut self, cx: &mut Context<'_>, message: Message) {
+        let message = match message.downcast::<Portion>() {
             Ok(portion) if portion.slot == UNSYNCED_SLOT => {
                 let totals = self.unsynced.closed(&portion);
                 return totals.into_iter().for_each(|event| self.telling.emit(event));
@@ -343,9 +343,9 @@ impl Receiver {
                 self.start(cx);
                 return self.telling.portion(*portion);
             }
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<Arrived>() {
+        let message = match message.downcast::<Arrived>() {
             Ok(arrived) => {
                 self.start(cx);
                 self.again();
@@ -353,23 +353,23 @@ impl Receiver {
                 let at_ns = at.since(self.telling.from.unwrap_or(at));
                 return self.telling.emit(Event::Established { local: path.local, remote: path.peer, at_ns });
             }
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<Remark>() {
+        let message = match message.downcast::<Remark>() {
             Ok(remark) => {
                 let Remark { level, text } = *remark;
                 return self.telling.emit(Event::Notice { level, text });
             }
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<FirstByte>() {
+        let message = match message.downcast::<FirstByte>() {
             Ok(first) => return self.unsynced.first_byte(first.peer, first.at),
-            Err(note) => note,
+            Err(message) => message,
         };
-        if note.is::<Back>() {
+        if message.is::<Back>() {
             return self.again();
         }
-        let Ok(empty) = note.downcast::<Empty>() else { return };
+        let Ok(empty) = message.downcast::<Empty>() else { return };
         self.telling.last = self.telling.last.max(empty.last);
         if self.house.open.load(Ordering::Relaxed) == 0 {
             match self.stage {
@@ -483,7 +483,7 @@ impl Session for Receiver {
             Input::Tally { group: UNSYNCED_GROUP, to, tally, .. } if tally.rx_bytes > 0 => {
                 self.unsynced.received(to);
             }
-            Input::Message(note) => self.note(cx, note),
+            Input::Message(message) => self.note(cx, message),
             Input::Idle(group) if group != Group::ALL && self.stage == Stage::Dropping => {
                 self.telling.actions.push_back(Action::Order(group, Order::Drop));
             }

@@ -342,12 +342,12 @@ impl Sender {
         self.telling.finish(totals, self.table.to());
     }
 
-    fn note(&mut self, cx: &mut Context<'_>, note: Message) {
-        let note = match note.downcast::<Portion>() {
+    fn note(&mut self, cx: &mut Context<'_>, message: Message) {
+        let message = match message.downcast::<Portion>() {
             Ok(portion) => return self.telling.portion(*portion),
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<Arrived>() {
+        let message = match message.downcast::<Arrived>() {
             Ok(arrived) => {
                 self.arrived += 1;
                 let path = arrived.path;
@@ -357,9 +357,9 @@ impl Sender {
                 }
                 return;
             }
-            Err(note) => note,
+            Err(message) => message,
         };
-        let Ok(lost) = note.downcast::<Lost>() else { return };
+        let Ok(lost) = message.downcast::<Lost>() else { return };
         self.lost += 1;
         if matches!(self.stage, Stage::Connecting | Stage::Readying | Stage::Starting | Stage::Waiting) {
             self.give_up(&format!("not all data connections came to be: {}", lost.0), cx.now);
@@ -432,7 +432,7 @@ impl Session for Sender {
                 let end = self.table.to();
                 self.telling.interval(index, from, to, end, tally);
             }
-            Input::Message(note) => self.note(cx, note),
+            Input::Message(message) => self.note(cx, message),
             Input::Idle(GROUP) => self.on_group_idle(cx.now),
             Input::Dropped(_, totals) => self.finish(Some(totals)),
             Input::Wake => {

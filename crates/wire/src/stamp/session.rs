@@ -227,8 +227,8 @@ impl Flow for Reflector {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Up(_) => {
                 let row = cx.rec.open(self.group, cx.now);
                 self.row = Some(row);

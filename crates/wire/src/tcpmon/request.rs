@@ -431,11 +431,11 @@ impl Flow for Requester {
         if self.have < PARAM { Ok(()) } else { self.judge(cx) }
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        if matches!(news, FlowEvent::Wake) {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        if matches!(event, FlowEvent::Wake) {
             self.snap(cx);
         }
-        match news {
+        match event {
             FlowEvent::Up(path) => {
                 self.v6 = path.peer.ip().to_canonical().is_ipv6();
                 self.moved = cx.now;

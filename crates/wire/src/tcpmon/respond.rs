@@ -386,8 +386,8 @@ impl Flow for Responder {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Up(path) => {
                 (self.peer, self.moved) = (Some(path), cx.now);
                 self.unread = (!self.was_read()).then(|| (cx.now.plus(FIRST), cx.now.plus(LOOK)));

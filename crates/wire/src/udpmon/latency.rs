@@ -210,8 +210,8 @@ impl Flow for Latency {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Up(path) => {
                 self.path = Some(path);
                 self.row = Some(cx.rec.open(self.params.group, cx.now));

@@ -451,8 +451,8 @@ impl Flow for Responder {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Up(path) => {
                 self.peer = Some(path);
                 self.up = Some(cx.now);

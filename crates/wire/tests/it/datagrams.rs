@@ -76,8 +76,8 @@ impl Flow for Asker {
         }
         Ok(())
     }
-    fn on_event(&mut self, _: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, _: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             FlowEvent::Stamped { tag, .. } => self.told.lock().unwrap().stamps.push(tag),
             FlowEvent::Wake => self.due = Mono(u64::MAX),
             _ => {}
@@ -122,8 +122,8 @@ impl Flow for Echo {
         own.copy_from_slice(&got.bytes[..n]);
         Ok(())
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        if let FlowEvent::Up(_) = news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        if let FlowEvent::Up(_) = event {
             self.row = Some(cx.rec.open(Group(1), cx.now));
         }
         Ok(())
@@ -226,7 +226,7 @@ fn a_peer_that_knocks_is_answered_with_no_more_than_it_sent_and_then_let_in() {
     let told: Arc<Mutex<Told>> = Arc::default();
     let porter = Porter { told: Arc::clone(&told) };
     let asker = Asker::new(50, 1, 400, Arc::clone(&told));
-    let mut pair = Pair::knocking(asker, Box::new(porter));
+    let mut pair = Pair::unsolicited(asker, Box::new(porter));
     pair.run();
     let told = told.lock().unwrap();
     // Zeros for those that were turned away, then the echoes; number 10 opened the door.

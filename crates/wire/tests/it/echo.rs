@@ -41,7 +41,7 @@ fn pair(ping: Ping) -> Pair {
         Transport::Tcp => Pair::stream(pinger(ping), Box::new(Responder::new(GROUP, 10 * SECOND))),
         Transport::Udp => {
             let door = acceptors(&phase(ping), &Answers { workers: 1, ..Answers::default() });
-            Pair::knocking(pinger(ping), door.into_iter().next().unwrap())
+            Pair::unsolicited(pinger(ping), door.into_iter().next().unwrap())
         }
     }
 }
@@ -428,8 +428,8 @@ impl Flow for Stalling {
         }
         self.inner.on_received(cx, got, reply)
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        self.inner.on_event(cx, news)
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        self.inner.on_event(cx, event)
     }
     fn id(&self) -> FlowId {
         self.inner.id()

@@ -37,8 +37,8 @@ impl Flow for Liar {
     ) -> Result<(), Violation> {
         Ok(())
     }
-    fn on_event(&mut self, _: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        if let FlowEvent::Fin = news { Err(Violation::Malformed("hung up on")) } else { Ok(()) }
+    fn on_event(&mut self, _: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        if let FlowEvent::Fin = event { Err(Violation::Malformed("hung up on")) } else { Ok(()) }
     }
     fn id(&self) -> FlowId {
         FlowId::default()

@@ -65,8 +65,8 @@ impl Flow for Tap {
         self.seen.lock().unwrap().came.extend(came);
         self.flow.on_received(cx, got, reply)
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        self.flow.on_event(cx, news)
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        self.flow.on_event(cx, event)
     }
     fn id(&self) -> FlowId {
         self.flow.id()
@@ -84,7 +84,7 @@ fn unlike(client: Media, server: Media) -> (Pair, Arc<Mutex<Seen>>) {
     let seen = Arc::default();
     let tap = Tap { flow: Receiver::new(params, 0, true), seen: Arc::clone(&seen) };
     let sockets = model::SocketSettings { gro: true, ..model::SocketSettings::default() };
-    (Pair::knocking(Box::new(tap), acceptor(&phase(server), Fence::default())).sockets(sockets), seen)
+    (Pair::unsolicited(Box::new(tap), acceptor(&phase(server), Fence::default())).sockets(sockets), seen)
 }
 
 fn pair(media: Media) -> (Pair, Arc<Mutex<Seen>>) {
@@ -358,7 +358,7 @@ fn a_flipped_bit_ends_the_stream_unless_nobody_looks() {
         let stream = media(1_000_000, 10, 2, 10);
         let params = Arc::new(MediaParams::of(&Phase { verify, ..phase(stream) }, Group(1)).unwrap());
         let client = Box::new(Receiver::new(params, 0, false));
-        let mut pair = Pair::knocking(client, acceptor(&phase(stream), Fence::default()))
+        let mut pair = Pair::unsolicited(client, acceptor(&phase(stream), Fence::default()))
             .down(Link::new().flip(39 + 1_400 + 700, 0x20));
         pair.run();
         match &pair.ends[0].ended {
@@ -414,7 +414,7 @@ fn no_stream_goes_beyond_the_fence() {
         let params = Arc::new(MediaParams::of(&phase(stream), Group(1)).unwrap());
         let fence = Fence { allow: vec![allow.parse().unwrap()], deny: vec![] };
         let client = Box::new(Receiver::new(params, 0, false));
-        let mut pair = Pair::knocking(client, acceptor(&phase(stream), fence));
+        let mut pair = Pair::unsolicited(client, acceptor(&phase(stream), fence));
         pair.run();
         assert_eq!(pair.ends[0].completed(), admitted, "{allow}: {:?}", pair.ends[0].ended);
         let (_, remarks) = told(&mut pair, 1);

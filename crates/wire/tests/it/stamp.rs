@@ -48,7 +48,7 @@ fn pair(stamp: StampSettings, messages: u64) -> Pair {
     let mut cx = transport::Context::new(Mono(0), &clock, &mut rng, &mut rec, &mut outbox);
     let transport::Open::Datagram(sender, _) = caller.open(&mut cx) else { panic!("no flow") };
     let answers = Answers { workers: 1, key, ..Answers::default() };
-    Pair::knocking(sender, acceptors(&phase, &answers).remove(0))
+    Pair::unsolicited(sender, acceptors(&phase, &answers).remove(0))
 }
 
 fn tally(pair: &mut Pair) -> PacketTally {

@@ -400,7 +400,7 @@ mod pair {
         let served = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
         let door = acceptors(&served, &Answers { workers: 1, ..Answers::default() }).remove(0);
         // As its sessions do: the original spins.
-        Pair::knocking(client, door).wait(transport::Wait::Hybrid)
+        Pair::unsolicited(client, door).wait(transport::Wait::Hybrid)
     }
 
     fn asked(asked: Udpmon) -> Phase {

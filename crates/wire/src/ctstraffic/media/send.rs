@@ -236,8 +236,8 @@ impl Flow for Sender {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match (news, self.step) {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match (event, self.step) {
             // It is told so where it came, too.
             (FlowEvent::Up(_), _) if self.leave.is_some() && !self.came_in => self.came_in = true,
             (FlowEvent::Up(path), _) => {

@@ -80,23 +80,23 @@ impl Client {
         }
     }
 
-    pub(super) fn note(&mut self, cx: &Context<'_>, note: Message) {
-        let note = match note.downcast::<Standing>() {
+    pub(super) fn note(&mut self, cx: &Context<'_>, message: Message) {
+        let message = match message.downcast::<Standing>() {
             Ok(standing) => return self.standing(cx, &standing),
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<Joined>() {
+        let message = match message.downcast::<Joined>() {
             Ok(joined) => {
                 self.joined.insert(joined.when, joined.path);
                 return self.gathered(cx);
             }
-            Err(note) => note,
+            Err(message) => message,
         };
-        let note = match note.downcast::<Spent>() {
+        let message = match message.downcast::<Spent>() {
             Ok(spent) => return self.enough(cx, &spent),
-            Err(note) => note,
+            Err(message) => message,
         };
-        if let Ok(gone) = note.downcast::<Gone>() {
+        if let Ok(gone) = message.downcast::<Gone>() {
             match self.step {
                 Step::Creating | Step::Gathering => {
                     self.fail(cx, format!("a stream did not come about: {}", gone.why));

@@ -240,8 +240,8 @@ impl Flow for Hello {
         Ok(())
     }
 
-    fn on_event(&mut self, _: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        if let FlowEvent::Stop = news {
+    fn on_event(&mut self, _: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        if let FlowEvent::Stop = event {
             self.over.get_or_insert(Ending::Stopped);
         }
         Ok(())

@@ -505,8 +505,8 @@ impl Flow for Probe {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, news: FlowEvent) -> Result<(), Violation> {
-        match news {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
             // It is told so where it came, too.
             FlowEvent::Up(_) if self.leave.is_some() && !self.came_in => self.came_in = true,
             FlowEvent::Up(path) if self.row.is_none() => {

@@ -52,10 +52,10 @@ impl Bench {
 
     /// Feeds a flow with `bytes` at random splits, lets it speak in between, now and then with a partial send, and ends
     /// with `news`. True when it was content until then.
-    pub(crate) fn feed(&mut self, flow: &mut dyn Flow, mut bytes: &[u8], news: FlowEvent) -> bool {
+    pub(crate) fn feed(&mut self, flow: &mut dyn Flow, mut bytes: &[u8], event: FlowEvent) -> bool {
         let Bench { rec, rng, clock, outbox, arena, now } = self;
         let mut content = true;
-        let mut news = Some(news);
+        let mut event = Some(event);
         for _ in 0..200 {
             *now = now.plus(rng.next() & 0xffff);
             let want = flow.interest();
@@ -78,12 +78,12 @@ impl Bench {
             let n = if cx.rng.next() & 1 == 0 { most } else { cx.rng.between(1, 40) as usize };
             let n = n.min(most).min(bytes.len());
             let result = if n > 0 {
-                let batch =
+                let received =
                     if skip { Received::skipped(n, cx.now) } else { Received::stream(&bytes[..n], cx.now) };
                 bytes = &bytes[n..];
-                flow.on_received(&mut cx, &batch, &mut Transmit::new(&mut Arena::new(0), 0))
-            } else if let Some(news) = news.take() {
-                flow.on_event(&mut cx, news)
+                flow.on_received(&mut cx, &received, &mut Transmit::new(&mut Arena::new(0), 0))
+            } else if let Some(event) = event.take() {
+                flow.on_event(&mut cx, event)
             } else {
                 break;
             };

@@ -285,9 +285,9 @@ mod tests {
 
     #[test]
     fn a_receive_run_splits_by_stride() {
-        let batch = Received { stride: 3, ..Received::stream(b"abcdefgh", Mono(1)) };
-        assert_eq!(batch.datagrams().collect::<Vec<_>>(), [&b"abc"[..], b"def", b"gh"]);
-        assert_eq!(batch.count(), 3);
+        let received = Received { stride: 3, ..Received::stream(b"abcdefgh", Mono(1)) };
+        assert_eq!(received.datagrams().collect::<Vec<_>>(), [&b"abc"[..], b"def", b"gh"]);
+        assert_eq!(received.count(), 3);
         assert_eq!((Received { stride: 100, ..Received::skipped(201, Mono(1)) }).count(), 3);
         let nothing = Received::stream(b"", Mono(1));
         assert_eq!(
