@@ -11,7 +11,7 @@ use model::{
 use runtime::{Bound, Interrupt, Iperf3Server, ServerConfig};
 use std::net::SocketAddr;
 use wire::Protocol;
-use wire::native::Fence;
+use wire::native::Acl;
 use wire::ntttcp::{Layout, READY_OFFSET};
 
 /// What is known of a protocol that may go along.
@@ -222,7 +222,7 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, Trouble> {
     let phase = Phase { interval_ns: args.interval, ..answered(asked.protocol, stamp) };
     let config = ServerConfig {
         listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(Trouble::usage)?,
-        fence: Fence { allow: args.allow.clone(), deny: args.deny.clone() },
+        acl: Acl { allow: args.allow.clone(), deny: args.deny.clone() },
         open_to: plan::open_to(&[])?,
         records: args.output.web.wanted(),
         links_ns: args.output.web.wanted().then_some(args.interval),

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wire::Protocol;
-use wire::native::{Fence, Limits};
+use wire::native::{Acl, Limits};
 
 /// How often it is looked whether the user wants the end of the protocols that go along.
 const LOOK: Duration = Duration::from_millis(50);
@@ -98,7 +98,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     let config = ServerConfig {
         listen: listen_addresses(&args.listen, args.port).map_err(Trouble::usage)?,
         psk,
-        fence: Fence { allow: args.allow.clone(), deny: args.deny.clone() },
+        acl: Acl { allow: args.allow.clone(), deny: args.deny.clone() },
         limits: Limits {
             sessions: args.max_sessions,
             per_address: args.max_per_address,

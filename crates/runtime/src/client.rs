@@ -16,7 +16,7 @@ use transport::{LinkSource, StreamSettings, UdpSettings};
 use uuid::Uuid;
 use wire::Protocol;
 use wire::native::{Client, ClientPlan, Peer, Psk};
-use wire::solo::{Calls, LinkSources, Solo, SoloPlan};
+use wire::one_sided::{Calls, LinkSources, OneSided, OneSidedPlan};
 
 /// What a client needs besides the phase.
 ///
@@ -243,9 +243,9 @@ fn call(
         host: crate::texts::host(&[]),
     };
     let sources = LinkSource::connectors((sources.connectors)(phase, &calls));
-    let plan = SoloPlan { phase: phase.clone(), sources, serving: false, records: config.records };
+    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: config.records };
     let setup = client_setup(config, phase, workers);
-    session::run(Solo::new(plan, now()), setup, interrupt, sink)
+    session::run(OneSided::new(plan, now()), setup, interrupt, sink)
 }
 
 pub(crate) fn client_setup(config: &ClientConfig, phase: &Phase, workers: u16) -> Setup<System> {

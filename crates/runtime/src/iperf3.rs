@@ -19,7 +19,7 @@ use wire::iperf3::auth::{self, Keeper, Users};
 use wire::iperf3::judge::Judge;
 use wire::iperf3::params::{BLOCK, Parameters};
 use wire::iperf3::{Client, ClientPlan, Limits, Meter, ServerPlan};
-use wire::native::Fence;
+use wire::native::Acl;
 
 /// What an iperf3 server needs besides.
 #[derive(Clone, Default)]
@@ -70,14 +70,14 @@ pub(crate) fn congestion() -> (String, Vec<String>) {
 }
 
 /// A server's plan.
-pub(crate) fn server_plan(config: &ServerConfig, workers: u16, streams: Fence) -> ServerPlan {
+pub(crate) fn server_plan(config: &ServerConfig, workers: u16, streams: Acl) -> ServerPlan {
     let own = &config.iperf3;
     ServerPlan {
         workers,
         cores: config.placement.cores(workers.into(), 0),
         file: own.file.as_deref().map(file::opening),
         user_timeout_ns: own.user_timeout_ns,
-        fence: config.fence.clone(),
+        acl: config.acl.clone(),
         streams,
         limits: own.limits.clone(),
         keeper: own.keeper.clone().map(|keeper| {

@@ -12,8 +12,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use transport::{LinkSource, StreamSettings, UdpSettings};
 use uuid::Uuid;
 use wire::Protocol;
-use wire::native::{Fence, Limits, Psk, Server, ServerPlan};
-use wire::solo::{Answers, KEEPALIVE, LinkSources, Solo, SoloPlan};
+use wire::native::{Acl, Limits, Psk, Server, ServerPlan};
+use wire::one_sided::{Answers, KEEPALIVE, LinkSources, OneSided, OneSidedPlan};
 
 /// What a server is to be.
 ///
@@ -55,7 +55,7 @@ pub struct ServerConfig {
     /// The key clients must know.
     pub psk: Option<Psk>,
     /// Who may connect.
-    pub fence: Fence,
+    pub acl: Acl,
     /// Networks that may have streams without proving an address, beside this host and directly connected networks. Only
     /// legacy protocols ask for that: whoever sends a datagram with a forged source would have a stream sent to its victim.
     pub open_to: Vec<IpNet>,
@@ -102,7 +102,7 @@ impl Default for ServerConfig {
             phase: None,
             listen: Vec::new(),
             psk: None,
-            fence: Fence::default(),
+            acl: Acl::default(),
             open_to: Vec::new(),
             limits: Limits::default(),
             exclusive: false,
@@ -149,13 +149,13 @@ impl ServerConfig {
 }
 
 /// Who may be sent to without having proved an address: this host, directly connected networks, and `more`.
-fn unproven(more: &[IpNet]) -> Fence {
+fn unproven(more: &[IpNet]) -> Acl {
     let connected = io::host::connected_networks();
     let connected = connected.into_iter().filter_map(|(address, length)| IpNet::new(address, length).ok());
     let host = [IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST))];
     let loopback = IpNet::new(Ipv4Addr::new(127, 0, 0, 0).into(), 8).ok();
     let allow = host.into_iter().chain(loopback).chain(connected).chain(more.iter().copied()).collect();
-    Fence { allow, deny: Vec::new() }
+    Acl { allow, deny: Vec::new() }
 }
 
 /// Descriptors that this process may have.
@@ -350,14 +350,14 @@ impl Bound {
         if let Some((phase, sources)) = config.settled()? {
             setup.buffer = (phase.buffer.high as usize).max(client::SMALLEST_BUFFER);
             if let Some(layout) = config.ntttcp {
-                let (phase, fence) = (phase.clone(), config.fence.clone());
+                let (phase, acl) = (phase.clone(), config.acl.clone());
                 let (streams, workers) = (unproven(&config.open_to), self.workers);
-                let plan = wire::ntttcp::ReceiverPlan { layout, phase, fence, streams, workers };
+                let plan = wire::ntttcp::ReceiverPlan { layout, phase, acl, streams, workers };
                 let session = wire::ntttcp::Receiver::new(plan, now());
                 return session::run(session, setup, interrupt, sink);
             }
             let answers = Answers {
-                fence: config.fence.clone(),
+                acl: config.acl.clone(),
                 streams: unproven(&config.open_to),
                 exit_after: config.exit_after,
                 workers: self.workers,
@@ -368,8 +368,8 @@ impl Bound {
                 host: crate::texts::host(phase.udpmon.as_ref().map_or(&[], |asked| asked.cards.as_slice())),
             };
             let sources = LinkSource::acceptors((sources.acceptors)(phase, &answers));
-            let plan = SoloPlan { phase: phase.clone(), sources, serving: true, records: config.records };
-            return session::run(Solo::new(plan, now()), setup, interrupt, sink);
+            let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records: config.records };
+            return session::run(OneSided::new(plan, now()), setup, interrupt, sink);
         }
         if config.protocol == Protocol::Iperf3 {
             let mut plan = iperf3::server_plan(&config, self.workers, unproven(&config.open_to));
@@ -383,7 +383,7 @@ impl Bound {
         let plan = ServerPlan {
             version: config.version,
             psk: config.psk,
-            fence: config.fence,
+            acl: config.acl,
             limits: Limits { pending: pending(config.limits.pending), ..config.limits },
             exclusive: config.exclusive,
             exit_after: config.exit_after,

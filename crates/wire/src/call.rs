@@ -1,7 +1,7 @@
 //! What opens the connections of a client whose protocol has no conversation.
 
-use crate::rota::Rota;
-use crate::solo::Calls;
+use crate::one_sided::Calls;
+use crate::round_robin::RoundRobin;
 use metrics::Ending;
 use model::Phase;
 use model::churn::{Broker, Next, Plan};
@@ -15,7 +15,7 @@ type Make = dyn Fn(&mut Context<'_>, u32) -> Box<dyn Flow> + Send;
 pub(crate) struct Caller {
     broker: Broker,
     targets: Vec<SocketAddr>,
-    rota: Rota,
+    round_robin: RoundRobin,
     datagrams: bool,
     make: Box<Make>,
 }
@@ -37,7 +37,7 @@ impl Caller {
             let caller = Caller {
                 broker: Broker::new(&plan),
                 targets: calls.targets.clone(),
-                rota: Rota::new(calls.sources.clone(), calls.ports, worker, workers),
+                round_robin: RoundRobin::new(calls.sources.clone(), calls.ports, worker, workers),
                 datagrams,
                 make: Box::new(make.clone()),
             };
@@ -49,11 +49,11 @@ impl Caller {
 
 impl Connector for Caller {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
-        let turn = self.rota.turns().checked_rem(self.targets.len() as u64);
+        let turn = self.round_robin.turns().checked_rem(self.targets.len() as u64);
         let Some(&to) = turn.and_then(|n| self.targets.get(n as usize)) else { return Open::Done };
         match self.broker.next(cx.now) {
             Next::Start { slot, .. } => {
-                let target = Target { to, from: self.rota.next(to) };
+                let target = Target { to, from: self.round_robin.next(to) };
                 let flow = (self.make)(cx, slot);
                 if self.datagrams { Open::Datagram(flow, target) } else { Open::Flow(flow, target) }
             }

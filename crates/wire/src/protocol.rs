@@ -1,6 +1,6 @@
 //! The protocols that can be spoken, one row each.
 
-use crate::solo::LinkSources;
+use crate::one_sided::LinkSources;
 use crate::{bwdelaytester, ctstraffic, echo, iperf3, native, ntttcp, stamp, tcpmon, ttcp, udpmon};
 use model::{Kind, Pattern, Payload, Phase, Probe, SMALLEST_PROBE, Spacing, Stamping, Verify};
 use std::fmt;

@@ -5,23 +5,23 @@
 //! - [`Timetable`]: which part of a connection counts, and until when senders send.
 //! - [`Sender`], [`Receiver`]: the two ends of a TCP connection.
 //! - [`Marks`], [`Word`]: what frames a test over datagrams.
-//! - [`Pourer`]: the sending end of one. Receivers are the protocols' own.
+//! - [`DatagramSender`]: the sending end of one. Receivers are the protocols' own.
 //! - `open`: what opens such connections, and what answers them.
 
+mod datagram;
 mod fill;
 mod marks;
 mod open;
 mod params;
-mod pour;
 mod receive;
 mod send;
 mod table;
 
+pub use datagram::DatagramSender;
 pub use fill::Filler;
 pub use marks::{Marks, Word};
 pub(crate) use open::{acceptors, connectors, datagram_connectors};
 pub use params::{Params, UNLIMITED};
-pub use pour::Pourer;
 pub(crate) use receive::FirstByte;
 pub use receive::Receiver;
 pub(crate) use send::CLOSE;

@@ -1,10 +1,10 @@
 //! What opens such connections, and what answers them.
 
-use super::{Filler, Marks, Params, Pourer, Receiver, Sender};
+use super::{DatagramSender, Filler, Marks, Params, Receiver, Sender};
 use crate::call::Caller;
 use crate::ctstraffic::{Limit, LimitReached};
-use crate::native::Fence;
-use crate::solo::{Answers, Calls, GROUP};
+use crate::native::Acl;
+use crate::one_sided::{Answers, Calls, GROUP};
 use metrics::Ending;
 use model::Phase;
 use std::sync::Arc;
@@ -28,43 +28,43 @@ pub(crate) fn datagram_connectors(
 ) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP, filler) });
     let make = move |_: &mut Context<'_>, slot: u32| -> Box<dyn Flow> {
-        Box::new(Pourer::new(Arc::clone(&params), marks, slot))
+        Box::new(DatagramSender::new(Arc::clone(&params), marks, slot))
     };
     Caller::for_all(phase, calls, true, &make)
 }
 
 /// A server's sources of links: it receives.
 pub(crate) fn acceptors(phase: &Phase, answers: &Answers, filler: Filler) -> Vec<Box<dyn Acceptor>> {
-    let house = Arc::new(House {
+    let shared = Arc::new(Shared {
         params: Arc::new(Params { arrivals: answers.arrivals, ..Params::of(phase, GROUP, filler) }),
-        fence: answers.fence.clone(),
+        acl: answers.acl.clone(),
         limit: Limit::new(answers.exit_after),
     });
-    let one = |_| Box::new(Answerer { house: Arc::clone(&house) }) as Box<dyn Acceptor>;
+    let one = |_| Box::new(Answerer { shared: Arc::clone(&shared) }) as Box<dyn Acceptor>;
     (0..answers.workers.max(1)).map(one).collect()
 }
 
 /// What a server's workers share.
-struct House {
+struct Shared {
     params: Arc<Params>,
-    fence: Fence,
+    acl: Acl,
     limit: Limit,
 }
 
 /// Answers connections on one worker.
 struct Answerer {
-    house: Arc<House>,
+    shared: Arc<Shared>,
 }
 
 impl Acceptor for Answerer {
     fn accept(&mut self, _: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
-        let House { params, fence, limit } = &*self.house;
-        let welcome = fence.admits(path.peer.ip()) && limit.enter();
+        let Shared { params, acl, limit } = &*self.shared;
+        let welcome = acl.admits(path.peer.ip()) && limit.enter();
         welcome.then(|| Box::new(Receiver::new(Arc::clone(params))) as Box<dyn Flow>)
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        if self.house.limit.leave() {
+        if self.shared.limit.leave() {
             cx.outbox.push(Box::new(LimitReached));
         }
     }

@@ -1,7 +1,7 @@
 //! The receiving end of a connection: reads to its end, counts what comes while it counts, and says nothing.
 
 use super::{Filler, Params};
-use crate::solo::{Arrived, Portion, Remark};
+use crate::one_sided::{Arrived, Notice, Portion};
 use metrics::{Ending, Mono, Row};
 use model::Level;
 use std::net::SocketAddr;
@@ -70,7 +70,7 @@ impl Receiver {
         };
         let Some(path) = peer else { return };
         let text = format!("{} sends what {who} sends", path.peer.ip().to_canonical());
-        cx.outbox.push(Box::new(Remark { level: Level::Info, text }));
+        cx.outbox.push(Box::new(Notice { level: Level::Info, text }));
     }
 
     /// Tells what has moved, once.

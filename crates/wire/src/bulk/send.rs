@@ -11,7 +11,7 @@
 //!    open (ntttcp's does) lose nothing by that.
 
 use super::Params;
-use crate::solo::{Arrived, Portion};
+use crate::one_sided::{Arrived, Portion};
 use metrics::{Ending, Mono, Row, SECOND};
 use model::Pace;
 use std::io::ErrorKind;

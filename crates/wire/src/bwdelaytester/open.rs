@@ -1,9 +1,9 @@
 //! What opens a client's flows, and what listens at a server.
 
-use super::receive::{House, Receiver};
+use super::receive::{Receiver, Shared};
 use super::send::Sender;
 use crate::call::Caller;
-use crate::solo::{Answers, Calls, GROUP};
+use crate::one_sided::{Answers, Calls, GROUP};
 use model::Phase;
 use std::sync::Arc;
 use transport::{Acceptor, Connector, Context, Flow};
@@ -21,12 +21,12 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 #[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let late_ns = phase.probe.unwrap_or_default().late_ns;
-    let house = Arc::new(House {
-        fence: answers.fence.clone(),
+    let shared = Arc::new(Shared {
+        acl: answers.acl.clone(),
         streams: answers.streams.clone(),
         tells: answers.arrivals,
         late_ns,
     });
-    let one = |_| Box::new(Receiver::new(Arc::clone(&house))) as Box<dyn Acceptor>;
+    let one = |_| Box::new(Receiver::new(Arc::clone(&shared))) as Box<dyn Acceptor>;
     (0..answers.workers.max(1)).map(one).collect()
 }

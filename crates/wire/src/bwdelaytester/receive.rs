@@ -4,9 +4,9 @@
 //! keeps the order between what came before a flow could have been there and what came after.
 
 use super::codec::Header;
-use crate::native::Fence;
-use crate::solo::{GROUP, Remark};
-use crate::strangers::Strangers;
+use crate::native::Acl;
+use crate::one_sided::{GROUP, Notice};
+use crate::pending::PendingPeers;
 use metrics::{
     Ending, Jitter, Mono, PacketTally, Packets, Row, Runs, SECOND, Seen, StampKind, Variation, Wall,
 };
@@ -32,10 +32,10 @@ const SAME_HOST: u64 = 1_000;
 pub struct Taken(pub Vec<DatagramRow>);
 
 /// What a server's workers share.
-pub(super) struct House {
-    pub(super) fence: Fence,
+pub(super) struct Shared {
+    pub(super) acl: Acl,
     /// Whose datagrams are taken although nobody has proven that they are theirs.
-    pub(super) streams: Fence,
+    pub(super) streams: Acl,
     /// Whether every datagram is told.
     pub(super) tells: bool,
     /// A datagram that took longer is late, ns.
@@ -54,9 +54,9 @@ struct Stream {
 
 /// Listens on one worker.
 pub struct Receiver {
-    house: Arc<House>,
+    shared: Arc<Shared>,
     senders: HashMap<SocketAddr, Stream>,
-    strangers: Strangers,
+    pending: PendingPeers,
     /// Whether it was said that there are too many.
     crowded: bool,
     row: Option<Row>,
@@ -69,11 +69,11 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(house: Arc<House>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
         Receiver {
-            house,
+            shared,
             senders: HashMap::new(),
-            strangers: Strangers::default(),
+            pending: PendingPeers::default(),
             crowded: false,
             row: None,
             rows: Vec::new(),
@@ -83,8 +83,8 @@ impl Receiver {
         }
     }
 
-    fn remark(cx: &mut Context<'_>, text: String) {
-        cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
+    fn notice(cx: &mut Context<'_>, text: String) {
+        cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
     }
 
     /// Makes room for `peer` among the senders, and says what is known of its clock; false when there is none.
@@ -104,7 +104,7 @@ impl Receiver {
             silent.iter().for_each(|peer| self.settle(cx, *peer));
             if self.senders.len() == before {
                 if !std::mem::replace(&mut self.crowded, true) {
-                    Receiver::remark(cx, format!("more than {MOST_SENDERS} senders: new ones are not heard"));
+                    Receiver::notice(cx, format!("more than {MOST_SENDERS} senders: new ones are not heard"));
                 }
                 return false;
             }
@@ -122,14 +122,14 @@ impl Receiver {
         );
         let from = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         if !header.is_wall() {
-            Receiver::remark(
+            Receiver::notice(
                 cx,
                 format!(
                     "{from} stamps the time since its start: delays from there are relative, those above its fastest datagram"
                 ),
             );
         } else if !cx.clock.synced && !same_host(path) {
-            Receiver::remark(
+            Receiver::notice(
                 cx,
                 format!(
                     "this host's clock is not synchronised: delays from {from} are wrong by as much as the clocks differ"
@@ -213,7 +213,7 @@ impl Acceptor for Receiver {
     ) -> Option<Box<dyn Flow>> {
         let path = got.from?;
         let peer = path.peer;
-        if !self.strangers.admits(cx, &self.house.fence, &self.house.streams, peer.ip()) {
+        if !self.pending.admits(cx, &self.shared.acl, &self.shared.streams, peer.ip()) {
             return None;
         }
         let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
@@ -236,7 +236,7 @@ impl Acceptor for Receiver {
         let stream = self.senders.get_mut(&peer)?;
         stream.heard = cx.now;
         let tally = cx.rec.packet_tally(GROUP);
-        let counts = Packets { dropped, ..stream.take(&header, ours, self.house.late_ns, tally) };
+        let counts = Packets { dropped, ..stream.take(&header, ours, self.shared.late_ns, tally) };
         if header.is_wall() {
             tally.clock_bound_ns = tally.clock_bound_ns.max(Some(bound));
         }
@@ -244,7 +244,7 @@ impl Acceptor for Receiver {
         tally.marks.see(got.ttl, got.tos, 1);
         cx.rec.received(row, got.len as u64);
         cx.rec.packets(row, &counts);
-        if self.house.tells {
+        if self.shared.tells {
             self.note(cx, got, peer, &header, (at, wall));
         }
         None

@@ -4,9 +4,9 @@ use super::codec::START;
 use super::media::{MediaParams, Receiver, Sender};
 use super::params::Params;
 use super::tcp::Connection;
-use crate::native::Fence;
-use crate::rota::Rota;
-use crate::solo::{Answers, Calls, GROUP, Remark};
+use crate::native::Acl;
+use crate::one_sided::{Answers, Calls, GROUP, Notice};
+use crate::round_robin::RoundRobin;
 use metrics::{Ending, Group};
 use model::churn::{Broker, Next, Plan};
 use model::{Level, Phase, Shutdown};
@@ -23,7 +23,7 @@ pub struct Caller {
     /// When streams are asked for, and whether their frames are told.
     media: Option<(Arc<MediaParams>, bool)>,
     targets: Vec<SocketAddr>,
-    rota: Rota,
+    round_robin: RoundRobin,
 }
 
 impl Caller {
@@ -38,7 +38,7 @@ impl Caller {
             media: MediaParams::of(phase, GROUP)
                 .map(|media| (Arc::new(MediaParams { arrivals: calls.arrivals, ..media }), calls.frames)),
             targets: calls.targets.clone(),
-            rota: Rota::new(calls.sources.clone(), calls.ports, worker, workers),
+            round_robin: RoundRobin::new(calls.sources.clone(), calls.ports, worker, workers),
         }
     }
 
@@ -55,7 +55,7 @@ impl Caller {
 
 impl Connector for Caller {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
-        let turn = self.rota.turns().checked_rem(self.targets.len() as u64);
+        let turn = self.round_robin.turns().checked_rem(self.targets.len() as u64);
         let Some(&to) = turn.and_then(|n| self.targets.get(n as usize)) else { return Open::Done };
         let slot = match self.broker.next(cx.now) {
             Next::Start { slot, .. } => slot,
@@ -63,7 +63,7 @@ impl Connector for Caller {
             Next::Idle => return Open::Idle,
             Next::Done => return Open::Done,
         };
-        let target = Target { to, from: self.rota.next(to) };
+        let target = Target { to, from: self.round_robin.next(to) };
         match &self.media {
             Some((media, tells)) => {
                 Open::Datagram(Box::new(Receiver::new(Arc::clone(media), slot, *tells)), target)
@@ -93,16 +93,16 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 #[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let workers = answers.workers.max(1);
-    let house = Arc::new(House {
+    let shared = Arc::new(Shared {
         params: Arc::new(Params { arrivals: answers.arrivals, ..Params::of(phase, GROUP) }),
         media: MediaParams::of(phase, GROUP)
             .map(|media| Arc::new(MediaParams { arrivals: answers.arrivals, ..media })),
-        fence: answers.fence.clone(),
+        acl: answers.acl.clone(),
         streams: answers.streams.clone(),
         limit: Limit::new(answers.exit_after),
         watching: Mutex::new(Watching { peers: HashSet::new(), streams: vec![0; workers.into()] }),
     });
-    let one = |worker| Box::new(Answerer { house: Arc::clone(&house), worker }) as Box<dyn Acceptor>;
+    let one = |worker| Box::new(Answerer { shared: Arc::clone(&shared), worker }) as Box<dyn Acceptor>;
     (0..workers).map(one).collect()
 }
 
@@ -139,11 +139,11 @@ impl Limit {
 pub struct LimitReached;
 
 /// What a server's workers share.
-struct House {
+struct Shared {
     params: Arc<Params>,
     media: Option<Arc<MediaParams>>,
-    fence: Fence,
-    streams: Fence,
+    acl: Acl,
+    streams: Acl,
     limit: Limit,
     /// Who has a stream. Looked at once per stream and START.
     watching: Mutex<Watching>,
@@ -170,14 +170,14 @@ const MOST_STREAMS: usize = 10_000;
 
 /// A peer's place among those that have a stream, and the worker that has it; given back when dropped.
 struct Place {
-    house: Arc<House>,
+    shared: Arc<Shared>,
     peer: SocketAddr,
     worker: u16,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut watching = self.house.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watching = self.shared.watching.lock().unwrap_or_else(PoisonError::into_inner);
         watching.peers.remove(&self.peer);
         if let Some(streams) = watching.streams.get_mut(usize::from(self.worker)) {
             *streams = streams.saturating_sub(1);
@@ -185,7 +185,7 @@ impl Drop for Place {
     }
 }
 
-impl House {
+impl Shared {
     /// A place for a stream to `peer`, which came to worker `here`; `None` when it has one, or there is none left.
     fn place(self: &Arc<Self>, peer: SocketAddr, here: u16) -> Option<Place> {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,13 +196,13 @@ impl House {
         if let Some(streams) = watching.streams.get_mut(usize::from(worker)) {
             *streams += 1;
         }
-        Some(Place { house: Arc::clone(self), peer, worker })
+        Some(Place { shared: Arc::clone(self), peer, worker })
     }
 }
 
 /// Answers connections and streams on one worker.
 pub struct Answerer {
-    house: Arc<House>,
+    shared: Arc<Shared>,
     worker: u16,
 }
 
@@ -213,14 +213,14 @@ impl Answerer {
             "{peer} asked for a stream and gets none: a START proves no address, so streams go to this host and directly \
              connected networks only, unless -Allow or NETCALIPER_ALLOW names the network"
         );
-        cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
+        cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
     }
 }
 
 impl Acceptor for Answerer {
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
-        let House { params, fence, limit, media, .. } = &*self.house;
-        if media.is_some() || !fence.admits(path.peer.ip()) || !limit.enter() {
+        let Shared { params, acl, limit, media, .. } = &*self.shared;
+        if media.is_some() || !acl.admits(path.peer.ip()) || !limit.enter() {
             return None;
         }
         let transfer = cx.rng.between(params.transfer.low, params.transfer.high);
@@ -233,23 +233,23 @@ impl Acceptor for Answerer {
         got: &Received<'_>,
         _: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
-        let media = self.house.media.as_ref()?;
+        let media = self.shared.media.as_ref()?;
         let peer = got.from?.peer;
-        if got.bytes != START || !self.house.fence.admits(peer.ip()) {
+        if got.bytes != START || !self.shared.acl.admits(peer.ip()) {
             return None;
         }
-        if !self.house.streams.admits(peer.ip()) {
+        if !self.shared.streams.admits(peer.ip()) {
             Answerer::refuse(cx, peer.ip().to_canonical());
             return None;
         }
-        let Some(place) = self.house.place(peer, self.worker) else {
+        let Some(place) = self.shared.place(peer, self.worker) else {
             // It has its stream, whose socket was not there yet when this was sent.
             for group in [GROUP, Group::ALL] {
                 cx.rec.tally(group).frames.repeated += 1;
             }
             return None;
         };
-        if !self.house.limit.enter() {
+        if !self.shared.limit.enter() {
             return None;
         }
         let to = Some(place.worker).filter(|&to| to != self.worker);
@@ -257,7 +257,7 @@ impl Acceptor for Answerer {
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        if self.house.limit.leave() {
+        if self.shared.limit.leave() {
             cx.outbox.push(Box::new(LimitReached));
         }
     }

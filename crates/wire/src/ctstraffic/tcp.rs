@@ -23,8 +23,8 @@
 
 use super::codec::{DONE, ID, decode_id, encode_id};
 use super::params::{Pacing, Params};
+use crate::one_sided::Arrived;
 use crate::payload::Source;
-use crate::solo::Arrived;
 use metrics::{Ending, Mono, Row};
 use model::{Pattern, Range, Verify};
 use std::sync::Arc;

@@ -5,8 +5,8 @@ use super::ping::Pinger;
 use super::respond::Responder;
 use crate::call::Caller;
 use crate::ctstraffic::{Limit, LimitReached};
-use crate::native::Fence;
-use crate::solo::{Answers, Calls, GROUP, Remark};
+use crate::native::Acl;
+use crate::one_sided::{Answers, Calls, GROUP, Notice};
 use metrics::{Ending, Packets, Row};
 use model::{Level, Phase};
 use std::net::SocketAddr;
@@ -27,13 +27,13 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 /// A server's sources of links for `phase`.
 #[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
-    let house = Arc::new(House {
-        fence: answers.fence.clone(),
+    let shared = Arc::new(Shared {
+        acl: answers.acl.clone(),
         datagrams: answers.streams.clone(),
         limit: Limit::new(answers.exit_after),
         stall_ns: phase.stall_ns,
     });
-    let one = |_| Box::new(Echoer { house: Arc::clone(&house), row: None }) as Box<dyn Acceptor>;
+    let one = |_| Box::new(Echoer { shared: Arc::clone(&shared), row: None }) as Box<dyn Acceptor>;
     (0..answers.workers.max(1)).map(one).collect()
 }
 
@@ -41,17 +41,17 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
 const FIRST_CLIENT_PORT: u16 = 1024;
 
 /// What a server's workers share.
-struct House {
-    fence: Fence,
+struct Shared {
+    acl: Acl,
     /// Whose datagrams are sent back although nobody has proven that they are theirs.
-    datagrams: Fence,
+    datagrams: Acl,
     limit: Limit,
     stall_ns: u64,
 }
 
 /// Echoes on one worker: connections have a flow each; datagrams are sent back where they came from, which needs no memory.
 pub struct Echoer {
-    house: Arc<House>,
+    shared: Arc<Shared>,
     /// Where datagrams are counted, once there are any.
     row: Option<Row>,
 }
@@ -70,14 +70,14 @@ impl Echoer {
                  directly connected networks only, unless NETCALIPER_ALLOW names the network"
             ),
         };
-        cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
+        cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
     }
 }
 
 impl Acceptor for Echoer {
     fn accept(&mut self, _: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
-        let House { fence, limit, stall_ns, .. } = &*self.house;
-        (fence.admits(path.peer.ip()) && limit.enter())
+        let Shared { acl, limit, stall_ns, .. } = &*self.shared;
+        (acl.admits(path.peer.ip()) && limit.enter())
             .then(|| Box::new(Responder::new(GROUP, *stall_ns)) as Box<dyn Flow>)
     }
 
@@ -88,10 +88,10 @@ impl Acceptor for Echoer {
         reply: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
         let peer = got.from?.peer;
-        if !self.house.fence.admits(peer.ip()) {
+        if !self.shared.acl.admits(peer.ip()) {
             return None;
         }
-        if !self.house.datagrams.admits(peer.ip()) || peer.port() < FIRST_CLIENT_PORT {
+        if !self.shared.datagrams.admits(peer.ip()) || peer.port() < FIRST_CLIENT_PORT {
             Echoer::refuse(cx, peer);
             return None;
         }
@@ -106,7 +106,7 @@ impl Acceptor for Echoer {
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        if self.house.limit.leave() {
+        if self.shared.limit.leave() {
             cx.outbox.push(Box::new(LimitReached));
         }
     }

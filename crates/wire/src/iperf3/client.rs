@@ -12,11 +12,11 @@ mod tell;
 
 use super::codec::{Cookie, Inbox, State, cookie, cookie_text};
 use super::ledger::{Ledger, Told};
-use super::lot::Lot;
 use super::params::Parameters;
 use super::results::Results;
 use super::server::Meter;
 use super::store::Store;
+use super::test_state::TestState;
 use crate::counted::Intervals;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{BulkCpu, BulkNews, Event, Level, Phase, Status, Totals};
@@ -95,7 +95,7 @@ pub struct Client {
     link: Option<Link>,
     cookie: Cookie,
     inbox: Inbox,
-    lot: Option<Arc<Lot>>,
+    test_state: Option<Arc<TestState>>,
     joined: BTreeMap<u64, Path>,
     spent: BTreeMap<u32, bool>,
     ledger: Option<Ledger>,
@@ -130,7 +130,7 @@ impl Client {
             link: None,
             cookie: [0; super::codec::COOKIE],
             inbox: Inbox::default(),
-            lot: None,
+            test_state: None,
             joined: BTreeMap::new(),
             spent: BTreeMap::new(),
             ledger: None,

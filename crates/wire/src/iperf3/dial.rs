@@ -1,8 +1,8 @@
 //! What opens a client's streams: one after the other, because both ends number them in that order.
 
-use super::lot::{Gone, Lot};
 use super::packets::UdpStream;
 use super::stream::TcpStream;
+use super::test_state::{Gone, TestState};
 use metrics::Ending;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const LOOK: u64 = 100_000;
 
 /// Opens the streams of one worker.
 pub(super) struct Dialer {
-    lot: Arc<Lot>,
+    test_state: Arc<TestState>,
     to: SocketAddr,
     from: Option<IpAddr>,
     /// Local port of the first stream; the next have the next.
@@ -26,7 +26,7 @@ pub(super) struct Dialer {
 impl Dialer {
     /// One per worker.
     pub(super) fn for_all(
-        lot: &Arc<Lot>,
+        test_state: &Arc<TestState>,
         to: SocketAddr,
         from: Option<IpAddr>,
         port: Option<u16>,
@@ -34,8 +34,15 @@ impl Dialer {
     ) -> Vec<Box<dyn Connector>> {
         let step = u32::from(workers.max(1));
         let one = |next| {
-            Box::new(Dialer { lot: Arc::clone(lot), to, from, port, next, step, stopped: false })
-                as Box<dyn Connector>
+            Box::new(Dialer {
+                test_state: Arc::clone(test_state),
+                to,
+                from,
+                port,
+                next,
+                step,
+                stopped: false,
+            }) as Box<dyn Connector>
         };
         (0..step).map(one).collect()
     }
@@ -51,20 +58,20 @@ impl Dialer {
 
 impl Connector for Dialer {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
-        if self.stopped || self.next >= self.lot.terms.all_streams() {
+        if self.stopped || self.next >= self.test_state.terms.all_streams() {
             return Open::Done;
         }
-        if self.lot.turn() != self.next {
+        if self.test_state.turn() != self.next {
             return Open::At(cx.now.plus(LOOK));
         }
         let target = self.target();
         let slot = self.next;
         self.next += self.step;
-        let lot = Arc::clone(&self.lot);
-        if lot.terms.udp {
-            Open::Datagram(Box::new(UdpStream::client(lot, slot)), target)
+        let test_state = Arc::clone(&self.test_state);
+        if test_state.terms.udp {
+            Open::Datagram(Box::new(UdpStream::client(test_state, slot)), target)
         } else {
-            Open::Flow(Box::new(TcpStream::client(lot, slot)), target)
+            Open::Flow(Box::new(TcpStream::client(test_state, slot)), target)
         }
     }
 

@@ -1,7 +1,7 @@
 //! The books of one test: when its streams are asked how they stand, and what follows from what they say.
 
-use super::lot::{Counts, Standing};
 use super::results::Line;
+use super::test_state::{Counts, Standing};
 use metrics::{Group, Mono, SECOND, TcpInfo};
 use model::{BulkTerms, StreamRow};
 use std::collections::VecDeque;

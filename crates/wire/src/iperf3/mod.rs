@@ -8,16 +8,16 @@ pub mod auth;
 mod client;
 pub mod codec;
 mod dial;
-mod door;
 pub mod judge;
 mod ledger;
-mod lot;
+mod listener;
 mod packets;
 pub mod params;
 pub mod results;
 mod server;
 mod store;
 mod stream;
+mod test_state;
 
 pub use client::{Client, ClientPlan};
 pub use codec::PORT;

@@ -20,8 +20,8 @@
 //!    counts tell repeats apart.
 
 use super::codec::{HELLO, Header, OLD_REPLIES, REPLY, header_len, reads_wall_time};
-use super::lot::{Counts, Joined, Lot, Spent, Standing};
 use super::stream::UNREAD;
+use super::test_state::{Counts, Joined, Spent, Standing, TestState};
 use crate::payload;
 use metrics::{Ending, Jitter, Jitters, Mono, Packets, Row, SECOND, Seen, Sequence, TcpInfo};
 use model::Pace;
@@ -54,7 +54,7 @@ enum Step {
 /// A UDP stream.
 #[derive(Debug)]
 pub(super) struct UdpStream {
-    lot: Arc<Lot>,
+    test_state: Arc<TestState>,
     when: u64,
     slot: u32,
     id: Uuid,
@@ -89,19 +89,19 @@ pub(super) struct UdpStream {
 
 impl UdpStream {
     /// The client's, which says hello first.
-    pub(super) fn client(lot: Arc<Lot>, slot: u32) -> Self {
-        let sender = lot.sends(slot);
-        UdpStream { slot, sender, step: Step::Hello(Mono(0)), ..UdpStream::new(lot, u64::from(slot)) }
+    pub(super) fn client(test_state: Arc<TestState>, slot: u32) -> Self {
+        let sender = test_state.sends(slot);
+        UdpStream { slot, sender, step: Step::Hello(Mono(0)), ..UdpStream::new(test_state, u64::from(slot)) }
     }
 
     /// The server's, whose hello has been answered.
-    pub(super) fn server(lot: Arc<Lot>, when: u64) -> Self {
-        UdpStream::new(lot, when)
+    pub(super) fn server(test_state: Arc<TestState>, when: u64) -> Self {
+        UdpStream::new(test_state, when)
     }
 
-    fn new(lot: Arc<Lot>, when: u64) -> Self {
+    fn new(test_state: Arc<TestState>, when: u64) -> Self {
         UdpStream {
-            lot,
+            test_state,
             when,
             slot: 0,
             id: Uuid::nil(),
@@ -128,19 +128,19 @@ impl UdpStream {
     }
 
     fn size(&self) -> u64 {
-        self.lot.terms.block.max(1).into()
+        self.test_state.terms.block.max(1).into()
     }
 
     fn start(&mut self, cx: &mut Context<'_>) {
-        if self.lot.serving {
-            self.slot = self.lot.slot(self.when);
-            self.sender = self.lot.sends(self.slot);
+        if self.test_state.serving {
+            self.slot = self.test_state.slot(self.when);
+            self.sender = self.test_state.sends(self.slot);
         }
         self.step = Step::Run;
-        let terms = &self.lot.terms;
+        let terms = &self.test_state.terms;
         let rate = if terms.rate > 0 { terms.rate } else { terms.fq_rate };
         self.pace = (rate > 0 && self.sender).then(|| Pace::new(rate, self.size(), cx.now));
-        self.wall = self.lot.serving && reads_wall_time(&terms.version);
+        self.wall = self.test_state.serving && reads_wall_time(&terms.version);
         let omit = u64::from(terms.omit_s) * SECOND;
         self.omit = (omit > 0).then(|| cx.now.plus(omit));
     }
@@ -149,7 +149,7 @@ impl UdpStream {
         if std::mem::replace(&mut self.done, true) {
             return;
         }
-        if self.sender && !self.lot.serving {
+        if self.sender && !self.test_state.serving {
             self.ended = Some(cx.now);
         } else {
             self.spent(cx);
@@ -168,8 +168,13 @@ impl UdpStream {
     fn stand(&mut self, cx: &mut Context<'_>, tag: u32, info: Option<Box<TcpInfo>>) {
         self.counts.at = self.ended.unwrap_or(cx.now);
         self.counts.jitter_ns = self.jitter.ns();
-        let standing =
-            Standing { group: self.lot.group, slot: self.slot, tag: Some(tag), counts: self.counts, info };
+        let standing = Standing {
+            group: self.test_state.group,
+            slot: self.slot,
+            tag: Some(tag),
+            counts: self.counts,
+            info,
+        };
         cx.outbox.push(Box::new(standing));
     }
 
@@ -188,17 +193,21 @@ impl UdpStream {
 
     /// The datagrams of a burst leave back to back.
     fn within_burst(&self) -> bool {
-        let burst = u64::from(self.lot.terms.burst);
+        let burst = u64::from(self.test_state.terms.burst);
         burst > 1 && !self.counts.packets.is_multiple_of(burst)
     }
 
     /// How many datagrams may leave at `now`.
     fn many(&self, now: Mono) -> u64 {
         let Some(pace) = &self.pace else { return u64::MAX };
-        let rate = if self.lot.terms.rate > 0 { self.lot.terms.rate } else { self.lot.terms.fq_rate };
+        let rate = if self.test_state.terms.rate > 0 {
+            self.test_state.terms.rate
+        } else {
+            self.test_state.terms.fq_rate
+        };
         let late = now.since(pace.due());
         let due = u128::from(late) * u128::from(rate) / 8 / u128::from(SECOND) / u128::from(self.size());
-        let burst = u64::from(self.lot.terms.burst);
+        let burst = u64::from(self.test_state.terms.burst);
         let left = if burst > 1 { burst - self.counts.packets % burst } else { 1 };
         (due as u64 + 1).max(left)
     }
@@ -207,12 +216,12 @@ impl UdpStream {
         self.up = cx.now;
         self.path = Some(path);
         if self.row.is_none() {
-            self.row = Some(cx.rec.open(self.lot.group, cx.now));
+            self.row = Some(cx.rec.open(self.test_state.group, cx.now));
             self.id = cx.rng.uuid();
         }
         match self.step {
             Step::Hello(_) => self.step = Step::Hello(cx.now),
-            Step::Hold if self.lot.serving && self.lot.has_begun() => self.start(cx),
+            Step::Hold if self.test_state.serving && self.test_state.has_begun() => self.start(cx),
             _ => {}
         }
     }
@@ -220,7 +229,7 @@ impl UdpStream {
     fn offer(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         let size = self.size() as usize;
         let most = out.segments().min(out.room() / size).max(1) as u64;
-        let n = self.lot.spend(self.many(cx.now).min(most));
+        let n = self.test_state.spend(self.many(cx.now).min(most));
         self.offered = n;
         if n == 0 {
             return self.finish(cx);
@@ -228,12 +237,12 @@ impl UdpStream {
         if let Some(pace) = &self.pace
             && !self.within_burst()
         {
-            cx.rec.tally(self.lot.group).late_ns.record(cx.now.since(pace.due()));
+            cx.rec.tally(self.test_state.group).late_ns.record(cx.now.since(pace.due()));
         }
         if n > 1 {
             out.segment = size as u16;
         }
-        let wide = self.lot.terms.wide;
+        let wide = self.test_state.terms.wide;
         // The header lies over the pattern's first bytes, and is written anew each time.
         let bytes = out.template(size as u64 | 1 << 62, size * n as usize, |arena| {
             arena.chunks_mut(size).for_each(payload::start);
@@ -248,7 +257,7 @@ impl UdpStream {
     fn gone(&mut self, cx: &mut Context<'_>, n: Sent) {
         let gone = (n.bytes as u64).div_ceil(self.size()).min(self.offered);
         let bytes = n.bytes as u64;
-        self.lot.give_back(self.offered - gone);
+        self.test_state.give_back(self.offered - gone);
         self.offered = 0;
         self.counts.packets += gone;
         self.counts.bytes += bytes;
@@ -270,7 +279,7 @@ impl UdpStream {
 
     /// Takes in datagrams of data.
     fn receive(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
-        let wide = self.lot.terms.wide;
+        let wide = self.test_state.terms.wide;
         let at = got.stamp.map_or(got.at, |stamp| stamp.at);
         if self.omit.is_some_and(|omit| omit <= at) {
             self.omit = None;
@@ -300,7 +309,7 @@ impl UdpStream {
             let tally = cx.rec.packet_tally(group);
             tally.jitter.merge(&jitter);
         }
-        if self.lot.came(bytes, counts.received + counts.duplicated) {
+        if self.test_state.came(bytes, counts.received + counts.duplicated) {
             self.finish(cx);
         }
     }
@@ -339,7 +348,7 @@ impl UdpStream {
     /// answer was lost.
     fn answered(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
         let reply = |datagram: &[u8]| datagram == REPLY || OLD_REPLIES.iter().any(|old| datagram == old);
-        let begun = !self.sender && is_data(&self.lot, got);
+        let begun = !self.sender && is_data(&self.test_state, got);
         if begun || got.datagrams().any(reply) {
             self.joined(cx);
         }
@@ -349,15 +358,15 @@ impl UdpStream {
     fn joined(&mut self, cx: &mut Context<'_>) {
         if let Some(path) = self.path {
             self.step = Step::Hold;
-            self.lot.pass();
-            cx.outbox.push(Box::new(Joined { group: self.lot.group, when: self.when, path }));
+            self.test_state.pass();
+            cx.outbox.push(Box::new(Joined { group: self.test_state.group, when: self.when, path }));
         }
     }
 }
 
 /// Whether datagrams are those of a test, not an answer to a hello.
-fn is_data(lot: &Lot, got: &Received<'_>) -> bool {
-    got.bytes.len() >= header_len(lot.terms.wide).max(16)
+fn is_data(test_state: &TestState, got: &Received<'_>) -> bool {
+    got.bytes.len() >= header_len(test_state.terms.wide).max(16)
 }
 
 impl Flow for UdpStream {
@@ -403,14 +412,14 @@ impl Flow for UdpStream {
         reply: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
         // A single datagram has no segment size of its own, but a stride.
-        if self.lot.serving && got.bytes == HELLO {
+        if self.test_state.serving && got.bytes == HELLO {
             let n = REPLY.len().min(reply.room());
             reply.own(n).copy_from_slice(&REPLY[..n]);
             return Ok(());
         }
         match self.step {
             Step::Hello(_) => self.answered(cx, got),
-            Step::Hold if is_data(&self.lot, got) => {
+            Step::Hold if is_data(&self.test_state, got) => {
                 // Its session has been told before ours could tell us.
                 self.start(cx);
                 self.receive(cx, got);

@@ -16,17 +16,17 @@ mod time;
 pub(super) use talk::socket_settings;
 
 use super::codec::{Cookie, Inbox, State, cookie_text};
-use super::door::{Door, House, Visit};
 use super::judge::{Judge, Verdict};
 use super::ledger::Ledger;
-use super::lot::{Joined, Lot, Standing};
+use super::listener::{Listener, Shared, Visit};
 use super::params::Parameters;
 use super::results::Results;
 use super::store::Opening;
+use super::test_state::{Joined, Standing, TestState};
 use crate::counted::Intervals;
-use crate::native::Fence;
+use crate::native::Acl;
+use crate::one_sided::Notice;
 use crate::quota::{ByAddress, GaveWay, Lines, to_give_way};
-use crate::solo::Remark;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Bulk, BulkCpu, BulkNews, Event, Level, Phase, Scribe, SocketSettings, Status};
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -80,9 +80,9 @@ pub struct ServerPlan {
     /// How long sent data may go unacknowledged, ns.
     pub user_timeout_ns: Option<u64>,
     /// Who may connect.
-    pub fence: Fence,
+    pub acl: Acl,
     /// Who may have datagrams without a test from the same address.
-    pub streams: Fence,
+    pub streams: Acl,
     /// What is allowed.
     pub limits: Limits,
     /// Who may have a test, where that is asked.
@@ -143,7 +143,7 @@ struct Test {
     /// When the token came.
     asked: Mono,
     group: Option<Group>,
-    lot: Option<Arc<Lot>>,
+    test_state: Option<Arc<TestState>>,
     joined: BTreeMap<u64, Path>,
     ledger: Option<Ledger>,
     /// When bytes last came, or the test began.
@@ -159,7 +159,7 @@ struct Test {
 /// The server.
 pub struct Server {
     plan: ServerPlan,
-    house: Arc<House>,
+    shared: Arc<Shared>,
     tests: BTreeMap<Link, Test>,
     /// Cookies whose link has not come yet.
     early: VecDeque<Visit>,
@@ -171,7 +171,7 @@ pub struct Server {
     quiet: Mono,
     actions: VecDeque<Action>,
     intervals: Intervals,
-    remarks: HashSet<String>,
+    notices: HashSet<String>,
     /// Lines about newcomers for whom others had to give way.
     crowd: Lines,
     /// Warnings by address: some, then one a minute.
@@ -187,14 +187,19 @@ impl Server {
     /// A server that starts as soon as it is polled.
     #[must_use]
     pub fn new(plan: ServerPlan, now: Mono) -> Self {
-        let house = Arc::new(House::new(plan.limits.pending));
+        let shared = Arc::new(Shared::new(plan.limits.pending));
         let all = GroupPlan {
-            sources: LinkSource::acceptors(Door::for_all(&house, &plan.fence, &plan.streams, plan.workers)),
+            sources: LinkSource::acceptors(Listener::for_all(
+                &shared,
+                &plan.acl,
+                &plan.streams,
+                plan.workers,
+            )),
             ..group_plan(Group::ALL, SocketSettings::default(), now, plan.interval_ns)
         };
         Server {
             plan,
-            house,
+            shared,
             tests: BTreeMap::new(),
             early: VecDeque::new(),
             groups: vec![true],
@@ -203,7 +208,7 @@ impl Server {
             quiet: now,
             actions: VecDeque::from([Action::Group(Box::new(all))]),
             intervals: Intervals::new(now, 0, &Phase::default()),
-            remarks: HashSet::new(),
+            notices: HashSet::new(),
             crowd: Lines::default(),
             warnings: ByAddress::default(),
             start: now,
@@ -252,7 +257,7 @@ impl Server {
             verdict: None,
             asked: cx.now,
             group: None,
-            lot: None,
+            test_state: None,
             joined: BTreeMap::new(),
             ledger: None,
             heard: cx.now,
@@ -356,8 +361,8 @@ impl Server {
     fn leave(&mut self, cx: &Context<'_>, link: Link) {
         let Some(test) = self.tests.remove(&link) else { return };
         self.actions.push_back(Action::Close(link, End::Done { how: Ending::Completed, reset: false }));
-        if let Some(lot) = &test.lot {
-            self.house.forget(lot);
+        if let Some(test_state) = &test.test_state {
+            self.shared.forget(test_state);
         }
         if let Some(group) = test.group {
             // In good order when all is said, else at once.
@@ -447,9 +452,9 @@ impl Server {
             Ok(joined) => return self.joined(cx, &joined),
             Err(message) => message,
         };
-        if let Ok(remark) = message.downcast::<Remark>() {
-            let Remark { level, text } = *remark;
-            if self.remarks.len() < 100 && self.remarks.insert(text.clone()) {
+        if let Ok(remark) = message.downcast::<Notice>() {
+            let Notice { level, text } = *remark;
+            if self.notices.len() < 100 && self.notices.insert(text.clone()) {
                 self.notice(level, text);
             }
         }

@@ -18,9 +18,9 @@
 //! block of a file is seldom whole: the client half-closes the stream behind it, because those versions wait for the rest.
 
 use super::codec::COOKIE;
-use super::lot::{Counts, Gone, Joined, Lot, Spent, Standing, last_words};
+use super::test_state::{Counts, Gone, Joined, Spent, Standing, TestState, last_words};
+use crate::one_sided::Notice;
 use crate::payload::Source;
-use crate::solo::Remark;
 use metrics::{Ending, Mono, Row, SECOND, SocketState, TcpInfo};
 use model::{Level, Pace};
 use std::sync::Arc;
@@ -84,7 +84,7 @@ enum Step {
 /// A TCP stream.
 #[derive(Debug)]
 pub(super) struct TcpStream {
-    lot: Arc<Lot>,
+    test_state: Arc<TestState>,
     /// By when it came, until it knows its place.
     when: u64,
     slot: u32,
@@ -113,19 +113,19 @@ pub(super) struct TcpStream {
 
 impl TcpStream {
     /// The client's, which sends the cookie first.
-    pub(super) fn client(lot: Arc<Lot>, slot: u32) -> Self {
-        let sender = lot.sends(slot);
-        TcpStream { slot, sender, step: Step::Cookie(0), ..TcpStream::new(lot, u64::from(slot)) }
+    pub(super) fn client(test_state: Arc<TestState>, slot: u32) -> Self {
+        let sender = test_state.sends(slot);
+        TcpStream { slot, sender, step: Step::Cookie(0), ..TcpStream::new(test_state, u64::from(slot)) }
     }
 
     /// The server's, whose cookie has come.
-    pub(super) fn server(lot: Arc<Lot>, when: u64) -> Self {
-        TcpStream::new(lot, when)
+    pub(super) fn server(test_state: Arc<TestState>, when: u64) -> Self {
+        TcpStream::new(test_state, when)
     }
 
-    fn new(lot: Arc<Lot>, when: u64) -> Self {
+    fn new(test_state: Arc<TestState>, when: u64) -> Self {
         TcpStream {
-            lot,
+            test_state,
             when,
             slot: 0,
             id: Uuid::nil(),
@@ -147,13 +147,13 @@ impl TcpStream {
     }
 
     fn start(&mut self, cx: &mut Context<'_>) {
-        if self.lot.serving {
-            self.slot = self.lot.slot(self.when);
-            self.sender = self.lot.sends(self.slot);
+        if self.test_state.serving {
+            self.slot = self.test_state.slot(self.when);
+            self.sender = self.test_state.sends(self.slot);
         }
         self.step = Step::Run;
         (self.start, self.came) = (cx.now, cx.now);
-        let terms = &self.lot.terms;
+        let terms = &self.test_state.terms;
         // The kernel paces by itself where that was asked for.
         let rate = terms.rate;
         self.pace = (rate > 0 && self.sender).then(|| Pace::new(rate, terms.block.into(), cx.now));
@@ -163,7 +163,7 @@ impl TcpStream {
     /// Decides on the next block.
     fn next_block(&mut self, cx: &mut Context<'_>) {
         if self.sender && self.step == Step::Run && self.block == 0 && !self.done {
-            self.block = self.lot.block(self.lot.terms.block.into());
+            self.block = self.test_state.block(self.test_state.terms.block.into());
             if self.block == 0 {
                 self.finish(cx);
             }
@@ -172,12 +172,12 @@ impl TcpStream {
 
     /// The next block has not been begun.
     fn whole(&self) -> bool {
-        self.block == u64::from(self.lot.terms.block)
+        self.block == u64::from(self.test_state.terms.block)
     }
 
     /// A call may go beyond the block.
     fn is_free(&self) -> bool {
-        self.lot.free && self.step == Step::Run
+        self.test_state.free && self.step == Step::Run
     }
 
     /// Part of a block has been sent.
@@ -190,7 +190,7 @@ impl TcpStream {
         if std::mem::replace(&mut self.done, true) {
             return;
         }
-        if self.sender && !self.lot.serving {
+        if self.sender && !self.test_state.serving {
             (self.step, self.ended) =
                 (Step::Settle { queued: None, since: cx.now, look: cx.now }, Some(cx.now));
         } else {
@@ -244,8 +244,13 @@ impl TcpStream {
 
     fn stand(&mut self, cx: &mut Context<'_>, at: Mono, tag: u32, info: Option<Box<TcpInfo>>) {
         self.counts.at = self.ended.unwrap_or(at);
-        let standing =
-            Standing { group: self.lot.group, slot: self.slot, tag: Some(tag), counts: self.counts, info };
+        let standing = Standing {
+            group: self.test_state.group,
+            slot: self.slot,
+            tag: Some(tag),
+            counts: self.counts,
+            info,
+        };
         cx.outbox.push(Box::new(standing));
     }
 
@@ -264,30 +269,30 @@ impl TcpStream {
     fn lost(&mut self, cx: &mut Context<'_>) {
         if self.step != Step::Frozen {
             self.counts.at = cx.now;
-            cx.outbox.push(last_words(&self.lot, self.slot, self.counts));
+            cx.outbox.push(last_words(&self.test_state, self.slot, self.counts));
         }
     }
 
     fn open(&mut self, cx: &mut Context<'_>, path: Path) {
         if self.row.is_none() {
-            self.row = Some(cx.rec.open(self.lot.group, cx.now));
+            self.row = Some(cx.rec.open(self.test_state.group, cx.now));
             self.id = cx.rng.uuid();
         }
-        if self.lot.serving {
-            if self.lot.has_begun() && self.step == Step::Hold {
+        if self.test_state.serving {
+            if self.test_state.has_begun() && self.step == Step::Hold {
                 self.start(cx);
             }
             return;
         }
-        self.lot.pass();
-        cx.outbox.push(Box::new(Joined { group: self.lot.group, when: self.when, path }));
+        self.test_state.pass();
+        cx.outbox.push(Box::new(Joined { group: self.test_state.group, when: self.when, path }));
     }
 }
 
 impl TcpStream {
     /// Offers up to `n` bytes of the file; at its end nothing more is sent.
     fn fill_from_file(&mut self, cx: &mut Context<'_>, n: u64, out: &mut Transmit<'_>) {
-        let Some(store) = self.lot.store.clone() else { return };
+        let Some(store) = self.test_state.store.clone() else { return };
         let n = n.min(store.size().saturating_sub(self.sent));
         let room = out.own(n as usize);
         if let Err(why) = store.read(self.sent, room) {
@@ -305,7 +310,7 @@ impl TcpStream {
 
     /// Puts what has come into the file.
     fn keep(&mut self, cx: &mut Context<'_>, bytes: &[u8]) {
-        let Some(store) = self.lot.store.clone() else { return };
+        let Some(store) = self.test_state.store.clone() else { return };
         match store.write(self.kept, bytes) {
             Ok(()) => self.kept += bytes.len() as u64,
             Err(why) => self.complain(cx, why),
@@ -314,8 +319,8 @@ impl TcpStream {
 
     /// The file cannot be had any longer.
     fn complain(&mut self, cx: &mut Context<'_>, why: String) {
-        if self.lot.serving {
-            cx.outbox.push(Box::new(Remark { level: Level::Error, text: why }));
+        if self.test_state.serving {
+            cx.outbox.push(Box::new(Notice { level: Level::Error, text: why }));
         } else {
             cx.outbox.push(Box::new(Gone { why }));
         }
@@ -341,7 +346,7 @@ impl Flow for TcpStream {
         let read = match self.step {
             Step::Cookie(_) | Step::Hold | Step::Over => Read::Pause,
             _ if self.fed => Read::Pause,
-            Step::Run | Step::Drain { .. } if !self.sender && !self.lot.discard => Read::look(READ),
+            Step::Run | Step::Drain { .. } if !self.sender && !self.test_state.discard => Read::look(READ),
             _ => Read::skip(READ),
         };
         let wake = match self.step {
@@ -352,21 +357,21 @@ impl Flow for TcpStream {
             _ => None,
         };
         let settles = matches!(self.step, Step::Settle { .. } | Step::Settled);
-        let end = (settles && self.lot.store.is_some()).then_some(End::Half);
+        let end = (settles && self.test_state.store.is_some()).then_some(End::Half);
         Interest { send, read, wake, end }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match self.step {
             Step::Cookie(have) => {
-                let rest = &self.lot.cookie[usize::from(have)..];
+                let rest = &self.test_state.cookie[usize::from(have)..];
                 let n = rest.len().min(out.room());
                 out.own(n).copy_from_slice(&rest[..n]);
             }
             Step::Run | Step::Finish { .. } => {
                 let room = out.room() as u64;
                 let n = if self.is_free() { room } else { self.block.min(room) };
-                if self.lot.store.is_some() {
+                if self.test_state.store.is_some() {
                     return self.fill_from_file(cx, n, out);
                 }
                 Source::Pattern.offer(self.sent, n as usize, out);
@@ -387,14 +392,14 @@ impl Flow for TcpStream {
                     && self.whole()
                     && let Some(pace) = &self.pace
                 {
-                    cx.rec.tally(self.lot.group).late_ns.record(cx.now.since(pace.due()));
+                    cx.rec.tally(self.test_state.group).late_ns.record(cx.now.since(pace.due()));
                 }
                 self.sent += bytes;
                 self.block = match self.block.checked_sub(bytes) {
                     Some(left) => left,
                     // Some of a later block has left with it.
                     None => {
-                        let block = u64::from(self.lot.terms.block).max(1);
+                        let block = u64::from(self.test_state.terms.block).max(1);
                         (block - (bytes - self.block) % block) % block
                     }
                 };
@@ -431,7 +436,7 @@ impl Flow for TcpStream {
         if let Some(row) = self.row {
             cx.rec.received(row, n);
         }
-        if self.lot.came(n, 0) {
+        if self.test_state.came(n, 0) {
             self.finish(cx);
         }
         Ok(())
@@ -443,20 +448,22 @@ impl Flow for TcpStream {
             FlowEvent::Start if matches!(self.step, Step::Hold | Step::Cookie(_)) => self.start(cx),
             FlowEvent::Ask { tag, info } => self.stand(cx, cx.now, tag, info),
             FlowEvent::Freeze { tag, info }
-                if self.step == Step::Run && self.begun() && !self.lot.serving =>
+                if self.step == Step::Run && self.begun() && !self.test_state.serving =>
             {
                 (self.step, self.info) = (Step::Finish { tag }, info);
             }
-            FlowEvent::Freeze { tag, .. } if self.step == Step::Run && !self.sender && self.lot.serving => {
+            FlowEvent::Freeze { tag, .. }
+                if self.step == Step::Run && !self.sender && self.test_state.serving =>
+            {
                 // A client that sends an amount says that it is over a while after the last of it.
-                let last = if self.lot.is_limited() { self.came } else { cx.now };
+                let last = if self.test_state.is_limited() { self.came } else { cx.now };
                 self.step = Step::Drain { tag, last, quiet: cx.now, until: cx.now.plus(DRAIN) };
                 if self.fed {
                     self.freeze(cx, tag, last);
                 }
             }
             FlowEvent::Freeze { tag, info } => {
-                self.step = if self.lot.serving && self.sender { Step::Over } else { Step::Frozen };
+                self.step = if self.test_state.serving && self.sender { Step::Over } else { Step::Frozen };
                 self.stand(cx, cx.now, tag, info);
             }
             FlowEvent::State(state) => self.state(cx.now, &state),
@@ -471,7 +478,9 @@ impl Flow for TcpStream {
             }
             FlowEvent::Fin if self.step == Step::Frozen && !self.fed => self.step = Step::Over,
             // The end of a file.
-            FlowEvent::Fin if self.step == Step::Run && !self.sender && self.lot.serving => self.fed = true,
+            FlowEvent::Fin if self.step == Step::Run && !self.sender && self.test_state.serving => {
+                self.fed = true
+            }
             FlowEvent::Fin => {
                 self.lost(cx);
                 return Err(Violation::Malformed("the peer closed a stream before the end of the test"));

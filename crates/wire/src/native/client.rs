@@ -16,7 +16,7 @@ use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message, encode};
 use super::udp::{self, Callers, Log, Terms, Track, Tracks, Unopened, wait};
 use crate::counted::Intervals;
-use crate::{Judged, echo};
+use crate::{FrameVerdicts, echo};
 use metrics::{Clock, Ending, Group, Mono, SECOND};
 use model::churn::Plan;
 use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
@@ -495,14 +495,14 @@ impl Client {
     fn note(&mut self, note: transport::Message) {
         let note = match note.downcast::<echo::Samples>() {
             Ok(samples) => {
-                let event = crate::solo::told(*samples, self.started);
+                let event = crate::one_sided::told(*samples, self.started);
                 return self.actions.push_back(Action::Emit(event));
             }
             Err(note) => note,
         };
-        match note.downcast::<Judged>() {
-            Ok(judged) => {
-                let Judged { id, rows } = *judged;
+        match note.downcast::<FrameVerdicts>() {
+            Ok(verdicts) => {
+                let FrameVerdicts { id, rows } = *verdicts;
                 self.actions.push_back(Action::Emit(Event::Frames { id, rows }));
             }
             Err(note) => match note.downcast::<Track>() {

@@ -3,7 +3,7 @@
 use super::data::{Data, Params};
 use super::ping::Caller;
 use crate::echo;
-use crate::rota::Rota;
+use crate::round_robin::RoundRobin;
 use metrics::Ending;
 use model::churn::{Broker, Next, Plan};
 use model::{Shutdown, Transport};
@@ -31,7 +31,7 @@ pub struct Site {
 pub struct Dialer {
     broker: Broker,
     sites: Vec<Site>,
-    rota: Rota,
+    round_robin: RoundRobin,
     /// More sites than connections in the run: these then visit them in turn.
     rotate: bool,
 }
@@ -50,7 +50,12 @@ impl Dialer {
         worker: u16,
         workers: u16,
     ) -> Self {
-        Dialer { broker: Broker::new(plan), rotate, sites, rota: Rota::new(sources, ports, worker, workers) }
+        Dialer {
+            broker: Broker::new(plan),
+            rotate,
+            sites,
+            round_robin: RoundRobin::new(sources, ports, worker, workers),
+        }
     }
 
     /// Where the connections of a slot go: pass after pass over the sites that have granted more than there were passes.
@@ -81,10 +86,10 @@ impl Connector for Dialer {
         }
         match self.broker.next(cx.now) {
             Next::Start { slot, bytes } => {
-                let next = (self.rota.turns() % self.sites.len() as u64) as usize;
+                let next = (self.round_robin.turns() % self.sites.len() as u64) as usize;
                 let at = if self.rotate { next } else { self.site_of(slot) };
                 let site = self.sites[at].clone();
-                let from = self.rota.next(site.address);
+                let from = self.round_robin.next(site.address);
                 let rude = match site.params.shutdown {
                     Shutdown::Graceful => false,
                     Shutdown::Rude => true,

@@ -7,7 +7,7 @@ mod standing;
 
 use super::auth::{Psk, Secrets};
 use super::grants::Grants;
-use super::greet::{Fence, Reception, Stranger};
+use super::handshake::{Acl, Listener, Stranger};
 use super::message::{Frames, Message, encode};
 use super::preamble::Guess;
 use super::udp::{Log, Track};
@@ -74,7 +74,7 @@ pub struct ServerPlan {
     /// The key clients must know, if there is one.
     pub psk: Option<Psk>,
     /// Who may connect.
-    pub fence: Fence,
+    pub acl: Acl,
     /// What is allowed.
     pub limits: Limits,
     /// One session at a time, whatever clients ask for.
@@ -228,11 +228,11 @@ impl Server {
     pub fn new(plan: ServerPlan, now: Mono) -> Self {
         let budget = plan.exit_after.map(|n| Arc::new(AtomicI64::new(n.min(i64::MAX as u64) as i64)));
         let grants = Arc::new(Grants::new(budget.clone()).with_pending(plan.limits.pending));
-        let fence = Arc::new(plan.fence.clone());
+        let acl = Arc::new(plan.acl.clone());
         let acceptors = (0..plan.threads())
             .map(|w| {
-                let reception = Reception::new(Arc::clone(&grants), Arc::clone(&fence), w);
-                Box::new(reception.with_datagrams(plan.secret)) as Box<dyn Acceptor>
+                let listener = Listener::new(Arc::clone(&grants), Arc::clone(&acl), w);
+                Box::new(listener.with_datagrams(plan.secret)) as Box<dyn Acceptor>
             })
             .collect();
         let all = GroupPlan {

@@ -2,9 +2,9 @@
 
 use super::Layout;
 use super::udp::Books;
-use crate::bulk::{Filler, Marks, Params, Pourer, Receiver, Sender};
-use crate::native::Fence;
-use crate::solo::{Answers, Calls};
+use crate::bulk::{DatagramSender, Filler, Marks, Params, Receiver, Sender};
+use crate::native::Acl;
+use crate::one_sided::{Answers, Calls};
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase};
 use std::collections::{HashSet, VecDeque};
@@ -123,7 +123,7 @@ impl Connector for Dialer {
         let (params, target) = (Arc::clone(&self.params), Target { to, from });
         self.open += 1;
         if self.layout.udp {
-            Open::Datagram(Box::new(Pourer::new(params, Marks::None, slot)), target)
+            Open::Datagram(Box::new(DatagramSender::new(params, Marks::None, slot)), target)
         } else {
             Open::Flow(Box::new(Sender::new(params, slot)), target)
         }
@@ -146,12 +146,12 @@ impl Connector for Dialer {
 }
 
 /// What a receiver's workers share.
-pub(super) struct House {
+pub(super) struct Shared {
     pub(super) params: Arc<Params>,
     pub(super) layout: Layout,
-    pub(super) fence: Fence,
+    pub(super) acl: Acl,
     /// Whose datagrams are believed without proof.
-    pub(super) streams: Fence,
+    pub(super) streams: Acl,
     /// Whose are, because they talk to us.
     pub(super) proven: Mutex<HashSet<IpAddr>>,
     /// Data connections that are open; with datagrams, workers to which some come.
@@ -166,7 +166,7 @@ pub(super) struct House {
 pub(super) const UNSYNCED_SLOT: u32 = u32::MAX;
 pub(super) const UNSYNCED_GROUP: Group = Group(2);
 
-impl House {
+impl Shared {
     /// Parameters for a data connection from `ip` if that address has no synchronisation connection open.
     fn unsynced_params(&self, ip: IpAddr) -> Option<Arc<Params>> {
         let params = self.unsynced.as_ref()?;
@@ -186,31 +186,31 @@ impl House {
 
 /// Answers a receiver's connections on one worker, and hears its datagrams.
 pub(super) struct Answerer {
-    house: Arc<House>,
+    shared: Arc<Shared>,
     books: Books,
 }
 
 impl Answerer {
-    pub(super) fn new(house: &Arc<House>) -> Self {
-        Answerer { house: Arc::clone(house), books: Books::new(Arc::clone(house)) }
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        Answerer { shared: Arc::clone(shared), books: Books::new(Arc::clone(shared)) }
     }
 }
 
 impl Acceptor for Answerer {
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
-        if !self.house.fence.admits(path.peer.ip()) {
+        if !self.shared.acl.admits(path.peer.ip()) {
             return None;
         }
-        if self.house.layout.talks(path.local.port()) {
+        if self.shared.layout.talks(path.local.port()) {
             return Some(Box::new(Lifted));
         }
         let ip = path.peer.ip().to_canonical();
-        if let Some(params) = self.house.unsynced_params(ip) {
+        if let Some(params) = self.shared.unsynced_params(ip) {
             return Some(Box::new(Receiver::new(params).numbered(UNSYNCED_SLOT)));
         }
-        self.house.begin(cx.now);
-        self.house.open.fetch_add(1, Ordering::Relaxed);
-        Some(Box::new(Receiver::new(Arc::clone(&self.house.params))))
+        self.shared.begin(cx.now);
+        self.shared.open.fetch_add(1, Ordering::Relaxed);
+        Some(Box::new(Receiver::new(Arc::clone(&self.shared.params))))
     }
 
     fn on_unsolicited(
@@ -219,7 +219,7 @@ impl Acceptor for Answerer {
         got: &Received<'_>,
         _: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
-        if self.house.layout.udp {
+        if self.shared.layout.udp {
             self.books.enter(cx, got);
         }
         None
@@ -233,7 +233,7 @@ impl Acceptor for Answerer {
         let card = flow.id();
         if card.slot != UNSYNCED_SLOT
             && card.row.is_some()
-            && self.house.open.fetch_sub(1, Ordering::Relaxed) == 1
+            && self.shared.open.fetch_sub(1, Ordering::Relaxed) == 1
         {
             cx.outbox.push(Box::new(Empty { last: Mono(0) }));
         }

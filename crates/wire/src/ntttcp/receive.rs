@@ -16,14 +16,14 @@
 
 use super::Layout;
 use super::codec::{END, FINISHED, LAST, NOT_STARTED, QUERY, RUN, RUNNING, WAIT, Words, agreed, encode};
-use super::open::{Answerer, Empty, House, UNSYNCED_GROUP, UNSYNCED_SLOT};
+use super::open::{Answerer, Empty, Shared, UNSYNCED_GROUP, UNSYNCED_SLOT};
 use super::tally::Telling;
 use super::token::TOKEN;
 use super::udp::Back;
 use super::unsynced::UnsyncedTests;
 use crate::bulk::{Filler, FirstByte, Params, Timetable};
-use crate::native::Fence;
-use crate::solo::{Arrived, GROUP, Portion, Remark};
+use crate::native::Acl;
+use crate::one_sided::{Arrived, GROUP, Notice, Portion};
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Event, Phase, Status, SyncStep, Totals};
 use std::collections::BTreeMap;
@@ -39,9 +39,9 @@ pub struct ReceiverPlan {
     /// Settings of its connections.
     pub phase: Phase,
     /// Who may connect.
-    pub fence: Fence,
+    pub acl: Acl,
     /// Whose datagrams are believed without proof.
-    pub streams: Fence,
+    pub streams: Acl,
     /// Worker threads.
     pub workers: u16,
 }
@@ -83,7 +83,7 @@ struct Conversation {
 /// The receiver's session.
 pub struct Receiver {
     layout: Layout,
-    house: Arc<House>,
+    shared: Arc<Shared>,
     table: Arc<Timetable>,
     stage: Stage,
     begun: bool,
@@ -106,7 +106,7 @@ impl Receiver {
     /// A session that starts as soon as it is polled.
     #[must_use]
     pub fn new(plan: ReceiverPlan, _: Mono) -> Self {
-        let ReceiverPlan { layout, phase, fence, streams, workers } = plan;
+        let ReceiverPlan { layout, phase, acl, streams, workers } = plan;
         let table = Arc::new(Timetable::unknown());
         let params = Params {
             arrivals: true,
@@ -117,10 +117,10 @@ impl Receiver {
             let params = Params::of(&phase, UNSYNCED_GROUP, Filler::LetterA);
             Arc::new(Params { from_first_byte: true, ..params })
         });
-        let house = House {
+        let shared = Shared {
             params: Arc::new(params),
             layout,
-            fence,
+            acl,
             streams,
             proven: Mutex::default(),
             open: AtomicU64::new(0),
@@ -129,7 +129,7 @@ impl Receiver {
         };
         Receiver {
             layout,
-            house: Arc::new(house),
+            shared: Arc::new(shared),
             table,
             stage: Stage::Waiting,
             begun: false,
@@ -148,7 +148,7 @@ impl Receiver {
     }
 
     fn open(&mut self, now: Mono) {
-        let one = |_| Box::new(Answerer::new(&self.house)) as Box<dyn Acceptor>;
+        let one = |_| Box::new(Answerer::new(&self.shared)) as Box<dyn Acceptor>;
         let acceptors = (0..self.workers).map(one).collect();
         let counting = self.telling.group(Vec::new(), GROUP, now);
         let beside = self.layout.unsynced.then(|| self.telling.group(Vec::new(), UNSYNCED_GROUP, now));
@@ -255,7 +255,7 @@ impl Receiver {
             if talk.as_ref().is_some_and(|talk| talk.announces) {
                 return true;
             }
-            let mut synced_peers = self.house.synced_peers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut synced_peers = self.shared.synced_peers.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(at) = synced_peers.iter().position(|other| *other == ip) {
                 synced_peers.swap_remove(at);
             }
@@ -308,7 +308,7 @@ impl Receiver {
         let alone = self.layout.windows && !self.layout.token;
         self.kill = Some(now.plus(cooldown).plus(if alone { 0 } else { GRACE }));
         self.wake = None;
-        if self.house.open.load(Ordering::Relaxed) == 0 {
+        if self.shared.open.load(Ordering::Relaxed) == 0 {
             self.drop_when_unsynced_idle(now);
         }
     }
@@ -355,9 +355,9 @@ impl Receiver {
             }
             Err(message) => message,
         };
-        let message = match message.downcast::<Remark>() {
-            Ok(remark) => {
-                let Remark { level, text } = *remark;
+        let message = match message.downcast::<Notice>() {
+            Ok(notice) => {
+                let Notice { level, text } = *notice;
                 return self.telling.emit(Event::Notice { level, text });
             }
             Err(message) => message,
@@ -371,7 +371,7 @@ impl Receiver {
         }
         let Ok(empty) = message.downcast::<Empty>() else { return };
         self.telling.last = self.telling.last.max(empty.last);
-        if self.house.open.load(Ordering::Relaxed) == 0 {
+        if self.shared.open.load(Ordering::Relaxed) == 0 {
             match self.stage {
                 // Those that talk will say when it is over; those that do not have nothing else to say it by.
                 Stage::Running if !self.layout.sync || self.talks.is_empty() => {
@@ -433,7 +433,7 @@ impl Session for Receiver {
     fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, path, _) => {
-                let mut proven = self.house.proven.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut proven = self.shared.proven.lock().unwrap_or_else(PoisonError::into_inner);
                 if proven.len() < MOST_PROVEN {
                     proven.insert(path.peer.ip().to_canonical());
                 }
@@ -457,7 +457,7 @@ impl Session for Receiver {
                     self.telling.step(SyncStep::Connected { local: path.local, remote: path.peer });
                     if !announces {
                         let ip = path.peer.ip().to_canonical();
-                        self.house.synced_peers.lock().unwrap_or_else(PoisonError::into_inner).push(ip);
+                        self.shared.synced_peers.lock().unwrap_or_else(PoisonError::into_inner).push(ip);
                     }
                 } else {
                     self.telling.actions.push_back(Action::Close(link, gone()));
@@ -471,7 +471,7 @@ impl Session for Receiver {
                 self.hang_up(link);
                 if self.talks.is_empty()
                     && self.stage == Stage::Running
-                    && self.house.open.load(Ordering::Relaxed) == 0
+                    && self.shared.open.load(Ordering::Relaxed) == 0
                 {
                     self.wake = Some(self.wake.unwrap_or(Mono(u64::MAX)).min(cx.now.plus(ALONE)));
                 }

@@ -19,7 +19,7 @@ use super::tally::Telling;
 use super::token::{TOKEN, Tokens};
 use super::{Layout, READY_OFFSET};
 use crate::bulk::{CLOSE, Filler, Params, Timetable};
-use crate::solo::{Arrived, GROUP, Portion};
+use crate::one_sided::{Arrived, GROUP, Portion};
 use metrics::{Ending, Mono, SECOND};
 use model::{Event, Level, Phase, Status, SyncStep, Totals};
 use std::net::{IpAddr, SocketAddr};

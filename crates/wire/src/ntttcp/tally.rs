@@ -1,7 +1,7 @@
 //! What both sessions do alike: intervals, the end of a group, totals.
 
 use crate::counted::Intervals;
-use crate::solo::{GROUP, Portion};
+use crate::one_sided::{GROUP, Portion};
 use metrics::{Mono, Tally};
 use model::{Event, Phase, Status, SyncStep, Totals};
 use std::collections::VecDeque;

@@ -4,9 +4,9 @@
 //! 2. What comes while nothing counts is dropped.
 //! 3. Senders end by falling silent: a worker to which nothing comes for a second is left by everybody.
 
-use super::open::{Empty, House};
-use crate::solo::{Arrived, GROUP, Portion};
-use crate::strangers::Strangers;
+use super::open::{Empty, Shared};
+use crate::one_sided::{Arrived, GROUP, Portion};
+use crate::pending::PendingPeers;
 use metrics::{Ending, Mono, Packets, Row, SECOND};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -33,9 +33,9 @@ struct Account {
 
 /// What has come to one worker.
 pub(super) struct Books {
-    house: Arc<House>,
+    shared: Arc<Shared>,
     accounts: HashMap<(SocketAddr, u16), Account>,
-    strangers: Strangers,
+    pending: PendingPeers,
     row: Option<Row>,
     dropped: u32,
     last: Mono,
@@ -47,11 +47,11 @@ pub(super) struct Books {
 }
 
 impl Books {
-    pub(super) fn new(house: Arc<House>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
         Books {
-            house,
+            shared,
             accounts: HashMap::new(),
-            strangers: Strangers::default(),
+            pending: PendingPeers::default(),
             row: None,
             dropped: 0,
             last: Mono(0),
@@ -64,11 +64,11 @@ impl Books {
     /// Whether this sender is heard: who talks to us has proven its address.
     fn admits(&mut self, cx: &mut Context<'_>, path: &Path) -> bool {
         let who = path.peer.ip();
-        let house = &*self.house;
+        let shared = &*self.shared;
         let proven =
-            house.proven.lock().unwrap_or_else(PoisonError::into_inner).contains(&who.to_canonical());
-        let streams = if proven { &house.fence } else { &house.streams };
-        self.accounts.len() < MOST && self.strangers.admits(cx, &house.fence, streams, who)
+            shared.proven.lock().unwrap_or_else(PoisonError::into_inner).contains(&who.to_canonical());
+        let streams = if proven { &shared.acl } else { &shared.streams };
+        self.accounts.len() < MOST && self.pending.admits(cx, &shared.acl, streams, who)
     }
 
     /// Counts a datagram.
@@ -80,7 +80,7 @@ impl Books {
             if !self.admits(cx, &path) {
                 return;
             }
-            self.house.begin(at);
+            self.shared.begin(at);
             cx.rec.tally(GROUP).opened += 1;
             cx.outbox.push(Box::new(Arrived { path, at }));
             let account = Account { path, bytes: 0, datagrams: 0, since: at, last: at };
@@ -88,12 +88,13 @@ impl Books {
         }
         self.last = self.last.max(cx.now);
         if !std::mem::replace(&mut self.open, true) {
-            self.house.open.fetch_add(1, Ordering::Relaxed);
+            self.shared.open.fetch_add(1, Ordering::Relaxed);
             cx.outbox.push(Box::new(Back));
         }
         let dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
         self.dropped = got.dropped;
-        let Some(account) = self.accounts.get_mut(&key).filter(|_| self.house.params.table.counts(at)) else {
+        let Some(account) = self.accounts.get_mut(&key).filter(|_| self.shared.params.table.counts(at))
+        else {
             return;
         };
         account.bytes += got.len as u64;
@@ -109,7 +110,7 @@ impl Books {
     pub(super) fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
         if self.open && (self.closed || cx.now.since(self.last) >= SILENCE) {
             self.open = false;
-            if self.house.open.fetch_sub(1, Ordering::Relaxed) == 1 {
+            if self.shared.open.fetch_sub(1, Ordering::Relaxed) == 1 {
                 cx.outbox.push(Box::new(Empty { last: self.counted }));
             }
         }

@@ -4,7 +4,7 @@
 //! Such a test has no start or end message. Connections from one address whose first bytes come within [`TOGETHER`] form one
 //! test, measured from the first byte to the last. A connection that carries nothing belongs to none.
 
-use crate::solo::Portion;
+use crate::one_sided::Portion;
 use metrics::{Mono, SECOND};
 use model::{Event, Totals, Traffic};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //!
 //! - [`codec`]: the packets; [`time`]: times and their errors; [`tlv`]: extensions.
 //! - [`Speaker`]: what a [`Pinger`](crate::echo::Pinger) says and hears, when it speaks this.
-//! - [`reflect`]: an answer to a request; [`Reflector`]: a sender's session; [`Doorkeeper`]: who gets one.
+//! - [`reflect`]: an answer to a request; [`Reflector`]: a sender's session; [`Listener`]: who gets one.
 //!
 //! `docs/protocols/stamp.md` has the details, and how to use it with routers.
 
@@ -17,7 +17,7 @@ pub mod time;
 pub mod tlv;
 mod ways;
 
-pub use open::{Doorkeeper, acceptors, connectors};
+pub use open::{Listener, acceptors, connectors};
 pub use session::Reflector;
 pub use speak::Speaker;
 

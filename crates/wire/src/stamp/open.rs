@@ -7,8 +7,8 @@ use super::speak::Speaker;
 use crate::call::Caller;
 use crate::ctstraffic::{Limit, LimitReached};
 use crate::echo::{Far, Params, Pinger};
-use crate::native::Fence;
-use crate::solo::{Answers, Calls, GROUP, Remark};
+use crate::native::Acl;
+use crate::one_sided::{Answers, Calls, GROUP, Notice};
 use metrics::{Ending, Packets, Row, SECOND};
 use model::{Level, Phase};
 use std::collections::{HashMap, HashSet};
@@ -33,8 +33,8 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 #[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let unconfirmed = phase.ping.and_then(|ping| ping.stamp).is_some_and(|stamp| stamp.direct);
-    let house = Arc::new(House {
-        fence: answers.fence.clone(),
+    let shared = Arc::new(Shared {
+        acl: answers.acl.clone(),
         open_to: answers.streams.clone(),
         rules: Arc::new(Rules { key: answers.key.clone(), unconfirmed }),
         limit: Limit::new(answers.exit_after),
@@ -43,7 +43,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
         alone: AtomicBool::new(false),
         most: answers.sockets.map_or(MOST_SENDERS, |sockets| sockets.clamp(1, MOST_SENDERS)),
     });
-    let one = |_| Box::new(Doorkeeper { house: Arc::clone(&house), row: None }) as Box<dyn Acceptor>;
+    let one = |_| Box::new(Listener { shared: Arc::clone(&shared), row: None }) as Box<dyn Acceptor>;
     (0..answers.workers.max(1)).map(one).collect()
 }
 
@@ -55,10 +55,10 @@ const MOST_PER_ADDRESS: u32 = 256;
 const PATIENCE: u64 = 900 * SECOND;
 
 /// What a reflector's workers share.
-struct House {
-    fence: Fence,
+struct Shared {
+    acl: Acl,
     /// Who is answered without a proof, and with longer answers than requests.
-    open_to: Fence,
+    open_to: Acl,
     rules: Arc<Rules>,
     limit: Limit,
     senders: Mutex<Senders>,
@@ -78,7 +78,7 @@ struct Senders {
 }
 
 /// A sender's place among those that have a session; given back when dropped.
-pub(super) struct Place(Arc<House>, SocketAddr);
+pub(super) struct Place(Arc<Shared>, SocketAddr);
 
 impl Place {
     /// A packet that proved to know the key was answered.
@@ -111,7 +111,7 @@ enum NoPlace {
     Full,
 }
 
-impl House {
+impl Shared {
     /// A place for `peer`; [`NoPlace`] when it has one, or there is none left.
     fn place(self: &Arc<Self>, peer: SocketAddr) -> Result<Place, NoPlace> {
         let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,21 +133,21 @@ impl House {
 
 /// Answers on one worker: each sender gets a socket of its own, with what is remembered of its sessions; those for whom there
 /// is no room are answered without memory.
-pub struct Doorkeeper {
-    house: Arc<House>,
+pub struct Listener {
+    shared: Arc<Shared>,
     /// Where those are counted that have no socket of their own.
     row: Option<Row>,
 }
 
-impl Doorkeeper {
+impl Listener {
     fn refuse(cx: &mut Context<'_>, text: String) {
-        cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
+        cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
     }
 
     /// Whether requests from there are answered at all, and whether with more than came.
     fn admits(&self, cx: &mut Context<'_>, path: &Path) -> Option<bool> {
         let (peer, who) = (path.peer, path.peer.ip().to_canonical());
-        if !self.house.fence.admits(peer.ip()) {
+        if !self.shared.acl.admits(peer.ip()) {
             return None;
         }
         // Two reflectors would answer each other for ever.
@@ -157,16 +157,16 @@ impl Doorkeeper {
                  never end",
                 peer.port()
             );
-            Doorkeeper::refuse(cx, text);
+            Listener::refuse(cx, text);
             return None;
         }
-        let trusted = self.house.open_to.admits(peer.ip());
-        if !trusted && self.house.rules.key.is_none() {
+        let trusted = self.shared.open_to.admits(peer.ip());
+        if !trusted && self.shared.rules.key.is_none() {
             let text = format!(
                 "{who} asked for STAMP and gets no answer: a datagram proves no address, so without a key only this host \
                  and directly connected networks are answered, unless NETCALIPER_ALLOW names the network"
             );
-            Doorkeeper::refuse(cx, text);
+            Listener::refuse(cx, text);
             return None;
         }
         Some(trusted)
@@ -177,7 +177,7 @@ impl Doorkeeper {
         let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
         cx.rec.received(row, got.bytes.len() as u64);
         let own = out.own(got.bytes.len());
-        let made = reply(&self.house.rules, None, (request, got), (cx.now, cx.clock), own);
+        let made = reply(&self.shared.rules, None, (request, got), (cx.now, cx.clock), own);
         let n = own.len() as u64;
         out.tos = Some(made.tos);
         cx.rec.sent(row, n);
@@ -185,7 +185,7 @@ impl Doorkeeper {
     }
 }
 
-impl Acceptor for Doorkeeper {
+impl Acceptor for Listener {
     fn on_unsolicited(
         &mut self,
         cx: &mut Context<'_>,
@@ -193,26 +193,26 @@ impl Acceptor for Doorkeeper {
         out: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
         let path = got.from?;
-        let request = check(&self.house.rules, got.bytes).ok()?;
+        let request = check(&self.shared.rules, got.bytes).ok()?;
         let trusted = self.admits(cx, &path)?;
         let at = got.stamp.map_or(got.at, |stamp| stamp.at);
         let arrived = Arrived { bytes: got.bytes, at, ttl: got.ttl, tos: got.tos };
-        if let Some(proofs) = &self.house.proofs {
+        if let Some(proofs) = &self.shared.proofs {
             if proofs.has(got.bytes) {
                 return None;
             }
             proofs.put(got.bytes);
         }
-        let place = match self.house.place(path.peer) {
+        let place = match self.shared.place(path.peer) {
             Ok(place) => place,
             // Without memory a repeat cannot be told, and who proves to know the key is promised that none is answered.
-            Err(NoPlace::Full) if self.house.rules.key.is_some() => {
+            Err(NoPlace::Full) if self.shared.rules.key.is_some() => {
                 let who = path.peer.ip().to_canonical();
                 let text = format!(
                     "{who} gets no answer: there are as many sessions as there may be, and without one a repeated packet \
                      could not be told from a new one"
                 );
-                Doorkeeper::refuse(cx, text);
+                Listener::refuse(cx, text);
                 return None;
             }
             Err(_) => {
@@ -220,16 +220,16 @@ impl Acceptor for Doorkeeper {
                 return None;
             }
         };
-        let rules = Arc::clone(&self.house.rules);
+        let rules = Arc::clone(&self.shared.rules);
         Some(Box::new(Reflector::new(rules, GROUP, PATIENCE, trusted, &arrived).at(place)))
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         // It never had a socket.
         if how.is_err() && flow.id().row.is_none() {
-            self.house.alone.store(true, Ordering::Relaxed);
+            self.shared.alone.store(true, Ordering::Relaxed);
         }
-        if self.house.limit.leave() {
+        if self.shared.limit.leave() {
             cx.outbox.push(Box::new(LimitReached));
         }
     }

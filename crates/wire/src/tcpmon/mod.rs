@@ -20,4 +20,4 @@ pub use codec::PORT;
 pub use notes::Wanted;
 pub use plan::{Plan, Test};
 pub use request::{Requester, connectors};
-pub use respond::{Door, Responder, acceptors};
+pub use respond::{Listener, Responder, acceptors};

@@ -4,8 +4,8 @@ use super::codec::{self, Command, Counts, Head, PARAM};
 use super::notes::{Notes, Wanted};
 use crate::ctstraffic::{Limit, LimitReached};
 use crate::host::{Host, HostTexts, Reading};
-use crate::native::Fence;
-use crate::solo::{Answers, GROUP, Tell};
+use crate::native::Acl;
+use crate::one_sided::{Answers, GROUP, Tell};
 use crate::udpmon::blocks;
 use crate::udpmon::proc::between;
 use metrics::{Ending, Mono, Row, SECOND};
@@ -28,22 +28,22 @@ const FIRST: u64 = SECOND / 20;
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let limit = Arc::new(Limit::new(answers.exit_after));
     let one = |_| {
-        let door = Door {
-            fence: answers.fence.clone(),
+        let listener = Listener {
+            acl: answers.acl.clone(),
             limit: Arc::clone(&limit),
             host: answers.host.clone(),
             stall_ns: phase.stall_ns,
             buffer: phase.buffer.high,
             wanted: Wanted::of(phase),
         };
-        Box::new(door) as Box<dyn Acceptor>
+        Box::new(listener) as Box<dyn Acceptor>
     };
     (0..answers.workers.max(1)).map(one).collect()
 }
 
 /// Lets requesters in.
-pub struct Door {
-    fence: Fence,
+pub struct Listener {
+    acl: Acl,
     limit: Arc<Limit>,
     host: Host,
     stall_ns: u64,
@@ -51,9 +51,9 @@ pub struct Door {
     wanted: Wanted,
 }
 
-impl Acceptor for Door {
+impl Acceptor for Listener {
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
-        let welcome = self.fence.admits(path.peer.ip()) && self.limit.enter();
+        let welcome = self.acl.admits(path.peer.ip()) && self.limit.enter();
         welcome.then(|| {
             let id = cx.rng.uuid();
             let flow = Responder::new(&self.host, id, self.stall_ns, self.buffer).noting(&self.wanted);

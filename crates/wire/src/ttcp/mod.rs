@@ -8,9 +8,9 @@ mod receive;
 pub use receive::{Deed, Test};
 
 use crate::bulk::{self, Filler, Marks};
-use crate::solo::{Answers, Calls};
+use crate::one_sided::{Answers, Calls};
 use model::{Kind, Phase};
-use receive::{Answerer, House};
+use receive::{Answerer, Shared};
 use std::sync::Arc;
 use transport::{Acceptor, Connector};
 
@@ -30,7 +30,7 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 /// A receiver's sources of links, for connections and for datagrams.
 #[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
-    let house = Arc::new(House::new(phase, answers));
-    let one = |streams| Box::new(Answerer::new(streams, Arc::clone(&house))) as Box<dyn Acceptor>;
+    let shared = Arc::new(Shared::new(phase, answers));
+    let one = |streams| Box::new(Answerer::new(streams, Arc::clone(&shared))) as Box<dyn Acceptor>;
     bulk::acceptors(phase, answers, Filler::Printable).into_iter().map(one).collect()
 }

@@ -10,9 +10,9 @@
 
 use crate::bulk::Word;
 use crate::ctstraffic::{Limit, LimitReached};
-use crate::native::Fence;
-use crate::solo::{Answers, Arrived, GROUP, Portion, Remark};
-use crate::strangers::Strangers;
+use crate::native::Acl;
+use crate::one_sided::{Answers, Arrived, GROUP, Notice, Portion};
+use crate::pending::PendingPeers;
 use metrics::{Ending, Mono, Packets, Row, Seen, Sequence};
 use model::{Level, Marked, Phase};
 use std::collections::HashMap;
@@ -151,18 +151,18 @@ impl Test {
 }
 
 /// What a receiver's workers share.
-pub(super) struct House {
-    fence: Fence,
-    streams: Fence,
+pub(super) struct Shared {
+    acl: Acl,
+    streams: Acl,
     limit: Limit,
     tells: bool,
     stall_ns: u64,
 }
 
-impl House {
+impl Shared {
     pub(super) fn new(phase: &Phase, answers: &Answers) -> Self {
-        House {
-            fence: answers.fence.clone(),
+        Shared {
+            acl: answers.acl.clone(),
             streams: answers.streams.clone(),
             limit: Limit::new(answers.exit_after),
             tells: answers.arrivals,
@@ -175,9 +175,9 @@ impl House {
 pub(super) struct Answerer {
     /// What answers connections.
     streams: Box<dyn Acceptor>,
-    house: Arc<House>,
+    shared: Arc<Shared>,
     tests: HashMap<SocketAddr, (Path, Test)>,
-    strangers: Strangers,
+    pending: PendingPeers,
     row: Option<Row>,
     /// The overflow counter of the socket, as last told.
     dropped: u32,
@@ -185,12 +185,12 @@ pub(super) struct Answerer {
 }
 
 impl Answerer {
-    pub(super) fn new(streams: Box<dyn Acceptor>, house: Arc<House>) -> Self {
+    pub(super) fn new(streams: Box<dyn Acceptor>, shared: Arc<Shared>) -> Self {
         Answerer {
             streams,
-            house,
+            shared,
             tests: HashMap::new(),
-            strangers: Strangers::default(),
+            pending: PendingPeers::default(),
             row: None,
             dropped: 0,
             stopped: false,
@@ -199,11 +199,11 @@ impl Answerer {
 
     /// A test has its first data: it is one of those that are asked for.
     fn enter(&mut self, cx: &mut Context<'_>, path: Path) -> bool {
-        if !self.house.limit.enter() {
+        if !self.shared.limit.enter() {
             return false;
         }
         cx.rec.tally(GROUP).opened += 1;
-        if self.house.tells {
+        if self.shared.tells {
             cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
         }
         true
@@ -221,7 +221,7 @@ impl Answerer {
         let Marked { reordered, repeated, .. } = test.found();
         let lost = test.lost().map_or(0, |lost| i64::try_from(lost).unwrap_or(i64::MAX));
         self.count(cx, &Packets { lost, reordered, duplicated: repeated, ..Packets::default() });
-        if self.house.limit.leave() {
+        if self.shared.limit.leave() {
             cx.outbox.push(Box::new(LimitReached));
         }
     }
@@ -233,7 +233,7 @@ impl Answerer {
 
     /// Ends tests from whose senders nothing has come for long, or all that have data.
     fn expire(&mut self, cx: &mut Context<'_>) {
-        let stall = self.house.stall_ns;
+        let stall = self.shared.stall_ns;
         let over = |test: &Test| self.stopped || cx.now.since(test.last) >= stall;
         let gone: Vec<SocketAddr> =
             self.tests.iter().filter(|(_, (_, test))| over(test)).map(|(peer, _)| *peer).collect();
@@ -246,7 +246,7 @@ impl Answerer {
             if !self.stopped {
                 let from = SocketAddr::new(peer.ip().to_canonical(), peer.port());
                 let text = format!("no end came from {from}: what is rated ends with its last datagram");
-                cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
+                cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
             }
             self.settle(cx, peer);
         }
@@ -267,8 +267,8 @@ impl Acceptor for Answerer {
         let path = got.from?;
         let peer = path.peer;
         let known = self.tests.contains_key(&peer);
-        let House { fence, streams, .. } = &*self.house;
-        if !known && (self.tests.len() >= MOST || !self.strangers.admits(cx, fence, streams, peer.ip())) {
+        let Shared { acl, streams, .. } = &*self.shared;
+        if !known && (self.tests.len() >= MOST || !self.pending.admits(cx, acl, streams, peer.ip())) {
             return None;
         }
         let at = got.stamp.map_or(got.at, |stamp| stamp.at);
@@ -311,7 +311,7 @@ impl Acceptor for Answerer {
 
     fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
         self.expire(cx);
-        self.tests.values().map(|(_, test)| test.last.plus(self.house.stall_ns)).min()
+        self.tests.values().map(|(_, test)| test.last.plus(self.shared.stall_ns)).min()
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {

@@ -3,7 +3,7 @@
 use super::codec::{self, Message};
 use super::params::Params;
 use super::talk::Talk;
-use crate::solo::Tell;
+use crate::one_sided::Tell;
 use metrics::{Binned, Ending, Mono, Row, SECOND};
 use model::{Event, UdpmonLatency, UdpmonTest};
 use std::sync::Arc;

@@ -32,4 +32,4 @@ pub use codec::PORT;
 pub use latency::Latency;
 pub use params::Params;
 pub use request::{Requester, connectors};
-pub use respond::{Door, Responder, acceptors};
+pub use respond::{Listener, Responder, acceptors};

@@ -13,7 +13,7 @@ use super::talk::Talk;
 use super::train::Train;
 use crate::call::Caller;
 use crate::host::{HostTexts, Reading};
-use crate::solo::{Calls, GROUP, Remark, Tell};
+use crate::one_sided::{Calls, GROUP, Notice, Tell};
 use metrics::{Arrival, Departure, Ending, Mono, Offset, Row, SECOND};
 use model::{Event, Level, Phase, UdpmonCounts, UdpmonRecords, UdpmonRole, UdpmonTest};
 use std::sync::Arc;
@@ -303,7 +303,7 @@ impl Requester {
             return self.talk.ask(codec::encode(&Message::Start(self.params.setup()), codec::PARAM));
         }
         let text = "the responder is taken by another test: asking again in 30 s".to_owned();
-        cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
+        cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
         self.step = Step::Busy(cx.now.plus(BUSY));
     }
 

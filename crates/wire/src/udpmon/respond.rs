@@ -20,7 +20,7 @@ use super::codec::{self, Block, Message, Setup};
 use super::ledger::{Ledger, Packet};
 use super::proc::between;
 use crate::host::{HostTexts, Reading};
-use crate::solo::{GROUP, Tell};
+use crate::one_sided::{GROUP, Tell};
 use metrics::{Ending, Mono, Packets, Row, SECOND};
 use model::{Event, UdpmonTest};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,10 +29,10 @@ use transport::{
 };
 use uuid::Uuid;
 
-mod door;
+mod listener;
 
-use door::Place;
-pub use door::{Door, acceptors};
+use listener::Place;
+pub use listener::{Listener, acceptors};
 
 /// How long a test may be silent, ns; the longest pause between packets that can be asked for is 214 s.
 const SILENCE: u64 = 300 * SECOND;
@@ -149,7 +149,7 @@ pub struct Responder {
 
 impl Responder {
     fn new(place: Place, ledger: Arc<Mutex<Ledger>>, now: Mono) -> Self {
-        let every = place.house.every_ns;
+        let every = place.shared.every_ns;
         Responder {
             place,
             ledger,
@@ -209,7 +209,7 @@ impl Responder {
                 self.answer = codec::response(bytes, length, time as i64);
             }
             Message::Stats => {
-                self.readings.stop = Some(self.place.house.host.ask());
+                self.readings.stop = Some(self.place.shared.host.ask());
                 let answer = codec::encode_counts(&self.with(|ledger| ledger.told()));
                 self.hold(cx.now, answer);
             }
@@ -232,7 +232,7 @@ impl Responder {
         let zero = zero.unwrap_or_else(|| self.with(|ledger| ledger.zero()));
         self.with(|ledger| *ledger = Ledger::new(setup, zero, room));
         self.accounted = (0, 0);
-        self.readings = Readings { start: Some(self.place.house.host.ask()), stop: None };
+        self.readings = Readings { start: Some(self.place.shared.host.ask()), stop: None };
         self.waits = None;
         (self.testing, self.silent, self.report) = (true, false, None);
         self.hold(now, codec::answer(request));
@@ -341,7 +341,8 @@ impl Responder {
     fn report(&mut self, cx: &mut Context<'_>, last: Option<Ending>) {
         let (since, look) = (cx.now, cx.now);
         // What is being told already is told with the end, if that has come.
-        let reading = self.report.take().map_or_else(|| self.place.house.host.ask(), |report| report.reading);
+        let reading =
+            self.report.take().map_or_else(|| self.place.shared.host.ask(), |report| report.reading);
         self.report = Some(Report { reading, since, look, last });
         self.look(cx);
     }
@@ -371,7 +372,7 @@ impl Responder {
     /// What is due: a snapshot, an answer that waited, the end.
     fn wakes(&mut self, cx: &mut Context<'_>) {
         if self.snapshot.is_some_and(|at| at <= cx.now) {
-            self.snapshot = self.snapshot.zip(self.place.house.every_ns).map(|(at, ns)| at.plus(ns));
+            self.snapshot = self.snapshot.zip(self.place.shared.every_ns).map(|(at, ns)| at.plus(ns));
             if self.silent { self.report(cx, None) } else { self.tell(cx, false) }
         }
         self.release(cx.now);

@@ -15,8 +15,8 @@ use transport::{Acceptor, Arena, LinkSource, Path, Received, Rng, Transmit};
 use wire::Protocol;
 use wire::bwdelaytester::codec::{HEADER, Header};
 use wire::bwdelaytester::{Taken, acceptors};
-use wire::native::Fence;
-use wire::solo::{Answers, Calls, Solo, SoloPlan};
+use wire::native::Acl;
+use wire::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 
 /// The first 18 bytes of datagrams in the captures: name, hex, number, stamp in µs, whether it is the wall clock's.
 const CAPTURED: &[(&str, &str, u64, u64, bool)] = &[
@@ -70,18 +70,18 @@ fn serve(net: &mut Network, answers: Answers) -> Host {
     let answers = Answers { workers: 1, arrivals: true, ..answers };
     let sources =
         LinkSource::acceptors((Protocol::Bwdelaytester.link_sources().unwrap().acceptors)(&phase, &answers));
-    let plan = SoloPlan { phase, sources, serving: true, records: false };
+    let plan = OneSidedPlan { phase, sources, serving: true, records: false };
     let now = net.now;
-    net.serve(address(1), 1, Box::new(Solo::new(plan, now)))
+    net.serve(address(1), 1, Box::new(OneSided::new(plan, now)))
 }
 
 fn call(net: &mut Network, n: u32, phase: &Phase) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
     let sources =
         LinkSource::connectors((Protocol::Bwdelaytester.link_sources().unwrap().connectors)(phase, &calls));
-    let plan = SoloPlan { phase: phase.clone(), sources, serving: false, records: false };
+    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: false };
     let now = net.now;
-    net.join(client_ip(n), 1, Box::new(Solo::new(plan, now)))
+    net.join(client_ip(n), 1, Box::new(OneSided::new(plan, now)))
 }
 
 /// Runs clients until they are done, then the server until it is: what they told, and every datagram that came.
@@ -237,7 +237,7 @@ fn a_sweep_rises_and_ends_by_itself() {
 fn whoever_is_outside_the_fence_is_not_heard_and_named_once() {
     let mut net = Network::new(7);
     net.datagram_links(Link::new(), Link::new());
-    let streams = Fence { allow: vec!["192.0.2.0/24".parse().unwrap()], deny: vec![] };
+    let streams = Acl { allow: vec!["192.0.2.0/24".parse().unwrap()], deny: vec![] };
     let server = serve(&mut net, Answers { streams, ..Answers::default() });
     let client = call(&mut net, 1, &phase(100, 800_000, 1));
     let (there, _, rows) = run_all(&mut net, server, &[client]);

@@ -311,8 +311,8 @@ fn machines_open_udp_sockets_and_let_peers_in() {
     let to: SocketAddr = "10.0.0.2:7411".parse().unwrap();
     let told: Arc<Mutex<Told>> = Arc::default();
     let mut network = Network::new(5);
-    let doors = (0..2).map(|_| LinkSource::Acceptor(Box::new(Porter { told: Arc::default() }))).collect();
-    let serving = Starter([group(Group::ALL, doors), group(Group(1), Vec::new())].into());
+    let listeners = (0..2).map(|_| LinkSource::Acceptor(Box::new(Porter { told: Arc::default() }))).collect();
+    let serving = Starter([group(Group::ALL, listeners), group(Group(1), Vec::new())].into());
     let server = network.serve(to, 2, Box::new(serving));
     let askers = Askers { left: 3, to, told: Arc::clone(&told) };
     let asking = Starter([group(Group(1), vec![LinkSource::Connector(Box::new(askers))])].into());

@@ -13,7 +13,7 @@ use transport::{
 };
 use uuid::Uuid;
 use wire::echo::{Far, Params, Pinger, Responder, Samples, acceptors};
-use wire::solo::Answers;
+use wire::one_sided::Answers;
 
 const MS: u64 = 1_000_000;
 const GROUP: Group = Group(1);
@@ -40,8 +40,8 @@ fn pair(ping: Ping) -> Pair {
     match ping.transport {
         Transport::Tcp => Pair::stream(pinger(ping), Box::new(Responder::new(GROUP, 10 * SECOND))),
         Transport::Udp => {
-            let door = acceptors(&phase(ping), &Answers { workers: 1, ..Answers::default() });
-            Pair::unsolicited(pinger(ping), door.into_iter().next().unwrap())
+            let listener = acceptors(&phase(ping), &Answers { workers: 1, ..Answers::default() });
+            Pair::unsolicited(pinger(ping), listener.into_iter().next().unwrap())
         }
     }
 }

@@ -10,7 +10,7 @@ use wire::iperf3::codec::framed;
 use wire::iperf3::judge::{Judge, Verdict};
 use wire::iperf3::params::Parameters;
 use wire::iperf3::{Client, ClientPlan, Limits, Opening, Server, ServerPlan, Store};
-use wire::native::Fence;
+use wire::native::Acl;
 
 pub(crate) fn server_plan() -> ServerPlan {
     ServerPlan {
@@ -18,8 +18,8 @@ pub(crate) fn server_plan() -> ServerPlan {
         cores: vec![Some(0), Some(1)],
         file: None,
         user_timeout_ns: None,
-        fence: Fence::default(),
-        streams: Fence::default(),
+        acl: Acl::default(),
+        streams: Acl::default(),
         limits: Limits::default(),
         keeper: None,
         interval_ns: SECOND,

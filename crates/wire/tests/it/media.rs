@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use transport::{
     Acceptor, Cause, Context, Flow, FlowEvent, FlowId, Interest, Received, Sent, Transmit, Violation,
 };
-use wire::Judged;
+use wire::FrameVerdicts;
 use wire::Protocol;
 use wire::ctstraffic::{MediaParams, Receiver};
-use wire::native::Fence;
-use wire::solo::{Answers, Remark};
+use wire::native::Acl;
+use wire::one_sided::{Answers, Notice};
 
 const MS: u64 = 1_000_000;
 
@@ -73,7 +73,7 @@ impl Flow for Tap {
     }
 }
 
-fn acceptor(phase: &Phase, streams: Fence) -> Box<dyn Acceptor> {
+fn acceptor(phase: &Phase, streams: Acl) -> Box<dyn Acceptor> {
     let answers = Answers { streams, workers: 1, ..Answers::default() };
     (Protocol::CtsTraffic.link_sources().unwrap().acceptors)(phase, &answers).remove(0)
 }
@@ -84,7 +84,7 @@ fn unlike(client: Media, server: Media) -> (Pair, Arc<Mutex<Seen>>) {
     let seen = Arc::default();
     let tap = Tap { flow: Receiver::new(params, 0, true), seen: Arc::clone(&seen) };
     let sockets = model::SocketSettings { gro: true, ..model::SocketSettings::default() };
-    (Pair::unsolicited(Box::new(tap), acceptor(&phase(server), Fence::default())).sockets(sockets), seen)
+    (Pair::unsolicited(Box::new(tap), acceptor(&phase(server), Acl::default())).sockets(sockets), seen)
 }
 
 fn pair(media: Media) -> (Pair, Arc<Mutex<Seen>>) {
@@ -139,14 +139,14 @@ fn expected(media: &Media, seen: &Seen) -> (Frames, BTreeMap<u64, FrameVerdict>)
 
 /// The rows that a receiver has posted, and its remarks.
 fn told(pair: &mut Pair, end: usize) -> (Vec<FrameRow>, Vec<String>) {
-    let (mut rows, mut remarks) = (vec![], vec![]);
+    let (mut rows, mut notices) = (vec![], vec![]);
     for note in std::mem::take(&mut pair.ends[end].side.outbox) {
-        match note.downcast::<Judged>() {
+        match note.downcast::<FrameVerdicts>() {
             Ok(judged) => rows.extend(judged.rows),
-            Err(note) => remarks.extend(note.downcast::<Remark>().map(|r| r.text)),
+            Err(note) => notices.extend(note.downcast::<Notice>().map(|r| r.text)),
         }
     }
-    (rows, remarks)
+    (rows, notices)
 }
 
 /// A stream that ran to its end: the receiver's word against the model's.
@@ -326,8 +326,8 @@ fn streams_that_were_set_unlike_are_named() {
     ] {
         let (mut pair, _) = unlike(client, server);
         pair.run();
-        let (_, remarks) = told(&mut pair, 0);
-        let text = remarks.join("\n");
+        let (_, notices) = told(&mut pair, 0);
+        let text = notices.join("\n");
         let words = format!(
             "frames of {} bytes were expected and come with {}",
             client.frame_size, server.frame_size
@@ -339,10 +339,10 @@ fn streams_that_were_set_unlike_are_named() {
     let whole = stream(4_000_000, 20);
     let (mut pair, _) = unlike(Media { datagram: 1_399, ..whole }, whole);
     pair.run();
-    let (_, remarks) = told(&mut pair, 0);
+    let (_, notices) = told(&mut pair, 0);
     assert!(
-        remarks[0].contains("datagrams of 1400 bytes come where at most 1399 were expected"),
-        "{remarks:?}"
+        notices[0].contains("datagrams of 1400 bytes come where at most 1399 were expected"),
+        "{notices:?}"
     );
     assert_eq!(pair.ends[0].counts.frames.dropped, 80);
     // Alike, nothing is said.
@@ -358,7 +358,7 @@ fn a_flipped_bit_ends_the_stream_unless_nobody_looks() {
         let stream = media(1_000_000, 10, 2, 10);
         let params = Arc::new(MediaParams::of(&Phase { verify, ..phase(stream) }, Group(1)).unwrap());
         let client = Box::new(Receiver::new(params, 0, false));
-        let mut pair = Pair::unsolicited(client, acceptor(&phase(stream), Fence::default()))
+        let mut pair = Pair::unsolicited(client, acceptor(&phase(stream), Acl::default()))
             .down(Link::new().flip(39 + 1_400 + 700, 0x20));
         pair.run();
         match &pair.ends[0].ended {
@@ -412,15 +412,15 @@ fn no_stream_goes_beyond_the_fence() {
     for (allow, admitted) in [("10.0.0.0/8", true), ("10.0.1.0/24", false), ("127.0.0.0/8", false)] {
         let stream = media(1_000_000, 10, 1, 10);
         let params = Arc::new(MediaParams::of(&phase(stream), Group(1)).unwrap());
-        let fence = Fence { allow: vec![allow.parse().unwrap()], deny: vec![] };
+        let acl = Acl { allow: vec![allow.parse().unwrap()], deny: vec![] };
         let client = Box::new(Receiver::new(params, 0, false));
-        let mut pair = Pair::unsolicited(client, acceptor(&phase(stream), fence));
+        let mut pair = Pair::unsolicited(client, acceptor(&phase(stream), acl));
         pair.run();
         assert_eq!(pair.ends[0].completed(), admitted, "{allow}: {:?}", pair.ends[0].ended);
-        let (_, remarks) = told(&mut pair, 1);
-        assert_eq!(remarks.is_empty(), admitted);
+        let (_, notices) = told(&mut pair, 1);
+        assert_eq!(notices.is_empty(), admitted);
         if !admitted {
-            assert!(remarks[0].starts_with("10.0.0.1 asked for a stream and gets none"), "{remarks:?}");
+            assert!(notices[0].starts_with("10.0.0.1 asked for a stream and gets none"), "{notices:?}");
             assert_eq!(pair.fate(1).sent, 0, "not a byte was sent to it");
         }
     }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use transport::{Acceptor, Arena, Context, Flow, FlowEvent, Path, Rng, Transmit};
 use uuid::Uuid;
 use wire::native::{
-    Data, Frames, Grant, Grants, Guess, MARK, MAX_MESSAGE, Mark, MarkKind, Message, PREAMBLE, Params,
-    Preamble, Purpose, Reception, answer_hello, encode, guess, hello, is_answer,
+    Data, Frames, Grant, Grants, Guess, Listener, MARK, MAX_MESSAGE, Mark, MarkKind, Message, PREAMBLE,
+    Params, Preamble, Purpose, answer_hello, encode, guess, hello, is_answer,
 };
 
 fn fnv1a<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> [u8; 4] {
@@ -292,9 +292,9 @@ fn greeters() {
     let params = Arc::new(Params::of(&phase, Group(1)));
     let grant = Arc::new(Grant::new(params, 1, 300, true).on(0..2));
     grants.insert(TOKEN, grant);
-    let mut reception = Reception::new(Arc::clone(&grants), Arc::default(), 0);
+    let mut listener = Listener::new(Arc::clone(&grants), Arc::default(), 0);
     let seeds: [&[u8]; 3] = [b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"hello?\r\n", &[0x16, 3, 1, 2, 0, 1, 0]];
-    let (mut admitted, mut strangers) = (0, 0);
+    let (mut admitted, mut pending) = (0, 0);
     for _ in 0..inputs() {
         let mut bytes = if rng.between(0, 3) == 0 {
             seeds[rng.between(0, 2) as usize].to_vec()
@@ -307,7 +307,7 @@ fn greeters() {
         }
         let now = bench.now;
         let Bench { rec, rng: chance, clock, outbox, .. } = &mut bench;
-        let flow = reception.accept(&mut Context::new(now, clock, chance, rec, outbox), &path);
+        let flow = listener.accept(&mut Context::new(now, clock, chance, rec, outbox), &path);
         let mut flow = flow.expect("no place is lost");
         let what = match rng.between(0, 3) {
             0 => FlowEvent::Up(path),
@@ -318,12 +318,12 @@ fn greeters() {
             admitted += 1;
             bench.rec.close(row);
         }
-        strangers += bench.outbox.len();
+        pending += bench.outbox.len();
         bench.outbox.clear();
     }
-    assert!(admitted > inputs() / 100 && strangers > inputs() as usize / 10, "{admitted} {strangers}");
+    assert!(admitted > inputs() / 100 && pending > inputs() as usize / 10, "{admitted} {pending}");
     // Every place was given back: a connection is admitted as if nothing had been.
-    let mut pair = sim::Pair::accepted(client(&phase, false), &mut Reception::new(grants, Arc::default(), 0));
+    let mut pair = sim::Pair::accepted(client(&phase, false), &mut Listener::new(grants, Arc::default(), 0));
     pair.run();
     assert!(pair.ends[0].completed(), "{:?}", pair.ends[0].ended);
     assert_ne!(ID, Uuid::nil());

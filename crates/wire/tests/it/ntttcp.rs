@@ -5,7 +5,7 @@ use metrics::{Mono, SECOND};
 use model::{Event, Kind, Phase, Probe, Range, Status, Verify};
 use sim::{Host, HungUp, Link, Network, Quirks, Say};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use wire::native::Fence;
+use wire::native::Acl;
 use wire::ntttcp::{Layout, Receiver, ReceiverPlan, Sender, SenderPlan};
 
 /// The port of the conversation; data ports follow.
@@ -54,8 +54,8 @@ fn phase_of(layout: &Layout) -> Phase {
 }
 
 pub(crate) fn receiver(layout: Layout, now: Mono) -> Receiver {
-    let (fence, streams) = (Fence::default(), Fence::default());
-    Receiver::new(ReceiverPlan { layout, phase: phase_of(&layout), fence, streams, workers: 2 }, now)
+    let (acl, streams) = (Acl::default(), Acl::default());
+    Receiver::new(ReceiverPlan { layout, phase: phase_of(&layout), acl, streams, workers: 2 }, now)
 }
 
 pub(crate) fn sender(layout: Layout, to: Vec<IpAddr>, workers: u16, now: Mono) -> Sender {

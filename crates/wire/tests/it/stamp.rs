@@ -7,7 +7,7 @@ use model::{Kind, Phase, Ping, Schedule, StampSettings, Transport};
 use sim::{Link, Pair};
 use transport::Rng;
 use wire::native::Psk;
-use wire::solo::{Answers, Calls};
+use wire::one_sided::{Answers, Calls};
 use wire::stamp::codec::{Mode, Reply, Request};
 use wire::stamp::reflect::{self, Arrived, Rules, Session};
 use wire::stamp::{acceptors, connectors, tlv};

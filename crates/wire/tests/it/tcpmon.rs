@@ -7,7 +7,7 @@ use sim::{Link, Pair, Quirks};
 use transport::{Flow, FlowEvent, Path, Rng};
 use uuid::Uuid;
 use wire::host::Host;
-use wire::solo::Tell;
+use wire::one_sided::Tell;
 use wire::tcpmon::codec::{Command, Counts, Head, PARAM, answer, decode, decode_counts, encode};
 use wire::tcpmon::{Plan, Requester, Responder};
 use wire::udpmon::blocks::decode_cpus;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use transport::{Cause, Context, Flow, FlowEvent, LinkSource, Path, Violation};
 use wire::Protocol;
 use wire::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
-use wire::solo::{Answers, Calls, Solo, SoloPlan};
+use wire::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 
 fn phase(buffers: u64, length: u64) -> Phase {
     Phase {
@@ -75,17 +75,17 @@ fn a_silent_path_is_noticed_by_both_ends() {
 fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
     let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
     let sources = LinkSource::acceptors((Protocol::Ttcp.link_sources().unwrap().acceptors)(phase, &answers));
-    let plan = SoloPlan { phase: phase.clone(), sources, serving: true, records: true };
+    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records: true };
     let now = net.now;
-    net.serve(address(1), 1, Box::new(Solo::new(plan, now)))
+    net.serve(address(1), 1, Box::new(OneSided::new(plan, now)))
 }
 
 fn call(net: &mut Network, phase: &Phase) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
     let sources = LinkSource::connectors((Protocol::Ttcp.link_sources().unwrap().connectors)(phase, &calls));
-    let plan = SoloPlan { phase: phase.clone(), sources, serving: false, records: true };
+    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: true };
     let now = net.now;
-    net.join(client_ip(1), 1, Box::new(Solo::new(plan, now)))
+    net.join(client_ip(1), 1, Box::new(OneSided::new(plan, now)))
 }
 
 fn portion(net: &Network, host: Host) -> Portion {

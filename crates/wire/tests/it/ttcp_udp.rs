@@ -7,7 +7,7 @@ use sim::{At, Cut, Host, Link, Network};
 use transport::{LinkSource, Rng};
 use wire::Protocol;
 use wire::bulk::{Marks, Word};
-use wire::solo::{Answers, Calls, Solo, SoloPlan};
+use wire::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 use wire::ttcp::{Deed, Test, connectors};
 
 fn phase(buffers: u64, length: u64) -> Phase {
@@ -73,17 +73,17 @@ fn serve(net: &mut Network, exit_after: Option<u64>) -> Host {
     let phase = phase(1, 8_192);
     let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
     let sources = LinkSource::acceptors((Protocol::Ttcp.link_sources().unwrap().acceptors)(&phase, &answers));
-    let plan = SoloPlan { phase, sources, serving: true, records: true };
+    let plan = OneSidedPlan { phase, sources, serving: true, records: true };
     let now = net.now;
-    net.serve(address(1), 1, Box::new(Solo::new(plan, now)))
+    net.serve(address(1), 1, Box::new(OneSided::new(plan, now)))
 }
 
 fn call(net: &mut Network, n: u32, phase: &Phase, marks: Marks) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, marks, arrivals: true, ..Calls::default() };
     let sources = LinkSource::connectors((Protocol::Ttcp.link_sources().unwrap().connectors)(phase, &calls));
-    let plan = SoloPlan { phase: phase.clone(), sources, serving: false, records: true };
+    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: true };
     let now = net.now;
-    net.join(client_ip(n), 1, Box::new(Solo::new(plan, now)))
+    net.join(client_ip(n), 1, Box::new(OneSided::new(plan, now)))
 }
 
 fn portions(net: &Network, host: Host) -> Vec<Portion> {

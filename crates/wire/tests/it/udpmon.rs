@@ -6,7 +6,7 @@ use model::{Kind, Phase, UdpmonCpu, UdpmonRecord};
 use std::sync::{Arc, Mutex};
 use transport::{Arena, Context, Flow, FlowEvent, Path, Received, Rng, Sent, Transmit, When};
 use wire::host::{Host, HostReader, HostTexts, Reading};
-use wire::solo::Answers;
+use wire::one_sided::Answers;
 use wire::udpmon::acceptors;
 use wire::udpmon::blocks::{
     decode_card, decode_cpus, decode_histogram, decode_lost, decode_net, decode_records, encode_card,
@@ -210,10 +210,10 @@ fn responder(room: &mut Room, first: &[u8]) -> Box<dyn Flow> {
 
 fn responder_on(room: &mut Room, first: &[u8], host: Host) -> Box<dyn Flow> {
     let phase = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
-    let mut door = acceptors(&phase, &Answers { workers: 1, host, ..Answers::default() }).remove(0);
+    let mut listener = acceptors(&phase, &Answers { workers: 1, host, ..Answers::default() }).remove(0);
     let mut none = Arena::new(0);
     let batch = Received { from: Some(PATH), ..Received::stream(first, room.now) };
-    let mut flow = door.on_unsolicited(&mut room.cx(), &batch, &mut Transmit::new(&mut none, 0)).unwrap();
+    let mut flow = listener.on_unsolicited(&mut room.cx(), &batch, &mut Transmit::new(&mut none, 0)).unwrap();
     flow.on_event(&mut room.cx(), FlowEvent::Up(PATH)).unwrap();
     flow
 }
@@ -384,7 +384,7 @@ mod pair {
     use metrics::{Group, TrainPacket};
     use model::{Event, Probe, Train, Trains, Udpmon, UdpmonRecords, UdpmonRole, UdpmonTest};
     use sim::{Link, Pair};
-    use wire::solo::Tell;
+    use wire::one_sided::Tell;
     use wire::udpmon::{Latency, Params, Requester};
 
     const MS: u64 = 1_000_000;
@@ -398,9 +398,9 @@ mod pair {
             Box::new(Requester::new(params, id, 0))
         };
         let served = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
-        let door = acceptors(&served, &Answers { workers: 1, ..Answers::default() }).remove(0);
+        let listener = acceptors(&served, &Answers { workers: 1, ..Answers::default() }).remove(0);
         // As its sessions do: the original spins.
-        Pair::unsolicited(client, door).wait(transport::Wait::Hybrid)
+        Pair::unsolicited(client, listener).wait(transport::Wait::Hybrid)
     }
 
     fn asked(asked: Udpmon) -> Phase {

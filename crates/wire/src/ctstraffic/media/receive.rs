@@ -3,9 +3,9 @@
 use super::ring::Ring;
 use super::{HZ, MediaParams, ticks};
 use crate::ctstraffic::codec::{Datagram, HEADER, START, STREAM_ID, decode};
-use crate::judged::{Judged, LAZY, ROWS, SETTLE};
+use crate::one_sided::{Arrived, Notice};
 use crate::payload::Source;
-use crate::solo::{Arrived, Remark};
+use crate::verdicts::{FrameVerdicts, LAZY, ROWS, SETTLE};
 use metrics::{Ending, FrameStamps, Frames, Mono, Packets, Row, SECOND};
 use model::{FrameRow, FrameVerdict, Level, Verify};
 use std::sync::Arc;
@@ -138,7 +138,7 @@ impl Receiver {
         if !self.rows.is_empty() && (all || much) {
             self.told = cx.now;
             let rows = std::mem::take(&mut self.rows);
-            cx.outbox.push(Box::new(Judged { id: self.id, rows }));
+            cx.outbox.push(Box::new(FrameVerdicts { id: self.id, rows }));
         }
     }
 
@@ -161,7 +161,7 @@ impl Receiver {
                  size may be another",
                 row.bytes
             );
-            cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
+            cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
         }
     }
 
@@ -182,7 +182,7 @@ impl Receiver {
                 "datagrams of {n} bytes come where at most {longest} were expected, and what is more is not counted: the \
                  server's datagram size may be larger"
             );
-            cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
+            cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
         }
         let bytes = &bytes[..bytes.len().min(longest)];
         if self.params.verify == Verify::Data {

@@ -107,13 +107,13 @@ mod tests {
         assert!(ring.store(1, 60, at(1)) && ring.store(1, 40, at(2)));
         assert!(ring.store(2, 60, at(3)));
         assert!(ring.store(4, 60, at(4)) && ring.store(4, 60, at(5)));
-        let judged: Vec<_> = std::iter::from_fn(|| ring.judge())
+        let verdicts: Vec<_> = std::iter::from_fn(|| ring.judge())
             .map(|r| (r.seq, r.verdict, r.bytes, r.sender_ticks))
             .collect();
         let (whole, dropped, repeated) =
             (FrameVerdict::Completed, FrameVerdict::Dropped, FrameVerdict::Repeated);
         assert_eq!(
-            judged,
+            verdicts,
             [(1, whole, 100, 2), (2, dropped, 60, 3), (3, dropped, 0, 0), (4, repeated, 120, 5)]
         );
         assert_eq!(ring.next(), None);

@@ -2,8 +2,8 @@
 
 use super::{HZ, MediaParams, ticks};
 use crate::ctstraffic::codec::{HEADER, START, encode_header, encode_stream_id, next_length};
+use crate::one_sided::Arrived;
 use crate::payload::Source;
-use crate::solo::Arrived;
 use metrics::{Ending, Frames, Group, Mono, Packets, Row};
 use std::any::Any;
 use std::io::ErrorKind;

@@ -4,7 +4,7 @@ use super::{Client, GROUP, Step, TOO_OLD};
 use crate::counted::Intervals;
 use crate::iperf3::codec::State;
 use crate::iperf3::ledger::Ledger;
-use crate::iperf3::lot::{Gone, Joined, Spent, Standing};
+use crate::iperf3::test_state::{Gone, Joined, Spent, Standing};
 use metrics::{Mono, SECOND};
 use model::{BulkCpu, Status};
 use transport::{Action, Context, Message, Order};
@@ -29,20 +29,20 @@ impl Client {
     }
 
     pub(super) fn begin(&mut self, cx: &Context<'_>) {
-        let Some(lot) = self.lot.clone() else { return };
+        let Some(test_state) = self.test_state.clone() else { return };
         self.enter(Step::Running, cx.now);
         self.started = Some(cx.now);
         self.heard = cx.now;
         self.used = (self.plan.meter)();
         let terms = self.plan.parameters.terms.clone();
         let every = if self.plan.interval_ns == 0 { SECOND } else { self.plan.interval_ns };
-        let mut ledger = Ledger::new(GROUP, &terms, every, |slot| lot.sends(slot));
+        let mut ledger = Ledger::new(GROUP, &terms, every, |slot| test_state.sends(slot));
         ledger.begin(cx.now);
         self.ledger = Some(ledger);
         let omit = u64::from(terms.omit_s) * SECOND;
         self.intervals = Intervals::new(cx.now, omit, &self.plan.phase);
         self.actions.push_back(Action::Order(GROUP, Order::Start(cx.now)));
-        self.tell_begin(cx, &lot);
+        self.tell_begin(cx, &test_state);
     }
 
     /// When the test is over by the clock.
@@ -133,8 +133,8 @@ impl Client {
     /// A stream has sent all that it may, or enough has come.
     pub(super) fn enough(&mut self, cx: &Context<'_>, spent: &Spent) {
         self.spent.insert(spent.slot, spent.sender);
-        let Some(lot) = &self.lot else { return };
-        let senders = (0..lot.terms.all_streams()).filter(|slot| lot.sends(*slot));
+        let Some(test_state) = &self.test_state else { return };
+        let senders = (0..test_state.terms.all_streams()).filter(|slot| test_state.sends(*slot));
         let all_sent = senders.into_iter().all(|slot| self.spent.contains_key(&slot));
         if !spent.sender || all_sent {
             self.freeze(cx);

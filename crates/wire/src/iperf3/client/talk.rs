@@ -4,10 +4,10 @@ use super::{Client, GROUP, Step, TOO_OLD};
 use crate::iperf3::codec::{LONGEST_RESULTS, State, error_text, framed};
 use crate::iperf3::dial::Dialer;
 use crate::iperf3::ledger::Ledger;
-use crate::iperf3::lot::Lot;
 use crate::iperf3::params;
 use crate::iperf3::results::{self, Results};
 use crate::iperf3::server::socket_settings;
+use crate::iperf3::test_state::TestState;
 use metrics::SECOND;
 use model::{SocketSettings, Verify};
 use std::sync::Arc;
@@ -70,15 +70,15 @@ impl Client {
         let terms = self.plan.parameters.terms.clone();
         let store = self.plan.store.clone();
         let discard = self.plan.phase.verify == Verify::None && store.is_none();
-        let lot = Lot::new(GROUP, terms.clone(), self.cookie, false, discard);
-        let lot = lot.with(store).in_whole_segments(self.plan.phase.sockets.whole_segments);
-        let lot = Arc::new(lot);
+        let test_state = TestState::new(GROUP, terms.clone(), self.cookie, false, discard);
+        let test_state = test_state.with(store).in_whole_segments(self.plan.phase.sockets.whole_segments);
+        let test_state = Arc::new(test_state);
         let to = self.plan.target.1;
-        let connectors = Dialer::for_all(&lot, to, self.plan.from, self.plan.port, self.plan.workers);
+        let connectors = Dialer::for_all(&test_state, to, self.plan.from, self.plan.port, self.plan.workers);
         let user_timeout_ns = self.plan.user_timeout_ns;
         let sockets = SocketSettings {
             user_timeout_ns,
-            whole_segments: lot.free,
+            whole_segments: test_state.free,
             ..socket_settings(&terms, terms.congestion.clone())
         };
         let plan = GroupPlan {
@@ -99,7 +99,7 @@ impl Client {
             packets: terms.udp,
             wait: Wait::Block,
         };
-        self.lot = Some(lot);
+        self.test_state = Some(test_state);
         self.grouped = true;
         self.actions.push_back(Action::Group(Box::new(plan)));
         self.enter(Step::Creating, cx.now);

@@ -1,6 +1,6 @@
 //! What reporters are told of a client's test.
 
-use super::{Client, Ledger, Lot};
+use super::{Client, Ledger, TestState};
 use crate::iperf3::results::Line;
 use metrics::{Packets, TcpTotals};
 use model::{
@@ -11,7 +11,7 @@ use transport::{Action, Context};
 
 impl Client {
     /// The test begins.
-    pub(super) fn tell_begin(&mut self, cx: &Context<'_>, lot: &Lot) {
+    pub(super) fn tell_begin(&mut self, cx: &Context<'_>, test_state: &TestState) {
         let (target, address) = self.plan.target.clone();
         let session = SessionInfo {
             target,
@@ -29,13 +29,13 @@ impl Client {
         };
         let stream = |(slot, path): (usize, &transport::Path)| BulkStream {
             slot: slot as u32,
-            sender: lot.sends(slot as u32),
+            sender: test_state.sends(slot as u32),
             local: path.local,
             remote: path.peer,
         };
         let begun = BulkBegun {
             serving: false,
-            terms: lot.terms.clone(),
+            terms: test_state.terms.clone(),
             streams: self.joined.values().enumerate().map(stream).collect(),
             at: cx.clock.wall(cx.now),
         };
@@ -92,8 +92,8 @@ impl Client {
 
     /// What the server counted.
     fn far_totals(&self) -> Option<Totals> {
-        let (far, lot) = (self.far.as_ref()?, self.lot.as_ref()?);
-        let udp = lot.terms.udp;
+        let (far, test_state) = (self.far.as_ref()?, self.test_state.as_ref()?);
+        let udp = test_state.terms.udp;
         let mut totals = Totals { who: self.plan.target.1.to_string(), ..Totals::default() };
         let (mut traffic, mut packets) = (Traffic::default(), Packets::default());
         let mut jitter: f64 = 0.0;
@@ -102,7 +102,7 @@ impl Client {
             let row = line.far();
             traffic.ns = traffic.ns.max(row.ns.unwrap_or(0));
             tcp.connections += 1;
-            if lot.sends(line.slot) {
+            if test_state.sends(line.slot) {
                 traffic.rx_bytes += row.bytes;
                 // The numbers below the highest seen, without those that are missing.
                 packets.received += row.packets.saturating_sub(row.lost).max(0) as u64;

@@ -3,8 +3,8 @@
 use super::{GRACE, Server, Step, Test};
 use crate::iperf3::codec::{LONGEST_RESULTS, State, code, framed};
 use crate::iperf3::ledger::Told;
-use crate::iperf3::lot::Standing;
 use crate::iperf3::results::{self, Results};
+use crate::iperf3::test_state::Standing;
 use metrics::{Group, Mono, SECOND};
 use model::{BulkCpu, BulkEnded, BulkNews};
 use transport::{Action, Context, Link, Order};

@@ -4,8 +4,8 @@ use super::{Server, Step, Test, group_plan};
 use crate::balance::{Placed, first_worker};
 use crate::iperf3::codec::{LONGEST_PARAMETERS, State, code, error_text};
 use crate::iperf3::ledger::Ledger;
-use crate::iperf3::lot::{Joined, Lot};
 use crate::iperf3::params::{self, BLOCK, Parameters};
+use crate::iperf3::test_state::{Joined, TestState};
 use crate::quota::holder;
 use metrics::{Group, SECOND};
 use model::{BulkBegun, BulkNews, BulkStream, BulkTerms, SocketSettings};
@@ -112,7 +112,7 @@ impl Server {
     }
 
     /// It is time to tell what a token came to, or to look again after as long.
-    pub(super) fn judged(&mut self, cx: &Context<'_>, link: Link) {
+    pub(super) fn verdicts(&mut self, cx: &Context<'_>, link: Link) {
         self.ask(cx, link);
         let Some(test) = self.tests.get_mut(&link) else { return };
         let verdict = test.verdict.as_ref().and_then(|verdict| verdict.get().copied());
@@ -161,9 +161,12 @@ impl Server {
         let user_timeout_ns = self.plan.user_timeout_ns;
         let settings = self.sockets(cx, address, &terms);
         let worker = self.worker_on(cx, address, terms.server_core);
-        let held = self.tests.values().filter_map(|test| test.lot.as_ref());
-        let first =
-            first_worker(self.plan.workers, placed(&terms, 0), held.map(|lot| placed(&lot.terms, lot.first)));
+        let held = self.tests.values().filter_map(|test| test.test_state.as_ref());
+        let first = first_worker(
+            self.plan.workers,
+            placed(&terms, 0),
+            held.map(|test_state| placed(&test_state.terms, test_state.first)),
+        );
         let file = self.plan.file.as_ref().filter(|_| !terms.udp && !terms.bidir);
         let store = match file.map(|open| open(terms.reverse)).transpose() {
             Ok(store) => store,
@@ -171,13 +174,13 @@ impl Server {
         };
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(cookie) = test.cookie else { return };
-        let lot = Lot::new(group, terms.clone(), cookie, true, store.is_none());
+        let test_state = TestState::new(group, terms.clone(), cookie, true, store.is_none());
         // Nobody who asks for the usual block cares for it.
         let usual = terms.block == BLOCK;
-        let lot = Arc::new(lot.on(worker, first).with(store).in_whole_segments(usual));
-        let sockets = SocketSettings { user_timeout_ns, whole_segments: lot.free, ..settings };
-        self.house.expect(&lot, address);
-        (test.group, test.lot) = (Some(group), Some(lot));
+        let test_state = Arc::new(test_state.on(worker, first).with(store).in_whole_segments(usual));
+        let sockets = SocketSettings { user_timeout_ns, whole_segments: test_state.free, ..settings };
+        self.shared.expect(&test_state, address);
+        (test.group, test.test_state) = (Some(group), Some(test_state));
         (test.step, test.since) = (Step::Creating, cx.now);
         let plan = GroupPlan {
             omit: u64::from(terms.omit_s) * SECOND,
@@ -228,17 +231,17 @@ impl Server {
         let used = (self.plan.meter)();
         let interval = self.plan.interval_ns;
         let Some(test) = self.tests.get_mut(&link) else { return };
-        let (Some(group), Some(lot)) = (test.group, test.lot.clone()) else { return };
+        let (Some(group), Some(test_state)) = (test.group, test.test_state.clone()) else { return };
         (test.step, test.since, test.heard, test.used) = (Step::Running, cx.now, cx.now, used);
-        self.house.forget(&lot);
+        self.shared.forget(&test_state);
         let terms = &test.parameters.terms;
         // Something has to be asked now and then, or nobody would notice that nothing comes.
         let every = if interval == 0 { SECOND } else { interval };
-        let mut ledger = Ledger::new(group, terms, every, |slot| lot.sends(slot));
+        let mut ledger = Ledger::new(group, terms, every, |slot| test_state.sends(slot));
         ledger.begin(cx.now);
         let stream = |(slot, path): (usize, &transport::Path)| BulkStream {
             slot: slot as u32,
-            sender: lot.sends(slot as u32),
+            sender: test_state.sends(slot as u32),
             local: path.local,
             remote: path.peer,
         };
@@ -249,7 +252,7 @@ impl Server {
             at: cx.clock.wall(cx.now),
         };
         test.ledger = Some(ledger);
-        lot.begin();
+        test_state.begin();
         // Before the client can know, so that no datagram finds its stream holding still.
         self.actions.push_back(Action::Order(group, Order::Start(cx.now)));
         self.say(link, vec![State::TestStart.byte(), State::TestRunning.byte()]);

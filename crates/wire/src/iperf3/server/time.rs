@@ -41,7 +41,7 @@ impl Server {
             let Some(test) = self.tests.get(&link).filter(|test| self.due(test) <= cx.now) else { continue };
             match test.step {
                 Step::Parameters => self.fail(cx, link, code::PARAMETERS, "no parameters came"),
-                Step::Held => self.judged(cx, link),
+                Step::Held => self.verdicts(cx, link),
                 Step::Creating => self.fail(cx, link, code::STREAM, "its streams did not come"),
                 Step::Running => self.run_on(cx, link),
                 Step::Freezing => self.settle(cx, link),

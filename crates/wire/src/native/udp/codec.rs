@@ -160,7 +160,7 @@ impl Header {
     /// Writes it before the payload; `out` has at least 40 bytes.
     #[inline]
     pub(super) fn write(self, check: Check, out: &mut [u8]) {
-        Alike::of(self, check).write(self.sequence, out);
+        HeaderTemplate::of(self, check).write(self.sequence, out);
     }
 
     /// Reads it; `None` when it is damaged, not of this flow, or not the header of this datagram.
@@ -190,13 +190,13 @@ fn numbered(shared: u64, sequence: u64) -> u64 {
 
 /// Headers that differ in nothing but their number, as those of most datagrams of one send do.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Alike {
+pub(super) struct HeaderTemplate {
     shared: u64,
     /// What is behind the number.
     rest: [u8; HEADER - 16],
 }
 
-impl Alike {
+impl HeaderTemplate {
     /// Those like `header`.
     #[inline]
     pub(super) fn of(header: Header, check: Check) -> Self {
@@ -205,7 +205,7 @@ impl Alike {
         for (bytes, word) in rest.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *bytes = word.to_be_bytes();
         }
-        Alike { shared: check.shared(words), rest }
+        HeaderTemplate { shared: check.shared(words), rest }
     }
 
     /// Writes number `sequence` of them before the payload; `out` has at least 40 bytes.
@@ -397,7 +397,7 @@ mod tests {
     fn every_flipped_bit_of_a_header_is_noticed_and_so_are_strays() {
         let mut bytes = [0xab; 64];
         header().write(Check::of(ID), &mut bytes);
-        let alike = Alike::of(header(), Check::of(ID));
+        let alike = HeaderTemplate::of(header(), Check::of(ID));
         assert!(alike.heads(header().sequence, &bytes));
         assert!(!alike.heads(header().sequence + 1, &bytes) && !alike.heads(header().sequence, &bytes[..39]));
         for bit in 0..HEADER * 8 {

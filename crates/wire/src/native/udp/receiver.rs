@@ -1,12 +1,12 @@
 //! One direction's receiver: which datagrams came, intact or not, and how long they took.
 
-use super::codec::{Alike, Check, HEADER, Header};
+use super::codec::{Check, HEADER, Header, HeaderTemplate};
 use super::log::Log;
 use super::sender::datagrams_of;
 use super::serve::Terms;
 use super::show::Show;
 use super::track::Memory;
-use crate::Judged;
+use crate::FrameVerdicts;
 use crate::payload;
 use metrics::{
     Arrival, Arrived, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, Row, Seen, Sequence,
@@ -106,7 +106,7 @@ impl Receiver {
             && show.count(cx, row)
         {
             let rows = show.take_rows();
-            cx.outbox.push(Box::new(Judged { id, rows }));
+            cx.outbox.push(Box::new(FrameVerdicts { id, rows }));
         }
     }
 
@@ -269,7 +269,7 @@ impl Receiver {
         size: usize,
         rest: &mut (impl Iterator<Item = &'a [u8]> + Clone),
     ) -> u64 {
-        let alike = Alike::of(header, self.check);
+        let alike = HeaderTemplate::of(header, self.check);
         let mut passed = 0;
         loop {
             let here = rest.clone();
@@ -379,7 +379,7 @@ impl Receiver {
             show.count(cx, row);
             let rows = show.take_rows();
             if !rows.is_empty() {
-                cx.outbox.push(Box::new(Judged { id, rows }));
+                cx.outbox.push(Box::new(FrameVerdicts { id, rows }));
             }
         }
     }

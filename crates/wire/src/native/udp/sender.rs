@@ -1,6 +1,6 @@
 //! One direction's sender: the schedule, the numbers, the batches.
 
-use super::codec::{Alike, Check, HEADER, Header};
+use super::codec::{Check, HEADER, Header, HeaderTemplate};
 use super::serve::Terms;
 use super::track::Memory;
 use crate::payload;
@@ -294,7 +294,7 @@ impl Sender {
         let (check, slot) = (self.check, self.slot);
         let alike = |at: Mono, size: usize| {
             let intended = cx.clock.host(at);
-            Alike::of(Header { sequence: 0, intended, actual, size: size as u16, slot }, check)
+            HeaderTemplate::of(Header { sequence: 0, intended, actual, size: size as u16, slot }, check)
         };
         let (mut sequence, mut rest) = (self.sent, bytes);
         for due in self.pending[..n].chunk_by(|at, next| at == next) {

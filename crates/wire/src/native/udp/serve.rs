@@ -4,7 +4,7 @@ use super::codec::{Kind, Word};
 use super::flow::Probe;
 use crate::native::auth::keyed;
 use crate::native::grants::{Grant, Grants};
-use crate::native::greet::Fence;
+use crate::native::handshake::Acl;
 use metrics::{ClockKind, Group, Mono};
 use model::{Media, Phase, Verify};
 use std::collections::HashSet;
@@ -127,14 +127,14 @@ impl Keeper {
     pub(in crate::native) fn knock(
         &self,
         grants: &Grants,
-        fence: &Fence,
+        acl: &Acl,
         cx: &mut Context<'_>,
         got: &Received<'_>,
         reply: &mut Transmit<'_>,
         worker: u16,
     ) -> Option<Box<dyn Flow>> {
         let (path, word) = (got.from?, Word::decode(got.bytes)?);
-        let grant = grants.find(&word.token).filter(|_| fence.admits(path.peer.ip()))?;
+        let grant = grants.find(&word.token).filter(|_| acl.admits(path.peer.ip()))?;
         let terms = grant.terms.as_ref()?;
         let cookie = self.cookie(&path, word.id);
         match word.kind {

@@ -4,7 +4,7 @@
 //! 0, is due to be sent at the start + f frame times, and judged when the receiver's depth has passed since.
 
 use super::codec::Header;
-use crate::judged::{LAZY, ROWS, SETTLE};
+use crate::verdicts::{LAZY, ROWS, SETTLE};
 use metrics::{Frames, Mono, Row, SECOND};
 use model::{FrameRow, FrameVerdict, Media};
 use std::collections::VecDeque;

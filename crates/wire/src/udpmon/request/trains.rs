@@ -1,7 +1,7 @@
 //! What all of a requester's tests are as trains.
 
 use super::Requester;
-use crate::solo::Tell;
+use crate::one_sided::Tell;
 use metrics::{Arrival, Departure, Mono, StampKind, TrainReport, join};
 use model::{Event, Trains, UdpmonRecord};
 use transport::Context;

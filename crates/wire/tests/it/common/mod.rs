@@ -10,7 +10,7 @@ use sim::Pair;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
-use wire::native::{Data, Grant, Grants, Params, Reception};
+use wire::native::{Data, Grant, Grants, Listener, Params};
 
 pub(crate) const TOKEN: [u8; 16] = *b"a session's key!";
 pub(crate) const ID: Uuid = Uuid::from_u128(0x0123_4567_89ab_4def_8123_4567_89ab_cdef);
@@ -48,11 +48,11 @@ pub(crate) fn phase(pattern: Pattern, transfer: u64) -> Phase {
     Phase { pattern, transfer, ..Phase::default() }
 }
 
-pub(crate) fn reception(phase: &Phase) -> Reception {
+pub(crate) fn listener(phase: &Phase) -> Listener {
     let params = Arc::new(Params::of(phase, Group(1)));
     let grants = Arc::new(Grants::new(None));
     grants.insert(TOKEN, Arc::new(Grant::new(params, 1, phase.transfer, false)));
-    Reception::new(grants, Arc::default(), 0)
+    Listener::new(grants, Arc::default(), 0)
 }
 
 pub(crate) fn client(phase: &Phase, rude: bool) -> Box<Data> {
@@ -62,5 +62,5 @@ pub(crate) fn client(phase: &Phase, rude: bool) -> Box<Data> {
 
 /// A data connection as a phase wants it, client to greeter.
 pub(crate) fn pair(phase: &Phase, rude: bool) -> Pair {
-    Pair::accepted(client(phase, rude), &mut reception(phase))
+    Pair::accepted(client(phase, rude), &mut listener(phase))
 }

@@ -5,7 +5,7 @@ use model::{Event, Interval, Phase, Range, SessionInfo, Status, Totals};
 use sim::{Host, Link, Network};
 use std::net::{IpAddr, SocketAddr};
 use uuid::Uuid;
-use wire::native::{Client, ClientPlan, Fence, Limits, Peer, Psk, Server, ServerPlan};
+use wire::native::{Acl, Client, ClientPlan, Limits, Peer, Psk, Server, ServerPlan};
 
 pub(crate) const MS: u64 = 1_000_000;
 
@@ -30,7 +30,7 @@ pub(crate) fn server_plan() -> ServerPlan {
     ServerPlan {
         version: "1.0".into(),
         psk: None,
-        fence: Fence::default(),
+        acl: Acl::default(),
         limits: Limits::default(),
         exclusive: false,
         exit_after: None,

@@ -16,7 +16,7 @@ use transport::{Defect, LinkSource, Rng, Session};
 use uuid::Uuid;
 use wire::Protocol;
 use wire::native::{Client, ClientPlan, Peer, ServerPlan};
-use wire::solo::{Answers, Calls, KEEPALIVE, Solo, SoloPlan};
+use wire::one_sided::{Answers, Calls, KEEPALIVE, OneSided, OneSidedPlan};
 
 /// The machine that serves.
 const MACHINE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
@@ -33,12 +33,12 @@ enum Asks {
     /// A receiver of NTttcp has one test: each sender has its own.
     Ntttcp(Layout),
     /// Protocols without a conversation. Of ttcp each client has its own server, which takes one connection at a time.
-    Solo(Protocol, Phase),
+    OneSided(Protocol, Phase),
 }
 
 /// A client.
 #[derive(Debug)]
-struct Guest {
+struct Handshake {
     asks: Asks,
     workers: u16,
     arrives: u64,
@@ -137,14 +137,14 @@ fn solo(
             Phase { iterations: None, interval_ns: 100 * SECOND, sockets, ..phase.clone() }
         }
     };
-    Box::new(Solo::new(SoloPlan { phase, sources: made, serving: to.is_none(), records: true }, now))
+    Box::new(OneSided::new(OneSidedPlan { phase, sources: made, serving: to.is_none(), records: true }, now))
 }
 
 /// A scenario as it is simulated.
 struct Scenario {
     net: Network,
     services: Vec<Service>,
-    guests: Vec<Guest>,
+    guests: Vec<Handshake>,
     /// Neither the path nor a full socket loses datagrams.
     clean: bool,
 }
@@ -157,14 +157,14 @@ impl Scenario {
     }
 
     fn guest(&mut self, rng: &mut Rng, server: usize, links: u32, asks: Asks) {
-        let workers = if let Asks::Solo(..) = asks { 1 } else { one_of(rng, &[1, 2]) };
+        let workers = if let Asks::OneSided(..) = asks { 1 } else { one_of(rng, &[1, 2]) };
         let arrives = rng.between(0, SECOND);
         // A server that is nobody else's ends with its client.
-        let own = matches!(asks, Asks::Ntttcp(_) | Asks::Solo(Protocol::Ttcp, _));
+        let own = matches!(asks, Asks::Ntttcp(_) | Asks::OneSided(Protocol::Ttcp, _));
         let leaves = if own { Leaves::InTime } else { Leaves::draw(rng) };
         self.services[server].links += 2 * links as usize + 2;
         self.services[server].clients += 1;
-        self.guests.push(Guest { asks, workers, arrives, leaves, server, client: None });
+        self.guests.push(Handshake { asks, workers, arrives, leaves, server, client: None });
     }
 
     /// The servers and who comes.
@@ -209,12 +209,12 @@ impl Scenario {
             let server = it.serve(port, workers, solo(protocol, &phase, None, workers, START));
             for _ in 0..rng.between(1, 3) {
                 let phase = Phase { connections, ..phase.clone() };
-                it.guest(rng, server, connections, Asks::Solo(protocol, phase));
+                it.guest(rng, server, connections, Asks::OneSided(protocol, phase));
             }
         }
         let phase = ttcp(rng);
         let server = it.serve(2000, 1, solo(Protocol::Ttcp, &phase, None, 1, START));
-        it.guest(rng, server, 1, Asks::Solo(Protocol::Ttcp, phase));
+        it.guest(rng, server, 1, Asks::OneSided(Protocol::Ttcp, phase));
         let layout =
             Layout { port: 6001, ports: 2, threads: 1, connections: 2, seconds: 1, ..Layout::default() };
         let server = it.serve(6000, 2, Box::new(ntttcp::receiver(layout, START)));
@@ -252,7 +252,7 @@ impl Scenario {
                 Box::new(wire::iperf3::Client::new(plan, now))
             }
             Asks::Ntttcp(layout) => Box::new(ntttcp::sender(*layout, vec![MACHINE], workers, now)),
-            Asks::Solo(protocol, phase) => {
+            Asks::OneSided(protocol, phase) => {
                 let port =
                     if *protocol == Protocol::Ttcp { 2000 } else { protocol.port() + guest.server as u16 };
                 solo(*protocol, phase, Some(at(port)), workers, now)
@@ -267,7 +267,7 @@ impl Scenario {
         for n in order {
             self.net.run_until(START.plus(self.guests[n].arrives));
             let session = self.session(n);
-            let Guest { workers, leaves, .. } = self.guests[n];
+            let Handshake { workers, leaves, .. } = self.guests[n];
             let client = self.net.join(client_ip(n as u32), workers, session);
             leaves.arrange(&mut self.net, client);
             self.guests[n].client = Some(client);
@@ -319,7 +319,7 @@ impl Scenario {
     }
 
     /// Whether a client that stayed to the end was served as it may expect.
-    fn served(&self, guest: &Guest, client: Host) -> Result<(), String> {
+    fn served(&self, guest: &Handshake, client: Host) -> Result<(), String> {
         let it = told(&self.net, client);
         let Some(done) = self.net.done(client) else { return Err("it does not end".to_owned()) };
         if let Asks::Native(phase) = &guest.asks {
@@ -330,7 +330,7 @@ impl Scenario {
             return Err("no result".to_owned());
         };
         // UDPmon repeats what was lost after 3 s, as the original does.
-        let longest = if let Asks::Solo(Protocol::Udpmon, _) = guest.asks { 60 } else { 12 };
+        let longest = if let Asks::OneSided(Protocol::Udpmon, _) = guest.asks { 60 } else { 12 };
         if done > START.plus(guest.arrives + longest * SECOND) {
             return Err("it takes too long".to_owned());
         }
@@ -359,7 +359,7 @@ impl Scenario {
                     Err(format!("{sent} sent, {got} received; {} opened", far.opened))
                 }
             }
-            Asks::Solo(protocol, phase) => self.answered(guest, *protocol, phase, client),
+            Asks::OneSided(protocol, phase) => self.answered(guest, *protocol, phase, client),
         }
     }
 
@@ -381,7 +381,13 @@ impl Scenario {
         Ok(())
     }
 
-    fn answered(&self, guest: &Guest, protocol: Protocol, phase: &Phase, client: Host) -> Result<(), String> {
+    fn answered(
+        &self,
+        guest: &Handshake,
+        protocol: Protocol,
+        phase: &Phase,
+        client: Host,
+    ) -> Result<(), String> {
         let it = told(&self.net, client);
         let near = it.near();
         let each = u64::from(phase.connections) * phase.iterations.unwrap_or(1);
@@ -447,8 +453,8 @@ fn left(net: &Network, service: &Service) -> Result<(), String> {
 fn disagreement(scenario: &Scenario) -> Option<String> {
     let Scenario { net, services, guests, clean } = scenario;
     for (n, service) in services.iter().enumerate() {
-        let ours: Vec<&Guest> = guests.iter().filter(|guest| guest.server == n).collect();
-        let Some(Asks::Solo(protocol, phase)) = ours.first().map(|guest| &guest.asks) else { continue };
+        let ours: Vec<&Handshake> = guests.iter().filter(|guest| guest.server == n).collect();
+        let Some(Asks::OneSided(protocol, phase)) = ours.first().map(|guest| &guest.asks) else { continue };
         let datagrams =
             phase.kind == Kind::Train || phase.ping.is_some_and(|it| it.transport == Transport::Udp);
         if ours.iter().any(|guest| guest.leaves != Leaves::InTime) || (datagrams && !clean) {

@@ -14,7 +14,7 @@ pub(crate) const ROWS: usize = 256;
 
 /// Posted with the frames of a stream that were judged since the last such note.
 #[derive(Debug)]
-pub struct Judged {
+pub struct FrameVerdicts {
     /// The stream.
     pub id: Uuid,
     /// Its frames, in order.

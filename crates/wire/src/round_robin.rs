@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Which of our addresses and ports the next connection leaves from.
 #[derive(Clone, Debug)]
-pub(crate) struct Rota {
+pub(crate) struct RoundRobin {
     sources: Vec<IpAddr>,
     ports: Option<(u16, u16)>,
     port: u16,
@@ -12,7 +12,7 @@ pub(crate) struct Rota {
     turns: u64,
 }
 
-impl Rota {
+impl RoundRobin {
     /// `ports` is an inclusive range; `worker` of `workers` decides which of them are ours, so that two workers never try
     /// the same.
     pub(crate) fn new(sources: Vec<IpAddr>, ports: Option<(u16, u16)>, worker: u16, workers: u16) -> Self {
@@ -23,7 +23,7 @@ impl Rota {
             let last = low + (span * (w + 1) / n).saturating_sub(1) as u16;
             (first.min(high), last.clamp(first.min(high), high))
         });
-        Rota { sources, port: ports.map_or(0, |p| p.0), ports, turns: worker.into() }
+        RoundRobin { sources, port: ports.map_or(0, |p| p.0), ports, turns: worker.into() }
     }
 
     /// How many turns were taken, counted from the worker's number.
@@ -59,9 +59,9 @@ mod tests {
     fn workers_share_the_ports_and_take_addresses_in_turn() {
         let to: SocketAddr = ([10, 0, 0, 9], 1).into();
         let sources = vec![[10, 0, 0, 1].into(), [0u16; 8].into(), [10, 0, 0, 2].into()];
-        let mut rota = Rota::new(sources, Some((100, 105)), 1, 2);
-        let took: Vec<String> = (0..4).filter_map(|_| rota.next(to)).map(|a| a.to_string()).collect();
+        let mut round_robin = RoundRobin::new(sources, Some((100, 105)), 1, 2);
+        let took: Vec<String> = (0..4).filter_map(|_| round_robin.next(to)).map(|a| a.to_string()).collect();
         assert_eq!(took, ["10.0.0.2:103", "10.0.0.1:104", "10.0.0.2:105", "10.0.0.1:103"]);
-        assert_eq!(Rota::new(vec![], None, 0, 1).next(to), None);
+        assert_eq!(RoundRobin::new(vec![], None, 0, 1).next(to), None);
     }
 }

@@ -13,7 +13,7 @@ use transport::{Message, Path};
 /// What the streams of one test have in common, on all workers. The lists are looked at when a stream comes, never while it
 /// runs.
 #[derive(Debug)]
-pub(super) struct Lot {
+pub(super) struct TestState {
     /// Where they are counted.
     pub(super) group: Group,
     /// What was agreed.
@@ -44,11 +44,11 @@ pub(super) struct Lot {
     begun: AtomicBool,
 }
 
-impl Lot {
+impl TestState {
     /// Of a test with these terms.
     pub(super) fn new(group: Group, terms: BulkTerms, cookie: Cookie, serving: bool, discard: bool) -> Self {
         let most = limit(&terms).filter(|_| !serving).unwrap_or(u64::MAX);
-        Lot {
+        TestState {
             group,
             serving,
             discard,
@@ -242,6 +242,6 @@ pub(super) struct Counts {
 }
 
 /// What a flow has to say when it hears of its end.
-pub(super) fn last_words(lot: &Lot, slot: u32, counts: Counts) -> Message {
-    Box::new(Standing { group: lot.group, slot, tag: None, counts, info: None })
+pub(super) fn last_words(test_state: &TestState, slot: u32, counts: Counts) -> Message {
+    Box::new(Standing { group: test_state.group, slot, tag: None, counts, info: None })
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use transport::{Acceptor, Arena, End, FlowEvent, Path, Received, Transmit, When};
 use uuid::Uuid;
 use wire::native::{
-    Data, Fence, Grant, Grants, Mark, MarkKind, Message, Params, Preamble, Purpose, Reception, ServerPlan,
+    Acl, Data, Grant, Grants, Listener, Mark, MarkKind, Message, Params, Preamble, Purpose, ServerPlan,
     encode,
 };
 
@@ -134,9 +134,9 @@ fn an_unknown_token_is_refused_and_the_client_says_so() {
     let phase = Phase { transfer: 1 << 30, ..Phase::default() };
     let params = Arc::new(Params::of(&phase, Group(1)));
     let grants = Arc::new(Grants::new(None));
-    let mut reception = Reception::new(grants, Arc::default(), 0);
+    let mut listener = Listener::new(grants, Arc::default(), 0);
     let client = Data::client(params, [9; 16], id, 0, 1 << 30, false);
-    let mut pair = Pair::accepted(Box::new(client), &mut reception);
+    let mut pair = Pair::accepted(Box::new(client), &mut listener);
     pair.run();
     let ended = format!("{:?}", pair.ends[0].ended);
     assert!(ended.contains("does not know the session"), "{ended}");
@@ -144,9 +144,9 @@ fn an_unknown_token_is_refused_and_the_client_says_so() {
 
 #[test]
 fn those_behind_the_fence_are_reset_at_once_and_take_no_place() {
-    let fence = Fence { allow: vec![], deny: vec!["10.128.0.0/16".parse().unwrap()] };
+    let acl = Acl { allow: vec![], deny: vec!["10.128.0.0/16".parse().unwrap()] };
     let mut net = network(1);
-    let server = serve(&mut net, ServerPlan { fence, ..server_plan() });
+    let server = serve(&mut net, ServerPlan { acl, ..server_plan() });
     let client = join(&mut net, 0, client_plan(&small()));
     net.run();
     let it = told(&net, client);
@@ -249,28 +249,28 @@ fn a_session_gives_its_token_away_for_so_many_connections_and_so_many_bytes() {
     let params = Arc::new(Params::of(&phase, Group(1)));
     let grants = Arc::new(Grants::new(None));
     grants.insert([7; 16], Arc::new(Grant::new(Arc::clone(&params), 2, 1_000, false)));
-    let mut reception = Reception::new(grants, Arc::default(), 0);
+    let mut listener = Listener::new(grants, Arc::default(), 0);
     let client = |transfer| {
         Box::new(Data::client(Arc::clone(&params), [7; 16], Uuid::from_u128(5), 0, transfer, false))
     };
-    let mut too_much = Pair::accepted(client(1_001), &mut reception);
+    let mut too_much = Pair::accepted(client(1_001), &mut listener);
     too_much.run();
     let ended = format!("{:?}", too_much.ends[1].ended);
     assert!(ended.contains("a transfer that was not agreed on"), "{ended}");
     // More than were agreed on are let in, because successors may overtake the ends of their predecessors.
     let open: Vec<_> = (0..128)
         .map(|_| {
-            let mut pair = Pair::accepted(client(1_000), &mut reception);
+            let mut pair = Pair::accepted(client(1_000), &mut listener);
             pair.run_until(START.plus(300_000));
             pair
         })
         .collect();
-    let mut one_more = Pair::accepted(client(1_000), &mut reception);
+    let mut one_more = Pair::accepted(client(1_000), &mut listener);
     one_more.run();
     let ended = format!("{:?}", one_more.ends[0].ended);
     assert!(ended.contains("too many connections"), "{ended}");
     drop(open);
-    let mut again = Pair::accepted(client(1_000), &mut reception);
+    let mut again = Pair::accepted(client(1_000), &mut listener);
     again.run();
     assert!(again.ends[0].completed() && again.ends[1].completed(), "places come free");
 }
@@ -282,10 +282,10 @@ fn a_connection_that_reaches_its_worker_after_its_session_has_ended_counts_nowhe
     for ended in [false, true] {
         let grants = Arc::new(Grants::new(None));
         grants.insert([7; 16], Arc::new(Grant::new(Arc::clone(&params), 2, 1_000, true).on(0..2)));
-        let mut reception = Reception::new(Arc::clone(&grants), Arc::default(), 0);
+        let mut listener = Listener::new(Arc::clone(&grants), Arc::default(), 0);
         let path = Path { peer: address(9), local: address(1) };
         let mut side = Side::new(1, Quirks::default());
-        let mut flow = reception.accept(&mut side.cx(START), &path).unwrap();
+        let mut flow = listener.accept(&mut side.cx(START), &path).unwrap();
         let id = Uuid::from_u128(5);
         let preamble = Preamble { id, token: [7; 16], slot: 1, transfer: 10, ..Preamble::new(Purpose::Data) };
         let mut none = Arena::new(0);

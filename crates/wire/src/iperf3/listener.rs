@@ -5,12 +5,12 @@
 //! belongs to the test that waits for datagrams from its address, and the session sees to it that there is only one.
 
 use super::codec::{COOKIE, Cookie, HELLO, REPLY, State};
-use super::lot::{Joined, Lot};
 use super::packets::UdpStream;
 use super::stream::TcpStream;
-use crate::native::Fence;
+use super::test_state::{Joined, TestState};
+use crate::native::Acl;
+use crate::one_sided::Notice;
 use crate::quota::{LOOK, PendingPeers, PendingPlace};
-use crate::solo::Remark;
 use metrics::{Ending, Mono, SECOND};
 use model::Level;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ const PATIENCE: u64 = 10 * SECOND;
 
 /// What a server's workers and its session share. It is looked at once for each connection.
 #[derive(Debug)]
-pub(super) struct House {
+pub(super) struct Shared {
     tests: Mutex<Waiting>,
     /// Connections whose cookie has not come.
     pending: Arc<PendingPeers>,
@@ -38,15 +38,15 @@ pub(super) struct House {
 /// Tests that wait for their streams.
 #[derive(Debug, Default)]
 struct Waiting {
-    tcp: BTreeMap<Cookie, Arc<Lot>>,
-    udp: BTreeMap<IpAddr, Arc<Lot>>,
+    tcp: BTreeMap<Cookie, Arc<TestState>>,
+    udp: BTreeMap<IpAddr, Arc<TestState>>,
 }
 
-impl House {
+impl Shared {
     /// No tests; room for `pending` connections whose cookie has not come.
     pub(super) fn new(pending: u32) -> Self {
         let pending = Arc::new(PendingPeers::new(pending as usize));
-        House { tests: Mutex::default(), pending, came: AtomicU64::new(0) }
+        Shared { tests: Mutex::default(), pending, came: AtomicU64::new(0) }
     }
 
     fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
@@ -54,35 +54,35 @@ impl House {
     }
 
     /// A test waits for its streams, datagrams from this address.
-    pub(super) fn expect(&self, lot: &Arc<Lot>, from: IpAddr) {
+    pub(super) fn expect(&self, test_state: &Arc<TestState>, from: IpAddr) {
         let mut waiting = self.waiting();
-        if lot.terms.udp {
-            waiting.udp.insert(from.to_canonical(), Arc::clone(lot));
+        if test_state.terms.udp {
+            waiting.udp.insert(from.to_canonical(), Arc::clone(test_state));
         } else {
-            waiting.tcp.insert(lot.cookie, Arc::clone(lot));
+            waiting.tcp.insert(test_state.cookie, Arc::clone(test_state));
         }
     }
 
     /// It does no more.
-    pub(super) fn forget(&self, lot: &Lot) {
+    pub(super) fn forget(&self, test_state: &TestState) {
         let mut waiting = self.waiting();
-        waiting.tcp.retain(|_, other| other.group != lot.group);
-        waiting.udp.retain(|_, other| other.group != lot.group);
+        waiting.tcp.retain(|_, other| other.group != test_state.group);
+        waiting.udp.retain(|_, other| other.group != test_state.group);
     }
 
-    fn by_cookie(&self, cookie: &Cookie) -> Option<Arc<Lot>> {
+    fn by_cookie(&self, cookie: &Cookie) -> Option<Arc<TestState>> {
         self.waiting().tcp.get(cookie).cloned()
     }
 
     /// The test that a datagram from there belongs to; from an address that no test knows, the only one that there is.
-    fn by_address(&self, from: IpAddr) -> Option<(Arc<Lot>, bool)> {
+    fn by_address(&self, from: IpAddr) -> Option<(Arc<TestState>, bool)> {
         let waiting = self.waiting();
-        if let Some(lot) = waiting.udp.get(&from.to_canonical()) {
-            return Some((Arc::clone(lot), true));
+        if let Some(test_state) = waiting.udp.get(&from.to_canonical()) {
+            return Some((Arc::clone(test_state), true));
         }
         let mut all = waiting.udp.values();
         let only = all.next().filter(|_| all.next().is_none());
-        only.map(|lot| (Arc::clone(lot), false))
+        only.map(|test_state| (Arc::clone(test_state), false))
     }
 
     fn next(&self) -> u64 {
@@ -98,46 +98,46 @@ pub(super) struct Visit {
 }
 
 /// The door on one worker.
-pub(super) struct Door {
-    house: Arc<House>,
-    fence: Arc<Fence>,
+pub(super) struct Listener {
+    shared: Arc<Shared>,
+    acl: Arc<Acl>,
     /// Who may have streams of datagrams without a control connection from the same address.
-    streams: Arc<Fence>,
+    streams: Arc<Acl>,
     worker: u16,
     workers: u16,
 }
 
-impl Door {
+impl Listener {
     /// One per worker.
     pub(super) fn for_all(
-        house: &Arc<House>,
-        fence: &Fence,
-        streams: &Fence,
+        shared: &Arc<Shared>,
+        acl: &Acl,
+        streams: &Acl,
         workers: u16,
     ) -> Vec<Box<dyn Acceptor>> {
-        let (fence, streams) = (Arc::new(fence.clone()), Arc::new(streams.clone()));
+        let (acl, streams) = (Arc::new(acl.clone()), Arc::new(streams.clone()));
         let workers = workers.max(1);
         let one = |worker| {
-            let (house, fence, streams) = (Arc::clone(house), Arc::clone(&fence), Arc::clone(&streams));
-            Box::new(Door { house, fence, streams, worker, workers }) as Box<dyn Acceptor>
+            let (shared, acl, streams) = (Arc::clone(shared), Arc::clone(&acl), Arc::clone(&streams));
+            Box::new(Listener { shared, acl, streams, worker, workers }) as Box<dyn Acceptor>
         };
         (0..workers).map(one).collect()
     }
 }
 
-impl Acceptor for Door {
+impl Acceptor for Listener {
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
-        if !self.fence.admits(path.peer.ip()) {
+        if !self.acl.admits(path.peer.ip()) {
             return None;
         }
-        let (place, told) = self.house.pending.enter(path.peer.ip(), cx.now);
+        let (place, told) = self.shared.pending.enter(path.peer.ip(), cx.now);
         if let Some(gave_way) = told {
             cx.outbox.push(Box::new(gave_way));
         }
-        Some(Box::new(Guest {
-            house: Arc::clone(&self.house),
+        Some(Box::new(Handshake {
+            shared: Arc::clone(&self.shared),
             place: (self.worker, self.workers),
-            when: self.house.next(),
+            when: self.shared.next(),
             path: *path,
             since: Mono(0),
             word: [0; COOKIE],
@@ -154,8 +154,8 @@ impl Acceptor for Door {
     ) -> Option<Box<dyn Flow>> {
         let path = got.from?;
         let peer = path.peer;
-        let (lot, proven) = self.house.by_address(peer.ip())?;
-        if !self.fence.admits(peer.ip()) || got.len < HELLO.len() {
+        let (test_state, proven) = self.shared.by_address(peer.ip())?;
+        if !self.acl.admits(peer.ip()) || got.len < HELLO.len() {
             return None;
         }
         if !proven && !self.streams.admits(peer.ip()) {
@@ -164,21 +164,21 @@ impl Acceptor for Door {
                  networks that are allowed (NETCALIPER_ALLOW)",
                 peer.ip().to_canonical()
             );
-            cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
+            cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
             return None;
         }
-        let when = self.house.next();
-        let joined = lot.join(when, peer);
-        if joined.is_some() || lot.knows(peer) {
+        let when = self.shared.next();
+        let joined = test_state.join(when, peer);
+        if joined.is_some() || test_state.knows(peer) {
             let n = REPLY.len().min(reply.room());
             reply.own(n).copy_from_slice(&REPLY[..n]);
         }
         let nth = joined?;
-        cx.outbox.push(Box::new(Joined { group: lot.group, when, path }));
-        let to = lot.worker(nth, self.workers);
-        let flow = Box::new(UdpStream::server(lot, when));
-        Some(Box::new(Guest {
-            house: Arc::clone(&self.house),
+        cx.outbox.push(Box::new(Joined { group: test_state.group, when, path }));
+        let to = test_state.worker(nth, self.workers);
+        let flow = Box::new(UdpStream::server(test_state, when));
+        Some(Box::new(Handshake {
+            shared: Arc::clone(&self.shared),
             place: (self.worker, self.workers),
             when,
             path,
@@ -195,8 +195,8 @@ impl Acceptor for Door {
 }
 
 /// Who has come: nobody yet, or a stream.
-struct Guest {
-    house: Arc<House>,
+struct Handshake {
+    shared: Arc<Shared>,
     /// This worker, and how many there are.
     place: (u16, u16),
     when: u64,
@@ -222,26 +222,26 @@ enum Step {
     Stream(Box<dyn Flow>),
 }
 
-impl Guest {
+impl Handshake {
     /// The cookie is there.
     fn judge(&mut self, cx: &mut Context<'_>) {
-        let Some(lot) = self.house.by_cookie(&self.word) else {
+        let Some(test_state) = self.shared.by_cookie(&self.word) else {
             cx.outbox.push(Box::new(Visit { path: self.path, cookie: self.word }));
             self.step = Step::Visitor;
             return;
         };
-        let Some(nth) = lot.join(self.when, self.path.peer) else {
+        let Some(nth) = test_state.join(self.when, self.path.peer) else {
             self.step = Step::Refused(false);
             return;
         };
-        cx.outbox.push(Box::new(Joined { group: lot.group, when: self.when, path: self.path }));
-        let to = lot.worker(nth, self.place.1);
-        let flow = Box::new(TcpStream::server(lot, self.when));
+        cx.outbox.push(Box::new(Joined { group: test_state.group, when: self.when, path: self.path }));
+        let to = test_state.worker(nth, self.place.1);
+        let flow = Box::new(TcpStream::server(test_state, self.when));
         self.step = if to == self.place.0 { Step::Stream(flow) } else { Step::Moving(to, flow) };
     }
 }
 
-impl Flow for Guest {
+impl Flow for Handshake {
     fn interest(&self) -> Interest {
         let nothing = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
         match &self.step {
@@ -334,7 +334,7 @@ impl Flow for Guest {
     }
 }
 
-impl Guest {
+impl Handshake {
     /// A stream that has reached its worker begins there; one that is to leave first does not.
     fn moved(&mut self, cx: &mut Context<'_>, path: Path) -> Result<(), Violation> {
         // A connection hears `Up` once before its cookie comes; a datagram's socket hears it when it is made, before it is

@@ -1,7 +1,7 @@
 //! Whose datagrams are taken although no address can be proven.
 
-use crate::native::Fence;
-use crate::solo::Remark;
+use crate::native::Acl;
+use crate::one_sided::Notice;
 use model::Level;
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -12,18 +12,12 @@ const MOST: usize = 100;
 
 /// Lets in whom the fences let in, and names the others once each.
 #[derive(Debug, Default)]
-pub(crate) struct Strangers(HashSet<IpAddr>);
+pub(crate) struct PendingPeers(HashSet<IpAddr>);
 
-impl Strangers {
+impl PendingPeers {
     /// Whether datagrams of `who` count: `fence` has what the user allowed and denied, `streams` whom is believed without proof.
-    pub(crate) fn admits(
-        &mut self,
-        cx: &mut Context<'_>,
-        fence: &Fence,
-        streams: &Fence,
-        who: IpAddr,
-    ) -> bool {
-        if !fence.admits(who) {
+    pub(crate) fn admits(&mut self, cx: &mut Context<'_>, acl: &Acl, streams: &Acl, who: IpAddr) -> bool {
+        if !acl.admits(who) {
             return false;
         }
         if streams.admits(who) {
@@ -35,7 +29,7 @@ impl Strangers {
                 "{who} sends and is not heard: a datagram proves no address, so only those of this host and of directly \
                  connected networks count, unless NETCALIPER_ALLOW names the network"
             );
-            cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
+            cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
         }
         false
     }

@@ -19,14 +19,14 @@ use uuid::Uuid;
 
 /// Who may connect, by address: denied networks first, then allowed ones (none means all).
 #[derive(Clone, Debug, Default)]
-pub struct Fence {
+pub struct Acl {
     /// Networks that may connect; empty for all.
     pub allow: Vec<ipnet::IpNet>,
     /// Networks that may not.
     pub deny: Vec<ipnet::IpNet>,
 }
 
-impl Fence {
+impl Acl {
     /// Whether `address` may connect. IPv4-mapped IPv6 addresses count as IPv4.
     #[must_use]
     pub fn admits(&self, address: IpAddr) -> bool {
@@ -54,29 +54,29 @@ const GUESS_AFTER: u64 = SECOND;
 const LINGER: u64 = SECOND;
 
 /// Greets connections on one worker.
-pub struct Reception {
+pub struct Listener {
     grants: Arc<Grants>,
-    fence: Arc<Fence>,
+    acl: Arc<Acl>,
     worker: u16,
     /// Of datagrams, if it has what cookies are made with.
     keeper: Option<Keeper>,
 }
 
-impl Reception {
+impl Listener {
     /// The reception of worker `worker`.
     #[must_use]
-    pub fn new(grants: Arc<Grants>, fence: Arc<Fence>, worker: u16) -> Self {
-        Reception { grants, fence, worker, keeper: None }
+    pub fn new(grants: Arc<Grants>, acl: Arc<Acl>, worker: u16) -> Self {
+        Listener { grants, acl, worker, keeper: None }
     }
 
     /// The same, opening flows of datagrams, too; `secret` makes their cookies, and is the same for all workers.
     #[must_use]
     pub fn with_datagrams(self, secret: [u8; 32]) -> Self {
-        Reception { keeper: Some(Keeper::new(secret)), ..self }
+        Listener { keeper: Some(Keeper::new(secret)), ..self }
     }
 }
 
-impl Reception {
+impl Listener {
     /// A client of a session knocks, whose datagrams are to be sent back: never more than came, so that nobody else's address is
     /// of any use to it.
     fn reflect(
@@ -86,7 +86,7 @@ impl Reception {
         reply: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
         let peer = got.from?.peer;
-        let grant = self.grants.find(&preamble.token).filter(|_| self.fence.admits(peer.ip()))?;
+        let grant = self.grants.find(&preamble.token).filter(|_| self.acl.admits(peer.ip()))?;
         let pings = grant.pings.as_ref().filter(|pings| pings.ping.transport == Transport::Udp)?;
         let answer = answer(preamble.id);
         let room = reply.own(answer.len());
@@ -106,17 +106,17 @@ impl Reception {
     }
 }
 
-impl Acceptor for Reception {
+impl Acceptor for Listener {
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         // A denied address takes no place, and nothing is spent on it.
-        if !self.fence.admits(path.peer.ip()) {
+        if !self.acl.admits(path.peer.ip()) {
             return None;
         }
         let (place, told) = self.grants.pending.enter(path.peer.ip(), cx.now);
         if let Some(gave_way) = told {
             cx.outbox.push(Box::new(gave_way));
         }
-        Some(Box::new(Greeter {
+        Some(Box::new(Handshake {
             grants: Arc::clone(&self.grants),
             path: *path,
             worker: self.worker,
@@ -143,7 +143,7 @@ impl Acceptor for Reception {
             return self.reflect(&preamble, got, reply);
         }
         let Some(answer) = super::answer_hello(got.bytes) else {
-            return self.keeper.as_ref()?.knock(&self.grants, &self.fence, cx, got, reply, self.worker);
+            return self.keeper.as_ref()?.knock(&self.grants, &self.acl, cx, got, reply, self.worker);
         };
         let room = reply.own(answer.len());
         if room.len() == answer.len() {
@@ -158,7 +158,7 @@ impl Acceptor for Reception {
 }
 
 /// A new connection: reads 64 bytes and becomes what they say.
-pub struct Greeter {
+pub struct Handshake {
     grants: Arc<Grants>,
     path: Path,
     worker: u16,
@@ -202,7 +202,7 @@ enum State {
     Gone,
 }
 
-impl Greeter {
+impl Handshake {
     fn farewell(&mut self, cx: &Context<'_>, bytes: Vec<u8>) {
         let place = match std::mem::replace(&mut self.state, State::Gone) {
             State::Waiting { place, .. } => Some(place),
@@ -296,7 +296,7 @@ impl Greeter {
     }
 }
 
-impl Flow for Greeter {
+impl Flow for Handshake {
     fn interest(&self) -> Interest {
         let quiet = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
         match &self.state {
@@ -366,7 +366,7 @@ impl Flow for Greeter {
                 if len == PREAMBLE {
                     return self.greet(cx, &bytes);
                 }
-                if !ours && Greeter::recognisable(&bytes[..len]) {
+                if !ours && Handshake::recognisable(&bytes[..len]) {
                     self.stranger(cx, &bytes[..len]);
                 }
                 Ok(())

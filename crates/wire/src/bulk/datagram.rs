@@ -12,7 +12,7 @@
 //! 4. ntttcp's receiver looks whether its time is up only when something comes. So after the end something does.
 
 use super::{CLOSE, Marks, Params};
-use crate::solo::{Arrived, Portion};
+use crate::one_sided::{Arrived, Portion};
 use metrics::{Ending, Mono, Packets, Row, SECOND};
 use model::Pace;
 use std::io::ErrorKind;
@@ -53,7 +53,7 @@ enum Step {
 
 /// The sending end of a test over datagrams.
 #[derive(Debug)]
-pub struct Pourer {
+pub struct DatagramSender {
     params: Arc<Params>,
     marks: Marks,
     slot: u32,
@@ -75,11 +75,11 @@ pub struct Pourer {
     told: bool,
 }
 
-impl Pourer {
+impl DatagramSender {
     /// The sender of this slot.
     #[must_use]
     pub fn new(params: Arc<Params>, marks: Marks, slot: u32) -> Self {
-        Pourer {
+        DatagramSender {
             params,
             marks,
             slot,
@@ -248,7 +248,7 @@ impl Pourer {
 /// No memory for the packet: the system's number for it, which std has no kind for.
 const NO_BUFFERS: i32 = if cfg!(windows) { 10_055 } else { 105 };
 
-impl Flow for Pourer {
+impl Flow for DatagramSender {
     fn interest(&self) -> Interest {
         let quiet = Interest { send: When::Never, read: Read::look(64), wake: None, end: None };
         match self.step {

@@ -3,8 +3,8 @@
 use super::{Responder, arrival, packet};
 use crate::ctstraffic::{Limit, LimitReached};
 use crate::host::Host;
-use crate::native::Fence;
-use crate::solo::{Answers, Remark};
+use crate::native::Acl;
+use crate::one_sided::{Answers, Notice};
 use crate::udpmon::codec::{self, Message, Setup};
 use crate::udpmon::ledger::{Ledger, wanted};
 use metrics::Ending;
@@ -21,9 +21,9 @@ const MOST_PEERS: usize = 1_000;
 const MOST_RECORDS: usize = 4_000_000;
 
 /// What a responder's workers share.
-pub(super) struct House {
-    fence: Fence,
-    streams: Fence,
+pub(super) struct Shared {
+    acl: Acl,
+    streams: Acl,
     pub(super) host: Host,
     limit: Limit,
     pub(super) every_ns: Option<u64>,
@@ -38,7 +38,7 @@ pub(super) struct House {
 
 /// A requester's place; given back when dropped, with its records.
 pub(super) struct Place {
-    pub(super) house: Arc<House>,
+    pub(super) shared: Arc<Shared>,
     peer: SocketAddr,
     records: usize,
 }
@@ -46,7 +46,7 @@ pub(super) struct Place {
 impl Place {
     /// Room for the records that `setup` asks for, in place of those before.
     pub(super) fn room(&mut self, setup: &Setup) -> usize {
-        let promised = &self.house.promised;
+        let promised = &self.shared.promised;
         promised.fetch_sub(std::mem::take(&mut self.records), Ordering::Relaxed);
         let wanted = wanted(setup);
         let grant = |taken: usize| Some(taken + wanted.min(MOST_RECORDS.saturating_sub(taken)));
@@ -59,8 +59,8 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.house.promised.fetch_sub(self.records, Ordering::Relaxed);
-        self.house.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.peer);
+        self.shared.promised.fetch_sub(self.records, Ordering::Relaxed);
+        self.shared.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.peer);
     }
 }
 
@@ -68,8 +68,8 @@ impl Drop for Place {
 #[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let asked = phase.udpmon.clone().unwrap_or_default();
-    let house = Arc::new(House {
-        fence: answers.fence.clone(),
+    let shared = Arc::new(Shared {
+        acl: answers.acl.clone(),
         streams: answers.streams.clone(),
         host: answers.host.clone(),
         limit: Limit::new(answers.exit_after),
@@ -79,27 +79,27 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
         promised: AtomicUsize::new(0),
         most: answers.sockets.map_or(MOST_PEERS, |sockets| sockets.clamp(1, MOST_PEERS)),
     });
-    let one = |_| Box::new(Door { house: Arc::clone(&house) }) as Box<dyn Acceptor>;
+    let one = |_| Box::new(Listener { shared: Arc::clone(&shared) }) as Box<dyn Acceptor>;
     (0..answers.workers.max(1)).map(one).collect()
 }
 
 /// Lets requesters in.
-pub struct Door {
-    house: Arc<House>,
+pub struct Listener {
+    shared: Arc<Shared>,
 }
 
-impl Door {
+impl Listener {
     /// Says, once for each address, that it is not answered.
     fn refuse(cx: &mut Context<'_>, peer: IpAddr) {
         let text = format!(
             "{peer} asked for a UDPmon test and gets none: a datagram proves no address, so answers go to this host and \
              directly connected networks only, unless NETCALIPER_ALLOW names the network"
         );
-        cx.outbox.push(Box::new(Remark { level: Level::Warning, text }));
+        cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
     }
 }
 
-impl Acceptor for Door {
+impl Acceptor for Listener {
     fn on_unsolicited(
         &mut self,
         cx: &mut Context<'_>,
@@ -107,18 +107,18 @@ impl Acceptor for Door {
         _: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
         let peer = got.from?.peer;
-        let house = &self.house;
+        let shared = &self.shared;
         let message = codec::decode(got.bytes)?;
         if !matches!(message, Message::Zero(_) | Message::Start(_) | Message::Data { .. })
-            || !house.fence.admits(peer.ip())
+            || !shared.acl.admits(peer.ip())
         {
             return None;
         }
-        if !house.streams.admits(peer.ip()) {
-            Door::refuse(cx, peer.ip().to_canonical());
+        if !shared.streams.admits(peer.ip()) {
+            Listener::refuse(cx, peer.ip().to_canonical());
             return None;
         }
-        let mut peers = house.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut peers = shared.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ledger) = peers.get(&peer) {
             // It came before the requester's own socket was there.
             if let Message::Data { frame, sent } = message {
@@ -129,25 +129,25 @@ impl Acceptor for Door {
         }
         // One address may have half of the places.
         let own = peers.keys().filter(|other| other.ip() == peer.ip()).count();
-        if peers.len() >= house.most || own >= (house.most / 2).max(1) || !house.limit.enter() {
+        if peers.len() >= shared.most || own >= (shared.most / 2).max(1) || !shared.limit.enter() {
             return None;
         }
-        let mut place = Place { house: Arc::clone(house), peer, records: 0 };
-        let room = place.room(&house.setup);
-        let ledger = Arc::new(Mutex::new(Ledger::new(house.setup, arrival(got), room)));
+        let mut place = Place { shared: Arc::clone(shared), peer, records: 0 };
+        let room = place.room(&shared.setup);
+        let ledger = Arc::new(Mutex::new(Ledger::new(shared.setup, arrival(got), room)));
         peers.insert(peer, Arc::clone(&ledger));
         drop(peers);
         let mut flow = Responder::new(place, ledger, arrival(got));
         flow.hears(cx, got, got.bytes, message);
         if matches!(message, Message::Data { .. }) {
             (flow.quiet, flow.silent) = (true, true);
-            flow.readings.start = Some(flow.place.house.host.ask());
+            flow.readings.start = Some(flow.place.shared.host.ask());
         }
         Some(Box::new(flow))
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        if self.house.limit.leave() {
+        if self.shared.limit.leave() {
             cx.outbox.push(Box::new(LimitReached));
         }
     }

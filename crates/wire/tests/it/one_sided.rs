@@ -7,7 +7,7 @@ use sim::{Host, Link, Network};
 use std::net::SocketAddr;
 use transport::LinkSource;
 use wire::Protocol;
-use wire::solo::{Answers, Calls, Solo, SoloPlan};
+use wire::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 
 fn phase(transfer: u64) -> Phase {
     Phase {
@@ -24,18 +24,18 @@ fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
     let answers = Answers { exit_after, workers: 2, ..Answers::default() };
     let sources =
         LinkSource::acceptors((Protocol::CtsTraffic.link_sources().unwrap().acceptors)(phase, &answers));
-    let plan = SoloPlan { phase: phase.clone(), sources, serving: true, records: false };
+    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records: false };
     let now = net.now;
-    net.serve(address(1), 2, Box::new(Solo::new(plan, now)))
+    net.serve(address(1), 2, Box::new(OneSided::new(plan, now)))
 }
 
 fn call(net: &mut Network, n: u32, phase: &Phase, targets: Vec<SocketAddr>) -> Host {
     let calls = Calls { targets, workers: 2, ..Calls::default() };
     let sources =
         LinkSource::connectors((Protocol::CtsTraffic.link_sources().unwrap().connectors)(phase, &calls));
-    let plan = SoloPlan { phase: phase.clone(), sources, serving: false, records: false };
+    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: false };
     let now = net.now;
-    net.join(client_ip(n), 2, Box::new(Solo::new(plan, now)))
+    net.join(client_ip(n), 2, Box::new(OneSided::new(plan, now)))
 }
 
 /// Until clients are done, and what their ends mean to servers.
@@ -175,9 +175,9 @@ fn many_streams_at_once_and_several_lives_each() {
             let sources = LinkSource::connectors((Protocol::CtsTraffic.link_sources().unwrap().connectors)(
                 &phase, &calls,
             ));
-            let plan = SoloPlan { phase, sources, serving: false, records: true };
+            let plan = OneSidedPlan { phase, sources, serving: false, records: true };
             let now = net.now;
-            net.join(client_ip(n), 2, Box::new(Solo::new(plan, now)))
+            net.join(client_ip(n), 2, Box::new(OneSided::new(plan, now)))
         })
         .collect();
     finish(&mut net);

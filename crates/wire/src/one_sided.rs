@@ -8,7 +8,7 @@
 //! What connections do is their flows' business; here intervals are told as they come, and our own totals at the end. There
 //! are no far totals: such a far end tells what it counted to its own user only.
 
-use crate::Judged;
+use crate::FrameVerdicts;
 use crate::bulk::Marks;
 use crate::bwdelaytester::Taken;
 use crate::counted::Intervals;
@@ -16,7 +16,7 @@ use crate::ctstraffic::LimitReached;
 use crate::echo::Samples;
 use crate::host::Host;
 use crate::native::udp::wait;
-use crate::native::{Fence, Psk};
+use crate::native::{Acl, Psk};
 use metrics::{Group, Mono, Packets, SECOND};
 use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
 use std::collections::{HashSet, VecDeque};
@@ -26,7 +26,7 @@ use transport::{
 };
 
 /// Everything such a session needs to know.
-pub struct SoloPlan {
+pub struct OneSidedPlan {
     /// What to do.
     pub phase: Phase,
     /// What makes the connections, one per worker.
@@ -62,7 +62,7 @@ pub struct Calls {
 
 /// Posted by flows and acceptors: something that a person should know now. The same words are told once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
+pub struct Notice {
     /// How bad.
     pub level: Level,
     /// One sentence.
@@ -138,9 +138,9 @@ const REMARKS: usize = 100;
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     /// Who may connect.
-    pub fence: Fence,
+    pub acl: Acl,
     /// Who may be streamed to without having proved an address.
-    pub streams: Fence,
+    pub streams: Acl,
     /// End after so many connections, once all of them have ended.
     pub exit_after: Option<u64>,
     /// Worker threads.
@@ -183,7 +183,7 @@ enum Stage {
 }
 
 /// The session.
-pub struct Solo {
+pub struct OneSided {
     phase: Phase,
     serving: bool,
     stage: Stage,
@@ -200,14 +200,14 @@ pub struct Solo {
     received: Option<(Box<Totals>, Mono)>,
     status: Status,
     reason: Option<String>,
-    remarks: HashSet<String>,
+    notices: HashSet<String>,
 }
 
-impl Solo {
+impl OneSided {
     /// A session that starts as soon as it is polled.
     #[must_use]
-    pub fn new(plan: SoloPlan, now: Mono) -> Self {
-        let SoloPlan { phase, sources, serving, records } = plan;
+    pub fn new(plan: OneSidedPlan, now: Mono) -> Self {
+        let OneSidedPlan { phase, sources, serving, records } = plan;
         // Trains end with the conversation about the last of them.
         let stop_at =
             phase.ends_after().filter(|_| serving || phase.kind != Kind::Train).map(|ns| now.plus(ns));
@@ -241,7 +241,7 @@ impl Solo {
             };
             vec![group(GROUP, sources, sockets)]
         };
-        Solo {
+        OneSided {
             left: plans.len() as u8,
             actions: plans.into_iter().map(|plan| Action::Group(Box::new(plan))).collect(),
             intervals: Intervals::new(now, phase.omit_ns, &phase),
@@ -256,7 +256,7 @@ impl Solo {
             received: None,
             status: Status::Complete,
             reason: None,
-            remarks: HashSet::new(),
+            notices: HashSet::new(),
         }
     }
 
@@ -360,17 +360,17 @@ impl Solo {
     }
 
     fn note(&mut self, now: Mono, message: Message) {
-        let message = match message.downcast::<Judged>() {
-            Ok(judged) => {
-                let Judged { id, rows } = *judged;
+        let message = match message.downcast::<FrameVerdicts>() {
+            Ok(verdicts) => {
+                let FrameVerdicts { id, rows } = *verdicts;
                 return self.actions.push_back(Action::Emit(Event::Frames { id, rows }));
             }
             Err(message) => message,
         };
-        let message = match message.downcast::<Remark>() {
-            Ok(remark) => {
-                let Remark { level, text } = *remark;
-                if self.remarks.len() < REMARKS && self.remarks.insert(text.clone()) {
+        let message = match message.downcast::<Notice>() {
+            Ok(notice) => {
+                let Notice { level, text } = *notice;
+                if self.notices.len() < REMARKS && self.notices.insert(text.clone()) {
                     self.actions.push_back(Action::Emit(Event::Notice { level, text }));
                 }
                 return;
@@ -450,7 +450,7 @@ pub(crate) fn told(samples: Samples, start: Mono) -> Event {
     Event::Pings { rows }
 }
 
-impl Session for Solo {
+impl Session for OneSided {
     fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Tally { group, index, from, to, tally } if group == GROUP => {
