@@ -120,7 +120,7 @@ class Streams(Datagrams):
             # The client holds the last frame for a second, and does not learn how late the server was.
             seconds = max(case.seconds, seconds - 1)
         missed = all_frames - near["frames"]["completed"]
-        limit = [doubt["text"] for doubt in point["doubts"] if doubt["code"] == "stream-limit"]
+        limit = [caveat["text"] for caveat in point["caveats"] if caveat["code"] == "stream-limit"]
         sent = all_frames * IN_A_FRAME
         return self.found(got, sent, seconds, missed=missed, limit=limit)
 

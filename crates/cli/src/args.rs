@@ -256,7 +256,7 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics_file: Option<PathBuf>,
     /// What the run must find, or the exit code is 3 (repeatable): p99<5ms, goodput>900M, loss.up<=0.1%, errors=0, …. Names: goodput,
-    /// connects, loss, jitter, messages-lost, frames, errors, retransmits, fairness, doubts; of times min, mean, max or a
+    /// connects, loss, jitter, messages-lost, frames, errors, retransmits, fairness, caveats; of times min, mean, max or a
     /// percentile, alone or after rtt., delay. or connect.; .up or .down picks a direction.
     #[arg(long = "assert", value_name = "CONDITION", value_parser = Assertion::parse)]
     pub(crate) asserts: Vec<Assertion>,

@@ -1,4 +1,4 @@
-//! The documents tell the truth: commands that they show can be read, links lead somewhere, every doubt is explained.
+//! The documents tell the truth: commands that they show can be read, links lead somewhere, every caveat is explained.
 
 use crate::args::Cli;
 use crate::faces;
@@ -220,23 +220,23 @@ fn links_lead_somewhere() {
 }
 
 #[test]
-fn every_doubt_is_explained_once() {
-    let folder = root().join("crates/model/src/doubt");
+fn every_caveat_is_explained_once() {
+    let folder = root().join("crates/model/src/caveat");
     let mut codes = BTreeSet::new();
     for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if path.file_name().is_some_and(|name| name == "tests.rs") {
             continue;
         }
         let text = fs::read_to_string(path).unwrap();
-        let said = text.split("Doubt::new(").chain(text.split("code: ")).map(str::trim_start);
+        let said = text.split("Caveat::new(").chain(text.split("code: ")).map(str::trim_start);
         let quoted = said.filter_map(|rest| rest.strip_prefix('"')?.split('"').next());
         codes.extend(quoted.map(str::to_owned));
     }
     assert!(codes.len() > 30, "only {codes:?} were found");
     let text = fs::read_to_string(root().join("docs/measuring.md")).unwrap();
-    let table = text.split("## Every doubt").nth(1).unwrap().split("\n## ").next().unwrap();
+    let table = text.split("## Every caveat").nth(1).unwrap().split("\n## ").next().unwrap();
     let rows: Vec<&str> =
         table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     assert_eq!(rows.iter().map(|code| (*code).to_owned()).collect::<BTreeSet<_>>(), codes);
-    assert_eq!(rows.len(), codes.len(), "a doubt is explained twice");
+    assert_eq!(rows.len(), codes.len(), "a caveat is explained twice");
 }

@@ -207,7 +207,7 @@ fn summary(truth: &lab::Truth) -> Vec<String> {
             ));
         }
     }
-    lines.extend(truth.doubts.iter().map(|doubt| format!("lab: doubt: {doubt}")));
+    lines.extend(truth.caveats.iter().map(|caveat| format!("lab: caveat: {caveat}")));
     lines
 }
 

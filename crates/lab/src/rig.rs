@@ -182,9 +182,9 @@ impl Lab {
             down,
             worker,
             trace_lost,
-            doubts: Vec::new(),
+            caveats: Vec::new(),
         };
-        truth.doubt();
+        truth.caveat();
         truth
     }
 

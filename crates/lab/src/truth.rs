@@ -195,7 +195,7 @@ pub struct Truth {
     /// Rows of the trace that were lost because they could not be written fast enough, or not kept.
     pub trace_lost: u64,
     /// Why the truth may be less than the whole truth.
-    pub doubts: Vec<String>,
+    pub caveats: Vec<String>,
 }
 
 impl Truth {
@@ -205,13 +205,13 @@ impl Truth {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Fills in the doubts.
-    pub(crate) fn doubt(&mut self) {
-        let mut doubts = Vec::new();
+    /// Fills in the caveats.
+    pub(crate) fn caveat(&mut self) {
+        let mut caveats = Vec::new();
         for (name, way) in [("up", &self.up), ("down", &self.down)] {
             let mut say = |n: u64, what: &str| {
                 if n > 0 {
-                    doubts.push(format!("{name}: {n} packets {what}"));
+                    caveats.push(format!("{name}: {n} packets {what}"));
                 }
             };
             say(way.device.not_read, "were dropped by the kernel because the lab did not read them in time");
@@ -221,15 +221,15 @@ impl Truth {
             say(way.unlisted, "belong to flows that are not listed");
             if let Some(late) = way.late_ns.as_ref().filter(|late| late.p99 > 1_000_000) {
                 let p99 = metrics::format_duration(late.p99 as f64);
-                doubts.push(format!(
+                caveats.push(format!(
                     "{name}: one packet in a hundred left {p99} late or later: the machine is busy"
                 ));
             }
         }
         if self.trace_lost > 0 {
-            doubts.push(format!("{} rows are missing in the trace", self.trace_lost));
+            caveats.push(format!("{} rows are missing in the trace", self.trace_lost));
         }
-        self.doubts.extend(doubts);
+        self.caveats.extend(caveats);
     }
 }
 

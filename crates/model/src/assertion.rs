@@ -51,7 +51,7 @@ pub struct Assertion {
 
 impl Assertion {
     /// The names that can be asserted, for the help.
-    pub const NAMES: &str = "goodput, connects, loss, jitter, messages-lost, frames, errors, retransmits, fairness, doubts; of \
+    pub const NAMES: &str = "goodput, connects, loss, jitter, messages-lost, frames, errors, retransmits, fairness, caveats; of \
         times: min, mean, max or a percentile such as p99.9, alone or after rtt., delay. or connect.; .up or .down picks a direction";
 
     /// Understands `NAME RELATION VALUE`.
@@ -177,7 +177,7 @@ fn figures(name: &str) -> Option<Vec<Figure>> {
         "errors" => only(Figure::Errors),
         "retransmits" => only(Figure::Retransmits),
         "fairness" => only(Figure::Fairness),
-        "doubts" => only(Figure::Doubts),
+        "caveats" => only(Figure::Caveats),
         _ => None,
     }
 }
@@ -234,7 +234,7 @@ mod tests {
             "goodput>899M",
             "goodput.up<1G",
             "errors=0",
-            "doubts==0",
+            "caveats==0",
         ] {
             assert_eq!(broken(kept), Vec::<String>::new(), "{kept}");
         }

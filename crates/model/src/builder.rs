@@ -1,6 +1,6 @@
 //! From events to an outcome, live or from a journal alike.
 
-use crate::doubt::doubts_against;
+use crate::caveat::caveats_against;
 use crate::frames::FrameWatch;
 use crate::thin::{self, Coarse};
 use crate::{
@@ -190,7 +190,7 @@ impl Builder {
         outcome
     }
 
-    /// What [`doubts_so_far`](crate::doubts_so_far) has to know of the latest phase's intervals.
+    /// What [`caveats_so_far`](crate::caveats_so_far) has to know of the latest phase's intervals.
     #[must_use]
     pub fn meanwhile(&self) -> Meanwhile {
         let latest = self.drafts.last().map(|draft| &draft.coarse);
@@ -303,7 +303,7 @@ impl Builder {
             }
             None => figures::derive(&mut point, None),
         }
-        point.doubts = doubts_against(&point, self.idle_of(&point), &self.outcome.begin);
+        point.caveats = caveats_against(&point, self.idle_of(&point), &self.outcome.begin);
         point
     }
 }

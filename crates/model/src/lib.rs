@@ -1,7 +1,7 @@
 //! What a run is and what it found.
 //!
 //! A [`Phase`] is a set of orthogonal values (pattern, connections, size, rate, stop, …); a [`Method`] yields phases; a
-//! run is told as [`Event`]s; a [`Builder`] makes an [`Outcome`] of them, live or from a file alike; [`Doubt`]s say how
+//! run is told as [`Event`]s; a [`Builder`] makes an [`Outcome`] of them, live or from a file alike; [`Caveat`]s say how
 //! far the outcome can be believed.
 #![forbid(unsafe_code)]
 
@@ -9,11 +9,11 @@ mod assertion;
 mod book;
 mod builder;
 mod bulk;
+mod caveat;
 pub mod churn;
 mod clean;
 mod confidence;
 pub mod document;
-mod doubt;
 mod event;
 mod figures;
 mod flows;
@@ -48,9 +48,9 @@ pub use bulk::{
     Bulk, BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, FarRow, Scribe, ServerOutput,
     StreamRow,
 };
+pub use caveat::{Caveat, Meanwhile, caveats_about, caveats_so_far};
 pub use clean::{clean, clean_json};
 pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
-pub use doubt::{Doubt, Meanwhile, doubts_about, doubts_so_far};
 pub use event::{
     Accepted, Begin, CauseCount, Change, ConnectionRecord, DatagramRow, Effective, Event, Failure, FrameRow,
     FrameVerdict, Interval, Level, Marked, Portion, Sample, SessionInfo, Totals, Traffic,

@@ -1,7 +1,7 @@
 //! What a run found: the document that reports print, files keep and `schema/outcome.v1.json` describes.
 
 use crate::{
-    Begin, ConnectionRecord, Doubt, EmptyPath, FlowRow, FrameTimes, Interval, PathMtu, Phase, SessionInfo,
+    Begin, Caveat, ConnectionRecord, EmptyPath, FlowRow, FrameTimes, Interval, PathMtu, Phase, SessionInfo,
     Slot, Totals, Trains, UdpmonTest,
 };
 use metrics::{Spread, Wall};
@@ -144,8 +144,9 @@ pub struct Point {
     pub near_cpu_s_per_gb: Option<f64>,
     /// CPU seconds per 10^9 payload bytes: the servers' processes.
     pub far_cpu_s_per_gb: Option<f64>,
-    /// How far to believe it.
-    pub doubts: Vec<Doubt>,
+    /// Reasons not to take its figures at face value.
+    #[serde(alias = "doubts")]
+    pub caveats: Vec<Caveat>,
     /// Ended connections, the first 10,000; all of them are in the connection CSV and the journal.
     pub connections: Vec<ConnectionRecord>,
 }

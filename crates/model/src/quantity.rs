@@ -188,8 +188,8 @@ pub enum Figure {
     Retransmits,
     /// Jain's index over the connections.
     Fairness,
-    /// Doubts about the figures.
-    Doubts,
+    /// Caveats about the figures.
+    Caveats,
 }
 
 impl Figure {
@@ -222,7 +222,7 @@ impl Figure {
         Figure::Retransmits,
         Figure::Fairness,
         Figure::Errors,
-        Figure::Doubts,
+        Figure::Caveats,
     ];
 
     /// What a measurement of this kind is about: these decide how often it has to be repeated.
@@ -251,7 +251,7 @@ impl Figure {
             | Figure::JitterMax(_)
             | Figure::ConnectTime(_) => Unit::Ns,
             Figure::MessagesLost | Figure::Loss(_) | Figure::Frames => Unit::Percent,
-            Figure::Errors | Figure::Retransmits | Figure::Doubts => Unit::Count,
+            Figure::Errors | Figure::Retransmits | Figure::Caveats => Unit::Count,
             Figure::Fairness => Unit::Share,
         }
     }
@@ -280,7 +280,7 @@ impl Figure {
             Figure::JitterMax(way) => way.packets(point)?.jitter_max_ns,
             Figure::Frames => frames(point.near.frames),
             Figure::ConnectTime(stat) => times(&point.near.connect_ns, stat),
-            // Where nothing was measured no error and no doubt is not good news.
+            // Where nothing was measured no error and no caveat is not good news.
             Figure::Errors => {
                 Some(point.errors() as f64).filter(|n| *n > 0.0 || point.status != Status::Failed)
             }
@@ -291,7 +291,7 @@ impl Figure {
                 (!told.is_empty()).then(|| told.iter().sum::<u64>() as f64)
             }
             Figure::Fairness => point.fairness,
-            Figure::Doubts => (point.status != Status::Failed).then_some(point.doubts.len() as f64),
+            Figure::Caveats => (point.status != Status::Failed).then_some(point.caveats.len() as f64),
         }
     }
 
@@ -417,7 +417,7 @@ impl Figure {
             Figure::Errors => "errors".to_owned(),
             Figure::Retransmits => "retransmits".to_owned(),
             Figure::Fairness => "fairness".to_owned(),
-            Figure::Doubts => "doubts".to_owned(),
+            Figure::Caveats => "caveats".to_owned(),
         }
     }
 }
@@ -439,7 +439,7 @@ impl fmt::Display for Figure {
             Figure::Errors => f.write_str("connections in error"),
             Figure::Retransmits => f.write_str("retransmits"),
             Figure::Fairness => f.write_str("fairness"),
-            Figure::Doubts => f.write_str("doubts"),
+            Figure::Caveats => f.write_str("caveats"),
         }
     }
 }

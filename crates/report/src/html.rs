@@ -45,7 +45,7 @@ pub fn write_html(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     )?;
     head(outcome, &title, out)?;
     writeln!(out, "<main>")?;
-    doubts(outcome, out)?;
+    caveats(outcome, out)?;
     let mut number = 0;
     for sheet in &sheets {
         plots(sheet, sheets.len() > 1, &mut number, out)?;
@@ -123,22 +123,22 @@ fn head(outcome: &Outcome, title: &str, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(
         out,
-        "<nav aria-label=\"Parts of this page\"><a href=\"#doubts\">Doubts</a><a href=\"#plots\">Plots</a>\
+        "<nav aria-label=\"Parts of this page\"><a href=\"#caveats\">Caveats</a><a href=\"#plots\">Plots</a>\
          <a href=\"#figures\">Figures</a><a href=\"#conditions\">Conditions</a></nav>\n</header>"
     )
 }
 
-fn doubts(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+fn caveats(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let kinds = summary::kinds(&outcome.points);
-    writeln!(out, "<section id=\"doubts\"><h2>How far to believe it</h2>")?;
+    writeln!(out, "<section id=\"caveats\"><h2>Caveats</h2>")?;
     if kinds.is_empty() {
-        return writeln!(out, "<p>Nothing was found that makes these figures doubtful.</p></section>");
+        return writeln!(out, "<p>None.</p></section>");
     }
     writeln!(
         out,
-        "<p>Reasons not to take these figures at face value, the gravest first.</p>\n<ul class=\"doubts\">"
+        "<p>Reasons not to take these figures at face value, the gravest first.</p>\n<ul class=\"caveats\">"
     )?;
-    for (doubt, n) in kinds {
+    for (caveat, n) in kinds {
         let runs = match outcome.points.len() {
             1 => String::new(),
             all => format!(" (in {n} of {all} phases)"),
@@ -146,9 +146,9 @@ fn doubts(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "<li><span class=\"code\">{}</span>{runs}: {}<br><span class=\"soft\">{}</span></li>",
-            escape(&doubt.code),
-            escape(&doubt.text),
-            escape(&doubt.advice)
+            escape(&caveat.code),
+            escape(&caveat.text),
+            escape(&caveat.advice)
         )?;
     }
     writeln!(out, "</ul></section>")

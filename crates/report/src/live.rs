@@ -1,4 +1,4 @@
-//! The run on a screen, while it lasts: rates, latency, errors, connections, doubts.
+//! The run on a screen, while it lasts: rates, latency, errors, connections, caveats.
 //!
 //! Three parts that know nothing of each other's troubles. A [`Feed`] takes the events, which costs next to nothing and keeps no
 //! more than so many, however long nobody asks for them. A [`View`] takes what was fed, and keys; it knows what is to be seen. And

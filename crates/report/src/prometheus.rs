@@ -275,8 +275,8 @@ fn gauges(outcome: &Outcome, point: &Point, sheet: &mut Sheet) {
     sheet.gauge("netcaliper_connection_errors", "Connections that ended in an error.", &base, errors);
     let again = Figure::Retransmits.of(point);
     sheet.gauge("netcaliper_retransmits", "Segments sent again by either end.", &base, again);
-    let doubts = Figure::Doubts.of(point);
-    sheet.gauge("netcaliper_doubts", "Reasons not to take the figures at face value.", &base, doubts);
+    let caveats = Figure::Caveats.of(point);
+    sheet.gauge("netcaliper_caveats", "Reasons not to take the figures at face value.", &base, caveats);
 }
 
 /// What a server sees of its clients.

@@ -17,7 +17,7 @@ use crate::console::Style;
 use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::{Frames, Spread, format_bits_per_second};
-use model::{Direction, Doubt, Kind, Outcome, PathMtu, Point, Status, SweepRow};
+use model::{Caveat, Direction, Kind, Outcome, PathMtu, Point, Status, SweepRow};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -49,12 +49,12 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
             repeats::write(outcome, page)?;
         }
     }
-    doubts(&outcome.points, page)?;
+    caveats(&outcome.points, page)?;
     page.gap()?;
     verdict(outcome, page)
 }
 
-/// Everything but doubts and verdict, for a page: the sweep's table, and the first `most` points in full.
+/// Everything but caveats and verdict, for a page: the sweep's table, and the first `most` points in full.
 pub(crate) fn in_full(outcome: &Outcome, most: usize, page: &mut Page<'_>) -> io::Result<()> {
     if repeats::only(outcome) {
         repeats::write(outcome, page)?;
@@ -156,32 +156,32 @@ fn found(point: &Point) -> Vec<String> {
     way(point.up, "to server").into_iter().chain(way(point.down, "from server")).collect()
 }
 
-/// All reasons to doubt any of the figures, each one once, and how many phases it concerns.
-pub(crate) fn kinds(points: &[Point]) -> Vec<(&Doubt, usize)> {
-    let mut kinds: Vec<(&Doubt, usize)> = Vec::new();
-    for doubt in points.iter().flat_map(|p| &p.doubts) {
-        match kinds.iter_mut().find(|(known, _)| known.code == doubt.code) {
+/// Every caveat once, and how many phases it concerns.
+pub(crate) fn kinds(points: &[Point]) -> Vec<(&Caveat, usize)> {
+    let mut kinds: Vec<(&Caveat, usize)> = Vec::new();
+    for caveat in points.iter().flat_map(|p| &p.caveats) {
+        match kinds.iter_mut().find(|(known, _)| known.code == caveat.code) {
             Some((_, n)) => *n += 1,
-            None => kinds.push((doubt, 1)),
+            None => kinds.push((caveat, 1)),
         }
     }
     kinds
 }
 
-fn doubts(points: &[Point], page: &mut Page<'_>) -> io::Result<()> {
+fn caveats(points: &[Point], page: &mut Page<'_>) -> io::Result<()> {
     let kinds = kinds(points);
     if kinds.is_empty() {
         return Ok(());
     }
     page.gap()?;
-    page.line(Tone::Heading, "Doubts: reasons not to take these figures at face value")?;
-    for (doubt, n) in kinds {
+    page.line(Tone::Heading, "Caveats")?;
+    for (caveat, n) in kinds {
         let runs = match points.len() {
             1 => String::new(),
             all => format!(" (in {n} of {all} runs)"),
         };
-        page.paragraph(Tone::Warning, "  ! ", &format!("{}{runs}: {}", doubt.code, doubt.text))?;
-        page.paragraph(Tone::Plain, "    > ", &doubt.advice)?;
+        page.paragraph(Tone::Warning, "  ! ", &format!("{}{runs}: {}", caveat.code, caveat.text))?;
+        page.paragraph(Tone::Plain, "    > ", &caveat.advice)?;
     }
     Ok(())
 }

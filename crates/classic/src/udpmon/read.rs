@@ -123,14 +123,14 @@ pub fn tell(name: &str, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "  {}", places.iter().map(cell).collect::<String>())?;
         }
         if !latency {
-            doubts(table, out)?;
+            caveats(table, out)?;
         }
     }
     Ok(())
 }
 
 /// What is known to be wrong with the figures of the original.
-fn doubts(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn caveats(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
     let place = |beginning: &str| table.titles.iter().position(|column| column.starts_with(beginning));
     let (Some(received), Some(rate)) = (place("num_recv"), place("recv_user").filter(|_| !table.right))
     else {

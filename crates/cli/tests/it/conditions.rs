@@ -28,7 +28,7 @@ fn every_question_takes_conditions_and_repetitions() {
         ("ping", "-n 20 --no-empty-path", "rtt.max"),
         ("delay", "-t 200ms --pps 100", "delay.max"),
         ("stream", "-t 1s --length 1s --rate 1M", "frames"),
-        ("train", "-n 10 --every 20ms", "doubts"),
+        ("train", "-n 10 --every 20ms", "caveats"),
     ];
     for (verb, words, name) in all {
         let times = if verb == "train" { "--runs 2" } else { "--repeat 2" };

@@ -79,9 +79,9 @@ fn our_client_against_a_foreign_server() {
             assert_eq!(number(&near["framing"]["rx_bytes"]), 6 * 41, "identifier and completion");
             if up > 0 {
                 assert!(
-                    outcome.doubts("unconfirmed").contains("ctstraffic"),
+                    outcome.caveats("unconfirmed").contains("ctstraffic"),
                     "{}",
-                    outcome.doubts("unconfirmed")
+                    outcome.caveats("unconfirmed")
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! Runs as they are without options: the program has no reason to doubt what it chose itself.
+//! Runs as they are without options: no caveat is about what the program chose itself.
 
 use crate::support::{Outcome, Proc, Server, netcaliper, number, serve, text};
 use std::time::Duration;
@@ -65,17 +65,17 @@ fn default_runs_raise_no_caveat_about_their_defaults() {
     for (name, (_server, client)) in questions.iter().zip(runs) {
         let outcome = Outcome::of(client.wait_within(LIMIT));
         for code in OF_OUR_OWN {
-            assert!(outcome.doubt(code).is_none(), "{name}: {code}: {}", outcome.tell());
+            assert!(outcome.caveat(code).is_none(), "{name}: {code}: {}", outcome.tell());
         }
         if name.starts_with("ping") {
             // One that never came would take its timeout.
             let lost = outcome.near()["pings"]["counts"]["lost"].as_i64().unwrap_or(0);
             let share = stalled(&outcome);
-            let told = outcome.doubt("closed-loop").is_some();
+            let told = outcome.caveat("closed-loop").is_some();
             let certain = lost > 0 || (share - 0.01).abs() < 0.001;
             assert!(certain || told == (share > 0.01), "{share}: {}", outcome.tell());
         } else {
-            assert!(outcome.doubt("closed-loop").is_none(), "{name}: {}", outcome.tell());
+            assert!(outcome.caveat("closed-loop").is_none(), "{name}: {}", outcome.tell());
         }
     }
 }
@@ -96,7 +96,7 @@ fn the_parts_of_a_load_are_not_each_others_others() {
         let points = outcome.json["points"].as_array().unwrap();
         assert_eq!(points.len(), 11, "{}", outcome.tell());
         for point in points {
-            let codes = point["doubts"].as_array().unwrap().iter().map(|doubt| text(&doubt["code"]));
+            let codes = point["caveats"].as_array().unwrap().iter().map(|caveat| text(&caveat["code"]));
             assert_eq!(codes.filter(|code| *code == "other-sessions").count(), 0, "{}", outcome.tell());
         }
     }

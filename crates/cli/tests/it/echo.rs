@@ -390,7 +390,7 @@ fn a_stall_longer_than_the_timeout_is_in_the_percentiles() {
     server.proc.signal("CONT");
     let outcome = Outcome::of(client.wait());
     assert_eq!(outcome.done.code, Some(3), "the condition is not met: {}", outcome.tell());
-    outcome.doubts("late-or-lost");
+    outcome.caveats("late-or-lost");
     let table = Csv::read(&samples);
     let times = table.column("rtt_ns");
     let mut times: Vec<u64> = times.iter().map(|ns| ns.parse().unwrap_or(u64::MAX)).collect();

@@ -53,7 +53,7 @@ fn a_killed_server_leaves_a_partial_result_and_its_port() {
     assert_eq!(outcome.json["status"], "partial");
     assert!(number(&outcome.near()["traffic"]["tx_bytes"]) > 0);
     assert!(outcome.point()["intervals"].as_array().unwrap().len() >= 3);
-    outcome.doubts("unconfirmed");
+    outcome.caveats("unconfirmed");
 }
 
 #[test]

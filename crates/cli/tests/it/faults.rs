@@ -124,7 +124,7 @@ fn damage_is_not_looked_for_when_nobody_asked() {
         let outcome =
             harmed(&server, Way::Up, Harm::Flip { offset: 5000, mask: 1 }, &format!("--verify {verify}"));
         let outcome = outcome.moved(1, TRANSFER, 0);
-        assert!(outcome.doubts("verification-off").contains("damaged data would not have been noticed"));
+        assert!(outcome.caveats("verification-off").contains("damaged data would not have been noticed"));
     }
 }
 

@@ -66,7 +66,7 @@ fn keys_lead_through_the_pages_and_end_the_run_with_its_results() {
         "see:▼ sending",
         "keys:l",
         "see:idle round trip",
-        "keys:d",
+        "keys:v",
         // Both ends are on one host.
         "see:loopback",
         "keys:?",

@@ -40,11 +40,11 @@ fn exhausted_ports_are_explained() {
     assert_eq!(causes.len(), 1, "{causes:?}");
     assert!(text(&causes[0]["text"]).contains("Cannot assign requested address"), "{causes:?}");
     assert_eq!(causes[0]["count"], near["network_errors"]);
-    let doubt = outcome.doubts("ephemeral-ports");
+    let caveat = outcome.caveats("ephemeral-ports");
     for words in ["found no free local port", "TIME_WAIT", "net.ipv4.ip_local_port_range"] {
-        assert!(doubt.contains(words), "{doubt}");
+        assert!(caveat.contains(words), "{caveat}");
     }
-    let advice = text(&outcome.doubt("ephemeral-ports").unwrap()["advice"]);
+    let advice = text(&outcome.caveat("ephemeral-ports").unwrap()["advice"]);
     assert!(advice.contains("--shutdown rude") && advice.contains("tcp_tw_reuse"), "{advice}");
     // A dead end is asked, not hammered: four slots that back off to a second try a few dozen times, not thousands.
     assert!(number(&near["network_errors"]) < 200, "{}", outcome.tell());
@@ -57,7 +57,7 @@ fn a_rude_end_leaves_the_ports_free() {
     let line = space.within(connect("127.0.0.1").args("-P 4 --iterations 100 --shutdown rude"));
     let outcome = line.outcome().good();
     assert_eq!(outcome.near()["completed"], 400, "{}", outcome.tell());
-    assert!(outcome.doubt("ephemeral-ports").is_none());
+    assert!(outcome.caveat("ephemeral-ports").is_none());
     // And the summary of the other says the sentence to people.
     let line = space.within(connect("127.0.0.1").args("-P 4 -t 1s"));
     line.run().exits(1).prints(&[
@@ -88,7 +88,7 @@ fn two_hosts_measure_the_path_between_them() {
         let line =
             here.within(tcp("10.77.0.2").args(&format!("-P 4 --iterations 2 --transfer 1000001 {flags}")));
         let outcome = line.outcome().moved(8, up, down);
-        assert!(outcome.doubt("loopback").is_none());
+        assert!(outcome.caveat("loopback").is_none());
         let nic = &outcome.json["begin"]["host"]["nic"];
         assert_eq!((&nic["name"], &nic["driver"]), (&"nc0".into(), &"veth".into()));
         assert!(number(&outcome.point()["sessions"][0]["base_rtt_ns"]) > 0);
@@ -181,7 +181,7 @@ fn a_name_with_two_addresses_uses_both_or_the_one_that_is_there() {
     let outcome = line().outcome().moved(8, 800_008, 0);
     assert_eq!(remotes(&outcome).into_iter().collect::<Vec<_>>(), ["127.0.0.8:7411", "127.0.0.9:7411"]);
     assert_eq!(outcome.far().len(), 2, "a session for each address: {}", outcome.tell());
-    assert!(outcome.doubt("other-sessions").is_none(), "they are of one run");
+    assert!(outcome.caveat("other-sessions").is_none(), "they are of one run");
     server.end();
     // One of the two refuses: the other gets all.
     let server = serve_in(&space, "--listen 127.0.0.9");

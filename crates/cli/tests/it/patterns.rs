@@ -56,7 +56,7 @@ fn every_verification_and_ending(pattern: &str, split: Split) {
             let outcome = line.outcome().moved(RUNS, RUNS * up, RUNS * down);
             let phase = &outcome.point()["phase"];
             assert_eq!((&phase["verify"], &phase["shutdown"]), (&verify.into(), &shutdown.into()));
-            assert_eq!(outcome.doubt("verification-off").is_some(), verify != "data", "{verify}");
+            assert_eq!(outcome.caveat("verification-off").is_some(), verify != "data", "{verify}");
         }
     }
     server.end().prints(&["session 9"]);

@@ -174,7 +174,7 @@ fn change(outcome: &Outcome, what: &str) -> (String, String) {
     let found =
         all.iter().find(|c| c["what"] == what).unwrap_or_else(|| panic!("no change of {what}: {all:?}"));
     assert!(!text(&found["why"]).is_empty());
-    assert!(outcome.doubts("server-reduced").contains(what));
+    assert!(outcome.caveats("server-reduced").contains(what));
     (text(&found["asked"]).to_owned(), text(&found["given"]).to_owned())
 }
 
@@ -215,7 +215,7 @@ fn a_faster_rate_than_allowed_is_reduced_to_the_share_of_each_connection() {
         assert!(reached, "{way}");
     }
     let within = tcp(server.at()).args("-P 2 -n 500K -b 10M").outcome().good();
-    assert!(within.doubt("server-reduced").is_none());
+    assert!(within.caveat("server-reduced").is_none());
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn who_asks_for_the_server_alone_waits_and_is_waited_for() {
     // Both others wait by now, however long they took to come.
     first.signal("INT");
     let first = Outcome::of(first.wait()).exits(130);
-    assert!(first.doubt("other-sessions").is_none(), "those who wait do not disturb");
+    assert!(first.caveat("other-sessions").is_none(), "those who wait do not disturb");
     alone.wait().exits(0);
     last.wait().exits(0);
     let told = server.end().out;
@@ -291,7 +291,7 @@ fn an_exclusive_server_takes_one_after_the_other() {
         .collect();
     for client in clients {
         let outcome = Outcome::of(client.wait()).moved(6, 18_000_000, 0);
-        assert!(outcome.doubt("other-sessions").is_none());
+        assert!(outcome.caveat("other-sessions").is_none());
     }
 }
 
@@ -333,7 +333,7 @@ fn two_hundred_clients_at_once_all_succeed() {
     for client in clients {
         let outcome = Outcome::of(client.wait_within(2 * crate::support::PATIENCE)).moved(2, 200_002, 0);
         let others = number(&outcome.far()[0]["others"]);
-        assert_eq!(outcome.doubt("other-sessions").is_some(), others > 0 || !alone_at_start(&outcome));
+        assert_eq!(outcome.caveat("other-sessions").is_some(), others > 0 || !alone_at_start(&outcome));
         most_others = most_others.max(others);
     }
     assert!(most_others > 0, "some knew of others");
@@ -353,7 +353,7 @@ fn sessions_beside_each_other_are_told() {
     let outcome = tcp(server.at()).args("-P 1 -t 500ms -i 100ms -b 10M").outcome().good();
     assert_eq!(outcome.point()["sessions"][0]["accepted"]["others"], 1);
     assert_eq!(outcome.far()[0]["others"], 1);
-    assert!(outcome.doubts("other-sessions").contains("1 other session was on a server"));
+    assert!(outcome.caveats("other-sessions").contains("1 other session was on a server"));
     other.signal("INT");
     let told = other.wait().exits(130);
     assert!(told.out.contains("other-sessions"), "whoever came first is told, too: {}", told.tell());

@@ -260,8 +260,8 @@ fn with_congestion_control(name: &str) {
     for end in effective(&outcome) {
         assert_eq!(end["congestion"], name);
     }
-    assert!(outcome.doubt("socket-option-differs").is_none());
-    assert_eq!(outcome.doubt("congestion-control").is_some(), name != "cubic");
+    assert!(outcome.caveat("socket-option-differs").is_none());
+    assert_eq!(outcome.caveat("congestion-control").is_some(), name != "cubic");
 }
 
 #[test]
@@ -296,8 +296,8 @@ fn socket_options_apply_to_both_ends_and_are_told() {
         for end in effective(&outcome) {
             assert_eq!(end[name], value, "{args}: {end}");
         }
-        assert!(outcome.doubt("socket-option-differs").is_none(), "{args}");
-        assert!(outcome.doubt("socket-buffer-shortfall").is_none(), "{args}");
+        assert!(outcome.caveat("socket-option-differs").is_none(), "{args}");
+        assert!(outcome.caveat("socket-buffer-shortfall").is_none(), "{args}");
     }
     let outcome =
         tcp(server.at()).args(SMALL).args("--nodelay off --keepalive 30s").outcome().moved(8, 800_008, 0);
@@ -321,10 +321,10 @@ fn a_segment_size_is_kept() {
 }
 
 #[test]
-fn a_buffer_that_the_kernel_does_not_grant_is_a_doubt() {
+fn a_buffer_that_the_kernel_does_not_grant_is_a_caveat() {
     let server = serve("");
     let outcome = tcp(server.at()).args(SMALL).args("--sndbuf 1G").outcome().good();
-    assert!(outcome.doubts("socket-buffer-shortfall").contains("SO_SNDBUF"));
+    assert!(outcome.caveats("socket-buffer-shortfall").contains("SO_SNDBUF"));
     assert!(number(&outcome.near()["effective"]["sndbuf"]) < 1 << 30);
 }
 

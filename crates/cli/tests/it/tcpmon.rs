@@ -162,8 +162,8 @@ fn what_came_until_the_time_was_over_is_confirmed() {
     // What was under way when the time was over has come, too.
     let [sent, received] = [&up["sent_bytes"], &up["received_bytes"]].map(number);
     assert!(up["confirmed"] == true && sent > 0 && received >= sent, "{up}");
-    let doubts = outcome.point()["doubts"].as_array().unwrap();
-    assert!(doubts.iter().all(|doubt| doubt["code"] != "unconfirmed"), "{doubts:?}");
+    let caveats = outcome.point()["caveats"].as_array().unwrap();
+    assert!(caveats.iter().all(|caveat| caveat["code"] != "unconfirmed"), "{caveats:?}");
 }
 
 #[test]

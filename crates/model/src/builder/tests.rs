@@ -283,7 +283,7 @@ fn a_server_is_the_far_side_of_its_clients() {
 }
 
 #[test]
-fn round_trips_under_load_are_doubted_by_those_of_the_idle_stage() {
+fn round_trips_under_load_get_caveats_from_those_of_the_idle_stage() {
     let stage = |name: &str, part: &str, repeat, (path_ns, far_ns): (u64, u64)| {
         let of = |ns: u64| {
             let mut dist = metrics::Dist::default();
@@ -309,9 +309,10 @@ fn round_trips_under_load_are_doubted_by_those_of_the_idle_stage() {
     for bounded in [false, true] {
         let mut builder = if bounded { Builder::bounded() } else { Builder::default() };
         std::iter::once(begin("load")).chain(events.concat()).for_each(|event| builder.absorb(&event));
-        let doubted = |point: &Point| point.doubts.iter().any(|doubt| doubt.code == "server-turnaround");
+        let has_caveat =
+            |point: &Point| point.caveats.iter().any(|caveat| caveat.code == "server-turnaround");
         let points = builder.outcome().points;
-        assert_eq!(points.iter().map(doubted).collect::<Vec<_>>(), [false, true, false, false, false]);
+        assert_eq!(points.iter().map(has_caveat).collect::<Vec<_>>(), [false, true, false, false, false]);
     }
 }
 

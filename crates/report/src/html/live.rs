@@ -1,11 +1,11 @@
 //! A run as a page shows it while it goes on: the parts of the report and its plots, again and again.
 
 use super::sessions::Sessions;
-use super::{SCRIPT, SCRIPT_HASH, STYLE, conditions, doubts, escape, figure, figures, title};
+use super::{SCRIPT, SCRIPT_HASH, STYLE, caveats, conditions, escape, figure, figures, title};
 use crate::plot::{Axis, Plot, UNITS};
 use crate::plots::{Sheet, latest_sheets, sheets};
 use crate::{summary, words};
-use model::{Builder, Event, Outcome, doubts_so_far};
+use model::{Builder, Event, Outcome, caveats_so_far};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io;
@@ -138,12 +138,12 @@ impl LivePage {
         }
     }
 
-    /// Of the phase that runs, or those that do, what can be doubted already.
+    /// Caveats so far, of the phases that run.
     fn soften(&self, outcome: &mut Outcome) {
         let own = self.parts.is_empty().then_some(&self.builder);
         let running = self.parts.values().chain(own);
         for (point, builder) in outcome.points.iter_mut().rev().zip(running.rev()) {
-            point.doubts = doubts_so_far(point.clone(), &outcome.begin, &builder.meanwhile());
+            point.caveats = caveats_so_far(point.clone(), &outcome.begin, &builder.meanwhile());
         }
     }
 
@@ -172,7 +172,7 @@ impl LivePage {
             parts.push(("sessions", self.sessions.html()));
         }
         for (name, write) in [
-            ("doubts", doubts as fn(&Outcome, &mut dyn io::Write) -> io::Result<()>),
+            ("caveats", caveats as fn(&Outcome, &mut dyn io::Write) -> io::Result<()>),
             ("figures", figures),
             ("conditions", conditions),
         ] {

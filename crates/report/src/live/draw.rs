@@ -99,7 +99,7 @@ impl Sheet<'_> {
         CellStyle { color: if self.look.color { color } else { Color::Default }, ..CellStyle::default() }
     }
 
-    /// For a doubt or a warning.
+    /// For a caveat or a warning.
     pub(super) fn warning(&self) -> CellStyle {
         self.colored(Color::Yellow)
     }
@@ -140,7 +140,7 @@ pub(super) fn all(view: &mut View, known: &Known, grid: &mut Grid, now_ns: u64) 
         Page::Overview => pages::overview(known, &mut page),
         Page::Connections => pages::connections(view, known, &mut page),
         Page::Latency => pages::latency(known, &mut page),
-        Page::Doubts => pages::doubts(view, known, &mut page),
+        Page::Caveats => pages::caveats(view, known, &mut page),
         Page::Points => pages::points(view, known, &mut page),
         Page::Help => pages::help(view, &mut page),
     }
@@ -233,7 +233,7 @@ fn footer(view: &View, sheet: &mut Sheet<'_>, y: u16) {
         ("o", "overview"),
         ("c", "connections"),
         ("l", "latency"),
-        ("d", "doubts"),
+        ("d", "caveats"),
         ("t", "table of runs"),
     ];
     let mut x = 0;

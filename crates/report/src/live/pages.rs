@@ -152,9 +152,9 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     }
     let mut left = height.saturating_sub(need).saturating_sub(titled);
     let counts = take(&mut left, 2);
-    let standing = known.doubts.iter().filter(|arisen| arisen.still).count() + known.notices.len().min(2);
+    let standing = known.caveats.iter().filter(|arisen| arisen.still).count() + known.notices.len().min(2);
     let room = if left > 16 { 6 } else { 3 };
-    let doubts = take(&mut left, u16::try_from(standing).unwrap_or(u16::MAX).min(room));
+    let caveats = take(&mut left, u16::try_from(standing).unwrap_or(u16::MAX).min(room));
     let gaps = take(&mut left, 2);
     let rows_of = known.tracks.values().max_by_key(|track| track.connections.len());
     let rows_of = rows_of.filter(|track| track.connections.len() > 0);
@@ -173,7 +173,7 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
         table_of(&rows, SortBy::Rate, false, &mut part, 0);
         y += table;
     }
-    y = y.max(height.saturating_sub(doubts + u16::from(gaps > 1))) + u16::from(gaps > 1);
+    y = y.max(height.saturating_sub(caveats + u16::from(gaps > 1))) + u16::from(gaps > 1);
     newest(known, sheet, y);
 }
 
@@ -222,21 +222,21 @@ fn count_lines(known: &Known, sheet: &mut Sheet<'_>) {
     sheet.line(1, &second, CellStyle::default());
 }
 
-/// The newest doubts and notices, one line each, from line `y` to the end.
+/// The newest caveats and notices, one line each, from line `y` to the end.
 fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
     let room = usize::from(sheet.area.height.saturating_sub(y));
     let told = |wanted: fn(&Level) -> bool| {
         let newest = known.notices.iter().rev().filter(move |(_, level, _)| wanted(level));
         newest.map(|(_, level, text)| (*level, text.clone()))
     };
-    let doubts = known.doubts.iter().filter(|arisen| arisen.still).rev();
-    let doubts = doubts.map(|arisen| (Level::Warning, format!("doubt: {}", arisen.doubt.text)));
-    // What failed leaves room for the doubts, and the other way round.
+    let caveats = known.caveats.iter().filter(|arisen| arisen.still).rev();
+    let caveats = caveats.map(|arisen| (Level::Warning, format!("caveat: {}", arisen.caveat.text)));
+    // What failed leaves room for the caveats, and the other way round.
     let failed = told(|level| *level != Level::Info).map(|(level, text)| match level {
         Level::Error => (level, format!("error: {text}")),
         _ => (level, format!("warning: {text}")),
     });
-    let all = failed.take(room.div_ceil(2)).chain(doubts).chain(told(|level| *level == Level::Info));
+    let all = failed.take(room.div_ceil(2)).chain(caveats).chain(told(|level| *level == Level::Info));
     let lines = all.take(room).map(|(level, text)| match level {
         Level::Info => (CellStyle::default(), text),
         Level::Warning => (sheet.warning(), text),
@@ -351,21 +351,21 @@ pub(super) fn latency(known: &Known, sheet: &mut Sheet<'_>) {
     }
 }
 
-/// Doubts with their advice, then what was told.
-pub(super) fn doubts(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
+/// Caveats with their advice, then what was told.
+pub(super) fn caveats(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
     let width = usize::from(sheet.area.width);
     let mut lines: Vec<(CellStyle, String)> = Vec::new();
-    for arisen in &known.doubts {
+    for arisen in &known.caveats {
         let style = if arisen.still { sheet.warning() } else { sheet.quiet() };
         let over = if arisen.still { "" } else { ", no longer" };
         let of = if arisen.setting.is_empty() { String::new() } else { format!(", {}", arisen.setting) };
-        let head = format!("{} {}{of}{over}", clock(arisen.at_ns), arisen.doubt.code);
+        let head = format!("{} {}{of}{over}", clock(arisen.at_ns), arisen.caveat.code);
         lines.push((style, head));
-        wrap(&arisen.doubt.text, "  ", width, &mut |line| lines.push((CellStyle::default(), line)));
-        wrap(&arisen.doubt.advice, "  ", width, &mut |line| lines.push((sheet.quiet(), line)));
+        wrap(&arisen.caveat.text, "  ", width, &mut |line| lines.push((CellStyle::default(), line)));
+        wrap(&arisen.caveat.advice, "  ", width, &mut |line| lines.push((sheet.quiet(), line)));
     }
-    if known.doubts.is_empty() {
-        lines.push((CellStyle::default(), "No doubts so far.".to_owned()));
+    if known.caveats.is_empty() {
+        lines.push((CellStyle::default(), "No caveats so far.".to_owned()));
     }
     if !known.notices.is_empty() {
         lines.push((CellStyle::default(), String::new()));
@@ -439,7 +439,7 @@ pub(super) fn help(view: &mut View, sheet: &mut Sheet<'_>) {
         ("o, 1, Esc", "overview"),
         ("c, 2", "open connections (s: sort by the next column, r: turn the order round)"),
         ("l, 3", "latency"),
-        ("d, 4", "doubts with advice, notices, failures"),
+        ("v, 4", "caveats with advice, notices, failures"),
         ("t, 5", "the measurements of a sweep or of repetitions that are over"),
         ("Tab, arrows", "next page, page before, lines up and down (PgUp, PgDn, Home, End)"),
         ("w", "write what is shown to netcaliper-live.svg, a picture"),

@@ -222,10 +222,10 @@ fn connections_are_listed_and_sorted() {
 }
 
 #[test]
-fn doubts_arise_and_go() {
+fn caveats_arise_and_go() {
     let mut view = transfer(2);
-    view.press(Press::Char('d'), 0);
-    assert_eq!(lines(&mut view, 80, 24, 0)[3], "No doubts so far.");
+    view.press(Press::Char('v'), 0);
+    assert_eq!(lines(&mut view, 80, 24, 0)[3], "No caveats so far.");
     let mut feed = Feed::default();
     let slow =
         |n| Interval { far: Some(Traffic { rx_bytes: 1_000_000, ns: SECOND, tx_bytes: 0 }), ..second(n) };

@@ -7,7 +7,7 @@ use super::grid::Grid;
 use super::keys::Press;
 use super::progress::Planned;
 use super::track::{Reading, Track};
-use model::{Begin, CpuUse, Doubt, Event, Level, Meanwhile, Point};
+use model::{Begin, Caveat, CpuUse, Event, Level, Meanwhile, Point};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Notices kept.
@@ -57,8 +57,8 @@ pub(super) enum Page {
     Connections,
     /// Times.
     Latency,
-    /// Doubts, notices, failures.
-    Doubts,
+    /// Caveats, notices, failures.
+    Caveats,
     /// The measurements of a sweep that are over.
     Points,
     /// The keys.
@@ -66,7 +66,7 @@ pub(super) enum Page {
 }
 
 impl Page {
-    const ROUND: [Page; 5] = [Page::Overview, Page::Connections, Page::Latency, Page::Doubts, Page::Points];
+    const ROUND: [Page; 5] = [Page::Overview, Page::Connections, Page::Latency, Page::Caveats, Page::Points];
 
     fn beside(self, by: usize) -> Page {
         let at = Page::ROUND.iter().position(|page| *page == self).unwrap_or(0);
@@ -74,10 +74,10 @@ impl Page {
     }
 }
 
-/// A doubt, since when it is there.
+/// A caveat, since when it is there.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Arisen {
-    pub(super) doubt: Doubt,
+    pub(super) caveat: Caveat,
     /// Which of the measurements beside each other.
     pub(super) part: u32,
     /// Since the run's start, ns.
@@ -108,7 +108,7 @@ pub(super) struct Known {
     pub(super) done: VecDeque<Past>,
     /// With when they were told, since the run's start, ns.
     pub(super) notices: VecDeque<(u64, Level, String)>,
-    pub(super) doubts: Vec<Arisen>,
+    pub(super) caveats: Vec<Arisen>,
     /// Connections that ended, and those that did in an error.
     pub(super) ended: (u64, u64),
     /// Intervals that came while nobody looked.
@@ -216,7 +216,7 @@ impl View {
             Press::Char('1' | 'o') | Press::Escape => Page::Overview,
             Press::Char('2' | 'c') => Page::Connections,
             Press::Char('3' | 'l') => Page::Latency,
-            Press::Char('4' | 'd') => Page::Doubts,
+            Press::Char('4' | 'v') => Page::Caveats,
             Press::Char('5' | 't') => Page::Points,
             Press::Char('?' | 'h') => Page::Help,
             Press::Tab | Press::Right => self.page.beside(1),
@@ -278,7 +278,7 @@ impl Known {
         for text in feed.failures {
             self.notice(Level::Error, text, now_ns);
         }
-        measured.into_iter().for_each(|part| self.doubt(part, now_ns));
+        measured.into_iter().for_each(|part| self.caveat(part, now_ns));
     }
 
     fn notice(&mut self, level: Level, text: String, now_ns: u64) {
@@ -301,8 +301,8 @@ impl Known {
         self.done.push_back(Past { setting: track.setting(), figures, errors: network + data });
     }
 
-    /// Looks for reasons to doubt what a measurement has shown so far.
-    fn doubt(&mut self, part: u32, now_ns: u64) {
+    /// Looks for caveats of what a measurement has shown so far.
+    fn caveat(&mut self, part: u32, now_ns: u64) {
         let Some(track) = self.tracks.get(&part) else { return };
         let point = Point {
             label: track.label.clone(),
@@ -318,17 +318,17 @@ impl Known {
             cut: track.forgotten > 0,
             ..Meanwhile::default()
         };
-        let found = model::doubts_so_far(point, &self.begin, &known);
+        let found = model::caveats_so_far(point, &self.begin, &known);
         let setting = track.setting();
-        for arisen in self.doubts.iter_mut().filter(|arisen| arisen.part == part) {
-            arisen.still = found.iter().any(|doubt| doubt.code == arisen.doubt.code);
+        for arisen in self.caveats.iter_mut().filter(|arisen| arisen.part == part) {
+            arisen.still = found.iter().any(|caveat| caveat.code == arisen.caveat.code);
         }
-        for doubt in found {
-            let same = |arisen: &&mut Arisen| arisen.part == part && arisen.doubt.code == doubt.code;
-            match self.doubts.iter_mut().find(same) {
-                Some(known) => known.doubt = doubt,
-                None => self.doubts.push(Arisen {
-                    doubt,
+        for caveat in found {
+            let same = |arisen: &&mut Arisen| arisen.part == part && arisen.caveat.code == caveat.code;
+            match self.caveats.iter_mut().find(same) {
+                Some(known) => known.caveat = caveat,
+                None => self.caveats.push(Arisen {
+                    caveat,
                     part,
                     at_ns: now_ns.saturating_sub(self.since_ns),
                     setting: setting.clone(),

@@ -241,7 +241,7 @@ fn the_summary_of_the_hosts() {
 }
 
 #[test]
-fn doubts_come_with_their_advice() {
+fn caveats_come_with_their_advice() {
     holds(
         &summary(PLAIN, &built(&single())),
         &[
@@ -250,7 +250,7 @@ fn doubts_come_with_their_advice() {
         ],
     );
     let sound = Outcome { points: vec![Point::default()], ..Outcome::default() };
-    assert!(!summary(PLAIN, &sound).contains("Doubts"));
+    assert!(!summary(PLAIN, &sound).contains("Caveats"));
 }
 
 /// A sweep of two buffer sizes, each measured twice.

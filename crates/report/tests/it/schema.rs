@@ -178,7 +178,7 @@ fn what_is_wrong_is_not_valid() {
     assert!(spoilt(|d| d["points"][0]["up"]["goodput_bps"] = json!("fast")));
     assert!(spoilt(|d| d["points"][0]["intervals"][0]["far"] = json!([])));
     assert!(spoilt(|d| d["points"][0]["near"]["connect_ns"]["buckets"][0] = json!([1])));
-    assert!(spoilt(|d| drop(d["points"][0].as_object_mut().unwrap().remove("doubts"))));
+    assert!(spoilt(|d| drop(d["points"][0].as_object_mut().unwrap().remove("caveats"))));
     assert!(!spoilt(|d| d["points"][0]["later"] = json!("fields may be added")));
 }
 

@@ -10,7 +10,7 @@
 //!
 //! Rules:
 //! 1. A client says hello again after a second, and then ever more seldom: towards the original a repeated hello is read as
-//!    data, so that loss figures are in doubt when it happened.
+//!    data, so that loss figures cannot be relied on when it happened.
 //! 2. A server answers a hello that comes again, and counts no datagram that is too short for a header.
 //! 3. What is not the reply is skipped by a client that waits for it: data may overtake it.
 //! 4. Numbers are given to datagrams that have left, so that a send that the kernel refused leaves no gap.

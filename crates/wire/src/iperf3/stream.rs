@@ -479,7 +479,7 @@ impl Flow for TcpStream {
             FlowEvent::Fin if self.step == Step::Frozen && !self.fed => self.step = Step::Over,
             // The end of a file.
             FlowEvent::Fin if self.step == Step::Run && !self.sender && self.test_state.serving => {
-                self.fed = true
+                self.fed = true;
             }
             FlowEvent::Fin => {
                 self.lost(cx);

@@ -60,23 +60,25 @@ impl Outcome {
         self.point()["connections"].as_array().unwrap()
     }
 
-    /// The doubt with this code.
-    pub(crate) fn doubt(&self, code: &str) -> Option<&Value> {
-        self.point()["doubts"].as_array().unwrap().iter().find(|d| d["code"] == code)
+    /// The caveat with this code.
+    pub(crate) fn caveat(&self, code: &str) -> Option<&Value> {
+        self.point()["caveats"].as_array().unwrap().iter().find(|d| d["code"] == code)
     }
 
-    /// The doubt with this code, which must have been raised.
+    /// The caveat with this code, which must have been raised.
     #[track_caller]
-    pub(crate) fn doubts(&self, code: &str) -> &str {
-        let Some(doubt) = self.doubt(code) else { panic!("no doubt '{code}': {}", self.point()["doubts"]) };
-        text(&doubt["text"])
+    pub(crate) fn caveats(&self, code: &str) -> &str {
+        let Some(caveat) = self.caveat(code) else {
+            panic!("no caveat '{code}': {}", self.point()["caveats"])
+        };
+        text(&caveat["text"])
     }
 
     /// Whether it is said that this machine could not keep to the schedule.
     pub(crate) fn admits_lateness(&self) -> bool {
-        let mut doubts =
-            self.json["points"].as_array().into_iter().flatten().filter_map(|p| p["doubts"].as_array());
-        doubts.any(|all| {
+        let mut caveats =
+            self.json["points"].as_array().into_iter().flatten().filter_map(|p| p["caveats"].as_array());
+        caveats.any(|all| {
             all.iter().any(|d| ["late", "rate", "missed"].iter().any(|w| text(&d["code"]).contains(w)))
         })
     }

@@ -1,6 +1,6 @@
-//! Doubts about the hosts: when the figure shows them and not the path.
+//! Caveats about the hosts: when the figure shows them and not the path.
 
-use super::{Case, Doubt, join, percent};
+use super::{Case, Caveat, join, percent};
 use crate::{CauseCount, CpuUse, HostSnapshot, SessionInfo};
 use metrics::format_duration;
 use std::net::IpAddr;
@@ -65,35 +65,35 @@ fn ends_filled(case: &Case<'_>, by: Filled) -> Option<String> {
     })
 }
 
-pub(super) fn host_busy(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn host_busy(case: &Case<'_>) -> Option<Caveat> {
     let clauses = ends_filled(case, Filled::ByOthers)?;
     let text = format!("Other programs kept a host busy ({clauses}): figures include the wait for a CPU.");
-    Some(Doubt::new(
+    Some(Caveat::new(
         "host-busy",
         text,
         "Repeat when the host is quiet, or give the test CPUs of its own (--affinity).",
     ))
 }
 
-pub(super) fn cpu_bound(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn cpu_bound(case: &Case<'_>) -> Option<Caveat> {
     let clauses = ends_filled(case, Filled::ByUs)?;
     let text =
         format!("A CPU was the limit ({clauses}): this is what the hosts manage, not what the path carries.");
     let advice =
         "Use larger buffers (-l), more connections (-P) on more CPUs, or --verify none, and compare.";
-    Some(Doubt::new("cpu-bound", text, advice))
+    Some(Caveat::new("cpu-bound", text, advice))
 }
 
-pub(super) fn steal(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn steal(case: &Case<'_>) -> Option<Caveat> {
     let clauses = case.each_end(|end| {
         let stolen = end.totals.cpu?.stolen()?;
         (stolen > STOLEN).then(|| format!("{:.1} % of the CPU time of {}", stolen * 100.0, end.name))
     })?;
     let text = format!("The hypervisor gave {clauses} to others: rates and times include that.");
-    Some(Doubt::new("cpu-steal", text, "Repeat when the machine is quiet, or on dedicated CPUs."))
+    Some(Caveat::new("cpu-steal", text, "Repeat when the machine is quiet, or on dedicated CPUs."))
 }
 
-pub(super) fn late_pacing(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn late_pacing(case: &Case<'_>) -> Option<Caveat> {
     let phase = &case.point.phase;
     // Those of datagrams are judged by their spacing.
     if (phase.rate.is_none() && phase.burst.is_none()) || phase.probe.is_some() {
@@ -106,10 +106,10 @@ pub(super) fn late_pacing(case: &Case<'_>) -> Option<Doubt> {
     let text = format!(
         "Paced sends left late (99th percentile {clauses}): the traffic was burstier than what was asked for."
     );
-    Some(Doubt::new("late-pacing", text, "Use fewer connections, a lower rate or an idle CPU (--affinity)."))
+    Some(Caveat::new("late-pacing", text, "Use fewer connections, a lower rate or an idle CPU (--affinity)."))
 }
 
-pub(super) fn loopback(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn loopback(case: &Case<'_>) -> Option<Caveat> {
     let by_address = |ip: &IpAddr| ip.to_canonical().is_loopback();
     let nic = case.begin.host.nic.as_ref().is_some_and(|nic| nic.loopback);
     let peers = case.point.sessions.iter().any(|s| by_address(&s.address.ip()));
@@ -118,11 +118,11 @@ pub(super) fn loopback(case: &Case<'_>) -> Option<Doubt> {
     (nic && !case.serving() || peers || served).then(|| {
         let text = "Both ends ran on one host over the loopback interface: this shows its CPU and memory and says \
                     nothing about a network.";
-        Doubt::new("loopback", text.to_owned(), "Run the server on another host to measure a network.")
+        Caveat::new("loopback", text.to_owned(), "Run the server on another host to measure a network.")
     })
 }
 
-pub(super) fn placement(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn placement(case: &Case<'_>) -> Option<Caveat> {
     // Whose other end has placed itself: a scheduler that may move ours out of its way was found to do better than cores.
     let beside_others = case.legacy() == Some("iperf3");
     let advice = if beside_others {
@@ -138,7 +138,7 @@ pub(super) fn placement(case: &Case<'_>) -> Option<Doubt> {
             here.cpus,
             if here.cpus == 1 { "" } else { "s" }
         );
-        return Some(Doubt::new("placement", text, advice));
+        return Some(Caveat::new("placement", text, advice));
     }
     if beside_others {
         return None;
@@ -152,7 +152,7 @@ pub(super) fn placement(case: &Case<'_>) -> Option<Doubt> {
     let text = format!(
         "The scheduler was free to place the workers ({clauses}): where they land can change the figure by a third."
     );
-    Some(Doubt::new("placement", text, advice))
+    Some(Caveat::new("placement", text, advice))
 }
 
 /// Whether the server runs on the same machine (perhaps in another network namespace).
@@ -164,22 +164,22 @@ fn same_host(here: &HostSnapshot, session: &SessionInfo) -> bool {
         || (alike && here.memory == there.memory)
 }
 
-pub(super) fn listen_drops(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn listen_drops(case: &Case<'_>) -> Option<Caveat> {
     let names = ["TcpExt.ListenDrops", "TcpExt.ListenOverflows"];
     let clauses = moved(case, |name| names.contains(&name))?;
     let text = format!(
         "Connection requests were dropped at a full listen queue ({clauses}): connect times include retries."
     );
     let advice = "Raise net.core.somaxconn and net.ipv4.tcp_max_syn_backlog, or connect at a lower rate.";
-    Some(Doubt::new("listen-drops", text, advice))
+    Some(Caveat::new("listen-drops", text, advice))
 }
 
-pub(super) fn softnet_drops(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn softnet_drops(case: &Case<'_>) -> Option<Caveat> {
     let clauses = moved(case, |name| name.starts_with("softnet.") && name.ends_with("dropped"))?;
     let text =
         format!("A host dropped packets before TCP saw them ({clauses}): the network did not lose those.");
     let advice = "Raise net.core.netdev_max_backlog, or spread the interrupts over more CPUs (RSS, RPS).";
-    Some(Doubt::new("softnet-drops", text, advice))
+    Some(Caveat::new("softnet-drops", text, advice))
 }
 
 /// The counters with a wanted name that moved, at both ends.
@@ -190,7 +190,7 @@ fn moved(case: &Case<'_>, wanted: impl Fn(&str) -> bool) -> Option<String> {
     })
 }
 
-pub(super) fn ephemeral_ports(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn ephemeral_ports(case: &Case<'_>) -> Option<Caveat> {
     let n = failures(case, |words| {
         let exhausted = words.contains("Cannot assign requested address") || words.contains("EADDRNOTAVAIL");
         // Binding fails so when the address given with -B is not ours.
@@ -202,14 +202,14 @@ pub(super) fn ephemeral_ports(case: &Case<'_>) -> Option<Doubt> {
     );
     let advice = "Close with --shutdown rude (RST leaves no TIME_WAIT), widen net.ipv4.ip_local_port_range, set \
                   net.ipv4.tcp_tw_reuse=1, or give more source addresses (-B).";
-    Some(Doubt::new("ephemeral-ports", text, advice))
+    Some(Caveat::new("ephemeral-ports", text, advice))
 }
 
-pub(super) fn file_descriptors(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn file_descriptors(case: &Case<'_>) -> Option<Caveat> {
     let n = open_files(case)?;
     let text = format!("{n} connections failed because the limit of open files was reached.");
     let advice = "Raise the limit (ulimit -n, LimitNOFILE=, fs.file-max) or use fewer connections (-P).";
-    Some(Doubt::new("file-descriptors", text, advice))
+    Some(Caveat::new("file-descriptors", text, advice))
 }
 
 /// How many failures at either end were for want of descriptors; `None` when none.

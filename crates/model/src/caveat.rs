@@ -1,4 +1,4 @@
-//! How far to believe an outcome.
+//! The caveats of an outcome.
 
 mod figure;
 mod host;
@@ -11,11 +11,11 @@ mod stream;
 use crate::{Begin, HostSnapshot, Point, RoundTrips, Status, Totals};
 use serde::{Deserialize, Serialize};
 
-pub use running::{Meanwhile, doubts_so_far};
+pub use running::{Meanwhile, caveats_so_far};
 
-/// A reason to doubt a figure, and what to do about it.
+/// A reason not to take a figure at face value, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Doubt {
+pub struct Caveat {
     /// A stable name for scripts, in kebab case.
     pub code: String,
     /// One sentence: what was seen and what it means for the figure.
@@ -24,19 +24,19 @@ pub struct Doubt {
     pub advice: String,
 }
 
-impl Doubt {
+impl Caveat {
     fn new(code: &str, text: String, advice: &str) -> Self {
-        Doubt { code: code.to_owned(), text, advice: advice.to_owned() }
+        Caveat { code: code.to_owned(), text, advice: advice.to_owned() }
     }
 }
 
 /// A reason looked for: `None` when it does not apply or cannot be told from what is known.
-type Check = fn(&Case<'_>) -> Option<Doubt>;
+type Check = fn(&Case<'_>) -> Option<Caveat>;
 
 /// Reasons in the causes of failures, which hold when nothing was measured, too.
 const CAUSES: &[Check] = &[host::ephemeral_ports, host::file_descriptors];
 
-/// Reasons to doubt figures, the gravest first. A new one is a function and a line here.
+/// The caveats that are looked for, the gravest first. A new one is a function and a line here.
 const CHECKS: &[Check] = &[
     figure::unconfirmed,
     figure::unfinished,
@@ -81,14 +81,14 @@ const CHECKS: &[Check] = &[
     figure::few_connections,
 ];
 
-/// The reasons to doubt the figures of `point`, a phase of the run that `begin` started; the gravest first.
+/// The caveats of `point`, a phase of the run that `begin` started; the gravest first.
 #[must_use]
-pub fn doubts_about(point: &Point, begin: &Begin) -> Vec<Doubt> {
-    doubts_against(point, None, begin)
+pub fn caveats_about(point: &Point, begin: &Begin) -> Vec<Caveat> {
+    caveats_against(point, None, begin)
 }
 
 /// The same of round trips under load, with those of the `idle` stage that they are compared to.
-pub(crate) fn doubts_against(point: &Point, idle: Option<&RoundTrips>, begin: &Begin) -> Vec<Doubt> {
+pub(crate) fn caveats_against(point: &Point, idle: Option<&RoundTrips>, begin: &Begin) -> Vec<Caveat> {
     if crate::mtu::is_step(point) {
         // That something does not come is what it is about.
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Each doubt: raised where it must be, and silent where it must be. Texts are compared with numbers worked out by hand.
+//! Each caveat: raised where it must be, and silent where it must be. Texts are compared with numbers worked out by hand.
 
 use super::*;
 use crate::*;
@@ -66,16 +66,16 @@ pub(super) fn sound() -> (Point, Begin) {
     (point, begin)
 }
 
-/// The doubts that appear when `spoil` is done to the sound run.
-pub(super) fn doubts(spoil: impl FnOnce(&mut Point, &mut Begin)) -> Vec<Doubt> {
+/// The caveats that appear when `spoil` is done to the sound run.
+pub(super) fn caveats(spoil: impl FnOnce(&mut Point, &mut Begin)) -> Vec<Caveat> {
     let (mut point, mut begin) = sound();
     spoil(&mut point, &mut begin);
-    doubts_about(&point, &begin)
+    caveats_about(&point, &begin)
 }
 
-/// The text of the only doubt that appears, which must have the code `code` and an advice.
+/// The text of the only caveat that appears, which must have the code `code` and an advice.
 fn only(code: &str, spoil: impl FnOnce(&mut Point, &mut Begin)) -> String {
-    let found = doubts(spoil);
+    let found = caveats(spoil);
     let codes: Vec<&str> = found.iter().map(|d| d.code.as_str()).collect();
     assert_eq!(codes, [code], "{found:#?}");
     let sentence = |s: &str| s.ends_with('.') && s.matches(". ").count() == 0;
@@ -84,7 +84,7 @@ fn only(code: &str, spoil: impl FnOnce(&mut Point, &mut Begin)) -> String {
 }
 
 fn silent(spoil: impl FnOnce(&mut Point, &mut Begin)) {
-    assert_eq!(doubts(spoil), []);
+    assert_eq!(caveats(spoil), []);
 }
 
 /// A machine whose work is all this program's.
@@ -241,7 +241,7 @@ fn placement() {
     silent(|_, b| b.host.cpus = 1); // nothing to choose from
     // Not pinned is how these are meant to be: the other end is where its own scheduler put it.
     let iperf3 = |spoil: fn(&mut Point, &mut Begin)| {
-        doubts(|p, b| {
+        caveats(|p, b| {
             b.protocol = "iperf3".to_owned();
             spoil(p, b);
         })
@@ -387,14 +387,14 @@ fn rate_missed() {
         if let Some(up) = &mut point.up {
             up.sent_bps = bps;
         }
-        doubts_about(point, &begin).into_iter().find(|d| d.code == "rate-missed")
+        caveats_about(point, &begin).into_iter().find(|d| d.code == "rate-missed")
     };
     assert_eq!(with(&mut point, 7_900.0), None, "98.75 % of 8 x 1 kbit/s");
-    let doubt = with(&mut point, 4_000.0).unwrap();
+    let caveat = with(&mut point, 4_000.0).unwrap();
     assert!(
-        doubt.text.starts_with("Of 8.00 kbit/s that were asked for, 4.00 kbit/s were sent."),
+        caveat.text.starts_with("Of 8.00 kbit/s that were asked for, 4.00 kbit/s were sent."),
         "{}",
-        doubt.text
+        caveat.text
     );
     point.phase.iterations = Some(1);
     assert_eq!(with(&mut point, 4_000.0), None, "connections that are done early lower the sum");
@@ -404,7 +404,7 @@ fn rate_missed() {
     let mut with = |sent, missed| {
         let counts = PingCounts { sent, missed, received: sent, ..PingCounts::default() };
         point.near.pings = Some(Box::new(RoundTrips { counts, ..RoundTrips::default() }));
-        doubts_about(&point, &begin).into_iter().find(|d| d.code == "rate-missed")
+        caveats_about(&point, &begin).into_iter().find(|d| d.code == "rate-missed")
     };
     assert_eq!(with(97, 3), None);
     assert_eq!(with(96, 4).unwrap().text, "Of 100 messages of the schedule 96 were sent.");
@@ -441,12 +441,12 @@ fn stamps_of_a_card_that_are_of_no_use() {
             Some(Box::new(PacketReport { counts, card_stamped: 90, ..PacketReport::default() }));
     };
     let found = |untrue, unread| {
-        let all = doubts(|p, _| {
+        let all = caveats(|p, _| {
             probes(p);
             let report = p.far[0].packets.as_mut().unwrap();
             (report.card_refused, report.card_unplaced) = (untrue, unread);
         });
-        all.into_iter().find(|doubt| doubt.code == "card-stamps").map(|doubt| doubt.text)
+        all.into_iter().find(|caveat| caveat.code == "card-stamps").map(|caveat| caveat.text)
     };
     assert_eq!(found(0, 0), None);
     let untrue = found(10, 0).unwrap();
@@ -463,11 +463,11 @@ fn stamps_of_a_card_that_are_of_no_use() {
 fn the_first_limit_of_streams() {
     let code = "stream-limit";
     let said = |spoil: fn(&mut Point)| {
-        let found = doubts(|p, _| {
+        let found = caveats(|p, _| {
             streams(p);
             spoil(p);
         });
-        found.into_iter().find(|doubt| doubt.code == code).map(|doubt| doubt.text).unwrap_or_default()
+        found.into_iter().find(|caveat| caveat.code == code).map(|caveat| caveat.text).unwrap_or_default()
     };
     fn counts(end: &mut Totals) -> &mut Packets {
         &mut end.packets.as_mut().unwrap().counts
@@ -478,19 +478,19 @@ fn the_first_limit_of_streams() {
     // 1/60 s is 16.67 ms.
     let late = |p99| Some(DistSummary { count: 300, p99, ..DistSummary::default() });
     let text = |what: &str| format!("The first limit of the streams was not the path: {what}.");
-    let slow = doubts(|p, _| {
+    let slow = caveats(|p, _| {
         streams(p);
         p.far[0].late_ns = late(16_000_000);
     });
-    assert!(slow.iter().all(|doubt| doubt.code != code), "{slow:#?}");
+    assert!(slow.iter().all(|caveat| caveat.code != code), "{slow:#?}");
     let slow = |busiest| {
-        let found = doubts(|p, _| {
+        let found = caveats(|p, _| {
             streams(p);
             p.far[0].late_ns = late(20_000_000);
             p.far[0].cpu = cpu(busiest, 50.0, 0.0);
             counts(&mut p.near).dropped = 7;
         });
-        found.into_iter().find(|doubt| doubt.code == code).unwrap().text
+        found.into_iter().find(|caveat| caveat.code == code).unwrap().text
     };
     let who = "server 10.0.0.2 sent late (99th percentile 20.0 ms)";
     assert_eq!(
@@ -543,7 +543,7 @@ fn exhausted_resources() {
 }
 
 #[test]
-fn when_nothing_was_measured_there_are_no_figures_to_doubt() {
+fn when_nothing_was_measured_there_are_no_figures_to_caveat() {
     let failed_at_once = |p: &mut Point| {
         (p.status, p.near.opened) = (Status::Failed, 0);
         p.sessions[0].address = "127.0.0.1:1".parse().unwrap();
@@ -618,7 +618,7 @@ fn a_server_that_is_slow_to_answer_under_load() {
         point.phase.kind = Kind::Ping;
         point.phase.ping = Some(Ping { schedule: Schedule::Fixed { gap_ns: 1_000_000 }, ..Ping::default() });
         point.near.pings = Some(Box::new(loaded));
-        doubts_against(&point, idle.as_ref(), &begin)
+        caveats_against(&point, idle.as_ref(), &begin)
     };
     let idle = || Some(of(10, 0));
     let found = codes(of(50, 9), idle());
@@ -659,7 +659,7 @@ fn late_and_lost_messages_are_told_where_percentiles_are_theirs() {
 
 #[test]
 fn codes_are_kebab_case() {
-    let all = doubts(|p, b| {
+    let all = caveats(|p, b| {
         p.near.cpu = cpu(1.0, 100.0, 50.0);
         p.sessions[0].address = "127.0.0.1:1".parse().unwrap();
         p.phase.verify = Verify::None;

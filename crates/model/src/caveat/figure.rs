@@ -1,6 +1,6 @@
-//! Doubts that follow from the figures themselves: too few, too unsteady, not confirmed.
+//! Caveats that follow from the figures themselves: too few, too unsteady, not confirmed.
 
-use super::{Case, Doubt};
+use super::{Case, Caveat};
 use crate::{Interval, Kind, Verify};
 use metrics::{SECOND, format_bytes, format_duration};
 
@@ -17,7 +17,7 @@ const RATE_MISSED: f64 = 0.03;
 /// Relative standard deviation above which a mean says little.
 const UNSTEADY: f64 = 0.20;
 
-pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Caveat> {
     let point = case.point;
     if case.serving() {
         return None;
@@ -37,7 +37,7 @@ pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Doubt> {
              sender's own count, {how}.",
             format_bytes(up.sent_bytes)
         );
-        return Some(Doubt::new("unconfirmed", text, "Compare with what the server itself prints."));
+        return Some(Caveat::new("unconfirmed", text, "Compare with what the server itself prints."));
     }
     if let Some(up) = unheard {
         let text = format!(
@@ -45,7 +45,7 @@ pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Doubt> {
              what was lost or still under way.",
             format_bytes(up.sent_bytes)
         );
-        return Some(Doubt::new("unconfirmed", text, ADVICE));
+        return Some(Caveat::new("unconfirmed", text, ADVICE));
     }
     let missing = point.sessions.len().saturating_sub(point.far.len());
     let (told, all) = (point.counted().filter(|i| i.far.is_some()).count(), point.counted().count());
@@ -55,11 +55,11 @@ pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Doubt> {
              reports on {told} of {all} intervals only.",
             point.sessions.len()
         );
-        Doubt::new("unconfirmed", text, ADVICE)
+        Caveat::new("unconfirmed", text, ADVICE)
     })
 }
 
-pub(super) fn unfinished(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn unfinished(case: &Case<'_>) -> Option<Caveat> {
     let (near, phase) = (&case.point.near, &case.point.phase);
     let ended = near.completed + near.stopped + near.errors();
     let vanished = near.opened.saturating_sub(ended);
@@ -69,7 +69,7 @@ pub(super) fn unfinished(case: &Case<'_>) -> Option<Doubt> {
              known.",
             near.opened
         );
-        return Some(Doubt::new(
+        return Some(Caveat::new(
             "unfinished-connections",
             text,
             "Let the run end by itself, or end it with one ^C.",
@@ -82,11 +82,11 @@ pub(super) fn unfinished(case: &Case<'_>) -> Option<Doubt> {
             "Only {} of {planned} connections had moved all their bytes when the run ended; {} were stopped early.",
             near.completed, near.stopped
         );
-        Doubt::new("unfinished-connections", text, "Give the run more time (-t), or each connection less to move (--transfer).")
+        Caveat::new("unfinished-connections", text, "Give the run more time (-t), or each connection less to move (--transfer).")
     })
 }
 
-pub(super) fn verification_off(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn verification_off(case: &Case<'_>) -> Option<Caveat> {
     let how = match case.point.phase.verify {
         Verify::Data => return None,
         Verify::Connection => "read and counted, but not compared",
@@ -96,10 +96,10 @@ pub(super) fn verification_off(case: &Case<'_>) -> Option<Doubt> {
         return None; // each client chose for itself
     }
     let text = format!("Received bytes were {how}: damaged data would not have been noticed.");
-    Some(Doubt::new("verification-off", text, "Use --verify data when integrity matters."))
+    Some(Caveat::new("verification-off", text, "Use --verify data when integrity matters."))
 }
 
-pub(super) fn too_short(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn too_short(case: &Case<'_>) -> Option<Caveat> {
     let intervals = case.point.counted().count();
     let ns = case.point.near.traffic.ns;
     // Of messages and of trains it is their number that counts.
@@ -111,11 +111,11 @@ pub(super) fn too_short(case: &Case<'_>) -> Option<Doubt> {
             format_duration(ns as f64),
             if intervals == 1 { "" } else { "s" }
         );
-        Doubt::new("too-short", text, "Measure for 10 s or more (-t 10) in intervals of a second (-i 1).")
+        Caveat::new("too-short", text, "Measure for 10 s or more (-t 10) in intervals of a second (-i 1).")
     })
 }
 
-pub(super) fn slow_start(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn slow_start(case: &Case<'_>) -> Option<Caveat> {
     let phase = &case.point.phase;
     if phase.omit_ns > 0 || phase.kind != Kind::Tcp || case.serving() {
         return None;
@@ -132,7 +132,7 @@ pub(super) fn slow_start(case: &Case<'_>) -> Option<Doubt> {
              of the connections.",
             super::percent(1.0 - first / typical)
         );
-        Doubt::new("slow-start", text, "Leave the start out (--omit 2s).")
+        Caveat::new("slow-start", text, "Leave the start out (--omit 2s).")
     })
 }
 
@@ -148,7 +148,7 @@ fn median(values: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
-pub(super) fn unstable(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn unstable(case: &Case<'_>) -> Option<Caveat> {
     let point = case.point;
     if case.serving() {
         return None;
@@ -170,11 +170,11 @@ pub(super) fn unstable(case: &Case<'_>) -> Option<Doubt> {
     let clauses = super::join(found.into_iter().flatten())?;
     let text = format!("The path or the hosts were not steady ({clauses}): the mean hides it.");
     let advice = "Look at the intervals, measure longer, and repeat at another time.";
-    Some(Doubt::new("unstable", text, advice))
+    Some(Caveat::new("unstable", text, advice))
 }
 
 /// A rate that was asked for and not reached: the figure is then the hosts' or the path's, not the schedule's.
-pub(super) fn rate_missed(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn rate_missed(case: &Case<'_>) -> Option<Caveat> {
     let point = case.point;
     let short = |got: f64, want: f64| want > 0.0 && got < want * (1.0 - RATE_MISSED);
     let text = match (point.phase.kind, point.phase.connect_rate, point.phase.rate) {
@@ -209,14 +209,14 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Doubt> {
         Kind::Ping => text,
         _ => format!("{text} Lost time beyond 100 ms is not made up for with a burst."),
     };
-    Some(Doubt::new(
+    Some(Caveat::new(
         "rate-missed",
         text,
         "Ask for less, or find what held the sender up (CPU, window, errors).",
     ))
 }
 
-pub(super) fn few_connections(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn few_connections(case: &Case<'_>) -> Option<Caveat> {
     let near = &case.point.near;
     let n = match case.point.phase.kind {
         // Connections that last as long as the run are all there are, and no sample of others.
@@ -232,6 +232,6 @@ pub(super) fn few_connections(case: &Case<'_>) -> Option<Doubt> {
             if n == 1 { "" } else { "s" }
         );
         let advice = "Use more connections (-P) or let each move less (--transfer) when percentiles matter.";
-        Doubt::new("few-connections", text, advice)
+        Caveat::new("few-connections", text, advice)
     })
 }

@@ -1,6 +1,6 @@
-//! Doubts about settings: what was limited, refused or decided by them.
+//! Caveats about settings: what was limited, refused or decided by them.
 
-use super::{Case, Doubt, join, percent};
+use super::{Case, Caveat, join, percent};
 use crate::{Effective, Kind, Transport};
 use metrics::format_bytes;
 
@@ -11,7 +11,7 @@ const USUAL: &str = "cubic";
 /// Most TCP options of a segment, bytes: the effective MSS is smaller than the asked one by as much.
 const TCP_OPTIONS: u32 = 40;
 
-pub(super) fn window_limited(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn window_limited(case: &Case<'_>) -> Option<Caveat> {
     if case.point.phase.kind == Kind::Ping {
         return None;
     }
@@ -29,10 +29,10 @@ pub(super) fn window_limited(case: &Case<'_>) -> Option<Doubt> {
     let text = format!("Buffers limited the rate ({clauses}): a path with this delay can carry more.");
     let advice = "Raise the receiver's window (--rcvbuf, net.ipv4.tcp_rmem) or the send buffer (--sndbuf, \
                   net.ipv4.tcp_wmem), or read faster, or use more connections (-P).";
-    Some(Doubt::new("window-limited", text, advice))
+    Some(Caveat::new("window-limited", text, advice))
 }
 
-pub(super) fn congestion_control(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn congestion_control(case: &Case<'_>) -> Option<Caveat> {
     let phase = &case.point.phase;
     let name = |effective: &Option<Effective>| {
         effective.as_ref().map(|e| e.congestion.clone()).filter(|name| !name.is_empty())
@@ -44,23 +44,23 @@ pub(super) fn congestion_control(case: &Case<'_>) -> Option<Doubt> {
     let clauses = case.each_end(|end| Some(format!("{} used {}", end.name, name(&end.totals.effective)?)))?;
     let text =
         format!("The congestion control decides much of this figure ({clauses}): another may give another.");
-    Some(Doubt::new(
+    Some(Caveat::new(
         "congestion-control",
         text,
         "Repeat with -C cubic, or with what your application's host uses.",
     ))
 }
 
-pub(super) fn other_sessions(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn other_sessions(case: &Case<'_>) -> Option<Caveat> {
     let at_start = case.point.sessions.iter().map(|s| s.accepted.others);
     let during = case.point.far.iter().map(|totals| totals.others);
     let most = at_start.chain(during).max().filter(|&n| n > 0)?;
     let (plural, verb) = if most == 1 { ("", "was") } else { ("s", "were") };
     let text = format!("Up to {most} other session{plural} {verb} on a server meanwhile and shared it.");
-    Some(Doubt::new("other-sessions", text, "Use --exclusive, or repeat when the server is idle."))
+    Some(Caveat::new("other-sessions", text, "Use --exclusive, or repeat when the server is idle."))
 }
 
-pub(super) fn server_reduced(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn server_reduced(case: &Case<'_>) -> Option<Caveat> {
     let changes =
         case.point.sessions.iter().flat_map(|s| s.accepted.changes.iter().map(move |c| (s.address, c)));
     let clauses = join(changes.map(|(address, change)| {
@@ -68,10 +68,10 @@ pub(super) fn server_reduced(case: &Case<'_>) -> Option<Doubt> {
         format!("{address} gave {} {} instead of {}{why}", change.what, change.given, change.asked)
     }))?;
     let text = format!("Not all that was asked for was granted: {clauses}.");
-    Some(Doubt::new("server-reduced", text, "Ask for less, or raise the server's limits."))
+    Some(Caveat::new("server-reduced", text, "Ask for less, or raise the server's limits."))
 }
 
-pub(super) fn buffer_shortfall(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn buffer_shortfall(case: &Case<'_>) -> Option<Caveat> {
     if case.serving() {
         return None; // each client asked for its own
     }
@@ -94,10 +94,10 @@ pub(super) fn buffer_shortfall(case: &Case<'_>) -> Option<Doubt> {
     let text = format!("The kernel granted smaller socket buffers than asked for ({clauses}).");
     let advice =
         "Raise net.core.wmem_max and net.core.rmem_max, or leave the buffers to the kernel's autotuning.";
-    Some(Doubt::new("socket-buffer-shortfall", text, advice))
+    Some(Caveat::new("socket-buffer-shortfall", text, advice))
 }
 
-pub(super) fn option_differs(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn option_differs(case: &Case<'_>) -> Option<Caveat> {
     if case.serving() {
         return None;
     }
@@ -108,7 +108,7 @@ pub(super) fn option_differs(case: &Case<'_>) -> Option<Doubt> {
     let text = format!("Socket options took other values than asked for ({clauses}).");
     let advice = "Check that the kernel offers them (for a congestion control: \
                   net.ipv4.tcp_allowed_congestion_control).";
-    Some(Doubt::new("socket-option-differs", text, advice))
+    Some(Caveat::new("socket-option-differs", text, advice))
 }
 
 /// The options in `got` that differ from those asked for. Zero or empty means that the kernel did not tell.

@@ -1,7 +1,7 @@
-//! Doubts about media streams: which end kept them from getting through whole, when it was not the path.
+//! Caveats about media streams: which end kept them from getting through whole, when it was not the path.
 
 use super::host::{CPU_FULL, MACHINE_FULL, open_files};
-use super::{Case, Doubt, End, percent};
+use super::{Case, Caveat, End, percent};
 use crate::Kind;
 use metrics::format_duration;
 
@@ -9,7 +9,7 @@ use metrics::format_duration;
 const SOME: f64 = 0.001;
 
 /// The first limit on the way of the frames: opening streams, sending on time, receiving in time.
-pub(super) fn first_limit(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn first_limit(case: &Case<'_>) -> Option<Caveat> {
     let media = case.point.phase.media.filter(|_| case.point.phase.kind == Kind::Stream)?;
     let frame_ns = media.due_ns(1);
     let (text, advice) = not_opened(case)
@@ -17,7 +17,7 @@ pub(super) fn first_limit(case: &Case<'_>) -> Option<Doubt> {
         .or_else(|| case.ends().find_map(|end| behind(&end, frame_ns)))
         .or_else(|| case.ends().find_map(|end| overrun(&end)))?;
     let text = format!("The first limit of the streams was not the path: {text}.");
-    Some(Doubt::new("stream-limit", text, advice))
+    Some(Caveat::new("stream-limit", text, advice))
 }
 
 fn not_opened(case: &Case<'_>) -> Option<(String, &'static str)> {

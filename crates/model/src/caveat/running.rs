@@ -1,6 +1,6 @@
-//! What can be doubted while a phase still runs: the same checks, on what is known so far.
+//! Caveats while a phase still runs: the same checks, on what is known so far.
 
-use super::{Doubt, doubts_about};
+use super::{Caveat, caveats_about};
 use crate::{Begin, CpuUse, Interval, PacketReport, PingCounts, Point, RoundTrips, Totals, Traffic, figures};
 use metrics::TcpTotals;
 
@@ -27,10 +27,10 @@ pub struct Meanwhile {
     pub busy: Traffic,
 }
 
-/// The reasons to doubt what `point` has shown so far: its phase, its sessions and its intervals are looked at, and its totals
-/// are made of them. Doubts that need the end of the phase are left out; those of the outcome are what counts.
+/// The caveats of what `point` has shown so far: its phase, its sessions and its intervals are looked at, and its totals
+/// are made of them. Caveats that need the end of the phase are left out; those of the outcome are what counts.
 #[must_use]
-pub fn doubts_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec<Doubt> {
+pub fn caveats_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec<Caveat> {
     let mut near = figures::totals_of(&point.intervals);
     near.cpu = known.cpu;
     near.tcp = known.tcp;
@@ -42,9 +42,9 @@ pub fn doubts_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec<
     point.intervals.drain(..known.joined.min(point.intervals.len()));
     figures::derive(&mut point, (begin.verb == "serve").then_some(known.busy));
     let early = point.counted().count() < FEW;
-    let mut found = doubts_about(&point, begin);
-    found.retain(|doubt| {
-        let code = doubt.code.as_str();
+    let mut found = caveats_about(&point, begin);
+    found.retain(|caveat| {
+        let code = caveat.code.as_str();
         let too_soon = IN_THE_END.contains(&code) || (early && STEADY.contains(&code));
         let known_of = (known.cut || known.joined > 0) && code == "slow-start";
         !(too_soon || known_of)
@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn codes(point: Point, known: &Meanwhile) -> Vec<String> {
-        doubts_so_far(point, &Begin::default(), known).into_iter().map(|doubt| doubt.code).collect()
+        caveats_so_far(point, &Begin::default(), known).into_iter().map(|caveat| caveat.code).collect()
     }
 
     fn tcp(rates: &[u64]) -> Point {
@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_goes_well_is_not_doubted_for_being_under_way() {
+    fn a_run_that_goes_well_gets_no_caveat_for_being_under_way() {
         assert_eq!(codes(tcp(&[]), &Meanwhile::default()), [""; 0]);
         assert_eq!(codes(tcp(&[1_000]), &Meanwhile::default()), [""; 0]);
         assert_eq!(codes(tcp(&[1_000; 5]), &Meanwhile::default()), [""; 0]);
     }
 
     #[test]
-    fn doubts_arise_as_their_reasons_do() {
+    fn caveats_arise_as_their_reasons_do() {
         // The mean of 1000, 100 and 1000 is 700 and their standard deviation 520: 74 %, where 20 % are steady.
         assert_eq!(codes(tcp(&[1_000, 100, 1_000]), &Meanwhile::default()), ["unstable"]);
         // 500 is half of what came later.

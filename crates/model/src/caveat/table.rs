@@ -493,7 +493,7 @@ fn spoiled(spoil: Spoil) -> (Point, Begin) {
 
 fn raised(check: &Check, spoil: Spoil) -> Option<String> {
     let (point, begin) = spoiled(spoil);
-    check(&Case { point: &point, idle: Some(&idle()), begin: &begin }).map(|doubt| doubt.code)
+    check(&Case { point: &point, idle: Some(&idle()), begin: &begin }).map(|caveat| caveat.code)
 }
 
 #[test]
@@ -515,7 +515,10 @@ fn every_check_has_a_run_that_raises_it_and_one_that_must_not() {
 fn caveats_are_those_of_their_rows() {
     let codes = |spoil| {
         let (point, begin) = spoiled(spoil);
-        doubts_against(&point, Some(&idle()), &begin).into_iter().map(|doubt| doubt.code).collect::<Vec<_>>()
+        caveats_against(&point, Some(&idle()), &begin)
+            .into_iter()
+            .map(|caveat| caveat.code)
+            .collect::<Vec<_>>()
     };
     for row in TABLE {
         assert!(
@@ -533,7 +536,7 @@ fn caveats_are_those_of_their_rows() {
     }
 }
 
-/// What is doubted while a run goes on is named where it is left out: a name that no check has would leave nothing out.
+/// A caveat told while a run goes on is named where it is left out: a name that no check has would leave nothing out.
 #[test]
 fn caveats_that_wait_for_the_end_are_caveats() {
     for code in running::IN_THE_END.iter().chain(running::STEADY) {

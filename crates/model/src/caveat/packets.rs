@@ -1,6 +1,6 @@
-//! Doubts about figures made of datagrams: what the sender did not do, what the receiver lost itself, what clocks hide.
+//! Caveats about figures made of datagrams: what the sender did not do, what the receiver lost itself, what clocks hide.
 
-use super::{Case, Doubt, percent};
+use super::{Case, Caveat, percent};
 use crate::PacketReport;
 use metrics::{ClockFound, format_duration};
 
@@ -17,7 +17,7 @@ fn reports<'a>(case: &Case<'a>) -> impl Iterator<Item = (String, &'a PacketRepor
     case.ends().filter(move |_| asked).filter_map(|end| Some((end.name, end.totals.packets.as_deref()?)))
 }
 
-pub(super) fn not_sent(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn not_sent(case: &Case<'_>) -> Option<Caveat> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let (sent, unsent) = (report.counts.sent as f64, report.counts.unsent as f64);
         let share = unsent / (sent + unsent).max(1.0);
@@ -26,13 +26,13 @@ pub(super) fn not_sent(case: &Case<'_>) -> Option<Doubt> {
     let text =
         format!("Not all datagrams were sent ({clauses}): the path was offered less than was asked for.");
     let advice = "Ask for less, give the sender a core (--busy, --affinity), or send more per call (leave out --no-gso).";
-    Some(Doubt::new("not-sent", text, advice))
+    Some(Caveat::new("not-sent", text, advice))
 }
 
 /// Share of the run during which a sender may wait for its own socket.
 const BLOCKED: f64 = 0.01;
 
-pub(super) fn throttled(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn throttled(case: &Case<'_>) -> Option<Caveat> {
     // As fast as it goes is as fast as the socket takes it.
     case.point.phase.rate?;
     let length = case.point.phase.duration_ns? as f64 * f64::from(case.point.phase.connections);
@@ -45,10 +45,10 @@ pub(super) fn throttled(case: &Case<'_>) -> Option<Doubt> {
     );
     let advice =
         "Ask for less, raise --sndbuf, or keep the schedule and give up what does not fit (--nonblock).";
-    Some(Doubt::new("sender-throttled", text, advice))
+    Some(Caveat::new("sender-throttled", text, advice))
 }
 
-pub(super) fn queue_drops(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn queue_drops(case: &Case<'_>) -> Option<Caveat> {
     let clauses = super::join(case.ends().filter(|_| case.point.phase.kind.probes()).filter_map(|end| {
         let counters = end.totals.counters.moved.iter();
         let dropped: u64 =
@@ -60,10 +60,10 @@ pub(super) fn queue_drops(case: &Case<'_>) -> Option<Doubt> {
     );
     let advice =
         "Ask for less, or give the interface a longer queue; the interface's counters are in the JSON.";
-    Some(Doubt::new("queue-drops", text, advice))
+    Some(Caveat::new("queue-drops", text, advice))
 }
 
-pub(super) fn own_buffer(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn own_buffer(case: &Case<'_>) -> Option<Caveat> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let lost = report.counts.lost.max(1) as f64;
         let dropped = report.counts.dropped;
@@ -74,10 +74,10 @@ pub(super) fn own_buffer(case: &Case<'_>) -> Option<Doubt> {
     let text = format!("The receiver's own buffer overflowed ({clauses}): that loss is not the network's.");
     let advice =
         "Raise --rcvbuf (and net.core.rmem_max), receive merged (--gro), or give the receiver a core.";
-    Some(Doubt::new("receive-buffer-overflow", text, advice))
+    Some(Caveat::new("receive-buffer-overflow", text, advice))
 }
 
-pub(super) fn clocks(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn clocks(case: &Case<'_>) -> Option<Caveat> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let (bound, delay) = (report.clock_bound_ns?, report.delay_ns.as_ref()?);
         let unsure = bound > delay.p50 / 2;
@@ -97,7 +97,7 @@ pub(super) fn clocks(case: &Case<'_>) -> Option<Doubt> {
     );
     let advice = "Trust differences (variation, percentiles above the minimum) more than the delay itself; a path with a \
                   shorter round trip has a tighter bound.";
-    Some(Doubt::new("clock-offset", text, advice))
+    Some(Caveat::new("clock-offset", text, advice))
 }
 
 /// Where comparing the clocks over the path found that `broken`.
@@ -106,16 +106,16 @@ fn clock_found<'a>(case: &Case<'a>, broken: fn(&ClockFound) -> bool) -> Option<&
     found.find(|report| report.clock_found.as_ref().is_some_and(broken))
 }
 
-pub(super) fn clock_stepped(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn clock_stepped(case: &Case<'_>) -> Option<Caveat> {
     clock_found(case, |found| found.stepped)?;
     let text = "A clock was set while datagrams were under way: delays from one comparison of the clocks to the next may be \
                 wrong by as much as it was moved.";
     let advice = "Look at the delays over time (--samples), keep whatever sets the clocks quiet while the test lasts, and measure \
                   again.";
-    Some(Doubt::new("clock-stepped", text.to_owned(), advice))
+    Some(Caveat::new("clock-stepped", text.to_owned(), advice))
 }
 
-pub(super) fn clock_wander(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn clock_wander(case: &Case<'_>) -> Option<Caveat> {
     let report = clock_found(case, |found| found.wandered)?;
     let now = report
         .clock_bound_ns
@@ -126,10 +126,10 @@ pub(super) fn clock_wander(case: &Case<'_>) -> Option<Doubt> {
     );
     let advice = "Look for what steers the clocks (chronyd, ntpd, ptp4l, a virtual machine), and trust differences of delays within \
                   a second more than the delays.";
-    Some(Doubt::new("clock-wander", text, advice))
+    Some(Caveat::new("clock-wander", text, advice))
 }
 
-pub(super) fn card_stamps(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn card_stamps(case: &Case<'_>) -> Option<Caveat> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let (untrue, unread) = (report.card_refused, report.card_unplaced);
         let all = untrue.saturating_add(unread).saturating_add(report.card_stamped);
@@ -145,10 +145,10 @@ pub(super) fn card_stamps(case: &Case<'_>) -> Option<Doubt> {
     let text = format!("Stamps of a network card were of no use ({clauses}): the kernel's were taken.");
     let advice = "Look who sets or steers the card's clock while the test lasts (ptp4l, phc2sys), and whether it can be read \
                   (/dev/ptpN), or do without its stamps (--hardware-stamps=off).";
-    Some(Doubt::new("card-stamps", text, advice))
+    Some(Caveat::new("card-stamps", text, advice))
 }
 
-pub(super) fn late_sends(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn late_sends(case: &Case<'_>) -> Option<Caveat> {
     let phase = &case.point.phase;
     if phase.train.is_some() {
         // Its mean rate says nothing about the time between two packets.
@@ -168,13 +168,13 @@ pub(super) fn late_sends(case: &Case<'_>) -> Option<Doubt> {
     }))?;
     let text = format!("Sends left late ({clauses}): the traffic was burstier than asked for.");
     let advice = "Give the sender a core of its own (--busy, --affinity), or ask for a lower rate.";
-    Some(Doubt::new("late-sends", text, advice))
+    Some(Caveat::new("late-sends", text, advice))
 }
 
 /// Share by which the median time between two sends may differ from what was asked for.
 const SPACING: f64 = 0.1;
 
-pub(super) fn train_spacing(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn train_spacing(case: &Case<'_>) -> Option<Caveat> {
     let settings = &case.point.trains.as_ref()?.report.settings;
     let clauses = super::join(settings.iter().filter_map(|s| {
         let (asked, got) = (s.wait_ns as f64, s.send_gap_ns.as_ref()?.p50 as f64);
@@ -183,10 +183,10 @@ pub(super) fn train_spacing(case: &Case<'_>) -> Option<Doubt> {
     }))?;
     let text = format!("Packets did not leave as they were to ({clauses}, median).");
     let advice = "Give the sender a core of its own (--busy, --affinity), or ask for a wider spacing.";
-    Some(Doubt::new("train-spacing", text, advice))
+    Some(Caveat::new("train-spacing", text, advice))
 }
 
-pub(super) fn train_not_stretched(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn train_not_stretched(case: &Case<'_>) -> Option<Caveat> {
     let settings = &case.point.trains.as_ref()?.report.settings;
     let none = !settings.is_empty() && settings.iter().all(|s| s.stretched == Some(false));
     none.then(|| {
@@ -195,6 +195,6 @@ pub(super) fn train_not_stretched(case: &Case<'_>) -> Option<Doubt> {
             .to_owned();
         let advice = "Take the rates for lower bounds; a faster sender, larger packets (-l) or a smaller spacing (--wait 0) \
                       may find more.";
-        Doubt::new("train-not-stretched", text, advice)
+        Caveat::new("train-not-stretched", text, advice)
     })
 }

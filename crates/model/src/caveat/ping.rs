@@ -1,6 +1,6 @@
-//! Doubts about round trips: percentiles of too few, loops that hide stalls, schedules that were not kept.
+//! Caveats about round trips: percentiles of too few, loops that hide stalls, schedules that were not kept.
 
-use super::{Case, Doubt, percent};
+use super::{Case, Caveat, percent};
 use crate::ping::{ASKED, BEYOND, is_shown};
 use crate::{Kind, PERCENTILES, RoundTrips, Schedule};
 use metrics::format_duration;
@@ -23,7 +23,7 @@ fn trips<'a>(case: &Case<'a>) -> Option<&'a RoundTrips> {
     case.point.near.pings.as_deref().filter(|_| measured)
 }
 
-pub(super) fn few_messages(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn few_messages(case: &Case<'_>) -> Option<Caveat> {
     let rtt = trips(case)?.rtt_ns.as_ref()?;
     let (name, q) = ASKED;
     let few = rtt.beyond(q) < BEYOND;
@@ -35,13 +35,13 @@ pub(super) fn few_messages(case: &Case<'_>) -> Option<Doubt> {
         );
         let advice =
             format!("Send at least {needed} messages to know {name}, ten times as many for each nine more.");
-        Doubt { code: "few-messages".to_owned(), text, advice }
+        Caveat { code: "few-messages".to_owned(), text, advice }
     })
 }
 
 /// The lowest percentile shown whose rank falls among late or missing messages: those are fewer than it leaves room for
 /// otherwise.
-pub(super) fn late_or_lost(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn late_or_lost(case: &Case<'_>) -> Option<Caveat> {
     let trips = trips(case)?;
     let rtt = trips.rtt_ns.as_ref()?;
     let (late, missing) = (trips.counts.late, rtt.missing);
@@ -56,11 +56,11 @@ pub(super) fn late_or_lost(case: &Case<'_>) -> Option<Doubt> {
     );
     let advice = "Look for the stall (--samples tells when), or raise --timeout; a percentile that falls among the lost is told as \
                   above the timeout.";
-    Some(Doubt::new("late-or-lost", text, advice))
+    Some(Caveat::new("late-or-lost", text, advice))
 }
 
 /// A closed loop that never waited long has missed nothing.
-pub(super) fn coordinated_omission(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn coordinated_omission(case: &Case<'_>) -> Option<Caveat> {
     let rtt = trips(case)?.rtt_ns.as_ref()?;
     let ping = case.point.phase.ping.as_ref().filter(|ping| ping.schedule == Schedule::Closed)?;
     let long = rtt.quantile(0.5)?.saturating_mul(STALL);
@@ -79,11 +79,11 @@ pub(super) fn coordinated_omission(case: &Case<'_>) -> Option<Doubt> {
             percent(share),
             rtt.total()
         );
-        Doubt::new("closed-loop", text, "Use an open loop (--rate) to see how long users would wait.")
+        Caveat::new("closed-loop", text, "Use an open loop (--rate) to see how long users would wait.")
     })
 }
 
-pub(super) fn missed_slots(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn missed_slots(case: &Case<'_>) -> Option<Caveat> {
     let counts = trips(case)?.counts;
     let share = counts.missed as f64 / (counts.missed + counts.sent).max(1) as f64;
     (share > MISSED).then(|| {
@@ -92,12 +92,12 @@ pub(super) fn missed_slots(case: &Case<'_>) -> Option<Doubt> {
             percent(share),
             counts.missed
         );
-        Doubt::new("missed-slots", text, "Ask for a lower rate, or more connections (-P), or --busy on an idle core.")
+        Caveat::new("missed-slots", text, "Ask for a lower rate, or more connections (-P), or --busy on an idle core.")
     })
 }
 
 /// Within a host an empty path is what was measured, and that is said elsewhere.
-pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Caveat> {
     let all = trips(case)?.rtt_ns.as_ref()?.quantile(0.5)?;
     let own = case.point.empty.as_ref()?.rtt_ns.as_ref()?.quantile(0.5)?;
     let share = own as f64 / all.max(1) as f64;
@@ -110,12 +110,12 @@ pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Doubt> {
             format_duration(own as f64),
             format_duration(all as f64)
         );
-        Doubt::new("own-share", text, "Use --busy with an idle core at both ends (serve --busy), or --realtime.")
+        Caveat::new("own-share", text, "Use --busy with an idle core at both ends (serve --busy), or --realtime.")
     })
 }
 
 /// Under load a busy server answers late, which the grade leaves out, and applications do not.
-pub(super) fn server_turnaround(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn server_turnaround(case: &Case<'_>) -> Option<Caveat> {
     let path = |trips| crate::load::of_path(trips)?.quantile(0.5);
     let (now, idle) = (trips(case)?, case.idle?);
     let added = path(now)?.saturating_sub(path(idle)?);
@@ -128,11 +128,11 @@ pub(super) fn server_turnaround(case: &Case<'_>) -> Option<Doubt> {
             format_duration(added as f64)
         );
         let advice = "An application at this server waits for both: look at its CPU, or measure against an idle one.";
-        Doubt::new("server-turnaround", text, advice)
+        Caveat::new("server-turnaround", text, advice)
     })
 }
 
-pub(super) fn late_sends(case: &Case<'_>) -> Option<Doubt> {
+pub(super) fn late_sends(case: &Case<'_>) -> Option<Caveat> {
     trips(case)?;
     let late = case.point.near.late_ns.as_ref().filter(|late| late.p99 > LATE)?;
     let text = format!(
@@ -140,5 +140,5 @@ pub(super) fn late_sends(case: &Case<'_>) -> Option<Doubt> {
          send have it in.",
         format_duration(late.p99 as f64)
     );
-    Some(Doubt::new("late-sends", text, "Use --busy, an idle core (--affinity) or a lower rate."))
+    Some(Caveat::new("late-sends", text, "Use --busy, an idle core (--affinity) or a lower rate."))
 }
