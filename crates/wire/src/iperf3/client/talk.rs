@@ -9,7 +9,7 @@ use crate::iperf3::results::{self, Results};
 use crate::iperf3::server::socket_settings;
 use crate::iperf3::test_state::TestState;
 use metrics::SECOND;
-use model::{SocketSettings, Verify};
+use model::{SocketSettings, Status, Verify};
 use std::sync::Arc;
 use transport::{Action, Context, GroupPlan, LinkSource, WHEN_TOLD, Wait};
 
@@ -59,7 +59,12 @@ impl Client {
             // Its code follows; of what may come behind that nothing is needed.
             (Some(State::ServerError), _) => {
                 let number = self.inbox.number().unwrap_or_default();
-                self.fail(cx, format!("server error: {} ({number})", error_text(number)));
+                let why = format!("server error: {} ({number})", error_text(number));
+                // The server's reason explains the streams that it closed, which may be told before.
+                if self.status != Status::Interrupted {
+                    self.error = Some(why.clone());
+                }
+                self.fail(cx, why);
             }
             _ => self.fail(cx, format!("the server sent an unexpected state ({byte})")),
         }
