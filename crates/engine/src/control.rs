@@ -398,7 +398,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                 (self.sink)(Event::Links(Box::new(links)));
             }
             Report::Message(message) => self.feed(Input::Message(message)),
-            Report::Lifted { stream, path } => {
+            Report::Detached { stream, path } => {
                 let link = self.enter(stream, None);
                 if let Some(link) = link {
                     self.feed(Input::Up(link, path, None));

@@ -44,7 +44,7 @@ pub(super) struct FlowState {
     /// Its row in the worker's recorder.
     row: Option<Row>,
     pub(super) ended: Option<(Mono, Result<Ending, Cause>)>,
-    pub(super) lifted: bool,
+    pub(super) detached: bool,
 }
 
 /// A flow as its worker has it.
@@ -53,7 +53,7 @@ pub(super) struct ObservedFlow(pub(super) Arc<Mutex<FlowState>>);
 
 impl ObservedFlow {
     pub(super) fn new(side: Side, flow: Box<dyn Flow>) -> Self {
-        ObservedFlow(Arc::new(Mutex::new(FlowState { side, flow, row: None, ended: None, lifted: false })))
+        ObservedFlow(Arc::new(Mutex::new(FlowState { side, flow, row: None, ended: None, detached: false })))
     }
 
     /// Calls the flow with the test's recorder, and with the worker's clock.
@@ -73,7 +73,7 @@ impl Flow for ObservedFlow {
         let mut state = lock(&self.0);
         let want = state.flow.interest();
         assert_eq!(want, state.flow.interest(), "want() must change nothing");
-        state.lifted |= want.end == Some(End::Detach);
+        state.detached |= want.end == Some(End::Detach);
         want
     }
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {

@@ -32,8 +32,8 @@ pub struct End {
     pub ended: Option<Result<Ending, Cause>>,
     /// When.
     pub ended_at: Mono,
-    /// The flow wanted its socket to be lifted up to the session.
-    pub lifted: bool,
+    /// The flow asked for its socket to be detached.
+    pub detached: bool,
     /// Payload it has counted.
     pub counts: Counts,
     observed: ObservedFlow,
@@ -48,7 +48,7 @@ impl End {
             flow,
             ended: None,
             ended_at: Mono(0),
-            lifted: false,
+            detached: false,
             counts: Counts::default(),
             observed: ObservedFlow::new(Side::new(0, Quirks::default()), Box::new(NoFlow)),
             source: Some(source),
@@ -73,8 +73,8 @@ impl End {
     fn show(&mut self) {
         self.swap();
         let state = lock(&self.observed.0);
-        self.lifted = state.lifted;
-        if let Some((at, how)) = state.ended.clone().filter(|_| !state.lifted) {
+        self.detached = state.detached;
+        if let Some((at, how)) = state.ended.clone().filter(|_| !state.detached) {
             (self.ended, self.ended_at) = (Some(how), at);
         }
         drop(state);
@@ -85,7 +85,7 @@ impl End {
 
     fn over(&self) -> bool {
         let state = lock(&self.observed.0);
-        state.ended.is_some() || state.lifted
+        state.ended.is_some() || state.detached
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) enum Report<P: Platform> {
         effective: Option<Effective>,
     },
     Message(Message),
-    Lifted {
+    Detached {
         stream: P::Stream,
         path: Path,
     },

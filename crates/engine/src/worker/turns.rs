@@ -186,12 +186,12 @@ impl<P: Platform> Worker<P> {
         let Interest { send, read, wake, end } = link.flow.interest();
         match end {
             Some(End::Done { how, reset }) => return self.close(key, Ok(how), reset),
-            // Sessions read streams; a UDP socket has nothing to be lifted for.
+            // Sessions read streams only.
             Some(End::Detach) if matches!(link.socket, Socket::Datagram(_)) => {
                 return self.close(key, Ok(Ending::Stopped), false);
             }
-            Some(End::Detach) => return self.lift(key),
-            Some(End::Migrate(to)) => return self.hand(key, to),
+            Some(End::Detach) => return self.detach(key),
+            Some(End::Migrate(to)) => return self.migrate(key, to),
             Some(End::Half) if !link.half_closed => {
                 link.half_closed = true;
                 // Datagrams have no end to be told.
@@ -232,17 +232,17 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    pub(super) fn lift(&mut self, key: Key) {
+    pub(super) fn detach(&mut self, key: Key) {
         let Some(link) = self.links.remove(key) else { return };
         if link.watched {
             link.socket.forget(&self.reactor);
         }
         if let Link { socket: Socket::Stream(stream), path: Some(path), .. } = *link {
-            self.report(Report::Lifted { stream, path });
+            self.report(Report::Detached { stream, path });
         }
     }
 
-    pub(super) fn hand(&mut self, key: Key, to: u16) {
+    pub(super) fn migrate(&mut self, key: Key, to: u16) {
         let Some(link) = self.links.remove(key) else { return };
         if link.watched {
             link.socket.forget(&self.reactor);

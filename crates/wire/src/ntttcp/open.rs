@@ -202,7 +202,7 @@ impl Acceptor for Answerer {
             return None;
         }
         if self.shared.layout.talks(path.local.port()) {
-            return Some(Box::new(Lifted));
+            return Some(Box::new(Detached));
         }
         let ip = path.peer.ip().to_canonical();
         if let Some(params) = self.shared.unsynced_params(ip) {
@@ -245,9 +245,9 @@ impl Acceptor for Answerer {
 }
 
 /// A connection of the conversation, on its way to the session.
-struct Lifted;
+struct Detached;
 
-impl Flow for Lifted {
+impl Flow for Detached {
     fn interest(&self) -> Interest {
         Interest { send: When::Never, read: Read::Pause, wake: None, end: Some(End::Detach) }
     }
