@@ -18,7 +18,7 @@ mod options;
 mod print;
 mod read;
 mod spec;
-mod tale;
+mod transcript;
 mod windows;
 
 pub use args::{Asked, read};

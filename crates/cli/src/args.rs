@@ -65,9 +65,9 @@ pub(crate) enum Command {
     /// Print a kept run.
     Show(crate::kept::ShowArgs),
     /// Keep what other programs measured: files of iperf3, irtt, flent, ntttcp, ctsTraffic, bwdelaytester, UDPmon.
-    Import(crate::exchange::ImportArgs),
+    Import(crate::import_export::ImportArgs),
     /// Write kept runs as tables or documents for other programs.
-    Export(crate::exchange::ExportArgs),
+    Export(crate::import_export::ExportArgs),
     /// Which differences between saved runs are real, and what was set differently?
     Compare(crate::compare::CompareArgs),
     /// Measure every so often, into the store and into metrics, and call when something breaks.

@@ -1,7 +1,7 @@
 //! `netcaliper compare`: which differences between runs are real.
 
 use crate::kept::StoreArgs;
-use crate::{Exit, Trouble, kept, saved};
+use crate::{CliError, Exit, kept, saved};
 use clap::Args;
 use model::Outcome;
 use report::Comparison;
@@ -38,29 +38,29 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 /// Compares saved runs.
-pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, Trouble> {
+pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
     let (before, after) = match (&args.before[..], &args.after[..]) {
         ([before, after], []) => (std::slice::from_ref(before), std::slice::from_ref(after)),
         (_, []) => {
-            return Err(Trouble::usage(
+            return Err(CliError::usage(
                 "two runs are compared: give two files, or several and after --with the others",
             ));
         }
         (before, after) => (before, after),
     };
     let read = |names: &[PathBuf]| names.iter().map(|name| saved::outcome(name, &args.store)).collect();
-    let (before, after): (Result<Vec<Outcome>, Trouble>, Result<Vec<Outcome>, Trouble>) =
+    let (before, after): (Result<Vec<Outcome>, CliError>, Result<Vec<Outcome>, CliError>) =
         (read(before), read(after));
     let (before, after) = (before?, after?);
-    let comparison = Comparison::of(&before, &after).map_err(Trouble::failed)?;
+    let comparison = Comparison::of(&before, &after).map_err(CliError::failed)?;
     let mut out = io::stdout().lock();
     let written = match args.json {
         true => writeln!(out, "{:#}", comparison.json()),
         false => comparison.write(kept::color(), &mut out),
     };
-    written.map_err(|e| Trouble::stdout(&e))?;
+    written.map_err(|e| CliError::stdout(&e))?;
     let broken = match args.threshold {
-        Some(percent) => comparison.worse_by(percent / 100.0).map_err(Trouble::failed)?,
+        Some(percent) => comparison.worse_by(percent / 100.0).map_err(CliError::failed)?,
         None => false,
     };
     Ok(if broken { Exit::Threshold } else { Exit::Good })

@@ -1,7 +1,7 @@
 //! Options of UDP sockets and of their senders, which several commands have.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
-use crate::{Trouble, values};
+use crate::{CliError, values};
 use clap::{Args, ValueEnum};
 use model::{SocketSettings, Waiting};
 use wire::Protocol;
@@ -65,17 +65,17 @@ fn takes_card_stamps(protocol: Protocol) -> bool {
 
 impl DatagramArgs {
     /// Permits cards to be told to stamp, if that is what was asked for and of use: a card is not changed for nothing.
-    pub(crate) fn permit_card_change(&self, protocol: Protocol) -> Result<(), Trouble> {
+    pub(crate) fn permit_card_change(&self, protocol: Protocol) -> Result<(), CliError> {
         if self.hardware_stamps != CardStamps::On {
             return Ok(());
         }
         if !takes_card_stamps(protocol) {
-            return Err(Trouble::usage(format!(
+            return Err(CliError::usage(format!(
                 "--hardware-stamps: clients of {protocol} take no stamps of a network card; those of native do"
             )));
         }
         if self.no_stamps {
-            return Err(Trouble::usage(
+            return Err(CliError::usage(
                 "--hardware-stamps needs the kernel's stamps, with which a card's are compared: leave out --no-stamps",
             ));
         }

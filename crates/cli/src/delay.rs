@@ -6,7 +6,7 @@ use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
 use crate::repeat::RepeatArgs;
 use crate::values::{self, AnyRate};
-use crate::{Exit, Trouble, measure, plan};
+use crate::{CliError, Exit, measure, plan};
 use clap::{Args, ValueEnum};
 use metrics::{ClockKind, SECOND};
 use model::{Axis, AxisName, Kind, Method, Pattern, Phase, Probe, Spacing, Stairs, Stamping, Trace, Verify};
@@ -174,18 +174,18 @@ enum ScheduleArg {
 }
 
 /// One-way delay and loss of datagrams.
-pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, CliError> {
     if args.probe.search.is_some() && args.target.protocol != wire::Protocol::Native {
         let text = format!(
             "a search needs to know what arrived, which {} servers do not tell",
             args.target.protocol
         );
-        return Err(Trouble::usage(text));
+        return Err(CliError::usage(text));
     }
     args.sockets.permit_card_change(args.target.protocol)?;
     let config = plan::client(&args.target, &args.local, true)?;
     let axis = args.sweep.sweep.as_deref().map(|text| Axis::parse(text, &AxisName::DATAGRAMS)).transpose();
-    let axes: Vec<Axis> = axis.map_err(Trouble::usage)?.into_iter().collect();
+    let axes: Vec<Axis> = axis.map_err(CliError::usage)?.into_iter().collect();
     let base = plan::suited(args.target.protocol, phase(args)?);
     let mut output = args.output.clone();
     let method = if args.sweep.path_mtu {
@@ -199,9 +199,9 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trou
             None => args.repeat.of(&base, &axes),
         }
     };
-    let method = method.map_err(Trouble::usage)?;
+    let method = method.map_err(CliError::usage)?;
     if args.repeat.given() && (args.sweep.path_mtu || args.probe.search.is_some()) {
-        return Err(Trouble::usage(
+        return Err(CliError::usage(
             "a search repeats what it needs to: leave out --repeat and --until-confidence",
         ));
     }
@@ -212,7 +212,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, Trou
 }
 
 /// The phase that `netcaliper delay` asks for.
-fn phase(args: &DelayArgs) -> Result<Phase, Trouble> {
+fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
     let DelayArgs { probe, other, sockets, .. } = args;
     let size = u32::try_from(probe.length).unwrap_or(u32::MAX);
     let bits = probe.length as f64 * 8.0;
@@ -273,8 +273,8 @@ fn phase(args: &DelayArgs) -> Result<Phase, Trouble> {
 }
 
 /// The times between sends that a file tells.
-pub(crate) fn trace(path: &Path) -> Result<Trace, Trouble> {
+pub(crate) fn trace(path: &Path) -> Result<Trace, CliError> {
     let text = std::fs::read_to_string(path)
-        .map_err(|e| Trouble::usage(format!("cannot read the trace {}: {e}", path.display())))?;
-    Trace::parse(&text).map_err(|why| Trouble::usage(format!("{}: {why}", path.display())))
+        .map_err(|e| CliError::usage(format!("cannot read the trace {}: {e}", path.display())))?;
+    Trace::parse(&text).map_err(|why| CliError::usage(format!("{}: {why}", path.display())))
 }

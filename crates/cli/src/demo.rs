@@ -2,7 +2,7 @@
 
 use crate::args::OutputArgs;
 use crate::outputs::Outputs;
-use crate::{Exit, Trouble, measure, plan, stderr, values};
+use crate::{CliError, Exit, measure, plan, stderr, values};
 use clap::Args;
 use metrics::SECOND;
 use model::{Event, Kind, Pattern, Phase, Range, Status};
@@ -39,7 +39,7 @@ fn parts(length: u64) -> [(&'static str, Phase); 3] {
 }
 
 /// Runs them; good only if every byte was intact.
-pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let mut output = args.output.clone();
     let saved = output.save.get_or_insert_with(|| std::env::temp_dir().join("netcaliper-demo.jsonl")).clone();
     let mut outputs = Outputs::open(&output, None)?;
@@ -47,7 +47,7 @@ pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, Troubl
     outputs.watch(&interrupt, Planned::of(parts(args.time).iter().map(|(_, phase)| phase)))?;
     let (server_interrupt, bound) = (Interrupt::new(), Bound::new(server())?);
     let Some(&address) = bound.addresses().first() else {
-        return Err(Trouble::failed("the embedded server has no address"));
+        return Err(CliError::failed("the embedded server has no address"));
     };
     let stop_server = server_interrupt.clone();
     let server = std::thread::spawn(move || bound.run(&server_interrupt, &mut |_| {}));
@@ -56,7 +56,7 @@ pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, Troubl
     let served = server.join();
     measured?;
     if !matches!(served, Ok(Ok(()))) {
-        return Err(Trouble::failed("the embedded server failed"));
+        return Err(CliError::failed("the embedded server failed"));
     }
     let exit = outputs.finish();
     if saved.as_os_str() != "-" {
@@ -79,7 +79,7 @@ fn client(
     address: SocketAddr,
     interrupt: &Interrupt,
     outputs: &mut Outputs,
-) -> Result<(), Trouble> {
+) -> Result<(), CliError> {
     let mut config = ClientConfig {
         peers: vec![Peer { name: "loopback".to_owned(), address }],
         version: plan::VERSION.to_owned(),

@@ -1,6 +1,6 @@
 //! What an empty path reads here: the same messages within this host, before the run.
 
-use crate::{Trouble, measure, plan};
+use crate::{CliError, measure, plan};
 use metrics::SECOND;
 use model::{EmptyPath, Event, Level, Phase, Ping, Schedule, SocketSettings, Verify};
 use runtime::{Bound, ClientConfig, Interrupt, ServerConfig};
@@ -39,8 +39,8 @@ fn within(
     phase: &Phase,
     ping: Ping,
     interrupt: &Interrupt,
-) -> Result<EmptyPath, Trouble> {
-    let key = Psk::new(runtime::run_id().as_bytes()).map_err(Trouble::failed)?;
+) -> Result<EmptyPath, CliError> {
+    let key = Psk::new(runtime::run_id().as_bytes()).map_err(CliError::failed)?;
     let elsewhere = config.placement.apart();
     let apart = elsewhere.is_some();
     let bound = Bound::new(ServerConfig {
@@ -52,7 +52,7 @@ fn within(
         ..ServerConfig::default()
     })?;
     let address = bound.addresses().first().copied();
-    let address = address.ok_or_else(|| Trouble::failed("the far end within this host has no address"))?;
+    let address = address.ok_or_else(|| CliError::failed("the far end within this host has no address"))?;
     let client = ClientConfig {
         protocol: Protocol::Native,
         peers: vec![Peer { name: "loopback".to_owned(), address }],
@@ -79,7 +79,7 @@ fn within(
     let (_, reason) = ran?;
     match empty.rtt_ns {
         Some(_) => Ok(empty),
-        None => Err(Trouble::failed(reason.unwrap_or_else(|| "no message came back in time".to_owned()))),
+        None => Err(CliError::failed(reason.unwrap_or_else(|| "no message came back in time".to_owned()))),
     }
 }
 

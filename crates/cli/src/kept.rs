@@ -2,7 +2,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::OutputArgs;
-use crate::{Exit, Trouble, saved, stderr, values};
+use crate::{CliError, Exit, saved, stderr, values};
 use clap::Args;
 use metrics::format_count;
 use model::Outcome;
@@ -32,12 +32,12 @@ impl StoreArgs {
     ///
     /// # Errors
     /// One sentence when there is no place for it.
-    pub(crate) fn path(&self) -> Result<Option<PathBuf>, Trouble> {
+    pub(crate) fn path(&self) -> Result<Option<PathBuf>, CliError> {
         match &self.store {
             Some(path) if path.as_os_str() == "off" => Ok(None),
             Some(path) => Ok(Some(path.clone())),
             None => usual().map(Some).ok_or_else(|| {
-                Trouble::failed(
+                CliError::failed(
                     "there is no home directory to keep runs in: --store names a file, --no-store keeps none",
                 )
             }),
@@ -45,20 +45,21 @@ impl StoreArgs {
     }
 
     /// The store, which must be there.
-    pub(crate) fn open(&self) -> Result<Store, Trouble> {
+    pub(crate) fn open(&self) -> Result<Store, CliError> {
         let path = self.wanted()?;
-        Store::existing(&path).map_err(Trouble::failed)
+        Store::existing(&path).map_err(CliError::failed)
     }
 
     /// The store, made when it is not there.
-    pub(crate) fn make(&self) -> Result<Store, Trouble> {
+    pub(crate) fn make(&self) -> Result<Store, CliError> {
         let path = self.wanted()?;
-        Store::open(&path).map_err(Trouble::failed)
+        Store::open(&path).map_err(CliError::failed)
     }
 
-    fn wanted(&self) -> Result<PathBuf, Trouble> {
-        self.path()?
-            .ok_or_else(|| Trouble::usage("the store is off: --store or NETCALIPER_STORE must name its file"))
+    fn wanted(&self) -> Result<PathBuf, CliError> {
+        self.path()?.ok_or_else(|| {
+            CliError::usage("the store is off: --store or NETCALIPER_STORE must name its file")
+        })
     }
 }
 
@@ -83,7 +84,7 @@ pub(crate) fn keep(output: &OutputArgs, outcome: &Outcome) {
     let kept = output.store.path().and_then(|path| {
         let Some(path) = path else { return Ok(None) };
         let kept = Store::open(&path).and_then(|mut store| store.keep(outcome, ""));
-        kept.map(Some).map_err(Trouble::failed)
+        kept.map(Some).map_err(CliError::failed)
     });
     match kept {
         Ok(Some(id)) if io::stderr().is_terminal() => {
@@ -148,23 +149,23 @@ pub(crate) struct HistoryArgs {
 }
 
 /// Lists kept runs, or says which are kept.
-pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, Trouble> {
+pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, CliError> {
     let say = |text: &str| {
         let _ = writeln!(io::stdout().lock(), "{text}");
         Ok(Exit::Good)
     };
     if let Some(retention) = &args.retain {
-        let gone = args.store.make()?.retain(retention).map_err(Trouble::failed)?;
+        let gone = args.store.make()?.retain(retention).map_err(CliError::failed)?;
         return say(&format!("{retention}; {} deleted", format_count(gone as u64, "run")));
     }
     let mut store = args.store.open()?;
     if !args.forget.is_empty() {
-        let gone = store.forget(&args.forget).map_err(Trouble::failed)?;
+        let gone = store.forget(&args.forget).map_err(CliError::failed)?;
         return say(&format!("{} deleted", format_count(gone as u64, "run")));
     }
     let runs: Vec<Past> = store
         .list(&args.runs.query(Some(args.number)))
-        .map_err(Trouble::failed)?
+        .map_err(CliError::failed)?
         .into_iter()
         .map(web::past)
         .collect();
@@ -178,17 +179,17 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, Trouble> {
         } else {
             format!("there are {}", there.join(", "))
         };
-        return Err(Trouble::usage(format!("none of these runs has a figure called '{name}'; {known}")));
+        return Err(CliError::usage(format!("none of these runs has a figure called '{name}'; {known}")));
     }
     let mut out = io::stdout().lock();
     let written = if args.json {
         report::write_history_json(&runs, &mut out)
     } else {
-        let retention = store.retention().map_err(Trouble::failed)?;
+        let retention = store.retention().map_err(CliError::failed)?;
         report::write_history(&runs, &args.figure, color(), &mut out)
             .and_then(|()| writeln!(out, "{retention} (netcaliper history --retain changes that)"))
     };
-    written.map_err(|e| Trouble::stdout(&e))?;
+    written.map_err(|e| CliError::stdout(&e))?;
     Ok(Exit::Good)
 }
 
@@ -214,10 +215,10 @@ pub(crate) struct ShowArgs {
 }
 
 /// Prints kept runs.
-pub(crate) fn show(args: &ShowArgs) -> Result<Exit, Trouble> {
+pub(crate) fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     for id in &args.ids {
         if saved::number(id).is_none() {
-            return Err(Trouble::usage(format!(
+            return Err(CliError::usage(format!(
                 "'{}' is not a run's number; `netcaliper report` prints files",
                 id.display()
             )));

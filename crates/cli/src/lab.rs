@@ -1,7 +1,7 @@
 //! `netcaliper lab`: a command on an impaired path with known truth.
 
 use crate::values;
-use crate::{Exit, Trouble, stderr};
+use crate::{CliError, Exit, stderr};
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -111,42 +111,42 @@ impl FromArgMatches for Conditions {
 
 impl LabArgs {
     /// Both directions: what is for both, then what is for one.
-    fn paths(&self) -> Result<[lab::Path; 2], Trouble> {
+    fn paths(&self) -> Result<[lab::Path; 2], CliError> {
         let mut both = lab::Path::default();
         for (name, value) in &self.conditions.0 {
-            both.set(name, value).map_err(|why| Trouble::usage(format!("--{why}")))?;
+            both.set(name, value).map_err(|why| CliError::usage(format!("--{why}")))?;
         }
         let one = |option: &str, texts: &[String]| {
             let mut path = both.clone();
             let all = texts.iter().try_for_each(|text| path.set_all(text));
             all.and_then(|()| path.check())
-                .map_err(|why| Trouble::usage(format!("--{option}: {why}")))
+                .map_err(|why| CliError::usage(format!("--{option}: {why}")))
                 .map(|()| path)
         };
-        both.check().map_err(Trouble::usage)?;
+        both.check().map_err(CliError::usage)?;
         Ok([one("up", &self.up)?, one("down", &self.down)?])
     }
 }
 
 /// Runs a command on an impaired path.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn lab(args: &LabArgs) -> Result<Exit, Trouble> {
+pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
     args.paths()?;
     Err(no_lab(lab::LabError::NoLinux))
 }
 
 /// Runs a command on an impaired path.
 #[cfg(target_os = "linux")]
-pub(crate) fn lab(args: &LabArgs) -> Result<Exit, Trouble> {
+pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
     use crate::file::NewFile;
     let [up, down] = args.paths()?;
-    let failed = |path: &PathBuf, e| Trouble::failed(format!("{}: {e}", path.display()));
+    let failed = |path: &PathBuf, e| CliError::failed(format!("{}: {e}", path.display()));
     let open = |path: &Option<PathBuf>| {
         let opened = path.as_ref().map(|path| NewFile::create(path).map_err(|e| failed(path, e)));
         opened.transpose()
     };
     let (report, rows) = (open(&args.report)?, open(&args.trace)?);
-    let trace = rows.as_ref().map(NewFile::handle).transpose().map_err(Trouble::failed)?;
+    let trace = rows.as_ref().map(NewFile::handle).transpose().map_err(CliError::failed)?;
     let setup = lab::Setup {
         up,
         down,
@@ -177,15 +177,15 @@ pub(crate) fn lab(args: &LabArgs) -> Result<Exit, Trouble> {
     let written = report.map_or(Ok(()), |file| file.fill(|out| writeln!(out, "{}", truth.to_json())));
     written
         .and_then(|()| rows.map_or(Ok(()), NewFile::finish))
-        .map_err(|e| Trouble::failed(format!("writing what was done: {e}")))?;
+        .map_err(|e| CliError::failed(format!("writing what was done: {e}")))?;
     Ok(Exit::Command(finished.code))
 }
 
 /// Why there was no lab.
-fn no_lab(error: lab::LabError) -> Trouble {
+fn no_lab(error: lab::LabError) -> CliError {
     match error {
-        lab::LabError::Setting(text) => Trouble::usage(text),
-        other => Trouble { text: other.to_string(), exit: Exit::Command(NO_LAB) },
+        lab::LabError::Setting(text) => CliError::usage(text),
+        other => CliError { text: other.to_string(), exit: Exit::Command(NO_LAB) },
     }
 }
 

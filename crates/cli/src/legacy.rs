@@ -2,7 +2,7 @@
 
 use crate::serve::{ServeArgs, listen_addresses};
 use crate::values::Legacy;
-use crate::{Trouble, plan};
+use crate::{CliError, plan};
 use metrics::{Packets, SECOND, format_duration};
 use model::{
     Event, Kind, Level, Phase, Ping, Probe, Range, SocketSettings, StampSettings, Totals, Traffic, Transport,
@@ -74,7 +74,7 @@ pub(crate) struct Beside {
 ///
 /// # Errors
 /// When it may not, in one sentence.
-pub(crate) fn check_key(args: &ServeArgs, keyed: bool) -> Result<(), Trouble> {
+pub(crate) fn check_key(args: &ServeArgs, keyed: bool) -> Result<(), CliError> {
     let legacy = &args.legacy;
     if !keyed || legacy.unauthenticated {
         return Ok(());
@@ -89,7 +89,7 @@ pub(crate) fn check_key(args: &ServeArgs, keyed: bool) -> Result<(), Trouble> {
     if names.is_empty() {
         return Ok(());
     }
-    Err(Trouble::usage(format!(
+    Err(CliError::usage(format!(
         "the key guards the native protocol only, and {} would answer without it: say --legacy-unauthenticated if that is \
          meant",
         names.join(", ")
@@ -97,7 +97,7 @@ pub(crate) fn check_key(args: &ServeArgs, keyed: bool) -> Result<(), Trouble> {
 }
 
 /// Takes the ports of all that are asked for. One that is asked for by name must be had.
-pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, Trouble> {
+pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, CliError> {
     let mut named = args.legacy.named();
     let mut beside = Beside { bound: Vec::new(), refused: Vec::new(), every: args.legacy.every() };
     let usual = Protocol::Ttcp.port();
@@ -209,7 +209,7 @@ fn aligned(rows: &[[String; 4]]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, Trouble> {
+fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, CliError> {
     let stamp_key = match &args.legacy.stamp_psk_file {
         Some(path) => plan::key_in(path, args.key.insecure_key_file).map(Some)?,
         None => None,
@@ -221,7 +221,7 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, Trouble> {
     };
     let phase = Phase { interval_ns: args.interval, ..answered(asked.protocol, stamp) };
     let config = ServerConfig {
-        listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(Trouble::usage)?,
+        listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(CliError::usage)?,
         acl: Acl { allow: args.allow.clone(), deny: args.deny.clone() },
         open_to: plan::open_to(&[])?,
         records: args.output.web.wanted(),
@@ -241,14 +241,14 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, Trouble> {
 
 /// A receiver of ntttcp listens to a conversation, on the ports above it to data, and where Windows' senders announce that they
 /// are ready.
-fn row_of_ports(config: ServerConfig) -> Result<ServerConfig, Trouble> {
+fn row_of_ports(config: ServerConfig) -> Result<ServerConfig, CliError> {
     // As long as senders propose: the longer of both is agreed on.
     let layout = Layout { seconds: 1, ..Layout::default() };
     let port = config.listen.first().map_or(layout.port, SocketAddr::port);
     let last = u32::from(port) + u32::from(layout.ports) - 1;
     let aside = u32::from(READY_OFFSET);
     if port < 2 || last + aside > 65_535 {
-        return Err(Trouble::usage(format!(
+        return Err(CliError::usage(format!(
             "ntttcp needs the port below {port}, those up to {last}, and {} to {}",
             u32::from(port) + aside,
             last + aside

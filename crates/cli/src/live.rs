@@ -10,7 +10,7 @@ mod screen;
 
 pub(crate) use screen::leave_at_once;
 
-use crate::{Trouble, file, measure, stderr};
+use crate::{CliError, file, measure, stderr};
 use canvas::Canvas;
 use clap::ValueEnum;
 use metrics::SECOND;
@@ -102,8 +102,8 @@ impl Terminal {
 ///
 /// # Errors
 /// When it was asked for and cannot be: one sentence.
-pub(crate) fn place(when: When, to: Stdout, planned: Planned) -> Result<Option<Place>, Trouble> {
-    decide(when, to, planned, &Terminal::here()).map_err(Trouble::usage)
+pub(crate) fn place(when: When, to: Stdout, planned: Planned) -> Result<Option<Place>, CliError> {
+    decide(when, to, planned, &Terminal::here()).map_err(CliError::usage)
 }
 
 fn decide(when: When, to: Stdout, planned: Planned, terminal: &Terminal) -> Result<Option<Place>, String> {
@@ -162,10 +162,10 @@ impl Live {
         interrupt: &Interrupt,
         planned: Planned,
         when: When,
-    ) -> Result<Option<Live>, Trouble> {
+    ) -> Result<Option<Live>, CliError> {
         let Some(keys) = Keys::at_terminal() else {
             return match when {
-                When::Always => Err(Trouble::failed(
+                When::Always => Err(CliError::failed(
                     "--live needs the terminal that the program was started from, and to be in its foreground",
                 )),
                 _ => Ok(None),
@@ -186,7 +186,7 @@ impl Live {
         let thread = thread::Builder::new().name("live".to_owned()).spawn(|| drop(show()));
         let thread = thread.map_err(|e| {
             UP.store(false, Ordering::Release);
-            Trouble::failed(format!("cannot start the live view: {e}"))
+            CliError::failed(format!("cannot start the live view: {e}"))
         })?;
         Ok(Some(Live {
             shared,

@@ -5,7 +5,7 @@ use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::outputs::Outputs;
 use crate::repeat::RepeatArgs;
 use crate::values;
-use crate::{Exit, Trouble, measure, plan};
+use crate::{CliError, Exit, measure, plan};
 use clap::Args;
 use metrics::SECOND;
 use model::load::{Load, Part, Stage};
@@ -49,13 +49,13 @@ pub(crate) struct LoadArgs {
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How a measurement went, and what it told.
-type Told = Result<(Status, Option<String>, Vec<Event>), Trouble>;
+type Told = Result<(Status, Option<String>, Vec<Event>), CliError>;
 
 /// What delays become when the path is full.
-pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let protocol = args.target.protocol;
     if protocol != wire::Protocol::Native {
-        return Err(Trouble::usage(format!(
+        return Err(CliError::usage(format!(
             "the protocol {protocol} carries no load with probes beside it; native does"
         )));
     }
@@ -117,7 +117,7 @@ fn run(
     config: &ClientConfig,
     interrupt: &Interrupt,
     outputs: &mut Outputs,
-) -> Result<(Status, Option<String>), Trouble> {
+) -> Result<(Status, Option<String>), CliError> {
     let (filler, probes) = (load.filler(stage), load.probes(stage));
     let told = beside((filler.as_ref(), load.ramp_ns), &probes, repeat, (config, interrupt), outputs);
     let (mut worst, mut why) = (Status::Complete, None);
@@ -157,7 +157,7 @@ fn beside(
         Ok((status, reason, events))
     };
     let one = &one;
-    let died = || Trouble::failed("a measurement ended without a result");
+    let died = || CliError::failed("a measurement ended without a result");
     std::thread::scope(|scope| {
         // The load comes first on a terminal, and last in the report.
         let last = probes.len() as u32;

@@ -11,9 +11,9 @@ mod demo;
 #[cfg(test)]
 mod documents;
 mod empty;
-mod exchange;
 mod faces;
 mod file;
+mod import_export;
 mod iperf3;
 mod keeping;
 mod kept;
@@ -101,8 +101,8 @@ fn main() -> ExitCode {
         Command::Report(args) => saved::report(&args),
         Command::History(args) => kept::history(&args),
         Command::Show(args) => kept::show(&args),
-        Command::Import(args) => exchange::import(&args),
-        Command::Export(args) => exchange::export(&args),
+        Command::Import(args) => import_export::import(&args),
+        Command::Export(args) => import_export::export(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Monitor(args) => monitor::monitor(&args),
         Command::Lab(args) => lab::lab(&args),
@@ -122,31 +122,31 @@ fn main() -> ExitCode {
 
 /// Why a command could not do its work: one sentence (none where the reader of stdout has closed it), and the exit code.
 #[derive(Debug)]
-struct Trouble {
+struct CliError {
     text: String,
     exit: Exit,
 }
 
-impl Trouble {
+impl CliError {
     fn usage(text: impl ToString) -> Self {
-        Trouble { text: text.to_string(), exit: Exit::Usage }
+        CliError { text: text.to_string(), exit: Exit::Usage }
     }
 
     fn failed(text: impl ToString) -> Self {
-        Trouble { text: text.to_string(), exit: Exit::Failed }
+        CliError { text: text.to_string(), exit: Exit::Failed }
     }
 
     /// Stdout takes no more. A reader that has closed it, as `head` does, wants no sentence about that either.
     fn stdout(error: &std::io::Error) -> Self {
-        Trouble::failed(stderr::of_stdout(error).unwrap_or_default())
+        CliError::failed(stderr::of_stdout(error).unwrap_or_default())
     }
 }
 
-impl From<runtime::EngineError> for Trouble {
+impl From<runtime::EngineError> for CliError {
     fn from(error: runtime::EngineError) -> Self {
         match error {
-            runtime::EngineError::Setting(text) => Trouble::usage(text),
-            other => Trouble::failed(other),
+            runtime::EngineError::Setting(text) => CliError::usage(text),
+            other => CliError::failed(other),
         }
     }
 }

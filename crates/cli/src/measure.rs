@@ -2,14 +2,14 @@
 
 use crate::args::{ConnectArgs, TcpArgs};
 use crate::outputs::Outputs;
-use crate::{Exit, Trouble, file, live, plan};
+use crate::{CliError, Exit, file, live, plan};
 use model::{Event, Level, Method, Outcome, Phase, Status, Step};
 use report::Planned;
 use runtime::{ClientConfig, Interrupt};
 use std::sync::OnceLock;
 
 /// Goodput, integrity and reliability.
-pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let phase = plan::suited(args.target.protocol, plan::tcp(args));
     let method = args.repeat.method(&phase, &plan::axes(args)?)?;
     // A transfer is long enough for its record to cost nothing.
@@ -20,7 +20,7 @@ pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, Trouble>
 }
 
 /// Connection establishment.
-pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let method = args.repeat.method(&plan::connect(args), &[])?;
     let mut config = plan::client(&args.target, &args.local, false)?;
     check(&config, &method)?;
@@ -30,7 +30,7 @@ pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, 
 }
 
 /// Whether all phases can be run from here, before anything is opened or printed.
-pub(crate) fn check(config: &ClientConfig, method: &Method) -> Result<(), Trouble> {
+pub(crate) fn check(config: &ClientConfig, method: &Method) -> Result<(), CliError> {
     let mut method = method.clone();
     while let Step::Run { phase, .. } = method.next(&Outcome::default()) {
         runtime::check(config, &phase)?;
@@ -45,7 +45,7 @@ pub(crate) fn run(
     config: &ClientConfig,
     method: Method,
     mut outputs: Outputs,
-) -> Result<Exit, Trouble> {
+) -> Result<Exit, CliError> {
     let interrupt = on_signals()?;
     measure(verb, command, config, method, &interrupt, &mut outputs, |_| None)?;
     Ok(outputs.finish())
@@ -60,7 +60,7 @@ pub(crate) fn measure(
     interrupt: &Interrupt,
     outputs: &mut Outputs,
     before: impl Fn(&Phase) -> Option<Event>,
-) -> Result<(), Trouble> {
+) -> Result<(), CliError> {
     outputs.watch(interrupt, planned(&method))?;
     let mut begun = false;
     let (mut status, mut reason) = (Status::Complete, None);
@@ -129,7 +129,7 @@ pub(crate) fn one(
     phase: &Phase,
     interrupt: &Interrupt,
     sink: &mut dyn FnMut(Event),
-) -> Result<(Status, Option<String>), Trouble> {
+) -> Result<(Status, Option<String>), CliError> {
     let mut end = (Status::Failed, None);
     runtime::run(config, phase, interrupt, &mut |event| {
         if let Event::PhaseEnd { status, reason } = &event {
@@ -161,7 +161,7 @@ pub(crate) fn exit_at_once() -> ! {
 }
 
 /// The first signal ends the run in good order, the second ends the program.
-pub(crate) fn on_signals() -> Result<Interrupt, Trouble> {
+pub(crate) fn on_signals() -> Result<Interrupt, CliError> {
     let interrupt = SIGNALS.get_or_init(Interrupt::new).clone();
     let asked = interrupt.clone();
     runtime::on_end_asked(move || {
@@ -171,6 +171,6 @@ pub(crate) fn on_signals() -> Result<Interrupt, Trouble> {
         }
         asked.ask();
     })
-    .map_err(|e| Trouble::failed(format!("cannot handle signals: {e}")))?;
+    .map_err(|e| CliError::failed(format!("cannot handle signals: {e}")))?;
     Ok(interrupt)
 }

@@ -3,7 +3,7 @@
 
 use crate::args::{Cli, Command as Verb};
 use crate::kept::StoreArgs;
-use crate::{Exit, Trouble, measure, outputs, scrape, stderr, values};
+use crate::{CliError, Exit, measure, outputs, scrape, stderr, values};
 use clap::{Args, Parser as _};
 use model::{Assertion, Figure, Outcome};
 use report::RunMetrics;
@@ -59,10 +59,10 @@ struct Came {
 }
 
 /// Measures for ever, or as often as was asked for.
-pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, Trouble> {
+pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
     check(&args.question)?;
     let program = std::env::current_exe()
-        .map_err(|e| Trouble::failed(format!("cannot find this program to start it again: {e}")))?;
+        .map_err(|e| CliError::failed(format!("cannot find this program to start it again: {e}")))?;
     let metrics = Arc::new(Mutex::new(RunMetrics::default()));
     let interrupt = measure::on_signals()?;
     let scraped = args.metrics.map(|address| scrape::serve(address, &metrics)).transpose()?;
@@ -95,7 +95,7 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, Trouble> {
 }
 
 /// Whether this can be measured again and again.
-fn check(question: &[String]) -> Result<(), Trouble> {
+fn check(question: &[String]) -> Result<(), CliError> {
     let words = std::iter::once("netcaliper").chain(question.iter().map(String::as_str));
     let cli = Cli::try_parse_from(words).map_err(|e| {
         let text = e.to_string();
@@ -103,7 +103,7 @@ fn check(question: &[String]) -> Result<(), Trouble> {
         let said = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect::<Vec<_>>();
         let said = said.join(" ");
         let first = said.trim_start_matches("error: ");
-        Trouble::usage(format!("'{}': {first}", question.join(" ")))
+        CliError::usage(format!("'{}': {first}", question.join(" ")))
     })?;
     match cli.command {
         Verb::Tcp(_)
@@ -114,13 +114,13 @@ fn check(question: &[String]) -> Result<(), Trouble> {
         | Verb::Train(_)
         | Verb::Load(_) => {}
         _ => {
-            return Err(Trouble::usage(
+            return Err(CliError::usage(
                 "tcp, connect, ping, stream, delay, train and load can be monitored, nothing else",
             ));
         }
     }
     if question.iter().any(|word| ["--json", "-J", "--jsonl"].contains(&word.as_str())) {
-        return Err(Trouble::usage("leave out --json and --jsonl: the monitor reads what is printed"));
+        return Err(CliError::usage("leave out --json and --jsonl: the monitor reads what is printed"));
     }
     Ok(())
 }
@@ -140,14 +140,14 @@ fn wait(until: Instant, interrupt: &Interrupt) -> bool {
 }
 
 /// Measures in a process of its own, so that nothing that happens to it ends the monitor. `None` when the user wants to end.
-fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Result<Option<Came>, Trouble> {
+fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Result<Option<Came>, CliError> {
     let mut command = Command::new(program);
     command.args(&args.question).arg("--json").stdin(Stdio::null()).stdout(Stdio::piped());
     match args.store.path()? {
         Some(path) => command.env("NETCALIPER_STORE", path),
         None => command.env("NETCALIPER_STORE", "off"),
     };
-    let cannot = |e: io::Error| Trouble::failed(format!("cannot start a measurement: {e}"));
+    let cannot = |e: io::Error| CliError::failed(format!("cannot start a measurement: {e}"));
     let mut child = command.spawn().map_err(cannot)?;
     let mut pipe = child.stdout.take();
     let reader = thread::spawn(move || {

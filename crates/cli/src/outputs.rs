@@ -5,7 +5,7 @@ use crate::args::OutputArgs;
 use crate::file::{self, NewFile};
 use crate::live::{self, Live};
 use crate::watch::{Page, WebArgs};
-use crate::{Exit, Trouble, keeping, kept, measure, scrape, stderr};
+use crate::{CliError, Exit, keeping, kept, measure, scrape, stderr};
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{
     ConnectionCsv, Console, DatagramsCsv, FramesCsv, Journal, PacketsCsv, Planned, RunMetrics, SamplesCsv,
@@ -73,9 +73,9 @@ pub(crate) struct Outputs {
 }
 
 /// The directory, which is made if need be.
-fn directory(path: &PathBuf) -> Result<PathBuf, Trouble> {
+fn directory(path: &PathBuf) -> Result<PathBuf, CliError> {
     std::fs::create_dir_all(path)
-        .map_err(|e| Trouble::failed(format!("cannot make the directory {}: {e}", path.display())))?;
+        .map_err(|e| CliError::failed(format!("cannot make the directory {}: {e}", path.display())))?;
     Ok(path.clone())
 }
 
@@ -93,7 +93,7 @@ fn opened<T>(
     path: Option<&PathBuf>,
     create: Create,
     make: impl Fn(Sink) -> io::Result<T>,
-) -> Result<Option<Target<T>>, Trouble> {
+) -> Result<Option<Target<T>>, CliError> {
     let Some(path) = path else { return Ok(None) };
     let open = || {
         if path.as_os_str() == "-" {
@@ -103,13 +103,13 @@ fn opened<T>(
         let writer = make(Box::new(BufWriter::new(file.handle()?)))?;
         Ok(Open { writer, file: Some(file) })
     };
-    let open =
-        open().map_err(|e: io::Error| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
+    let open = open()
+        .map_err(|e: io::Error| CliError::failed(format!("cannot write to {}: {e}", path.display())))?;
     Ok(Some(Target { path: path.clone(), open: Some(open), keeps: false }))
 }
 
 /// A journal, whose beginning is a run that can be read.
-fn journal(path: &PathBuf, create: Create) -> Result<Option<Target<Journal<Sink>>>, Trouble> {
+fn journal(path: &PathBuf, create: Create) -> Result<Option<Target<Journal<Sink>>>, CliError> {
     let target = opened(Some(path), create, |sink| Ok(Journal::new(sink)))?;
     let keep = |open: Open<_>| Open { file: open.file.map(NewFile::outlives_the_program), ..open };
     Ok(target.map(|target| Target { open: target.open.map(keep), keeps: true, ..target }))
@@ -118,7 +118,7 @@ fn journal(path: &PathBuf, create: Create) -> Result<Option<Target<Journal<Sink>
 impl Outputs {
     /// Opens everything that a server's `args` ask for; a page in a browser has these metrics, too. What is written all its life are
     /// logs, in their place from the start.
-    pub(crate) fn of_server(args: &OutputArgs, metrics: Option<Arc<dyn Metrics>>) -> Result<Self, Trouble> {
+    pub(crate) fn of_server(args: &OutputArgs, metrics: Option<Arc<dyn Metrics>>) -> Result<Self, CliError> {
         let pageless = OutputArgs { web: WebArgs::default(), ..args.clone() };
         let mut outputs = Outputs::with_files(&pageless, None, NewFile::in_place)?;
         outputs.page = args.web.open(&args.store, metrics)?;
@@ -126,12 +126,12 @@ impl Outputs {
     }
 
     /// Opens everything that `args` ask for.
-    pub(crate) fn open(args: &OutputArgs, sweep_csv: Option<&PathBuf>) -> Result<Self, Trouble> {
+    pub(crate) fn open(args: &OutputArgs, sweep_csv: Option<&PathBuf>) -> Result<Self, CliError> {
         Outputs::with_files(args, sweep_csv, NewFile::create)
     }
 
     /// The same; `create` makes the files that hold more than the result.
-    fn with_files(args: &OutputArgs, sweep_csv: Option<&PathBuf>, create: Create) -> Result<Self, Trouble> {
+    fn with_files(args: &OutputArgs, sweep_csv: Option<&PathBuf>, create: Create) -> Result<Self, CliError> {
         let on_stdout = |path: Option<&PathBuf>| path.is_some_and(|p| p.as_os_str() == "-");
         let users = [
             args.json,
@@ -144,7 +144,7 @@ impl Outputs {
         ];
         let users = users.iter().filter(|&&used| used).count();
         if users > 1 {
-            return Err(Trouble::usage(
+            return Err(CliError::usage(
                 "only one of the machine formats can go to stdout: give the others files",
             ));
         }
@@ -197,7 +197,7 @@ impl Outputs {
         mut self,
         samples: Option<&PathBuf>,
         linear_ns: Option<u64>,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, CliError> {
         self.samples = opened(samples, NewFile::create, SamplesCsv::new)?;
         if let Some(console) = &mut self.console {
             console.linear(linear_ns);
@@ -210,20 +210,20 @@ impl Outputs {
         mut self,
         packets: Option<&PathBuf>,
         trains: Option<&PathBuf>,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, CliError> {
         self.packets = opened(packets, NewFile::create, PacketsCsv::new)?;
         self.trains = opened(trains, NewFile::create, TrainsCsv::new)?;
         Ok(self)
     }
 
     /// The same with a file of datagrams.
-    pub(crate) fn with_datagrams(mut self, samples: Option<&PathBuf>) -> Result<Self, Trouble> {
+    pub(crate) fn with_datagrams(mut self, samples: Option<&PathBuf>) -> Result<Self, CliError> {
         self.datagrams = opened(samples, NewFile::create, DatagramsCsv::new)?;
         Ok(self)
     }
 
     /// The same with a file of frames.
-    pub(crate) fn with_frames(mut self, samples: Option<&PathBuf>) -> Result<Self, Trouble> {
+    pub(crate) fn with_frames(mut self, samples: Option<&PathBuf>) -> Result<Self, CliError> {
         self.frames = opened(samples, NewFile::create, FramesCsv::new)?;
         Ok(self)
     }
@@ -234,7 +234,7 @@ impl Outputs {
     }
 
     /// Shows the run on the terminal while it lasts, if that is wanted: see [`live::place`].
-    pub(crate) fn watch(&mut self, interrupt: &Interrupt, planned: Planned) -> Result<(), Trouble> {
+    pub(crate) fn watch(&mut self, interrupt: &Interrupt, planned: Planned) -> Result<(), CliError> {
         let to = live::Stdout { text: self.console.is_some(), streams: self.streams, quiet: self.quiet };
         if let Some(place) = live::place(self.args.live, to, planned)? {
             self.live = Live::start(place, interrupt, planned, self.args.live)?;
@@ -369,7 +369,7 @@ impl Outputs {
     }
 
     /// Tells what became of a file that the caller has made: the result is shown all the same.
-    pub(crate) fn heed(&mut self, made: Result<(), Trouble>) {
+    pub(crate) fn heed(&mut self, made: Result<(), CliError>) {
         if let Err(trouble) = made {
             self.failures += 1;
             self.complain(format!("netcaliper: {}", trouble.text));

@@ -5,7 +5,7 @@
 use crate::args::Cli;
 #[cfg(feature = "man")]
 use crate::saved;
-use crate::{Exit, Trouble};
+use crate::{CliError, Exit};
 use clap::{Args, ValueEnum};
 #[cfg(feature = "man")]
 use std::io::{self, Write};
@@ -29,21 +29,21 @@ pub(crate) struct CompletionsArgs {
 }
 
 #[cfg(not(feature = "man"))]
-fn absent() -> Trouble {
-    Trouble::usage(
+fn absent() -> CliError {
+    CliError::usage(
         "this netcaliper was built without manual pages and completions (cargo build --release --features man)",
     )
 }
 
 /// Prints what completes this program's arguments.
 #[cfg(not(feature = "man"))]
-pub(crate) fn completions(_: &CompletionsArgs) -> Result<Exit, Trouble> {
+pub(crate) fn completions(_: &CompletionsArgs) -> Result<Exit, CliError> {
     Err(absent())
 }
 
 /// Prints what completes this program's arguments.
 #[cfg(feature = "man")]
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, Trouble> {
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
     let shell = match args.shell {
         Shell::Bash => clap_complete::Shell::Bash,
         Shell::Elvish => clap_complete::Shell::Elvish,
@@ -67,13 +67,13 @@ pub(crate) struct ManArgs {
 
 /// Writes the manual pages.
 #[cfg(not(feature = "man"))]
-pub(crate) fn man(_: &ManArgs) -> Result<Exit, Trouble> {
+pub(crate) fn man(_: &ManArgs) -> Result<Exit, CliError> {
     Err(absent())
 }
 
 /// Writes the manual pages.
 #[cfg(feature = "man")]
-pub(crate) fn man(args: &ManArgs) -> Result<Exit, Trouble> {
+pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
     let command = Cli::whole();
     match &args.folder {
         Some(folder) => {
@@ -85,7 +85,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, Trouble> {
         None => {
             let mut text = Vec::new();
             let rendered = clap_mangen::Man::new(command).render(&mut text);
-            rendered.map_err(|e| Trouble::failed(format!("cannot write the page: {e}")))?;
+            rendered.map_err(|e| CliError::failed(format!("cannot write the page: {e}")))?;
             write(&text)
         }
     }
@@ -93,7 +93,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, Trouble> {
 
 /// To stdout; where nobody reads on, nobody needs the rest.
 #[cfg(feature = "man")]
-fn write(text: &[u8]) -> Result<Exit, Trouble> {
+fn write(text: &[u8]) -> Result<Exit, CliError> {
     let _ = io::stdout().lock().write_all(text);
     Ok(Exit::Good)
 }

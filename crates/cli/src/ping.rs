@@ -6,7 +6,7 @@ use crate::file::NewFile;
 use crate::outputs::Outputs;
 use crate::repeat::RepeatArgs;
 use crate::stamp::USUAL_RATE;
-use crate::{Exit, Trouble, empty, measure, plan, values};
+use crate::{CliError, Exit, empty, measure, plan, values};
 use clap::Args;
 use metrics::{SECOND, Spectrum};
 use model::{Kind, Outcome, Phase, Ping, Range, Schedule, Transport, Verify};
@@ -129,7 +129,7 @@ impl HistogramArgs {
 }
 
 /// How long messages take there and back.
-pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let mut config = plan::client(&args.target, &args.local, true)?;
     config.realtime = args.messages.realtime;
     let method = args.repeat.method(&phase(args, config.psk.is_some())?, &[])?;
@@ -148,13 +148,14 @@ pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, Troubl
 }
 
 /// The phase that the command line asks for; `keyed` says that a key is known.
-fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, Trouble> {
+fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
     let m = &args.messages;
     let stamp = args.stamp.settings(args.target.protocol, keyed)?;
     let size = m.size.unwrap_or(stamp.map_or(64, |stamp| stamp.size().into()));
     let rate = m.rate.or(stamp.filter(|_| !m.closed_loop).map(|_| USUAL_RATE));
     let small = |n: u64, what: &str| {
-        u32::try_from(n).map_err(|_| Trouble::usage(format!("{what} of {n} bytes is too long: at most 16Mi")))
+        u32::try_from(n)
+            .map_err(|_| CliError::usage(format!("{what} of {n} bytes is too long: at most 16Mi")))
     };
     let gap_ns = rate.map(|rate| (SECOND as f64 / rate).round() as u64);
     let trace = m.trace.as_deref().map(crate::delay::trace).transpose()?;
@@ -215,7 +216,7 @@ struct Target(PathBuf, Option<NewFile>);
 
 impl Histograms {
     /// Opens what `args` ask for.
-    pub(crate) fn open(args: &HistogramArgs) -> Result<Self, Trouble> {
+    pub(crate) fn open(args: &HistogramArgs) -> Result<Self, CliError> {
         Ok(Histograms {
             hgrm: args.hgrm.as_deref().map(open).transpose()?,
             csv: args.histogram_csv.as_deref().map(open).transpose()?,
@@ -232,26 +233,29 @@ impl Histograms {
     }
 
     /// Writes the files.
-    pub(crate) fn write(self) -> Result<(), Trouble> {
+    pub(crate) fn write(self) -> Result<(), CliError> {
         let (sum, linear) = (&self.sum, self.linear);
         fill(self.hgrm, |out| report::write_hgrm(sum, out))?;
         fill(self.csv, |out| report::write_histogram_csv(sum, linear, out))
     }
 }
 
-fn open(path: &Path) -> Result<Target, Trouble> {
+fn open(path: &Path) -> Result<Target, CliError> {
     let file = (path.as_os_str() != "-").then(|| NewFile::create(path)).transpose();
-    let file = file.map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
+    let file = file.map_err(|e| CliError::failed(format!("cannot write to {}: {e}", path.display())))?;
     Ok(Target(path.to_owned(), file))
 }
 
 /// Writes one of them, if it is wanted.
-fn fill(target: Option<Target>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Trouble> {
+fn fill(
+    target: Option<Target>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), CliError> {
     let Some(Target(path, file)) = target else { return Ok(()) };
     let Some(file) = file else {
         let mut out = io::stdout().lock();
-        return write(&mut out).and_then(|()| out.flush()).map_err(|e| Trouble::stdout(&e));
+        return write(&mut out).and_then(|()| out.flush()).map_err(|e| CliError::stdout(&e));
     };
     file.fill(|out| write(out))
-        .map_err(|e| Trouble::failed(format!("writing to {} failed: {e}", path.display())))
+        .map_err(|e| CliError::failed(format!("writing to {} failed: {e}", path.display())))
 }

@@ -1,6 +1,6 @@
 //! From arguments to a phase and a client.
 
-use crate::Trouble;
+use crate::CliError;
 use crate::args::{
     ConnectArgs, CoreArgs, KeyArgs, LocalArgs, PatternArg, PayloadArg, RunArgs, ShutdownArg, SocketArgs,
     TargetArgs, TcpArgs, VerifyArg,
@@ -19,23 +19,23 @@ use wire::native::Psk;
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The key from its file or from the environment. A key that is set and cannot be used is an error, never "no key".
-pub(crate) fn key(args: &KeyArgs) -> Result<Option<Psk>, Trouble> {
+pub(crate) fn key(args: &KeyArgs) -> Result<Option<Psk>, CliError> {
     match (&args.psk_file, std::env::var_os("NETCALIPER_PSK")) {
         (Some(path), _) => key_in(path, args.insecure_key_file).map(Some),
         // A key is bytes, in whatever encoding.
         (None, Some(key)) => Psk::new(key.as_encoded_bytes())
             .map(Some)
-            .map_err(|why| Trouble::usage(format!("NETCALIPER_PSK: {why}"))),
+            .map_err(|why| CliError::usage(format!("NETCALIPER_PSK: {why}"))),
         (None, None) => Ok(None),
     }
 }
 
 /// The key in a file, which other users must not be able to read unless `insecure` says that they may.
-pub(crate) fn key_in(path: &Path, insecure: bool) -> Result<Psk, Trouble> {
-    let unread = |e| Trouble::usage(format!("cannot read the pre-shared key from {}: {e}", path.display()));
+pub(crate) fn key_in(path: &Path, insecure: bool) -> Result<Psk, CliError> {
+    let unread = |e| CliError::usage(format!("cannot read the pre-shared key from {}: {e}", path.display()));
     let file = File::open(path).map_err(unread)?;
     if !insecure && is_world_readable(&file.metadata().map_err(unread)?) {
-        return Err(Trouble::usage(format!(
+        return Err(CliError::usage(format!(
             "every user of this host can read the key file {0}: `chmod 600 {0}` mends that (--insecure-key-file uses it \
              as it is)",
             path.display()
@@ -43,7 +43,7 @@ pub(crate) fn key_in(path: &Path, insecure: bool) -> Result<Psk, Trouble> {
     }
     let mut bytes = Vec::new();
     file.take(Psk::LARGEST_FILE).read_to_end(&mut bytes).map_err(unread)?;
-    Psk::new(&bytes).map_err(|why| Trouble::usage(format!("{}: {why}", path.display())))
+    Psk::new(&bytes).map_err(|why| CliError::usage(format!("{}: {why}", path.display())))
 }
 
 /// Whether a regular file can be read by users that are neither its owner nor in its group.
@@ -61,11 +61,11 @@ fn is_world_readable(_: &std::fs::Metadata) -> bool {
 
 /// Networks that may have streams without proving an address: those given, and those of the variable NETCALIPER_ALLOW,
 /// separated by commas.
-pub(crate) fn open_to(given: &[String]) -> Result<Vec<ipnet::IpNet>, Trouble> {
+pub(crate) fn open_to(given: &[String]) -> Result<Vec<ipnet::IpNet>, CliError> {
     let variable = std::env::var("NETCALIPER_ALLOW").unwrap_or_default();
     let of_variable = variable.split(',').map(str::trim).filter(|word| !word.is_empty());
     let network = |(word, from): (&str, &str)| {
-        values::network(word).map_err(|why| Trouble::usage(format!("{why}{from}")))
+        values::network(word).map_err(|why| CliError::usage(format!("{why}{from}")))
     };
     given
         .iter()
@@ -93,7 +93,11 @@ pub(crate) fn placement(args: &CoreArgs, protocol: Protocol) -> Placement {
 }
 
 /// Who is asked, from where.
-pub(crate) fn client(target: &TargetArgs, local: &LocalArgs, records: bool) -> Result<ClientConfig, Trouble> {
+pub(crate) fn client(
+    target: &TargetArgs,
+    local: &LocalArgs,
+    records: bool,
+) -> Result<ClientConfig, CliError> {
     let protocol = target.protocol;
     let port = target.port.unwrap_or_else(|| protocol.port());
     Ok(ClientConfig {
@@ -218,11 +222,11 @@ pub(crate) fn suited(protocol: Protocol, phase: Phase) -> Phase {
 }
 
 /// The sweep's axes.
-pub(crate) fn axes(args: &TcpArgs) -> Result<Vec<Axis>, Trouble> {
+pub(crate) fn axes(args: &TcpArgs) -> Result<Vec<Axis>, CliError> {
     args.sweep
         .sweep
         .iter()
-        .map(|text| Axis::parse(text, &AxisName::STREAMS).map_err(Trouble::usage))
+        .map(|text| Axis::parse(text, &AxisName::STREAMS).map_err(CliError::usage))
         .collect()
 }
 

@@ -1,7 +1,7 @@
 //! How often a measurement is made.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
-use crate::{Trouble, values};
+use crate::{CliError, values};
 use clap::Args;
 use model::{Axis, LEAST_REPEATS, MOST_REPEATS, Method, Phase, SweepError, Until};
 
@@ -58,8 +58,8 @@ impl RepeatArgs {
     }
 
     /// The same, for those who say what cannot be.
-    pub(crate) fn method(&self, base: &Phase, axes: &[Axis]) -> Result<Method, Trouble> {
-        self.of(base, axes).map_err(Trouble::usage)
+    pub(crate) fn method(&self, base: &Phase, axes: &[Axis]) -> Result<Method, CliError> {
+        self.of(base, axes).map_err(CliError::usage)
     }
 }
 

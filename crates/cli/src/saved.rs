@@ -7,7 +7,7 @@ use crate::kept::StoreArgs;
 use crate::live::When;
 use crate::outputs::Outputs;
 use crate::ping::{HistogramArgs, Histograms};
-use crate::{Exit, Trouble, train, values};
+use crate::{CliError, Exit, train, values};
 use clap::Args;
 use model::Outcome;
 use std::fmt::Display;
@@ -57,7 +57,7 @@ pub(crate) fn number(name: &Path) -> Option<i64> {
 }
 
 /// A run from a file or from the store.
-pub(crate) fn outcome(name: &Path, store: &StoreArgs) -> Result<Outcome, Trouble> {
+pub(crate) fn outcome(name: &Path, store: &StoreArgs) -> Result<Outcome, CliError> {
     if let Some(id) = number(name) {
         return kept(id, store);
     }
@@ -65,7 +65,7 @@ pub(crate) fn outcome(name: &Path, store: &StoreArgs) -> Result<Outcome, Trouble
 }
 
 /// A run of this program or of another.
-pub(crate) fn parse(name: &Path, bytes: Vec<u8>) -> Result<Outcome, Trouble> {
+pub(crate) fn parse(name: &Path, bytes: Vec<u8>) -> Result<Outcome, CliError> {
     if let Some(imported) = classic::import(&bytes) {
         return imported.map_err(|e| named(name, &e));
     }
@@ -78,17 +78,17 @@ pub(crate) fn parse(name: &Path, bytes: Vec<u8>) -> Result<Outcome, Trouble> {
     report::read_run(&text).map_err(|e| named(name, &e))
 }
 
-fn kept(id: i64, store: &StoreArgs) -> Result<Outcome, Trouble> {
+fn kept(id: i64, store: &StoreArgs) -> Result<Outcome, CliError> {
     let store = store.open()?;
     let id = match id {
-        0 => store.latest().map_err(Trouble::failed)?.unwrap_or(0),
+        0 => store.latest().map_err(CliError::failed)?.unwrap_or(0),
         id => id,
     };
-    store.outcome(id).map_err(Trouble::failed)
+    store.outcome(id).map_err(CliError::failed)
 }
 
 /// All of a file; `-` is stdin.
-pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Trouble> {
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
     if path.as_os_str() == "-" {
         io::stdin().read_to_end(&mut bytes).map_err(|e| named(path, &e))?;
@@ -98,22 +98,22 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Trouble> {
     Ok(bytes)
 }
 
-pub(crate) fn named(path: &Path, error: &dyn Display) -> Trouble {
-    Trouble::failed(format!("{}: {error}", path.display()))
+pub(crate) fn named(path: &Path, error: &dyn Display) -> CliError {
+    CliError::failed(format!("{}: {error}", path.display()))
 }
 
 /// Why `name` cannot be printed: the file, or stdout.
-fn unsaid(name: &str, error: &io::Error) -> Trouble {
+fn unsaid(name: &str, error: &io::Error) -> CliError {
     match error.kind() {
-        ErrorKind::BrokenPipe => Trouble::stdout(error),
-        _ => Trouble::failed(format!("cannot report on {name}: {error}")),
+        ErrorKind::BrokenPipe => CliError::stdout(error),
+        _ => CliError::failed(format!("cannot report on {name}: {error}")),
     }
 }
 
 /// Prints saved runs again.
-pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
+pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     if args.files.len() > 1 && (args.output.html.is_some() || args.output.svg.is_some()) {
-        return Err(Trouble::usage("--html and --svg show one run: give one file"));
+        return Err(CliError::usage("--html and --svg show one run: give one file"));
     }
     let mut worst = Exit::Good;
     let mut histograms = Histograms::open(&args.histogram)?;
@@ -144,7 +144,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
     }
     let out = &args.output;
     if out.json || out.jsonl || args.face.is_some() {
-        return Err(Trouble::usage("ctsTraffic's tables are reported as text only"));
+        return Err(CliError::usage("ctsTraffic's tables are reported as text only"));
     }
     let told = classic::ctstraffic::tell(&tables, &mut io::stdout().lock());
     told.map_err(|e| unsaid("the tables", &e))?;
@@ -152,7 +152,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Trouble> {
 }
 
 /// Tells what another program printed, if this is such a file.
-fn foreign(path: &Path, bytes: &[u8]) -> Result<bool, Trouble> {
+fn foreign(path: &Path, bytes: &[u8]) -> Result<bool, CliError> {
     let (name, mut out) = (path.display().to_string(), io::stdout().lock());
     if classic::bwdelaytester::is_output(bytes) {
         classic::bwdelaytester::tell(&name, bytes, &mut out).map_err(|e| unsaid(&name, &e))?;
@@ -175,7 +175,7 @@ fn one(
     path: &Path,
     outcome: &Outcome,
     histograms: &mut Histograms,
-) -> Result<Exit, Trouble> {
+) -> Result<Exit, CliError> {
     if let Some(face) = args.face {
         let events = report::replay(outcome);
         (face.print)(outcome, &events, &mut io::stdout().lock())
@@ -184,7 +184,7 @@ fn one(
     }
     histograms.add(outcome);
     if args.output.live == When::Always {
-        return Err(Trouble::usage("--live shows runs while they last, and this one is over"));
+        return Err(CliError::usage("--live shows runs while they last, and this one is over"));
     }
     let mut outputs =
         Outputs::open(&args.output, args.sweep_csv.as_ref())?.with_pings(None, args.histogram.linear)?;

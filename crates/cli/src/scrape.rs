@@ -1,6 +1,6 @@
 //! Metrics, to be fetched over HTTP or left in a file for a textfile collector.
 
-use crate::{Trouble, file};
+use crate::{CliError, file};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -51,10 +51,10 @@ pub(crate) fn shared<P: Page>(page: &Arc<Mutex<P>>) -> Arc<dyn Metrics> {
 }
 
 /// Answers scrapers as long as it is kept.
-pub(crate) fn serve<P: Page>(address: SocketAddr, page: &Arc<Mutex<P>>) -> Result<Scraped, Trouble> {
+pub(crate) fn serve<P: Page>(address: SocketAddr, page: &Arc<Mutex<P>>) -> Result<Scraped, CliError> {
     let refused = |e: io::Error| match e.kind() {
-        io::ErrorKind::Unsupported => Trouble::usage(e.to_string()),
-        _ => Trouble::failed(format!("cannot listen for scrapers at {address}: {e}")),
+        io::ErrorKind::Unsupported => CliError::usage(e.to_string()),
+        _ => CliError::failed(format!("cannot listen for scrapers at {address}: {e}")),
     };
     Scraped::open(address, shared(page)).map_err(refused)
 }

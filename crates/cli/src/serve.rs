@@ -3,7 +3,7 @@
 
 use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::outputs::Outputs;
-use crate::{Exit, Trouble, legacy, measure, plan, scrape, stderr, values};
+use crate::{CliError, Exit, legacy, measure, plan, scrape, stderr, values};
 use clap::Args;
 use model::{Event, Level, Phase, Status};
 use report::{Planned, ServerMetrics};
@@ -86,7 +86,7 @@ pub(crate) struct StopArgs {
 }
 
 /// The far end.
-pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliError> {
     if args.hardware_stamps {
         runtime::permit_card_change();
     }
@@ -96,7 +96,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, Trou
     let metrics = Arc::new(Mutex::new(ServerMetrics::default()));
     let mut outputs = Outputs::of_server(&args.output, Some(scrape::shared(&metrics)))?;
     let config = ServerConfig {
-        listen: listen_addresses(&args.listen, args.port).map_err(Trouble::usage)?,
+        listen: listen_addresses(&args.listen, args.port).map_err(CliError::usage)?,
         psk,
         acl: Acl { allow: args.allow.clone(), deny: args.deny.clone() },
         limits: Limits {
@@ -208,11 +208,11 @@ fn count(metrics: &Mutex<ServerMetrics>, output: &OutputArgs, event: &Event) {
 }
 
 /// Asks servers to end.
-pub(crate) fn stop(args: &StopArgs) -> Result<Exit, Trouble> {
+pub(crate) fn stop(args: &StopArgs) -> Result<Exit, CliError> {
     let config = plan::client(&args.target, &args.local, false)?;
     if config.protocol != Protocol::Native {
         let text = format!("a server of the protocol {} cannot be asked to end", config.protocol);
-        return Err(Trouble::usage(text));
+        return Err(CliError::usage(text));
     }
     let interrupt = measure::on_signals()?;
     let mut end = (Status::Failed, None);
@@ -224,7 +224,9 @@ pub(crate) fn stop(args: &StopArgs) -> Result<Exit, Trouble> {
     match end {
         (Status::Complete, _) => Ok(Exit::Good),
         (Status::Interrupted, _) => Ok(Exit::Interrupted),
-        (_, reason) => Err(Trouble::failed(reason.unwrap_or_else(|| "the server did not answer".to_owned()))),
+        (_, reason) => {
+            Err(CliError::failed(reason.unwrap_or_else(|| "the server did not answer".to_owned())))
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The settings of STAMP packets, and where they are answered.
 
-use crate::Trouble;
+use crate::CliError;
 use crate::values::{self, Legacy, LegacyAsked};
 use clap::{Args, ValueEnum};
 use model::StampSettings;
@@ -65,7 +65,11 @@ fn ssid(text: &str) -> Result<u16, String> {
 
 impl StampArgs {
     /// The settings of packets, if `protocol` has such; `keyed` says that a key is known.
-    pub(crate) fn settings(&self, protocol: Protocol, keyed: bool) -> Result<Option<StampSettings>, Trouble> {
+    pub(crate) fn settings(
+        &self,
+        protocol: Protocol,
+        keyed: bool,
+    ) -> Result<Option<StampSettings>, CliError> {
         let mut settings = StampSettings {
             authenticated: keyed,
             ssid: self.ssid.unwrap_or(0),
@@ -87,7 +91,7 @@ impl StampArgs {
         if asked != StampSettings::default() {
             let text =
                 "--ssid, --stamp-format and --tlv are for STAMP packets: use them with --protocol stamp";
-            return Err(Trouble::usage(text));
+            return Err(CliError::usage(text));
         }
         Ok(None)
     }

@@ -4,7 +4,7 @@ use crate::args::{LocalArgs, OutputArgs, TargetArgs, VerifyArg};
 use crate::datagrams::{self, WaitArg};
 use crate::outputs::Outputs;
 use crate::repeat::RepeatArgs;
-use crate::{Exit, Trouble, measure, plan, values};
+use crate::{CliError, Exit, measure, plan, values};
 use clap::Args;
 use metrics::SECOND;
 use model::{Kind, Media, Pattern, Phase, Probe, Range, SocketSettings};
@@ -91,7 +91,7 @@ struct StreamRunArgs {
 }
 
 /// Does a media stream survive the way?
-pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let native = args.target.protocol == wire::Protocol::Native;
     let method = args.repeat.method(&phase(args, native)?, &[])?;
     let mut config = plan::client(&args.target, &args.local, true)?;
@@ -102,15 +102,15 @@ pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, Tr
     measure::run("stream", command, &config, method, outputs)
 }
 
-fn phase(args: &StreamArgs, native: bool) -> Result<Phase, Trouble> {
+fn phase(args: &StreamArgs, native: bool) -> Result<Phase, CliError> {
     let MediaArgs { rate, fps, length, depth, datagram, verify, spread, .. } = &args.media;
     if length % SECOND != 0 {
-        return Err(Trouble::usage("a stream is whole seconds long: give --length as 1s or more"));
+        return Err(CliError::usage("a stream is whole seconds long: give --length as 1s or more"));
     }
-    let media = Media::new(*rate, *fps, length / SECOND, 1, *datagram).map_err(Trouble::usage)?;
+    let media = Media::new(*rate, *fps, length / SECOND, 1, *datagram).map_err(CliError::usage)?;
     let held = u128::from(*depth) * u128::from(*fps) / u128::from(SECOND);
     let media = Media { depth_frames: u64::try_from(held).unwrap_or(u64::MAX), spread: *spread, ..media };
-    media.check().map_err(Trouble::usage)?;
+    media.check().map_err(CliError::usage)?;
     Ok(Phase {
         kind: Kind::Stream,
         pattern: match (args.media.up, args.media.bidir) {

@@ -3,7 +3,7 @@
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
 use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
-use crate::{Exit, Trouble, file, measure, plan, values};
+use crate::{CliError, Exit, file, measure, plan, values};
 use clap::{Args, ValueEnum};
 use model::{Kind, Method, Outcome, Pattern, Phase, Probe, SocketSettings, Train, Verify};
 use std::collections::BTreeMap;
@@ -140,12 +140,12 @@ fn slac(args: &TrainArgs) -> Vec<(BTreeMap<String, String>, Phase)> {
 }
 
 /// Writes data series into a folder, and prints them.
-pub(crate) fn write_series(folder: Option<&PathBuf>, print: bool, outcome: &Outcome) -> Result<(), Trouble> {
+pub(crate) fn write_series(folder: Option<&PathBuf>, print: bool, outcome: &Outcome) -> Result<(), CliError> {
     for series in report::series(outcome) {
         if let Some(folder) = folder {
             let path = folder.join(series.file);
             let told = file::write(&path, |out| series.write(out));
-            told.map_err(|e| Trouble::failed(format!("cannot write to {}: {e}", path.display())))?;
+            told.map_err(|e| CliError::failed(format!("cannot write to {}: {e}", path.display())))?;
         }
         if print {
             // Nobody reads on: the files are written all the same.
@@ -156,17 +156,17 @@ pub(crate) fn write_series(folder: Option<&PathBuf>, print: bool, outcome: &Outc
 }
 
 /// Makes the folder of data series, before anything is run.
-pub(crate) fn series_folder(folder: Option<&PathBuf>) -> Result<(), Trouble> {
+pub(crate) fn series_folder(folder: Option<&PathBuf>) -> Result<(), CliError> {
     let Some(folder) = folder else { return Ok(()) };
     std::fs::create_dir_all(folder)
-        .map_err(|e| Trouble::failed(format!("cannot make the folder {}: {e}", folder.display())))
+        .map_err(|e| CliError::failed(format!("cannot make the folder {}: {e}", folder.display())))
 }
 
 /// Measures.
-pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, Trouble> {
+pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let protocol = args.target.protocol;
     if !matches!(protocol, Protocol::Native | Protocol::Udpmon) {
-        return Err(Trouble::usage(format!(
+        return Err(CliError::usage(format!(
             "the protocol {protocol} carries no trains; native and udpmon do"
         )));
     }
@@ -181,7 +181,7 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, Trou
             repeat.of(&phase(args, train_of(&args.trains), size), &[])
         }
     };
-    let method = method.map_err(Trouble::usage)?;
+    let method = method.map_err(CliError::usage)?;
     let config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
     let (packets, rows) = (args.trains.samples.as_ref(), args.trains.train_csv.as_ref());

@@ -2,7 +2,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::kept::StoreArgs;
-use crate::{Trouble, measure, stderr, values};
+use crate::{CliError, measure, stderr, values};
 use clap::Args;
 use model::{Event, Outcome};
 use std::net::SocketAddr;
@@ -41,18 +41,18 @@ impl WebArgs {
         &self,
         store: &StoreArgs,
         metrics: Option<Arc<dyn Metrics>>,
-    ) -> Result<Option<Page>, Trouble> {
+    ) -> Result<Option<Page>, CliError> {
         let Some(address) = self.web else { return Ok(None) };
         let store = store.path().ok().flatten();
         let web = Web::open(address, Setup { store, metrics }).map_err(|error| {
             if error.kind() == std::io::ErrorKind::Unsupported {
-                return Trouble::usage(error.to_string());
+                return CliError::usage(error.to_string());
             }
             let other = match error.kind() {
                 std::io::ErrorKind::AddrInUse => "; --web 0 takes any port that is free",
                 _ => "",
             };
-            Trouble::failed(format!("cannot show the run at {address}: {error}{other}"))
+            CliError::failed(format!("cannot show the run at {address}: {error}{other}"))
         })?;
         // To the user alone, before anything else is shown: what is kept of the run must not hold the token.
         stderr::say(format_args!("netcaliper: live view at {}", web.url(&host_name())));

@@ -17,7 +17,7 @@ pub enum Called {
 #[cfg(target_os = "linux")]
 mod linux {
     use super::{Called, Keys};
-    use crate::sys::terminal::{self, Manners, Whom};
+    use crate::sys::terminal::{self, Termios, Whom};
     use std::fs::File;
     use std::io::{self, Read};
     use std::os::fd::{AsFd, OwnedFd};
@@ -27,8 +27,8 @@ mod linux {
     /// The terminal, how it was before and how it is meanwhile.
     struct Before {
         terminal: OwnedFd,
-        was: Manners,
-        is: Manners,
+        was: Termios,
+        is: Termios,
     }
 
     static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
@@ -88,7 +88,7 @@ mod linux {
             GO_ON.swap(false, Ordering::AcqRel).then_some(Called::GoOn)
         }
 
-        fn take(terminal: OwnedFd, manners: impl Fn(&Manners) -> Manners) -> Option<Keys> {
+        fn take(terminal: OwnedFd, manners: impl Fn(&Termios) -> Termios) -> Option<Keys> {
             let was = terminal::manners(terminal.as_fd()).ok()?;
             if !terminal::in_front(terminal.as_fd()) {
                 return None;

@@ -35,7 +35,7 @@ pub fn terminal_columns() -> Option<u16> {
 
 /// While it lives, the terminal does not show what is typed.
 #[cfg(target_os = "linux")]
-struct Hidden(crate::sys::terminal::Manners);
+struct Hidden(crate::sys::terminal::Termios);
 
 #[cfg(target_os = "linux")]
 impl Hidden {

@@ -87,12 +87,12 @@ pub struct Entry {
     /// Where it was imported from; empty for a run of this program.
     pub source: String,
     /// Its figures.
-    pub figures: Vec<Kept>,
+    pub figures: Vec<HistoryEntry>,
 }
 
 /// A figure of a kept run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct HistoryEntry {
     /// What a sweep varied, `rate=1000000`; empty without one.
     pub setting: String,
     /// Which repetition, from 1.
@@ -206,7 +206,8 @@ impl Store {
             .connection
             .prepare("SELECT setting, repeat, name, unit, value FROM figure WHERE run = ?1 ORDER BY rowid")?;
         let with_figures = entries.into_iter().map(|entry| {
-            let figures = figures.query_map([entry.id], kept)?.collect::<rusqlite::Result<Vec<Kept>>>()?;
+            let figures =
+                figures.query_map([entry.id], kept)?.collect::<rusqlite::Result<Vec<HistoryEntry>>>()?;
             Ok(Entry { figures, ..entry })
         });
         with_figures.collect()
@@ -299,8 +300,8 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
     })
 }
 
-fn kept(row: &Row<'_>) -> rusqlite::Result<Kept> {
-    Ok(Kept {
+fn kept(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
+    Ok(HistoryEntry {
         setting: row.get(0)?,
         repeat: row.get(1)?,
         name: row.get(2)?,
@@ -352,11 +353,11 @@ fn insert(
 
 /// Everything that was measured, phase after phase.
 #[must_use]
-pub fn figures(outcome: &Outcome) -> Vec<Kept> {
+pub fn figures(outcome: &Outcome) -> Vec<HistoryEntry> {
     let all = outcome.points.iter().flat_map(|point| {
         let words: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let setting = words.join(" ");
-        let row = |setting: &str, figure: Figure, value: f64| Kept {
+        let row = |setting: &str, figure: Figure, value: f64| HistoryEntry {
             setting: setting.to_owned(),
             repeat: point.repeat,
             name: figure.key(),
@@ -372,7 +373,7 @@ pub fn figures(outcome: &Outcome) -> Vec<Kept> {
             let setting = udpmon_setting(test);
             Figure::of_test(test).into_iter().map(move |(figure, value)| row(&setting, figure, value))
         });
-        whole.chain(single).filter(|kept| kept.value.is_finite()).collect::<Vec<Kept>>()
+        whole.chain(single).filter(|kept| kept.value.is_finite()).collect::<Vec<HistoryEntry>>()
     });
     all.collect()
 }

@@ -19,8 +19,6 @@ mod history;
 #[cfg(feature = "http")]
 mod open;
 #[cfg(feature = "http")]
-mod patient;
-#[cfg(feature = "http")]
 mod routes;
 #[cfg(feature = "http")]
 mod server;
@@ -28,6 +26,8 @@ mod server;
 mod shown;
 #[cfg(feature = "http")]
 mod update;
+#[cfg(feature = "http")]
+mod write_timeout;
 
 #[cfg(not(feature = "http"))]
 mod absent;

@@ -1,9 +1,9 @@
 //! The thread that answers: any number of browsers, each of which can hold up nothing but itself.
 
 use crate::guard::Guard;
-use crate::patient::Patient;
 use crate::routes::{Site, respond};
 use crate::shown::Shown;
+use crate::write_timeout::WriteTimeout;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -136,7 +136,7 @@ async fn one(stream: TcpStream, site: &Site, busy: &Busy) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false).max_buf_size(LARGEST);
     // A browser that goes away needs no answer.
-    let _ = http.serve_connection(TokioIo::new(Patient::new(stream)), service).await;
+    let _ = http.serve_connection(TokioIo::new(WriteTimeout::new(stream)), service).await;
     if asked.load(Ordering::Acquire) {
         busy.0.fetch_sub(1, Ordering::AcqRel);
     }

@@ -4,14 +4,14 @@ use super::banner::Resolved;
 use super::files::{Logs, OpenFile};
 use super::print::Console;
 use super::spec::{Encoding, LogFiles, Role, Shown, Spec, Transport};
-use super::tale::{Item, Tale};
+use super::transcript::{Item, Transcript};
 use model::{Event, Kind, Outcome};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
 /// Prints and writes a run as ctsTraffic does.
 pub struct Face {
-    tale: Tale,
+    tale: Transcript,
     console: Console,
     logs: Logs,
 }
@@ -25,7 +25,7 @@ impl Face {
         Ok(Face {
             console: Console::new(spec.verbosity, spec.transport),
             logs: Logs::open(&spec.logs, spec.transport, open)?,
-            tale: Tale::new(spec, resolved),
+            tale: Transcript::new(spec, resolved),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Log files: opened before the run, written as it goes.
 
 use super::spec::{Encoding, LogFiles, Transport};
-use super::tale::Item;
+use super::transcript::Item;
 use super::{connection, draft, jitter, line};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};

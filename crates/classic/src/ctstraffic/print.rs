@@ -2,7 +2,7 @@
 
 use super::line::{self, HEADER_EVERY};
 use super::spec::Transport;
-use super::tale::Item;
+use super::transcript::Item;
 use std::io::{self, Write};
 
 /// What a verbosity shows.

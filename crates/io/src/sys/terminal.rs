@@ -5,11 +5,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// How a terminal treats what is typed.
-pub(crate) type Manners = libc::termios;
+pub(crate) type Termios = libc::termios;
 
 /// How the terminal `fd` treats what is typed now; an error when it is none.
-pub(crate) fn manners(fd: BorrowedFd<'_>) -> io::Result<Manners> {
-    let mut manners = MaybeUninit::<Manners>::uninit();
+pub(crate) fn manners(fd: BorrowedFd<'_>) -> io::Result<Termios> {
+    let mut manners = MaybeUninit::<Termios>::uninit();
     // SAFETY: the pointer is to memory for one termios, which the call fills in when it answers 0.
     if unsafe { libc::tcgetattr(fd.as_raw_fd(), manners.as_mut_ptr()) } < 0 {
         return Err(io::Error::last_os_error());
@@ -19,14 +19,14 @@ pub(crate) fn manners(fd: BorrowedFd<'_>) -> io::Result<Manners> {
 }
 
 /// Has the terminal treat what is typed like that from now on.
-pub(crate) fn behave(fd: BorrowedFd<'_>, manners: &Manners) -> io::Result<()> {
+pub(crate) fn behave(fd: BorrowedFd<'_>, manners: &Termios) -> io::Result<()> {
     // SAFETY: the pointer is to a whole termios, which the call only reads.
     let done = unsafe { libc::tcsetattr(fd.as_raw_fd(), libc::TCSANOW, manners) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// The same manners, but each key is given at once and not shown. Ctrl-C stays a signal.
-pub(crate) fn key_by_key(manners: &Manners) -> Manners {
+pub(crate) fn key_by_key(manners: &Termios) -> Termios {
     let mut each = *manners;
     each.c_lflag &= !(libc::ICANON | libc::ECHO);
     each.c_cc[libc::VMIN] = 1;
@@ -36,7 +36,7 @@ pub(crate) fn key_by_key(manners: &Manners) -> Manners {
 
 /// The same manners, but the keys that stop a program (Ctrl-Z) or end it with a core dump (Ctrl-\\) are keys like others: who
 /// has changed the screen wants to put it back first.
-pub(crate) fn unstopped(manners: &Manners) -> Manners {
+pub(crate) fn unstopped(manners: &Termios) -> Termios {
     let mut unstopped = *manners;
     for key in [libc::VSUSP, libc::VQUIT] {
         unstopped.c_cc[key] = libc::_POSIX_VDISABLE;
@@ -45,7 +45,7 @@ pub(crate) fn unstopped(manners: &Manners) -> Manners {
 }
 
 /// The same manners, but what is typed is not shown.
-pub(crate) fn unseen(manners: &Manners) -> Manners {
+pub(crate) fn unseen(manners: &Termios) -> Termios {
     let mut unseen = *manners;
     unseen.c_lflag &= !libc::ECHO;
     unseen

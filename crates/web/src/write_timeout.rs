@@ -13,15 +13,15 @@ use tokio::time::{Instant, Sleep, sleep};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Such a connection.
-pub(crate) struct Patient {
+pub(crate) struct WriteTimeout {
     stream: TcpStream,
     /// Until when something must have gone out.
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
+impl WriteTimeout {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        Patient { stream, stuck: None }
+        WriteTimeout { stream, stuck: None }
     }
 
     /// What came of writing, unless it has taken too long.
@@ -38,7 +38,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for WriteTimeout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -48,7 +48,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for WriteTimeout {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let came = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.came(cx, came)

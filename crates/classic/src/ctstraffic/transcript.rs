@@ -63,7 +63,7 @@ pub(super) enum Item {
 
 /// Follows a run.
 #[derive(Debug)]
-pub(super) struct Tale {
+pub(super) struct Transcript {
     spec: Spec,
     resolved: Resolved,
     near: Option<Totals>,
@@ -74,9 +74,9 @@ pub(super) struct Tale {
     over: bool,
 }
 
-impl Tale {
-    pub(super) fn new(spec: Spec, resolved: Resolved) -> Tale {
-        Tale {
+impl Transcript {
+    pub(super) fn new(spec: Spec, resolved: Resolved) -> Transcript {
+        Transcript {
             spec,
             resolved,
             near: None,

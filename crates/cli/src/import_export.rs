@@ -2,7 +2,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::kept::{RunsArgs, StoreArgs};
-use crate::{Exit, Trouble, file, saved, stderr};
+use crate::{CliError, Exit, file, saved, stderr};
 use clap::{Args, ValueEnum};
 use model::Outcome;
 use report::Past;
@@ -22,14 +22,14 @@ pub(crate) struct ImportArgs {
 }
 
 /// Puts files into the store, a run each. One that cannot be read keeps none of the others away.
-pub(crate) fn import(args: &ImportArgs) -> Result<Exit, Trouble> {
+pub(crate) fn import(args: &ImportArgs) -> Result<Exit, CliError> {
     let mut store = args.store.make()?;
     let mut worst = Exit::Good;
     for path in &args.files {
         match outcome(path) {
             Ok(outcome) => {
                 let source = path.display().to_string();
-                let id = store.keep(&outcome, &source).map_err(Trouble::failed)?;
+                let id = store.keep(&outcome, &source).map_err(CliError::failed)?;
                 let what = &outcome.begin;
                 let text = format!("{source}: kept as run {id}: {} of {}", what.verb, what.version);
                 // Nobody reads on: it is kept all the same.
@@ -44,7 +44,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit, Trouble> {
     Ok(worst)
 }
 
-fn outcome(path: &Path) -> Result<Outcome, Trouble> {
+fn outcome(path: &Path) -> Result<Outcome, CliError> {
     saved::parse(path, saved::bytes(path)?)
 }
 
@@ -78,35 +78,35 @@ pub(crate) struct ExportArgs {
 }
 
 /// Whether this program can write Parquet, and whether it is to go to a file or a program.
-fn parquet_may_go_there(output: Option<&Path>) -> Result<(), Trouble> {
+fn parquet_may_go_there(output: Option<&Path>) -> Result<(), CliError> {
     if cfg!(not(feature = "parquet")) {
-        return Err(Trouble::usage(
+        return Err(CliError::usage(
             "this netcaliper was built without Parquet (cargo build --features parquet); --format csv holds the same table",
         ));
     }
     if output.is_none() && io::stdout().is_terminal() {
-        return Err(Trouble::usage("a Parquet file is no text for a terminal: -o names a file"));
+        return Err(CliError::usage("a Parquet file is no text for a terminal: -o names a file"));
     }
     Ok(())
 }
 
 /// Writes kept runs.
-pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Trouble> {
+pub(crate) fn export(args: &ExportArgs) -> Result<Exit, CliError> {
     if args.format == Format::Parquet {
         parquet_may_go_there(args.output.as_deref())?;
     }
     let store = args.store.open()?;
-    let latest = store.latest().map_err(Trouble::failed)?.unwrap_or(0);
+    let latest = store.latest().map_err(CliError::failed)?.unwrap_or(0);
     let mut ids = Vec::new();
     for name in &args.ids {
         let id = name.to_str().and_then(|text| if text == "last" { Some(latest) } else { text.parse().ok() });
-        ids.push(id.ok_or_else(|| Trouble::usage(format!("'{}' is not a run's number", name.display())))?);
+        ids.push(id.ok_or_else(|| CliError::usage(format!("'{}' is not a run's number", name.display())))?);
     }
     let mut runs: Vec<Past> =
-        store.list(&args.runs.query(None)).map_err(Trouble::failed)?.into_iter().map(web::past).collect();
+        store.list(&args.runs.query(None)).map_err(CliError::failed)?.into_iter().map(web::past).collect();
     if !ids.is_empty() {
         if let Some(missing) = ids.iter().find(|id| runs.iter().all(|run| run.id != **id)) {
-            return Err(Trouble::failed(format!("there is no run {missing} among those asked for")));
+            return Err(CliError::failed(format!("there is no run {missing} among those asked for")));
         }
         runs.retain(|run| ids.contains(&run.id));
     }
@@ -115,7 +115,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Trouble> {
     let write = |out: &mut (dyn Write + Send)| write(args.format, &runs, &store, out);
     match &args.output {
         Some(path) => file::write(path, write).map_err(|e| saved::named(path, &e))?,
-        None => write(&mut BufWriter::new(io::stdout())).map_err(|e| Trouble::stdout(&e))?,
+        None => write(&mut BufWriter::new(io::stdout())).map_err(|e| CliError::stdout(&e))?,
     }
     Ok(Exit::Good)
 }

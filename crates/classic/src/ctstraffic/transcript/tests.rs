@@ -5,9 +5,9 @@ use metrics::{Frames, Framing, SECOND};
 use model::{Begin, HostSnapshot, NicSnapshot, Traffic};
 use uuid::Uuid;
 
-fn tale(line: &str, resolved: Resolved) -> Tale {
+fn tale(line: &str, resolved: Resolved) -> Transcript {
     match read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()) {
-        Ok(Asked::Run(spec)) => Tale::new(*spec, resolved),
+        Ok(Asked::Run(spec)) => Transcript::new(*spec, resolved),
         other => panic!("{line}: {other:?}"),
     }
 }
