@@ -240,6 +240,14 @@ impl PacketReport {
         self.marks.add(&other.marks);
     }
 
+    /// The last `n` datagrams of a flow are lost, behind the last one received; below 0, that many less are.
+    pub fn lost_last(&mut self, n: i64) {
+        self.counts.lost = self.counts.lost.saturating_add(n);
+        let run = u64::try_from(n).unwrap_or(0);
+        self.loss_bursts = self.loss_bursts.map(|bursts| bursts.saturating_add(u64::from(run > 0)));
+        self.longest_loss = self.longest_loss.map(|longest| longest.max(run));
+    }
+
     /// Share of the datagrams sent that did not come, 0..=1; `None` when none was to come.
     #[must_use]
     pub fn loss(&self) -> Option<f64> {

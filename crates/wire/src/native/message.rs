@@ -154,6 +154,9 @@ pub enum Message {
         /// What it received.
         #[serde(default)]
         sums: FlowSums,
+        /// How many of the client's datagrams that accounts for.
+        #[serde(default)]
+        known: Option<u64>,
         /// Datagrams that it sent and has no room to remember.
         #[serde(default)]
         sent_left_out: u64,

@@ -33,6 +33,7 @@ mod reach;
 mod session;
 mod stamp;
 mod stream;
+mod tail;
 mod tcpmon;
 mod train;
 mod trouble;

@@ -117,7 +117,7 @@ impl Client {
                 step @ (Step::Running | Step::Collecting),
                 message @ (Message::Flow { .. } | Message::Samples { .. }),
             ) => {
-                self.tracks.far(message, self.plan.phase.connections);
+                self.tracks.far(message, self.plan.phase.connections, at);
                 // It has much to tell, and is telling it.
                 self.enter(at, step, cx.now);
             }

@@ -80,6 +80,7 @@ impl Client {
     pub(super) fn report(&mut self) {
         self.release(true, Mono(u64::MAX));
         self.trains();
+        self.settle();
         self.flows();
         if let Some(near) = self.near.take() {
             self.actions.push_back(Action::Emit(Event::Near(near)));
@@ -92,10 +93,27 @@ impl Client {
         }
     }
 
+    /// Adds to the totals of each receiver what it could not know to be lost.
+    fn settle(&mut self) {
+        let (near, servers) = (&mut self.near, &mut self.servers);
+        self.tracks.settle(|end, lost| {
+            let totals = match end {
+                None => near.as_mut(),
+                Some(at) => servers.get_mut(at).and_then(|server| server.totals.as_mut()),
+            };
+            if let Some(packets) = totals.and_then(|totals| totals.packets.as_mut()) {
+                packets.lost_last(lost);
+            }
+        });
+    }
+
     /// Tells what both ends know of single flows, and of single datagrams, if they do.
     fn flows(&mut self) {
         let phase = &self.plan.phase;
         let Some(probe) = &phase.probe else { return };
+        if phase.media.is_some() || phase.train.is_some() {
+            return;
+        }
         let (up, down) = (phase.pattern.sends_up(), phase.pattern.sends_down());
         let rows = self.tracks.flows(up, down);
         let mut events = Vec::new();

@@ -272,6 +272,7 @@ impl Probe {
 
     fn finish(&mut self, cx: &mut Context<'_>) {
         let total = self.expected();
+        let known = self.receiver.as_ref().map(|receiver| self.theirs.unwrap_or_else(|| receiver.next()));
         if let Some(row) = self.row {
             let (kind, found) = self.clocks.found(cx);
             let group = cx.rec.group(row);
@@ -288,7 +289,7 @@ impl Probe {
             }
         }
         self.post_log(cx);
-        self.post_track(cx);
+        self.post_track(cx, known);
         self.state = State::Over;
     }
 
@@ -314,8 +315,8 @@ impl Probe {
     }
 
     /// What is known of this flow alone goes there, too.
-    fn post_track(&mut self, cx: &mut Context<'_>) {
-        if !self.terms.tells_flows() || self.state == State::Over {
+    fn post_track(&mut self, cx: &mut Context<'_>, known: Option<u64>) {
+        if self.state == State::Over {
             return;
         }
         let out = self.sent();
@@ -329,6 +330,8 @@ impl Probe {
             offset_ns: self.clocks.known().offset_ns,
             out,
             sums,
+            known,
+            server: 0,
             sent,
             got,
             sent_left_out,
@@ -535,11 +538,9 @@ impl Flow for Probe {
                     || (self.sender.is_none() && !matches!(self.state, State::End(_)));
                 if self.client {
                     self.end(cx.now);
-                } else if matches!(self.state, State::End(_)) {
-                    // The client has gone as far as it wanted to.
-                    self.finish(cx);
                 } else {
-                    self.end(cx.now);
+                    // The client waits for nothing more, also where none of its words to say so arrived.
+                    self.finish(cx);
                 }
             }
             FlowEvent::Wake => {

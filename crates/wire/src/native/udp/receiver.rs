@@ -287,7 +287,7 @@ impl Receiver {
     }
 
     /// The lowest number that has not come and that no higher one has overtaken.
-    fn next(&self) -> u64 {
+    pub(super) fn next(&self) -> u64 {
         self.sequence.as_ref().map_or(0, |sequence| sequence.next())
     }
 

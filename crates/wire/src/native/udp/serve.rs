@@ -66,11 +66,6 @@ impl Terms {
         self.probe.clock.unwrap_or(ClockKind::InBand)
     }
 
-    /// Whether the flows are told of one by one.
-    pub(in crate::native) fn tells_flows(&self) -> bool {
-        self.media.is_none() && self.train.is_none() && (self.flows > 1 || self.probe.samples)
-    }
-
     /// Whether the server returns what comes.
     pub(in crate::native) fn echo(&self) -> bool {
         self.train.as_ref().is_some_and(|train| train.echo)

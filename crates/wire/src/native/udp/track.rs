@@ -25,6 +25,11 @@ pub(in crate::native) struct Track {
     pub(in crate::native) out: u64,
     /// What was received.
     pub(in crate::native) sums: FlowSums,
+    /// How many datagrams of the other end `sums` account for: all that it sent, as far as this end was told, else those up to the
+    /// highest number received. `None` where this end receives none, or does not tell.
+    pub(in crate::native) known: Option<u64>,
+    /// Of a server's: which of the run's servers it is.
+    pub(in crate::native) server: usize,
     /// Datagrams sent and received, where every one of them is remembered.
     pub(in crate::native) sent: Vec<Left>,
     pub(in crate::native) got: Vec<Arrived>,
@@ -94,6 +99,7 @@ impl Track {
             offset_ns: self.offset_ns,
             out: self.out,
             sums: self.sums,
+            known: self.known,
             sent_left_out: self.sent_left_out,
             got_left_out: self.got_left_out,
         };
@@ -144,10 +150,10 @@ impl Tracks {
         self.near.insert(track.slot, track);
     }
 
-    /// A server tells of one of `flows`.
-    pub(in crate::native) fn far(&mut self, message: Message, flows: u32) {
+    /// Server number `server` tells of one of `flows`.
+    pub(in crate::native) fn far(&mut self, message: Message, flows: u32, server: usize) {
         match message {
-            Message::Flow { slot, start_ns, offset_ns, out, sums, sent_left_out, got_left_out }
+            Message::Flow { slot, start_ns, offset_ns, out, sums, known, sent_left_out, got_left_out }
                 if slot < flows =>
             {
                 let track = Track {
@@ -156,6 +162,8 @@ impl Tracks {
                     offset_ns,
                     out,
                     sums,
+                    known,
+                    server,
                     sent_left_out,
                     got_left_out,
                     ..Track::default()
@@ -185,6 +193,22 @@ impl Tracks {
                 }));
             }
             _ => {}
+        }
+    }
+
+    /// Counts the last datagrams of each flow as lost that its receiver never saw nor was told of, because the words about them were
+    /// lost, too. `tell` is told which end they were sent to, a server or this one, and how many they are.
+    pub(in crate::native) fn settle(&mut self, mut tell: impl FnMut(Option<usize>, i64)) {
+        for (slot, near) in &mut self.near {
+            let Some(far) = self.far.get_mut(slot) else { continue };
+            let (up, down, server) = (near.out, far.out, far.server);
+            for (sent, got, end) in [(up, far, Some(server)), (down, near, None)] {
+                let Some(known) = got.known.replace(sent).filter(|&known| known != sent) else { continue };
+                // Fewer where packets are returned: those that did not get there were not lost on their way back.
+                let lost = i64::try_from(i128::from(sent) - i128::from(known)).unwrap_or(i64::MAX);
+                got.sums.counts.lost = got.sums.counts.lost.saturating_add(lost);
+                tell(end, lost);
+            }
         }
     }
 
@@ -278,6 +302,7 @@ mod tests {
             start_ns: 1 << 60,
             offset_ns: -40,
             out: 20_000,
+            known: Some(19_000),
             sums: FlowSums { counts: Packets { received: 9, ..Packets::default() }, ..FlowSums::default() },
             sent: (0..20_000).map(left).collect(),
             got: (0..20_000).filter(|n| n % 100 != 1).map(came).collect(),
@@ -293,16 +318,16 @@ mod tests {
             let bytes = encode(&message);
             assert!(bytes.len() < MAX_MESSAGE / 2, "{}", bytes.len());
             frames.push(&bytes);
-            tracks.far(frames.pop().unwrap().unwrap(), 4);
+            tracks.far(frames.pop().unwrap().unwrap(), 4, 0);
         }
         assert_eq!(tracks.far[&3], track());
         // Who tells more than there can be is not listened to, nor who tells of a flow that nobody opened.
         for _ in 0..200 {
-            track().messages().for_each(|message| tracks.far(message, 4));
+            track().messages().for_each(|message| tracks.far(message, 4, 0));
         }
         assert!(tracks.rows <= 2 * MOST_SAMPLES, "{}", tracks.rows);
         let other = Track { slot: 9, ..track() };
-        other.messages().for_each(|message| tracks.far(message, 4));
+        other.messages().for_each(|message| tracks.far(message, 4, 0));
         assert_eq!(tracks.far.len(), 1);
     }
 
@@ -332,7 +357,7 @@ mod tests {
             ..Track::default()
         };
         let mut tracks = Tracks::default();
-        far.messages().for_each(|message| tracks.far(message, 1));
+        far.messages().for_each(|message| tracks.far(message, 1, 0));
         tracks.near(near);
         let rows: Vec<PacketRow> = tracks.rows(1_000_000).flatten().collect();
         let told: Vec<_> =

@@ -1,0 +1,87 @@
+//! The last datagrams of a run, behind which none arrives: each is lost, at the end that never saw it, as soon as both ends' sums are
+//! known.
+
+use crate::common::run::{MS, client_plan, join, serve, server_plan, told};
+use crate::reach::questions;
+use metrics::Packets;
+use model::{Event, FlowWay, Kind, Phase, Probe};
+use sim::{At, Cut, Link, Network, Quirks, START};
+
+/// When paths die, ns from the start of the simulation: flows begin after 0.5 s, and last a second.
+const DEATHS: [u64; 3] = [1_050 * MS, 1_300 * MS, 1_460 * MS];
+
+/// The questions of one way and both, with so many flows.
+fn phases(flows: u32) -> impl Iterator<Item = (&'static str, Phase)> {
+    let of_datagrams = |(_, phase): &(&str, Phase)| phase.kind != Kind::Ping;
+    questions().into_iter().filter(of_datagrams).map(move |(name, mut phase)| {
+        phase.connections = if phase.train.is_some() { 1 } else { flows };
+        phase.probe = phase.probe.map(|probe| Probe { lead_ns: 500 * MS, late_ns: 400 * MS, ..probe });
+        (name, phase)
+    })
+}
+
+/// Each datagram that `sent` counts is received, damaged or lost in `got`.
+#[track_caller]
+fn adds_up(sent: u64, got: &Packets, what: &str) {
+    let all = i64::try_from(got.received + got.corrupt).unwrap() + got.lost;
+    assert_eq!(i64::try_from(sent), Ok(all), "{what}: {got:?}");
+}
+
+/// Runs `phase` and compares what was sent with what became of it, of each way and flow. How many were lost in all.
+#[track_caller]
+fn compare(phase: &Phase, (up, down): (Link, Link), quirks: Quirks, what: &str) -> i64 {
+    let mut net = Network::new(5);
+    net.datagram_links(up, down);
+    let server = serve(&mut net, server_plan());
+    net.quirks(server, quirks);
+    let client = join(&mut net, 0, client_plan(phase));
+    net.quirks(client, quirks);
+    net.run();
+    let it = told(&net, client);
+    let (near, far) = (it.near().packets.as_deref().unwrap(), it.far[0].packets.as_deref().unwrap());
+    let mut lost = 0;
+    for (sends, from, to, way) in
+        [(phase.pattern.sends_up(), near, far, "up"), (phase.pattern.sends_down(), far, near, "down")]
+    {
+        if sends {
+            let what = format!("{what}, {way}, {:?}", it.end);
+            assert!(from.counts.sent > 0, "{what}");
+            adds_up(from.counts.sent, &to.counts, &what);
+            let longest = i64::try_from(to.longest_loss.unwrap()).unwrap();
+            let bursts = i64::try_from(to.loss_bursts.unwrap()).unwrap();
+            assert!(longest <= to.counts.lost && longest * bursts >= to.counts.lost, "{what}: {to:?}");
+            lost += to.counts.lost;
+        }
+    }
+    for (_, event) in net.events(client) {
+        let Event::Flows { rows } = event else { continue };
+        assert_eq!(rows.len(), phase.connections as usize, "{what}");
+        let ways = rows.iter().flat_map(|row| [row.up, row.down]).flatten();
+        ways.for_each(|FlowWay { sent, got, .. }| adds_up(sent.unwrap(), &got.counts, what));
+    }
+    lost
+}
+
+#[test]
+fn what_a_dead_path_swallows_at_the_end_is_lost() {
+    for (merges, flows) in [(true, 1), (false, 3)] {
+        let quirks = Quirks { batches: merges, ..Quirks::default() };
+        for (name, phase) in phases(flows) {
+            for death in DEATHS {
+                let dead = || Link::new().delay(MS).cut(At::Time(START.plus(death)), Cut::Silence);
+                let alive = || Link::new().delay(MS);
+                let paths = [("both", dead(), dead()), ("up", dead(), alive()), ("down", alive(), dead())];
+                for (dies, up, down) in paths {
+                    let what = format!("{name}, {flows} flows, {dies} dead after {} ms", death / MS);
+                    let carries = match dies {
+                        "up" => phase.pattern.sends_up(),
+                        "down" => phase.pattern.sends_down(),
+                        _ => true,
+                    };
+                    let lost = compare(&phase, (up, down), quirks, &what);
+                    assert!(lost > 0 || !carries, "{what}");
+                }
+            }
+        }
+    }
+}
