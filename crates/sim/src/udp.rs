@@ -31,7 +31,7 @@ pub(super) struct UdpState {
     share: bool,
     settings: UdpSettings,
     /// What has arrived, and from where.
-    inbox: VecDeque<(SocketAddr, Datagram)>,
+    inbox: VecDeque<(SocketAddr, Datagram, u32)>,
     held: usize,
     /// Datagrams dropped for want of room.
     dropped: u32,
@@ -204,7 +204,8 @@ impl World {
             return;
         }
         udp.held += datagram.bytes.len();
-        udp.inbox.push_back((source, datagram));
+        // As Linux: a datagram tells what was dropped before it came, not before it was read.
+        udp.inbox.push_back((source, datagram, udp.dropped));
         self.poke(id, at);
     }
 
@@ -287,7 +288,7 @@ impl World {
             self.push(now.plus(MOMENT), Event::Poke(id));
             return Ok(None);
         }
-        let Some((source, first)) = udp.inbox.pop_front() else { return Ok(None) };
+        let Some((source, first, dropped)) = udp.inbox.pop_front() else { return Ok(None) };
         // A run is not cut, however little of a datagram is wanted.
         let most = if udp.settings.gro && quirks.batches { LONGEST_DATAGRAM } else { most };
         udp.held -= first.bytes.len();
@@ -297,12 +298,12 @@ impl World {
         while udp.settings.gro
             && quirks.batches
             && last == stride
-            && let Some((from, next)) = udp.inbox.front()
+            && let Some((from, next, _)) = udp.inbox.front()
             && *from == source
             && next.bytes.len() <= stride
             && next.tos == first.tos
             && out.len() + next.bytes.len() <= LONGEST_DATAGRAM
-            && let Some((_, next)) = udp.inbox.pop_front()
+            && let Some((_, next, _)) = udp.inbox.pop_front()
         {
             last = next.bytes.len();
             udp.held -= last;
@@ -319,7 +320,7 @@ impl World {
             tos: if marks { first.tos } else { 0 },
             ttl: if marks { first.ttl } else { 0 },
             truncated: first.bytes.len() > most,
-            dropped: udp.dropped,
+            dropped,
             ..Received::skipped(out.len(), now)
         };
         if unproven {

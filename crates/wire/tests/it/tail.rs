@@ -3,7 +3,7 @@
 
 use crate::common::run::{MS, client_plan, join, serve, server_plan, told};
 use crate::reach::questions;
-use metrics::Packets;
+use metrics::{Packets, SECOND};
 use model::{Event, FlowWay, Kind, Phase, Probe};
 use sim::{At, Cut, Link, Network, Quirks, START};
 
@@ -83,5 +83,32 @@ fn what_a_dead_path_swallows_at_the_end_is_lost() {
                 }
             }
         }
+    }
+}
+
+/// Words are read from the same socket as data: behind the last datagrams that a full receive buffer dropped they tell of the drops.
+#[test]
+fn drops_at_the_end_of_a_run_are_counted_as_ours() {
+    for (pattern, up) in [(model::Pattern::Push, true), (model::Pattern::Pull, false)] {
+        let (_, phase) = phases(1).find(|(name, _)| *name == "delay").unwrap();
+        // The receiver's buffer holds 25 datagrams, and it reads far fewer than are sent.
+        let phase = Phase { pattern, rate: Some(20_000 * 160 * 8), duration_ns: Some(SECOND / 20), ..phase };
+        let mut net = Network::new(5);
+        let link = || Link::new().delay(MS).window(4_000);
+        net.datagram_links(link(), link());
+        let server = serve(&mut net, server_plan());
+        let client = join(&mut net, 0, client_plan(&phase));
+        net.quirks(
+            if up { server } else { client },
+            Quirks { slowness: 300, batches: false, ..Quirks::default() },
+        );
+        net.run();
+        let it = told(&net, client);
+        let (near, far) = (it.near().packets.as_deref().unwrap(), it.far[0].packets.as_deref().unwrap());
+        let (from, to) = if up { (near, far) } else { (far, near) };
+        adds_up(from.counts.sent, &to.counts, "overflow");
+        // Words are dropped, too.
+        let (lost, dropped) = (to.counts.lost, i64::try_from(to.counts.dropped).unwrap());
+        assert!(lost > 100 && (lost..lost + 10).contains(&dropped), "{:?}", to.counts);
     }
 }

@@ -491,6 +491,9 @@ impl Flow for Probe {
                     let (group, at) = (cx.rec.group(row), got.came().0.at);
                     let tally = cx.rec.packet_tally(group);
                     tally.came = tally.came.max(at);
+                    if let Some(receiver) = &mut self.receiver {
+                        receiver.overflowed(cx, row, &one);
+                    }
                     self.take_word(cx, &one, reply);
                 } else if let Some(receiver) = &mut self.receiver {
                     receiver.on_received(cx, row, &one, self.clocks.ours());

@@ -254,11 +254,20 @@ impl Receiver {
             self.alone(s.first, s.actual, now, tally);
         }
         self.settle(stretch, now, tally, &mut counts);
-        counts.dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
-        self.dropped = got.dropped;
         self.sums.counts.add(&counts);
         cx.rec.received(row, bytes);
         cx.rec.packets(row, &counts);
+        self.overflowed(cx, row, got);
+    }
+
+    /// Counts what our socket has dropped until `got` came, data or a word: behind the last data only words tell.
+    pub(super) fn overflowed(&mut self, cx: &mut Context<'_>, row: Row, got: &Received<'_>) {
+        let more = got.dropped.wrapping_sub(std::mem::replace(&mut self.dropped, got.dropped));
+        if more > 0 {
+            let counts = Packets { dropped: more.into(), ..Packets::default() };
+            self.sums.counts.add(&counts);
+            cx.rec.packets(row, &counts);
+        }
     }
 
     /// Passes over those datagrams that follow on `header` and are like its own but for their number, which is one more each time,
