@@ -4,8 +4,8 @@
 use metrics::Mono;
 use model::{Kind, Phase, Probe};
 use sim::{Quirks, Side};
-use transport::{Arena, Batch, Burst, End, Flow, News, Opener, Path, Read, When, Wrote};
-use wire::solo::Answers;
+use transport::{Acceptor, Arena, End, Flow, FlowEvent, Path, Read, Received, Sent, Transmit, When};
+use wire::one_sided::Answers;
 
 pub const START: Mono = Mono(1_000_000_000);
 
@@ -17,18 +17,18 @@ pub fn side() -> Side {
 pub fn feed(side: &mut Side, flow: &mut dyn Flow, mut bytes: &[u8]) {
     let (mut arena, mut none) = (Arena::new(4_096), Arena::new(0));
     for turn in 0..1_000 {
-        let want = flow.want();
-        if matches!(want.end, Some(End::Done { .. } | End::Lift | End::Hand(_))) {
+        let want = flow.interest();
+        if matches!(want.end, Some(End::Done { .. } | End::Detach | End::Migrate(_))) {
             return;
         }
         let now = START.plus(turn * 1_000_000);
         if want.send != When::Never {
-            let mut burst = Burst::new(&mut arena, 2_000);
-            flow.fill(&mut side.cx(now), &mut burst);
-            let sent = Wrote { bytes: burst.len(), fault: None };
-            flow.wrote(&mut side.cx(now), sent);
+            let mut burst = Transmit::new(&mut arena, 2_000);
+            flow.prepare_send(&mut side.cx(now), &mut burst);
+            let sent = Sent { bytes: burst.len(), fault: None };
+            flow.on_sent(&mut side.cx(now), sent);
         }
-        let (most, skip) = match flow.want().read {
+        let (most, skip) = match flow.interest().read {
             Read::Pause => (0, false),
             Read::Look(n) => (n.get() as usize, false),
             Read::Skip(n) => (n.get() as usize, true),
@@ -37,14 +37,14 @@ pub fn feed(side: &mut Side, flow: &mut dyn Flow, mut bytes: &[u8]) {
         let (got, rest) = bytes.split_at(n);
         bytes = rest;
         let result = if n > 0 {
-            let batch = if skip { Batch::skipped(n, now) } else { Batch::stream(got, now) };
-            flow.take(&mut side.cx(now), &batch, &mut Burst::new(&mut none, 0))
+            let batch = if skip { Received::skipped(n, now) } else { Received::stream(got, now) };
+            flow.on_received(&mut side.cx(now), &batch, &mut Transmit::new(&mut none, 0))
         } else {
-            let _ = flow.hear(&mut side.cx(now), News::Fin);
+            let _ = flow.on_event(&mut side.cx(now), FlowEvent::Fin);
             return;
         };
         if result.is_err() {
-            flow.fill(&mut side.cx(now), &mut Burst::new(&mut arena, 2_000));
+            flow.prepare_send(&mut side.cx(now), &mut Transmit::new(&mut arena, 2_000));
             return;
         }
     }
@@ -52,22 +52,22 @@ pub fn feed(side: &mut Side, flow: &mut dyn Flow, mut bytes: &[u8]) {
 
 /// Gives whoever listens datagrams of strangers, whom it must not let in; two bytes before each say how long it is and how much
 /// later it comes.
-pub fn knock(answerers: fn(&Phase, &Answers) -> Vec<Box<dyn Opener>>, bytes: &[u8]) {
+pub fn unsolicited(acceptors: fn(&Phase, &Answers) -> Vec<Box<dyn Acceptor>>, bytes: &[u8]) {
     let phase = Phase { kind: Kind::Delay, probe: Some(Probe::default()), ..Phase::default() };
     let answers = Answers { workers: 1, arrivals: true, ..Answers::default() };
-    let Some(mut opener) = answerers(&phase, &answers).pop() else { return };
+    let Some(mut acceptor) = acceptors(&phase, &answers).pop() else { return };
     let mut side = side();
     let (mut now, mut rest) = (START, bytes);
     while let Some((&[n, later], after)) = rest.split_first_chunk::<2>() {
         let (datagram, after) = after.split_at(after.len().min(n.into()));
         (now, rest) = (now.plus(u64::from(later) * 100_000), after);
         let path = Path { peer: ([10, 0, 0, later], 9).into(), local: ([10, 0, 0, 2], 8888).into() };
-        let got = Batch { from: Some(path), ..Batch::stream(datagram, now) };
+        let got = Received { from: Some(path), ..Received::stream(datagram, now) };
         let mut none = Arena::new(0);
-        assert!(opener.knock(&mut side.cx(now), &got, &mut Burst::new(&mut none, 0)).is_none());
-        opener.tend(&mut side.cx(now));
-        side.post.clear();
+        assert!(acceptor.on_unsolicited(&mut side.cx(now), &got, &mut Transmit::new(&mut none, 0)).is_none());
+        acceptor.on_timer(&mut side.cx(now));
+        side.outbox.clear();
     }
-    opener.stop();
-    opener.tend(&mut side.cx(now));
+    acceptor.stop();
+    acceptor.on_timer(&mut side.cx(now));
 }

@@ -7,8 +7,8 @@ mod bench;
 use libfuzzer_sys::fuzz_target;
 use metrics::Group;
 use model::{Kind, Media, Phase};
-use transport::{Arena, Batch, Burst, Flow, News, Path};
 use std::sync::Arc;
+use transport::{Arena, Flow, FlowEvent, Path, Received, Transmit};
 use wire::ctstraffic::{MediaParams, Receiver};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -26,19 +26,21 @@ fuzz_target!(|bytes: &[u8]| {
     let mut flow = Receiver::new(Arc::new(params), 0, true);
     let mut side = bench::side();
     let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
-    let _ = flow.hear(&mut side.cx(bench::START), News::Up(path));
+    let _ = flow.on_event(&mut side.cx(bench::START), FlowEvent::Up(path));
     bench::feed(&mut side, &mut flow, b"");
     let (mut now, mut rest) = (bench::START, bytes);
     while let Some((&[n, later], after)) = rest.split_first_chunk::<2>() {
         let (datagram, after) = after.split_at(after.len().min(n.into()));
         (now, rest) = (now.plus(u64::from(later) * 100_000), after);
-        let got = Batch::stream(datagram, now);
-        if flow.take(&mut side.cx(now), &got, &mut Burst::new(&mut Arena::new(0), 0)).is_err() {
+        let got = Received::stream(datagram, now);
+        if flow.on_received(&mut side.cx(now), &got, &mut Transmit::new(&mut Arena::new(0), 0)).is_err() {
             break;
         }
-        if flow.want().wake.is_some_and(|at| at <= now) && flow.hear(&mut side.cx(now), News::Wake).is_err() {
+        if flow.interest().wake.is_some_and(|at| at <= now)
+            && flow.on_event(&mut side.cx(now), FlowEvent::Wake).is_err()
+        {
             break;
         }
-        side.post.clear();
+        side.outbox.clear();
     }
 });

@@ -6,14 +6,22 @@ mod bench;
 
 use libfuzzer_sys::fuzz_target;
 use model::{Kind, Phase};
-use transport::{Arena, Batch, Burst, News, Path};
-use wire::solo::Answers;
-use wire::udpmon::blocks::{decode_card, decode_cpus, decode_histogram, decode_lost, decode_net, decode_records};
+use transport::{Arena, FlowEvent, Path, Received, Transmit};
+use wire::one_sided::Answers;
+use wire::udpmon::blocks::{
+    decode_card, decode_cpus, decode_histogram, decode_lost, decode_net, decode_records,
+};
 use wire::udpmon::codec::{Message, Setup, decode_counts, encode};
-use wire::udpmon::{answerers, proc::between};
+use wire::udpmon::{acceptors, proc::between};
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = (decode_counts(bytes), decode_card(bytes), decode_lost(bytes), decode_records(bytes), decode_cpus(bytes));
+    let _ = (
+        decode_counts(bytes),
+        decode_card(bytes),
+        decode_lost(bytes),
+        decode_records(bytes),
+        decode_cpus(bytes),
+    );
     if let Some(hist) = decode_histogram(bytes) {
         let _ = (hist.shape(), hist.shape_as_udpmon());
     }
@@ -21,21 +29,27 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = between(&start, &stop, true);
     }
     let phase = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
-    let Some(mut door) = answerers(&phase, &Answers { workers: 1, ..Answers::default() }).pop() else { return };
+    let Some(mut acceptor) = acceptors(&phase, &Answers { workers: 1, ..Answers::default() }).pop() else {
+        return;
+    };
     let mut side = bench::side();
     let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
     let first = encode(&Message::Zero(Setup::default()), 208);
-    let knock = Batch { from: Some(path), ..Batch::stream(&first, bench::START) };
+    let first = Received { from: Some(path), ..Received::stream(&first, bench::START) };
     let (mut arena, mut none) = (Arena::new(65_507), Arena::new(0));
-    let Some(mut flow) = door.knock(&mut side.cx(bench::START), &knock, &mut Burst::new(&mut none, 0)) else { return };
-    let _ = flow.hear(&mut side.cx(bench::START), News::Up(path));
+    let Some(mut flow) =
+        acceptor.on_unsolicited(&mut side.cx(bench::START), &first, &mut Transmit::new(&mut none, 0))
+    else {
+        return;
+    };
+    let _ = flow.on_event(&mut side.cx(bench::START), FlowEvent::Up(path));
     let (mut now, mut rest) = (bench::START, bytes);
     while let Some((&[n, later], after)) = rest.split_first_chunk::<2>() {
         let (datagram, after) = after.split_at(after.len().min(n.into()));
         (now, rest) = (now.plus(u64::from(later) * 100_000), after);
-        let got = Batch::stream(datagram, now);
-        let _ = flow.take(&mut side.cx(now), &got, &mut Burst::new(&mut none, 0));
-        let mut burst = Burst::new(&mut arena, 65_507);
-        flow.fill(&mut side.cx(now), &mut burst);
+        let got = Received::stream(datagram, now);
+        let _ = flow.on_received(&mut side.cx(now), &got, &mut Transmit::new(&mut none, 0));
+        let mut burst = Transmit::new(&mut arena, 65_507);
+        flow.prepare_send(&mut side.cx(now), &mut burst);
     }
 });

@@ -134,7 +134,7 @@ pub(crate) struct LastPlacement {
 }
 
 impl LastPlacement {
-    /// The same as [`FlowId::placement`].
+    /// The same as [`Card::placement`].
     pub(crate) fn of(&mut self, card: &Card, now: Mono) -> Option<Placement> {
         if self.card != card.serial || now >= self.until {
             let placement = card.placement();

@@ -7,19 +7,19 @@ mod bench;
 use libfuzzer_sys::fuzz_target;
 use metrics::Group;
 use model::Phase;
-use transport::{Opener, Path};
 use std::sync::Arc;
-use wire::native::{Grant, Grants, Params, Reception};
+use transport::{Acceptor, Path};
+use wire::native::{Grant, Grants, Listener, Params};
 
 fuzz_target!(|bytes: &[u8]| {
     let phase = Phase { transfer: 300, ..Phase::default() };
     let grants = Arc::new(Grants::new(None));
     let grant = Grant::new(Arc::new(Params::of(&phase, Group(1))), 1, 300, true);
     grants.insert([0; 16], Arc::new(grant));
-    let mut reception = Reception::new(grants, Arc::default(), 0);
+    let mut listener = Listener::new(grants, Arc::default(), 0);
     let mut side = bench::side();
     let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
-    if let Some(mut flow) = reception.accept(&mut side.cx(bench::START), &path) {
+    if let Some(mut flow) = listener.accept(&mut side.cx(bench::START), &path) {
         bench::feed(&mut side, &mut *flow, bytes);
     }
 });
