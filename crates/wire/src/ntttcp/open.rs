@@ -162,6 +162,12 @@ pub(super) struct Shared {
     pub(super) synced_peers: Mutex<Vec<IpAddr>>,
 }
 
+/// Posted when a connection of an unsynchronised test was accepted.
+pub(super) struct UnsyncedConnection {
+    pub(super) peer: SocketAddr,
+    pub(super) at: Mono,
+}
+
 /// Slot and group of all such connections.
 pub(super) const UNSYNCED_SLOT: u32 = u32::MAX;
 pub(super) const UNSYNCED_GROUP: Group = Group(2);
@@ -206,6 +212,7 @@ impl Acceptor for Answerer {
         }
         let ip = path.peer.ip().to_canonical();
         if let Some(params) = self.shared.unsynced_params(ip) {
+            cx.outbox.push(Box::new(UnsyncedConnection { peer: path.peer, at: cx.now }));
             return Some(Box::new(Receiver::new(params).numbered(UNSYNCED_SLOT)));
         }
         self.shared.begin(cx.now);

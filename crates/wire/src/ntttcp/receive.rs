@@ -11,12 +11,13 @@
 //! 4. Without a conversation the first connection begins the test; it ends by the clock, or a second after the last
 //!    connection has gone, and is rated over the time in which bytes came.
 //! 5. With `Layout::unsynced`, connections of addresses without a synchronisation connection form tests of their own
-//!    (`unsynced.rs`). A sender of Windows' that announces itself on the port above each of its data ports is one of them. While one of them receives data, the state is reported as busy and the end of this session is deferred.
+//!    (`unsynced.rs`). A sender of Windows' that announces itself on the port above each of its data ports is one of
+//!    them. While one of them receives data, the state is reported as busy and the end of this session is deferred.
 //! 6. One sender that vanishes takes nothing with it but its own connections.
 
 use super::Layout;
 use super::codec::{END, FINISHED, LAST, NOT_STARTED, QUERY, RUN, RUNNING, WAIT, Words, agreed, encode};
-use super::open::{Answerer, Empty, Shared, UNSYNCED_GROUP, UNSYNCED_SLOT};
+use super::open::{Answerer, Empty, Shared, UNSYNCED_GROUP, UNSYNCED_SLOT, UnsyncedConnection};
 use super::tally::Telling;
 use super::token::TOKEN;
 use super::udp::Back;
@@ -335,8 +336,8 @@ impl Receiver {
     fn note(&mut self, cx: &mut Context<'_>, message: Message) {
         let message = match message.downcast::<Portion>() {
             Ok(portion) if portion.slot == UNSYNCED_SLOT => {
-                let totals = self.unsynced.closed(&portion);
-                return totals.into_iter().for_each(|event| self.telling.emit(event));
+                self.unsynced.closed(&portion);
+                return self.tell_unsynced(cx.now);
             }
             Ok(portion) => {
                 // Before the session has heard of the first connection its portion may be there.
@@ -364,6 +365,10 @@ impl Receiver {
         };
         let message = match message.downcast::<FirstByte>() {
             Ok(first) => return self.unsynced.first_byte(first.peer, first.at),
+            Err(message) => message,
+        };
+        let message = match message.downcast::<UnsyncedConnection>() {
+            Ok(connection) => return self.unsynced.accepted(connection.peer, connection.at),
             Err(message) => message,
         };
         if message.is::<Back>() {
@@ -396,6 +401,13 @@ impl Receiver {
         }
         if self.kill.is_some_and(|at| at <= now) {
             self.drop_when_unsynced_idle(now);
+        }
+    }
+
+    /// Tells of the unsynchronised tests that are over.
+    fn tell_unsynced(&mut self, now: Mono) {
+        while let Some(totals) = self.unsynced.over(now) {
+            self.telling.emit(totals);
         }
     }
 
@@ -480,8 +492,11 @@ impl Session for Receiver {
                 let end = self.table.to();
                 self.telling.interval(index, from, to, end, tally);
             }
-            Input::Tally { group: UNSYNCED_GROUP, to, tally, .. } if tally.rx_bytes > 0 => {
-                self.unsynced.received(to);
+            Input::Tally { group: UNSYNCED_GROUP, to, tally, .. } => {
+                if tally.rx_bytes > 0 {
+                    self.unsynced.received(to);
+                }
+                self.tell_unsynced(cx.now);
             }
             Input::Message(message) => self.note(cx, message),
             Input::Idle(group) if group != Group::ALL && self.stage == Stage::Dropping => {

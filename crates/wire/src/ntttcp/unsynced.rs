@@ -2,7 +2,8 @@
 //! senders.
 //!
 //! Such a test has no start or end message. Connections from one address whose first bytes come within [`TOGETHER`] form one
-//! test, measured from the first byte to the last. A connection that carries nothing belongs to none.
+//! test, measured from the first byte to the last. A connection that carries nothing belongs to none; while it is young, a test of
+//! its address is not over.
 
 use crate::one_sided::Portion;
 use metrics::{Mono, SECOND};
@@ -34,13 +35,21 @@ pub(super) struct UnsyncedTests {
     tests: BTreeMap<Key, Test>,
     /// The test of each connection, by its peer.
     members: BTreeMap<SocketAddr, Key>,
+    /// When each connection was accepted that has carried nothing, by its peer.
+    quiet: BTreeMap<SocketAddr, Mono>,
     /// Latest arrival of data, over all tests.
     moved: Mono,
 }
 
 impl UnsyncedTests {
+    /// A connection was accepted.
+    pub(super) fn accepted(&mut self, peer: SocketAddr, at: Mono) {
+        self.quiet.insert(peer, at);
+    }
+
     /// Counts a connection on which data begins.
     pub(super) fn first_byte(&mut self, peer: SocketAddr, at: Mono) {
+        self.quiet.remove(&peer);
         let ip = peer.ip().to_canonical();
         let latest = self.tests.range((ip, Mono(0))..=(ip, Mono(u64::MAX))).next_back().map(|(key, _)| *key);
         let key = latest.filter(|(_, from)| at.since(*from) < TOGETHER).unwrap_or((ip, at));
@@ -55,17 +64,24 @@ impl UnsyncedTests {
         self.moved = self.moved.max(now);
     }
 
-    /// Counts the end of a connection. Returns the totals of its test when it was the last one.
-    pub(super) fn closed(&mut self, portion: &Portion) -> Option<Event> {
-        let key = self.members.remove(&portion.path.peer)?;
-        let test = self.tests.get_mut(&key)?;
+    /// Counts the end of a connection.
+    pub(super) fn closed(&mut self, portion: &Portion) {
+        self.quiet.remove(&portion.path.peer);
+        let Some(key) = self.members.remove(&portion.path.peer) else { return };
+        let Some(test) = self.tests.get_mut(&key) else { return };
         test.open = test.open.saturating_sub(1);
         test.bytes += portion.rx_bytes;
         let (from, to) = test.span.unwrap_or((portion.from, portion.to));
         test.span = Some((from.min(portion.from), to.max(portion.to)));
-        if test.open > 0 {
-            return None;
-        }
+    }
+
+    /// The totals of a test that is over: none of its connections is open, and none of its address may yet join it.
+    pub(super) fn over(&mut self, now: Mono) -> Option<Event> {
+        let young = |ip| {
+            let of_it = self.quiet.iter().filter(|(peer, _)| peer.ip().to_canonical() == ip);
+            of_it.map(|(_, at)| now.since(*at)).any(|age| age < TOGETHER)
+        };
+        let (&key, _) = self.tests.iter().find(|((ip, _), test)| test.open == 0 && !young(*ip))?;
         let test = self.tests.remove(&key)?;
         let (from, to) = test.span?;
         let traffic = Traffic { tx_bytes: 0, rx_bytes: test.bytes, ns: to.since(from) };

@@ -232,6 +232,23 @@ fn tests_of_one_address_are_told_apart_by_when_they_begin() {
 }
 
 #[test]
+fn connections_that_carry_data_one_after_the_other_are_one_test() {
+    let mut net = network(66);
+    let host = receive(&mut net, Layout { unsynced: true, ..layout() });
+    let data = SocketAddr::new(TALK.ip(), 5001);
+    for n in 0..4 {
+        let at = (10 + 200 * n) * MS;
+        net.raw(client_ip(1), data, vec![(at, Say::Bytes(vec![b'A'; 1_000])), (at + 10 * MS, Say::Fin)]);
+    }
+    net.run_until(net.now.plus(2 * SECOND));
+    let told_of = tests(&net, host);
+    assert_eq!(
+        told_of.iter().map(|(opened, traffic)| (*opened, traffic.rx_bytes)).collect::<Vec<_>>(),
+        [(4, 4_000)]
+    );
+}
+
+#[test]
 fn silent_conversations_keep_nobody_out() {
     let mut net = network(65);
     receive(&mut net, Layout { unsynced: true, ..layout() });
