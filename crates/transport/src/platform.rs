@@ -343,7 +343,7 @@ pub trait Task<P: Platform> {
     fn reactor(&mut self) -> &mut P::Reactor;
     /// A [`Park::Wait`] is over: takes what is ready out of `ready`, or learns why there was no waiting.
     fn resume(&mut self, ready: io::Result<&mut Vec<Ready>>);
-    /// What it keeps in memory. A simulation checks that this stays bounded; nobody else asks.
+    /// What it keeps in memory. Only simulations call it, to check that it stays bounded.
     fn held(&self) -> Held {
         Held::default()
     }

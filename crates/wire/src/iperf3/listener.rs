@@ -90,14 +90,14 @@ impl Shared {
     }
 }
 
-/// Posted by the door: somebody who comes to speak, and its cookie. The connection goes up to the session.
+/// Posted by the listener: the cookie of a control connection, which goes to the session.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visit {
     pub(super) path: Path,
     pub(super) cookie: Cookie,
 }
 
-/// The door on one worker.
+/// The listener's part on one worker.
 pub(super) struct Listener {
     shared: Arc<Shared>,
     acl: Arc<Acl>,

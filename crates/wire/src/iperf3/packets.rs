@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client                                    server
-//!   hello "9876" ─────────────────────────▶    (taken by the door, which answers it and makes the stream)
+//!   hello "9876" ─────────────────────────▶    (taken by the listener, which answers it and makes the stream)
 //!   ◀───────────────────────── reply "6789"
 //!              both hold still until their session says start
 //!   ◀────────── numbered datagrams, one way ─────▶

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client                                    server
-//!   cookie, 37 bytes ─────────────────────▶    (taken by the door, which makes the stream of it)
+//!   cookie, 37 bytes ─────────────────────▶    (taken by the listener, which makes the stream of it)
 //!              both hold still until their session says start
 //!   ◀───────────── payload, one way ─────────────▶
 //!              both are frozen when the client says TEST_END; its server first takes in what has come already

@@ -1,4 +1,4 @@
-//! The server's door: cookies for whoever knocks, flows for who returns them.
+//! A server's unsolicited datagrams: cookies for peers that have none, flows for peers that return theirs.
 
 use super::codec::{Kind, Word};
 use super::flow::Probe;
@@ -99,7 +99,7 @@ impl Drop for Seat {
     }
 }
 
-/// Keeps the door.
+/// Answers unsolicited datagrams.
 pub(in crate::native) struct Keeper {
     secret: [u8; 32],
 }
