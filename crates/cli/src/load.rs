@@ -13,7 +13,7 @@ use model::{Event, Outcome, Phase, Point, Status, Until};
 use report::Planned;
 use runtime::{ClientConfig, Interrupt};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 #[derive(Args, Debug)]
@@ -47,6 +47,10 @@ pub(crate) struct LoadArgs {
 
 /// How often it is looked whether the user wants the end while the path fills.
 const LOOK: Duration = Duration::from_millis(20);
+/// How much longer than planned the load may go on while the probes are set up and their last messages come back, ns.
+const EXTRA: u64 = 60 * SECOND;
+const TOO_SHORT: &str = "the load ended before the delays beside it were measured, because the server limits the time of a run \
+                         (its --max-time): choose a shorter -t or --ramp";
 
 /// How a measurement went, and what it told.
 type Told = Result<(Status, Option<String>, Vec<Event>), CliError>;
@@ -118,10 +122,10 @@ fn run(
     interrupt: &Interrupt,
     outputs: &mut Outputs,
 ) -> Result<(Status, Option<String>), CliError> {
-    let (filler, probes) = (load.filler(stage), load.probes(stage));
-    let told = beside((filler.as_ref(), load.ramp_ns), &probes, repeat, (config, interrupt), outputs);
+    let filler = load.filler(stage);
+    let told = beside((filler, load.ramp_ns), load.probes(stage), repeat, (config, interrupt), outputs);
     let (mut worst, mut why) = (Status::Complete, None);
-    for ((label, phase), told) in probes.into_iter().chain(filler).zip(told) {
+    for ((label, phase), told) in told {
         let (status, reason, events) = told?;
         // Those who show it have been told as it happened.
         outputs.record(&Event::Phase { label, repeat, phase: Box::new(phase) });
@@ -135,42 +139,105 @@ fn run(
     Ok((worst, why))
 }
 
-/// Runs all parts of a stage beside each other, and shows what happens meanwhile.
+/// Runs all parts of a stage beside each other, and shows what happens meanwhile. The probes begin when the load has gone on for the
+/// ramp, and the load ends after them: their set-up may take long in a full queue, and they must not measure an empty path.
 fn beside(
-    (filler, ramp_ns): (Option<&Part>, u64),
-    probes: &[Part],
+    (filler, ramp_ns): (Option<Part>, u64),
+    probes: [Part; 2],
     repeat: u32,
     (config, interrupt): (&ClientConfig, &Interrupt),
     outputs: &mut Outputs,
-) -> Vec<Told> {
+) -> Vec<(Part, Told)> {
     let shown = Mutex::new(outputs);
-    let one = |(number, place): (u32, u32), (label, phase): &Part| -> Told {
+    let one = |place: (u32, u32), (label, phase): &Part, extra_ns, interrupt, on_start: &dyn Fn()| -> Told {
         let mut events = Vec::new();
         let show = |event: &Event| {
-            shown.lock().unwrap_or_else(PoisonError::into_inner).show_part((number, place), event);
+            shown.lock().unwrap_or_else(PoisonError::into_inner).show_part(place, event);
         };
         show(&Event::Phase { label: label.clone(), repeat, phase: Box::new(phase.clone()) });
-        let (status, reason) = measure::one(config, phase, interrupt, &mut |event| {
+        let duration_ns = phase.duration_ns.map(|ns| ns.saturating_add(extra_ns));
+        let phase = Phase { duration_ns, ..phase.clone() };
+        let (status, reason) = measure::one(config, &phase, interrupt, &mut |mut event| {
+            match &mut event {
+                Event::Start { .. } => on_start(),
+                // A limit that leaves the load long enough is of no interest, and a shorter one fails the stage.
+                Event::Session(info) if extra_ns > 0 => {
+                    info.accepted.changes.retain(|change| change.what != "duration");
+                }
+                _ => {}
+            }
             show(&event);
             events.push(event);
         })?;
         Ok((status, reason, events))
     };
     let one = &one;
-    let died = || CliError::failed("a measurement ended without a result");
+    let died = |_| Err(CliError::failed("a measurement ended without a result"));
+    let of_load = &interrupt.for_one();
     std::thread::scope(|scope| {
         // The load comes first on a terminal, and last in the report.
         let last = probes.len() as u32;
-        let filling = filler.map(|part| scope.spawn(move || one((0, last), part)));
-        if filling.is_some() {
-            let ready = Instant::now() + Duration::from_nanos(ramp_ns);
-            while Instant::now() < ready && !interrupt.asked() {
-                std::thread::sleep(LOOK.min(ready.saturating_duration_since(Instant::now())));
-            }
+        let (started, starts) = mpsc::channel();
+        let filling = filler.map(|part| {
+            let on_start = move || started.send(()).unwrap_or_default();
+            let told = scope.spawn({
+                let part = part.clone();
+                move || one((0, last), &part, EXTRA, of_load, &on_start)
+            });
+            (part, told)
+        });
+        let mut told = Vec::new();
+        if filling.is_none() || is_filled(&starts, ramp_ns, interrupt) {
+            let probing = (0..).zip(probes).map(|(at, part)| {
+                let thread = scope.spawn({
+                    let part = part.clone();
+                    move || one((at + 1, at), &part, 0, interrupt, &|| ())
+                });
+                (part, thread)
+            });
+            let probing: Vec<_> = probing.collect();
+            told.extend(probing.into_iter().map(|(part, thread)| (part, thread.join().unwrap_or_else(died))));
         }
-        let probing = (0..).zip(probes).map(|(at, part)| scope.spawn(move || one((at + 1, at), part)));
-        let probing: Vec<_> = probing.collect();
-        let all = probing.into_iter().chain(filling);
-        all.map(|thread| thread.join().unwrap_or_else(|_| Err(died()))).collect()
+        if let Some((part, thread)) = filling {
+            let too_short = thread.is_finished();
+            of_load.finish();
+            let mut load = thread.join().unwrap_or_else(died);
+            if let Ok(load) = &mut load
+                && too_short
+                && load.0 == Status::Complete
+            {
+                let probes = told.iter_mut().filter_map(|(_, told)| told.as_mut().ok());
+                probes.chain([load]).for_each(spoil);
+            }
+            told.push((part, load));
+        }
+        told
     })
+}
+
+/// Waits until the path has been filled for the ramp: `false` if the load, or the user, ended before.
+fn is_filled(starts: &mpsc::Receiver<()>, ramp_ns: u64, interrupt: &Interrupt) -> bool {
+    if starts.recv().is_err() {
+        return false;
+    }
+    let filled = Instant::now() + Duration::from_nanos(ramp_ns);
+    loop {
+        let left = filled.saturating_duration_since(Instant::now());
+        match starts.recv_timeout(left.min(LOOK)) {
+            Err(mpsc::RecvTimeoutError::Disconnected) => return false,
+            _ if interrupt.asked() => return false,
+            _ if left.is_zero() => return true,
+            _ => {}
+        }
+    }
+}
+
+/// Marks a part of a stage as failed whose load ended before its probes.
+fn spoil((status, reason, events): &mut (Status, Option<String>, Vec<Event>)) {
+    (*status, *reason) = (Status::Failed, Some(TOO_SHORT.to_owned()));
+    for event in events {
+        if let Event::PhaseEnd { status: told, reason: why } = event {
+            (*told, *why) = (*status, reason.clone());
+        }
+    }
 }

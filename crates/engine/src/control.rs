@@ -121,6 +121,8 @@ pub struct Control<P: Platform, S: FnMut(Event)> {
     troubles: HashSet<String>,
     /// When the user asked for the end, and how often the session has been told.
     stop: Option<(Mono, usize)>,
+    /// The session has been told to finish.
+    finishing: bool,
     /// Keeps the user's wish waking this thread.
     _attached: Attached,
     stage: Stage,
@@ -200,6 +202,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             groups: BTreeMap::new(),
             troubles: HashSet::new(),
             stop: None,
+            finishing: false,
             stage: Stage::Begin,
             failed: None,
             platform,
@@ -225,7 +228,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         if self.stop.is_none() && self.interrupt.asked() {
             self.stop = Some((self.clock.now(), 0));
         }
-        match self.unread.is_empty() {
+        match self.unread.is_empty() && self.finishing == self.interrupt.is_finishing() {
             true => self.session.deadline().into_iter().chain(self.next_stop()).min(),
             false => Some(self.clock.now()),
         }
@@ -233,6 +236,10 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
 
     /// Hands the session what has come.
     fn round(&mut self, ready: &mut Vec<Ready>) {
+        if !self.finishing && self.interrupt.is_finishing() {
+            self.finishing = true;
+            self.feed(Input::Finish);
+        }
         if let Some((since, told)) = self.stop
             && self.next_stop().is_some_and(|at| at <= self.clock.now())
         {

@@ -1,13 +1,16 @@
-//! The user's wish to end, from any thread to the control threads of all runs.
+//! Requests to end, from any thread to the control threads of all runs.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::Wake;
 
-/// Asks a run to end in good order. Cloned into signal handlers and tests.
+/// Asks runs to end in good order. Cloned into signal handlers and tests.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<State>);
+pub struct Interrupt {
+    state: Arc<State>,
+    finishing: Arc<AtomicBool>,
+}
 
 type WakeRun = Box<dyn Fn() + Send>;
 
@@ -45,22 +48,42 @@ impl Interrupt {
 
     /// Asks the run to end.
     pub fn ask(&self) {
-        self.0.asked.store(true, Ordering::Release);
-        let wakers = self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.state.asked.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// The same for the user, with a [`finish`](Self::finish) of its own: for one of several runs beside each other.
+    #[must_use]
+    pub fn for_one(&self) -> Self {
+        Interrupt { state: Arc::clone(&self.state), finishing: Arc::default() }
+    }
+
+    /// Ends the measurement as the end of its time does: what it found is complete. Sessions that cannot are not affected.
+    pub fn finish(&self) {
+        self.finishing.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    pub(crate) fn is_finishing(&self) -> bool {
+        self.finishing.load(Ordering::Acquire)
+    }
+
+    fn wake(&self) {
+        let wakers = self.state.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         wakers.iter().for_each(|(_, wake)| wake());
     }
 
     /// Whether the end was asked for.
     #[must_use]
     pub fn asked(&self) -> bool {
-        self.0.asked.load(Ordering::Acquire)
+        self.state.asked.load(Ordering::Acquire)
     }
 
     /// From now on, asking wakes this reactor, and those that are attached already.
     pub(crate) fn attach(&self, waker: impl Wake) -> Attached {
-        let number = self.0.attached.fetch_add(1, Ordering::Relaxed);
+        let number = self.state.attached.fetch_add(1, Ordering::Relaxed);
         let wake = Box::new(move || waker.wake());
-        self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner).push((number, wake));
-        Attached(Arc::clone(&self.0), number)
+        self.state.wakers.lock().unwrap_or_else(PoisonError::into_inner).push((number, wake));
+        Attached(Arc::clone(&self.state), number)
     }
 }

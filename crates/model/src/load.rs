@@ -5,7 +5,7 @@
 //! their own (`trips`), and one-way delays of another (`delay`). Their labels say which is which.
 
 use crate::{
-    Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, RoundTrips, Schedule, Spacing,
+    Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, RoundTrips, Schedule, Spacing, Status,
     Transport, figures,
 };
 use metrics::{Spectrum, buffer_delay_percent};
@@ -101,11 +101,11 @@ const TIMEOUT: u64 = 5 * metrics::SECOND;
 pub type Part = (BTreeMap<String, String>, Phase);
 
 impl Load {
-    /// What fills the path in a stage; nothing when idle.
+    /// What fills the path in a stage; nothing when idle. Its time is the shortest: it goes on until the probes have ended.
     #[must_use]
     pub fn filler(&self, stage: Stage) -> Option<Part> {
         let pattern = stage.pattern()?;
-        let duration_ns = self.filler.duration_ns.map(|ns| ns.saturating_add(2 * self.ramp_ns));
+        let duration_ns = self.filler.duration_ns.map(|ns| ns.saturating_add(self.ramp_ns));
         let gap_ns = 1e9 / self.rate * f64::from(self.filler.connections);
         let inside_gap_ns = Some((gap_ns.round() as u64).max(metrics::SECOND / 1000));
         Some((
@@ -228,7 +228,8 @@ impl Found {
 /// The stages of a run in order; none when it was none.
 #[must_use]
 pub fn under_load(outcome: &Outcome) -> Vec<Found> {
-    let point = |stage: Stage, part: &str| outcome.points.iter().find(|p| p.label == label(stage, part));
+    let measured = || outcome.points.iter().filter(|point| point.status != Status::Failed);
+    let point = |stage: Stage, part: &str| measured().find(|point| point.label == label(stage, part));
     let mut all: Vec<Found> = Vec::new();
     for stage in Stage::ALL {
         let (trips, delay, load) = (point(stage, TRIPS), point(stage, "delay"), point(stage, "load"));

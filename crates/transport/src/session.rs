@@ -118,6 +118,8 @@ pub enum Input<'a> {
     Dropped(Group, Box<Totals>),
     /// The deadline asked for has come.
     Wake,
+    /// The measurement is long enough: it ends as it would when its time is over.
+    Finish,
     /// The user or the system asks to end: the first time in good order.
     Stop,
 }

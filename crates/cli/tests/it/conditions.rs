@@ -1,6 +1,6 @@
 //! `--assert`, `--repeat` and `--until-confidence` on every question.
 
-use crate::support::{Line, Outcome, netcaliper, number, serve, tcp};
+use crate::support::{Line, Outcome, netcaliper, number, serve, tcp, text};
 
 #[test]
 fn a_condition_that_is_not_met_is_exit_code_3() {
@@ -54,6 +54,28 @@ fn load_is_repeated_stage_by_stage() {
         points.filter(|p| p["label"]["stage"] == "idle" && p["repeat"] == repeat).count()
     };
     assert_eq!((idle(1), idle(2), idle(3)), (2, 2, 0));
+}
+
+#[test]
+fn delays_beside_a_load_that_ended_too_early_are_not_shown() {
+    let server = serve("--max-time 2s --max-rate 2M");
+    let run =
+        |times: &str| Outcome::of(netcaliper("load").arg(server.at()).args("-P 1 --json").args(times).run());
+    // The load asks for more than the server's limit, which is longer than a stage takes.
+    let outcome = run("-t 100ms --ramp 1s").exits(0);
+    assert!(!outcome.json["points"].to_string().contains("\"duration\""), "{}", outcome.tell());
+    // One second is left to the probes behind the ramp, and none at all.
+    for (times, parts) in [("-t 1500ms --ramp 1s", 3), ("-t 100ms --ramp 3s", 1)] {
+        let outcome = run(times).exits(4);
+        assert!(text(&outcome.json["reason"]).contains("--max-time"), "{}", outcome.tell());
+        let stage = |name: &str| {
+            let points = outcome.json["points"].as_array().unwrap().iter();
+            points.filter(|p| p["label"]["stage"] == name).map(|p| text(&p["status"])).collect::<Vec<_>>()
+        };
+        assert_eq!(stage("idle"), ["complete"; 2], "{times}");
+        assert_eq!(stage("down"), vec!["failed"; parts], "{times}");
+        assert!(stage("up").is_empty(), "{times}");
+    }
 }
 
 #[test]

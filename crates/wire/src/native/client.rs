@@ -599,6 +599,7 @@ impl Session for Client {
                 self.advance(cx.now);
             }
             Input::Wake => self.wake(cx.now),
+            Input::Finish => self.drain(cx.now.plus(GRACE)),
             Input::Stop => self.stop(cx.now),
         }
     }

@@ -568,7 +568,7 @@ impl Session for Server {
     fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, path, _) => self.arrive(cx, link, path),
-            Input::Refused(..) => {}
+            Input::Refused(..) | Input::Finish => {}
             Input::Bytes(link, bytes) => self.bytes(cx, link, bytes),
             Input::Down(link, _) => self.leave(cx, link),
             Input::Message(note) => match note.downcast::<Stranger>() {

@@ -43,6 +43,34 @@ fn applied(trace: &Csv, way: &str) -> Vec<f64> {
     measuring.map(|(_, delays)| median(delays)).collect()
 }
 
+/// Whether the load of each stage was still under way when its last measuring datagram came to the path: its flows are those whose
+/// first long packet came between the measuring datagrams of the stage before and its own.
+fn load_outlasts_probes(trace: &Csv) -> bool {
+    let column = |name| trace.column(name);
+    let (ways, lengths) = (column("direction"), column("length"));
+    let (flows, arrivals) = (column("flow"), column("arrived_ns"));
+    // First and last arrival, and how many.
+    let mut seen: BTreeMap<(bool, &str), (u64, u64, usize)> = BTreeMap::new();
+    for row in 0..trace.rows.len() {
+        let (length, arrived): (u32, u64) = (lengths[row].parse().unwrap(), arrivals[row].parse().unwrap());
+        let probe = lengths[row] == LENGTH;
+        if length > 1000 || (probe && ways[row] == "up") {
+            let flow = seen.entry((probe, flows[row])).or_insert((arrived, arrived, 0));
+            *flow = (flow.0.min(arrived), flow.1.max(arrived), flow.2 + 1);
+        }
+    }
+    seen.retain(|_, (.., packets)| *packets >= FEW);
+    let (mut probes, mut loads) = (Vec::new(), Vec::new());
+    for ((probe, _), (first, last, _)) in seen {
+        if probe { &mut probes } else { &mut loads }.push((first, last));
+    }
+    probes.sort_unstable();
+    probes.windows(2).all(|stages| {
+        let ((_, before), (begin, end)) = (stages[0], stages[1]);
+        loads.iter().any(|(first, last)| (before..begin).contains(first) && *last > end)
+    })
+}
+
 /// The median that was measured, of the datagrams of a stage's direction.
 fn measured(outcome: &Outcome, stage: &str, way: &str) -> f64 {
     let points = outcome.json["points"].as_array().unwrap();
@@ -114,6 +142,7 @@ fn recognised(outcome: &Outcome, trace: &Csv, grade: &str) -> Result<(), String>
     let truth = ways.map(|way| applied(trace, way));
     assert!(truth.iter().all(|way| way.len() == STAGES.len()), "a flow in each stage: {truth:?}");
     let added: [[f64; 2]; 4] = std::array::from_fn(|s| [0, 1].map(|w| truth[w][s] - truth[w][0]));
+    assert!(load_outlasts_probes(trace), "delays were measured when the load had ended");
     let [_, down, up, both] = added;
     if down[1].min(up[0]).min(both[0].max(both[1])) < 100.0 * MS {
         return Err(format!("this host did not fill the path: {added:?} ns"));
