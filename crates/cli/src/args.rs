@@ -4,6 +4,7 @@
 use crate::faces::{FACES, Face};
 use crate::kept::StoreArgs;
 use crate::mistaken;
+use crate::protocols;
 use crate::repeat::RepeatArgs;
 use crate::values::{self, Affinity, SocketBuffer};
 use crate::watch::WebArgs;
@@ -96,8 +97,8 @@ pub(crate) struct TargetArgs {
     /// What the far end speaks: native, which is our own; or, for servers of other programs, iperf3 (tcp, delay), ctstraffic (tcp,
     /// connect, stream; its server must have the same pattern and transfer), ntttcp (tcp, delay; one port of `ntttcp -r -N`),
     /// ttcp (tcp, delay; `ttcp -r`), tcpmon (tcp), udpmon (train), bwdelaytester (delay), echo and stamp (ping).
-    #[arg(long, value_name = "NAME", default_value = "native")]
-    pub(crate) protocol: wire::Protocol,
+    #[arg(long, value_name = "NAME", default_value = "native", value_parser = protocols::parse)]
+    pub(crate) protocol: protocols::Protocol,
     /// Use IPv4 only.
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     pub(crate) ipv4: bool,

@@ -2,16 +2,17 @@
 
 use crate::file::SavedRun;
 use crate::keeping::Keeping;
+use crate::protocols;
 use crate::{faces, measure, plan, stderr};
 use classic::bwdelaytester::{Asked, Client, Face, Server, USAGE, read};
 use model::{Event, Level, Status, Waiting};
-use runtime::{Bound, ClientConfig, ServerConfig};
+use runtime::Bound;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use wire::Protocol;
+use wire::{ClientConfig, ServerConfig};
 
 /// What the original ends with, but for a sweep that was climbed to its end.
 const FAILED: u8 = 1;
@@ -38,17 +39,16 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
 }
 
 fn send(client: &Client, command: Vec<String>) -> Result<u8, Refusal> {
-    let port = client.both.port.unwrap_or_else(|| Protocol::Bwdelaytester.port());
+    let port = client.both.port.unwrap_or_else(|| protocols::BWDELAYTESTER.port());
     let mut peers = runtime::resolve_targets(std::slice::from_ref(&client.host), port, false, false)?;
     peers.truncate(1);
     let config = ClientConfig {
-        protocol: Protocol::Bwdelaytester,
         peers,
         device: client.both.device.clone(),
         workers: Some(1),
         run: runtime::run_id(),
         version: plan::VERSION.to_owned(),
-        ..ClientConfig::default()
+        ..ClientConfig::new(protocols::BWDELAYTESTER)
     };
     let mut phase = client.phase();
     if let Some(probe) = &mut phase.probe {
@@ -57,21 +57,21 @@ fn send(client: &Client, command: Vec<String>) -> Result<u8, Refusal> {
     runtime::check(&config, &phase)?;
     let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
     let mut show = Show::new(Face::client(client), client.both.save.as_ref(), false)?;
-    show.hear(&Event::Begin(Box::new(config.begin("bwdelaytester", command, &phase))));
+    show.hear(&Event::Begin(Box::new(runtime::begin(&config, "bwdelaytester", command, &phase))));
     show.hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
     runtime::run(&config, &phase, &interrupt, &mut |event| show.hear(&event))?;
     Ok(show.finish())
 }
 
 fn receive(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
-    let port = server.both.port.unwrap_or_else(|| Protocol::Bwdelaytester.port());
+    let port = server.both.port.unwrap_or_else(|| protocols::BWDELAYTESTER.port());
     let config = ServerConfig {
         listen: vec![SocketAddr::from(([0, 0, 0, 0], port))],
         open_to: plan::open_to(&[]).map_err(|trouble| Refusal::new(trouble.text, FAILED))?,
         device: server.both.device.clone(),
         version: plan::VERSION.to_owned(),
         arrivals: true,
-        ..ServerConfig::legacy(Protocol::Bwdelaytester, server.phase())
+        ..ServerConfig::legacy(protocols::BWDELAYTESTER, server.phase())
     };
     let bound = Bound::new(config)?;
     let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;

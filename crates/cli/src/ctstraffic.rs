@@ -4,17 +4,18 @@ mod place;
 mod resolve;
 
 use crate::keeping::Keeping;
+use crate::protocols;
 use crate::{faces, measure, plan, stderr};
 use classic::ctstraffic::{Asked, Cores, Face, Resolved, Role, Spec, page, read};
 use model::{Begin, Event, Kind, Phase, Status};
-use runtime::{Bound, ClientConfig, EngineError, Interrupt, Placement, ServerConfig};
+use runtime::{Bound, EngineError, Interrupt};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
-use wire::Protocol;
+use wire::{ClientConfig, Placement, ServerConfig};
 
 /// The exit code for arguments that cannot be, and after help: ERROR_INVALID_DATA of Windows, as the original has it.
 const BAD_ARGUMENTS: u8 = 13;
@@ -92,7 +93,8 @@ fn placement(spec: &mut Spec) -> Placement {
         Cores::Each => Placement::Even,
         Cores::Free => Placement::Spread,
         Cores::These(cores) => {
-            let usable = |core: &&usize| Placement::Cores(vec![**core]).check().is_ok();
+            let usable =
+                |core: &&usize| Placement::Cores(vec![**core]).check(&runtime::usable_cores()).is_ok();
             Placement::Cores(cores.iter().filter(usable).copied().collect())
         }
     };
@@ -124,7 +126,6 @@ fn client(
 ) -> Result<u8, Refusal> {
     let streams = spec.phase.kind == Kind::Stream;
     let config = ClientConfig {
-        protocol: Protocol::CtsTraffic,
         peers: resolve::rotation(&spec, &resolved),
         sources: resolved.binds.iter().filter(|a| !a.is_unspecified()).copied().collect(),
         ports: spec.local_ports,
@@ -134,11 +135,11 @@ fn client(
         version: plan::VERSION.to_owned(),
         records: wants_records(&spec) || (streams && plan::tells_frames(spec.phase.connections)),
         arrivals: wants_arrivals(&spec),
-        ..ClientConfig::default()
+        ..ClientConfig::new(protocols::CTSTRAFFIC)
     };
     let phase = spec.phase.clone();
     runtime::check(&config, &phase)?;
-    let mut begin = config.begin("ctstraffic", command, &phase);
+    let mut begin = runtime::begin(&config, "ctstraffic", command, &phase);
     begin.targets.clone_from(&spec.targets);
     let mut show = Show::open(spec, resolved)?;
     show.begin(begin, &phase);
@@ -165,7 +166,7 @@ fn server(
         version: plan::VERSION.to_owned(),
         records: wants_records(&spec),
         arrivals: wants_arrivals(&spec),
-        ..ServerConfig::legacy(Protocol::CtsTraffic, phase.clone())
+        ..ServerConfig::legacy(protocols::CTSTRAFFIC, phase.clone())
     };
     let bound = Bound::new(config)?;
     let begin = bound.begin(command);

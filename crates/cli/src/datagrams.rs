@@ -1,10 +1,11 @@
 //! Options of UDP sockets and of their senders, which several commands have.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
+use crate::protocols;
+use crate::protocols::Protocol;
 use crate::{CliError, values};
 use clap::{Args, ValueEnum};
 use model::{SocketSettings, Waiting};
-use wire::Protocol;
 
 /// Options of UDP sockets, for both ends.
 #[derive(Args, Debug)]
@@ -60,7 +61,7 @@ pub(crate) enum CardStamps {
 
 /// Whether clients of a protocol take stamps of a card.
 fn takes_card_stamps(protocol: Protocol) -> bool {
-    protocol == Protocol::Native
+    protocol == protocols::NATIVE
 }
 
 impl DatagramArgs {

@@ -4,6 +4,7 @@
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
 use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
+use crate::protocols;
 use crate::repeat::RepeatArgs;
 use crate::values::{self, AnyRate};
 use crate::{CliError, Exit, measure, plan};
@@ -175,7 +176,7 @@ enum ScheduleArg {
 
 /// One-way delay and loss of datagrams.
 pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, CliError> {
-    if args.probe.search.is_some() && args.target.protocol != wire::Protocol::Native {
+    if args.probe.search.is_some() && args.target.protocol != protocols::NATIVE {
         let text = format!(
             "a search needs to know what arrived, which {} servers do not tell",
             args.target.protocol
@@ -236,7 +237,7 @@ fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
         connections: probe.flows,
         // Nothing agrees on an end with another protocol's: the flow has it, and is not begun again.
         duration_ns: Some(other.stairs.map_or(time, |stairs| stairs.length_ns().saturating_add(SECOND))),
-        iterations: (args.target.protocol != wire::Protocol::Native).then_some(1),
+        iterations: (args.target.protocol != protocols::NATIVE).then_some(1),
         interval_ns: probe.interval,
         rate,
         verify: if probe.no_compare { Verify::Connection } else { Verify::Data },

@@ -2,15 +2,17 @@
 
 use crate::args::OutputArgs;
 use crate::outputs::Outputs;
+use crate::protocols;
 use crate::{CliError, Exit, measure, plan, stderr, values};
 use clap::Args;
 use metrics::SECOND;
 use model::{Event, Kind, Pattern, Phase, Range, Status};
 use report::Planned;
-use runtime::{Bound, ClientConfig, Interrupt, ServerConfig};
+use runtime::{Bound, Interrupt};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use wire::native::Peer;
+use wire::{ClientConfig, ServerConfig};
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
@@ -69,7 +71,7 @@ fn server() -> ServerConfig {
     ServerConfig {
         listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
         version: plan::VERSION.to_owned(),
-        ..ServerConfig::default()
+        ..ServerConfig::new(protocols::NATIVE)
     }
 }
 
@@ -83,7 +85,7 @@ fn client(
     let mut config = ClientConfig {
         peers: vec![Peer { name: "loopback".to_owned(), address }],
         version: plan::VERSION.to_owned(),
-        ..ClientConfig::default()
+        ..ClientConfig::new(protocols::NATIVE)
     };
     let (mut status, mut reason) = (Status::Complete, None);
     let mut begun = false;
@@ -92,7 +94,7 @@ fn client(
         // Tens of thousands of connections per second are shown as a distribution, not one by one.
         config.records = phase.kind == Kind::Tcp;
         if !begun {
-            outputs.begin(config.begin("demo", command.clone(), &phase));
+            outputs.begin(runtime::begin(&config, "demo", command.clone(), &phase));
             begun = true;
         }
         let label = BTreeMap::from([("part".to_owned(), name.to_owned())]);

@@ -1,12 +1,13 @@
 //! What an empty path reads here: the same messages within this host, before the run.
 
+use crate::protocols;
 use crate::{CliError, measure, plan};
 use metrics::SECOND;
 use model::{EmptyPath, Event, Level, Phase, Ping, Schedule, SocketSettings, Verify};
-use runtime::{Bound, ClientConfig, Interrupt, ServerConfig};
+use runtime::{Bound, Interrupt};
 use std::net::SocketAddr;
-use wire::Protocol;
 use wire::native::{Limits, Peer, Psk};
+use wire::{ClientConfig, ServerConfig};
 
 /// Messages at most, and before them so many that do not count.
 const MESSAGES: u64 = 2_000;
@@ -41,7 +42,7 @@ fn within(
     interrupt: &Interrupt,
 ) -> Result<EmptyPath, CliError> {
     let key = Psk::new(runtime::run_id().as_bytes()).map_err(CliError::failed)?;
-    let elsewhere = config.placement.apart();
+    let elsewhere = config.placement.apart(&runtime::usable_cores());
     let apart = elsewhere.is_some();
     let bound = Bound::new(ServerConfig {
         listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
@@ -49,12 +50,11 @@ fn within(
         limits: Limits { busy: apart, eager: apart, ..Limits::default() },
         placement: elsewhere.unwrap_or_else(|| config.placement.clone()),
         version: plan::VERSION.to_owned(),
-        ..ServerConfig::default()
+        ..ServerConfig::new(protocols::NATIVE)
     })?;
     let address = bound.addresses().first().copied();
     let address = address.ok_or_else(|| CliError::failed("the far end within this host has no address"))?;
     let client = ClientConfig {
-        protocol: Protocol::Native,
         peers: vec![Peer { name: "loopback".to_owned(), address }],
         psk: Some(key),
         placement: config.placement.clone(),
@@ -62,7 +62,7 @@ fn within(
         run: runtime::run_id(),
         version: plan::VERSION.to_owned(),
         realtime: config.realtime,
-        ..ClientConfig::default()
+        ..ClientConfig::new(protocols::NATIVE)
     };
     let stop = Interrupt::new();
     let asked = stop.clone();

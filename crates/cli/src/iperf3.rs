@@ -1,6 +1,7 @@
 //! `netcaliper iperf3`: from its understood command line to a run.
 
 use crate::keeping::Keeping;
+use crate::protocols;
 use crate::{faces, measure, plan, stderr};
 use classic::iperf3::{
     Asked, Desk, DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, Spec, Style, program, read,
@@ -10,7 +11,7 @@ use metrics::SECOND;
 use model::{
     Begin, BulkNews, BulkTerms, Event, Level, Phase, Range, ServerOutput, SocketSettings, Status, Verify,
 };
-use runtime::{Bound, ClientConfig, Iperf3Client, Iperf3Credentials, Iperf3Server, Placement, ServerConfig};
+use runtime::Bound;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -18,9 +19,9 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use wire::Protocol;
-use wire::iperf3::Limits;
 use wire::iperf3::auth::{self, Keeper, Users};
+use wire::iperf3::{ClientOptions, Credentials, Limits, ServerOptions};
+use wire::{ClientConfig, Placement, ProtocolOptions, ServerConfig};
 
 /// Any error, as the original has it.
 const FAILED: u8 = 1;
@@ -179,13 +180,13 @@ fn keeper(spec: &Spec) -> Result<Option<Keeper>, Refusal> {
     // Who is added to the file later is known as well, also when we have gone to the background by then.
     let path = std::path::absolute(users).unwrap_or_else(|_| users.into());
     let users: Users = Arc::new(move || std::fs::read_to_string(&path).ok());
-    runtime::iperf3_keeper(&pem, users, spec.skew_s, spec.pkcs1)
+    Keeper::new(&pem, users, spec.skew_s, spec.pkcs1, runtime::random)
         .map(Some)
         .map_err(|why| refused(format!("parameter error - --rsa-private-key-path {key}: {why}")))
 }
 
 /// Who asks, where a name was given. The password is in the environment, or is asked for.
-fn credentials(spec: &Spec) -> Result<Option<Iperf3Credentials>, Refusal> {
+fn credentials(spec: &Spec) -> Result<Option<Credentials>, Refusal> {
     let Some((user, key)) = &spec.user else { return Ok(None) };
     auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
     let pem = text_of("--rsa-public-key-path", key)?;
@@ -197,7 +198,7 @@ fn credentials(spec: &Spec) -> Result<Option<Iperf3Credentials>, Refusal> {
             read.map_err(|error| refused(format!("parameter error - no password: {error}")))?
         }
     };
-    Ok(Some(Iperf3Credentials { user: user.clone(), password, key: pem, pkcs1: spec.pkcs1 }))
+    Ok(Some(Credentials { user: user.clone(), password, key: pem, pkcs1: spec.pkcs1 }))
 }
 
 /// The file with this process's identifier, gone when it ends.
@@ -240,7 +241,6 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
     let pidfile = whole(spec.pidfile.as_ref());
     let any = if spec.family.0 { IpAddr::from([0u8; 4]) } else { IpAddr::from(Ipv6Addr::UNSPECIFIED) };
     let config = ServerConfig {
-        protocol: Protocol::Iperf3,
         listen: vec![SocketAddr::new(spec.bind.unwrap_or(any), spec.port)],
         exit_after: spec.one_off.then_some(1),
         open_to: plan::open_to(&[]).map_err(|trouble| refused(trouble.text))?,
@@ -248,7 +248,7 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
         device: spec.device.clone(),
         placement: placement(spec),
         version: plan::VERSION.to_owned(),
-        iperf3: Iperf3Server {
+        options: ProtocolOptions::new(ServerOptions {
             file: whole(spec.file.as_ref()),
             user_timeout_ns: spec.user_timeout_ns,
             limits: Limits {
@@ -262,8 +262,8 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
             keeper: keeper(spec)?,
             silent: spec.interval_ns == 0,
             scribe: Some(scribe),
-        },
-        ..ServerConfig::default()
+        }),
+        ..ServerConfig::new(protocols::IPERF3)
     };
     let mut out = output(spec)?;
     let bound = Bound::new(config)?;
@@ -346,7 +346,7 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
     let config = caller(spec, host, terms)?;
     runtime::check(&config, &phase)?;
     let interrupt = measure::on_signals().map_err(|trouble| refused(trouble.text))?;
-    let begin = config.begin("iperf3", command, &phase);
+    let begin = runtime::begin(&config, "iperf3", command, &phase);
     let facts = facts(spec, &begin, config.peers.first().map(|peer| (host.to_owned(), peer.address)));
     if spec.output == Output::Text && spec.verbose {
         print(&program(&facts));
@@ -400,14 +400,13 @@ fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Ref
     let peers = runtime::resolve_targets(&[host.to_owned()], spec.port, v4, v6)
         .map_err(|error| refused(format!("error - unable to connect to server: {error}")))?;
     Ok(ClientConfig {
-        protocol: Protocol::Iperf3,
         peers: peers.into_iter().take(1).collect(),
         sources: spec.bind.into_iter().collect(),
         device: spec.device.clone(),
         placement: placement(spec),
         run: runtime::run_id(),
         version: plan::VERSION.to_owned(),
-        iperf3: Iperf3Client {
+        options: ProtocolOptions::new(ClientOptions {
             terms: Some(terms),
             credentials: credentials(spec)?,
             interval_ns: Some(spec.interval_ns),
@@ -416,8 +415,8 @@ fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Ref
             user_timeout_ns: spec.user_timeout_ns,
             keepalive_ns: spec.keepalive_ns,
             file: whole(spec.file.as_ref()),
-        },
-        ..ClientConfig::default()
+        }),
+        ..ClientConfig::new(protocols::IPERF3)
     })
 }
 

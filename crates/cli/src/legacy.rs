@@ -1,47 +1,31 @@
 //! Servers of other protocols beside our own (`serve --legacy`): which there are, and what is said of them.
 
+use crate::protocols;
+use crate::protocols::Protocol;
 use crate::serve::{ServeArgs, listen_addresses};
 use crate::values::Legacy;
 use crate::{CliError, plan};
-use metrics::{Packets, SECOND, format_duration};
-use model::{
-    Event, Kind, Level, Phase, Ping, Probe, Range, SocketSettings, StampSettings, Totals, Traffic, Transport,
-    Verify,
-};
-use runtime::{Bound, Interrupt, Iperf3Server, ServerConfig};
+use metrics::{Packets, format_duration};
+use model::{Event, Level, Phase, StampSettings, Totals, Traffic};
+use runtime::{Bound, Interrupt};
 use std::net::SocketAddr;
-use wire::Protocol;
+use wire::iperf3::ServerOptions;
 use wire::native::Acl;
 use wire::ntttcp::{Layout, READY_OFFSET};
+use wire::{ProtocolOptions, ServerConfig};
 
-/// What is known of a protocol that may go along.
-struct Row {
-    protocol: Protocol,
-    /// What it listens to.
-    how: &'static str,
-    /// Who is served.
-    who: &'static str,
-}
-
-const NEAR: &str = "this host and connected networks, and NETCALIPER_ALLOW";
-const MIXED: &str = "TCP: everybody; UDP: this host and connected networks, and NETCALIPER_ALLOW";
-
-/// A row per protocol, in the order in which they take their ports.
-const TABLE: &[Row] = &[
-    Row { protocol: Protocol::Iperf3, how: "TCP and UDP", who: "everybody" },
-    Row { protocol: Protocol::CtsTraffic, how: "TCP", who: "everybody; push, 1 GiB a connection, as usual" },
-    Row { protocol: Protocol::Ttcp, how: "TCP and UDP", who: MIXED },
-    // Behind ttcp, which has one of its usual ports (ASIDE).
-    Row {
-        protocol: Protocol::Ntttcp,
-        how: "TCP, the 16 above, and those 1000 above them",
-        who: "everybody, one test at a time",
-    },
-    Row { protocol: Protocol::Tcpmon, how: "TCP", who: "everybody" },
-    Row { protocol: Protocol::Udpmon, how: "UDP", who: NEAR },
-    Row { protocol: Protocol::Bwdelaytester, how: "UDP", who: NEAR },
-    Row { protocol: Protocol::Echo, how: "TCP and UDP", who: MIXED },
-    Row { protocol: Protocol::Stamp, how: "UDP", who: NEAR },
+/// The protocols that may go along, in the order in which they take their ports: ntttcp behind ttcp, which has one of its usual
+/// ports (ASIDE).
+const ALONG: [Protocol; 9] = [
+    protocols::IPERF3,
+    protocols::CTSTRAFFIC,
+    protocols::TTCP,
+    protocols::NTTTCP,
+    protocols::TCPMON,
+    protocols::UDPMON,
+    protocols::BWDELAYTESTER,
+    protocols::ECHO,
+    protocols::STAMP,
 ];
 
 /// ntttcp's port where ttcp has the usual one of both: nothing tells a connection of one from that of the other.
@@ -52,10 +36,9 @@ const ASIDE: u16 = 5101;
 /// # Errors
 /// Why it cannot.
 pub(crate) fn goes_along(protocol: Protocol) -> Result<(), &'static str> {
-    match protocol {
-        Protocol::Native => Err("it is what the server speaks anyway"),
-        known if TABLE.iter().any(|row| row.protocol == known) => Ok(()),
-        _ => Err("it has no server"),
+    match protocol.info().legacy {
+        Some(_) => Ok(()),
+        None => Err("it is what the server speaks anyway"),
     }
 }
 
@@ -79,7 +62,7 @@ pub(crate) fn check_key(args: &ServeArgs, keyed: bool) -> Result<(), CliError> {
     if !keyed || legacy.unauthenticated {
         return Ok(());
     }
-    let keyless = |asked: &Legacy| asked.protocol != Protocol::Stamp || legacy.stamp_psk_file.is_none();
+    let keyless = |asked: &Legacy| asked.protocol != protocols::STAMP || legacy.stamp_psk_file.is_none();
     let named = legacy.named().into_iter().filter(keyless).map(|asked| asked.protocol.name());
     let mut names: Vec<&str> = named.collect();
     if legacy.every() {
@@ -100,11 +83,11 @@ pub(crate) fn check_key(args: &ServeArgs, keyed: bool) -> Result<(), CliError> {
 pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, CliError> {
     let mut named = args.legacy.named();
     let mut beside = Beside { bound: Vec::new(), refused: Vec::new(), every: args.legacy.every() };
-    let usual = Protocol::Ttcp.port();
-    let ttcp = named.iter().find(|asked| asked.protocol == Protocol::Ttcp).map(|asked| asked.port);
+    let usual = protocols::TTCP.port();
+    let ttcp = named.iter().find(|asked| asked.protocol == protocols::TTCP).map(|asked| asked.port);
     let ttcp = ttcp.or(beside.every.then_some(usual));
     for asked in &mut named {
-        if asked.protocol == Protocol::Ntttcp && asked.port == usual && ttcp == Some(usual) {
+        if asked.protocol == protocols::NTTTCP && asked.port == usual && ttcp == Some(usual) {
             asked.port = ASIDE;
         }
     }
@@ -114,12 +97,12 @@ pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, CliError> {
     if !beside.every {
         return Ok(beside);
     }
-    for protocol in TABLE.iter().map(|row| row.protocol) {
+    for protocol in ALONG {
         if named.iter().any(|asked| asked.protocol == protocol) {
             continue;
         }
         let had = goes_along(protocol).map_err(str::to_owned).and_then(|()| {
-            let aside = protocol == Protocol::Ntttcp && ttcp == Some(usual);
+            let aside = protocol == protocols::NTTTCP && ttcp == Some(usual);
             let port = if aside { ASIDE } else { protocol.port() };
             one(args, Legacy { protocol, port }).map_err(|trouble| trouble.text)
         });
@@ -148,7 +131,7 @@ impl Beside {
     /// What is answered where, a line each; nothing where there is a table.
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |(name, bound): &(&'static str, Bound)| {
-            let how = row(name).map_or("", |row| row.how);
+            let how = row(name).map_or("", |row| row.over);
             shown(name, bound)
                 .iter()
                 .map(|at| format!("answering {name} on {at} ({how})"))
@@ -170,10 +153,10 @@ impl Beside {
         };
         listening("native", own.addresses(), "TCP and UDP", "everybody");
         for (name, bound) in &self.bound {
-            let (how, who) = row(name).map_or(("", ""), |row| (row.how, row.who));
+            let (how, who) = row(name).map_or(("", ""), |row| (row.over, row.serves));
             let at = shown(name, bound);
             let aside =
-                at.first().is_some_and(|at| at.port() == ASIDE - 1) && *name == Protocol::Ntttcp.name();
+                at.first().is_some_and(|at| at.port() == ASIDE - 1) && *name == protocols::NTTTCP.name();
             let which = if aside {
                 format!("{who}; ttcp has 5001, so its senders need -p {ASIDE}")
             } else {
@@ -190,12 +173,13 @@ impl Beside {
 
 /// The addresses that are worth telling: of a row of ports the first, which is that of the conversation.
 fn shown(name: &str, bound: &Bound) -> Vec<SocketAddr> {
-    let each = if name == Protocol::Ntttcp.name() { 2 * usize::from(Layout::default().ports) + 1 } else { 1 };
+    let each =
+        if name == protocols::NTTTCP.name() { 2 * usize::from(Layout::default().ports) + 1 } else { 1 };
     bound.addresses().iter().step_by(each).copied().collect()
 }
 
-fn row(name: &str) -> Option<&'static Row> {
-    TABLE.iter().find(|row| row.protocol.name() == name)
+fn row(name: &str) -> Option<&'static wire::protocol::Legacy> {
+    protocols::parse(name).ok()?.info().legacy.as_ref()
 }
 
 /// A table's lines, with columns below each other.
@@ -226,16 +210,19 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, CliError> {
         open_to: plan::open_to(&[])?,
         records: args.output.web.wanted(),
         links_ns: args.output.web.wanted().then_some(args.interval),
-        psk: stamp_key.filter(|_| asked.protocol == Protocol::Stamp),
+        psk: stamp_key.filter(|_| asked.protocol == protocols::STAMP),
         device: args.cores.bind_dev.clone(),
         placement: plan::placement(&args.cores, asked.protocol),
         workers: args.cores.workers,
         version: plan::VERSION.to_owned(),
-        also_datagrams: asked.protocol == Protocol::Ttcp,
-        iperf3: Iperf3Server { scribe: Some(classic::iperf3::scribe), ..Iperf3Server::default() },
+        also_datagrams: asked.protocol.info().legacy.as_ref().is_some_and(|legacy| legacy.also_datagrams),
+        options: ProtocolOptions::new(ServerOptions {
+            scribe: Some(classic::iperf3::scribe),
+            ..ServerOptions::default()
+        }),
         ..ServerConfig::legacy(asked.protocol, phase)
     };
-    let config = if asked.protocol == Protocol::Ntttcp { row_of_ports(config)? } else { config };
+    let config = if asked.protocol == protocols::NTTTCP { row_of_ports(config)? } else { config };
     Ok(Bound::new(config)?)
 }
 
@@ -261,61 +248,25 @@ fn row_of_ports(config: ServerConfig) -> Result<ServerConfig, CliError> {
             .map(move |port| SocketAddr::new(ip, port))
     };
     let listen = config.listen.iter().flat_map(row).collect();
-    Ok(ServerConfig { listen, ntttcp: Some(Layout { port, unsynced: true, ..layout }), ..config })
+    let options = ProtocolOptions::new(Layout { port, unsynced: true, ..layout });
+    Ok(ServerConfig { listen, options, ..config })
 }
 
 /// The settings with which a legacy protocol is answered.
 fn answered(protocol: Protocol, stamp: StampSettings) -> Phase {
-    let common = Phase { duration_ns: None, ..Phase::default() };
-    match protocol {
-        Protocol::Ntttcp => Phase {
-            verify: Verify::Connection,
-            buffer: Range::just(64 << 10),
-            stall_ns: 24 * 3600 * SECOND,
-            ..common
-        },
-        Protocol::Ttcp => Phase { verify: Verify::Connection, stall_ns: 300 * SECOND, ..common },
-        Protocol::Stamp => Phase {
-            kind: Kind::Ping,
-            ping: Some(Ping {
-                transport: Transport::Udp,
-                size: stamp.size(),
-                stamp: Some(stamp),
-                ..Ping::default()
-            }),
-            buffer: Range::just(1 << 16),
-            sockets: SocketSettings { ttl: Some(255), ..SocketSettings::default() },
-            ..common
-        },
-        // The original's usual settings: whoever wants others starts `netcaliper ctstraffic`.
-        Protocol::CtsTraffic => match classic::ctstraffic::read(&["-Listen:*".to_owned()]) {
-            Ok(classic::ctstraffic::Asked::Run(spec)) => Phase { duration_ns: None, ..spec.phase },
-            _ => common,
-        },
-        // What a buffer of ours loses is not lost by a network.
-        Protocol::Udpmon => Phase {
-            kind: Kind::Train,
-            udpmon: Some(Box::default()),
-            buffer: Range::just(1 << 16),
-            sockets: SocketSettings { rcvbuf: Some(4 << 20), card_stamps: true, ..SocketSettings::default() },
-            ..common
-        },
-        // One connection is served at a time by the original, any number here.
-        Protocol::Tcpmon => Phase { verify: Verify::Connection, buffer: Range::just(1 << 20), ..common },
-        Protocol::Bwdelaytester => Phase {
-            kind: Kind::Delay,
-            probe: Some(Probe::default()),
-            buffer: Range::just(1 << 16),
-            sockets: SocketSettings { rcvbuf: Some(4 << 20), ..SocketSettings::default() },
-            ..common
-        },
-        _ => Phase {
-            kind: Kind::Ping,
-            ping: Some(Ping { transport: Transport::Udp, ..Ping::default() }),
-            buffer: Range::just(1 << 16),
-            ..common
-        },
+    let usual = protocol.info().legacy.as_ref().map_or_else(Phase::default, |legacy| (legacy.phase)());
+    let mut phase = Phase { duration_ns: None, ..usual };
+    if let Some(ping) = phase.ping.as_mut().filter(|ping| ping.stamp.is_some()) {
+        (ping.size, ping.stamp) = (stamp.size(), Some(stamp));
     }
+    // The original's usual settings: whoever wants others starts `netcaliper ctstraffic`.
+    if protocol == protocols::CTSTRAFFIC
+        && let Ok(classic::ctstraffic::Asked::Run(spec)) =
+            classic::ctstraffic::read(&["-Listen:*".to_owned()])
+    {
+        phase = Phase { duration_ns: None, ..spec.phase };
+    }
+    phase
 }
 
 /// The addresses of `listen` without their ports, which are those of our own protocol.
@@ -336,7 +287,7 @@ pub(crate) fn answer(
     show: &dyn Fn(&'static str, &Event),
 ) {
     // A receiver of ntttcp is one for one test.
-    let again = (name == Protocol::Ntttcp.name()).then(|| bound.config().clone());
+    let again = (name == protocols::NTTTCP.name()).then(|| bound.config().clone());
     answer_once(name, bound, stop, tell, show);
     while let Some(config) = again.clone().filter(|_| !stop.asked()) {
         match Bound::new(config) {

@@ -3,6 +3,7 @@
 
 use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::outputs::Outputs;
+use crate::protocols;
 use crate::repeat::RepeatArgs;
 use crate::values;
 use crate::{CliError, Exit, measure, plan};
@@ -11,10 +12,11 @@ use metrics::SECOND;
 use model::load::{Load, Part, Stage};
 use model::{Event, Outcome, Phase, Point, Status, Until};
 use report::Planned;
-use runtime::{ClientConfig, Interrupt};
+use runtime::Interrupt;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
+use wire::ClientConfig;
 
 #[derive(Args, Debug)]
 pub(crate) struct LoadArgs {
@@ -58,7 +60,7 @@ type Told = Result<(Status, Option<String>, Vec<Event>), CliError>;
 /// What delays become when the path is full.
 pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let protocol = args.target.protocol;
-    if protocol != wire::Protocol::Native {
+    if protocol != protocols::NATIVE {
         return Err(CliError::usage(format!(
             "the protocol {protocol} carries no load with probes beside it; native does"
         )));
@@ -80,7 +82,7 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliErr
     let mut outputs = Outputs::open(&args.output, None)?;
     let interrupt = measure::on_signals()?;
     outputs.watch(&interrupt, planned(&load, &args.repeat))?;
-    outputs.begin(config.begin("load", command, &load.filler));
+    outputs.begin(runtime::begin(&config, "load", command, &load.filler));
     let (mut status, mut reason) = (Status::Complete, None);
     'all: for repeat in 1..=args.repeat.most() {
         if args.repeat.until().is_some_and(|until| enough(until, &outputs.outcome())) {

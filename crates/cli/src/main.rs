@@ -29,6 +29,7 @@ mod outputs;
 mod pages;
 mod ping;
 mod plan;
+mod protocols;
 mod repeat;
 mod rttcpip;
 mod saved;

@@ -5,8 +5,9 @@ use crate::outputs::Outputs;
 use crate::{CliError, Exit, file, live, plan};
 use model::{Event, Level, Method, Outcome, Phase, Status, Step};
 use report::Planned;
-use runtime::{ClientConfig, Interrupt};
+use runtime::Interrupt;
 use std::sync::OnceLock;
+use wire::ClientConfig;
 
 /// Goodput, integrity and reliability.
 pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError> {
@@ -66,7 +67,7 @@ pub(crate) fn measure(
     let (mut status, mut reason) = (Status::Complete, None);
     while let Step::Run { phase, label, repeat } = method.next(&outputs.outcome()) {
         if !begun {
-            outputs.begin(config.begin(verb, command.clone(), &phase));
+            outputs.begin(runtime::begin(config, verb, command.clone(), &phase));
             begun = true;
         }
         outputs.event(&Event::Phase { label, repeat, phase: phase.clone() });

@@ -2,21 +2,22 @@
 
 use crate::file::NewFile;
 use crate::keeping::Keeping;
+use crate::protocols;
 use crate::{faces, measure, plan, stderr};
 use classic::ntttcp::{
     Asked, Face, Found, HostFacts, Now, PAGE, Reading, Role, Spec, Texts, is_windows, json, read,
     time_of_day, xml,
 };
 use model::{Event, Level, Status};
-use runtime::{Bound, ClientConfig, Interrupt, ServerConfig};
+use runtime::{Bound, Interrupt};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use wire::Protocol;
 use wire::native::Peer;
 use wire::ntttcp::READY_OFFSET;
+use wire::{ClientConfig, ProtocolOptions, ServerConfig};
 
 /// -1001 of the original: the command line cannot be.
 const USAGE: u8 = 23;
@@ -69,7 +70,6 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
 
 fn send(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Show) -> Result<(), Refusal> {
     let config = ClientConfig {
-        protocol: Protocol::Ntttcp,
         peers: peers(spec)?,
         sources: spec.local.into_iter().collect(),
         ports: spec.local_port.map(|first| (first, first)),
@@ -77,12 +77,13 @@ fn send(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Show)
         version: plan::VERSION.to_owned(),
         records: true,
         arrivals: true,
-        ..ClientConfig::default()
+        options: ProtocolOptions::new(spec.layout),
+        ..ClientConfig::new(protocols::NTTTCP)
     };
     let phase = spec.phase();
-    show.keeping = Keeping::begun(config.begin("ntttcp", command.to_vec(), &phase), &phase);
+    show.keeping = Keeping::begun(runtime::begin(&config, "ntttcp", command.to_vec(), &phase), &phase);
     show.opening(&[]);
-    runtime::send_ntttcp(&config, &phase, spec.layout, interrupt, &mut |event| show.hear(&event))?;
+    runtime::run(&config, &phase, interrupt, &mut |event| show.hear(&event))?;
     Ok(())
 }
 
@@ -138,8 +139,8 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Sh
         version: plan::VERSION.to_owned(),
         records: true,
         arrivals: true,
-        ntttcp: Some(spec.layout),
-        ..ServerConfig::legacy(Protocol::Ntttcp, spec.phase())
+        options: ProtocolOptions::new(spec.layout),
+        ..ServerConfig::legacy(protocols::NTTTCP, spec.phase())
     };
     let bound = Bound::new(config)?;
     show.keeping = Keeping::begun(bound.begin(command.to_vec()), &spec.phase());

@@ -5,15 +5,16 @@ use crate::args::{
     ConnectArgs, CoreArgs, KeyArgs, LocalArgs, PatternArg, PayloadArg, RunArgs, ShutdownArg, SocketArgs,
     TargetArgs, TcpArgs, VerifyArg,
 };
+use crate::protocols;
+use crate::protocols::Protocol;
 use crate::values::{self, Affinity};
 use metrics::SECOND;
 use model::{Axis, AxisName, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
-use runtime::{ClientConfig, Placement};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
-use wire::Protocol;
 use wire::native::Psk;
+use wire::{ClientConfig, Placement};
 
 /// The version that both ends tell each other.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -85,7 +86,7 @@ pub(crate) fn tells_frames(streams: u32) -> bool {
 pub(crate) fn placement(args: &CoreArgs, protocol: Protocol) -> Placement {
     match &args.affinity {
         // The other end's threads are where the scheduler wants them, and ours had better be where they are not.
-        None if protocol == Protocol::Iperf3 => Placement::Spread,
+        None if protocol == protocols::IPERF3 => Placement::Spread,
         None => Placement::Even,
         Some(Affinity(None)) => Placement::Spread,
         Some(Affinity(Some(cores))) => Placement::Cores(cores.clone()),
@@ -101,7 +102,6 @@ pub(crate) fn client(
     let protocol = target.protocol;
     let port = target.port.unwrap_or_else(|| protocol.port());
     Ok(ClientConfig {
-        protocol,
         peers: runtime::resolve_targets(&target.targets, port, target.ipv4, target.ipv6)?,
         psk: key(&target.key)?,
         sources: local.bind.clone(),
@@ -112,7 +112,7 @@ pub(crate) fn client(
         run: runtime::run_id(),
         version: VERSION.to_owned(),
         records,
-        ..ClientConfig::default()
+        ..ClientConfig::new(protocol)
     })
 }
 
@@ -169,13 +169,13 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
     let ends_by_itself = args.run.iterations.is_some() || data.bytes.is_some();
     let length = if args.sweep.sweep.is_empty() { 10 * SECOND } else { 3 * SECOND };
     // Whose receiver takes one connection, reads it to its end and compares nothing.
-    let plain = matches!(args.target.protocol, Protocol::Ttcp | Protocol::Ntttcp | Protocol::Tcpmon);
+    let plain = [protocols::TTCP, protocols::NTTTCP, protocols::TCPMON].contains(&args.target.protocol);
     let common = common(&args.run, &args.sockets, (!ends_by_itself).then_some(length));
     // A length that was asked for is kept, and so is that of originals that tell how many calls they made; at a rate or up to an
     // amount iperf3 sends block by block. Our own protocol, whose
     // ends choose the send buffer within a host, is no faster with whole segments.
     let free = data.buffer.is_none() && data.rate.is_none() && data.bytes.is_none();
-    let whole_segments = free && args.target.protocol == Protocol::Iperf3;
+    let whole_segments = free && args.target.protocol == protocols::IPERF3;
     Phase {
         connections: if plain { args.run.connections.unwrap_or(1) } else { common.connections },
         iterations: common.iterations.or((plain && data.transfer.is_some()).then_some(1)),
@@ -205,12 +205,12 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
 
 /// A phase as iperf3 can carry it, where what it cannot was not asked for; as it is for other protocols.
 pub(crate) fn suited(protocol: Protocol, phase: Phase) -> Phase {
-    let plain = matches!(protocol, Protocol::Ttcp | Protocol::Ntttcp);
+    let plain = [protocols::TTCP, protocols::NTTTCP].contains(&protocol);
     if plain && phase.kind == Kind::Delay {
         // Datagrams are sent for a time, however many those are.
         return Phase { transfer: wire::bulk::UNLIMITED, verify: Verify::Connection, ..phase };
     }
-    if protocol != Protocol::Iperf3 {
+    if protocol != protocols::IPERF3 {
         return phase;
     }
     // Its payload is random: nobody could compare it.

@@ -1,16 +1,17 @@
 //! `netcaliper rttcpip`: RtTcpipClient and RtTcpipServer.
 
 use crate::keeping::Keeping;
+use crate::protocols;
 use crate::{faces, measure, plan, stderr};
 use classic::rttcpip::{Asked, CLIENT, Client, Face, SERVER, Server, read_client, read_server};
 use model::{Event, Level, Status};
-use runtime::{Bound, ClientConfig, Interrupt, ServerConfig};
+use runtime::{Bound, Interrupt};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::process::ExitCode;
-use wire::Protocol;
-use wire::native::{Limits, Peer};
+use wire::native::{Limits, Peer, StopServers};
+use wire::{ClientConfig, ProtocolOptions, ServerConfig};
 
 /// Messages are missing or damaged, or nothing could be measured.
 const FAILED: u8 = 1;
@@ -45,13 +46,12 @@ pub(crate) fn call(arguments: &[String], command: Vec<String>) -> ExitCode {
 
 fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
     let config = ClientConfig {
-        protocol: Protocol::Echo,
         peers: vec![Peer { name: client.address.to_string(), address: target(&client)? }],
         sources: client.local.into_iter().collect(),
         run: runtime::run_id(),
         version: plan::VERSION.to_owned(),
         records: true,
-        ..ClientConfig::default()
+        ..ClientConfig::new(protocols::ECHO)
     };
     if client.kill {
         return Ok(kill(&config, client.kill_port));
@@ -70,7 +70,7 @@ fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
         // Where nobody reads on, the exit code still tells.
         let _ = face.hear(event, &mut faces::stdout());
     };
-    hear(&Event::Begin(Box::new(config.begin("rttcpip", command, &phase))));
+    hear(&Event::Begin(Box::new(runtime::begin(&config, "rttcpip", command, &phase))));
     hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
     runtime::run(&config, &phase, &interrupt, &mut |event| hear(&event))?;
     keeping.finish();
@@ -124,7 +124,7 @@ fn doors(server: SocketAddr, port: Option<u16>) -> Vec<SocketAddr> {
     let here = runtime::is_ours(server.ip());
     let loopback: IpAddr =
         if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
-    let native = Protocol::Native.port();
+    let native = protocols::NATIVE.port();
     let ports = match port {
         Some(port) => vec![port],
         None => beside(server.port()).filter(|_| here).into_iter().chain([native]).collect(),
@@ -142,7 +142,7 @@ fn doors(server: SocketAddr, port: Option<u16>) -> Vec<SocketAddr> {
 
 /// How a server's end of this echo is called.
 fn service(port: u16) -> String {
-    format!("{}:{port}", Protocol::Echo.name())
+    format!("{}:{port}", protocols::ECHO.name())
 }
 
 /// The port after `port`.
@@ -152,15 +152,16 @@ fn beside(port: u16) -> Option<u16> {
 
 /// Asks whoever listens there to end; false when that is nobody who does.
 fn ends(config: &ClientConfig, door: SocketAddr) -> bool {
+    let only = config.peers.first().map(|echo| service(echo.address.port()));
     let config = ClientConfig {
-        protocol: Protocol::Native,
+        protocol: protocols::NATIVE,
         peers: vec![Peer { name: door.to_string(), address: door }],
         sources: Vec::new(),
-        stop_only: config.peers.first().map(|echo| service(echo.address.port())),
+        options: ProtocolOptions::new(StopServers { only }),
         ..config.clone()
     };
     let mut ended = false;
-    let asked = runtime::stop_servers(&config, &Interrupt::new(), &mut |event| {
+    let asked = runtime::run(&config, &StopServers::phase(), &Interrupt::new(), &mut |event| {
         ended |= matches!(event, Event::PhaseEnd { status: Status::Complete, .. });
     });
     asked.is_ok() && ended
@@ -188,7 +189,7 @@ fn echo(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
         workers: server.single.then_some(1),
         open_to: plan::open_to(&[]).map_err(|trouble| Refusal::new(trouble.text, USAGE))?,
         version: plan::VERSION.to_owned(),
-        ..ServerConfig::legacy(Protocol::Echo, server.phase())
+        ..ServerConfig::legacy(protocols::ECHO, server.phase())
     };
     let bound = Bound::new(config)?;
     let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
@@ -230,7 +231,7 @@ fn door(server: SocketAddr, port: Option<u16>) -> Option<Bound> {
         workers: Some(1),
         version: plan::VERSION.to_owned(),
         besides: vec![service(server.port())],
-        ..ServerConfig::default()
+        ..ServerConfig::new(protocols::NATIVE)
     };
     match Bound::new(config) {
         Ok(door) => {

@@ -3,18 +3,19 @@
 
 use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::outputs::Outputs;
+use crate::protocols;
 use crate::{CliError, Exit, legacy, measure, plan, scrape, stderr, values};
 use clap::Args;
 use model::{Event, Level, Phase, Status};
 use report::{Planned, ServerMetrics};
-use runtime::{Bound, Interrupt, ServerConfig};
+use runtime::{Bound, Interrupt};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use wire::Protocol;
-use wire::native::{Acl, Limits};
+use wire::native::{Acl, Limits, StopServers};
+use wire::{ProtocolOptions, ServerConfig};
 
 /// How often it is looked whether the user wants the end of the protocols that go along.
 const LOOK: Duration = Duration::from_millis(50);
@@ -112,7 +113,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         exit_after: args.exit_after,
         interval_ns: args.interval,
         device: args.cores.bind_dev.clone(),
-        placement: plan::placement(&args.cores, Protocol::Native),
+        placement: plan::placement(&args.cores, protocols::NATIVE),
         workers: args.cores.workers,
         version: plan::VERSION.to_owned(),
         records: outputs.wants_records()
@@ -120,7 +121,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
             || args.output.metrics_file.is_some()
             || args.output.web.wanted(),
         sessions: args.output.web.wanted() || outputs.wants_records(),
-        ..ServerConfig::default()
+        ..ServerConfig::new(protocols::NATIVE)
     };
     let interval_ns = config.interval_ns;
     let bound = Bound::new(config)?;
@@ -209,14 +210,15 @@ fn count(metrics: &Mutex<ServerMetrics>, output: &OutputArgs, event: &Event) {
 
 /// Asks servers to end.
 pub(crate) fn stop(args: &StopArgs) -> Result<Exit, CliError> {
-    let config = plan::client(&args.target, &args.local, false)?;
-    if config.protocol != Protocol::Native {
+    let mut config = plan::client(&args.target, &args.local, false)?;
+    if config.protocol != protocols::NATIVE {
         let text = format!("a server of the protocol {} cannot be asked to end", config.protocol);
         return Err(CliError::usage(text));
     }
+    config.options = ProtocolOptions::new(StopServers::default());
     let interrupt = measure::on_signals()?;
     let mut end = (Status::Failed, None);
-    runtime::stop_servers(&config, &interrupt, &mut |event| match event {
+    runtime::run(&config, &StopServers::phase(), &interrupt, &mut |event| match event {
         Event::Notice { text, .. } => stderr::say(text),
         Event::PhaseEnd { status, reason } => end = (status, reason),
         _ => {}

@@ -1,10 +1,11 @@
 //! The settings of STAMP packets, and where they are answered.
 
 use crate::CliError;
+use crate::protocols;
+use crate::protocols::Protocol;
 use crate::values::{self, Legacy, LegacyAsked};
 use clap::{Args, ValueEnum};
 use model::StampSettings;
-use wire::Protocol;
 
 /// Packets a second, unless the user says otherwise: routers answer STAMP on their slow path.
 pub(crate) const USUAL_RATE: f64 = 10.0;
@@ -84,7 +85,7 @@ impl StampArgs {
                 Extension::Direct => settings.direct = true,
             }
         }
-        if protocol == Protocol::Stamp {
+        if protocol == protocols::STAMP {
             return Ok(Some(settings));
         }
         let asked = StampSettings { authenticated: false, ..settings };
@@ -129,8 +130,8 @@ impl LegacyArgs {
     /// All that are asked for by name.
     pub(crate) fn named(&self) -> Vec<Legacy> {
         let one = |protocol| move |port| Legacy { protocol, port };
-        let echo = self.echo.map(one(Protocol::Echo));
-        let stamp = self.stamp.map(one(Protocol::Stamp));
+        let echo = self.echo.map(one(protocols::ECHO));
+        let stamp = self.stamp.map(one(protocols::STAMP));
         let named = self.legacy.iter().filter_map(|asked| match asked {
             LegacyAsked::One(legacy) => Some(*legacy),
             LegacyAsked::All => None,

@@ -3,6 +3,7 @@
 use crate::args::{LocalArgs, OutputArgs, TargetArgs, VerifyArg};
 use crate::datagrams::{self, WaitArg};
 use crate::outputs::Outputs;
+use crate::protocols;
 use crate::repeat::RepeatArgs;
 use crate::{CliError, Exit, measure, plan, values};
 use clap::Args;
@@ -92,7 +93,7 @@ struct StreamRunArgs {
 
 /// Does a media stream survive the way?
 pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, CliError> {
-    let native = args.target.protocol == wire::Protocol::Native;
+    let native = args.target.protocol == protocols::NATIVE;
     let method = args.repeat.method(&phase(args, native)?, &[])?;
     let mut config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;

@@ -3,12 +3,12 @@
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
 use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
+use crate::protocols;
 use crate::{CliError, Exit, file, measure, plan, values};
 use clap::{Args, ValueEnum};
 use model::{Kind, Method, Outcome, Pattern, Phase, Probe, SocketSettings, Train, Verify};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use wire::Protocol;
 
 /// Trains of packets: what their dispersion, their delays and their losses tell of a path.
 ///
@@ -165,7 +165,7 @@ pub(crate) fn series_folder(folder: Option<&PathBuf>) -> Result<(), CliError> {
 /// Measures.
 pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let protocol = args.target.protocol;
-    if !matches!(protocol, Protocol::Native | Protocol::Udpmon) {
+    if ![protocols::NATIVE, protocols::UDPMON].contains(&protocol) {
         return Err(CliError::usage(format!(
             "the protocol {protocol} carries no trains; native and udpmon do"
         )));

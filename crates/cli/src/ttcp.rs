@@ -1,10 +1,11 @@
 //! `netcaliper ttcp`: Teldat's `tx` and `rx`, and the classic letters.
 
 use crate::keeping::Keeping;
+use crate::protocols;
 use crate::{faces, measure, plan, stderr};
 use classic::ttcp::{Asked, Dialect, Face, PAGE, Role, Spec, Usage, ask, read};
 use model::{Event, Level, Status};
-use runtime::{Bound, ClientConfig, Interrupt, ServerConfig};
+use runtime::{Bound, Interrupt};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -12,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use wire::Protocol;
 use wire::bulk::Marks;
+use wire::{ClientConfig, ServerConfig};
 
 /// Something failed.
 const FAILED: u8 = 1;
@@ -75,7 +76,6 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
 
 fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt, command: &[String]) -> Result<u8, Refusal> {
     let config = ClientConfig {
-        protocol: Protocol::Ttcp,
         peers: runtime::resolve_targets(&[host.to_owned()], spec.port, false, false)?
             .into_iter()
             .take(1)
@@ -85,11 +85,11 @@ fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt, command: &[String]) 
         records: true,
         arrivals: true,
         marks: if spec.epi { Marks::Epi } else { Marks::Classic },
-        ..ClientConfig::default()
+        ..ClientConfig::new(protocols::TTCP)
     };
     let phase = spec.phase();
     runtime::check(&config, &phase)?;
-    let begin = config.begin("ttcp", command.to_vec(), &phase);
+    let begin = runtime::begin(&config, "ttcp", command.to_vec(), &phase);
     let mut show = Show::new(spec, Keeping::begun(begin, &phase));
     runtime::run(&config, &phase, interrupt, &mut |event| show.hear(&event))?;
     Ok(show.finish())
@@ -104,7 +104,7 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String]) -> Result<u8,
         version: plan::VERSION.to_owned(),
         records: true,
         arrivals: true,
-        ..ServerConfig::legacy(Protocol::Ttcp, spec.phase())
+        ..ServerConfig::legacy(protocols::TTCP, spec.phase())
     };
     let bound = Bound::new(config)?;
     let keeping = Keeping::begun(bound.begin(command.to_vec()), &spec.phase());

@@ -2,15 +2,17 @@
 
 use crate::file::SavedRun;
 use crate::keeping::Keeping;
+use crate::protocols;
+use crate::protocols::Protocol;
 use crate::{faces, measure, plan, stderr};
 use classic::udpmon::{Asked, Face, Program, Spec, read, usage};
 use model::{Event, Level, Status, UdpmonRecords, UdpmonTest};
-use runtime::{Bound, ClientConfig, EngineError, Placement, ServerConfig};
+use runtime::{Bound, EngineError};
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
-use wire::Protocol;
+use wire::{ClientConfig, Placement, ServerConfig};
 
 /// Nothing could be measured, or the command line cannot be: the originals have one code for both.
 const FAILED: u8 = 1;
@@ -43,7 +45,7 @@ fn in_words(error: EngineError) -> String {
 }
 
 fn protocol(spec: &Spec) -> Protocol {
-    if spec.program.tcp() { Protocol::Tcpmon } else { Protocol::Udpmon }
+    if spec.program.tcp() { protocols::TCPMON } else { protocols::UDPMON }
 }
 
 fn placement(spec: &Spec) -> Placement {
@@ -73,7 +75,6 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
     peers.truncate(1);
     let remote = peers.first().map(|peer| peer.address.ip().to_string()).unwrap_or_default();
     let config = ClientConfig {
-        protocol: protocol(spec),
         peers,
         ports: spec.from.map(|port| (port, port)),
         placement: placement(spec),
@@ -81,7 +82,7 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
         records: true,
         run: runtime::run_id(),
         version: plan::VERSION.to_owned(),
-        ..ClientConfig::default()
+        ..ClientConfig::new(protocol(spec))
     };
     let phase = spec.phase();
     runtime::check(&config, &phase).map_err(in_words)?;
@@ -106,7 +107,7 @@ fn call(spec: &Spec, command: Vec<String>) -> Result<u8, String> {
         // Where nobody reads on, the exit code still tells.
         let _ = face.hear(event, &mut faces::stdout());
     };
-    hear(&Event::Begin(Box::new(config.begin(spec.program.name(), command, &phase))));
+    hear(&Event::Begin(Box::new(runtime::begin(&config, spec.program.name(), command, &phase))));
     hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
     runtime::run(&config, &phase, &interrupt, &mut |event| hear(&event)).map_err(in_words)?;
     let (status, reason) = end.clone();

@@ -1,6 +1,7 @@
 //! Values on the command line.
 
 use crate::faces::{self, Face};
+use crate::protocols;
 use metrics::{parse_bytes, parse_duration};
 use model::Range;
 
@@ -188,7 +189,7 @@ pub(crate) fn face(text: &str) -> Result<&'static Face, String> {
 /// A legacy protocol to answer, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Legacy {
-    pub(crate) protocol: wire::Protocol,
+    pub(crate) protocol: protocols::Protocol,
     pub(crate) port: u16,
 }
 
@@ -207,7 +208,7 @@ pub(crate) fn legacy(text: &str) -> Result<LegacyAsked, String> {
         return Ok(LegacyAsked::All);
     }
     let (name, at) = text.split_once(':').map_or((text, None), |(name, at)| (name, Some(at)));
-    let protocol: wire::Protocol = name.parse()?;
+    let protocol = protocols::parse(name)?;
     if let Err(why) = crate::legacy::goes_along(protocol) {
         return Err(format!("{protocol} does not go along: {why}"));
     }
@@ -262,11 +263,11 @@ mod tests {
     #[test]
     fn legacy_protocols_by_name_and_port() {
         let one = |protocol, port| Ok(LegacyAsked::One(Legacy { protocol, port }));
-        let echo = |port| one(wire::Protocol::Echo, port);
+        let echo = |port| one(protocols::ECHO, port);
         assert_eq!((legacy("echo"), legacy("echo:9999")), (echo(7), echo(9999)));
-        assert_eq!(legacy("iperf3"), one(wire::Protocol::Iperf3, 5201));
+        assert_eq!(legacy("iperf3"), one(protocols::IPERF3, 5201));
         assert_eq!(legacy("all"), Ok(LegacyAsked::All));
-        assert_eq!(legacy("ntttcp:6001"), one(wire::Protocol::Ntttcp, 6001));
+        assert_eq!(legacy("ntttcp:6001"), one(protocols::NTTTCP, 6001));
         assert!(legacy("native").unwrap_err().contains("speaks anyway"));
         assert!(legacy("echo:x").is_err() && legacy("quote").is_err());
     }

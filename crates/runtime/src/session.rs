@@ -1,20 +1,24 @@
 //! A session on this system's threads.
 
 use crate::machine;
-use crate::place::Placement;
 use engine::{Control, EngineError, Interrupt, Setup};
 use io::System;
+use io::thread::available;
 use metrics::Mono;
 use model::Event;
 use transport::{Session, StreamSettings, UdpSettings};
+use wire::Placement;
 
 /// Threads for a session, without listeners and with the system's socket options; the first worker is on the `first`-th core.
 pub(crate) fn setup(placement: &Placement, workers: u16, first: usize, buffer: usize) -> Setup<System> {
+    let usable = available();
+    let cores = placement.cores(usize::from(workers.max(1)), first, &usable);
     Setup {
         workers,
         sets: 1,
-        cores: placement.cores(usize::from(workers.max(1)), first),
-        shared_cores: placement.shared(),
+        cores,
+        // A group can share them with the workers of a server on this host, in their order.
+        shared_cores: if *placement == Placement::Even { usable } else { Vec::new() },
         listeners: Vec::new(),
         datagrams: Vec::new(),
         inherited: StreamSettings::default(),
@@ -28,12 +32,12 @@ pub(crate) fn setup(placement: &Placement, workers: u16, first: usize, buffer: u
 
 /// Runs a session to its end, on the calling thread and its workers.
 pub(crate) fn run(
-    session: impl Session + 'static,
+    session: Box<dyn Session>,
     setup: Setup<System>,
     interrupt: &Interrupt,
     sink: &mut dyn FnMut(Event),
 ) -> Result<(), EngineError> {
-    let mut control = Control::new(System, Box::new(session), setup, interrupt, sink)?;
+    let mut control = Control::new(System, session, setup, interrupt, sink)?;
     io::drive(&mut control);
     control.finish()
 }

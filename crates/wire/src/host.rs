@@ -1,10 +1,63 @@
-//! What a protocol may learn of its host: texts of the kernel that go on the wire as they are.
+//! What a protocol may learn of its host.
 //!
-//! They are read from files, which takes up to a millisecond, and neither a worker nor anything in this crate may do
-//! that: a flow asks, somebody else reads, and the flow looks from time to time whether the answer is there.
+//! Some of it are texts of the kernel that go on the wire as they are. They are read from files, which takes up to a millisecond,
+//! and neither a worker nor anything in this crate may do that: a flow asks, a thread of the runtime reads, and the flow looks
+//! from time to time whether the answer is there.
 
+use ipnet::IpNet;
+use metrics::{Mono, Wall};
+use model::HostSnapshot;
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
+
+/// Reads what this process has used of the CPU, seconds in user mode and in the kernel.
+pub type Meter = Box<dyn Fn() -> (f64, f64) + Send>;
+
+/// Fills bytes with the system's randomness; `false` when it has none.
+pub type Random = fn(&mut [u8]) -> bool;
+
+/// The host, for sessions that begin.
+pub trait HostInfo: Send + Sync {
+    /// Now, by the clock of all workers.
+    fn now(&self) -> Mono;
+    /// Now, by the calendar.
+    fn wall(&self) -> Wall;
+    /// The system's randomness.
+    fn random(&self) -> Random;
+    /// Identifies the clock that this process reads, and so its host; empty when it is not known.
+    fn clock_id(&self) -> String;
+    /// The host, and the interface that owns `local`.
+    fn snapshot(&self, local: Option<IpAddr>) -> HostSnapshot;
+    /// The local address on the way to `to`.
+    fn local_for(&self, to: SocketAddr) -> Option<IpAddr>;
+    /// Networks that the host is directly connected to.
+    fn connected_networks(&self) -> Vec<IpNet>;
+    /// The system's congestion control, and those that it offers.
+    fn congestion(&self) -> (String, Vec<String>);
+    /// Begins to measure what this process uses of the CPU.
+    fn cpu_meter(&self) -> Meter;
+    /// Cores that this process may use.
+    fn cores(&self) -> Vec<usize>;
+    /// Descriptors that this process may have.
+    fn descriptors(&self) -> Option<usize>;
+    /// The kernel's counters as texts, and those of the interfaces `cards`.
+    fn texts(&self, cards: &[String]) -> Host;
+}
+
+impl dyn HostInfo {
+    /// 32 bytes of the system's randomness.
+    ///
+    /// # Errors
+    /// When the system has none.
+    pub fn secret(&self) -> Result<[u8; 32], String> {
+        let mut secret = [0; 32];
+        match self.random()(&mut secret) {
+            true => Ok(secret),
+            false => Err("the system gives no random numbers".to_owned()),
+        }
+    }
+}
 
 /// The kernel's counters as it prints them; empty where it does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +83,7 @@ pub struct HostCard {
     pub counters: Vec<(String, u64)>,
 }
 
-/// An answer that comes.
+/// Pending read of the texts.
 pub type Reading = Arc<OnceLock<HostTexts>>;
 
 /// Reads the texts, on a thread of its own.
@@ -39,12 +92,12 @@ pub trait HostReader: Send + Sync {
     fn ask(&self) -> Reading;
 }
 
-/// Whom flows ask; nobody by default, whose answers are empty and come at once.
+/// Source of the texts; the default one answers at once with empty ones.
 #[derive(Clone, Default)]
 pub struct Host(Option<Arc<dyn HostReader>>);
 
 impl Host {
-    /// One that is asked.
+    /// One that reads them.
     #[must_use]
     pub fn new(reader: Arc<dyn HostReader>) -> Self {
         Host(Some(reader))

@@ -11,14 +11,16 @@
 use crate::FrameVerdicts;
 use crate::bulk::Marks;
 use crate::bwdelaytester::Taken;
+use crate::config::{ClientConfig, ServerConfig};
 use crate::counted::Intervals;
 use crate::ctstraffic::LimitReached;
 use crate::echo::Samples;
-use crate::host::Host;
+use crate::host::{Host, HostInfo};
 use crate::native::udp::wait;
 use crate::native::{Acl, Psk};
+use crate::protocol::{Info, Listening, Ports, Protocol, Serving, Started};
 use metrics::{Group, Mono, Packets, SECOND};
-use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals};
+use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals, Transport};
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use transport::{
@@ -156,13 +158,98 @@ pub struct Answers {
     pub sockets: Option<usize>,
 }
 
-/// What makes connections under such a protocol, one per worker.
-#[derive(Clone, Copy)]
-pub struct LinkSources {
-    /// For a client.
+/// A protocol without a conversation.
+#[derive(Debug)]
+pub struct OneSidedProtocol {
+    /// What is known of it.
+    pub info: Info,
+    /// Whether it can carry a phase.
+    pub carries: fn(&Phase) -> Result<(), &'static str>,
+    /// What makes a client's connections, one per worker.
     pub connectors: fn(&Phase, &Calls) -> Vec<Box<dyn Connector>>,
-    /// For a server.
+    /// What makes a server's connections, one per worker.
     pub acceptors: fn(&Phase, &Answers) -> Vec<Box<dyn Acceptor>>,
+}
+
+impl OneSidedProtocol {
+    /// The settings of a server, checked.
+    pub(crate) fn settled(&self, config: &ServerConfig) -> Result<Phase, String> {
+        let name = self.info.name;
+        let missing = || format!("a server of the protocol {name} needs its settings when it starts");
+        let mut phase = config.phase.clone().ok_or_else(missing)?;
+        phase.check()?;
+        (self as &dyn Protocol).check(&phase)?;
+        phase.sockets.keepalive_ns.get_or_insert(KEEPALIVE);
+        Ok(phase)
+    }
+}
+
+/// Whether a server for `phase` knows connections.
+fn connects(phase: &Phase) -> bool {
+    let stamp = phase.ping.is_some_and(|ping| ping.stamp.is_some());
+    phase.kind != Kind::Stream && !phase.kind.probes() && !stamp
+}
+
+impl Protocol for OneSidedProtocol {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn carries(&self, phase: &Phase) -> Result<(), &'static str> {
+        (self.carries)(phase)
+    }
+
+    fn listening(&self, config: &ServerConfig) -> Result<Listening, String> {
+        let phase = self.settled(config)?;
+        let connections = connects(&phase);
+        let echoes = phase.ping.is_some_and(|ping| ping.transport == Transport::Udp);
+        // A server that knows no datagrams, or nothing else, leaves the other port to others.
+        let ports = Ports { connections, datagrams: config.also_datagrams || !connections || echoes };
+        Ok(Listening { sockets: phase.sockets, in_order: false, ports: vec![ports; config.listen.len()] })
+    }
+
+    fn client(
+        &self,
+        config: &ClientConfig,
+        phase: &Phase,
+        host: &'static dyn HostInfo,
+    ) -> Result<Started, String> {
+        let workers = config.workers_for(phase, host.cores().len());
+        let calls = Calls {
+            targets: config.peers.iter().map(|peer| peer.address).collect(),
+            sources: config.sources.clone(),
+            ports: config.ports,
+            workers,
+            // Of a single stream it costs little, and shows how evenly it came.
+            frames: config.records || phase.connections == 1,
+            arrivals: config.arrivals,
+            key: config.psk.clone(),
+            marks: config.marks,
+            host: host.texts(&[]),
+        };
+        let sources = LinkSource::connectors((self.connectors)(phase, &calls));
+        let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: config.records };
+        Ok(Started::new(OneSided::new(plan, host.now()), workers, phase))
+    }
+
+    fn server(&self, serving: &Serving<'_>) -> Result<Started, String> {
+        let Serving { config, host, workers, .. } = *serving;
+        let phase = self.settled(config)?;
+        let answers = Answers {
+            acl: config.acl.clone(),
+            streams: config.unproven(host),
+            exit_after: config.exit_after,
+            workers,
+            arrivals: config.arrivals,
+            key: config.psk.clone(),
+            // Two protocols give sockets to peers that have proved nothing; together they may take a quarter.
+            sockets: host.descriptors().map(|all| all / 8),
+            host: host.texts(phase.udpmon.as_ref().map_or(&[], |asked| asked.cards.as_slice())),
+        };
+        let sources = LinkSource::acceptors((self.acceptors)(&phase, &answers));
+        let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records: config.records };
+        Ok(Started::new(OneSided::new(plan, host.now()), workers, &phase))
+    }
 }
 
 /// Where connections are counted. [`Group::ALL`] only accepts.

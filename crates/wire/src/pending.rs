@@ -1,5 +1,6 @@
 //! Whose datagrams are taken although no address can be proven.
 
+use crate::host::HostInfo;
 use crate::native::Acl;
 use crate::one_sided::Notice;
 use model::Level;
@@ -33,4 +34,13 @@ impl PendingPeers {
         }
         false
     }
+}
+
+/// Fewest connections that may wait for their introduction: what workers accept in a row.
+const FEWEST_PENDING: u32 = 128;
+
+/// How many connections may wait for their introduction: `most`, or a quarter of the descriptors.
+pub(crate) fn most_pending(most: u32, host: &dyn HostInfo) -> u32 {
+    let quarter = host.descriptors().map_or(u32::MAX, |all| u32::try_from(all / 4).unwrap_or(u32::MAX));
+    most.min(quarter.max(FEWEST_PENDING))
 }

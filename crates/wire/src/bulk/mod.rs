@@ -20,6 +20,7 @@ mod table;
 pub use datagram::DatagramSender;
 pub use fill::Filler;
 pub use marks::{Marks, Word};
+use model::{Kind, Pattern, Payload, Phase, Spacing, Verify};
 pub(crate) use open::{acceptors, connectors, datagram_connectors};
 pub use params::{Params, UNLIMITED};
 pub(crate) use receive::FirstByte;
@@ -27,3 +28,31 @@ pub use receive::Receiver;
 pub(crate) use send::CLOSE;
 pub use send::Sender;
 pub use table::Timetable;
+
+/// Whether a protocol of plain data in one direction can carry a phase.
+pub(crate) fn carries(phase: &Phase) -> Result<(), &'static str> {
+    if !matches!(phase.kind, Kind::Tcp | Kind::Delay) {
+        return Err("has nothing but data in one direction: it carries goodput, and what delay sends");
+    }
+    if phase.probe.is_some_and(|probe| probe.spacing != Spacing::Fixed || probe.stairs.is_some()) {
+        return Err("sends datagrams at one rate, at even intervals");
+    }
+    if phase.pattern != Pattern::Push {
+        return Err("sends from the client to the server only");
+    }
+    if phase.verify == Verify::Data {
+        return Err(
+            "agrees on no payload: its receivers compare nothing, so ask for --verify connection or none",
+        );
+    }
+    if phase.payload == Payload::Zeros {
+        return Err("sends printable characters, or random bytes");
+    }
+    if phase.total_bytes.is_some() {
+        return Err("cannot share a number of bytes among connections: use a transfer and iterations");
+    }
+    if phase.exclusive {
+        return Err("cannot ask a server to exclude others");
+    }
+    Ok(())
+}

@@ -13,9 +13,59 @@ mod receive;
 mod schedule;
 mod send;
 
+use crate::one_sided::OneSidedProtocol;
+use crate::protocol::{Info, Legacy, Workers};
+use model::{Kind, Pattern, Phase, Probe, Range, SocketSettings, Spacing};
 pub use open::{acceptors, connectors};
 pub use receive::{Receiver, Taken};
 pub use send::Sender;
 
 /// The port, UDP: the original knows no other.
 pub const PORT: u16 = 8888;
+
+/// That of bwdelaytester.
+pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
+    info: Info {
+        name: "bwdelaytester",
+        port: PORT,
+        keyed: false,
+        // No sender gets a socket of its own, and of several bound to one port the kernel prefers that of the core on which a
+        // datagram came: one stream would be counted in two places.
+        workers: Workers::OneServing,
+        hello: None,
+        legacy: Some(Legacy {
+            over: "UDP",
+            serves: Legacy::NEAR,
+            phase: || Phase {
+                kind: Kind::Delay,
+                probe: Some(Probe::default()),
+                buffer: Range::just(1 << 16),
+                sockets: SocketSettings { rcvbuf: Some(4 << 20), ..SocketSettings::default() },
+                ..Phase::default()
+            },
+            also_datagrams: false,
+        }),
+    },
+    carries,
+    connectors,
+    acceptors,
+};
+
+fn carries(phase: &Phase) -> Result<(), &'static str> {
+    let Some(Probe { size, spacing, .. }) = phase.probe.filter(|_| phase.kind == Kind::Delay) else {
+        return Err("sends numbered datagrams one way and nothing else: use it with delay");
+    };
+    if phase.pattern != Pattern::Push {
+        return Err("sends from client to server only");
+    }
+    if size as usize > codec::LARGEST {
+        return Err("has datagrams of 16 to 2000 bytes: its receiver reads no more of one");
+    }
+    if spacing != Spacing::Fixed {
+        return Err("sends at even spacing only");
+    }
+    if phase.exclusive {
+        return Err("cannot ask a server to exclude others");
+    }
+    Ok(())
+}

@@ -14,10 +14,64 @@ mod open;
 mod params;
 mod tcp;
 
+use crate::one_sided::OneSidedProtocol;
+use crate::protocol::{Info, Legacy, Workers};
 pub use media::{HZ, MediaParams, Receiver, Ring, Sender};
+use model::{Kind, Payload, Phase};
 pub use open::{Answerer, Caller, Limit, LimitReached, acceptors, connectors};
 pub use params::Params;
 pub use tcp::{Connection, Role};
 
 /// The default port, TCP and UDP.
 pub const PORT: u16 = 4444;
+
+/// That of Microsoft's ctsTraffic.
+pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
+    info: Info {
+        name: "ctstraffic",
+        port: PORT,
+        keyed: false,
+        workers: Workers::PerCore,
+        hello: None,
+        legacy: Some(Legacy {
+            over: "TCP",
+            serves: "everybody; push, 1 GiB a connection, as usual",
+            phase: Phase::default,
+            also_datagrams: false,
+        }),
+    },
+    carries,
+    connectors,
+    acceptors,
+};
+
+fn carries(phase: &Phase) -> Result<(), &'static str> {
+    if let Some(media) = &phase.media {
+        // A shorter last datagram takes from the one before, which must stay longer than a header.
+        if media.datagram < 53 && media.frame_size > u64::from(media.datagram) {
+            return Err("cannot split frames into datagrams of less than 53 bytes");
+        }
+    }
+    if phase.kind == Kind::Stream && phase.pattern.sends_up() {
+        return Err("streams media from the server only");
+    }
+    if phase.kind == Kind::Ping {
+        return Err("sends nothing back: it carries no round trips");
+    }
+    if phase.kind.probes() {
+        return Err("carries no delay; native does");
+    }
+    if phase.payload != Payload::Pattern {
+        return Err("has one payload, the pattern: both ends compare with it");
+    }
+    if phase.total_bytes.is_some() {
+        return Err(
+            "cannot end after a number of bytes: the server would wait for the rest of a connection that was \
+                    cut short; use a transfer and iterations",
+        );
+    }
+    if phase.exclusive {
+        return Err("cannot ask a server to exclude others");
+    }
+    Ok(())
+}

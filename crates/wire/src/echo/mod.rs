@@ -17,6 +17,9 @@ mod respond;
 mod slots;
 mod talk;
 
+use crate::one_sided::OneSidedProtocol;
+use crate::protocol::{Info, Legacy, Workers};
+use model::{Kind, Phase, Ping, Range, Transport};
 pub use open::{Echoer, acceptors, connectors};
 pub use params::{Far, Params};
 pub use ping::{Pinger, Samples};
@@ -25,3 +28,43 @@ pub(crate) use talk::{Said, Talk, Times};
 
 /// The default port, TCP and UDP.
 pub const PORT: u16 = 7;
+
+/// Plain echo (RFC 862), and so RtTcpip's.
+pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
+    info: Info {
+        name: "echo",
+        port: PORT,
+        keyed: false,
+        workers: Workers::PerCore,
+        hello: None,
+        legacy: Some(Legacy {
+            over: "TCP and UDP",
+            serves: Legacy::MIXED,
+            phase: || Phase {
+                kind: Kind::Ping,
+                ping: Some(Ping { transport: Transport::Udp, ..Ping::default() }),
+                buffer: Range::just(1 << 16),
+                ..Phase::default()
+            },
+            also_datagrams: false,
+        }),
+    },
+    carries,
+    connectors,
+    acceptors,
+};
+
+fn carries(phase: &Phase) -> Result<(), &'static str> {
+    if phase.kind != Kind::Ping {
+        return Err("sends everything back and measures round trips only: use it with ping");
+    }
+    without_stamp(phase)
+}
+
+/// Settings of STAMP packets are for these only.
+pub(crate) fn without_stamp(phase: &Phase) -> Result<(), &'static str> {
+    match phase.ping.and_then(|ping| ping.stamp) {
+        Some(_) => Err("has no STAMP packets: use --protocol stamp for settings of theirs"),
+        None => Ok(()),
+    }
+}

@@ -21,8 +21,5 @@ pub use present::{Keeper, available, token};
 
 use std::sync::Arc;
 
-/// Fills bytes with randomness that nobody can guess; false when there is none.
-pub type Entropy = fn(&mut [u8]) -> bool;
-
 /// The text of the users' file, as it is now.
 pub type Users = Arc<dyn Fn() -> Option<String> + Send + Sync>;

@@ -1,7 +1,9 @@
-//! The verdict on a token, made somewhere else: a private key takes up to a second of a core, and the users' file has to be read.
+//! The verdict on a token, made on a thread of its own: a private key takes up to a second of a core, and the users' file has to be
+//! read.
 
 use metrics::Wall;
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Whether a token proves a known user; empty until that is known.
 pub type Verdict = Arc<OnceLock<bool>>;
@@ -10,4 +12,77 @@ pub type Verdict = Arc<OnceLock<bool>>;
 pub trait Judge: Send + Sync {
     /// Begins to judge a token that came at `now`, and returns at once; `None` when there is no room: to be asked again later.
     fn ask(&self, token: Option<&str>, now: Wall) -> Option<Verdict>;
+}
+
+/// Tokens that wait for their verdict.
+const QUEUE: usize = 16;
+
+/// Whether a token that came at a time proves a known user.
+type Decide = Arc<dyn Fn(Option<&str>, Wall) -> bool + Send + Sync>;
+
+struct Question {
+    token: Option<String>,
+    came: Wall,
+    verdict: Verdict,
+}
+
+/// Judges on a thread of its own, which begins with the first token.
+pub(crate) struct Helper {
+    decide: Decide,
+    questions: Mutex<Option<SyncSender<Question>>>,
+}
+
+impl Helper {
+    pub(crate) fn new(decide: impl Fn(Option<&str>, Wall) -> bool + Send + Sync + 'static) -> Self {
+        Helper { decide: Arc::new(decide), questions: Mutex::default() }
+    }
+
+    fn start(decide: Decide) -> Option<SyncSender<Question>> {
+        let (questions, asked) = sync_channel::<Question>(QUEUE);
+        let judge = move || {
+            for Question { token, came, verdict } in asked {
+                let _ = verdict.set(decide(token.as_deref(), came));
+            }
+        };
+        std::thread::Builder::new().name("tokens".to_owned()).spawn(judge).ok().map(|_| questions)
+    }
+}
+
+impl Judge for Helper {
+    fn ask(&self, token: Option<&str>, came: Wall) -> Option<Verdict> {
+        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        if questions.is_none() {
+            *questions = Helper::start(Arc::clone(&self.decide));
+        }
+        let verdict = Verdict::new(OnceLock::new());
+        let question = Question { token: token.map(str::to_owned), came, verdict: Arc::clone(&verdict) };
+        questions.as_ref()?.try_send(question).ok().map(|()| verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn whoever_asks_does_not_wait_and_the_queue_is_bounded() {
+        let (open, gate) = channel::<()>();
+        let gate = Mutex::new(gate);
+        let helper = Helper::new(move |token: Option<&str>, _| {
+            // Nothing is judged before the gate is open.
+            let _ = gate.lock().unwrap().recv();
+            token == Some("good")
+        });
+        let asked: Vec<Verdict> = (0..100).map_while(|_| helper.ask(Some("good"), Wall(0))).collect();
+        // One is being judged, if the thread has begun.
+        assert!((QUEUE..=QUEUE + 1).contains(&asked.len()), "{}", asked.len());
+        assert!(asked.iter().all(|verdict| verdict.get().is_none()));
+        drop(open);
+        let judged = || asked.iter().all(|verdict| verdict.get() == Some(&true));
+        while !judged() {
+            std::thread::yield_now();
+        }
+        assert!(helper.ask(None, Wall(0)).is_some(), "there is room again");
+    }
 }

@@ -24,6 +24,7 @@ use super::results::Results;
 use super::store::Opening;
 use super::test_state::{Joined, Standing, TestState};
 use crate::counted::Intervals;
+use crate::host::Meter;
 use crate::native::Acl;
 use crate::one_sided::Notice;
 use crate::quota::{ByAddress, GaveWay, Lines, to_give_way};
@@ -35,9 +36,6 @@ use std::sync::Arc;
 use transport::{
     Action, Context, End, GroupPlan, Input, Link, LinkSource, Message, Order, Path, Session, Wait,
 };
-
-/// Reads what this process has used of the CPU, seconds in user mode and in the kernel.
-pub type Meter = Box<dyn Fn() -> (f64, f64) + Send>;
 
 /// What a server allows.
 #[derive(Clone, Debug)]

@@ -30,7 +30,161 @@ pub use message::{Frames, MAX_MESSAGE, Message, MessageError, encode};
 pub use preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
 pub use server::{Limits, Server, ServerPlan};
 
+use crate::config::{ClientConfig, ServerConfig};
+use crate::host::HostInfo;
+use crate::pending::most_pending;
+use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started, Workers};
+use model::{Kind, Phase, SMALLEST_PROBE, SocketSettings, Stamping};
+use std::net::SocketAddr;
+
 /// The default port, TCP and UDP.
 pub const PORT: u16 = 7411;
 /// Version of the wire format; both ends must have the same.
 pub const WIRE_VERSION: u16 = 1;
+
+/// Our own protocol.
+pub static PROTOCOL: Native = Native(Info {
+    name: "native",
+    port: PORT,
+    keyed: true,
+    workers: Workers::PerCore,
+    hello: Some(Hello { encode: |id| hello(id).to_vec(), is_answer }),
+    legacy: None,
+});
+
+/// The protocol with a conversation of its own: both ends agree, and tell each other what they counted.
+pub struct Native(Info);
+
+/// Not to run a phase, but to ask the servers to end: an option of clients.
+#[derive(Clone, Debug, Default)]
+pub struct StopServers {
+    /// Only those that answer this besides: a protocol and a port, `echo:9999`.
+    pub only: Option<String>,
+}
+
+impl StopServers {
+    /// The phase that such a client has.
+    #[must_use]
+    pub fn phase() -> Phase {
+        Phase { connections: 1, ..Phase::default() }
+    }
+}
+
+/// A worker's send and receive buffer; a client that asks for more gets it in pieces of this size.
+const BUFFER: usize = 1 << 20;
+
+/// Send buffer asked for when both ends are on one host, bytes.
+///
+/// The system lets a send buffer grow to megabytes. Within one host nothing is gained by that: the sender fills it before
+/// the receiver runs, and every byte has left the caches by the time it is read; a pacing congestion control arms a timer
+/// for each piece besides. Measured (`bench/README.md`): best, or close to it, with and without pacing, with one
+/// connection and with many.
+const SAME_HOST_SNDBUF: u64 = 96 * 1024;
+
+/// The send buffer for a phase within one host, unless the user has chosen one or it would do harm.
+fn same_host_sndbuf(phase: &Phase) -> Option<u64> {
+    let sockets = &phase.sockets;
+    let ours = sockets.same_host_sndbuf && sockets.sndbuf.is_none() && phase.kind == Kind::Tcp;
+    ours.then_some(SAME_HOST_SNDBUF)
+}
+
+impl Protocol for Native {
+    fn info(&self) -> &Info {
+        &self.0
+    }
+
+    fn carries(&self, phase: &Phase) -> Result<(), &'static str> {
+        carries(phase)
+    }
+
+    fn listening(&self, config: &ServerConfig) -> Result<Listening, String> {
+        let ports = Ports { connections: true, datagrams: true };
+        let ports = vec![ports; config.listen.len()];
+        Ok(Listening { sockets: SocketSettings::default(), in_order: false, ports })
+    }
+
+    fn client(
+        &self,
+        config: &ClientConfig,
+        phase: &Phase,
+        host: &'static dyn HostInfo,
+    ) -> Result<Started, String> {
+        let workers = config.workers_for(phase, host.cores().len());
+        let stop = config.options.get::<StopServers>();
+        let plan = ClientPlan {
+            peers: config.peers.clone(),
+            phase: phase.clone(),
+            psk: config.psk.clone(),
+            run: config.run,
+            version: config.version.clone(),
+            workers,
+            sources: config.sources.clone(),
+            ports: config.ports,
+            secret: host.secret()?,
+            records: config.records,
+            stop_servers: stop.is_some(),
+            stop_only: stop.and_then(|stop| stop.only.clone()),
+            clock_id: host.clock_id(),
+            same_host_sndbuf: same_host_sndbuf(phase),
+        };
+        Ok(Started::new(Client::new(plan, host.now()), workers, phase))
+    }
+
+    fn server(&self, serving: &Serving<'_>) -> Result<Started, String> {
+        let Serving { config, host, workers, addresses } = *serving;
+        let limits = config.limits.clone();
+        let plan = ServerPlan {
+            version: config.version.clone(),
+            psk: config.psk.clone(),
+            acl: config.acl.clone(),
+            limits: Limits { pending: most_pending(limits.pending, host), ..limits },
+            exclusive: config.exclusive,
+            exit_after: config.exit_after,
+            host: host.snapshot(addresses.first().map(SocketAddr::ip)),
+            workers,
+            placement: config.placement.describe(),
+            interval_ns: config.interval_ns,
+            secret: host.secret()?,
+            records: config.records,
+            sessions: config.sessions,
+            clock_id: host.clock_id(),
+            besides: config.besides.clone(),
+        };
+        let session = Box::new(Server::new(plan, host.now()));
+        Ok(Started { session, workers, sets: ServerPlan::SETS, buffer: BUFFER, keepalive: None })
+    }
+}
+
+/// Longest message that is sent back, bytes: a server keeps one for each connection.
+const LONGEST_ECHO: u32 = 64 * 1024;
+
+fn carries(phase: &Phase) -> Result<(), &'static str> {
+    if phase.kind == Kind::Stream && (phase.probe.is_none() || phase.iterations.is_some_and(|n| n > 1)) {
+        return Err("carries each media stream once, as numbered datagrams of its own");
+    }
+    if let Some(probe) = &phase.probe {
+        if probe.size < SMALLEST_PROBE {
+            return Err("needs datagrams of 40 to 65507 bytes");
+        }
+        if phase.ends_after().is_none() {
+            return Err("agrees on a length: a measurement of delay needs one");
+        }
+        if probe.stairs.is_some() || probe.give_up || probe.stamping != Stamping::Wall {
+            return Err(
+                "has none of what bwdelaytester has of its own (--stairs, --give-up, --unsynchronised): use --sweep, --nonblock and --clock",
+            );
+        }
+    }
+    if phase.ping.as_ref().is_some_and(|ping| ping.size > LONGEST_ECHO) {
+        return Err("sends messages of at most 64Ki back: use --protocol echo for longer ones");
+    }
+    if phase.transfer_high.is_some() || phase.rate_high.is_some() {
+        return Err(
+            "agrees on one transfer and one rate: ranges of them are for protocols that agree on nothing",
+        );
+    }
+    if phase.rate_period_ns.is_some() {
+        return Err("keeps rates smoothly, not by quanta");
+    }
+    crate::echo::without_stamp(phase)
+}

@@ -23,5 +23,99 @@ pub use open::{acceptors, connectors};
 pub use receive::{Receiver, ReceiverPlan};
 pub use send::{Sender, SenderPlan};
 
+use crate::bulk;
+use crate::config::{ClientConfig, ServerConfig};
+use crate::host::HostInfo;
+use crate::one_sided::OneSidedProtocol;
+use crate::protocol::{Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers};
+use metrics::SECOND;
+use model::{Phase, Range, Verify};
+use std::net::{IpAddr, SocketAddr};
+
 /// The default port of the first data connections; the conversation is on the one below.
 pub const PORT: u16 = Layout::PORT;
+
+/// That of ntttcp: with a conversation where its [`Layout`] is among the options, without one by any verb.
+pub static PROTOCOL: Ntttcp = Ntttcp(OneSidedProtocol {
+    info: Info {
+        name: "ntttcp",
+        port: PORT,
+        keyed: false,
+        workers: Workers::PerCore,
+        hello: None,
+        legacy: Some(Legacy {
+            over: "TCP, the 16 above, and those 1000 above them",
+            serves: "everybody, one test at a time",
+            phase: || Phase {
+                verify: Verify::Connection,
+                buffer: Range::just(64 << 10),
+                stall_ns: 24 * 3600 * SECOND,
+                ..Phase::default()
+            },
+            also_datagrams: false,
+        }),
+    },
+    carries: bulk::carries,
+    connectors,
+    acceptors,
+});
+
+/// Plain streams to a row of ports, with or without a conversation beside them.
+pub struct Ntttcp(OneSidedProtocol);
+
+impl Protocol for Ntttcp {
+    fn info(&self) -> &Info {
+        &self.0.info
+    }
+
+    fn carries(&self, phase: &Phase) -> Result<(), &'static str> {
+        self.0.carries(phase)
+    }
+
+    fn listening(&self, config: &ServerConfig) -> Result<Listening, String> {
+        let mut listening = self.0.listening(config)?;
+        if let Some(layout) = config.options.get::<Layout>().filter(|layout| layout.udp) {
+            for (ports, at) in listening.ports.iter_mut().zip(&config.listen) {
+                // A conversation beside datagrams has the port below them.
+                if layout.talks(at.port()) {
+                    *ports = Ports { connections: true, datagrams: config.also_datagrams };
+                }
+            }
+        }
+        Ok(listening)
+    }
+
+    fn client(
+        &self,
+        config: &ClientConfig,
+        phase: &Phase,
+        host: &'static dyn HostInfo,
+    ) -> Result<Started, String> {
+        let Some(layout) = config.options.get::<Layout>() else {
+            return self.0.client(config, phase, host);
+        };
+        let Some(peer) = config.peers.first() else { return Err("no target was given".to_owned()) };
+        let any = if peer.address.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) };
+        let port = config.ports.map_or(0, |(first, _)| first);
+        let chosen = config.sources.first().copied();
+        let from = (chosen.is_some() || port > 0).then(|| SocketAddr::new(chosen.unwrap_or(any), port));
+        let workers = config.workers_for(phase, host.cores().len());
+        let to = config.peers.iter().map(|peer| peer.address.ip()).collect();
+        let plan = SenderPlan { layout: *layout, phase: phase.clone(), to, from, workers };
+        Ok(Started::new(Sender::new(plan, host.now()), workers, phase))
+    }
+
+    fn server(&self, serving: &Serving<'_>) -> Result<Started, String> {
+        let Serving { config, host, workers, .. } = *serving;
+        let Some(layout) = config.options.get::<Layout>() else { return self.0.server(serving) };
+        let phase = self.0.settled(config)?;
+        let plan = ReceiverPlan {
+            layout: *layout,
+            phase: phase.clone(),
+            acl: config.acl.clone(),
+            streams: config.unproven(host),
+            workers,
+        };
+        Ok(Started::new(Receiver::new(plan, host.now()), workers, &phase))
+    }
+}

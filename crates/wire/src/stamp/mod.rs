@@ -17,9 +17,53 @@ pub mod time;
 pub mod tlv;
 mod ways;
 
+use crate::one_sided::OneSidedProtocol;
+use crate::protocol::{Info, Legacy, Workers};
+use model::{Kind, Phase, Ping, Range, SocketSettings, StampSettings, Transport};
 pub use open::{Listener, acceptors, connectors};
 pub use session::Reflector;
 pub use speak::Speaker;
 
 /// The default port (UDP).
 pub const PORT: u16 = 862;
+
+/// STAMP (RFC 8762), and so TWAMP-Light.
+pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
+    info: Info {
+        name: "stamp",
+        port: PORT,
+        keyed: true,
+        workers: Workers::PerCore,
+        hello: None,
+        legacy: Some(Legacy {
+            over: "UDP",
+            serves: Legacy::NEAR,
+            phase: || Phase {
+                kind: Kind::Ping,
+                ping: Some(Ping {
+                    transport: Transport::Udp,
+                    size: StampSettings::default().size(),
+                    stamp: Some(StampSettings::default()),
+                    ..Ping::default()
+                }),
+                buffer: Range::just(1 << 16),
+                sockets: SocketSettings { ttl: Some(255), ..SocketSettings::default() },
+                ..Phase::default()
+            },
+            also_datagrams: false,
+        }),
+    },
+    carries,
+    connectors,
+    acceptors,
+};
+
+fn carries(phase: &Phase) -> Result<(), &'static str> {
+    if phase.kind != Kind::Ping {
+        return Err("answers packets and measures round trips only: use it with ping");
+    }
+    if phase.ping.and_then(|ping| ping.stamp).is_none() {
+        return Err("needs to know what its packets are like");
+    }
+    Ok(())
+}

@@ -16,8 +16,60 @@ mod plan;
 mod request;
 mod respond;
 
+use crate::one_sided::OneSidedProtocol;
+use crate::protocol::{Info, Legacy, Workers};
 pub use codec::PORT;
+use model::{Kind, Pattern, Payload, Phase, Range, Verify};
 pub use notes::Wanted;
 pub use plan::{Plan, Test};
 pub use request::{Requester, connectors};
 pub use respond::{Listener, Responder, acceptors};
+
+/// That of tcpmon, UDPmon's sister.
+pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
+    info: Info {
+        name: "tcpmon",
+        port: PORT,
+        keyed: false,
+        workers: Workers::PerCore,
+        hello: None,
+        legacy: Some(Legacy {
+            over: "TCP",
+            serves: "everybody",
+            phase: || Phase {
+                // One connection is served at a time by the original, any number here.
+                verify: Verify::Connection,
+                buffer: Range::just(1 << 20),
+                ..Phase::default()
+            },
+            also_datagrams: false,
+        }),
+    },
+    carries,
+    connectors,
+    acceptors,
+};
+
+fn carries(phase: &Phase) -> Result<(), &'static str> {
+    if phase.kind != Kind::Tcp {
+        return Err("has messages in one direction: it carries goodput only");
+    }
+    if phase.pattern != Pattern::Push {
+        return Err("sends from the client to the server only");
+    }
+    if phase.verify == Verify::Data {
+        return Err(
+            "agrees on no payload: its receivers compare nothing, so ask for --verify connection or none",
+        );
+    }
+    if phase.payload != Payload::Pattern {
+        return Err("sends the pattern, which nobody compares");
+    }
+    if phase.transfer_high.is_some() || phase.total_bytes.is_some() || phase.burst.is_some() {
+        return Err("sends messages of one length until a transfer is over or the time is up");
+    }
+    if phase.exclusive {
+        return Err("cannot ask a server to exclude others");
+    }
+    Ok(())
+}

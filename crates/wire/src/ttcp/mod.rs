@@ -8,8 +8,11 @@ mod receive;
 pub use receive::{Deed, Test};
 
 use crate::bulk::{self, Filler, Marks};
+use crate::one_sided::OneSidedProtocol;
 use crate::one_sided::{Answers, Calls};
-use model::{Kind, Phase};
+use crate::protocol::{Info, Legacy, Workers};
+use metrics::SECOND;
+use model::{Kind, Phase, Verify};
 use receive::{Answerer, Shared};
 use std::sync::Arc;
 use transport::{Acceptor, Connector};
@@ -34,3 +37,23 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let one = |streams| Box::new(Answerer::new(streams, Arc::clone(&shared))) as Box<dyn Acceptor>;
     bulk::acceptors(phase, answers, Filler::Printable).into_iter().map(one).collect()
 }
+
+/// That of ttcp, Teldat's among them.
+pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
+    info: Info {
+        name: "ttcp",
+        port: PORT,
+        keyed: false,
+        workers: Workers::PerCore,
+        hello: None,
+        legacy: Some(Legacy {
+            over: "TCP and UDP",
+            serves: Legacy::MIXED,
+            phase: || Phase { verify: Verify::Connection, stall_ns: 300 * SECOND, ..Phase::default() },
+            also_datagrams: true,
+        }),
+    },
+    carries: bulk::carries,
+    connectors,
+    acceptors,
+};

@@ -28,8 +28,55 @@ mod respond;
 mod talk;
 mod train;
 
+use crate::one_sided::OneSidedProtocol;
+use crate::protocol::{Info, Legacy, Workers};
 pub use codec::PORT;
 pub use latency::Latency;
+use model::{Kind, Phase, Range, SocketSettings};
 pub use params::Params;
 pub use request::{Requester, connectors};
 pub use respond::{Listener, Responder, acceptors};
+
+/// That of UDPmon.
+pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
+    info: Info {
+        name: "udpmon",
+        port: PORT,
+        keyed: false,
+        workers: Workers::PerCore,
+        hello: None,
+        legacy: Some(Legacy {
+            over: "UDP",
+            serves: Legacy::NEAR,
+            phase: || Phase {
+                kind: Kind::Train,
+                udpmon: Some(Box::default()),
+                buffer: Range::just(1 << 16),
+                // What a buffer of ours loses is not lost by a network.
+                sockets: SocketSettings {
+                    rcvbuf: Some(4 << 20),
+                    card_stamps: true,
+                    ..SocketSettings::default()
+                },
+                ..Phase::default()
+            },
+            also_datagrams: false,
+        }),
+    },
+    carries,
+    connectors,
+    acceptors,
+};
+
+fn carries(phase: &Phase) -> Result<(), &'static str> {
+    if phase.kind != Kind::Train {
+        return Err("carries trains of packets only: use it with train");
+    }
+    if phase.pattern.sends_down() || phase.train.as_ref().is_some_and(|train| train.echo) {
+        return Err("sends trains to the server only");
+    }
+    if phase.exclusive {
+        return Err("cannot ask a server to exclude others");
+    }
+    Ok(())
+}

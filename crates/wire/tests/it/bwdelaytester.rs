@@ -12,7 +12,6 @@ use model::{DatagramRow, Event, Kind, Phase, Probe, Range, SocketSettings, Stair
 use sim::{Host, Link, Network, Quirks, Side};
 use std::collections::HashSet;
 use transport::{Acceptor, Arena, LinkSource, Path, Received, Rng, Transmit};
-use wire::Protocol;
 use wire::bwdelaytester::codec::{HEADER, Header};
 use wire::bwdelaytester::{Taken, acceptors};
 use wire::native::Acl;
@@ -68,8 +67,7 @@ fn phase(size: u32, rate: u64, seconds: u64) -> Phase {
 fn serve(net: &mut Network, answers: Answers) -> Host {
     let phase = Phase { duration_ns: None, ..phase(16, 1_000, 1) };
     let answers = Answers { workers: 1, arrivals: true, ..answers };
-    let sources =
-        LinkSource::acceptors((Protocol::Bwdelaytester.link_sources().unwrap().acceptors)(&phase, &answers));
+    let sources = LinkSource::acceptors(acceptors(&phase, &answers));
     let plan = OneSidedPlan { phase, sources, serving: true, records: false };
     let now = net.now;
     net.serve(address(1), 1, Box::new(OneSided::new(plan, now)))
@@ -77,8 +75,7 @@ fn serve(net: &mut Network, answers: Answers) -> Host {
 
 fn call(net: &mut Network, n: u32, phase: &Phase) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
-    let sources =
-        LinkSource::connectors((Protocol::Bwdelaytester.link_sources().unwrap().connectors)(phase, &calls));
+    let sources = LinkSource::connectors(wire::bwdelaytester::connectors(phase, &calls));
     let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: false };
     let now = net.now;
     net.join(client_ip(n), 1, Box::new(OneSided::new(plan, now)))

@@ -10,7 +10,6 @@ use transport::{
     Acceptor, Cause, Context, Flow, FlowEvent, FlowId, Interest, Received, Sent, Transmit, Violation,
 };
 use wire::FrameVerdicts;
-use wire::Protocol;
 use wire::ctstraffic::{MediaParams, Receiver};
 use wire::native::Acl;
 use wire::one_sided::{Answers, Notice};
@@ -75,7 +74,7 @@ impl Flow for Tap {
 
 fn acceptor(phase: &Phase, streams: Acl) -> Box<dyn Acceptor> {
     let answers = Answers { streams, workers: 1, ..Answers::default() };
-    (Protocol::CtsTraffic.link_sources().unwrap().acceptors)(phase, &answers).remove(0)
+    wire::ctstraffic::acceptors(phase, &answers).remove(0)
 }
 
 /// A client and a server whose streams may differ.

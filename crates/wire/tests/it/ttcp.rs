@@ -8,7 +8,6 @@ use model::{Event, Payload, Phase, Portion, Range, Status, Verify};
 use sim::{At, Cut, Host, HungUp, Link, Network, Pair, Quirks, Say};
 use std::sync::Arc;
 use transport::{Cause, Context, Flow, FlowEvent, LinkSource, Path, Violation};
-use wire::Protocol;
 use wire::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
 use wire::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 
@@ -74,7 +73,7 @@ fn a_silent_path_is_noticed_by_both_ends() {
 
 fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
     let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
-    let sources = LinkSource::acceptors((Protocol::Ttcp.link_sources().unwrap().acceptors)(phase, &answers));
+    let sources = LinkSource::acceptors(wire::ttcp::acceptors(phase, &answers));
     let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records: true };
     let now = net.now;
     net.serve(address(1), 1, Box::new(OneSided::new(plan, now)))
@@ -82,7 +81,7 @@ fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
 
 fn call(net: &mut Network, phase: &Phase) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
-    let sources = LinkSource::connectors((Protocol::Ttcp.link_sources().unwrap().connectors)(phase, &calls));
+    let sources = LinkSource::connectors(wire::ttcp::connectors(phase, &calls));
     let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: true };
     let now = net.now;
     net.join(client_ip(1), 1, Box::new(OneSided::new(plan, now)))

@@ -5,7 +5,6 @@ use metrics::{Mono, SECOND};
 use model::{Event, Kind, Level, Marked, Phase, Portion, Probe, Range, SocketSettings, Status, Verify};
 use sim::{At, Cut, Host, Link, Network};
 use transport::{LinkSource, Rng};
-use wire::Protocol;
 use wire::bulk::{Marks, Word};
 use wire::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 use wire::ttcp::{Deed, Test, connectors};
@@ -72,7 +71,7 @@ fn a_sender_s_datagrams_are_those_of_the_capture() {
 fn serve(net: &mut Network, exit_after: Option<u64>) -> Host {
     let phase = phase(1, 8_192);
     let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
-    let sources = LinkSource::acceptors((Protocol::Ttcp.link_sources().unwrap().acceptors)(&phase, &answers));
+    let sources = LinkSource::acceptors(wire::ttcp::acceptors(&phase, &answers));
     let plan = OneSidedPlan { phase, sources, serving: true, records: true };
     let now = net.now;
     net.serve(address(1), 1, Box::new(OneSided::new(plan, now)))
@@ -80,7 +79,7 @@ fn serve(net: &mut Network, exit_after: Option<u64>) -> Host {
 
 fn call(net: &mut Network, n: u32, phase: &Phase, marks: Marks) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, marks, arrivals: true, ..Calls::default() };
-    let sources = LinkSource::connectors((Protocol::Ttcp.link_sources().unwrap().connectors)(phase, &calls));
+    let sources = LinkSource::connectors(connectors(phase, &calls));
     let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: true };
     let now = net.now;
     net.join(client_ip(n), 1, Box::new(OneSided::new(plan, now)))

@@ -1,6 +1,7 @@
 //! Authentication in a build without RSA: whatever needs it is refused.
 
-use super::{Entropy, Users};
+use super::Users;
+use crate::host::Random;
 use metrics::Wall;
 
 const ABSENT: &str = "this netcaliper was built without iperf3's authentication (cargo build --release --features iperf3-auth)";
@@ -22,7 +23,7 @@ impl Keeper {
     ///
     /// # Errors
     /// Always.
-    pub fn new(_: &str, _: Users, _: u32, _: bool, _: Entropy) -> Result<Self, String> {
+    pub fn new(_: &str, _: Users, _: u32, _: bool, _: Random) -> Result<Self, String> {
         Err(ABSENT.to_owned())
     }
 
@@ -37,6 +38,6 @@ impl Keeper {
 ///
 /// # Errors
 /// Always.
-pub fn token(_: (&str, &str), _: Wall, _: &str, _: bool, _: Entropy) -> Result<String, String> {
+pub fn token(_: (&str, &str), _: Wall, _: &str, _: bool, _: Random) -> Result<String, String> {
     Err(ABSENT.to_owned())
 }

@@ -1,6 +1,7 @@
 //! Authentication in a build with RSA.
 
-use super::{Entropy, Users};
+use super::Users;
+use crate::host::Random;
 use base64ct::{Base64, Encoding};
 use metrics::Wall;
 use rsa::pkcs1::{DecodeRsaPrivateKey, DecodeRsaPublicKey};
@@ -19,7 +20,7 @@ const LONGEST: usize = 2736;
 const KEYS: (usize, usize) = (1024, 16_384);
 
 /// Randomness as the RSA library wants it.
-struct Draw(Entropy);
+struct Draw(Random);
 
 /// There was no randomness.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +63,7 @@ pub struct Keeper {
     users: Users,
     skew_s: u64,
     pkcs1: bool,
-    entropy: Entropy,
+    entropy: Random,
 }
 
 impl fmt::Debug for Keeper {
@@ -95,7 +96,7 @@ impl Keeper {
     ///
     /// # Errors
     /// When `pem` is no such key.
-    pub fn new(pem: &str, users: Users, skew_s: u32, pkcs1: bool, entropy: Entropy) -> Result<Self, String> {
+    pub fn new(pem: &str, users: Users, skew_s: u32, pkcs1: bool, entropy: Random) -> Result<Self, String> {
         let key = RsaPrivateKey::from_pkcs8_pem(pem)
             .or_else(|_| RsaPrivateKey::from_pkcs1_pem(pem))
             .map_err(|_| "it is no RSA private key in PEM without a password".to_owned())?;
@@ -173,7 +174,7 @@ pub fn token(
     now: Wall,
     pem: &str,
     pkcs1: bool,
-    entropy: Entropy,
+    entropy: Random,
 ) -> Result<String, String> {
     let key = RsaPublicKey::from_public_key_pem(pem)
         .or_else(|_| RsaPublicKey::from_pkcs1_pem(pem))

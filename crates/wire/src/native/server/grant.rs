@@ -47,7 +47,8 @@ impl Server {
         if self.ending.is_some() {
             return self.refuse(cx, link, "the server is stopping");
         }
-        if let Err(why) = proposal.check().and_then(|()| Protocol::Native.carries(&proposal)) {
+        let protocol: &dyn Protocol = &crate::native::PROTOCOL;
+        if let Err(why) = proposal.check().and_then(|()| protocol.check(&proposal)) {
             return self.refuse(cx, link, &why);
         }
         if self.plan.limits.connections == 0 {

@@ -14,9 +14,8 @@ use sim::{Host, Link, Network, Quirks, START, Say};
 use std::net::{IpAddr, SocketAddr};
 use transport::{Defect, LinkSource, Rng, Session};
 use uuid::Uuid;
-use wire::Protocol;
 use wire::native::{Client, ClientPlan, Peer, ServerPlan};
-use wire::one_sided::{Answers, Calls, KEEPALIVE, OneSided, OneSidedPlan};
+use wire::one_sided::{Answers, Calls, KEEPALIVE, OneSided, OneSidedPlan, OneSidedProtocol};
 
 /// The machine that serves.
 const MACHINE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
@@ -33,7 +32,14 @@ enum Asks {
     /// A receiver of NTttcp has one test: each sender has its own.
     Ntttcp(Layout),
     /// Protocols without a conversation. Of ttcp each client has its own server, which takes one connection at a time.
-    OneSided(Protocol, Phase),
+    OneSided(&'static OneSidedProtocol, Phase),
+}
+
+impl Asks {
+    /// It asks for the protocol of this name, which has no conversation.
+    fn is(&self, name: &str) -> bool {
+        matches!(self, Asks::OneSided(protocol, _) if protocol.info.name == name)
+    }
 }
 
 /// A client.
@@ -114,20 +120,19 @@ fn bulk_terms(rng: &mut Rng) -> BulkTerms {
 
 /// A session of a protocol without a conversation.
 fn solo(
-    protocol: Protocol,
+    protocol: &'static OneSidedProtocol,
     phase: &Phase,
     to: Option<SocketAddr>,
     workers: u16,
     now: Mono,
 ) -> Box<dyn Session> {
-    let sources = protocol.link_sources().expect("it has no conversation");
     let (calls, answers) = (
         Calls { targets: to.into_iter().collect(), workers, ..Calls::default() },
         Answers { workers, ..Answers::default() },
     );
     let made = match to {
-        Some(_) => LinkSource::connectors((sources.connectors)(phase, &calls)),
-        None => LinkSource::acceptors((sources.acceptors)(phase, &answers)),
+        Some(_) => LinkSource::connectors((protocol.connectors)(phase, &calls)),
+        None => LinkSource::acceptors((protocol.acceptors)(phase, &answers)),
     };
     let phase = match to {
         Some(_) => phase.clone(),
@@ -160,7 +165,7 @@ impl Scenario {
         let workers = if let Asks::OneSided(..) = asks { 1 } else { one_of(rng, &[1, 2]) };
         let arrives = rng.between(0, SECOND);
         // A server that is nobody else's ends with its client.
-        let own = matches!(asks, Asks::Ntttcp(_) | Asks::OneSided(Protocol::Ttcp, _));
+        let own = matches!(asks, Asks::Ntttcp(_)) || asks.is("ttcp");
         let leaves = if own { Leaves::InTime } else { Leaves::draw(rng) };
         self.services[server].links += 2 * links as usize + 2;
         self.services[server].clients += 1;
@@ -198,13 +203,21 @@ impl Scenario {
         }
         let cts = ctstraffic(rng);
         for (protocol, phase, connections) in [
-            (Protocol::CtsTraffic, cts, rng.between(1, 4) as u32),
-            (Protocol::Udpmon, udpmon(), 1),
-            (Protocol::Stamp, stamp(), 1),
-            (Protocol::Echo, Phase { kind: Kind::Ping, ping: Some(messages(Transport::Tcp)), ..brief() }, 2),
-            (Protocol::Echo, Phase { kind: Kind::Ping, ping: Some(messages(Transport::Udp)), ..brief() }, 1),
+            (&wire::ctstraffic::PROTOCOL, cts, rng.between(1, 4) as u32),
+            (&wire::udpmon::PROTOCOL, udpmon(), 1),
+            (&wire::stamp::PROTOCOL, stamp(), 1),
+            (
+                &wire::echo::PROTOCOL,
+                Phase { kind: Kind::Ping, ping: Some(messages(Transport::Tcp)), ..brief() },
+                2,
+            ),
+            (
+                &wire::echo::PROTOCOL,
+                Phase { kind: Kind::Ping, ping: Some(messages(Transport::Udp)), ..brief() },
+                1,
+            ),
         ] {
-            let port = protocol.port() + it.services.len() as u16;
+            let port = protocol.info.port + it.services.len() as u16;
             let workers = rng.between(1, 3) as u16;
             let server = it.serve(port, workers, solo(protocol, &phase, None, workers, START));
             for _ in 0..rng.between(1, 3) {
@@ -213,8 +226,8 @@ impl Scenario {
             }
         }
         let phase = ttcp(rng);
-        let server = it.serve(2000, 1, solo(Protocol::Ttcp, &phase, None, 1, START));
-        it.guest(rng, server, 1, Asks::OneSided(Protocol::Ttcp, phase));
+        let server = it.serve(2000, 1, solo(&wire::ttcp::PROTOCOL, &phase, None, 1, START));
+        it.guest(rng, server, 1, Asks::OneSided(&wire::ttcp::PROTOCOL, phase));
         let layout =
             Layout { port: 6001, ports: 2, threads: 1, connections: 2, seconds: 1, ..Layout::default() };
         let server = it.serve(6000, 2, Box::new(ntttcp::receiver(layout, START)));
@@ -254,8 +267,8 @@ impl Scenario {
             Asks::Ntttcp(layout) => Box::new(ntttcp::sender(*layout, vec![MACHINE], workers, now)),
             Asks::OneSided(protocol, phase) => {
                 let port =
-                    if *protocol == Protocol::Ttcp { 2000 } else { protocol.port() + guest.server as u16 };
-                solo(*protocol, phase, Some(at(port)), workers, now)
+                    if guest.asks.is("ttcp") { 2000 } else { protocol.info.port + guest.server as u16 };
+                solo(protocol, phase, Some(at(port)), workers, now)
             }
         }
     }
@@ -330,7 +343,7 @@ impl Scenario {
             return Err("no result".to_owned());
         };
         // UDPmon repeats what was lost after 3 s, as the original does.
-        let longest = if let Asks::OneSided(Protocol::Udpmon, _) = guest.asks { 60 } else { 12 };
+        let longest = if guest.asks.is("udpmon") { 60 } else { 12 };
         if done > START.plus(guest.arrives + longest * SECOND) {
             return Err("it takes too long".to_owned());
         }
@@ -359,7 +372,7 @@ impl Scenario {
                     Err(format!("{sent} sent, {got} received; {} opened", far.opened))
                 }
             }
-            Asks::OneSided(protocol, phase) => self.answered(guest, *protocol, phase, client),
+            Asks::OneSided(protocol, phase) => self.answered(guest, protocol, phase, client),
         }
     }
 
@@ -384,7 +397,7 @@ impl Scenario {
     fn answered(
         &self,
         guest: &Handshake,
-        protocol: Protocol,
+        protocol: &'static OneSidedProtocol,
         phase: &Phase,
         client: Host,
     ) -> Result<(), String> {
@@ -393,14 +406,14 @@ impl Scenario {
         let each = u64::from(phase.connections) * phase.iterations.unwrap_or(1);
         let whole = |ok: bool| if ok { Ok(()) } else { Err(format!("{near:?}")) };
         let there = self.services[guest.server].host;
-        match protocol {
-            Protocol::CtsTraffic => {
+        match protocol.info.name {
+            "ctstraffic" => {
                 let sum = near.traffic.tx_bytes + near.traffic.rx_bytes;
                 let odd =
                     phase.transfer + u64::from(phase.pattern == Pattern::Duplex && phase.transfer % 2 == 1);
                 whole((near.completed, sum) == (each, each * odd))
             }
-            Protocol::Ttcp => {
+            "ttcp" => {
                 let moved = |host, of: fn(&model::Portion) -> u64| {
                     let events = self.net.events(host).iter();
                     events
@@ -414,7 +427,7 @@ impl Scenario {
                 let ends = (moved(client, |it| it.tx_bytes), moved(there, |it| it.rx_bytes));
                 if ends == (phase.transfer, phase.transfer) { Ok(()) } else { Err(format!("{ends:?}")) }
             }
-            Protocol::Udpmon => {
+            "udpmon" => {
                 let events = self.net.events(client).iter();
                 let of = |event: &Event| {
                     if let Event::Udpmon(test) = event { Some((test.sent, test.counts)) } else { None }
@@ -467,7 +480,7 @@ fn disagreement(scenario: &Scenario) -> Option<String> {
         let there = told(net, service.host).near.map(|near| (near.traffic.rx_bytes, near.traffic.tx_bytes));
         if there != Some(sums) {
             return Some(format!(
-                "{protocol}: the clients sent and received {sums:?}, their server {there:?}"
+                "{protocol:?}: the clients sent and received {sums:?}, their server {there:?}"
             ));
         }
     }

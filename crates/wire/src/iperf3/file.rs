@@ -1,10 +1,10 @@
-//! A file that payload of iperf3 comes from, or goes to.
+//! A file of this host that payload comes from, or goes to.
 
+use super::{Opening, Store};
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use wire::iperf3::{Opening, Store};
 
 /// A file on this host.
 #[derive(Debug)]

@@ -1,0 +1,86 @@
+//! The protocols that can be spoken: the binary's table of their objects.
+
+/// A protocol.
+pub(crate) type Protocol = &'static dyn wire::Protocol;
+
+pub(crate) const NATIVE: Protocol = &wire::native::PROTOCOL;
+pub(crate) const CTSTRAFFIC: Protocol = &wire::ctstraffic::PROTOCOL;
+pub(crate) const ECHO: Protocol = &wire::echo::PROTOCOL;
+pub(crate) const STAMP: Protocol = &wire::stamp::PROTOCOL;
+pub(crate) const TTCP: Protocol = &wire::ttcp::PROTOCOL;
+pub(crate) const BWDELAYTESTER: Protocol = &wire::bwdelaytester::PROTOCOL;
+pub(crate) const UDPMON: Protocol = &wire::udpmon::PROTOCOL;
+pub(crate) const TCPMON: Protocol = &wire::tcpmon::PROTOCOL;
+pub(crate) const NTTTCP: Protocol = &wire::ntttcp::PROTOCOL;
+pub(crate) const IPERF3: Protocol = &wire::iperf3::PROTOCOL;
+
+/// All of them.
+pub(crate) const ALL: [Protocol; 10] =
+    [NATIVE, CTSTRAFFIC, ECHO, STAMP, TTCP, BWDELAYTESTER, UDPMON, TCPMON, NTTTCP, IPERF3];
+
+/// The protocol of this name.
+pub(crate) fn parse(text: &str) -> Result<Protocol, String> {
+    let found = ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| {
+        let known = ALL.map(|protocol| protocol.name()).join(", ");
+        format!("'{text}' is not a protocol: it must be one of {known}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Kind, Pattern, Payload, Phase, Ping, Probe, StampSettings, Verify};
+
+    #[test]
+    fn every_protocol_is_found_by_its_name_and_carries_something() {
+        for protocol in ALL {
+            assert_eq!(parse(protocol.name()), Ok(protocol));
+            let ping = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..Phase::default() };
+            let train = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
+            let counted = Phase { verify: Verify::Connection, ..Phase::default() };
+            let probe = Some(Probe::default());
+            let delay = Phase { kind: Kind::Delay, probe, ..Phase::default() };
+            let stamp = Ping { stamp: Some(StampSettings::default()), ..Ping::default() };
+            let stamp = Phase { ping: Some(stamp), ..ping.clone() };
+            let all = [Phase::default(), counted, ping, delay, stamp, train];
+            let some = all.iter().find_map(|phase| protocol.check(phase).ok());
+            let some = some.ok_or(());
+            assert_eq!(some, Ok(()), "{protocol}");
+            assert!(protocol.port() > 0);
+        }
+        let unknown = parse("iperf9").unwrap_err();
+        let known = "native, ctstraffic, echo, stamp, ttcp, bwdelaytester, udpmon, tcpmon, ntttcp, iperf3";
+        assert!(unknown.contains(known), "{unknown}");
+    }
+
+    #[test]
+    fn what_cannot_be_carried_is_said_in_a_sentence() {
+        let base = Phase::default;
+        let delay = |size| Phase {
+            kind: Kind::Delay,
+            probe: Some(Probe { size, ..Probe::default() }),
+            ..Phase::default()
+        };
+        for (protocol, phase, why) in [
+            (CTSTRAFFIC, Phase { payload: Payload::Random, ..base() }, "one payload"),
+            (CTSTRAFFIC, Phase { total_bytes: Some(9), ..base() }, "cut short"),
+            (ECHO, base(), "round trips only"),
+            (STAMP, base(), "round trips only"),
+            (UDPMON, base(), "trains of packets only"),
+            (TCPMON, base(), "compare nothing"),
+            (IPERF3, base(), "compares no payload"),
+            (IPERF3, Phase { verify: Verify::None, iterations: Some(1), ..base() }, "whole run"),
+            (CTSTRAFFIC, Phase { exclusive: true, ..base() }, "exclude others"),
+            (BWDELAYTESTER, base(), "with delay"),
+            (BWDELAYTESTER, Phase { pattern: Pattern::Pull, ..delay(64) }, "to server only"),
+            (BWDELAYTESTER, delay(2_001), "16 to 2000 bytes"),
+            (NATIVE, delay(39), "40 to 65507"),
+            (NATIVE, Phase { transfer_high: Some(1 << 31), ..base() }, "agrees on one transfer"),
+            (NATIVE, Phase { rate: Some(9), rate_period_ns: Some(9), ..base() }, "not by quanta"),
+        ] {
+            let told = protocol.check(&phase).unwrap_err();
+            assert!(told.contains(why) && told.starts_with("the protocol "), "{told}");
+        }
+    }
+}

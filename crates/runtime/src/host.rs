@@ -1,0 +1,88 @@
+//! This host, as sessions ask about it.
+
+use crate::{machine, session, texts};
+use ipnet::IpNet;
+use metrics::{Mono, Wall};
+use model::HostSnapshot;
+use std::net::{IpAddr, SocketAddr};
+use wire::host::{Host, HostInfo, Meter, Random};
+
+/// The host that this process runs on.
+pub(crate) struct ThisHost;
+
+impl HostInfo for ThisHost {
+    fn now(&self) -> Mono {
+        session::now()
+    }
+
+    fn wall(&self) -> Wall {
+        machine::wall_now()
+    }
+
+    fn random(&self) -> Random {
+        random
+    }
+
+    fn clock_id(&self) -> String {
+        io::host::clock_id()
+    }
+
+    fn snapshot(&self, local: Option<IpAddr>) -> HostSnapshot {
+        machine::snapshot(local)
+    }
+
+    fn local_for(&self, to: SocketAddr) -> Option<IpAddr> {
+        local_for(to)
+    }
+
+    fn connected_networks(&self) -> Vec<IpNet> {
+        let networks = io::host::connected_networks().into_iter();
+        networks.filter_map(|(address, length)| IpNet::new(address, length).ok()).collect()
+    }
+
+    fn congestion(&self) -> (String, Vec<String>) {
+        (io::host::congestion_control(), io::host::congestion_controls())
+    }
+
+    fn cpu_meter(&self) -> Meter {
+        let zero = io::host::Reading::now();
+        Box::new(move || {
+            let used = io::host::difference(&zero, &io::host::Reading::now());
+            used.process.map_or((0.0, 0.0), |process| (process.user_s, process.system_s))
+        })
+    }
+
+    fn cores(&self) -> Vec<usize> {
+        io::thread::available()
+    }
+
+    fn descriptors(&self) -> Option<usize> {
+        let (soft, _) = io::host::rlimit_nofile()?;
+        Some(usize::try_from(soft).unwrap_or(usize::MAX))
+    }
+
+    fn texts(&self, cards: &[String]) -> Host {
+        texts::host(cards)
+    }
+}
+
+/// Fills `bytes` with the system's randomness; `false` when it has none.
+#[must_use]
+pub fn random(bytes: &mut [u8]) -> bool {
+    io::clock::random(bytes).is_ok()
+}
+
+/// Our address on the way to `to`, as the routing table has it; nothing is sent.
+pub(crate) fn local_for(to: SocketAddr) -> Option<IpAddr> {
+    let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = std::net::UdpSocket::bind(any).ok()?;
+    socket.connect(to).ok()?;
+    socket.local_addr().ok().map(|local| local.ip())
+}
+
+/// Whether `address` is one of this host's.
+#[must_use]
+pub fn is_ours(address: IpAddr) -> bool {
+    local_for(SocketAddr::new(address, 9)).is_some_and(|local| local.to_canonical() == address.to_canonical())
+        || address.to_canonical().is_loopback()
+}

@@ -1,0 +1,292 @@
+//! What users choose of a client or a server, beside the phase.
+
+use crate::Protocol;
+use crate::bulk::Marks;
+use crate::host::HostInfo;
+use crate::native::{Acl, Limits, Peer, Psk};
+use ipnet::IpNet;
+use metrics::SECOND;
+use model::Phase;
+use std::any::Any;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Where workers run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Each worker on a core of its own, when there are several: worker i of both ends then has the same connections, which
+    /// on one host share a core and its caches. A single worker is left to the scheduler, unless the server is on this host.
+    #[default]
+    Even,
+    /// The scheduler decides.
+    Spread,
+    /// Worker i runs on the i-th of these cores, round robin.
+    Cores(Vec<usize>),
+}
+
+impl Placement {
+    /// Checks that every core is one of `usable`.
+    ///
+    /// # Errors
+    /// One sentence naming a core that is not.
+    pub fn check(&self, usable: &[usize]) -> Result<(), String> {
+        let Placement::Cores(cores) = self else { return Ok(()) };
+        match cores.iter().find(|core| !usable.contains(core)) {
+            Some(core) => Err(format!("core {core} cannot be used: this process may run on {usable:?}")),
+            None if cores.is_empty() => Err("the list of cores is empty".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// The core of each of `workers` workers, the first on the `first`-th of the `usable`; `None` where the scheduler decides.
+    #[must_use]
+    pub fn cores(&self, workers: usize, first: usize, usable: &[usize]) -> Vec<Option<usize>> {
+        let (cores, first) = match self {
+            Placement::Even if workers > 1 => (usable, first),
+            Placement::Even | Placement::Spread => (&[][..], 0),
+            Placement::Cores(cores) => (&cores[..], 0),
+        };
+        (0..workers).map(|worker| cores.get((worker + first) % cores.len().max(1)).copied()).collect()
+    }
+
+    /// Where another end on this host runs that is not to share a core with the workers of this one; `None` when there is no
+    /// other core among the `usable`.
+    #[must_use]
+    pub fn apart(&self, usable: &[usize]) -> Option<Placement> {
+        match self {
+            // The server's workers are told which core is the client's.
+            Placement::Even | Placement::Spread => (usable.len() > 1).then_some(Placement::Even),
+            Placement::Cores(taken) => {
+                let others: Vec<usize> =
+                    usable.iter().filter(|core| !taken.contains(core)).copied().collect();
+                (!others.is_empty()).then_some(Placement::Cores(others))
+            }
+        }
+    }
+
+    /// How results name it.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Placement::Even => "even".to_owned(),
+            Placement::Spread => "spread".to_owned(),
+            Placement::Cores(cores) => {
+                let list: Vec<String> = cores.iter().map(ToString::to_string).collect();
+                format!("cores {}", list.join(","))
+            }
+        }
+    }
+}
+
+/// Options that only one protocol knows, of its own type.
+#[derive(Clone, Default)]
+pub struct ProtocolOptions(Option<Arc<dyn Any + Send + Sync>>);
+
+impl ProtocolOptions {
+    /// These.
+    pub fn new<T: Any + Send + Sync>(options: T) -> Self {
+        ProtocolOptions(Some(Arc::new(options)))
+    }
+
+    /// Those of this type, if they are.
+    #[must_use]
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.0.as_ref()?.downcast_ref()
+    }
+}
+
+impl fmt::Debug for ProtocolOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "ProtocolOptions(..)" } else { "ProtocolOptions" })
+    }
+}
+
+/// What a client needs besides the phase.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// What is spoken. Servers of protocols without a conversation must have been started with the settings of the phase, and
+    /// tell nothing of what they counted.
+    pub protocol: &'static dyn Protocol,
+    /// The servers' addresses, with the names they came from.
+    pub peers: Vec<Peer>,
+    /// The key, if there is one.
+    pub psk: Option<Psk>,
+    /// Local addresses to use in turn.
+    pub sources: Vec<IpAddr>,
+    /// Local ports to use in turn, both included.
+    pub ports: Option<(u16, u16)>,
+    /// Interface to bind to.
+    pub device: Option<String>,
+    /// Where workers run.
+    pub placement: Placement,
+    /// Worker threads; `None` is one per core, but not more than connections.
+    pub workers: Option<u16>,
+    /// The run.
+    pub run: Uuid,
+    /// Version of this program.
+    pub version: String,
+    /// Whether every ended connection is told, or only those that failed.
+    pub records: bool,
+    /// Whether every connection is told when it has come to be; legacy protocols only.
+    pub arrivals: bool,
+    /// Whether our workers run before all ordinary threads, with all memory kept from being paged out; what the system
+    /// refuses of that is told.
+    pub realtime: bool,
+    /// Whose markers frame a test over datagrams, for protocols that know several kinds.
+    pub marks: Marks,
+    /// What only this protocol knows.
+    pub options: ProtocolOptions,
+}
+
+impl ClientConfig {
+    /// A client of this protocol that knows no server yet.
+    #[must_use]
+    pub fn new(protocol: &'static dyn Protocol) -> Self {
+        ClientConfig {
+            protocol,
+            peers: Vec::new(),
+            psk: None,
+            sources: Vec::new(),
+            ports: None,
+            device: None,
+            placement: Placement::Even,
+            workers: None,
+            run: Uuid::nil(),
+            version: String::new(),
+            records: false,
+            arrivals: false,
+            realtime: false,
+            marks: Marks::default(),
+            options: ProtocolOptions::default(),
+        }
+    }
+
+    /// How many workers a phase gets on so many cores.
+    #[must_use]
+    pub fn workers_for(&self, phase: &Phase, cores: usize) -> u16 {
+        let most = u16::try_from(phase.connections).unwrap_or(u16::MAX).max(1);
+        let usual = || self.protocol.info().workers.on(cores).min(most);
+        self.workers.unwrap_or_else(usual).max(1)
+    }
+}
+
+/// What a server is to be.
+///
+/// A server of our own protocol learns from its clients what to do. One of a legacy protocol has its settings from whoever
+/// starts it, because nothing is agreed on. Of the phase a ctsTraffic server uses `pattern`, `transfer` (with `transfer_high`),
+/// `buffer`, `verify`, `rate` (with `rate_high`, `rate_period_ns`), `burst`, `stall_ns`, `duration_ns` (time limit),
+/// `interval_ns` (status updates), `omit_ns` and `sockets`. What its events mean: `Interval` and `Near` count payload in `near`
+/// and `traffic`, identifiers and goodbyes in `framing` (the original's totals are the sum of both); `Connection` has the
+/// identifier, the original's TimeMs in `duration_ns`, and why it failed in `failure`. A media stream is a phase with `media`
+/// (and `Kind::Stream`); who is streamed to is limited by `open_to`.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// What is spoken.
+    pub protocol: &'static dyn Protocol,
+    /// The settings of a server whose protocol agrees on none; our own needs none.
+    pub phase: Option<Phase>,
+    /// Where to listen; port 0 lets the kernel choose.
+    pub listen: Vec<SocketAddr>,
+    /// The key clients must know.
+    pub psk: Option<Psk>,
+    /// Who may connect.
+    pub acl: Acl,
+    /// Networks that may have streams without proving an address, beside this host and directly connected networks. Only
+    /// legacy protocols ask for that: whoever sends a datagram with a forged source would have a stream sent to its victim.
+    pub open_to: Vec<IpNet>,
+    /// What is allowed.
+    pub limits: Limits,
+    /// One session at a time.
+    pub exclusive: bool,
+    /// End after so many data connections.
+    pub exit_after: Option<u64>,
+    /// Length of its own intervals, ns.
+    pub interval_ns: u64,
+    /// Interface to bind to.
+    pub device: Option<String>,
+    /// Where workers run.
+    pub placement: Placement,
+    /// Worker threads; `None` is one per core.
+    pub workers: Option<u16>,
+    /// Version of this program.
+    pub version: String,
+    /// Whether every ended connection is told, or only those that failed.
+    pub records: bool,
+    /// Whether it is told how each session stands ([`model::Event::Served`]); our own protocol only.
+    pub sessions: bool,
+    /// Whether every connection is told when it has come to be, and every datagram where there are no connections; legacy
+    /// protocols only.
+    pub arrivals: bool,
+    /// How often it is told what everybody who is served has moved ([`model::Event::Links`]), ns; `None` is not at all.
+    pub links_ns: Option<u64>,
+    /// A server of connections listens to datagrams on the same port, too, where its protocol knows both.
+    pub also_datagrams: bool,
+    /// What else ends with a native server, for those who want to end just that: protocols and ports, `echo:9999`.
+    pub besides: Vec<String>,
+    /// What only this protocol knows.
+    pub options: ProtocolOptions,
+}
+
+impl ServerConfig {
+    /// A server for everybody, listening nowhere yet.
+    #[must_use]
+    pub fn new(protocol: &'static dyn Protocol) -> Self {
+        ServerConfig {
+            protocol,
+            phase: None,
+            listen: Vec::new(),
+            psk: None,
+            acl: Acl::default(),
+            open_to: Vec::new(),
+            limits: Limits::default(),
+            exclusive: false,
+            exit_after: None,
+            interval_ns: SECOND,
+            device: None,
+            placement: Placement::Even,
+            workers: None,
+            version: String::new(),
+            records: false,
+            sessions: false,
+            arrivals: false,
+            links_ns: None,
+            also_datagrams: false,
+            besides: Vec::new(),
+            options: ProtocolOptions::default(),
+        }
+    }
+
+    /// A server of a legacy protocol with these settings, listening nowhere yet.
+    #[must_use]
+    pub fn legacy(protocol: &'static dyn Protocol, phase: Phase) -> Self {
+        ServerConfig { interval_ns: phase.interval_ns, phase: Some(phase), ..ServerConfig::new(protocol) }
+    }
+
+    /// Who may be sent to without having proved an address: this host, directly connected networks, and those of `open_to`.
+    pub(crate) fn unproven(&self, host: &dyn HostInfo) -> Acl {
+        let this = [IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST))];
+        let loopback = IpNet::new(Ipv4Addr::new(127, 0, 0, 0).into(), 8).ok();
+        let connected = host.connected_networks();
+        let allow = this.into_iter().chain(loopback).chain(connected).chain(self.open_to.iter().copied());
+        Acl { allow: allow.collect(), deny: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_get_cores_round_robin() {
+        assert_eq!(Placement::Cores(vec![3, 1]).cores(3, 1, &[]), [Some(3), Some(1), Some(3)]);
+        assert_eq!(Placement::Spread.cores(2, 0, &[0, 1]), [None, None]);
+        assert_eq!(Placement::Even.cores(1, 0, &[0, 1]), [None]);
+        assert_eq!(Placement::Even.cores(3, 1, &[4, 5]), [Some(5), Some(4), Some(5)]);
+        assert_eq!(Placement::Cores(vec![0, 1]).apart(&[0, 1]), None, "all cores are taken");
+        assert_eq!(Placement::Cores(vec![0]).apart(&[0, 1]), Some(Placement::Cores(vec![1])));
+        assert_eq!(Placement::Even.apart(&[0, 1]), Some(Placement::Even));
+        assert_eq!(Placement::Even.apart(&[0]), None);
+    }
+}

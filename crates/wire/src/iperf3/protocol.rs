@@ -1,0 +1,290 @@
+//! iperf3 as one object: what it carries, and its sessions on a host.
+
+use super::auth::{self, Keeper};
+use super::judge::{Helper, Judge};
+use super::params::{self, BLOCK, LARGEST_BLOCK, MOST_STREAMS, Parameters};
+use super::{Client, ClientPlan, Limits, PORT, Server, ServerPlan, file};
+use crate::config::{ClientConfig, ServerConfig};
+use crate::host::HostInfo;
+use crate::pending::most_pending;
+use crate::protocol::{Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers};
+use metrics::SECOND;
+use model::{BulkTerms, Kind, Pattern, Phase, Scribe, SocketSettings, Spacing, Verify};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a server needs besides its configuration.
+#[derive(Clone, Default)]
+pub struct ServerOptions {
+    /// What is allowed.
+    pub limits: Limits,
+    /// Who may have a test, where that is asked.
+    pub keeper: Option<Keeper>,
+    /// End after so long without a test, ns.
+    pub idle_ns: Option<u64>,
+    /// Interval reports are not told.
+    pub silent: bool,
+    /// File that payload comes from or goes to.
+    pub file: Option<PathBuf>,
+    /// How long sent data may go unacknowledged, ns.
+    pub user_timeout_ns: Option<u64>,
+    /// What renders the printout that clients may ask for.
+    pub scribe: Option<Scribe>,
+}
+
+impl fmt::Debug for ServerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerOptions").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// How long a control connection may be idle before the kernel asks whether its peer is there.
+const KEEPALIVE: u64 = 10 * SECOND;
+/// A server's send and receive buffer, bytes.
+const BUFFER: usize = 1 << 20;
+
+/// What proves to a server who asks.
+#[derive(Clone)]
+pub struct Credentials {
+    /// Name.
+    pub user: String,
+    /// Password.
+    pub password: String,
+    /// The server's RSA public key, PEM.
+    pub key: String,
+    /// Pad as servers up to 3.16 want it.
+    pub pkcs1: bool,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// The token of who asks, made now.
+fn token(of: &Credentials, host: &dyn HostInfo) -> Result<String, String> {
+    auth::token((&of.user, &of.password), host.wall(), &of.key, of.pkcs1, host.random())
+}
+
+/// What a client asks for that a phase does not say.
+#[derive(Clone, Debug, Default)]
+pub struct ClientOptions {
+    /// All that is asked for; `None` asks for what the phase says. A block of 0 bytes is what a packet holds.
+    pub terms: Option<BulkTerms>,
+    /// Who asks, where the server wants to know.
+    pub credentials: Option<Credentials>,
+    /// Length of the reports on each stream, ns; `None` is that of the phase, 0 tells none.
+    pub interval_ns: Option<u64>,
+    /// Local port of the first stream.
+    pub port: Option<u16>,
+    /// How long a receiving test may get nothing, ns.
+    pub silence_ns: Option<u64>,
+    /// How long sent data may go unacknowledged, ns.
+    pub user_timeout_ns: Option<u64>,
+    /// How long the control connection may be idle before the kernel asks whether its peer is there, ns; `None` is 10 s.
+    pub keepalive_ns: Option<u64>,
+    /// File that payload comes from or goes to; without another end of the test all of it is sent.
+    pub file: Option<PathBuf>,
+}
+
+/// What a phase asks for, in iperf3's words.
+fn terms_of(phase: &Phase, version: &str) -> BulkTerms {
+    let seconds = |ns: u64| u32::try_from(ns.div_ceil(SECOND)).unwrap_or(u32::MAX);
+    let sockets = &phase.sockets;
+    let udp = phase.kind == Kind::Delay;
+    // Where no length was asked for it is the original's: a server takes another for a wish.
+    let longest = if sockets.whole_segments { BLOCK } else { 1 << 20 };
+    BulkTerms {
+        udp,
+        streams: phase.connections,
+        reverse: phase.pattern == Pattern::Pull,
+        bidir: phase.pattern == Pattern::Duplex,
+        omit_s: seconds(phase.omit_ns),
+        time_s: phase.duration_ns.map_or(0, |ns| seconds(ns.saturating_sub(phase.omit_ns)).max(1)),
+        bytes: phase.total_bytes.unwrap_or(0),
+        block: phase.probe.map_or(phase.buffer.high.min(longest.into()) as u32, |probe| probe.size),
+        rate: phase.rate.unwrap_or(0),
+        window: sockets.sndbuf.max(sockets.rcvbuf.filter(|_| !udp)).unwrap_or(0),
+        mss: sockets.mss.unwrap_or(0),
+        nodelay: sockets.nodelay && !udp,
+        tos: sockets.dscp.unwrap_or(0) << 2,
+        flow_label: sockets.flow_label.unwrap_or(0),
+        congestion: sockets.congestion.clone(),
+        wide: udp,
+        dont_fragment: sockets.dont_fragment == Some(true),
+        version: format!("netcaliper {version}"),
+        ..BulkTerms::default()
+    }
+}
+
+/// A datagram that fits a packet on the way to `to`, bytes: what the original takes from its control connection.
+fn packet(to: SocketAddr, host: &dyn HostInfo) -> u32 {
+    let nic = host.snapshot(host.local_for(to)).nic;
+    // Headers of IP and TCP, and TCP's time stamps; over loopback the original sees half of what there is.
+    let headers = if to.is_ipv4() { 52 } else { 72 };
+    match nic {
+        Some(nic) if nic.mtu > 576 => (nic.mtu - headers).min(32_768),
+        _ => 1_460,
+    }
+}
+
+/// The protocol of iperf3.
+pub static PROTOCOL: Iperf3 = Iperf3(Info {
+    name: "iperf3",
+    port: PORT,
+    keyed: false,
+    workers: Workers::BesideOthers,
+    hello: None,
+    legacy: Some(Legacy {
+        over: "TCP and UDP",
+        serves: "everybody",
+        phase: Phase::default,
+        also_datagrams: false,
+    }),
+});
+
+/// A conversation and streams on one port.
+pub struct Iperf3(Info);
+
+impl Protocol for Iperf3 {
+    fn info(&self) -> &Info {
+        &self.0
+    }
+
+    fn carries(&self, phase: &Phase) -> Result<(), &'static str> {
+        if !matches!(phase.kind, Kind::Tcp | Kind::Delay) {
+            return Err("moves bulk data over TCP and UDP: use it with tcp and delay");
+        }
+        if matches!(phase.pattern, Pattern::PushPull { .. }) {
+            return Err("sends one way or both at once, not in turns");
+        }
+        if phase.iterations.is_some() || phase.transfer_high.is_some() {
+            return Err("keeps its streams for the whole run: it knows no transfers that follow each other");
+        }
+        if phase.connections > MOST_STREAMS {
+            return Err("carries 128 streams in each direction at most");
+        }
+        if phase.verify == Verify::Data {
+            return Err(
+                "compares no payload, that of the other end being random: use --verify connection or none",
+            );
+        }
+        if phase.kind == Kind::Tcp && phase.buffer.high > u64::from(LARGEST_BLOCK) {
+            return Err("sends blocks of 1Mi at most");
+        }
+        if phase.burst.is_some() || phase.rate_high.is_some() || phase.rate_period_ns.is_some() {
+            return Err("keeps one rate, smoothly");
+        }
+        if phase.probe.is_some_and(|probe| probe.spacing != Spacing::Fixed) {
+            return Err("sends datagrams at even intervals");
+        }
+        if phase.exclusive {
+            return Err("cannot ask a server to exclude others");
+        }
+        Ok(())
+    }
+
+    fn listening(&self, config: &ServerConfig) -> Result<Listening, String> {
+        // Plain TCP gets in as well.
+        let sockets =
+            SocketSettings { keepalive_ns: Some(KEEPALIVE), multipath: true, ..SocketSettings::default() };
+        let ports = vec![Ports { connections: true, datagrams: true }; config.listen.len()];
+        // Streams are numbered as they are accepted.
+        Ok(Listening { sockets, in_order: true, ports })
+    }
+
+    fn client(
+        &self,
+        config: &ClientConfig,
+        phase: &Phase,
+        host: &'static dyn HostInfo,
+    ) -> Result<Started, String> {
+        let Some(peer) = config.peers.first() else { return Err("no target was given".to_owned()) };
+        let usual = ClientOptions::default();
+        let asked = config.options.get().unwrap_or(&usual);
+        let mut terms = asked.terms.clone().unwrap_or_else(|| terms_of(phase, &config.version));
+        if terms.block == 0 {
+            terms.block = if terms.udp { packet(peer.address, host) } else { BLOCK };
+        }
+        let file = asked.file.as_deref().map(file::opening);
+        let store = file.map(|open| open(!terms.reverse)).transpose()?;
+        if let Some(store) = &store
+            && !terms.reverse
+            && (terms.time_s, terms.bytes, terms.blocks) == (0, 0, 0)
+        {
+            terms.bytes = store.size();
+            if terms.bytes == 0 {
+                return Err("the file is empty: there is nothing to send".to_owned());
+            }
+        }
+        params::check(&terms).map_err(|refused| refused.why)?;
+        let streams = Phase { connections: terms.all_streams(), ..Phase::default() };
+        let workers = config.workers_for(&streams, host.cores().len());
+        let plan = ClientPlan {
+            target: (peer.name.clone(), peer.address),
+            phase: phase.clone(),
+            interval_ns: asked.interval_ns.unwrap_or(phase.interval_ns),
+            workers,
+            from: config.sources.iter().find(|s| s.is_ipv4() == peer.address.is_ipv4()).copied(),
+            port: asked.port.or(config.ports.map(|(first, _)| first)),
+            connect_timeout_ns: phase.connect_timeout_ns,
+            silence_ns: asked.silence_ns.unwrap_or(120 * SECOND),
+            congestion: terms.congestion.clone().unwrap_or(host.congestion().0),
+            meter: host.cpu_meter(),
+            records: config.records,
+            store,
+            user_timeout_ns: asked.user_timeout_ns,
+            parameters: Parameters {
+                terms,
+                token: asked.credentials.as_ref().map(|own| token(own, host)).transpose()?,
+            },
+        };
+        let keepalive = Some(Duration::from_nanos(asked.keepalive_ns.unwrap_or(KEEPALIVE)));
+        Ok(Started { keepalive, ..Started::new(Client::new(plan, host.now()), workers, phase) })
+    }
+
+    fn server(&self, serving: &Serving<'_>) -> Result<Started, String> {
+        let Serving { config, host, workers, .. } = *serving;
+        let usual = ServerOptions::default();
+        let asked = config.options.get().unwrap_or(&usual);
+        let limits = asked.limits.clone();
+        let plan = ServerPlan {
+            workers,
+            cores: config.placement.cores(workers.into(), 0, &host.cores()),
+            file: asked.file.as_deref().map(file::opening),
+            user_timeout_ns: asked.user_timeout_ns,
+            acl: config.acl.clone(),
+            streams: config.unproven(host),
+            limits: Limits { pending: most_pending(limits.pending, host), ..limits },
+            keeper: asked.keeper.clone().map(|keeper| {
+                let decide = move |token: Option<&str>, came| keeper.admits(token, came);
+                Arc::new(Helper::new(decide)) as Arc<dyn Judge>
+            }),
+            interval_ns: if asked.silent { 0 } else { config.interval_ns.max(SECOND / 10) },
+            exit_after: config.exit_after,
+            idle_ns: asked.idle_ns,
+            scribe: asked.scribe,
+            congestion: host.congestion(),
+            meter: host.cpu_meter(),
+        };
+        let session = Box::new(Server::new(plan, host.now()));
+        Ok(Started { session, workers, sets: 1, buffer: BUFFER, keepalive: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_call_is_asked_for_as_the_original_does_unless_one_was_wanted() {
+        let mut phase = Phase::default();
+        assert_eq!(u64::from(terms_of(&phase, "").block), phase.buffer.high);
+        phase.sockets.whole_segments = true;
+        assert_eq!(terms_of(&phase, "").block, BLOCK);
+    }
+}
