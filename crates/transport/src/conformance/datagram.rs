@@ -1,10 +1,10 @@
 //! UDP sockets (udp(7)).
 
 use super::ends::{Udp, plain, udp_pair};
-use super::{Ability, Bench, IN_USE, REFUSED, TOO_LONG, Watcher, lacking, settle};
+use super::{Ability, Bench, IN_USE, REFUSED, TOO_LONG, Watcher, anywhere, lacking, settle};
 use crate::{
-    Clock as _, DatagramSocket as _, Deed, Fault, LONGEST_DATAGRAM, Net as _, Path, Read, Sent, Target,
-    UdpSettings, Watch as _,
+    Clock as _, DatagramSocket as _, Deed, Fault, LONGEST_DATAGRAM, Net as _, Path, Platform as _, Read,
+    Sent, Target, UdpSettings, Watch as _,
 };
 use metrics::StampKind;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -142,16 +142,22 @@ pub fn each_datagram_is_reported<B: Bench>(bench: &B) {
     assert_eq!(far.rest().len(), 2);
 }
 
-/// A client's socket that is connected to a port of the server at which nobody receives.
-fn to_nobody<B: Bench>(bench: &B) -> Udp<'_, B> {
-    let (_, nobody) = Udp::bound(bench, false, &plain());
-    Udp::connected(bench, &nobody, &plain())
+/// A client's socket, and one of the server that receives none of its datagrams, because it is connected to another peer. Beside that
+/// socket no other test can be given the port.
+fn to_a_port_that_refuses<B: Bench>(bench: &B) -> (Udp<'_, B>, Udp<'_, B>) {
+    let (_, other) = Udp::bound(bench, false, &plain());
+    let server = bench.server();
+    let elsewhere = Target { to: other.to, from: Some(anywhere(bench)) };
+    let holder = server.connect_udp(&elsewhere, &plain()).unwrap();
+    let holder = Udp::new(bench, server, holder);
+    let to = Target { to: holder.path().local, from: None };
+    (Udp::connected(bench, &to, &plain()), holder)
 }
 
 /// An ICMP message "port unreachable" is a fault of the connected socket's next receive (udp(7), `ECONNREFUSED`), told once; the
 /// socket goes on.
 pub fn a_refusal_is_a_fault_of_the_next_receive_alone<B: Bench>(bench: &B) {
-    let mut near = to_nobody(bench);
+    let (mut near, _holder) = to_a_port_that_refuses(bench);
     for _ in 0..2 {
         near.send(b"anyone?");
         near.until(|ready| ready.hangup);
@@ -163,7 +169,7 @@ pub fn a_refusal_is_a_fault_of_the_next_receive_alone<B: Bench>(bench: &B) {
 
 /// A send that comes first is told instead, and does not leave; the one after it does (udp(7)).
 pub fn a_refusal_is_a_fault_of_the_next_send_alone<B: Bench>(bench: &B) {
-    let mut near = to_nobody(bench);
+    let (mut near, _holder) = to_a_port_that_refuses(bench);
     near.send(b"anyone?");
     near.until(|ready| ready.hangup);
     let fault = Fault { deed: Deed::Send, errno: REFUSED };
