@@ -142,7 +142,7 @@ def end_all():
 # ---- the native protocol ------------------------------------------------------------------------------------------------
 
 WIRE_VERSION = int(re.search(r"WIRE_VERSION: u16 = (\d+)", "".join(
-    open(os.path.join(folder, name)).read() for folder, _, names in os.walk(os.path.join(ROOT, "crates/wire/src/native"))
+    open(os.path.join(folder, name)).read() for folder, _, names in os.walk(os.path.join(ROOT, "crates/protocols/native/src"))
     for name in names if name.endswith(".rs"))).group(1))
 CONTROL, DATA, HELLO = 1, 2, 3
 

@@ -5,7 +5,7 @@ use metrics::Mono;
 use model::{Kind, Phase, Probe};
 use sim::{Quirks, Side};
 use transport::{Acceptor, Arena, End, Flow, FlowEvent, Path, Read, Received, Sent, Transmit, When};
-use wire::one_sided::Answers;
+use common::one_sided::Answers;
 
 pub const START: Mono = Mono(1_000_000_000);
 

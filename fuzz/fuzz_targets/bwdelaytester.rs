@@ -5,6 +5,6 @@
 mod bench;
 
 use libfuzzer_sys::fuzz_target;
-use wire::bwdelaytester::acceptors;
+use bwdelaytester::acceptors;
 
 fuzz_target!(|bytes: &[u8]| bench::unsolicited(acceptors, bytes));

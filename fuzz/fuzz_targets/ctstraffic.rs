@@ -9,7 +9,7 @@ use metrics::Group;
 use model::{Pattern, Phase, Verify};
 use std::sync::Arc;
 use transport::{Flow, FlowEvent, Path};
-use wire::ctstraffic::{Connection, Params};
+use ctstraffic::{Connection, Params};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&[kind, transfer], bytes)) = bytes.split_first_chunk::<2>() else { return };

@@ -9,7 +9,7 @@ use metrics::Group;
 use model::{Kind, Media, Phase};
 use std::sync::Arc;
 use transport::{Arena, Flow, FlowEvent, Path, Received, Transmit};
-use wire::ctstraffic::{MediaParams, Receiver};
+use ctstraffic::{MediaParams, Receiver};
 
 fuzz_target!(|bytes: &[u8]| {
     let media = Media {

@@ -9,7 +9,7 @@ use metrics::Group;
 use model::{Pattern, Payload, Phase, Verify};
 use std::sync::Arc;
 use transport::{Flow, FlowEvent, Path};
-use wire::native::{Data, Params, Preamble, Purpose};
+use native::{Data, Params, Preamble, Purpose};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&[kind, transfer], bytes)) = bytes.split_first_chunk::<2>() else { return };

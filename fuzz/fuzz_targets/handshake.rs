@@ -9,7 +9,7 @@ use metrics::Group;
 use model::Phase;
 use std::sync::Arc;
 use transport::{Acceptor, Path};
-use wire::native::{Grant, Grants, Listener, Params};
+use native::{Grant, Grants, Listener, Params};
 
 fuzz_target!(|bytes: &[u8]| {
     let phase = Phase { transfer: 300, ..Phase::default() };

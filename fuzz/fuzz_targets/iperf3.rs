@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::iperf3::codec::{Header, Inbox, LONGEST_RESULTS};
-use wire::iperf3::{params, results};
+use iperf3::codec::{Header, Inbox, LONGEST_RESULTS};
+use iperf3::{params, results};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&split, bytes)) = bytes.split_first() else { return };

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::native::{MARK, Mark};
+use native::{MARK, Mark};
 
 fuzz_target!(|bytes: &[u8]| {
     let id = uuid::Uuid::from_u128(7);

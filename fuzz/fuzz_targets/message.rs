@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::native::{Frames, encode};
+use native::{Frames, encode};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&split, bytes)) = bytes.split_first() else { return };

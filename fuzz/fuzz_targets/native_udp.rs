@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::native::udp::Word;
+use native::udp::Word;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(word) = Word::decode(bytes) {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::native::{PREAMBLE, Preamble, answer_hello, guess, is_answer};
+use native::{PREAMBLE, Preamble, answer_hello, guess, is_answer};
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = guess(bytes);

@@ -3,10 +3,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use metrics::{Clock, Mono};
-use wire::native::Psk;
-use wire::stamp::codec::{Mode, Reply};
-use wire::stamp::reflect::{Arrived, Rules, Session, admit, check, reply};
-use wire::stamp::tlv;
+use common::Psk;
+use stamp::codec::{Mode, Reply};
+use stamp::reflect::{Arrived, Rules, Session, admit, check, reply};
+use stamp::tlv;
 
 fuzz_target!(|bytes: &[u8]| {
     let key = Psk::new(b"twelve bytes").ok();

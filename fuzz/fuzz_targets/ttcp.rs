@@ -5,6 +5,6 @@
 mod bench;
 
 use libfuzzer_sys::fuzz_target;
-use wire::ttcp::acceptors;
+use ttcp::acceptors;
 
 fuzz_target!(|bytes: &[u8]| bench::unsolicited(acceptors, bytes));

@@ -7,12 +7,12 @@ mod bench;
 use libfuzzer_sys::fuzz_target;
 use model::{Kind, Phase};
 use transport::{Arena, FlowEvent, Path, Received, Transmit};
-use wire::one_sided::Answers;
-use wire::udpmon::blocks::{
+use common::one_sided::Answers;
+use udpmon::blocks::{
     decode_card, decode_cpus, decode_histogram, decode_lost, decode_net, decode_records,
 };
-use wire::udpmon::codec::{Message, Setup, decode_counts, encode};
-use wire::udpmon::{acceptors, proc::between};
+use udpmon::codec::{Message, Setup, decode_counts, encode};
+use udpmon::{acceptors, proc::between};
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = (

@@ -3,6 +3,7 @@
 use crate::args::{Plan, Verify};
 use crate::result::{self, Count};
 use crate::{Outcome, on_workers};
+use common::payload::Source;
 use io::host::Reading;
 use io::{Clock, Listener, Reactor, Stream};
 use metrics::{Mono, SECOND};
@@ -10,7 +11,6 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 use transport::{Arena, Got, ListenerSocket as _, Net, Read, Ready, StreamSocket as _, Target, Transmit};
-use wire::payload::Source;
 
 /// The reactor is asked at least this often while something is ready, ns; as in the engine.
 const LOOK_AFTER: u64 = 100_000;

@@ -5,6 +5,7 @@ use crate::keeping::Keeping;
 use crate::protocols;
 use crate::{faces, measure, plan, stderr};
 use classic::bwdelaytester::{Asked, Client, Face, Server, USAGE, read};
+use common::{ClientConfig, ServerConfig};
 use model::{Event, Level, Status, Waiting};
 use runtime::Bound;
 use std::collections::BTreeMap;
@@ -12,7 +13,6 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use wire::{ClientConfig, ServerConfig};
 
 /// What the original ends with, but for a sweep that was climbed to its end.
 const FAILED: u8 = 1;

@@ -7,6 +7,7 @@ use crate::keeping::Keeping;
 use crate::protocols;
 use crate::{faces, measure, plan, stderr};
 use classic::ctstraffic::{Asked, Cores, Face, Resolved, Role, Spec, page, read};
+use common::{ClientConfig, Placement, ServerConfig};
 use model::{Begin, Event, Kind, Phase, Status};
 use runtime::{Bound, EngineError, Interrupt};
 use std::collections::BTreeMap;
@@ -15,7 +16,6 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
-use wire::{ClientConfig, Placement, ServerConfig};
 
 /// The exit code for arguments that cannot be, and after help: ERROR_INVALID_DATA of Windows, as the original has it.
 const BAD_ARGUMENTS: u8 = 13;

@@ -5,14 +5,13 @@ use crate::outputs::Outputs;
 use crate::protocols;
 use crate::{CliError, Exit, measure, plan, stderr, values};
 use clap::Args;
+use common::{ClientConfig, Peer, ServerConfig};
 use metrics::SECOND;
 use model::{Event, Kind, Pattern, Phase, Range, Status};
 use report::Planned;
 use runtime::{Bound, Interrupt};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use wire::native::Peer;
-use wire::{ClientConfig, ServerConfig};
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {

@@ -2,12 +2,11 @@
 
 use crate::protocols;
 use crate::{CliError, measure, plan};
+use common::{ClientConfig, Limits, Peer, Psk, ServerConfig};
 use metrics::SECOND;
 use model::{EmptyPath, Event, Level, Phase, Ping, Schedule, SocketSettings, Verify};
 use runtime::{Bound, Interrupt};
 use std::net::SocketAddr;
-use wire::native::{Limits, Peer, Psk};
-use wire::{ClientConfig, ServerConfig};
 
 /// Messages at most, and before them so many that do not count.
 const MESSAGES: u64 = 2_000;

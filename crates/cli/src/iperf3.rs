@@ -7,6 +7,9 @@ use classic::iperf3::{
     Asked, Desk, DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, Spec, Style, program, read,
     scribe,
 };
+use common::{ClientConfig, Placement, ProtocolOptions, ServerConfig};
+use iperf3::auth::{self, Keeper, Users};
+use iperf3::{ClientOptions, Credentials, Limits, ServerOptions};
 use metrics::SECOND;
 use model::{
     Begin, BulkNews, BulkTerms, Event, Level, Phase, Range, ServerOutput, SocketSettings, Status, Verify,
@@ -19,9 +22,6 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use wire::iperf3::auth::{self, Keeper, Users};
-use wire::iperf3::{ClientOptions, Credentials, Limits, ServerOptions};
-use wire::{ClientConfig, Placement, ProtocolOptions, ServerConfig};
 
 /// Any error, as the original has it.
 const FAILED: u8 = 1;

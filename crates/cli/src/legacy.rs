@@ -5,14 +5,14 @@ use crate::protocols::Protocol;
 use crate::serve::{ServeArgs, listen_addresses};
 use crate::values::Legacy;
 use crate::{CliError, plan};
+use common::Acl;
+use common::{ProtocolOptions, ServerConfig};
+use iperf3::ServerOptions;
 use metrics::{Packets, format_duration};
 use model::{Event, Level, Phase, StampSettings, Totals, Traffic};
+use ntttcp::{Layout, READY_OFFSET};
 use runtime::{Bound, Interrupt};
 use std::net::SocketAddr;
-use wire::iperf3::ServerOptions;
-use wire::native::Acl;
-use wire::ntttcp::{Layout, READY_OFFSET};
-use wire::{ProtocolOptions, ServerConfig};
 
 /// The protocols that may go along, in the order in which they take their ports: ntttcp behind ttcp, which has one of its usual
 /// ports (ASIDE).
@@ -178,7 +178,7 @@ fn shown(name: &str, bound: &Bound) -> Vec<SocketAddr> {
     bound.addresses().iter().step_by(each).copied().collect()
 }
 
-fn row(name: &str) -> Option<&'static wire::protocol::Legacy> {
+fn row(name: &str) -> Option<&'static common::protocol::Legacy> {
     protocols::parse(name).ok()?.info().legacy.as_ref()
 }
 

@@ -8,6 +8,7 @@ use crate::repeat::RepeatArgs;
 use crate::values;
 use crate::{CliError, Exit, measure, plan};
 use clap::Args;
+use common::ClientConfig;
 use metrics::SECOND;
 use model::load::{Load, Part, Stage};
 use model::{Event, Outcome, Phase, Point, Status, Until};
@@ -16,7 +17,6 @@ use runtime::Interrupt;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
-use wire::ClientConfig;
 
 #[derive(Args, Debug)]
 pub(crate) struct LoadArgs {

@@ -3,11 +3,11 @@
 use crate::args::{ConnectArgs, TcpArgs};
 use crate::outputs::Outputs;
 use crate::{CliError, Exit, file, live, plan};
+use common::ClientConfig;
 use model::{Event, Level, Method, Outcome, Phase, Status, Step};
 use report::Planned;
 use runtime::Interrupt;
 use std::sync::OnceLock;
-use wire::ClientConfig;
 
 /// Goodput, integrity and reliability.
 pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError> {

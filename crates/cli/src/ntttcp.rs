@@ -8,16 +8,16 @@ use classic::ntttcp::{
     Asked, Face, Found, HostFacts, Now, PAGE, Reading, Role, Spec, Texts, is_windows, json, read,
     time_of_day, xml,
 };
+use common::Peer;
+use common::{ClientConfig, ProtocolOptions, ServerConfig};
 use model::{Event, Level, Status};
+use ntttcp::READY_OFFSET;
 use runtime::{Bound, Interrupt};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use wire::native::Peer;
-use wire::ntttcp::READY_OFFSET;
-use wire::{ClientConfig, ProtocolOptions, ServerConfig};
 
 /// -1001 of the original: the command line cannot be.
 const USAGE: u8 = 23;

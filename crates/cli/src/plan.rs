@@ -8,13 +8,13 @@ use crate::args::{
 use crate::protocols;
 use crate::protocols::Protocol;
 use crate::values::{self, Affinity};
+use common::Psk;
+use common::{ClientConfig, Placement};
 use metrics::SECOND;
 use model::{Axis, AxisName, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
-use wire::native::Psk;
-use wire::{ClientConfig, Placement};
 
 /// The version that both ends tell each other.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -187,7 +187,7 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
             PatternArg::Pushpull => Pattern::PushPull { push: data.push_bytes, pull: data.pull_bytes },
             PatternArg::Duplex => Pattern::Duplex,
         },
-        transfer: data.transfer.unwrap_or(if plain { wire::bulk::UNLIMITED } else { 1 << 30 }),
+        transfer: data.transfer.unwrap_or(if plain { common::bulk::UNLIMITED } else { 1 << 30 }),
         total_bytes: data.bytes,
         buffer: data.buffer.unwrap_or(Phase::default().buffer),
         sockets: SocketSettings { whole_segments, ..common.sockets },
@@ -208,14 +208,14 @@ pub(crate) fn suited(protocol: Protocol, phase: Phase) -> Phase {
     let plain = [protocols::TTCP, protocols::NTTTCP].contains(&protocol);
     if plain && phase.kind == Kind::Delay {
         // Datagrams are sent for a time, however many those are.
-        return Phase { transfer: wire::bulk::UNLIMITED, verify: Verify::Connection, ..phase };
+        return Phase { transfer: common::bulk::UNLIMITED, verify: Verify::Connection, ..phase };
     }
     if protocol != protocols::IPERF3 {
         return phase;
     }
     // Its payload is random: nobody could compare it.
     let verify = if phase.verify == Verify::Data { Verify::None } else { phase.verify };
-    let most = u64::from(wire::iperf3::params::LARGEST_BLOCK);
+    let most = u64::from(iperf3::params::LARGEST_BLOCK);
     let buffer = Range { low: phase.buffer.low.min(most), high: phase.buffer.high.min(most) };
     let iterations = phase.iterations.filter(|_| phase.kind == Kind::Tcp);
     Phase { verify, buffer, iterations, ..phase }

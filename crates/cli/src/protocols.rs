@@ -1,18 +1,18 @@
 //! The protocols that can be spoken: the binary's table of their objects.
 
 /// A protocol.
-pub(crate) type Protocol = &'static dyn wire::Protocol;
+pub(crate) type Protocol = &'static dyn common::Protocol;
 
-pub(crate) const NATIVE: Protocol = &wire::native::PROTOCOL;
-pub(crate) const CTSTRAFFIC: Protocol = &wire::ctstraffic::PROTOCOL;
-pub(crate) const ECHO: Protocol = &wire::echo::PROTOCOL;
-pub(crate) const STAMP: Protocol = &wire::stamp::PROTOCOL;
-pub(crate) const TTCP: Protocol = &wire::ttcp::PROTOCOL;
-pub(crate) const BWDELAYTESTER: Protocol = &wire::bwdelaytester::PROTOCOL;
-pub(crate) const UDPMON: Protocol = &wire::udpmon::PROTOCOL;
-pub(crate) const TCPMON: Protocol = &wire::tcpmon::PROTOCOL;
-pub(crate) const NTTTCP: Protocol = &wire::ntttcp::PROTOCOL;
-pub(crate) const IPERF3: Protocol = &wire::iperf3::PROTOCOL;
+pub(crate) const NATIVE: Protocol = &native::PROTOCOL;
+pub(crate) const CTSTRAFFIC: Protocol = &ctstraffic::PROTOCOL;
+pub(crate) const ECHO: Protocol = &echo::PROTOCOL;
+pub(crate) const STAMP: Protocol = &stamp::PROTOCOL;
+pub(crate) const TTCP: Protocol = &ttcp::PROTOCOL;
+pub(crate) const BWDELAYTESTER: Protocol = &bwdelaytester::PROTOCOL;
+pub(crate) const UDPMON: Protocol = &udpmon::PROTOCOL;
+pub(crate) const TCPMON: Protocol = &udpmon::tcpmon::PROTOCOL;
+pub(crate) const NTTTCP: Protocol = &ntttcp::PROTOCOL;
+pub(crate) const IPERF3: Protocol = &iperf3::PROTOCOL;
 
 /// All of them.
 pub(crate) const ALL: [Protocol; 10] =

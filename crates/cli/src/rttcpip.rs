@@ -4,14 +4,14 @@ use crate::keeping::Keeping;
 use crate::protocols;
 use crate::{faces, measure, plan, stderr};
 use classic::rttcpip::{Asked, CLIENT, Client, Face, SERVER, Server, read_client, read_server};
+use common::{ClientConfig, Limits, Peer, ProtocolOptions, ServerConfig};
 use model::{Event, Level, Status};
+use native::StopServers;
 use runtime::{Bound, Interrupt};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::process::ExitCode;
-use wire::native::{Limits, Peer, StopServers};
-use wire::{ClientConfig, ProtocolOptions, ServerConfig};
 
 /// Messages are missing or damaged, or nothing could be measured.
 const FAILED: u8 = 1;

@@ -6,7 +6,9 @@ use crate::outputs::Outputs;
 use crate::protocols;
 use crate::{CliError, Exit, legacy, measure, plan, scrape, stderr, values};
 use clap::Args;
+use common::{Acl, Limits, ProtocolOptions, ServerConfig};
 use model::{Event, Level, Phase, Status};
+use native::StopServers;
 use report::{Planned, ServerMetrics};
 use runtime::{Bound, Interrupt};
 use std::collections::BTreeMap;
@@ -14,8 +16,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use wire::native::{Acl, Limits, StopServers};
-use wire::{ProtocolOptions, ServerConfig};
 
 /// How often it is looked whether the user wants the end of the protocols that go along.
 const LOOK: Duration = Duration::from_millis(50);
@@ -26,7 +26,7 @@ pub(crate) struct ServeArgs {
     #[arg(short = 'B', long, visible_alias = "bind", value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Port, TCP and UDP; 0 lets the system choose one.
-    #[arg(short, long, default_value_t = wire::native::PORT, value_parser = values::port)]
+    #[arg(short, long, default_value_t = native::PORT, value_parser = values::port)]
     pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) key: KeyArgs,

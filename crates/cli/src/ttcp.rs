@@ -4,6 +4,8 @@ use crate::keeping::Keeping;
 use crate::protocols;
 use crate::{faces, measure, plan, stderr};
 use classic::ttcp::{Asked, Dialect, Face, PAGE, Role, Spec, Usage, ask, read};
+use common::bulk::Marks;
+use common::{ClientConfig, ServerConfig};
 use model::{Event, Level, Status};
 use runtime::{Bound, Interrupt};
 use std::io::{self, IsTerminal, Write};
@@ -13,8 +15,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use wire::bulk::Marks;
-use wire::{ClientConfig, ServerConfig};
 
 /// Something failed.
 const FAILED: u8 = 1;

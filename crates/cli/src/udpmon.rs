@@ -6,13 +6,13 @@ use crate::protocols;
 use crate::protocols::Protocol;
 use crate::{faces, measure, plan, stderr};
 use classic::udpmon::{Asked, Face, Program, Spec, read, usage};
+use common::{ClientConfig, Placement, ServerConfig};
 use model::{Event, Level, Status, UdpmonRecords, UdpmonTest};
 use runtime::{Bound, EngineError};
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
-use wire::{ClientConfig, Placement, ServerConfig};
 
 /// Nothing could be measured, or the command line cannot be: the originals have one code for both.
 const FAILED: u8 = 1;

@@ -3,6 +3,9 @@
 use crate::host::{self, ThisHost};
 use crate::session;
 use crate::{EngineError, Interrupt, machine};
+use common::Peer;
+use common::protocol::Hello;
+use common::{ClientConfig, Placement};
 use engine::Setup;
 use io::Datagrams;
 use io::resolve::{Family, resolve};
@@ -15,9 +18,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{StreamSettings, UdpSettings};
 use uuid::Uuid;
-use wire::native::Peer;
-use wire::protocol::Hello;
-use wire::{ClientConfig, Placement};
 
 /// A fresh identifier for a run.
 #[must_use]

@@ -1,11 +1,11 @@
 //! This host, as sessions ask about it.
 
 use crate::{machine, session, texts};
+use common::host::{Host, HostInfo, Meter, Random};
 use ipnet::IpNet;
 use metrics::{Mono, Wall};
 use model::HostSnapshot;
 use std::net::{IpAddr, SocketAddr};
-use wire::host::{Host, HostInfo, Meter, Random};
 
 /// The host that this process runs on.
 pub(crate) struct ThisHost;

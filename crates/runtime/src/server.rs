@@ -3,6 +3,8 @@
 use crate::host::ThisHost;
 use crate::session::{self, now};
 use crate::{EngineError, Interrupt, client, machine};
+use common::ServerConfig;
+use common::protocol::{Serving, Workers};
 use engine::{Setup, settings};
 use io::thread::available;
 use io::{Listener, Udp};
@@ -10,8 +12,6 @@ use model::{Begin, Event};
 use std::net::SocketAddr;
 use transport::{StreamSettings, UdpSettings};
 use uuid::Uuid;
-use wire::ServerConfig;
-use wire::protocol::{Serving, Workers};
 
 /// Receive buffer of a bound UDP socket, bytes, where the system lets us have it: thousands of peers may send to it at once.
 const CROWD: u32 = 4 << 20;
@@ -21,9 +21,9 @@ const CROWD: u32 = 4 << 20;
 /// ```no_run
 /// use model::{Event, Pattern, Phase};
 /// use runtime::{Bound, Interrupt};
-/// use wire::{Protocol, ServerConfig};
+/// use common::{Protocol, ServerConfig};
 ///
-/// let protocol: &'static dyn Protocol = &wire::ctstraffic::PROTOCOL;
+/// # fn serve(protocol: &'static dyn Protocol) {
 /// let phase = Phase { pattern: Pattern::Pull, transfer: 1 << 30, duration_ns: None, ..Phase::default() };
 /// let config = ServerConfig {
 ///     listen: vec![([0, 0, 0, 0], protocol.port()).into()],
@@ -35,6 +35,7 @@ const CROWD: u32 = 4 << 20;
 /// println!("{:?}", bound.addresses());
 /// let interrupt = Interrupt::new(); // ask() from a signal handler ends it: open connections count as stopped
 /// bound.run(&interrupt, &mut |event: Event| println!("{event:?}")).expect("it ran");
+/// # }
 /// ```
 pub struct Bound {
     config: ServerConfig,
@@ -189,18 +190,33 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may")]
 
     use super::*;
+    use common::one_sided::{KEEPALIVE, OneSidedProtocol};
+    use common::protocol::Info;
     use metrics::SECOND;
     use model::{Kind, Phase, Ping};
     use std::net::Ipv4Addr;
     use std::time::Duration;
-    use wire::one_sided::KEEPALIVE;
+
+    static SILENT: OneSidedProtocol = OneSidedProtocol {
+        info: Info {
+            name: "silent",
+            port: 0,
+            keyed: false,
+            workers: Workers::PerCore,
+            hello: None,
+            legacy: None,
+        },
+        carries: |_| Ok(()),
+        connectors: |_, _| Vec::new(),
+        acceptors: |_, _| Vec::new(),
+    };
 
     #[test]
     fn a_server_without_a_conversation_has_the_kernel_ask_for_its_peers() {
         let ping = Some(Ping::default());
         let phase = Phase { kind: Kind::Ping, ping, duration_ns: None, ..Phase::default() };
         let listen = vec![(Ipv4Addr::LOCALHOST, 0).into()];
-        let config = ServerConfig { listen, ..ServerConfig::legacy(&wire::echo::PROTOCOL, phase) };
+        let config = ServerConfig { listen, ..ServerConfig::legacy(&SILENT, phase) };
         let asked = |keepalive_ns| {
             let mut config = config.clone();
             config.phase.iter_mut().for_each(|phase| phase.sockets.keepalive_ns = keepalive_ns);

@@ -1,13 +1,13 @@
 //! A session on this system's threads.
 
 use crate::machine;
+use common::Placement;
 use engine::{Control, EngineError, Interrupt, Setup};
 use io::System;
 use io::thread::available;
 use metrics::Mono;
 use model::Event;
 use transport::{Session, StreamSettings, UdpSettings};
-use wire::Placement;
 
 /// Threads for a session, without listeners and with the system's socket options; the first worker is on the `first`-th core.
 pub(crate) fn setup(placement: &Placement, workers: u16, first: usize, buffer: usize) -> Setup<System> {

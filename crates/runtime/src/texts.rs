@@ -1,8 +1,8 @@
 //! The kernel's counters as texts, for protocols that send them: read on a thread of their own.
 
+use common::host::{Host, HostCard, HostReader, HostTexts, Reading};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use wire::host::{Host, HostCard, HostReader, HostTexts, Reading};
 
 /// Somebody to ask, also about the interfaces `cards`. The thread begins with the first question, and ends with the last copy of
 /// this.

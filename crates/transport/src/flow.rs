@@ -220,6 +220,16 @@ pub struct FlowId {
 }
 
 /// One socket: its bytes, its time-outs, its end. Lives on the worker that owns the socket.
+///
+/// 1. `interest` changes nothing and costs nothing.
+/// 2. `prepare_send` offers; only `on_sent` moves offsets and counts. A send may be partial, blocked or refused at any byte.
+/// 3. A flow that wants to send `Now` offers something: an empty offer with the same wish is a busy loop.
+/// 4. A read budget ends where this step of the protocol ends, so that neither end leaves bytes to the next.
+/// 5. After `Fin` a flow asks for no more reads.
+/// 6. `on_received` looks at the bytes in the worker's buffer and keeps none of them.
+/// 7. Nothing is allocated per byte, datagram or turn.
+/// 8. A time-out is judged in `Wake`, not in `on_received`, behind which more may be waiting: a UDP socket is read empty before `Wake`,
+///    `Freeze` and `Stop`.
 pub trait Flow: Send {
     /// What it asks for; changes nothing. Read after every other call.
     fn interest(&self) -> Interest;

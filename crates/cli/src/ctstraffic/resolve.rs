@@ -2,8 +2,8 @@
 
 use super::Refusal;
 use classic::ctstraffic::{Resolved, Spec};
+use common::Peer;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use wire::native::Peer;
 
 const ANY: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
 

@@ -134,7 +134,7 @@ fn datagrams_from_thousands_of_sources_leave_descriptors_for_the_others() {
         let at = row.iter().position(|word| *word == name).unwrap();
         row[at + 1].rsplit(':').next().unwrap().parse().unwrap()
     };
-    let data = wire::udpmon::codec::encode(&wire::udpmon::codec::Message::Data { frame: 1, sent: 1 }, 100);
+    let data = udpmon::codec::encode(&udpmon::codec::Message::Data { frame: 1, sent: 1 }, 100);
     for (port, datagram) in [(at("stamp"), vec![0; 44]), (at("udpmon"), data)] {
         for n in 0..2_000u32 {
             let from = Ipv4Addr::from_bits(0x7f01_0001 + n % 250 * 256);

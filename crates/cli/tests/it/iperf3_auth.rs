@@ -7,8 +7,8 @@ use crate::support::{BIN, Done, Proc, skip};
 use std::process::Command;
 
 // Where they come from is told in that test.
-const PRIVATE: &str = include_str!("../../../wire/tests/it/iperf3_auth/private.pem");
-const PUBLIC: &str = include_str!("../../../wire/tests/it/iperf3_auth/public.pem");
+const PRIVATE: &str = include_str!("../../../protocols/iperf3/tests/auth/private.pem");
+const PUBLIC: &str = include_str!("../../../protocols/iperf3/tests/auth/public.pem");
 /// `printf '{mario}luigi' | sha256sum`
 const USERS: &str = "# users\nmario,e17c7b5ad21cef3dde0309e7bc33c97686f3887405dd73457e7268cafd10131b\n";
 

@@ -1,4 +1,13 @@
-//! What a worker does while nothing is ready: sleep, sleep and then spin, or spin.
+//! What a worker does while nothing is ready: sleep, sleep and then spin, or spin. How is a value of the group (`GroupPlan::wait`); the most
+//! eager of its groups is a worker's.
+//!
+//! Lateness of paced sends of 8 bytes over loopback, two cores that had other work (the ignored test `lateness`), median and 99th percentile:
+//!
+//! | every | block | hybrid | spin |
+//! |---|---|---|---|
+//! | 10 µs | 15, 31 µs | 0.13, 4.4 µs | 0.13, 9.2 µs |
+//! | 100 µs | 29, 66 µs | 0.14, 0.25 µs | 0.15, 0.24 µs |
+//! | 1 ms | 31, 42 µs | 0.21, 0.50 µs | 0.17, 0.36 µs |
 
 use super::turns::Took;
 use super::{LOOK_AFTER, Worker, YIELD_AFTER};

@@ -648,7 +648,7 @@ impl Flow for Pacer {
     }
 }
 
-/// Not a test of anything: prints how late paced sends leave under each policy, for ARCHITECTURE.md.
+/// Not a test of anything: prints how late paced sends leave under each policy, for the table of `idle.rs`.
 #[test]
 #[ignore = "a measurement: cargo test --release -p engine -- --ignored --nocapture lateness"]
 fn lateness() {

@@ -6,6 +6,7 @@
 //! - [`codec`]: a datagram.
 //! - [`Sender`]: a client's flow.
 //! - [`Receiver`]: what listens at a server's bound sockets; it answers nobody.
+#![forbid(unsafe_code)]
 
 pub mod codec;
 mod open;
@@ -13,11 +14,13 @@ mod receive;
 mod schedule;
 mod send;
 
+use common::{call, one_sided, payload, pending, protocol};
+
 use crate::one_sided::OneSidedProtocol;
 use crate::protocol::{Info, Legacy, Workers};
 use model::{Kind, Pattern, Phase, Probe, Range, SocketSettings, Spacing};
 pub use open::{acceptors, connectors};
-pub use receive::{Receiver, Taken};
+pub use receive::Receiver;
 pub use send::Sender;
 
 /// The port, UDP: the original knows no other.

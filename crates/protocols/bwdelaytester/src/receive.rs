@@ -4,13 +4,13 @@
 //! keeps the order between what came before a flow could have been there and what came after.
 
 use super::codec::Header;
-use crate::native::Acl;
-use crate::one_sided::{GROUP, Notice};
+use crate::one_sided::{GROUP, Notice, Tell};
 use crate::pending::PendingPeers;
+use common::Acl;
 use metrics::{
     Ending, Jitter, Mono, PacketTally, Packets, Row, Runs, SECOND, Seen, StampKind, Variation, Wall,
 };
-use model::{DatagramRow, Level};
+use model::{DatagramRow, Event, Level};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,10 +26,6 @@ const ROWS: usize = 512;
 const TELL: u64 = SECOND / 50;
 /// How far a delay between two clocks of one host may be wrong, ns: the sender's stamp has whole microseconds.
 const SAME_HOST: u64 = 1_000;
-
-/// Posted while datagrams come, where somebody wants to know each of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken(pub Vec<DatagramRow>);
 
 /// What a server's workers share.
 pub(super) struct Shared {
@@ -151,7 +147,7 @@ impl Receiver {
         self.tell_at = None;
         if !self.rows.is_empty() {
             let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(ROWS));
-            cx.outbox.push(Box::new(Taken(rows)));
+            cx.outbox.push(Box::new(Tell(Event::Datagrams { rows })));
         }
     }
 }

@@ -10,7 +10,7 @@ const LIGHT_BPS: u64 = 100_000_000;
 
 /// Whether the turns of a session's connections and flows are short and far apart. Such a session is not on the workers of those that
 /// send as fast as they can, where each message would wait for as long as the turns of all of them take.
-pub(crate) fn is_light(phase: &Phase) -> bool {
+pub fn is_light(phase: &Phase) -> bool {
     let rate = phase.rate.or(phase.media.map(|media| media.rate_bps));
     let (Some(rate), Some(probe)) = (rate, phase.probe) else { return phase.kind == Kind::Ping };
     let flows = u64::from(phase.connections);
@@ -21,16 +21,18 @@ pub(crate) fn is_light(phase: &Phase) -> bool {
 
 /// The connections of a session: connection `n` is on worker `first + n`, modulo their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
-    pub(crate) connections: u32,
-    pub(crate) first: u32,
+pub struct Placed {
+    /// How many.
+    pub connections: u32,
+    /// The worker of the first.
+    pub first: u32,
     /// Whether the server receives on them, and whether it sends.
-    pub(crate) ways: (bool, bool),
+    pub ways: (bool, bool),
 }
 
 /// The first worker for `new`: its own wish while it is alone or covers all workers evenly; else the one from which its connections
 /// join the fewest others, and the fewest of its direction among several of these.
-pub(crate) fn first_worker(workers: u16, new: Placed, held: impl Iterator<Item = Placed>) -> u32 {
+pub fn first_worker(workers: u16, new: Placed, held: impl Iterator<Item = Placed>) -> u32 {
     let workers = usize::from(workers.max(1));
     let split =
         |placed: &Placed| (placed.connections as usize / workers, placed.connections as usize % workers);

@@ -12,7 +12,7 @@ use transport::{Cause, Connector, Context, Flow, Open, Target};
 type Make = dyn Fn(&mut Context<'_>, u32) -> Box<dyn Flow> + Send;
 
 /// Opens connections as the broker says, to the targets in turn.
-pub(crate) struct Caller {
+pub struct Caller {
     broker: Broker,
     targets: Vec<SocketAddr>,
     round_robin: RoundRobin,
@@ -22,12 +22,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// One per worker of a client. `make` makes flows; they get UDP sockets if `datagrams` says so.
-    pub(crate) fn for_all<M>(
-        phase: &Phase,
-        calls: &Calls,
-        datagrams: bool,
-        make: &M,
-    ) -> Vec<Box<dyn Connector>>
+    pub fn for_all<M>(phase: &Phase, calls: &Calls, datagrams: bool, make: &M) -> Vec<Box<dyn Connector>>
     where
         M: Fn(&mut Context<'_>, u32) -> Box<dyn Flow> + Clone + Send + 'static,
     {

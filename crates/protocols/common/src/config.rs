@@ -1,9 +1,10 @@
 //! What users choose of a client or a server, beside the phase.
 
 use crate::Protocol;
+use crate::access::Acl;
+use crate::auth::Psk;
 use crate::bulk::Marks;
 use crate::host::HostInfo;
-use crate::native::{Acl, Limits, Peer, Psk};
 use ipnet::IpNet;
 use metrics::SECOND;
 use model::Phase;
@@ -78,6 +79,15 @@ impl Placement {
             }
         }
     }
+}
+
+/// A server to talk to.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// As the user named it.
+    pub name: String,
+    /// One of its addresses.
+    pub address: SocketAddr,
 }
 
 /// Options that only one protocol knows, of its own type.
@@ -169,6 +179,45 @@ impl ClientConfig {
         let most = u16::try_from(phase.connections).unwrap_or(u16::MAX).max(1);
         let usual = || self.protocol.info().workers.on(cores).min(most);
         self.workers.unwrap_or_else(usual).max(1)
+    }
+}
+
+/// What a server allows.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Sessions at once.
+    pub sessions: u32,
+    /// Control connections at once from one address.
+    pub per_address: u32,
+    /// Data connections at once in one session; with 0 there are no sessions, and all that can be asked is to end.
+    pub connections: u32,
+    /// Longest run, ns.
+    pub duration_ns: Option<u64>,
+    /// Most bits/s of one session and direction.
+    pub rate: Option<u64>,
+    /// Whether workers may spin for a session that asks for it.
+    pub busy: bool,
+    /// Whether they spin for round trips even where nobody asks, on other cores than a client of this host has.
+    pub eager: bool,
+    /// Connections at once that have not introduced themselves.
+    pub pending: u32,
+    /// Longest time for which a session may exclude all others where `duration_ns` says nothing, ns.
+    pub exclusive_ns: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            sessions: 1000,
+            per_address: 256,
+            connections: 100_000,
+            duration_ns: None,
+            rate: None,
+            busy: false,
+            eager: false,
+            pending: 4096,
+            exclusive_ns: 600 * SECOND,
+        }
     }
 }
 
@@ -265,7 +314,7 @@ impl ServerConfig {
     }
 
     /// Who may be sent to without having proved an address: this host, directly connected networks, and those of `open_to`.
-    pub(crate) fn unproven(&self, host: &dyn HostInfo) -> Acl {
+    pub fn unproven(&self, host: &dyn HostInfo) -> Acl {
         let this = [IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST))];
         let loopback = IpNet::new(Ipv4Addr::new(127, 0, 0, 0).into(), 8).ok();
         let connected = host.connected_networks();

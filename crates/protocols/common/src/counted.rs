@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 /// Keeps the cumulative columns of a group's intervals.
 #[derive(Debug)]
-pub(crate) struct Intervals {
+pub struct Intervals {
     start: Mono,
     omit: u64,
     frames: bool,
@@ -18,14 +18,14 @@ pub(crate) struct Intervals {
 
 impl Intervals {
     /// The intervals of a group that starts at `start` and whose first `omit` ns do not count.
-    pub(crate) fn new(start: Mono, omit: u64, phase: &Phase) -> Self {
+    pub fn new(start: Mono, omit: u64, phase: &Phase) -> Self {
         let (frames, pings) = (phase.kind == Kind::Stream, phase.kind == Kind::Ping);
         let within = phase.inside_gap_ns.is_some();
         Intervals { start, omit, frames, pings, within, ended: [0; 5] }
     }
 
     /// What was counted in the next interval; what the far ends counted is added by whoever knows it.
-    pub(crate) fn next(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) -> Interval {
+    pub fn next(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) -> Interval {
         for (sum, n) in self.ended.iter_mut().zip(tally.ended) {
             *sum += n;
         }

@@ -1,34 +1,31 @@
-//! Protocols as codecs and state machines over bytes.
+//! What several protocols share: a protocol as one object, the session of those without a conversation, flows of bulk data and of
+//! round trips, the payload, and who is let in.
 //!
-//! Nothing here opens a socket, reads a clock or sleeps: bytes, time and randomness are arguments, so every protocol runs
-//! in virtual time against its peer (`sim`). Each packet is drawn at the top of its codec. A protocol is one object
-//! ([`Protocol`]); what it may learn of its host when a session begins is [`host::HostInfo`].
+//! Nothing here, and nothing in a protocol's crate, opens a socket, reads a clock or sleeps: bytes, time and randomness are arguments, so
+//! every protocol runs in virtual time against its peer (`sim`). A protocol is one object ([`Protocol`]); what it may learn of
+//! its host when a session begins is [`host::HostInfo`].
 #![forbid(unsafe_code)]
 
-mod balance;
+pub mod access;
+pub mod auth;
+pub mod balance;
 pub mod bulk;
-pub mod bwdelaytester;
-mod call;
+pub mod call;
 pub mod config;
-mod counted;
-pub mod ctstraffic;
-pub mod echo;
+pub mod counted;
 pub mod host;
-pub mod iperf3;
-pub mod native;
-pub mod ntttcp;
 pub mod one_sided;
 pub mod payload;
-mod pending;
+pub mod pending;
+pub mod ping;
 pub mod protocol;
-mod quota;
-mod round_robin;
-pub mod stamp;
-pub mod tcpmon;
-pub mod ttcp;
-pub mod udpmon;
-mod verdicts;
+pub mod quota;
+pub mod round_robin;
+pub mod verdicts;
+pub mod wait;
 
-pub use config::{ClientConfig, Placement, ProtocolOptions, ServerConfig};
+pub use access::{Acl, Limit, LimitReached};
+pub use auth::Psk;
+pub use config::{ClientConfig, Limits, Peer, Placement, ProtocolOptions, ServerConfig};
 pub use protocol::Protocol;
 pub use verdicts::FrameVerdicts;

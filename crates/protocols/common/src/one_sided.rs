@@ -9,16 +9,15 @@
 //! are no far totals: such a far end tells what it counted to its own user only.
 
 use crate::FrameVerdicts;
+use crate::LimitReached;
 use crate::bulk::Marks;
-use crate::bwdelaytester::Taken;
 use crate::config::{ClientConfig, ServerConfig};
 use crate::counted::Intervals;
-use crate::ctstraffic::LimitReached;
-use crate::echo::Samples;
 use crate::host::{Host, HostInfo};
-use crate::native::udp::wait;
-use crate::native::{Acl, Psk};
+use crate::ping::Samples;
 use crate::protocol::{Info, Listening, Ports, Protocol, Serving, Started};
+use crate::wait::wait;
+use crate::{Acl, Psk};
 use metrics::{Group, Mono, Packets, SECOND};
 use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals, Transport};
 use std::collections::{HashSet, VecDeque};
@@ -173,7 +172,7 @@ pub struct OneSidedProtocol {
 
 impl OneSidedProtocol {
     /// The settings of a server, checked.
-    pub(crate) fn settled(&self, config: &ServerConfig) -> Result<Phase, String> {
+    pub fn settled(&self, config: &ServerConfig) -> Result<Phase, String> {
         let name = self.info.name;
         let missing = || format!("a server of the protocol {name} needs its settings when it starts");
         let mut phase = config.phase.clone().ok_or_else(missing)?;
@@ -475,10 +474,6 @@ impl OneSided {
             Ok(samples) => return self.actions.push_back(Action::Emit(told(*samples, self.start))),
             Err(message) => message,
         };
-        let message = match message.downcast::<Taken>() {
-            Ok(taken) => return self.actions.push_back(Action::Emit(Event::Datagrams { rows: taken.0 })),
-            Err(message) => message,
-        };
         let message = match message.downcast::<Arrived>() {
             Ok(arrived) => {
                 let Arrived { path, at } = *arrived;
@@ -520,7 +515,7 @@ fn waits(phase: &Phase, serving: bool) -> transport::Wait {
 }
 
 /// How long connections may take to end: those that wait for late echoes know themselves how long.
-pub(crate) fn grace(phase: &Phase) -> u64 {
+pub fn grace(phase: &Phase) -> u64 {
     phase
         .ping
         .as_ref()
@@ -528,7 +523,7 @@ pub(crate) fn grace(phase: &Phase) -> u64 {
 }
 
 /// What is known of messages, with times that count from the phase's start.
-pub(crate) fn told(samples: Samples, start: Mono) -> Event {
+pub fn told(samples: Samples, start: Mono) -> Event {
     let mut rows = samples.0;
     for row in &mut rows {
         row.intended_ns = Mono(row.intended_ns).since(start);

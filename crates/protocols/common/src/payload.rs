@@ -31,7 +31,7 @@ static PATTERN: [u8; 2 * PERIOD] = {
 static ZEROS: [u8; 2 * PERIOD] = [0; 2 * PERIOD];
 
 /// Fills `out` with the pattern from offset 0, as every datagram has it.
-pub(crate) fn start(out: &mut [u8]) {
+pub fn start(out: &mut [u8]) {
     for chunk in out.chunks_mut(PERIOD) {
         chunk.copy_from_slice(&PATTERN[..chunk.len()]);
     }
@@ -39,7 +39,7 @@ pub(crate) fn start(out: &mut [u8]) {
 
 /// Whether `got` is the pattern from offset 0.
 #[inline]
-pub(crate) fn is_start(got: &[u8]) -> bool {
+pub fn is_start(got: &[u8]) -> bool {
     if (16..=32).contains(&got.len()) {
         // Calling somebody for it would take as long again: two words that may overlap.
         let known = &PATTERN[..got.len()];
@@ -85,7 +85,7 @@ impl Source {
     }
 
     /// Writes the stream from `offset` into `out`.
-    pub(crate) fn write(self, offset: u64, out: &mut [u8]) {
+    pub fn write(self, offset: u64, out: &mut [u8]) {
         match self {
             Source::Pattern => {
                 let mut at = (offset % PERIOD as u64) as usize;

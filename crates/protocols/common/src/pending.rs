@@ -1,7 +1,7 @@
 //! Whose datagrams are taken although no address can be proven.
 
+use crate::Acl;
 use crate::host::HostInfo;
-use crate::native::Acl;
 use crate::one_sided::Notice;
 use model::Level;
 use std::collections::HashSet;
@@ -13,11 +13,11 @@ const MOST: usize = 100;
 
 /// Lets in whom the fences let in, and names the others once each.
 #[derive(Debug, Default)]
-pub(crate) struct PendingPeers(HashSet<IpAddr>);
+pub struct PendingPeers(HashSet<IpAddr>);
 
 impl PendingPeers {
     /// Whether datagrams of `who` count: `fence` has what the user allowed and denied, `streams` whom is believed without proof.
-    pub(crate) fn admits(&mut self, cx: &mut Context<'_>, acl: &Acl, streams: &Acl, who: IpAddr) -> bool {
+    pub fn admits(&mut self, cx: &mut Context<'_>, acl: &Acl, streams: &Acl, who: IpAddr) -> bool {
         if !acl.admits(who) {
             return false;
         }
@@ -40,7 +40,7 @@ impl PendingPeers {
 const FEWEST_PENDING: u32 = 128;
 
 /// How many connections may wait for their introduction: `most`, or a quarter of the descriptors.
-pub(crate) fn most_pending(most: u32, host: &dyn HostInfo) -> u32 {
+pub fn most_pending(most: u32, host: &dyn HostInfo) -> u32 {
     let quarter = host.descriptors().map_or(u32::MAX, |all| u32::try_from(all / 4).unwrap_or(u32::MAX));
     most.min(quarter.max(FEWEST_PENDING))
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use transport::Link;
 
 /// The unit that limits count by: an IPv4 address, or the first 64 bits of an IPv6 address, because one host has all the rest.
-pub(crate) fn holder(address: IpAddr) -> IpAddr {
+pub fn holder(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
         v4 => v4,
@@ -17,7 +17,7 @@ pub(crate) fn holder(address: IpAddr) -> IpAddr {
 }
 
 /// The oldest control link of the address that has most of `silent`, which are in the order in which they came.
-pub(crate) fn to_give_way(silent: impl IntoIterator<Item = (Link, IpAddr)>) -> Option<Link> {
+pub fn to_give_way(silent: impl IntoIterator<Item = (Link, IpAddr)>) -> Option<Link> {
     let mut holders = HashMap::<IpAddr, (usize, Reverse<Link>)>::new();
     for (link, address) in silent {
         holders.entry(holder(address)).or_insert((0, Reverse(link))).0 += 1;
@@ -29,7 +29,7 @@ pub(crate) fn to_give_way(silent: impl IntoIterator<Item = (Link, IpAddr)>) -> O
 /// as it may, the oldest connection of that address gives way, and when all places are taken, the oldest connection of the address
 /// that holds most.
 #[derive(Debug)]
-pub(crate) struct PendingPeers {
+pub struct PendingPeers {
     table: Mutex<Table>,
     most: usize,
     per_address: usize,
@@ -48,14 +48,14 @@ struct Table {
 
 /// How many connections had to give way since that was told last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GaveWay(pub(crate) u64);
+pub struct GaveWay(pub u64);
 
 /// Smallest share of an address: connections that a worker accepts in a row must fit, those of one client of several workers too.
 const SMALLEST_SHARE: usize = 128;
 
 impl PendingPeers {
     /// Room for `most` connections.
-    pub(crate) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         let most = most.max(1);
         let per_address = (most / 2).max(SMALLEST_SHARE).min(most);
         PendingPeers { table: Mutex::default(), most, per_address }
@@ -66,7 +66,7 @@ impl PendingPeers {
     }
 
     /// A place for a connection from `address`; what to tell, at most once a minute, if another connection had to give way.
-    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr, now: Mono) -> (PendingPlace, Option<GaveWay>) {
+    pub fn enter(self: &Arc<Self>, address: IpAddr, now: Mono) -> (PendingPlace, Option<GaveWay>) {
         let holder = holder(address);
         let mut table = self.table();
         let own = table.holders.get(&holder).map_or(0, BTreeMap::len);
@@ -130,7 +130,7 @@ impl Table {
 
 /// A connection's place among those that have not introduced themselves; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct PendingPlace {
+pub struct PendingPlace {
     pending: Arc<PendingPeers>,
     holder: IpAddr,
     number: u64,
@@ -138,11 +138,11 @@ pub(crate) struct PendingPlace {
 }
 
 /// How often a connection without an introduction looks whether it is to give way, ns.
-pub(crate) const LOOK: u64 = SECOND / 4;
+pub const LOOK: u64 = SECOND / 4;
 
 impl PendingPlace {
     /// Whether the connection is to be closed because a newer one has its place.
-    pub(crate) fn evicted(&self) -> bool {
+    pub fn evicted(&self) -> bool {
         self.evicted.load(Ordering::Relaxed)
     }
 }
@@ -155,7 +155,7 @@ impl Drop for PendingPlace {
 
 /// Lines about one thing: one a minute.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Lines {
+pub struct Lines {
     last: Option<Mono>,
     /// Lines left out since.
     left_out: u64,
@@ -166,7 +166,7 @@ const MINUTE: u64 = 60 * SECOND;
 
 impl Lines {
     /// Whether a line is due, and how many were left out before it.
-    pub(crate) fn due(&mut self, now: Mono) -> Option<u64> {
+    pub fn due(&mut self, now: Mono) -> Option<u64> {
         if self.last.is_some_and(|last| now.since(last) < MINUTE) {
             self.left_out += 1;
             return None;
@@ -176,7 +176,7 @@ impl Lines {
     }
 
     /// [`Lines::due`] for a text, which says how many like it were left out.
-    pub(crate) fn text(&mut self, now: Mono, text: String) -> Option<String> {
+    pub fn text(&mut self, now: Mono, text: String) -> Option<String> {
         match self.due(now)? {
             0 => Some(text),
             n => Some(format!("{text} ({n} more of its kind since the last line)")),
@@ -186,7 +186,7 @@ impl Lines {
 
 /// A rate: `burst` at once, then one each `period_ns`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate {
+pub struct Rate {
     period_ns: u64,
     burst: u64,
     /// When all that was taken is paid for.
@@ -194,22 +194,24 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    pub(crate) const fn new(burst: u64, period_ns: u64) -> Self {
+    /// With nothing taken yet.
+    #[must_use]
+    pub const fn new(burst: u64, period_ns: u64) -> Self {
         Rate { period_ns, burst, paid: Mono(0) }
     }
 
     /// Whether there is one to take.
-    pub(crate) fn open(&self, now: Mono) -> bool {
+    pub fn open(&self, now: Mono) -> bool {
         self.paid.since(now) <= self.period_ns.saturating_mul(self.burst.saturating_sub(1))
     }
 
     /// Takes one.
-    pub(crate) fn take(&mut self, now: Mono) {
+    pub fn take(&mut self, now: Mono) {
         self.paid = self.paid.max(now).plus(self.period_ns);
     }
 
     /// Takes one if there is one.
-    pub(crate) fn admits(&mut self, now: Mono) -> bool {
+    pub fn admits(&mut self, now: Mono) -> bool {
         let open = self.open(now);
         if open {
             self.take(now);
@@ -220,7 +222,7 @@ impl Rate {
 
 /// What is remembered of addresses, those of the least recent ones forgotten when they become too many.
 #[derive(Debug)]
-pub(crate) struct ByAddress<T> {
+pub struct ByAddress<T> {
     all: HashMap<IpAddr, (u64, T)>,
     uses: u64,
 }
@@ -236,7 +238,7 @@ impl<T> Default for ByAddress<T> {
 
 impl<T> ByAddress<T> {
     /// What is remembered of `address`; `new` where there is nothing.
-    pub(crate) fn of(&mut self, address: IpAddr, new: impl FnOnce() -> T) -> &mut T {
+    pub fn of(&mut self, address: IpAddr, new: impl FnOnce() -> T) -> &mut T {
         let holder = holder(address);
         self.uses += 1;
         if self.all.len() >= MOST_ADDRESSES && !self.all.contains_key(&holder) {

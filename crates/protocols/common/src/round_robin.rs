@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Which of our addresses and ports the next connection leaves from.
 #[derive(Clone, Debug)]
-pub(crate) struct RoundRobin {
+pub struct RoundRobin {
     sources: Vec<IpAddr>,
     ports: Option<(u16, u16)>,
     port: u16,
@@ -15,7 +15,7 @@ pub(crate) struct RoundRobin {
 impl RoundRobin {
     /// `ports` is an inclusive range; `worker` of `workers` decides which of them are ours, so that two workers never try
     /// the same.
-    pub(crate) fn new(sources: Vec<IpAddr>, ports: Option<(u16, u16)>, worker: u16, workers: u16) -> Self {
+    pub fn new(sources: Vec<IpAddr>, ports: Option<(u16, u16)>, worker: u16, workers: u16) -> Self {
         let ports = ports.map(|(low, high)| {
             let span = u32::from(high - low) + 1;
             let (w, n) = (u32::from(worker), u32::from(workers.max(1)));
@@ -27,12 +27,12 @@ impl RoundRobin {
     }
 
     /// How many turns were taken, counted from the worker's number.
-    pub(crate) fn turns(&self) -> u64 {
+    pub fn turns(&self) -> u64 {
         self.turns
     }
 
     /// Where the next connection, to `to`, leaves from; `None` leaves it to the kernel.
-    pub(crate) fn next(&mut self, to: SocketAddr) -> Option<SocketAddr> {
+    pub fn next(&mut self, to: SocketAddr) -> Option<SocketAddr> {
         let turn = self.turns as usize;
         self.turns += 1;
         let fitting = self.sources.iter().filter(|a| a.is_ipv4() == to.is_ipv4()).count();

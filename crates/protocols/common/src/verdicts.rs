@@ -5,12 +5,12 @@ use uuid::Uuid;
 
 /// How long after its time a frame is judged, ns. What came before that time may still have to be read: it is judged by when
 /// it came.
-pub(crate) const SETTLE: u64 = 2_000_000;
+pub const SETTLE: u64 = 2_000_000;
 /// And so much later, ns, when nothing comes that would be the occasion: hundreds of streams would otherwise wake up for each
 /// of their frames. The verdict is the same.
-pub(crate) const LAZY: u64 = 50_000_000;
+pub const LAZY: u64 = 50_000_000;
 /// Frames that are told at once.
-pub(crate) const ROWS: usize = 256;
+pub const ROWS: usize = 256;
 
 /// Posted with the frames of a stream that were judged since the last such note.
 #[derive(Debug)]

@@ -4,15 +4,14 @@ use super::codec::START;
 use super::media::{MediaParams, Receiver, Sender};
 use super::params::Params;
 use super::tcp::Connection;
-use crate::native::Acl;
 use crate::one_sided::{Answers, Calls, GROUP, Notice};
 use crate::round_robin::RoundRobin;
+use common::{Acl, Limit, LimitReached};
 use metrics::{Ending, Group};
 use model::churn::{Broker, Next, Plan};
 use model::{Level, Phase, Shutdown};
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{Acceptor, Cause, Connector, Context, Flow, Open, Path, Received, Target, Transmit};
 
@@ -105,38 +104,6 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let one = |worker| Box::new(Answerer { shared: Arc::clone(&shared), worker }) as Box<dyn Acceptor>;
     (0..workers).map(one).collect()
 }
-
-/// How many connections a server takes, over all its workers.
-#[derive(Debug)]
-pub struct Limit {
-    most: u64,
-    accepted: AtomicU64,
-    ended: AtomicU64,
-}
-
-impl Limit {
-    /// `most` connections; `None` is without end.
-    #[must_use]
-    pub fn new(most: Option<u64>) -> Self {
-        Limit { most: most.unwrap_or(u64::MAX), accepted: AtomicU64::new(0), ended: AtomicU64::new(0) }
-    }
-
-    /// Whether one more may come; counts it.
-    pub(crate) fn enter(&self) -> bool {
-        self.accepted
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < self.most).then_some(n + 1))
-            .is_ok()
-    }
-
-    /// One has ended; true for the last.
-    pub(crate) fn leave(&self) -> bool {
-        self.ended.fetch_add(1, Ordering::Relaxed) + 1 == self.most
-    }
-}
-
-/// Posted when the last of a limited number of connections has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LimitReached;
 
 /// What a server's workers share.
 struct Shared {

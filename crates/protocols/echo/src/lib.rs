@@ -1,30 +1,22 @@
 //! Echo (RFC 862): whatever is sent comes back. TCP and UDP, either end.
 //!
 //! The echoing end knows nothing: it sends back the bytes it reads, in their order, at once, however they come. All that is
-//! measured is the asking end's: what it puts into a message ([`codec`]), when it sends it, and when it is back ([`Pinger`]).
+//! measured is the asking end's: what it puts into a message ([`codec`](common::ping::codec)), when it sends it, and when it is back ([`Pinger`](common::ping::Pinger)).
 //! Any echo service will do, and so does RtTcpipServer (`docs/protocols/rttcpip.md`).
 //!
-//! - [`codec`]: a message.
-//! - [`Pinger`]: one connection of the asking end.
 //! - [`Responder`]: one connection of the echoing end; [`Echoer`]: what answers connections and datagrams there.
+#![forbid(unsafe_code)]
 
-mod book;
-pub mod codec;
 mod open;
-mod params;
-mod ping;
 mod respond;
-mod slots;
-mod talk;
+
+use common::{call, one_sided, protocol};
 
 use crate::one_sided::OneSidedProtocol;
 use crate::protocol::{Info, Legacy, Workers};
 use model::{Kind, Phase, Ping, Range, Transport};
 pub use open::{Echoer, acceptors, connectors};
-pub use params::{Far, Params};
-pub use ping::{Pinger, Samples};
 pub use respond::Responder;
-pub(crate) use talk::{Said, Talk, Times};
 
 /// The default port, TCP and UDP.
 pub const PORT: u16 = 7;
@@ -58,13 +50,5 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
     if phase.kind != Kind::Ping {
         return Err("sends everything back and measures round trips only: use it with ping");
     }
-    without_stamp(phase)
-}
-
-/// Settings of STAMP packets are for these only.
-pub(crate) fn without_stamp(phase: &Phase) -> Result<(), &'static str> {
-    match phase.ping.and_then(|ping| ping.stamp) {
-        Some(_) => Err("has no STAMP packets: use --protocol stamp for settings of theirs"),
-        None => Ok(()),
-    }
+    common::ping::without_stamp(phase)
 }

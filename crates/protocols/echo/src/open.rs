@@ -1,12 +1,11 @@
 //! What opens connections, and what answers connections and datagrams.
 
-use super::params::{Far, Params};
-use super::ping::Pinger;
 use super::respond::Responder;
 use crate::call::Caller;
-use crate::ctstraffic::{Limit, LimitReached};
-use crate::native::Acl;
 use crate::one_sided::{Answers, Calls, GROUP, Notice};
+use common::Acl;
+use common::ping::{Far, Params, Pinger};
+use common::{Limit, LimitReached};
 use metrics::{Ending, Packets, Row};
 use model::{Level, Phase};
 use std::net::SocketAddr;

@@ -9,14 +9,14 @@
 //! Nothing that a client sees depends on why a token was refused: all go the same way, and the session tells its verdict at fixed
 //! times, which show how long the private key took in steps of a quarter of a second only.
 
-#[cfg(not(feature = "iperf3-auth"))]
+#[cfg(not(feature = "auth"))]
 mod absent;
-#[cfg(feature = "iperf3-auth")]
+#[cfg(feature = "auth")]
 mod present;
 
-#[cfg(not(feature = "iperf3-auth"))]
+#[cfg(not(feature = "auth"))]
 pub use absent::{Keeper, available, token};
-#[cfg(feature = "iperf3-auth")]
+#[cfg(feature = "auth")]
 pub use present::{Keeper, available, token};
 
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 //! The client speaks on a control connection (`codec.rs` has the bytes, `params.rs` and `results.rs` the two documents) and opens
 //! every stream: a TCP connection that begins with the same cookie, or a UDP socket that begins with a hello. `docs/protocols/iperf3.md`
 //! says more.
+#![forbid(unsafe_code)]
 
 pub mod auth;
 mod client;
@@ -20,6 +21,8 @@ mod server;
 mod store;
 mod stream;
 mod test_state;
+
+use common::{balance, config, counted, host, one_sided, payload, pending, quota};
 
 pub use client::{Client, ClientPlan};
 pub use codec::PORT;

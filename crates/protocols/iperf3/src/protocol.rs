@@ -1,13 +1,13 @@
 //! iperf3 as one object: what it carries, and its sessions on a host.
 
-use super::auth::{self, Keeper};
 use super::judge::{Helper, Judge};
 use super::params::{self, BLOCK, LARGEST_BLOCK, MOST_STREAMS, Parameters};
 use super::{Client, ClientPlan, Limits, PORT, Server, ServerPlan, file};
+use crate::auth::{self, Keeper};
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
 use crate::pending::most_pending;
-use crate::protocol::{Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers};
+use common::protocol::{Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers};
 use metrics::SECOND;
 use model::{BulkTerms, Kind, Pattern, Phase, Scribe, SocketSettings, Spacing, Verify};
 use std::fmt;

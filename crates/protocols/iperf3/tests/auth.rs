@@ -4,17 +4,19 @@
 //! `rsa_padding_mode:oaep` and `:pkcs1` of the text `user: mario\npwd:  luigi\nts:   1700000000`, the hash by `sha256sum` of
 //! `{mario}luigi`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
+
+use iperf3::auth::{Keeper, token};
 use metrics::Wall;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wire::iperf3::auth::{Keeper, token};
 
-const PRIVATE: &str = include_str!("iperf3_auth/private.pem");
+const PRIVATE: &str = include_str!("auth/private.pem");
 /// The same key in its older form.
-const PRIVATE_PKCS1: &str = include_str!("iperf3_auth/private-pkcs1.pem");
-const PUBLIC: &str = include_str!("iperf3_auth/public.pem");
-const OAEP: &str = include_str!("iperf3_auth/oaep.b64");
-const PKCS1: &str = include_str!("iperf3_auth/pkcs1.b64");
+const PRIVATE_PKCS1: &str = include_str!("auth/private-pkcs1.pem");
+const PUBLIC: &str = include_str!("auth/public.pem");
+const OAEP: &str = include_str!("auth/oaep.b64");
+const PKCS1: &str = include_str!("auth/pkcs1.b64");
 const USERS: &str =
     "# name,hash\npeach,00\n mario , e17c7b5ad21cef3dde0309e7bc33c97686f3887405dd73457e7268cafd10131b\n";
 const AT: i64 = 1_700_000_000;

@@ -10,13 +10,14 @@ mod follow;
 mod reach;
 mod silence;
 
-use super::auth::{Psk, Secrets};
 use super::data::Params;
 use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message, encode};
-use super::udp::{self, Callers, Log, Terms, Track, Tracks, Unopened, wait};
+use super::udp::{self, Callers, Log, Terms, Track, Tracks, Unopened};
+use crate::auth::{Psk, Secrets};
 use crate::counted::Intervals;
-use crate::{FrameVerdicts, echo};
+use common::wait::wait;
+use common::{FrameVerdicts, Peer, ping};
 use metrics::{Clock, Ending, Group, Mono, SECOND};
 use model::churn::Plan;
 use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
@@ -27,15 +28,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use transport::{Action, Connector, Context, End, GroupPlan, Input, Link, LinkSource, Path, Session, Target};
 use uuid::Uuid;
-
-/// A server to talk to.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    /// As the user named it.
-    pub name: String,
-    /// One of its addresses.
-    pub address: SocketAddr,
-}
 
 /// Everything a client needs to know before it starts.
 pub struct ClientPlan {
@@ -220,7 +212,7 @@ impl Client {
                 step: Step::Connecting,
                 since: now,
                 heard: now,
-                nonce: secrets.next(),
+                nonce: secrets.draw(),
                 their_nonce: [0; 16],
                 authenticated: false,
                 same_host: false,
@@ -450,7 +442,7 @@ impl Client {
                     address: s.peer.address,
                     token: *token,
                     params: Arc::new(Params::of(phase, GROUP)),
-                    pings: echo::Params::ours(phase, GROUP)
+                    pings: ping::Params::ours(phase, GROUP)
                         .map(|params| Arc::new(params.during(span.0, span.1))),
                     connections: phase.connections,
                 })
@@ -493,7 +485,7 @@ impl Client {
 impl Client {
     /// What flows tell: messages and frames for whoever wants each of them, packets of trains.
     fn note(&mut self, note: transport::Message) {
-        let note = match note.downcast::<echo::Samples>() {
+        let note = match note.downcast::<ping::Samples>() {
             Ok(samples) => {
                 let event = crate::one_sided::told(*samples, self.started);
                 return self.actions.push_back(Action::Emit(event));

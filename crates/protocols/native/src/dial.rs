@@ -2,8 +2,8 @@
 
 use super::data::{Data, Params};
 use super::ping::Caller;
-use crate::echo;
 use crate::round_robin::RoundRobin;
+use common::ping;
 use metrics::Ending;
 use model::churn::{Broker, Next, Plan};
 use model::{Shutdown, Transport};
@@ -21,7 +21,7 @@ pub struct Site {
     /// What its connections are like.
     pub params: Arc<Params>,
     /// What its messages are like, when round trips are measured.
-    pub pings: Option<Arc<echo::Params>>,
+    pub pings: Option<Arc<ping::Params>>,
     /// How many it has granted.
     pub connections: u32,
 }

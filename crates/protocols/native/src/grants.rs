@@ -2,8 +2,8 @@
 
 use super::data::Params;
 use super::udp::{OpenFlows, Terms};
-use crate::echo;
 use crate::quota::PendingPeers;
+use common::ping;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
@@ -29,7 +29,7 @@ pub struct Grant {
     /// Those that are open.
     pub(super) flows: OpenFlows,
     /// What its messages are like, if they are sent back.
-    pub(super) pings: Option<Arc<echo::Params>>,
+    pub(super) pings: Option<Arc<ping::Params>>,
     /// They are sent back on another core than the other end's.
     apart: bool,
     /// The workers that have its connections and flows.
@@ -76,7 +76,7 @@ impl Grant {
 
     /// The same for messages that are sent back; `apart`, on another core than the other end's.
     #[must_use]
-    pub(super) fn reflecting(self, pings: Option<Arc<echo::Params>>, apart: bool) -> Self {
+    pub(super) fn reflecting(self, pings: Option<Arc<ping::Params>>, apart: bool) -> Self {
         Grant { pings, apart, ..self }
     }
 

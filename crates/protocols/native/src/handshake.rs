@@ -7,34 +7,15 @@ use super::ping::{Place, Reflector, answer};
 use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
 use super::udp::Keeper;
 use crate::quota::{LOOK, PendingPlace};
+use common::Acl;
 use metrics::{Ending, Mono, SECOND};
 use model::Transport;
-use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 use transport::{
     Acceptor, Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
     Violation, When,
 };
 use uuid::Uuid;
-
-/// Who may connect, by address: denied networks first, then allowed ones (none means all).
-#[derive(Clone, Debug, Default)]
-pub struct Acl {
-    /// Networks that may connect; empty for all.
-    pub allow: Vec<ipnet::IpNet>,
-    /// Networks that may not.
-    pub deny: Vec<ipnet::IpNet>,
-}
-
-impl Acl {
-    /// Whether `address` may connect. IPv4-mapped IPv6 addresses count as IPv4.
-    #[must_use]
-    pub fn admits(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        let within = |nets: &[ipnet::IpNet]| nets.iter().any(|net| net.contains(&address));
-        !within(&self.deny) && (self.allow.is_empty() || within(&self.allow))
-    }
-}
 
 /// A connection that was not for us, told to the session.
 #[derive(Clone, Copy, Debug)]

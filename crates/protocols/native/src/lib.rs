@@ -2,8 +2,8 @@
 //!
 //! Every connection opens with a 64-byte [`preamble`]. A control connection goes on with length-prefixed JSON
 //! ([`message`]); a data connection with payload in spans, framed by 16-byte [`mark`]s ([`data`]).
+#![forbid(unsafe_code)]
 
-mod auth;
 mod client;
 mod data;
 mod dial;
@@ -18,22 +18,25 @@ mod preamble;
 mod server;
 pub mod udp;
 
-pub use auth::Psk;
-pub use client::{Client, ClientPlan, Peer};
+pub use client::{Client, ClientPlan};
 pub use data::{Data, Params, Role};
 pub use dial::{Dialer, Site};
 pub use grants::{Grant, Grants};
-pub use handshake::{Acl, Handshake, Listener, Stranger};
+pub use handshake::{Handshake, Listener, Stranger};
 pub use hello::{answer_hello, hello, is_answer};
 pub use mark::{Kind as MarkKind, MARK, Mark};
 pub use message::{Frames, MAX_MESSAGE, Message, MessageError, encode};
 pub use preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
-pub use server::{Limits, Server, ServerPlan};
+pub use server::{Server, ServerPlan};
 
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
 use crate::pending::most_pending;
 use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started, Workers};
+use common::Limits;
+use common::{
+    auth, balance, config, counted, host, one_sided, payload, pending, protocol, quota, round_robin, verdicts,
+};
 use model::{Kind, Phase, SMALLEST_PROBE, SocketSettings, Stamping};
 use std::net::SocketAddr;
 
@@ -186,5 +189,5 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
     if phase.rate_period_ns.is_some() {
         return Err("keeps rates smoothly, not by quanta");
     }
-    crate::echo::without_stamp(phase)
+    common::ping::without_stamp(phase)
 }

@@ -15,7 +15,7 @@
 //!   ◀──────────────────────────── message
 //! ```
 //!
-//! A message is drawn in [`crate::echo::codec`]. In the echo its second word says how long the server had it, ns: over TCP from
+//! A message is drawn in [`common::ping::codec`]. In the echo its second word says how long the server had it, ns: over TCP from
 //! the return of the receive call that completed it to the send call; over UDP from the kernel's receive stamp to that return, so
 //! that the server's wake-up is in it, or as over TCP where there is no stamp: a server that spins has none, because it is never
 //! woken and they cost time. A message shorter than 16 bytes has no room for that. The end of a flow of datagrams is the end of
@@ -25,7 +25,7 @@ use super::grants::Seat;
 use super::mark::{Kind, MARK, Mark};
 use super::preamble::{PREAMBLE, Preamble, Purpose};
 use super::udp::{Unopened, again};
-use crate::echo::{Params, Pinger};
+use common::ping::{Params, Pinger};
 use metrics::{Ending, Mono, Row, SECOND};
 use model::Transport;
 use std::collections::HashSet;

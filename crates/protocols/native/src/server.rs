@@ -5,14 +5,15 @@ mod arrive;
 mod grant;
 mod standing;
 
-use super::auth::{Psk, Secrets};
 use super::grants::Grants;
-use super::handshake::{Acl, Listener, Stranger};
+use super::handshake::{Listener, Stranger};
 use super::message::{Frames, Message, encode};
 use super::preamble::Guess;
 use super::udp::{Log, Track};
+use crate::auth::{Psk, Secrets};
 use crate::counted::Intervals;
 use crate::quota::{ByAddress, GaveWay, Lines, Rate};
+use common::{Acl, Limits};
 use metrics::{Ending, Group, Mono, SECOND, Tally, Wall};
 use model::{
     Event, HostSnapshot, Level, PacketReport, Phase, SocketSettings, Standing, Status, Totals, Traffic,
@@ -27,45 +28,6 @@ use transport::{
     Acceptor, Action, Context, End, GroupPlan, Input, Link, LinkSource, Order, Path, Session, Wait,
 };
 use uuid::Uuid;
-
-/// What a server allows.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Sessions at once.
-    pub sessions: u32,
-    /// Control connections at once from one address.
-    pub per_address: u32,
-    /// Data connections at once in one session; with 0 there are no sessions, and all that can be asked is to end.
-    pub connections: u32,
-    /// Longest run, ns.
-    pub duration_ns: Option<u64>,
-    /// Most bits/s of one session and direction.
-    pub rate: Option<u64>,
-    /// Whether workers may spin for a session that asks for it.
-    pub busy: bool,
-    /// Whether they spin for round trips even where nobody asks, on other cores than a client of this host has.
-    pub eager: bool,
-    /// Connections at once that have not introduced themselves.
-    pub pending: u32,
-    /// Longest time for which a session may exclude all others where `duration_ns` says nothing, ns.
-    pub exclusive_ns: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            sessions: 1000,
-            per_address: 256,
-            connections: 100_000,
-            duration_ns: None,
-            rate: None,
-            busy: false,
-            eager: false,
-            pending: 4096,
-            exclusive_ns: 600 * SECOND,
-        }
-    }
-}
 
 /// Everything a server needs to know before it starts.
 pub struct ServerPlan {

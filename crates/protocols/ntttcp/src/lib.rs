@@ -1,6 +1,6 @@
 //! ntttcp for Linux (Microsoft), either end, with and without its synchronisation.
 //!
-//! Data is plain streams ([`bulk`](crate::bulk)) to a row of ports; a conversation of 4-byte words beside them, on the port
+//! Data is plain streams ([`bulk`]) to a row of ports; a conversation of 4-byte words beside them, on the port
 //! below, agrees on a length and on when to begin. `docs/protocols/ntttcp.md` has it.
 //!
 //! - [`codec`]: the words.
@@ -8,6 +8,7 @@
 //! - `unsynced`: tests without synchronisation at a receiver that also serves synchronised senders.
 //! - `token`: how the ends of Windows NTttcp say that they are ready.
 //! - [`Receiver`], [`Sender`]: the sessions of the two ends.
+#![forbid(unsafe_code)]
 
 pub mod codec;
 mod open;
@@ -18,16 +19,18 @@ mod token;
 mod udp;
 mod unsynced;
 
+use common::{config, counted, host, one_sided, pending, protocol};
+
 pub use model::{Layout, READY_OFFSET};
 pub use open::{acceptors, connectors};
 pub use receive::{Receiver, ReceiverPlan};
 pub use send::{Sender, SenderPlan};
 
-use crate::bulk;
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
 use crate::one_sided::OneSidedProtocol;
 use crate::protocol::{Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers};
+use common::bulk;
 use metrics::SECOND;
 use model::{Phase, Range, Verify};
 use std::net::{IpAddr, SocketAddr};

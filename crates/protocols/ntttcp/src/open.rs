@@ -3,8 +3,8 @@
 use super::Layout;
 use super::udp::Books;
 use crate::bulk::{DatagramSender, Filler, Marks, Params, Receiver, Sender};
-use crate::native::Acl;
 use crate::one_sided::{Answers, Calls};
+use common::Acl;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase};
 use std::collections::{HashSet, VecDeque};

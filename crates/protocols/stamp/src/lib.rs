@@ -2,10 +2,11 @@
 //! that say when each was received and when the answer left, so that a round trip falls into its two ways.
 //!
 //! - [`codec`]: the packets; [`time`]: times and their errors; [`tlv`]: extensions.
-//! - [`Speaker`]: what a [`Pinger`](crate::echo::Pinger) says and hears, when it speaks this.
+//! - [`Speaker`]: what a [`Pinger`](common::ping::Pinger) says and hears, when it speaks this.
 //! - [`reflect`]: an answer to a request; [`Reflector`]: a sender's session; [`Listener`]: who gets one.
 //!
 //! `docs/protocols/stamp.md` has the details, and how to use it with routers.
+#![forbid(unsafe_code)]
 
 mod clocks;
 pub mod codec;
@@ -16,6 +17,8 @@ mod speak;
 pub mod time;
 pub mod tlv;
 mod ways;
+
+use common::{call, one_sided, protocol};
 
 use crate::one_sided::OneSidedProtocol;
 use crate::protocol::{Info, Legacy, Workers};

@@ -3,7 +3,7 @@
 use super::codec::{Mode, PROOF, PROOF_LEN, Reply, Request};
 use super::time::ErrorEstimate;
 use super::tlv::{self, Asked, Knows};
-use crate::native::Psk;
+use common::Psk;
 use metrics::{Clock, Mono};
 use std::sync::atomic::{AtomicU64, Ordering};
 

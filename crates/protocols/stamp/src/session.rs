@@ -269,7 +269,7 @@ impl Flow for Reflector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::native::Psk;
+    use common::Psk;
     use metrics::{Clock, Recorder};
     use transport::{Arena, Path, Rng};
 

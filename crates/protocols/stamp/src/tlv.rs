@@ -23,7 +23,7 @@
 //! is padding: TWAMP-Light puts any bytes there.
 
 use super::codec::Mode;
-use crate::native::Psk;
+use common::Psk;
 use model::StampSettings;
 use std::ops::Range;
 

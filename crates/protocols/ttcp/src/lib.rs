@@ -2,15 +2,18 @@
 //!
 //! Over TCP there is nothing but data: the transmitter connects, writes, and closes; the receiver takes one connection and
 //! reads to its end. Over UDP markers stand before and behind it ([`bulk::Marks`]). `docs/protocols/ttcp.md` has both.
+#![forbid(unsafe_code)]
 
 mod receive;
 
+use common::{one_sided, pending, protocol};
+
 pub use receive::{Deed, Test};
 
-use crate::bulk::{self, Filler, Marks};
 use crate::one_sided::OneSidedProtocol;
 use crate::one_sided::{Answers, Calls};
 use crate::protocol::{Info, Legacy, Workers};
+use common::bulk::{self, Filler, Marks};
 use metrics::SECOND;
 use model::{Kind, Phase, Verify};
 use receive::{Answerer, Shared};

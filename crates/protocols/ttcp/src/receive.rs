@@ -9,10 +9,10 @@
 //! 4. Where the end is lost, a test is over when nothing has come for a while. The original waits for ever.
 
 use crate::bulk::Word;
-use crate::ctstraffic::{Limit, LimitReached};
-use crate::native::Acl;
 use crate::one_sided::{Answers, Arrived, GROUP, Notice, Portion};
 use crate::pending::PendingPeers;
+use common::Acl;
+use common::{Limit, LimitReached};
 use metrics::{Ending, Mono, Packets, Row, Seen, Sequence};
 use model::{Level, Marked, Phase};
 use std::collections::HashMap;

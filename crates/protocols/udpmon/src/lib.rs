@@ -16,6 +16,7 @@
 //!   TESTEND ────────────────────────────────────────▶
 //!   ◀────────────────────────────────────────────── OK
 //! ```
+#![forbid(unsafe_code)]
 
 pub mod blocks;
 pub mod codec;
@@ -26,7 +27,10 @@ pub mod proc;
 mod request;
 mod respond;
 mod talk;
+pub mod tcpmon;
 mod train;
+
+use common::{call, host, one_sided, payload, protocol};
 
 use crate::one_sided::OneSidedProtocol;
 use crate::protocol::{Info, Legacy, Workers};

@@ -1,12 +1,12 @@
 //! A server of ctsTraffic's that the engine runs, as the binary runs it, in a thread: what it told can be asked of it.
 
+use common::ServerConfig;
 use model::{ConnectionRecord, Event, Phase, Status, Totals};
 use runtime::{Bound, Interrupt};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use wire::ServerConfig;
 
 /// A server that runs.
 pub(crate) struct Ours {
@@ -36,7 +36,7 @@ pub(crate) fn server_of_ours_at(listen: IpAddr, phase: Phase, exit_after: Option
         exit_after,
         records: true,
         workers: Some(2),
-        ..ServerConfig::legacy(&wire::ctstraffic::PROTOCOL, phase)
+        ..ServerConfig::legacy(&ctstraffic::PROTOCOL, phase)
     };
     let bound = Bound::new(config).unwrap();
     let (port, interrupt) = (bound.addresses()[0].port(), Interrupt::new());

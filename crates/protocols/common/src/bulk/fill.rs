@@ -35,7 +35,7 @@ pub enum Filler {
 
 impl Filler {
     /// Offers up to `n` bytes of a stream of buffers of `buffer` bytes each, from offset `at` of the stream.
-    pub(crate) fn offer(self, at: u64, n: usize, buffer: u64, out: &mut Transmit<'_>) {
+    pub fn offer(self, at: u64, n: usize, buffer: u64, out: &mut Transmit<'_>) {
         let kept: &'static [u8; KEPT] = match self {
             Filler::Printable => &CHARACTERS,
             Filler::LetterA => &LETTERS[0],

@@ -21,16 +21,16 @@ pub use datagram::DatagramSender;
 pub use fill::Filler;
 pub use marks::{Marks, Word};
 use model::{Kind, Pattern, Payload, Phase, Spacing, Verify};
-pub(crate) use open::{acceptors, connectors, datagram_connectors};
+pub use open::{acceptors, connectors, datagram_connectors};
 pub use params::{Params, UNLIMITED};
-pub(crate) use receive::FirstByte;
+pub use receive::FirstByte;
 pub use receive::Receiver;
-pub(crate) use send::CLOSE;
+pub use send::CLOSE;
 pub use send::Sender;
 pub use table::Timetable;
 
 /// Whether a protocol of plain data in one direction can carry a phase.
-pub(crate) fn carries(phase: &Phase) -> Result<(), &'static str> {
+pub fn carries(phase: &Phase) -> Result<(), &'static str> {
     if !matches!(phase.kind, Kind::Tcp | Kind::Delay) {
         return Err("has nothing but data in one direction: it carries goodput, and what delay sends");
     }

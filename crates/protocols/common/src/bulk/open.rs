@@ -1,17 +1,17 @@
 //! What opens such connections, and what answers them.
 
 use super::{DatagramSender, Filler, Marks, Params, Receiver, Sender};
+use crate::Acl;
 use crate::call::Caller;
-use crate::ctstraffic::{Limit, LimitReached};
-use crate::native::Acl;
 use crate::one_sided::{Answers, Calls, GROUP};
+use crate::{Limit, LimitReached};
 use metrics::Ending;
 use model::Phase;
 use std::sync::Arc;
 use transport::{Acceptor, Cause, Connector, Context, Flow, Path};
 
 /// A client's sources of links: it sends.
-pub(crate) fn connectors(phase: &Phase, calls: &Calls, filler: Filler) -> Vec<Box<dyn Connector>> {
+pub fn connectors(phase: &Phase, calls: &Calls, filler: Filler) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP, filler) });
     let make = move |_: &mut Context<'_>, slot: u32| {
         Box::new(Sender::new(Arc::clone(&params), slot)) as Box<dyn Flow>
@@ -20,7 +20,7 @@ pub(crate) fn connectors(phase: &Phase, calls: &Calls, filler: Filler) -> Vec<Bo
 }
 
 /// A client's sources of links: it sends datagrams.
-pub(crate) fn datagram_connectors(
+pub fn datagram_connectors(
     phase: &Phase,
     calls: &Calls,
     filler: Filler,
@@ -34,7 +34,7 @@ pub(crate) fn datagram_connectors(
 }
 
 /// A server's sources of links: it receives.
-pub(crate) fn acceptors(phase: &Phase, answers: &Answers, filler: Filler) -> Vec<Box<dyn Acceptor>> {
+pub fn acceptors(phase: &Phase, answers: &Answers, filler: Filler) -> Vec<Box<dyn Acceptor>> {
     let shared = Arc::new(Shared {
         params: Arc::new(Params { arrivals: answers.arrivals, ..Params::of(phase, GROUP, filler) }),
         acl: answers.acl.clone(),

@@ -12,9 +12,11 @@ use transport::{
 };
 
 /// Posted by a receiver with `Params::from_first_byte`: the first bytes of this peer's connection have come.
-pub(crate) struct FirstByte {
-    pub(crate) peer: SocketAddr,
-    pub(crate) at: Mono,
+pub struct FirstByte {
+    /// The sender.
+    pub peer: SocketAddr,
+    /// When they came.
+    pub at: Mono,
 }
 
 /// The receiving end of a connection.
@@ -55,7 +57,7 @@ impl Receiver {
     }
 
     /// Sets the slot under which it reports.
-    pub(crate) fn numbered(self, slot: u32) -> Self {
+    pub fn numbered(self, slot: u32) -> Self {
         Receiver { slot, ..self }
     }
 

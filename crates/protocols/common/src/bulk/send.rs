@@ -27,7 +27,7 @@ const LINGER: u64 = 2 * SECOND;
 /// How often a connection that waits looks whether the test has begun, ns.
 const LOOK: u64 = SECOND / 500;
 /// A receiver whose timer began before ours may go so long before our end, ns.
-pub(crate) const CLOSE: u64 = SECOND / 4;
+pub const CLOSE: u64 = SECOND / 4;
 /// Most that is read from somebody who should say nothing, bytes.
 const LISTEN: u64 = 4096;
 

@@ -55,7 +55,7 @@ impl Params {
     }
 
     /// The same between two ends of ours; `None` when no round trips are measured.
-    pub(crate) fn ours(phase: &Phase, group: Group) -> Option<Self> {
+    pub fn ours(phase: &Phase, group: Group) -> Option<Self> {
         phase.ping.map(|_| Params::of(phase, group, Far::Spent))
     }
 
@@ -66,7 +66,9 @@ impl Params {
         Params { span: open.then_some((start, end)), ..self }
     }
 
-    pub(super) fn datagrams(&self) -> bool {
+    /// Whether messages go over UDP.
+    #[must_use]
+    pub fn datagrams(&self) -> bool {
         self.ping.transport == Transport::Udp
     }
 
@@ -82,7 +84,7 @@ impl Params {
     }
 
     /// Bytes of unit `piece` of a message.
-    pub(crate) fn unit(&self, piece: u64) -> u64 {
+    pub fn unit(&self, piece: u64) -> u64 {
         let size = u64::from(self.ping.size);
         if !self.datagrams() {
             return size;

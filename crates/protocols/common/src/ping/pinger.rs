@@ -130,7 +130,7 @@ impl Pinger {
     }
 
     /// Connection number `slot` of a run over datagrams in which something is said.
-    pub(crate) fn speaking(params: Arc<Params>, id: Uuid, slot: u32, talk: Box<dyn Talk>) -> Self {
+    pub fn speaking(params: Arc<Params>, id: Uuid, slot: u32, talk: Box<dyn Talk>) -> Self {
         Pinger { talk: Some(talk), ..Pinger::new(params, id, slot) }
     }
 

@@ -6,7 +6,7 @@ use transport::{Context, Received, Transmit};
 
 /// A datagram that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub enum Said {
     /// The answer to message `number`, which had this word.
     Answer {
         /// The message's number.
@@ -20,15 +20,15 @@ pub(crate) enum Said {
 
 /// What an answer tells of its round trip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Times {
+pub struct Times {
     /// What the far end spent, ns.
-    pub(crate) far_ns: Option<u64>,
+    pub far_ns: Option<u64>,
     /// The rest, by the best stamps there are, ns.
-    pub(crate) path_ns: Option<u64>,
+    pub path_ns: Option<u64>,
 }
 
 /// What is said and heard over datagrams, a message in each.
-pub(crate) trait Talk: Send + fmt::Debug {
+pub trait Talk: Send + fmt::Debug {
     /// What is remembered of a message that is sent at `now`, and comes back in its answer.
     fn word(&self, clock: &Clock, now: Mono) -> u64;
     /// Offers message `number` of `size` bytes, sent at `cx.now`.

@@ -2,7 +2,7 @@
 
 use super::ring::Ring;
 use super::{HZ, MediaParams, ticks};
-use crate::ctstraffic::codec::{Datagram, HEADER, START, STREAM_ID, decode};
+use crate::codec::{Datagram, HEADER, START, STREAM_ID, decode};
 use crate::one_sided::{Arrived, Notice};
 use crate::payload::Source;
 use crate::verdicts::{FrameVerdicts, LAZY, ROWS, SETTLE};

@@ -1,7 +1,7 @@
 //! A server's stream to one client.
 
 use super::{HZ, MediaParams, ticks};
-use crate::ctstraffic::codec::{HEADER, START, encode_header, encode_stream_id, next_length};
+use crate::codec::{HEADER, START, encode_header, encode_stream_id, next_length};
 use crate::one_sided::Arrived;
 use crate::payload::Source;
 use metrics::{Ending, Frames, Group, Mono, Packets, Row};

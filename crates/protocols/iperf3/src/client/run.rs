@@ -1,10 +1,10 @@
 //! A client's test while it runs: its beginning, what its streams tell, its end.
 
 use super::{Client, GROUP, Step, TOO_OLD};
+use crate::codec::State;
 use crate::counted::Intervals;
-use crate::iperf3::codec::State;
-use crate::iperf3::ledger::Ledger;
-use crate::iperf3::test_state::{Gone, Joined, Spent, Standing};
+use crate::ledger::Ledger;
+use crate::test_state::{Gone, Joined, Spent, Standing};
 use metrics::{Mono, SECOND};
 use model::{BulkCpu, Status};
 use transport::{Action, Context, Message, Order};

@@ -1,13 +1,13 @@
 //! What the server says, and the documents of both.
 
 use super::{Client, GROUP, Step, TOO_OLD};
-use crate::iperf3::codec::{LONGEST_RESULTS, State, error_text, framed};
-use crate::iperf3::dial::Dialer;
-use crate::iperf3::ledger::Ledger;
-use crate::iperf3::params;
-use crate::iperf3::results::{self, Results};
-use crate::iperf3::server::socket_settings;
-use crate::iperf3::test_state::TestState;
+use crate::codec::{LONGEST_RESULTS, State, error_text, framed};
+use crate::dial::Dialer;
+use crate::ledger::Ledger;
+use crate::params;
+use crate::results::{self, Results};
+use crate::server::socket_settings;
+use crate::test_state::TestState;
 use metrics::SECOND;
 use model::{SocketSettings, Status, Verify};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What reporters are told of a client's test.
 
 use super::{Client, Ledger, TestState};
-use crate::iperf3::results::Line;
+use crate::results::Line;
 use metrics::{Packets, TcpTotals};
 use model::{
     Accepted, BulkBegun, BulkEnded, BulkNews, BulkStream, CpuUse, Event, HostSnapshot, Kind, Level,

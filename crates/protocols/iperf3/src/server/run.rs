@@ -1,10 +1,10 @@
 //! Tests that run, and how they end.
 
 use super::{GRACE, Server, Step, Test};
-use crate::iperf3::codec::{LONGEST_RESULTS, State, code, framed};
-use crate::iperf3::ledger::Told;
-use crate::iperf3::results::{self, Results};
-use crate::iperf3::test_state::Standing;
+use crate::codec::{LONGEST_RESULTS, State, code, framed};
+use crate::ledger::Told;
+use crate::results::{self, Results};
+use crate::test_state::Standing;
 use metrics::{Group, Mono, SECOND};
 use model::{BulkCpu, BulkEnded, BulkNews};
 use transport::{Action, Context, Link, Order};

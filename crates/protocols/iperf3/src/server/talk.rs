@@ -2,11 +2,11 @@
 
 use super::{Server, Step, Test, group_plan};
 use crate::balance::{Placed, first_worker};
-use crate::iperf3::codec::{LONGEST_PARAMETERS, State, code, error_text};
-use crate::iperf3::ledger::Ledger;
-use crate::iperf3::params::{self, BLOCK, Parameters};
-use crate::iperf3::test_state::{Joined, TestState};
+use crate::codec::{LONGEST_PARAMETERS, State, code, error_text};
+use crate::ledger::Ledger;
+use crate::params::{self, BLOCK, Parameters};
 use crate::quota::holder;
+use crate::test_state::{Joined, TestState};
 use metrics::{Group, SECOND};
 use model::{BulkBegun, BulkNews, BulkStream, BulkTerms, SocketSettings};
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! What a server waits for, and for how long.
 
 use super::{STRANGERS, Server, Step, Test};
-use crate::iperf3::codec::code;
+use crate::codec::code;
 use metrics::{Mono, SECOND};
 use model::Level;
 use transport::Context;

@@ -1,9 +1,9 @@
 //! Agreeing with a server: hello, proof, round trip, proposal; and what it says later.
 
 use super::{AHEAD, CONNECTION_REFUSED, Client, GRACE, PINGS, Stage, Step};
-use crate::native::auth::{hex, host_mark, unhex};
-use crate::native::message::{Message, encode};
-use crate::native::preamble::{Guess, Preamble, Purpose, guess};
+use crate::auth::{hex, host_mark, unhex};
+use crate::message::{Message, encode};
+use crate::preamble::{Guess, Preamble, Purpose, guess};
 use metrics::{ClockKind, Ending, Mono};
 use model::{Level, Phase, Ping, SessionInfo, Status};
 use std::net::Ipv6Addr;
@@ -365,7 +365,7 @@ fn not_one_of_us(first: &[u8]) -> Option<String> {
             Some(format!(
                 "it speaks wire version {}, this program speaks {}: use the same release on both ends",
                 preamble.version,
-                crate::native::WIRE_VERSION
+                crate::WIRE_VERSION
             ))
         }
         // A length below 1 MiB starts with a zero byte.

@@ -3,8 +3,8 @@
 use super::{
     COUNTING, Client, GRACE, GROUP, HEARTBEAT, LATE_REPORT, PATIENCE, SILENCE, Server, Stage, Step, reach,
 };
-use crate::native::message::Message;
-use crate::native::udp::found;
+use crate::message::Message;
+use crate::udp::found;
 use metrics::{Ending, Mono, Tally};
 use model::{Event, PacketReport, Status, Traffic};
 use std::time::Duration;

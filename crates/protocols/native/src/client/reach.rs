@@ -10,14 +10,14 @@
 //!   ◀───────────── pong (control connection) TCP works and UDP does not: the server is left out
 //! ```
 //!
-//! Some 1,400 hellos ([`mod@crate::native::hello`]) fit into [`LIMIT`]. Of a path that loses nine datagrams in ten each way one hello in a
+//! Some 1,400 hellos ([`mod@crate::hello`]) fit into [`LIMIT`]. Of a path that loses nine datagrams in ten each way one hello in a
 //! hundred is answered, so that all remain unanswered once in a million runs; a path that loses nine in ten one way is never taken
 //! for blocked. A server whose workers are busy has as long to answer.
 
 use super::{Client, Server, Stage, Step};
-use crate::native::hello::{hello, is_answer};
-use crate::native::message::Message;
-use crate::native::preamble::PREAMBLE;
+use crate::hello::{hello, is_answer};
+use crate::message::Message;
+use crate::preamble::PREAMBLE;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase, Transport};
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! Which marks a data connection sends, and what those mean that it receives.
 
 use super::{Data, Role};
-use crate::native::mark::{Kind, MARK, Mark};
+use crate::mark::{Kind, MARK, Mark};
 use metrics::Mono;
 use transport::{Context, Violation};
 

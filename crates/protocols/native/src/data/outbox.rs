@@ -1,7 +1,7 @@
 //! What is said between payload, until the kernel has taken it.
 
-use crate::native::mark::MARK;
-use crate::native::preamble::PREAMBLE;
+use crate::mark::MARK;
+use crate::preamble::PREAMBLE;
 
 /// Bytes of preamble and marks waiting to be sent, ahead of any payload.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use super::{
     LONGEST, MESSAGE_NS, MESSAGES, MOST_BEFORE_HELLO, MOST_BEFORE_PROPOSAL, STRANGERS, Server, Step, Visitor,
     WRONG_KEY_NS, WRONG_KEYS,
 };
-use crate::native::auth::{hex, host_mark, unhex};
-use crate::native::message::{Frames, Message};
+use crate::auth::{hex, host_mark, unhex};
+use crate::message::{Frames, Message};
 use crate::quota::{Lines, Rate, to_give_way};
 use metrics::Wall;
 use model::Level;
@@ -36,7 +36,7 @@ impl Server {
             step: Step::Greeting,
             since: cx.now,
             heard: cx.now,
-            nonce: self.secrets.next(),
+            nonce: self.secrets.draw(),
             their_nonce: [0; 16],
             run: Uuid::nil(),
             proposal: None,

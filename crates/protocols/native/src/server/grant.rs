@@ -2,13 +2,14 @@
 
 use super::standing::Moved;
 use super::{GRACE_EXCLUSIVE, Held, Server, Step, Visitor, WAIT_EXCLUSIVE, is_here};
+use crate::auth::hex;
 use crate::balance::{Placed, first_worker, is_light};
-use crate::native::auth::hex;
-use crate::native::data::Params;
-use crate::native::grants::Grant;
-use crate::native::message::Message;
-use crate::native::udp::{Terms, wait};
-use crate::{Protocol, echo};
+use crate::data::Params;
+use crate::grants::Grant;
+use crate::message::Message;
+use crate::udp::Terms;
+use common::wait::wait;
+use common::{Protocol, ping};
 use metrics::Group;
 use model::{Accepted, Change, Kind, Level, Phase, Standing};
 use std::sync::Arc;
@@ -47,7 +48,7 @@ impl Server {
         if self.ending.is_some() {
             return self.refuse(cx, link, "the server is stopping");
         }
-        let protocol: &dyn Protocol = &crate::native::PROTOCOL;
+        let protocol: &dyn Protocol = &crate::PROTOCOL;
         if let Err(why) = proposal.check().and_then(|()| protocol.check(&proposal)) {
             return self.refuse(cx, link, &why);
         }
@@ -78,7 +79,7 @@ impl Server {
         phase.exclusive |= self.plan.exclusive;
         let changes = self.reduce(&mut phase);
         phase.first_worker = self.first_worker(&phase);
-        let token = self.secrets.next();
+        let token = self.secrets.draw();
         let index = self.groups.iter().skip(1).position(Option::is_none).map_or(self.groups.len(), |i| i + 1);
         if index == self.groups.len() {
             self.groups.push(None);
@@ -235,7 +236,7 @@ impl Server {
         let grant = Grant::new(params, phase.connections, phase.transfer, even)
             .on(workers)
             .with(Terms::of(phase, held.group, held.token))
-            .reflecting(echo::Params::ours(phase, held.group).map(Arc::new), eager);
+            .reflecting(ping::Params::ours(phase, held.group).map(Arc::new), eager);
         let text = format!(
             "session {} with {}: {} {}, {} connections",
             held.number,

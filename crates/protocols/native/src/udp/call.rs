@@ -9,15 +9,15 @@ use transport::{Cause, Connector, Context, Flow, Open, Target};
 
 /// A server, and what was agreed with it.
 #[derive(Clone, Debug)]
-pub(in crate::native) struct Site {
-    pub(in crate::native) address: SocketAddr,
-    pub(in crate::native) terms: Arc<Terms>,
+pub(crate) struct Site {
+    pub(crate) address: SocketAddr,
+    pub(crate) terms: Arc<Terms>,
     /// Flows to it.
-    pub(in crate::native) flows: u32,
+    pub(crate) flows: u32,
 }
 
 /// Opens one worker's share of the flows. What fails is not replaced: a flow is a measurement, and a gap in it would be one.
-pub(in crate::native) struct Callers {
+pub(crate) struct Callers {
     sites: Vec<Site>,
     sources: Vec<IpAddr>,
     ports: Option<(u16, u16)>,
@@ -29,7 +29,7 @@ pub(in crate::native) struct Callers {
 
 impl Callers {
     /// The opener of worker `worker` of `workers` for `flows` flows in all.
-    pub(in crate::native) fn new(
+    pub(crate) fn new(
         sites: Vec<Site>,
         flows: u32,
         sources: Vec<IpAddr>,

@@ -93,12 +93,12 @@ pub struct Probe {
 
 impl Probe {
     /// The client's end of flow `slot`.
-    pub(in crate::native) fn client(terms: Arc<Terms>, id: Uuid, slot: u32, now: Mono) -> Self {
+    pub(crate) fn client(terms: Arc<Terms>, id: Uuid, slot: u32, now: Mono) -> Self {
         Probe::new(terms, id, slot, true, State::Knock, now, None)
     }
 
     /// The server's end, for a client that has proven its address.
-    pub(in crate::native) fn server(terms: Arc<Terms>, word: &Word, now: Mono, seat: Seat) -> Self {
+    pub(crate) fn server(terms: Arc<Terms>, word: &Word, now: Mono, seat: Seat) -> Self {
         Probe::new(terms, word.id, word.slot, false, State::Compare(0), now, Some(seat))
     }
 

@@ -1,7 +1,7 @@
 //! What both ends of packet trains remember of every packet, and how the server's part comes to the client.
 
 use super::track::{number, stamp};
-use crate::native::message::Message;
+use crate::message::Message;
 use metrics::{Arrival, Departure, Echo, Group, TrainPacket, TrainReport, join, join_echoes};
 use model::{MOST_TRAIN_PACKETS, Train, Trains};
 
@@ -11,21 +11,21 @@ const MOST: usize = MOST_TRAIN_PACKETS as usize;
 
 /// One end's memory. A flow posts it as a note when it is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::native) struct Log {
+pub(crate) struct Log {
     /// The session's group, once posted.
-    pub(in crate::native) group: Option<Group>,
+    pub(crate) group: Option<Group>,
     /// When the schedule began, ns of the sender's host clock; only the sender knows.
-    pub(in crate::native) start_ns: Option<i64>,
+    pub(crate) start_ns: Option<i64>,
     /// How far the receiver may be wrong about the sender's clock, and about its card's where that stamped packets, ns.
-    pub(in crate::native) bound_ns: u64,
+    pub(crate) bound_ns: u64,
     /// Packets sent, in order.
-    pub(in crate::native) sent: Vec<Departure>,
+    pub(crate) sent: Vec<Departure>,
     /// Packets that came, in order.
-    pub(in crate::native) got: Vec<Arrival>,
+    pub(crate) got: Vec<Arrival>,
     /// Packets of ours that were returned, in order; this is not told.
-    pub(in crate::native) back: Vec<Echo>,
+    pub(crate) back: Vec<Echo>,
     /// Arrivals that there was no room for.
-    pub(in crate::native) left_out: u64,
+    pub(crate) left_out: u64,
 }
 
 impl Log {
@@ -48,7 +48,7 @@ impl Log {
     }
 
     /// The messages that tell it: numbers are relative to the first ones, which keeps them short.
-    pub(in crate::native) fn messages(&self) -> impl Iterator<Item = Message> + '_ {
+    pub(crate) fn messages(&self) -> impl Iterator<Item = Message> + '_ {
         let first = self.got.first();
         let zero_ns = self.start_ns.or_else(|| first.map(|arrival| arrival.received_ns)).unwrap_or_default();
         let offset_ns = first.map_or(0, |arrival| arrival.offset_ns);
@@ -74,7 +74,7 @@ impl Log {
     }
 
     /// Adds what a message tells; never more than trains can have.
-    pub(in crate::native) fn add(&mut self, message: Message) {
+    pub(crate) fn add(&mut self, message: Message) {
         let Message::Trains { start_ns, zero_ns, offset_ns, bound_ns, left_out, sent, got } = message else {
             return;
         };
@@ -96,7 +96,7 @@ impl Log {
 
 /// What the logs of both ends make of `train`; `None` when the sender's tells no start. `headers` is what IP and UDP add to a
 /// packet of `size` bytes.
-pub(in crate::native) fn found(
+pub(crate) fn found(
     train: &Train,
     size: u32,
     headers: u32,
@@ -118,7 +118,7 @@ pub(in crate::native) fn found(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::native::message::{Frames, MAX_MESSAGE, encode};
+    use crate::message::{Frames, MAX_MESSAGE, encode};
     use metrics::StampKind;
 
     #[test]

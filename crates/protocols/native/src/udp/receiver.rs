@@ -6,8 +6,8 @@ use super::sender::datagrams_of;
 use super::serve::Terms;
 use super::show::Show;
 use super::track::Memory;
-use crate::FrameVerdicts;
 use crate::payload;
+use common::FrameVerdicts;
 use metrics::{
     Arrival, Arrived, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, Row, Seen, Sequence,
     Stamp, StampKind, Unplaced, Variation,

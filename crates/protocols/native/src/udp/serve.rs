@@ -2,9 +2,9 @@
 
 use super::codec::{Kind, Word};
 use super::flow::Probe;
-use crate::native::auth::keyed;
-use crate::native::grants::{Grant, Grants};
-use crate::native::handshake::Acl;
+use crate::auth::keyed;
+use crate::grants::{Grant, Grants};
+use common::Acl;
 use metrics::{ClockKind, Group, Mono};
 use model::{Media, Phase, Verify};
 use std::collections::HashSet;
@@ -15,34 +15,34 @@ use uuid::Uuid;
 
 /// What a session's flows have in common.
 #[derive(Clone, Debug)]
-pub(in crate::native) struct Terms {
-    pub(in crate::native) group: Group,
-    pub(in crate::native) token: [u8; 16],
+pub(crate) struct Terms {
+    pub(crate) group: Group,
+    pub(crate) token: [u8; 16],
     /// The client sends, the server sends.
-    pub(in crate::native) up: bool,
-    pub(in crate::native) down: bool,
-    pub(in crate::native) probe: model::Probe,
+    pub(crate) up: bool,
+    pub(crate) down: bool,
+    pub(crate) probe: model::Probe,
     /// The datagrams are frames of this.
-    pub(in crate::native) media: Option<Media>,
+    pub(crate) media: Option<Media>,
     /// The client wants to know each frame that it receives.
-    pub(in crate::native) tells: bool,
+    pub(crate) tells: bool,
     /// Flows of the run.
-    pub(in crate::native) flows: u32,
+    pub(crate) flows: u32,
     /// Bits/s of each flow and direction.
-    pub(in crate::native) rate: Option<u64>,
-    pub(in crate::native) duration_ns: u64,
-    pub(in crate::native) verify: Verify,
+    pub(crate) rate: Option<u64>,
+    pub(crate) duration_ns: u64,
+    pub(crate) verify: Verify,
     /// When data begins; the client's to say.
-    pub(in crate::native) start: Option<Mono>,
+    pub(crate) start: Option<Mono>,
     /// The times between sends, when they follow a trace.
-    pub(in crate::native) trace: Option<Arc<model::Trace>>,
+    pub(crate) trace: Option<Arc<model::Trace>>,
     /// Trains instead of a rate.
-    pub(in crate::native) train: Option<model::Train>,
+    pub(crate) train: Option<model::Train>,
 }
 
 impl Terms {
     /// The terms of `phase`; `None` when it does not send datagrams.
-    pub(in crate::native) fn of(phase: &Phase, group: Group, token: [u8; 16]) -> Option<Self> {
+    pub(crate) fn of(phase: &Phase, group: Group, token: [u8; 16]) -> Option<Self> {
         Some(Terms {
             group,
             token,
@@ -62,22 +62,22 @@ impl Terms {
     }
 
     /// How the clocks are compared. The client has settled it before it proposed.
-    pub(in crate::native) fn clock(&self) -> ClockKind {
+    pub(crate) fn clock(&self) -> ClockKind {
         self.probe.clock.unwrap_or(ClockKind::InBand)
     }
 
     /// Whether the server returns what comes.
-    pub(in crate::native) fn echo(&self) -> bool {
+    pub(crate) fn echo(&self) -> bool {
         self.train.as_ref().is_some_and(|train| train.echo)
     }
 }
 
 /// The flows of a session that are open, by identifier, so that a repeated OPEN does not make two of one.
 #[derive(Debug, Default)]
-pub(in crate::native) struct Open(Mutex<HashSet<Uuid>>);
+pub(crate) struct Open(Mutex<HashSet<Uuid>>);
 
 /// A flow's place among its session's; given back when dropped.
-pub(in crate::native) struct Seat {
+pub(crate) struct Seat {
     grant: Arc<Grant>,
     id: Uuid,
 }
@@ -100,12 +100,12 @@ impl Drop for Seat {
 }
 
 /// Answers unsolicited datagrams.
-pub(in crate::native) struct Keeper {
+pub(crate) struct Keeper {
     secret: [u8; 32],
 }
 
 impl Keeper {
-    pub(in crate::native) fn new(secret: [u8; 32]) -> Self {
+    pub(crate) fn new(secret: [u8; 32]) -> Self {
         Keeper { secret }
     }
 
@@ -119,7 +119,7 @@ impl Keeper {
     }
 
     /// A datagram has come to this `worker` from a peer that has no socket of its own.
-    pub(in crate::native) fn knock(
+    pub(crate) fn knock(
         &self,
         grants: &Grants,
         acl: &Acl,

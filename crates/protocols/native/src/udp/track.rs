@@ -1,7 +1,7 @@
 //! What each end tells of a flow when it is over: its sums, and every datagram where that is asked for.
 
 use super::serve::Terms;
-use crate::native::message::Message;
+use crate::message::Message;
 use metrics::{Arrived, Fate, FlowSums, Group, Left, StampKind, fates};
 use model::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow};
 use std::collections::BTreeMap;
@@ -12,30 +12,30 @@ const PIECE: usize = 8_000;
 
 /// One end's memory of a flow. The flow posts it as a note when it is over.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::native) struct Track {
+pub(crate) struct Track {
     /// The session's group, once posted.
-    pub(in crate::native) group: Option<Group>,
-    pub(in crate::native) slot: u32,
-    pub(in crate::native) path: Option<Path>,
+    pub(crate) group: Option<Group>,
+    pub(crate) slot: u32,
+    pub(crate) path: Option<Path>,
     /// When the schedule began, ns of this host's clock.
-    pub(in crate::native) start_ns: i64,
+    pub(crate) start_ns: i64,
     /// The other clock minus this one at the end, as far as this end knows, ns.
-    pub(in crate::native) offset_ns: i64,
+    pub(crate) offset_ns: i64,
     /// Datagrams sent.
-    pub(in crate::native) out: u64,
+    pub(crate) out: u64,
     /// What was received.
-    pub(in crate::native) sums: FlowSums,
+    pub(crate) sums: FlowSums,
     /// How many datagrams of the other end `sums` account for: all that it sent, as far as this end was told, else those up to the
     /// highest number received. `None` where this end receives none, or does not tell.
-    pub(in crate::native) known: Option<u64>,
+    pub(crate) known: Option<u64>,
     /// Of a server's: which of the run's servers it is.
-    pub(in crate::native) server: usize,
+    pub(crate) server: usize,
     /// Datagrams sent and received, where every one of them is remembered.
-    pub(in crate::native) sent: Vec<Left>,
-    pub(in crate::native) got: Vec<Arrived>,
+    pub(crate) sent: Vec<Left>,
+    pub(crate) got: Vec<Arrived>,
     /// Those that there was no room for.
-    pub(in crate::native) sent_left_out: u64,
-    pub(in crate::native) got_left_out: u64,
+    pub(crate) sent_left_out: u64,
+    pub(crate) got_left_out: u64,
 }
 
 /// Room for the datagrams of one flow and direction.
@@ -74,7 +74,7 @@ impl<T> Memory<T> {
 
 impl Track {
     /// The messages that tell it, the sums last. Times are relative to the start, offsets to the last one.
-    pub(in crate::native) fn messages(&self) -> impl Iterator<Item = Message> + '_ {
+    pub(crate) fn messages(&self) -> impl Iterator<Item = Message> + '_ {
         let message = move |sent: &[Left], got: &[Arrived]| Message::Samples {
             slot: self.slot,
             sent: sent
@@ -137,7 +137,7 @@ fn sender_stamp(number: u8) -> StampKind {
 
 /// What both ends told of the flows of a run.
 #[derive(Debug, Default)]
-pub(in crate::native) struct Tracks {
+pub(crate) struct Tracks {
     near: BTreeMap<u32, Track>,
     far: BTreeMap<u32, Track>,
     /// Rows that the far ends told, never more than there can be.
@@ -146,12 +146,12 @@ pub(in crate::native) struct Tracks {
 
 impl Tracks {
     /// A flow of ours is over.
-    pub(in crate::native) fn near(&mut self, track: Track) {
+    pub(crate) fn near(&mut self, track: Track) {
         self.near.insert(track.slot, track);
     }
 
     /// Server number `server` tells of one of `flows`.
-    pub(in crate::native) fn far(&mut self, message: Message, flows: u32, server: usize) {
+    pub(crate) fn far(&mut self, message: Message, flows: u32, server: usize) {
         match message {
             Message::Flow { slot, start_ns, offset_ns, out, sums, known, sent_left_out, got_left_out }
                 if slot < flows =>
@@ -198,7 +198,7 @@ impl Tracks {
 
     /// Counts the last datagrams of each flow as lost that its receiver never saw nor was told of, because the words about them were
     /// lost, too. `tell` is told which end they were sent to, a server or this one, and how many they are.
-    pub(in crate::native) fn settle(&mut self, mut tell: impl FnMut(Option<usize>, i64)) {
+    pub(crate) fn settle(&mut self, mut tell: impl FnMut(Option<usize>, i64)) {
         for (slot, near) in &mut self.near {
             let Some(far) = self.far.get_mut(slot) else { continue };
             let (up, down, server) = (near.out, far.out, far.server);
@@ -213,7 +213,7 @@ impl Tracks {
     }
 
     /// A row per flow, with what both ends told of it.
-    pub(in crate::native) fn flows(&self, up: bool, down: bool) -> Vec<FlowRow> {
+    pub(crate) fn flows(&self, up: bool, down: bool) -> Vec<FlowRow> {
         let row = |near: &Track| {
             let far = self.far.get(&near.slot);
             let way = |sent: Option<u64>, got: FlowSums| FlowWay { sent, got, ..FlowWay::default() };
@@ -231,7 +231,7 @@ impl Tracks {
     }
 
     /// The datagrams of one flow after the other, upwards before downwards; each list is one flow's.
-    pub(in crate::native) fn rows(&self, late_ns: u64) -> impl Iterator<Item = Vec<PacketRow>> + '_ {
+    pub(crate) fn rows(&self, late_ns: u64) -> impl Iterator<Item = Vec<PacketRow>> + '_ {
         self.near.values().flat_map(move |near| {
             let none = Track::default();
             let told = self.far.get(&near.slot);
@@ -281,7 +281,7 @@ fn rows(flow: u32, up: bool, fates: &[Fate], offset_ns: i64, start_ns: i64) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::native::message::{Frames, MAX_MESSAGE, encode};
+    use crate::message::{Frames, MAX_MESSAGE, encode};
     use metrics::{Packets, Verdict};
 
     fn track() -> Track {

@@ -1,15 +1,16 @@
 //! What a server allows of clients that have not introduced themselves, and of those that say too much.
 
-use crate::common::driven::Driven;
-use crate::common::run::{server_plan, small};
+use crate::support::driven::Driven;
+use crate::support::run::{server_plan, small};
+use common::{Limits, Psk};
 use hmac::{Hmac, KeyInit, Mac};
 use metrics::SECOND;
 use model::{Event, HostSnapshot, Phase};
+use native::{Message, Server, ServerPlan};
 use sha2::Sha256;
 use sim::START;
 use transport::{Input, Link, Path};
 use uuid::Uuid;
-use wire::native::{Limits, Message, Psk, Server, ServerPlan};
 
 type Driver = Driven<Server>;
 

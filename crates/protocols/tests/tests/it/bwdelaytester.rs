@@ -5,17 +5,17 @@
 //! with `-p 1000 -b 10` (sync), `-p 200 -b 5 -a` (async), `-p 16 -d 1000000` (delay_ns), `-p 2000` (max2000) and over a veth pair
 //! with `-p 500` (veth).
 
-use crate::common::bench::{inputs, mutate};
-use crate::common::run::{MS, Told, address, client_ip, told};
+use crate::support::bench::{inputs, mutate};
+use crate::support::run::{MS, Told, address, client_ip, told};
+use bwdelaytester::acceptors;
+use bwdelaytester::codec::{HEADER, Header};
+use common::Acl;
+use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan, Tell};
 use metrics::{Group, Packets, SECOND};
 use model::{DatagramRow, Event, Kind, Phase, Probe, Range, SocketSettings, Stairs, Stamping, Status};
 use sim::{Host, Link, Network, Quirks, Side};
 use std::collections::HashSet;
 use transport::{Acceptor, Arena, LinkSource, Path, Received, Rng, Transmit};
-use wire::bwdelaytester::codec::{HEADER, Header};
-use wire::bwdelaytester::{Taken, acceptors};
-use wire::native::Acl;
-use wire::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 
 /// The first 18 bytes of datagrams in the captures: name, hex, number, stamp in µs, whether it is the wall clock's.
 const CAPTURED: &[(&str, &str, u64, u64, bool)] = &[
@@ -75,7 +75,7 @@ fn serve(net: &mut Network, answers: Answers) -> Host {
 
 fn call(net: &mut Network, n: u32, phase: &Phase) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
-    let sources = LinkSource::connectors(wire::bwdelaytester::connectors(phase, &calls));
+    let sources = LinkSource::connectors(bwdelaytester::connectors(phase, &calls));
     let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: false };
     let now = net.now;
     net.join(client_ip(n), 1, Box::new(OneSided::new(plan, now)))
@@ -266,7 +266,11 @@ fn damaged_datagrams() {
         let again = acceptor.on_timer(&mut side.cx(now));
         assert!(again.is_none_or(|at| at > now));
         for note in side.outbox.drain(..) {
-            taken += note.downcast::<Taken>().map_or(0, |taken| taken.0.len());
+            if let Ok(tell) = note.downcast::<Tell>()
+                && let Event::Datagrams { rows } = tell.0
+            {
+                taken += rows.len();
+            }
         }
     }
     acceptor.stop();

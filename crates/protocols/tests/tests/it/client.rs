@@ -1,12 +1,13 @@
 //! A client driven by hand: servers whose words come late, twice, never, or are none of ours.
 
-use crate::common::driven::{Driven, accepted, answer, client_with, intervals, running, status};
-use crate::common::run::{MS, address, client_plan, small};
+use crate::support::driven::{Driven, accepted, answer, client_with, intervals, running, status};
+use crate::support::run::{MS, address, client_plan, small};
+use common::Peer;
 use metrics::{Group, SECOND};
 use model::{Event, Pattern, Phase, Status, Traffic};
+use native::{Client, Message, Preamble, Purpose};
 use sim::START;
 use transport::{Input, Link};
-use wire::native::{Client, Message, Peer, Preamble, Purpose};
 
 fn report(index: u32, rx_bytes: u64) -> Message {
     Message::Interval {

@@ -1,14 +1,14 @@
 //! ctsTraffic over TCP in virtual time: every pattern, both ends, on good and bad paths, to the byte; and what comes of
 //! ends that were not set alike.
 
-use crate::common::combinations;
+use crate::support::combinations;
+use ctstraffic::{Connection, Params};
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Burst, Pattern, Phase, Range, Verify};
 use sim::{At, Cut, Link, Pair, Quirks, START};
 use std::sync::Arc;
 use transport::{Cause, Violation};
 use uuid::Uuid;
-use wire::ctstraffic::{Connection, Params};
 
 const MS: u64 = 1_000_000;
 /// The identifier's and the completion's bytes.

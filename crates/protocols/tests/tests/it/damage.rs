@@ -1,6 +1,6 @@
 //! Data connections over paths that damage, shorten, lengthen and end them: what is found, where, by whom, and when.
 
-use crate::common::{combinations, pair, phase};
+use crate::support::{combinations, pair, phase};
 use metrics::{Ending, Mono, SECOND};
 use model::{Pattern, Payload, Phase, Shutdown, Verify};
 use sim::{At, Cut, Link, Pair, Quirks, START};

@@ -1,6 +1,6 @@
 //! Data connections in virtual time: every pattern, on good and bad paths, to the byte.
 
-use crate::common::{combinations, pair, phase};
+use crate::support::{combinations, pair, phase};
 use metrics::Ending;
 use model::{Pattern, Payload, Phase, Range, Verify};
 use sim::{Link, Pair, Quirks, START};

@@ -1,13 +1,13 @@
 //! Delay of datagrams between two machines in virtual time: what is reported against what the link did.
 
-use crate::common::run::{client_ip, client_plan, serve, server_plan};
+use crate::support::run::{client_ip, client_plan, serve, server_plan};
 use metrics::{ClockKind, Mono, SECOND, StampKind, Verdict};
 use model::{
     Event, Interval, Kind, PacketReport, PacketRow, Pattern, Phase, Probe, SocketSettings, Spacing, Status,
     Totals, Trace,
 };
+use native::{Client, ClientPlan, ServerPlan};
 use sim::{Card, Host, Link, Network, Quirks, START};
-use wire::native::{Client, ClientPlan, ServerPlan};
 
 const MS: u64 = 1_000_000;
 const HEADER: u32 = 40;

@@ -1,7 +1,7 @@
 //! Paths that die in mid-run: what was measured is kept, the run is partial, and the moment is told.
 
-use crate::common::run::{MS, Told, client_plan, join, serve, server_plan, told};
 use crate::reach::questions;
+use crate::support::run::{MS, Told, client_plan, join, serve, server_plan, told};
 use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Probe, Range, Schedule, Status};
 use sim::{At, Cut, Link, Network, START};

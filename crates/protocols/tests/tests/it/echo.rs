@@ -1,8 +1,11 @@
 //! Round trips in virtual time: a path whose delay is known must be measured as it is, whatever the kernels cut, and what is
 //! damaged, late or lost must be told apart, to the message.
 
-use crate::common::combinations;
-use crate::common::run::about;
+use crate::support::combinations;
+use crate::support::run::about;
+use common::one_sided::Answers;
+use common::ping::{Far, Params, Pinger, Samples};
+use echo::{Responder, acceptors};
 use metrics::{Ending, Group, PacketTally, Recorder, SECOND};
 use model::{Echo, Kind, Phase, Ping, PingRow, Schedule, Transport};
 use sim::{At, Cut, Link, Pair, Quirks, START, Side};
@@ -12,8 +15,6 @@ use transport::{
     Violation, When,
 };
 use uuid::Uuid;
-use wire::echo::{Far, Params, Pinger, Responder, Samples, acceptors};
-use wire::one_sided::Answers;
 
 const MS: u64 = 1_000_000;
 const GROUP: Group = Group(1);

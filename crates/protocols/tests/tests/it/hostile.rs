@@ -1,15 +1,16 @@
 //! Sessions driven by hand: peers that say what they like at any step, and machines whose messages come late.
 
-use crate::common::bench::inputs;
-use crate::common::driven::{Driven, answer, client_with};
-use crate::common::run::{address, client_plan, server_plan, small};
+use crate::support::bench::inputs;
+use crate::support::driven::{Driven, answer, client_with};
+use crate::support::run::{address, client_plan, server_plan, small};
+use common::Peer;
 use metrics::{Group, SECOND};
 use model::{Event, Pattern, Phase, Traffic};
+use native::{Message, Server, ServerPlan};
 use sim::START;
 use std::collections::BTreeMap;
 use transport::{Deed, Fault, Input, Link, Rng, Session};
 use uuid::Uuid;
-use wire::native::{Message, Peer, Server, ServerPlan};
 
 fn text(rng: &mut Rng) -> String {
     ["", "why", "\u{1b}[2J\u{0}", "x\ny"][rng.between(0, 3) as usize].to_owned()

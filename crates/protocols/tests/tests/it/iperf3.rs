@@ -1,16 +1,16 @@
 //! Both ends of iperf3 in virtual time: every mode over every kind of link and thread, and clients that are none.
 
-use crate::common::run::{MS, Told, address, client_ip, network, told};
+use crate::support::run::{MS, Told, address, client_ip, network, told};
+use common::Acl;
+use iperf3::codec::framed;
+use iperf3::judge::{Judge, Verdict};
+use iperf3::params::Parameters;
+use iperf3::{Client, ClientPlan, Limits, Opening, Server, ServerPlan, Store};
 use metrics::SECOND;
 use model::{Bulk, BulkEnded, BulkNews, BulkTerms, Event, Kind, Phase, Status, Verify};
 use sim::{Host, Link, Network, Quirks, Say};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
-use wire::iperf3::codec::framed;
-use wire::iperf3::judge::{Judge, Verdict};
-use wire::iperf3::params::Parameters;
-use wire::iperf3::{Client, ClientPlan, Limits, Opening, Server, ServerPlan, Store};
-use wire::native::Acl;
 
 pub(crate) fn server_plan() -> ServerPlan {
     ServerPlan {

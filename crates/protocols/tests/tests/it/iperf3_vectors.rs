@@ -1,8 +1,8 @@
 //! Conversations of real iperf3 programs, as captured, in the words of our codec.
 
+use iperf3::codec::{COOKIE, Inbox, LONGEST_PARAMETERS, LONGEST_RESULTS, State, code, error_text};
+use iperf3::{params, results};
 use std::collections::BTreeMap;
-use wire::iperf3::codec::{COOKIE, Inbox, LONGEST_PARAMETERS, LONGEST_RESULTS, State, code, error_text};
-use wire::iperf3::{params, results};
 
 const VECTORS: &str = include_str!("vectors/iperf3.txt");
 

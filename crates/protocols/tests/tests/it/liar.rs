@@ -1,14 +1,14 @@
 //! Data connections whose peer says what it should not: each lie is named, by either end.
 
-use crate::common::{ID, phase};
+use crate::support::{ID, phase};
 use metrics::{Ending, Group};
 use model::{Pattern, Phase};
+use native::{Data, Mark, MarkKind, Params, Preamble, Purpose};
 use sim::{Pair, Quirks};
 use std::sync::Arc;
 use transport::{
     Cause, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
-use wire::native::{Data, Mark, MarkKind, Params, Preamble, Purpose};
 
 /// Says its piece and listens.
 struct Liar {

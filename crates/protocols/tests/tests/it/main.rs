@@ -5,7 +5,6 @@
 mod admission;
 mod bwdelaytester;
 mod client;
-mod common;
 mod ctstraffic;
 mod damage;
 mod data;
@@ -15,8 +14,6 @@ mod dying;
 mod echo;
 mod hostile;
 mod iperf3;
-#[cfg(feature = "iperf3-auth")]
-mod iperf3_auth;
 mod iperf3_vectors;
 mod liar;
 mod media;
@@ -33,6 +30,7 @@ mod reach;
 mod session;
 mod stamp;
 mod stream;
+mod support;
 mod tail;
 mod tcpmon;
 mod train;

@@ -1,6 +1,10 @@
 //! ctsTraffic's media stream in virtual time, over good and bad paths; what a receiver says of its frames is held against a
 //! slow model that knows only what arrived when.
 
+use common::Acl;
+use common::FrameVerdicts;
+use common::one_sided::{Answers, Notice};
+use ctstraffic::{MediaParams, Receiver};
 use metrics::{Ending, Frames, Group, Mono, SECOND};
 use model::{FrameRow, FrameVerdict, Kind, Media, Phase, Verify};
 use sim::{At, Cut, Link, Pair, Quirks, START};
@@ -9,10 +13,6 @@ use std::sync::{Arc, Mutex};
 use transport::{
     Acceptor, Cause, Context, Flow, FlowEvent, FlowId, Interest, Received, Sent, Transmit, Violation,
 };
-use wire::FrameVerdicts;
-use wire::ctstraffic::{MediaParams, Receiver};
-use wire::native::Acl;
-use wire::one_sided::{Answers, Notice};
 
 const MS: u64 = 1_000_000;
 
@@ -74,7 +74,7 @@ impl Flow for Tap {
 
 fn acceptor(phase: &Phase, streams: Acl) -> Box<dyn Acceptor> {
     let answers = Answers { streams, workers: 1, ..Answers::default() };
-    wire::ctstraffic::acceptors(phase, &answers).remove(0)
+    ctstraffic::acceptors(phase, &answers).remove(0)
 }
 
 /// A client and a server whose streams may differ.

@@ -4,17 +4,17 @@
 //! a check would hide what lies behind it, it is made to fit again for half of them. `fuzz/` has the same targets for
 //! coverage-guided fuzzing.
 
-use crate::common::bench::{Bench, inputs, last_news, mutate};
-use crate::common::{ID, TOKEN, client, phase};
+use crate::support::bench::{Bench, inputs, last_news, mutate};
+use crate::support::{ID, TOKEN, client, phase};
 use metrics::Group;
 use model::{Pattern, Payload, Phase, Totals, Traffic, Verify};
-use std::sync::Arc;
-use transport::{Acceptor, Arena, Context, Flow, FlowEvent, Path, Rng, Transmit};
-use uuid::Uuid;
-use wire::native::{
+use native::{
     Data, Frames, Grant, Grants, Guess, Listener, MARK, MAX_MESSAGE, Mark, MarkKind, Message, PREAMBLE,
     Params, Preamble, Purpose, answer_hello, encode, guess, hello, is_answer,
 };
+use std::sync::Arc;
+use transport::{Acceptor, Arena, Context, Flow, FlowEvent, Path, Rng, Transmit};
+use uuid::Uuid;
 
 fn fnv1a<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> [u8; 4] {
     let hash = bytes.into_iter().fold(0x811c_9dc5u32, |h, &b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
@@ -226,7 +226,7 @@ fn talk(rng: &mut Rng, params: &Params, from_client: bool, transfer: u64) -> Vec
     let (mine, theirs) = if from_client { (up, down) } else { (down, up) };
     let mut out = Vec::new();
     let mut arena = Arena::new(1 << 12);
-    let source = wire::payload::Source::new(params.payload, ID.as_u128(), from_client);
+    let source = common::payload::Source::new(params.payload, ID.as_u128(), from_client);
     let honest = rng.between(0, 3) > 0;
     let mut sent = 0;
     for _ in 0..6 {

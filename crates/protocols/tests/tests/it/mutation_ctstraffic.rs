@@ -1,16 +1,14 @@
 //! Mutated inputs for each end of a ctsTraffic connection: none may panic, hang, or move more than was agreed.
 
-use crate::common::bench::{Bench, inputs, last_news, mutate};
+use crate::support::bench::{Bench, inputs, last_news, mutate};
+use common::payload::Source;
+use ctstraffic::codec::{DONE, Datagram, ID, decode, decode_id, encode_header, encode_id, encode_stream_id};
+use ctstraffic::{Connection, MediaParams, Params, Receiver};
 use metrics::Group;
 use model::{Kind, Media, Pattern, Phase, Range, Verify};
 use std::sync::Arc;
 use transport::{Arena, Context, End, Flow, FlowEvent, Path, Received, Rng, Sent, Transmit, When};
 use uuid::Uuid;
-use wire::ctstraffic::codec::{
-    DONE, Datagram, ID, decode, decode_id, encode_header, encode_id, encode_stream_id,
-};
-use wire::ctstraffic::{Connection, MediaParams, Params, Receiver};
-use wire::payload::Source;
 
 fn params(rng: &mut Rng, transfer: u64) -> Arc<Params> {
     let pick = |rng: &mut Rng, n: u64| rng.between(0, n - 1) as usize;

@@ -1,9 +1,9 @@
 //! Mutated documents and datagrams of iperf3: none may panic, and what is accepted is within bounds.
 
-use crate::common::bench::{inputs, mutate};
+use crate::support::bench::{inputs, mutate};
+use iperf3::codec::{Header, Inbox, LONGEST_PARAMETERS, State, framed};
+use iperf3::{params, results};
 use transport::Rng;
-use wire::iperf3::codec::{Header, Inbox, LONGEST_PARAMETERS, State, framed};
-use wire::iperf3::{params, results};
 
 // Cut from captures of iperf 3.21 (control connection, TCP) and 3.1.7 (UDP).
 const PARAMETERS: [&str; 2] = [

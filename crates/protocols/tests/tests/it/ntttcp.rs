@@ -1,12 +1,12 @@
 //! ntttcp in virtual time: both sessions against each other, and the receiver against conversations as they were captured.
 
-use crate::common::run::{MS, client_ip, told};
+use crate::support::run::{MS, client_ip, told};
+use common::Acl;
 use metrics::{Mono, SECOND};
 use model::{Event, Kind, Phase, Probe, Range, Status, Verify};
+use ntttcp::{Layout, Receiver, ReceiverPlan, Sender, SenderPlan};
 use sim::{Host, HungUp, Link, Network, Quirks, Say};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use wire::native::Acl;
-use wire::ntttcp::{Layout, Receiver, ReceiverPlan, Sender, SenderPlan};
 
 /// The port of the conversation; data ports follow.
 const TALK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 5000);

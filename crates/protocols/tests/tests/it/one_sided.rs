@@ -1,12 +1,12 @@
 //! Runs of a protocol without a conversation, over whole machines in virtual time: when they end, and what they tell.
 
-use crate::common::run::{MS, Told, about, address, client_ip, network, told};
+use crate::support::run::{MS, Told, about, address, client_ip, network, told};
+use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 use metrics::SECOND;
 use model::{Event, Kind, Media, Pattern, Phase, Range, Shutdown, Status};
 use sim::{Host, Link, Network};
 use std::net::SocketAddr;
 use transport::LinkSource;
-use wire::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 
 fn phase(transfer: u64) -> Phase {
     Phase {
@@ -21,7 +21,7 @@ fn phase(transfer: u64) -> Phase {
 
 fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
     let answers = Answers { exit_after, workers: 2, ..Answers::default() };
-    let sources = LinkSource::acceptors(wire::ctstraffic::acceptors(phase, &answers));
+    let sources = LinkSource::acceptors(ctstraffic::acceptors(phase, &answers));
     let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records: false };
     let now = net.now;
     net.serve(address(1), 2, Box::new(OneSided::new(plan, now)))
@@ -29,7 +29,7 @@ fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
 
 fn call(net: &mut Network, n: u32, phase: &Phase, targets: Vec<SocketAddr>) -> Host {
     let calls = Calls { targets, workers: 2, ..Calls::default() };
-    let sources = LinkSource::connectors(wire::ctstraffic::connectors(phase, &calls));
+    let sources = LinkSource::connectors(ctstraffic::connectors(phase, &calls));
     let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: false };
     let now = net.now;
     net.join(client_ip(n), 2, Box::new(OneSided::new(plan, now)))
@@ -169,7 +169,7 @@ fn many_streams_at_once_and_several_lives_each() {
         .map(|n| {
             let phase = Phase { connections: 3, iterations: Some(2), ..phase.clone() };
             let calls = Calls { targets: vec![address(1)], workers: 2, frames: true, ..Calls::default() };
-            let sources = LinkSource::connectors(wire::ctstraffic::connectors(&phase, &calls));
+            let sources = LinkSource::connectors(ctstraffic::connectors(&phase, &calls));
             let plan = OneSidedPlan { phase, sources, serving: false, records: true };
             let now = net.now;
             net.join(client_ip(n), 2, Box::new(OneSided::new(plan, now)))

@@ -1,6 +1,6 @@
 //! Rates and bursts, measured at the receiver in virtual time.
 
-use crate::common::{combinations, pair, phase};
+use crate::support::{combinations, pair, phase};
 use metrics::SECOND;
 use model::{Burst, Pattern, Phase, Range};
 use sim::{Link, Quirks, START};

@@ -1,17 +1,17 @@
 //! Whoever connects to the port that is none of ours, or pretends to be: told what this is, in its own words, and shown
 //! out in bounded time.
 
-use crate::common::run::*;
+use crate::support::run::*;
+use common::Acl;
 use metrics::{Group, SECOND};
 use model::Phase;
+use native::{
+    Data, Grant, Grants, Listener, Mark, MarkKind, Message, Params, Preamble, Purpose, ServerPlan, encode,
+};
 use sim::{Host, HungUp, Network, Pair, Quirks, Raw, START, Say, Side};
 use std::sync::Arc;
 use transport::{Acceptor, Arena, End, FlowEvent, Path, Received, Transmit, When};
 use uuid::Uuid;
-use wire::native::{
-    Acl, Data, Grant, Grants, Listener, Mark, MarkKind, Message, Params, Preamble, Purpose, ServerPlan,
-    encode,
-};
 
 fn bytes(text: &[u8]) -> Vec<(u64, Say)> {
     vec![(0, Say::Bytes(text.to_vec()))]

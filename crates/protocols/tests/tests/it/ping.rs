@@ -1,11 +1,12 @@
 //! Round trips over our own protocol in virtual time, from the agreement to both ends' totals: the path's delay is known, and so
 //! is what the far end spends.
 
-use crate::common::run::{MS, about, client_plan, join, serve, server_plan, told};
+use crate::support::run::{MS, about, client_plan, join, serve, server_plan, told};
+use common::Limits;
 use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Ping, Range, Schedule, Status, Transport};
+use native::ServerPlan;
 use sim::{Link, Network, START};
-use wire::native::{Limits, ServerPlan};
 
 fn phase(ping: Ping) -> Phase {
     Phase {

@@ -1,7 +1,7 @@
 //! Whether datagrams get through is known before a phase is proposed: a path that carries TCP and no UDP is told by name, one that
 //! loses most of its datagrams is not taken for it.
 
-use crate::common::run::{MS, Told, client_plan, join, serve, server_plan, told};
+use crate::support::run::{MS, Told, client_plan, join, serve, server_plan, told};
 use metrics::SECOND;
 use model::load::{Load, Stage};
 use model::{Kind, Media, Pattern, Phase, Ping, Probe, Schedule, Status, Totals, Train, Transport};

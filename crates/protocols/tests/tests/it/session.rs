@@ -1,6 +1,6 @@
 //! Clients and servers in virtual time, as they should meet.
 
-use crate::common::run::*;
+use crate::support::run::*;
 use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Ping, Probe, Schedule, Shutdown, Status, Transport};
 use sim::{Link, Quirks, START};
@@ -166,9 +166,9 @@ fn only_without_a_path_between_them_are_buffers_chosen_for_one_host() {
         let link = Link::new().delay(delay).rate(10_000_000);
         net.links(link.clone(), link);
         let [near, far] = boots.map(str::to_owned);
-        serve(&mut net, wire::native::ServerPlan { clock_id: far, ..server_plan() });
+        serve(&mut net, native::ServerPlan { clock_id: far, ..server_plan() });
         let plan = client_plan(&small());
-        let plan = wire::native::ClientPlan { clock_id: near, same_host_sndbuf: Some(98_304), ..plan };
+        let plan = native::ClientPlan { clock_id: near, same_host_sndbuf: Some(98_304), ..plan };
         let client = join(&mut net, 0, plan);
         net.run();
         let told = told(&net, client);

@@ -1,16 +1,16 @@
 //! STAMP in virtual time: a path whose two ways differ and whose losses are known must be found as it is; and no bytes, from
 //! whomever, may do harm.
 
-use crate::common::bench::inputs;
+use crate::support::bench::inputs;
+use common::Psk;
+use common::one_sided::{Answers, Calls};
 use metrics::{Clock, Group, Mono, PacketTally, Recorder, TwoWay};
 use model::{Kind, Phase, Ping, Schedule, StampSettings, Transport};
 use sim::{Link, Pair};
+use stamp::codec::{Mode, Reply, Request};
+use stamp::reflect::{self, Arrived, Rules, Session};
+use stamp::{acceptors, connectors, tlv};
 use transport::Rng;
-use wire::native::Psk;
-use wire::one_sided::{Answers, Calls};
-use wire::stamp::codec::{Mode, Reply, Request};
-use wire::stamp::reflect::{self, Arrived, Rules, Session};
-use wire::stamp::{acceptors, connectors, tlv};
 
 const MS: u64 = 1_000_000;
 const GROUP: Group = Group(1);

@@ -1,6 +1,6 @@
 //! Our own media stream in virtual time: both directions, over good and bad links.
 
-use crate::common::run::{MS, Told, client_plan, join, serve, server_plan, told};
+use crate::support::run::{MS, Told, client_plan, join, serve, server_plan, told};
 use metrics::{Frames, SECOND};
 use model::{Kind, Media, Pattern, Phase, Probe, Status, Totals};
 use sim::{Link, Network};

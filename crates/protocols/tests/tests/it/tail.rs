@@ -1,8 +1,8 @@
 //! The last datagrams of a run, behind which none arrives: each is lost, at the end that never saw it, as soon as both ends' sums are
 //! known.
 
-use crate::common::run::{MS, client_plan, join, serve, server_plan, told};
 use crate::reach::questions;
+use crate::support::run::{MS, client_plan, join, serve, server_plan, told};
 use metrics::{Packets, SECOND};
 use model::{Event, FlowWay, Kind, Phase, Probe};
 use sim::{At, Cut, Link, Network, Quirks, START};

@@ -1,16 +1,16 @@
 //! tcpmon's messages as the originals sent them, both ends in virtual time, and damaged heads.
 
-use crate::common::bench::{Bench, inputs, last_news, mutate, vectors};
+use crate::support::bench::{Bench, inputs, last_news, mutate, vectors};
+use common::host::Host;
+use common::one_sided::Tell;
 use metrics::SECOND;
 use model::{Event, Phase, Udpmon, UdpmonRecords};
 use sim::{Link, Pair, Quirks};
 use transport::{Flow, FlowEvent, Path, Rng};
+use udpmon::blocks::decode_cpus;
+use udpmon::tcpmon::codec::{Command, Counts, Head, PARAM, answer, decode, decode_counts, encode};
+use udpmon::tcpmon::{Plan, Requester, Responder};
 use uuid::Uuid;
-use wire::host::Host;
-use wire::one_sided::Tell;
-use wire::tcpmon::codec::{Command, Counts, Head, PARAM, answer, decode, decode_counts, encode};
-use wire::tcpmon::{Plan, Requester, Responder};
-use wire::udpmon::blocks::decode_cpus;
 
 const VECTORS: &str = include_str!("vectors/tcpmon.txt");
 

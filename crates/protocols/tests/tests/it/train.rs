@@ -1,10 +1,10 @@
 //! Packet trains between two machines in virtual time: what is reported against what the link did.
 
-use crate::common::run::{MS, client_ip, client_plan, serve, server_plan};
+use crate::support::run::{MS, client_ip, client_plan, serve, server_plan};
 use metrics::{SECOND, StampKind, TrainPacket, TroubleKind};
 use model::{Event, Kind, PacketReport, Pattern, Phase, Probe, SocketSettings, Status, Train, Trains};
+use native::{Client, ClientPlan};
 use sim::{Card, Host, Link, Network, Quirks, START};
-use wire::native::{Client, ClientPlan};
 
 const SIZE: u32 = 1_000;
 /// IPv4 and UDP.

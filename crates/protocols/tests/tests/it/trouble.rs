@@ -1,10 +1,11 @@
 //! Sessions in trouble: every run ends in bounded time, with what was measured, and leaves nothing behind.
 
-use crate::common::run::*;
+use crate::support::run::*;
+use common::{Limits, Peer};
 use metrics::{Mono, SECOND};
 use model::{Pattern, Phase, Status};
+use native::{Client, ClientPlan, ServerPlan};
 use sim::{Host, Link, Network, Quirks, START};
-use wire::native::{Client, ClientPlan, Limits, Peer, ServerPlan};
 
 fn assert_empty(net: &mut Network, server: Host) {
     net.run_until(net.now.plus(40 * SECOND));
@@ -461,7 +462,7 @@ fn a_shutdown_needs_the_key_or_the_same_host() {
     let mut net = network(11);
     let plan = server_plan();
     let local = ([127, 0, 0, 1], 7411).into();
-    let server = net.serve(local, plan.threads(), Box::new(wire::native::Server::new(plan, START)));
+    let server = net.serve(local, plan.threads(), Box::new(native::Server::new(plan, START)));
     let at_home = |stop: bool| {
         let mut plan =
             client_plan(&Phase { duration_ns: Some(100 * SECOND), rate: Some(100_000), ..small() });
@@ -489,7 +490,7 @@ fn a_server_ends_only_for_those_who_mean_it() {
         let mut net = network(13);
         let server_plan = ServerPlan { besides: vec!["echo:9999".into()], ..server_plan() };
         let server =
-            net.serve(local, server_plan.threads(), Box::new(wire::native::Server::new(server_plan, START)));
+            net.serve(local, server_plan.threads(), Box::new(native::Server::new(server_plan, START)));
         let mut plan = client_plan(&small());
         plan.peers = vec![Peer { name: "localhost".into(), address: local }];
         (plan.stop_servers, plan.stop_only) = (true, only.map(str::to_owned));
@@ -533,7 +534,7 @@ fn several_servers() {
         (1..=2)
             .map(|n| {
                 let plan = server_plan();
-                net.serve(address(n), plan.threads(), Box::new(wire::native::Server::new(plan, net.now)))
+                net.serve(address(n), plan.threads(), Box::new(native::Server::new(plan, net.now)))
             })
             .collect()
     };
@@ -576,7 +577,7 @@ fn several_servers() {
     let limits = Limits { connections: 100, ..Limits::default() };
     for (n, limits) in [(1, limits), (2, Limits::default())] {
         let plan = ServerPlan { limits, ..server_plan() };
-        net.serve(address(n), plan.threads(), Box::new(wire::native::Server::new(plan, net.now)));
+        net.serve(address(n), plan.threads(), Box::new(native::Server::new(plan, net.now)));
     }
     let mut many = plan(&[1, 2]);
     many.phase =

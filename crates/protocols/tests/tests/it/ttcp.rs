@@ -1,15 +1,15 @@
 //! ttcp in virtual time: streams without framing, to the byte, on good and bad paths.
 
-use crate::common::bench::{Bench, last_news, mutate};
-use crate::common::combinations;
-use crate::common::run::{MS, address, client_ip, network, told};
+use crate::support::bench::{Bench, last_news, mutate};
+use crate::support::combinations;
+use crate::support::run::{MS, address, client_ip, network, told};
+use common::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
+use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Payload, Phase, Portion, Range, Status, Verify};
 use sim::{At, Cut, Host, HungUp, Link, Network, Pair, Quirks, Say};
 use std::sync::Arc;
 use transport::{Cause, Context, Flow, FlowEvent, LinkSource, Path, Violation};
-use wire::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
-use wire::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 
 fn phase(buffers: u64, length: u64) -> Phase {
     Phase {
@@ -73,7 +73,7 @@ fn a_silent_path_is_noticed_by_both_ends() {
 
 fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
     let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
-    let sources = LinkSource::acceptors(wire::ttcp::acceptors(phase, &answers));
+    let sources = LinkSource::acceptors(ttcp::acceptors(phase, &answers));
     let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records: true };
     let now = net.now;
     net.serve(address(1), 1, Box::new(OneSided::new(plan, now)))
@@ -81,7 +81,7 @@ fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
 
 fn call(net: &mut Network, phase: &Phase) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
-    let sources = LinkSource::connectors(wire::ttcp::connectors(phase, &calls));
+    let sources = LinkSource::connectors(ttcp::connectors(phase, &calls));
     let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: true };
     let now = net.now;
     net.join(client_ip(1), 1, Box::new(OneSided::new(plan, now)))

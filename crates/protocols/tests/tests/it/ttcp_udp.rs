@@ -1,13 +1,13 @@
 //! ttcp over datagrams: the sequence as captured, both ends in virtual time over good and bad paths, and damaged datagrams.
 
-use crate::common::run::{MS, Told, address, client_ip, network, told};
+use crate::support::run::{MS, Told, address, client_ip, network, told};
+use common::bulk::{Marks, Word};
+use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 use metrics::{Mono, SECOND};
 use model::{Event, Kind, Level, Marked, Phase, Portion, Probe, Range, SocketSettings, Status, Verify};
 use sim::{At, Cut, Host, Link, Network};
 use transport::{LinkSource, Rng};
-use wire::bulk::{Marks, Word};
-use wire::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
-use wire::ttcp::{Deed, Test, connectors};
+use ttcp::{Deed, Test, connectors};
 
 fn phase(buffers: u64, length: u64) -> Phase {
     Phase {
@@ -71,7 +71,7 @@ fn a_sender_s_datagrams_are_those_of_the_capture() {
 fn serve(net: &mut Network, exit_after: Option<u64>) -> Host {
     let phase = phase(1, 8_192);
     let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
-    let sources = LinkSource::acceptors(wire::ttcp::acceptors(&phase, &answers));
+    let sources = LinkSource::acceptors(ttcp::acceptors(&phase, &answers));
     let plan = OneSidedPlan { phase, sources, serving: true, records: true };
     let now = net.now;
     net.serve(address(1), 1, Box::new(OneSided::new(plan, now)))

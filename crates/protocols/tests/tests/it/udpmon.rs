@@ -1,21 +1,21 @@
 //! UDPmon's messages as the originals sent them, and our responder against damaged ones.
 
-use crate::common::bench::{inputs, mutate, vectors};
+use crate::support::bench::{inputs, mutate, vectors};
+use common::host::{Host, HostReader, HostTexts, Reading};
+use common::one_sided::Answers;
 use metrics::{Binned, Clock, Mono, Recorder, SECOND};
 use model::{Kind, Phase, UdpmonCpu, UdpmonRecord};
 use std::sync::{Arc, Mutex};
 use transport::{Arena, Context, Flow, FlowEvent, Path, Received, Rng, Sent, Transmit, When};
-use wire::host::{Host, HostReader, HostTexts, Reading};
-use wire::one_sided::Answers;
-use wire::udpmon::acceptors;
-use wire::udpmon::blocks::{
+use udpmon::acceptors;
+use udpmon::blocks::{
     decode_card, decode_cpus, decode_histogram, decode_lost, decode_net, decode_records, encode_card,
     encode_cpus, encode_histogram, encode_lost, encode_net, encode_records,
 };
-use wire::udpmon::codec::{
+use udpmon::codec::{
     Block, Counts, Message, Setup, answer, decode, decode_counts, encode, encode_counts, response, write_data,
 };
-use wire::udpmon::proc::between;
+use udpmon::proc::between;
 
 const VECTORS: &str = include_str!("vectors/udpmon.txt");
 
@@ -380,12 +380,12 @@ fn damaged_blocks_do_no_harm() {
 /// A requester of ours and a responder of ours in virtual time, and what the requester told.
 mod pair {
     use super::*;
-    use crate::common::run::about;
+    use crate::support::run::about;
+    use common::one_sided::Tell;
     use metrics::{Group, TrainPacket};
     use model::{Event, Probe, Train, Trains, Udpmon, UdpmonRecords, UdpmonRole, UdpmonTest};
     use sim::{Link, Pair};
-    use wire::one_sided::Tell;
-    use wire::udpmon::{Latency, Params, Requester};
+    use udpmon::{Latency, Params, Requester};
 
     const MS: u64 = 1_000_000;
 

@@ -1,7 +1,7 @@
 //! How a requester compares the responder's clock with its own.
 
 use super::{Requester, Step};
-use crate::udpmon::codec::{self, Message};
+use crate::codec::{self, Message};
 use metrics::{Exchange, Mono, SECOND};
 use model::UdpmonClock;
 

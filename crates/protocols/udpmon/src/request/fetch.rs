@@ -2,9 +2,9 @@
 
 use super::clock::EXCHANGES;
 use super::{Requester, Step};
-use crate::udpmon::blocks;
-use crate::udpmon::codec::{self, Block, Message};
-use crate::udpmon::proc::between;
+use crate::blocks;
+use crate::codec::{self, Block, Message};
+use crate::proc::between;
 use metrics::Mono;
 use model::UdpmonRecords;
 

@@ -1,12 +1,12 @@
 //! Who is let in by a responder, and what all its workers share.
 
 use super::{Responder, arrival, packet};
-use crate::ctstraffic::{Limit, LimitReached};
+use crate::codec::{self, Message, Setup};
 use crate::host::Host;
-use crate::native::Acl;
+use crate::ledger::{Ledger, wanted};
 use crate::one_sided::{Answers, Notice};
-use crate::udpmon::codec::{self, Message, Setup};
-use crate::udpmon::ledger::{Ledger, wanted};
+use common::Acl;
+use common::{Limit, LimitReached};
 use metrics::Ending;
 use model::{Level, Phase};
 use std::collections::HashMap;
@@ -74,7 +74,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
         host: answers.host.clone(),
         limit: Limit::new(answers.exit_after),
         every_ns: asked.every_ns,
-        setup: crate::udpmon::params::setup(&asked),
+        setup: crate::params::setup(&asked),
         peers: Mutex::default(),
         promised: AtomicUsize::new(0),
         most: answers.sockets.map_or(MOST_PEERS, |sockets| sockets.clamp(1, MOST_PEERS)),

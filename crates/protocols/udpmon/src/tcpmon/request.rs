@@ -2,12 +2,12 @@
 
 use super::codec::{self, Command, Head, PARAM};
 use super::plan::{Plan, SHORTEST, TENTH};
+use crate::blocks;
 use crate::call::Caller;
 use crate::host::Reading;
 use crate::one_sided::{Calls, GROUP, Tell};
 use crate::payload::Source;
-use crate::udpmon::blocks;
-use crate::udpmon::proc::between;
+use crate::proc::between;
 use metrics::Binned;
 use metrics::{Ending, Mono, Row, SECOND, SocketState};
 use model::{Event, Pace, Phase, UdpmonCounts, UdpmonPut, UdpmonTest};

@@ -2,12 +2,12 @@
 
 use super::codec::{self, Command, Counts, Head, PARAM};
 use super::notes::{Notes, Wanted};
-use crate::ctstraffic::{Limit, LimitReached};
+use crate::blocks;
 use crate::host::{Host, HostTexts, Reading};
-use crate::native::Acl;
 use crate::one_sided::{Answers, GROUP, Tell};
-use crate::udpmon::blocks;
-use crate::udpmon::proc::between;
+use crate::proc::between;
+use common::Acl;
+use common::{Limit, LimitReached};
 use metrics::{Ending, Mono, Row, SECOND};
 use model::{Event, Phase, UdpmonCounts, UdpmonTest};
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! What becomes of messages: their echoes, whole, late or damaged, and their absence.
 
 use super::Pinger;
-use crate::echo::book::{Slot, State};
-use crate::echo::codec::{self, HEAD, Head};
-use crate::echo::params::Far;
-use crate::echo::talk::{Said, Times};
+use crate::ping::book::{Slot, State};
+use crate::ping::codec::{self, HEAD, Head};
+use crate::ping::params::Far;
+use crate::ping::talk::{Said, Times};
 use metrics::{Mono, Packets};
 use model::Echo;
 use transport::{Context, Received, Violation};

@@ -1,8 +1,8 @@
 //! What the two ends of a flow say to each other beside data: the words, and what is made of them.
 
 use super::{Offer, Probe, State};
-use crate::native::udp::codec::{CONTROL, Kind, UNKNOWN, Word, kind};
-use crate::native::udp::sender::Sender;
+use crate::udp::codec::{CONTROL, Kind, UNKNOWN, Word, kind};
+use crate::udp::sender::Sender;
 use transport::{Context, Received, Transmit};
 
 impl Probe {

@@ -1,12 +1,12 @@
 //! A server whose process has no descriptors left.
 
 use super::{Bounds, bounded, bulk, forgotten, native, one_of};
-use crate::common::run::{MS, address, client_ip, client_plan, join, server_plan, told};
+use crate::support::run::{MS, address, client_ip, client_plan, join, server_plan, told};
+use ::native::{ClientPlan, ServerPlan};
 use metrics::SECOND;
 use model::{Event, Level, Pattern, Phase, Status};
 use sim::{Link, Network, Quirks, START, Say};
 use transport::{Defect, Rng};
-use wire::native::{ClientPlan, ServerPlan};
 
 /// Who is served before descriptors run out goes on, it is told, and who comes when there are some again is served.
 pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {

@@ -14,7 +14,7 @@ use sim::{Host, Network};
 use std::time::{Duration, Instant};
 use transport::{Defect, Held, Rng};
 
-use crate::common::run::MS;
+use crate::support::run::MS;
 use metrics::SECOND;
 
 /// CPU time for the seeds of one property by default.
@@ -55,7 +55,9 @@ fn try_seeds(test: &str, check: Check) {
             Ok(Err(why)) => why,
             Err(_) => "a panic, told above".to_owned(),
         };
-        panic!("seed {seed}: {why}\nagain: NETCALIPER_SEED={seed} cargo test -p wire --test it -- {test}");
+        panic!(
+            "seed {seed}: {why}\nagain: NETCALIPER_SEED={seed} cargo test -p protocol-tests --test it -- {test}"
+        );
     }
 }
 

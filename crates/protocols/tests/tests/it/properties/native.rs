@@ -1,14 +1,15 @@
 //! Clients of a native server: mixed questions and directions, arrivals and departures, one worker and many.
 
 use super::{Bounds, PATTERNS, bounded, bulk, forgotten, one_of};
-use crate::common::run::{MS, Told, address, client_ip, client_plan, server_plan, told};
+use crate::support::run::{MS, Told, address, client_ip, client_plan, server_plan, told};
+use ::native::{Client, ClientPlan, Server, ServerPlan};
+use common::Limits;
 use metrics::{Mono, SECOND};
 use model::{Event, Kind, Pattern, Phase, Ping, Probe, Schedule, Status, Transport};
 use sim::{Host, Link, Network, Quirks, START, Say};
 use std::collections::BTreeMap;
 use transport::{Defect, Rng};
 use uuid::Uuid;
-use wire::native::{Client, ClientPlan, Limits, Server, ServerPlan};
 
 /// So many times slower than usual are the machines: bytes are really copied and compared, and should not take all of the time.
 const SLOWNESS: u64 = 100;

@@ -3,8 +3,11 @@
 
 use super::native::{self, Leaves, served};
 use super::{Bounds, PATTERNS, bounded, bulk, forgotten, one_of};
-use crate::common::run::{MS, client_ip, client_plan, server_plan, told};
+use crate::support::run::{MS, client_ip, client_plan, server_plan, told};
 use crate::{iperf3, ntttcp};
+use ::native::{Client, ClientPlan, ServerPlan};
+use common::Peer;
+use common::one_sided::{Answers, Calls, KEEPALIVE, OneSided, OneSidedPlan, OneSidedProtocol};
 use metrics::{Mono, SECOND};
 use model::{
     BulkTerms, Event, Kind, Layout, Pattern, Phase, Ping, Range, Schedule, SocketSettings, StampSettings,
@@ -14,8 +17,6 @@ use sim::{Host, Link, Network, Quirks, START, Say};
 use std::net::{IpAddr, SocketAddr};
 use transport::{Defect, LinkSource, Rng, Session};
 use uuid::Uuid;
-use wire::native::{Client, ClientPlan, Peer, ServerPlan};
-use wire::one_sided::{Answers, Calls, KEEPALIVE, OneSided, OneSidedPlan, OneSidedProtocol};
 
 /// The machine that serves.
 const MACHINE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
@@ -193,7 +194,7 @@ impl Scenario {
             let phase = bulk(one_of(rng, &PATTERNS), connections);
             it.guest(rng, native, connections, Asks::Native(phase));
         }
-        let session = wire::iperf3::Server::new(iperf3::server_plan(), START);
+        let session = ::iperf3::Server::new(iperf3::server_plan(), START);
         let iperf = it.serve(5201, 2, Box::new(session));
         // Streams are numbered as they are accepted: one worker does that.
         it.net.listening(it.services[iperf].host, 0..1, 0..2);
@@ -203,19 +204,11 @@ impl Scenario {
         }
         let cts = ctstraffic(rng);
         for (protocol, phase, connections) in [
-            (&wire::ctstraffic::PROTOCOL, cts, rng.between(1, 4) as u32),
-            (&wire::udpmon::PROTOCOL, udpmon(), 1),
-            (&wire::stamp::PROTOCOL, stamp(), 1),
-            (
-                &wire::echo::PROTOCOL,
-                Phase { kind: Kind::Ping, ping: Some(messages(Transport::Tcp)), ..brief() },
-                2,
-            ),
-            (
-                &wire::echo::PROTOCOL,
-                Phase { kind: Kind::Ping, ping: Some(messages(Transport::Udp)), ..brief() },
-                1,
-            ),
+            (&ctstraffic::PROTOCOL, cts, rng.between(1, 4) as u32),
+            (&udpmon::PROTOCOL, udpmon(), 1),
+            (&stamp::PROTOCOL, stamp(), 1),
+            (&echo::PROTOCOL, Phase { kind: Kind::Ping, ping: Some(messages(Transport::Tcp)), ..brief() }, 2),
+            (&echo::PROTOCOL, Phase { kind: Kind::Ping, ping: Some(messages(Transport::Udp)), ..brief() }, 1),
         ] {
             let port = protocol.info.port + it.services.len() as u16;
             let workers = rng.between(1, 3) as u16;
@@ -226,8 +219,8 @@ impl Scenario {
             }
         }
         let phase = ttcp(rng);
-        let server = it.serve(2000, 1, solo(&wire::ttcp::PROTOCOL, &phase, None, 1, START));
-        it.guest(rng, server, 1, Asks::OneSided(&wire::ttcp::PROTOCOL, phase));
+        let server = it.serve(2000, 1, solo(&ttcp::PROTOCOL, &phase, None, 1, START));
+        it.guest(rng, server, 1, Asks::OneSided(&ttcp::PROTOCOL, phase));
         let layout =
             Layout { port: 6001, ports: 2, threads: 1, connections: 2, seconds: 1, ..Layout::default() };
         let server = it.serve(6000, 2, Box::new(ntttcp::receiver(layout, START)));
@@ -260,9 +253,8 @@ impl Scenario {
             }
             Asks::Iperf3(terms) => {
                 let target = ("server".into(), at(5201));
-                let plan =
-                    wire::iperf3::ClientPlan { target, workers, ..iperf3::client_plan((**terms).clone()) };
-                Box::new(wire::iperf3::Client::new(plan, now))
+                let plan = ::iperf3::ClientPlan { target, workers, ..iperf3::client_plan((**terms).clone()) };
+                Box::new(::iperf3::Client::new(plan, now))
             }
             Asks::Ntttcp(layout) => Box::new(ntttcp::sender(*layout, vec![MACHINE], workers, now)),
             Asks::OneSided(protocol, phase) => {

@@ -1,12 +1,12 @@
 //! Sessions driven by hand, held to the rules of `transport`.
 
-use crate::common::run::address;
+use crate::support::run::address;
 use metrics::{Group, Mono, SECOND, Tally};
 use model::{Event, Phase, Status};
+use native::{Client, ClientPlan, Frames, MAX_MESSAGE, Message, PREAMBLE, Preamble, Purpose, encode};
 use sim::{Quirks, START, Side};
 use std::collections::{BTreeMap, BTreeSet};
 use transport::{Action, End, GroupPlan, Input, Link, Order, Path, Session};
-use wire::native::{Client, ClientPlan, Frames, MAX_MESSAGE, Message, PREAMBLE, Preamble, Purpose, encode};
 
 /// A session and what it has asked for so far; holds it to the rules of `transport`.
 pub(crate) struct Driven<S> {

@@ -6,11 +6,11 @@ pub(crate) mod run;
 
 use metrics::Group;
 use model::{Pattern, Phase};
+use native::{Data, Grant, Grants, Listener, Params};
 use sim::Pair;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
-use wire::native::{Data, Grant, Grants, Listener, Params};
 
 pub(crate) const TOKEN: [u8; 16] = *b"a session's key!";
 pub(crate) const ID: Uuid = Uuid::from_u128(0x0123_4567_89ab_4def_8123_4567_89ab_cdef);

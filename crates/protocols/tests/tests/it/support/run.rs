@@ -1,11 +1,12 @@
 //! Sessions in virtual time: what the tests of clients and servers share.
 
+use common::{Acl, Limits, Peer, Psk};
 use metrics::{Mono, SECOND};
 use model::{Event, Interval, Phase, Range, SessionInfo, Status, Totals};
+use native::{Client, ClientPlan, Server, ServerPlan};
 use sim::{Host, Link, Network};
 use std::net::{IpAddr, SocketAddr};
 use uuid::Uuid;
-use wire::native::{Acl, Client, ClientPlan, Limits, Peer, Psk, Server, ServerPlan};
 
 pub(crate) const MS: u64 = 1_000_000;
 

@@ -51,7 +51,7 @@ impl Psk {
     }
 
     /// The first 16 octets of HMAC-SHA-256 over `parts` (RFC 8762 §4.4, RFC 8972 §4.8).
-    pub(crate) fn seal(&self, parts: &[&[u8]]) -> [u8; 16] {
+    pub fn seal(&self, parts: &[&[u8]]) -> [u8; 16] {
         let mut out = [0; 16];
         if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0) {
             parts.iter().for_each(|part| mac.update(part));
@@ -61,7 +61,7 @@ impl Psk {
     }
 
     /// Whether `seal` is that of `parts`; compared in constant time.
-    pub(crate) fn sealed(&self, parts: &[&[u8]], seal: &[u8]) -> bool {
+    pub fn sealed(&self, parts: &[&[u8]], seal: &[u8]) -> bool {
         let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0) else { return false };
         parts.iter().for_each(|part| mac.update(part));
         seal.len() == 16 && mac.verify_truncated_left(seal).is_ok()
@@ -83,40 +83,43 @@ impl Psk {
     }
 
     /// What the client sends.
-    pub(super) fn client_proof(&self, client: &[u8; 16], server: &[u8; 16]) -> String {
+    pub fn client_proof(&self, client: &[u8; 16], server: &[u8; 16]) -> String {
         self.mac(b"netcaliper client", server, client)
             .map_or(String::new(), |mac| hex(&mac.finalize().into_bytes()))
     }
 
     /// What the server sends.
-    pub(super) fn server_proof(&self, client: &[u8; 16], server: &[u8; 16]) -> String {
+    pub fn server_proof(&self, client: &[u8; 16], server: &[u8; 16]) -> String {
         self.mac(b"netcaliper server", client, server)
             .map_or(String::new(), |mac| hex(&mac.finalize().into_bytes()))
     }
 
     /// Whether `proof` is the client's.
-    pub(super) fn client_proves(&self, proof: &str, client: &[u8; 16], server: &[u8; 16]) -> bool {
+    pub fn client_proves(&self, proof: &str, client: &[u8; 16], server: &[u8; 16]) -> bool {
         self.proves(b"netcaliper client", proof, server, client)
     }
 
     /// Whether `proof` is the server's.
-    pub(super) fn server_proves(&self, proof: &str, client: &[u8; 16], server: &[u8; 16]) -> bool {
+    pub fn server_proves(&self, proof: &str, client: &[u8; 16], server: &[u8; 16]) -> bool {
         self.proves(b"netcaliper server", proof, client, server)
     }
 }
 
 /// Unguessable tokens and nonces: HMAC-SHA-256 of a counter under a key drawn once from the system.
-pub(super) struct Secrets {
+pub struct Secrets {
     key: [u8; 32],
     counter: u64,
 }
 
 impl Secrets {
-    pub(super) fn new(key: [u8; 32]) -> Self {
+    /// Those under this key.
+    #[must_use]
+    pub fn new(key: [u8; 32]) -> Self {
         Secrets { key, counter: 0 }
     }
 
-    pub(super) fn next(&mut self) -> [u8; 16] {
+    /// The next one.
+    pub fn draw(&mut self) -> [u8; 16] {
         self.counter += 1;
         let mut out = [0; 16];
         if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.key) {
@@ -128,7 +131,7 @@ impl Secrets {
 }
 
 /// 16 bytes that only who has the key can make of `parts`: HMAC-SHA-256, cut.
-pub(super) fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 16] {
+pub fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 16] {
     let mut out = [0; 16];
     if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(key) {
         parts.iter().for_each(|part| mac.update(part));
@@ -139,7 +142,7 @@ pub(super) fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 16] {
 
 /// What only a process that reads the clock with this identifier can answer to a nonce: two ends find out that they share a clock,
 /// and so a host, and nobody else learns the identifier. Empty when the identifier is not known.
-pub(super) fn host_mark(clock_id: &str, nonce: &[u8; 16]) -> String {
+pub fn host_mark(clock_id: &str, nonce: &[u8; 16]) -> String {
     if clock_id.is_empty() {
         return String::new();
     }
@@ -148,7 +151,7 @@ pub(super) fn host_mark(clock_id: &str, nonce: &[u8; 16]) -> String {
 }
 
 /// Lower-case hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     use fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -157,7 +160,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 /// `N` bytes from hexadecimal; `None` for anything else.
-pub(super) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let text = text.as_bytes();
     if text.len() != 2 * N {
         return None;
@@ -209,7 +212,7 @@ mod tests {
     #[test]
     fn secrets_never_repeat() {
         let mut secrets = Secrets::new([7; 32]);
-        let drawn: std::collections::HashSet<_> = (0..1_000).map(|_| secrets.next()).collect();
+        let drawn: std::collections::HashSet<_> = (0..1_000).map(|_| secrets.draw()).collect();
         assert_eq!(drawn.len(), 1_000);
     }
 

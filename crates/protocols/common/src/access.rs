@@ -1,0 +1,55 @@
+//! Which addresses may connect, and how many connections a server takes.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Who may connect, by address: denied networks first, then allowed ones (none means all).
+#[derive(Clone, Debug, Default)]
+pub struct Acl {
+    /// Networks that may connect; empty for all.
+    pub allow: Vec<ipnet::IpNet>,
+    /// Networks that may not.
+    pub deny: Vec<ipnet::IpNet>,
+}
+
+impl Acl {
+    /// Whether `address` may connect. IPv4-mapped IPv6 addresses count as IPv4.
+    #[must_use]
+    pub fn admits(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let within = |nets: &[ipnet::IpNet]| nets.iter().any(|net| net.contains(&address));
+        !within(&self.deny) && (self.allow.is_empty() || within(&self.allow))
+    }
+}
+
+/// How many connections a server takes, over all its workers.
+#[derive(Debug)]
+pub struct Limit {
+    most: u64,
+    accepted: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Limit {
+    /// `most` connections; `None` is without end.
+    #[must_use]
+    pub fn new(most: Option<u64>) -> Self {
+        Limit { most: most.unwrap_or(u64::MAX), accepted: AtomicU64::new(0), ended: AtomicU64::new(0) }
+    }
+
+    /// Whether one more may come; counts it.
+    pub fn enter(&self) -> bool {
+        self.accepted
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < self.most).then_some(n + 1))
+            .is_ok()
+    }
+
+    /// One has ended; true for the last.
+    pub fn leave(&self) -> bool {
+        self.ended.fetch_add(1, Ordering::Relaxed) + 1 == self.most
+    }
+}
+
+/// Posted when the last of a limited number of connections has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitReached;

@@ -1,0 +1,28 @@
+//! The asking end of round trips, whatever the answering end speaks.
+//!
+//! - [`codec`]: a message that comes back as it was sent.
+//! - [`Pinger`]: one connection of the asking end.
+//! - [`Talk`]: what it says and hears instead, where that is more than bytes that come back.
+
+mod book;
+pub mod codec;
+mod params;
+mod pinger;
+mod slots;
+mod talk;
+
+use model::Phase;
+pub use params::{Far, Params};
+pub use pinger::{Pinger, Samples};
+pub use talk::{Said, Talk, Times};
+
+/// Settings of STAMP packets are for STAMP only.
+///
+/// # Errors
+/// What such a phase needs instead, as the rest of a sentence about the protocol.
+pub fn without_stamp(phase: &Phase) -> Result<(), &'static str> {
+    match phase.ping.and_then(|ping| ping.stamp) {
+        Some(_) => Err("has no STAMP packets: use --protocol stamp for settings of theirs"),
+        None => Ok(()),
+    }
+}
