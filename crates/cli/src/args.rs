@@ -96,7 +96,8 @@ pub(crate) struct TargetArgs {
     pub(crate) port: Option<u16>,
     /// What the far end speaks: native, which is our own; or, for servers of other programs, iperf3 (tcp, delay), ctstraffic (tcp,
     /// connect, stream; its server must have the same pattern and transfer), ntttcp (tcp, delay; one port of `ntttcp -r -N`),
-    /// ttcp (tcp, delay; `ttcp -r`), tcpmon (tcp), udpmon (train), bwdelaytester (delay), echo and stamp (ping).
+    /// ttcp (tcp, delay; `ttcp -r`), tcpmon (tcp), udpmon (train), bwdelaytester (delay), echo and stamp (ping),
+    /// discard (tcp, delay), chargen (tcp --reverse).
     #[arg(long, value_name = "NAME", default_value = "native", value_parser = protocols::parse)]
     pub(crate) protocol: protocols::Protocol,
     /// Use IPv4 only.
@@ -194,7 +195,8 @@ pub(crate) struct SocketArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct RunArgs {
-    /// Concurrent connections, 1 to 1000000 [default: 8; 1 with --protocol ttcp, ntttcp and tcpmon, whose receivers take one].
+    /// Concurrent connections, 1 to 1000000 [default: 8; 1 with --protocol ttcp, ntttcp, tcpmon, discard and
+    /// chargen].
     #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
     pub(crate) connections: Option<u32>,
     /// Length of the run [default: 10s; 3s per point of a sweep; none with --iterations or --bytes].
@@ -320,7 +322,7 @@ pub(crate) struct DataArgs {
     #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = values::bytes)]
     pub(crate) pull_bytes: u64,
     /// Payload of one connection in bytes, both directions together, at most 1024Ti; then it is replaced by a new one [default:
-    /// 1Gi; no limit with --protocol ttcp, ntttcp and tcpmon].
+    /// 1Gi; no limit with --protocol ttcp, ntttcp, tcpmon, discard and chargen].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) transfer: Option<u64>,
     /// Payload of the whole run in bytes: it ends when they have moved [default: the run ends by time].
@@ -340,7 +342,7 @@ pub(crate) struct DataArgs {
     #[arg(long, value_name = "TIME", requires = "burst", value_parser = values::duration)]
     pub(crate) burst_delay: Option<u64>,
     /// What receivers check: every byte, the counts of both ends (bytes are read), or only the counts (bytes may be
-    /// discarded unread) [default: data; connection with --protocol ttcp, ntttcp and tcpmon, none with iperf3: they agree on no
+    /// discarded unread) [default: data; connection with --protocol ttcp, ntttcp, tcpmon, discard and chargen, none with iperf3: they agree on no
     /// payload].
     #[arg(long, value_enum)]
     pub(crate) verify: Option<VerifyArg>,

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 
 /// The protocols that may go along, in the order in which they take their ports: ntttcp behind ttcp, which has one of its usual
 /// ports (ASIDE).
-const ALONG: [Protocol; 9] = [
+const ALONG: [Protocol; 11] = [
     protocols::IPERF3,
     protocols::CTSTRAFFIC,
     protocols::TTCP,
@@ -26,6 +26,8 @@ const ALONG: [Protocol; 9] = [
     protocols::BWDELAYTESTER,
     protocols::ECHO,
     protocols::STAMP,
+    protocols::DISCARD,
+    protocols::CHARGEN,
 ];
 
 /// ntttcp's port where ttcp has the usual one of both: nothing tells a connection of one from that of the other.
@@ -334,12 +336,11 @@ fn answer_once(
                     &format!("{n} connections, {bytes} bytes in {seconds:.3} s, {rate:.3} Mbit/s"),
                 );
             }
-            Event::Near(totals) if totals.traffic.rx_bytes > 0 => {
-                let (back, bytes) = (totals.traffic.tx_bytes, totals.traffic.rx_bytes);
-                let what = if back > 0 {
-                    format!("{back} bytes answered")
-                } else {
-                    format!("{bytes} bytes received")
+            Event::Near(totals) if totals.opened > 0 || totals.traffic.rx_bytes > 0 => {
+                let what = match (totals.traffic.tx_bytes, totals.traffic.rx_bytes) {
+                    (0, received) => format!("{received} bytes received"),
+                    (sent, 0) => format!("{sent} bytes sent"),
+                    (answered, _) => format!("{answered} bytes answered"),
                 };
                 let text = format!("{} connections, {what}", totals.opened);
                 say(Level::Info, &text);

@@ -5,11 +5,10 @@ use crate::args::{
     ConnectArgs, CoreArgs, KeyArgs, LocalArgs, PatternArg, PayloadArg, RunArgs, ShutdownArg, SocketArgs,
     TargetArgs, TcpArgs, VerifyArg,
 };
-use crate::protocols;
 use crate::protocols::Protocol;
 use crate::values::{self, Affinity};
-use common::Psk;
-use common::{ClientConfig, Placement};
+use common::protocol::Defaults;
+use common::{ClientConfig, Placement, Psk};
 use metrics::SECOND;
 use model::{Axis, AxisName, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
 use std::fs::File;
@@ -85,8 +84,7 @@ pub(crate) fn tells_frames(streams: u32) -> bool {
 /// Where the workers of a test run whose protocol is this.
 pub(crate) fn placement(args: &CoreArgs, protocol: Protocol) -> Placement {
     match &args.affinity {
-        // The other end's threads are where the scheduler wants them, and ours had better be where they are not.
-        None if protocol == protocols::IPERF3 => Placement::Spread,
+        None if protocol.info().defaults.spread => Placement::Spread,
         None => Placement::Even,
         Some(Affinity(None)) => Placement::Spread,
         Some(Affinity(Some(cores))) => Placement::Cores(cores.clone()),
@@ -168,14 +166,13 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
     let data = &args.data;
     let ends_by_itself = args.run.iterations.is_some() || data.bytes.is_some();
     let length = if args.sweep.sweep.is_empty() { 10 * SECOND } else { 3 * SECOND };
-    // Whose receiver takes one connection, reads it to its end and compares nothing.
-    let plain = [protocols::TTCP, protocols::NTTTCP, protocols::TCPMON].contains(&args.target.protocol);
+    let Defaults { plain, whole_segments, .. } = args.target.protocol.info().defaults;
     let common = common(&args.run, &args.sockets, (!ends_by_itself).then_some(length));
     // A length that was asked for is kept, and so is that of originals that tell how many calls they made; at a rate or up to an
     // amount iperf3 sends block by block. Our own protocol, whose
     // ends choose the send buffer within a host, is no faster with whole segments.
     let free = data.buffer.is_none() && data.rate.is_none() && data.bytes.is_none();
-    let whole_segments = free && args.target.protocol == protocols::IPERF3;
+    let whole_segments = free && whole_segments;
     Phase {
         connections: if plain { args.run.connections.unwrap_or(1) } else { common.connections },
         iterations: common.iterations.or((plain && data.transfer.is_some()).then_some(1)),
@@ -203,22 +200,13 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
     }
 }
 
-/// A phase as iperf3 can carry it, where what it cannot was not asked for; as it is for other protocols.
+/// A phase as the protocol can carry it, where what it cannot was not asked for.
 pub(crate) fn suited(protocol: Protocol, phase: Phase) -> Phase {
-    let plain = [protocols::TTCP, protocols::NTTTCP].contains(&protocol);
-    if plain && phase.kind == Kind::Delay {
+    if protocol.info().defaults.plain && phase.kind == Kind::Delay {
         // Datagrams are sent for a time, however many those are.
         return Phase { transfer: common::bulk::UNLIMITED, verify: Verify::Connection, ..phase };
     }
-    if protocol != protocols::IPERF3 {
-        return phase;
-    }
-    // Its payload is random: nobody could compare it.
-    let verify = if phase.verify == Verify::Data { Verify::None } else { phase.verify };
-    let most = u64::from(iperf3::params::LARGEST_BLOCK);
-    let buffer = Range { low: phase.buffer.low.min(most), high: phase.buffer.high.min(most) };
-    let iterations = phase.iterations.filter(|_| phase.kind == Kind::Tcp);
-    Phase { verify, buffer, iterations, ..phase }
+    protocol.suited(phase)
 }
 
 /// The sweep's axes.

@@ -13,10 +13,12 @@ pub(crate) const UDPMON: Protocol = &udpmon::PROTOCOL;
 pub(crate) const TCPMON: Protocol = &udpmon::tcpmon::PROTOCOL;
 pub(crate) const NTTTCP: Protocol = &ntttcp::PROTOCOL;
 pub(crate) const IPERF3: Protocol = &iperf3::PROTOCOL;
+pub(crate) const DISCARD: Protocol = &discard::PROTOCOL;
+pub(crate) const CHARGEN: Protocol = &discard::chargen::PROTOCOL;
 
 /// All of them.
-pub(crate) const ALL: [Protocol; 10] =
-    [NATIVE, CTSTRAFFIC, ECHO, STAMP, TTCP, BWDELAYTESTER, UDPMON, TCPMON, NTTTCP, IPERF3];
+pub(crate) const ALL: [Protocol; 12] =
+    [NATIVE, CTSTRAFFIC, ECHO, STAMP, TTCP, BWDELAYTESTER, UDPMON, TCPMON, NTTTCP, IPERF3, DISCARD, CHARGEN];
 
 /// The protocol of this name.
 pub(crate) fn parse(text: &str) -> Result<Protocol, String> {
@@ -39,18 +41,20 @@ mod tests {
             let ping = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..Phase::default() };
             let train = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
             let counted = Phase { verify: Verify::Connection, ..Phase::default() };
+            let pulled = Phase { pattern: Pattern::Pull, ..counted.clone() };
             let probe = Some(Probe::default());
             let delay = Phase { kind: Kind::Delay, probe, ..Phase::default() };
             let stamp = Ping { stamp: Some(StampSettings::default()), ..Ping::default() };
             let stamp = Phase { ping: Some(stamp), ..ping.clone() };
-            let all = [Phase::default(), counted, ping, delay, stamp, train];
+            let all = [Phase::default(), counted, pulled, ping, delay, stamp, train];
             let some = all.iter().find_map(|phase| protocol.check(phase).ok());
             let some = some.ok_or(());
             assert_eq!(some, Ok(()), "{protocol}");
             assert!(protocol.port() > 0);
         }
         let unknown = parse("iperf9").unwrap_err();
-        let known = "native, ctstraffic, echo, stamp, ttcp, bwdelaytester, udpmon, tcpmon, ntttcp, iperf3";
+        let known = "native, ctstraffic, echo, stamp, ttcp, bwdelaytester, udpmon, tcpmon, ntttcp, iperf3, \
+                     discard, chargen";
         assert!(unknown.contains(known), "{unknown}");
     }
 

@@ -198,14 +198,7 @@ mod tests {
     use std::time::Duration;
 
     static SILENT: OneSidedProtocol = OneSidedProtocol {
-        info: Info {
-            name: "silent",
-            port: 0,
-            keyed: false,
-            workers: Workers::PerCore,
-            hello: None,
-            legacy: None,
-        },
+        info: Info::new("silent", 0),
         carries: |_| Ok(()),
         connectors: |_, _| Vec::new(),
         acceptors: |_, _| Vec::new(),

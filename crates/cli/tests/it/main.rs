@@ -25,6 +25,7 @@ mod defaults;
 mod delay;
 #[cfg(unix)]
 mod disasters;
+mod discard;
 mod echo;
 #[cfg(unix)]
 mod endings;

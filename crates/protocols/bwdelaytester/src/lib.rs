@@ -29,13 +29,9 @@ pub const PORT: u16 = 8888;
 /// That of bwdelaytester.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
-        name: "bwdelaytester",
-        port: PORT,
-        keyed: false,
         // No sender gets a socket of its own, and of several bound to one port the kernel prefers that of the core on which a
         // datagram came: one stream would be counted in two places.
         workers: Workers::OneServing,
-        hello: None,
         legacy: Some(Legacy {
             over: "UDP",
             serves: Legacy::NEAR,
@@ -48,6 +44,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             },
             also_datagrams: false,
         }),
+        ..Info::new("bwdelaytester", PORT)
     },
     carries,
     connectors,

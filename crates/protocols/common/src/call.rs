@@ -1,12 +1,14 @@
-//! What opens the connections of a client whose protocol has no conversation.
+//! What opens the connections of a client whose protocol has no conversation, and what answers them.
 
-use crate::one_sided::Calls;
+use crate::one_sided::{Answers, Calls};
 use crate::round_robin::RoundRobin;
+use crate::{Acl, Limit, LimitReached};
 use metrics::Ending;
 use model::Phase;
 use model::churn::{Broker, Next, Plan};
 use std::net::SocketAddr;
-use transport::{Cause, Connector, Context, Flow, Open, Target};
+use std::sync::Arc;
+use transport::{Acceptor, Cause, Connector, Context, Flow, Open, Path, Received, Target, Transmit};
 
 /// Makes the flow of a slot's next connection.
 type Make = dyn Fn(&mut Context<'_>, u32) -> Box<dyn Flow> + Send;
@@ -66,4 +68,75 @@ impl Connector for Caller {
     fn stop(&mut self) {
         self.broker.stop();
     }
+}
+
+/// Makes the flow of a connection that has come.
+type Answer = dyn Fn(&mut Context<'_>) -> Box<dyn Flow> + Send;
+/// Takes a datagram of a peer that has no socket of its own, and may answer it.
+type OnDatagram = dyn FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>) + Send;
+
+/// Answers connections, and datagrams where the protocol has them, from addresses that may connect.
+pub struct Answerer {
+    admission: Arc<(Acl, Limit)>,
+    make: Box<Answer>,
+    on_datagram: Option<Box<OnDatagram>>,
+}
+
+impl Answerer {
+    /// One per worker of a server. `make` makes flows.
+    pub fn for_all<M>(answers: &Answers, make: M) -> Vec<Answerer>
+    where
+        M: Fn(&mut Context<'_>) -> Box<dyn Flow> + Clone + Send + 'static,
+    {
+        let admission = Arc::new((answers.acl.clone(), Limit::new(answers.exit_after)));
+        let one = |_| Answerer {
+            admission: Arc::clone(&admission),
+            make: Box::new(make.clone()),
+            on_datagram: None,
+        };
+        (0..answers.workers.max(1)).map(one).collect()
+    }
+
+    /// The same, with datagrams.
+    #[must_use]
+    pub fn with_datagrams(
+        self,
+        on_datagram: impl FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>) + Send + 'static,
+    ) -> Self {
+        Answerer { on_datagram: Some(Box::new(on_datagram)), ..self }
+    }
+
+    /// As a worker has it.
+    #[must_use]
+    pub fn boxed(self) -> Box<dyn Acceptor> {
+        Box::new(self)
+    }
+}
+
+impl Acceptor for Answerer {
+    fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+        let (acl, limit) = &*self.admission;
+        (acl.admits(path.peer.ip()) && limit.enter()).then(|| (self.make)(cx))
+    }
+
+    fn on_unsolicited(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
+        let peer = got.from?.peer;
+        if let Some(on_datagram) = self.on_datagram.as_mut().filter(|_| self.admission.0.admits(peer.ip())) {
+            on_datagram(cx, got, reply);
+        }
+        None
+    }
+
+    fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
+        if self.admission.1.leave() {
+            cx.outbox.push(Box::new(LimitReached));
+        }
+    }
+
+    fn stop(&mut self) {}
 }

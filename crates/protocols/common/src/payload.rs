@@ -49,6 +49,45 @@ pub fn is_start(got: &[u8]) -> bool {
     got.chunks(PERIOD).all(|chunk| same(&PATTERN[..chunk.len()], chunk))
 }
 
+/// A stream of bytes that repeat. Two periods of them are kept, so that a period's length from any offset is one slice.
+#[derive(Clone, Copy, Debug)]
+pub struct Repeated(pub &'static [u8]);
+
+impl Repeated {
+    fn period(self) -> usize {
+        (self.0.len() / 2).max(1)
+    }
+
+    /// Offers up to `n` bytes of the stream from `offset`.
+    pub fn offer(self, offset: u64, n: usize, out: &mut Transmit<'_>) {
+        let mut at = (offset % self.period() as u64) as usize;
+        let mut left = n.min(out.room());
+        while left > 0 {
+            let n = left.min(self.0.len() - at);
+            out.fixed(&self.0[at..at + n]);
+            left -= n;
+            at = (at + n) % self.period();
+        }
+    }
+
+    /// Compares bytes with the stream from `offset`.
+    ///
+    /// # Errors
+    /// [`Violation::BadData`] with the first bad offset and the bytes expected and received from there.
+    pub fn check(self, offset: u64, got: &[u8]) -> Result<(), Violation> {
+        let mut from = offset;
+        for chunk in got.chunks(self.period()) {
+            let at = (from % self.period() as u64) as usize;
+            let expected = &self.0[at..at + chunk.len()];
+            if !same(expected, chunk) {
+                return Err(first_difference(from, expected, chunk));
+            }
+            from += chunk.len() as u64;
+        }
+        Ok(())
+    }
+}
+
 /// The stream of one direction of one connection, from any offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -78,8 +117,8 @@ impl Source {
     /// Offers up to `n` bytes of the stream from `offset`.
     pub fn offer(self, offset: u64, n: usize, out: &mut Transmit<'_>) {
         match self {
-            Source::Pattern => repeat(&PATTERN, offset, n, out),
-            Source::Zeros => repeat(&ZEROS, 0, n, out),
+            Source::Pattern => Repeated(&PATTERN).offer(offset, n, out),
+            Source::Zeros => Repeated(&ZEROS).offer(0, n, out),
             Source::Random(seed) => random(seed, offset, out.own(n)),
         }
     }
@@ -105,8 +144,8 @@ impl Source {
     /// [`Violation::BadData`] with the first bad offset and the bytes expected and received from there.
     pub fn check(self, offset: u64, got: &[u8]) -> Result<(), Violation> {
         match self {
-            Source::Pattern => check_fixed(&PATTERN, offset, got),
-            Source::Zeros => check_fixed(&ZEROS, offset, got),
+            Source::Pattern => Repeated(&PATTERN).check(offset, got),
+            Source::Zeros => Repeated(&ZEROS).check(offset, got),
             Source::Random(seed) => {
                 let mut expected = [0; 4096];
                 for (i, chunk) in got.chunks(4096).enumerate() {
@@ -121,30 +160,6 @@ impl Source {
             }
         }
     }
-}
-
-fn repeat(bytes: &'static [u8; 2 * PERIOD], offset: u64, n: usize, out: &mut Transmit<'_>) {
-    let mut at = (offset % PERIOD as u64) as usize;
-    let mut left = n.min(out.room());
-    while left > 0 {
-        let n = left.min(2 * PERIOD - at);
-        out.fixed(&bytes[at..at + n]);
-        left -= n;
-        at = (at + n) % PERIOD;
-    }
-}
-
-fn check_fixed(bytes: &'static [u8; 2 * PERIOD], offset: u64, got: &[u8]) -> Result<(), Violation> {
-    let mut from = offset;
-    for chunk in got.chunks(PERIOD) {
-        let at = (from % PERIOD as u64) as usize;
-        let expected = &bytes[at..at + chunk.len()];
-        if !same(expected, chunk) {
-            return Err(first_difference(from, expected, chunk));
-        }
-        from += chunk.len() as u64;
-    }
-    Ok(())
 }
 
 /// Whether two slices of equal length are equal. glibc's memcmp uses the widest vectors of the CPU; musl's compares byte

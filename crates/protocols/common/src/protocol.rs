@@ -22,8 +22,44 @@ pub struct Info {
     pub workers: Workers,
     /// A datagram that asks a server whether it is there, for a round trip without a session.
     pub hello: Option<Hello>,
+    /// What a run over it is where the user says nothing.
+    pub defaults: Defaults,
     /// How a server answers it beside what it is for.
     pub legacy: Option<Legacy>,
+}
+
+impl Info {
+    /// A protocol of this name and default port, without a key, with one worker per core.
+    #[must_use]
+    pub const fn new(name: &'static str, port: u16) -> Self {
+        Info {
+            name,
+            port,
+            keyed: false,
+            workers: Workers::PerCore,
+            hello: None,
+            defaults: Defaults::VERIFIED,
+            legacy: None,
+        }
+    }
+}
+
+/// What a run over a protocol is where the user says nothing.
+#[derive(Debug)]
+pub struct Defaults {
+    /// A receiver takes one connection, reads it to its end and compares nothing.
+    pub plain: bool,
+    /// Send calls end where TCP segments end, unless a length, a rate or an amount was asked for.
+    pub whole_segments: bool,
+    /// The scheduler places the workers: the other end's threads are where it wants them.
+    pub spread: bool,
+}
+
+impl Defaults {
+    /// Every byte is compared.
+    pub const VERIFIED: Self = Defaults { plain: false, whole_segments: false, spread: false };
+    /// One connection of data of which nothing is compared.
+    pub const PLAIN: Self = Defaults { plain: true, ..Self::VERIFIED };
 }
 
 /// A protocol that a server answers beside what it is for (`serve --legacy`).
@@ -145,6 +181,11 @@ pub trait Protocol: Send + Sync {
     /// # Errors
     /// What it cannot carry and why, as the rest of a sentence about it.
     fn carries(&self, phase: &Phase) -> Result<(), &'static str>;
+
+    /// A phase as this protocol can carry it, where what it cannot was not asked for.
+    fn suited(&self, phase: Phase) -> Phase {
+        phase
+    }
 
     /// How a server listens.
     ///

@@ -18,7 +18,7 @@ mod tcp;
 use common::{one_sided, payload, protocol, round_robin, verdicts};
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy, Workers};
+use crate::protocol::{Info, Legacy};
 pub use media::{HZ, MediaParams, Receiver, Ring, Sender};
 use model::{Kind, Payload, Phase};
 pub use open::{Answerer, Caller, acceptors, connectors};
@@ -31,17 +31,13 @@ pub const PORT: u16 = 4444;
 /// That of Microsoft's ctsTraffic.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
-        name: "ctstraffic",
-        port: PORT,
-        keyed: false,
-        workers: Workers::PerCore,
-        hello: None,
         legacy: Some(Legacy {
             over: "TCP",
             serves: "everybody; push, 1 GiB a connection, as usual",
             phase: Phase::default,
             also_datagrams: false,
         }),
+        ..Info::new("ctstraffic", PORT)
     },
     carries,
     connectors,

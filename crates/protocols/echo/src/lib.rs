@@ -4,18 +4,18 @@
 //! measured is the asking end's: what it puts into a message ([`codec`](common::ping::codec)), when it sends it, and when it is back ([`Pinger`](common::ping::Pinger)).
 //! Any echo service will do, and so does RtTcpipServer (`docs/protocols/rttcpip.md`).
 //!
-//! - [`Responder`]: one connection of the echoing end; [`Echoer`]: what answers connections and datagrams there.
+//! - [`Responder`]: one connection of the echoing end.
 #![forbid(unsafe_code)]
 
 mod open;
 mod respond;
 
-use common::{call, one_sided, protocol};
+use common::{one_sided, protocol};
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy, Workers};
+use crate::protocol::{Info, Legacy};
 use model::{Kind, Phase, Ping, Range, Transport};
-pub use open::{Echoer, acceptors, connectors};
+pub use open::{acceptors, connectors};
 pub use respond::Responder;
 
 /// The default port, TCP and UDP.
@@ -24,11 +24,6 @@ pub const PORT: u16 = 7;
 /// Plain echo (RFC 862), and so RtTcpip's.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
-        name: "echo",
-        port: PORT,
-        keyed: false,
-        workers: Workers::PerCore,
-        hello: None,
         legacy: Some(Legacy {
             over: "TCP and UDP",
             serves: Legacy::MIXED,
@@ -40,6 +35,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             },
             also_datagrams: false,
         }),
+        ..Info::new("echo", PORT)
     },
     carries,
     connectors,

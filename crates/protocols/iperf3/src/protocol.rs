@@ -7,9 +7,9 @@ use crate::auth::{self, Keeper};
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
 use crate::pending::most_pending;
-use common::protocol::{Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers};
+use common::protocol::{Defaults, Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers};
 use metrics::SECOND;
-use model::{BulkTerms, Kind, Pattern, Phase, Scribe, SocketSettings, Spacing, Verify};
+use model::{BulkTerms, Kind, Pattern, Phase, Range, Scribe, SocketSettings, Spacing, Verify};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -134,17 +134,15 @@ fn packet(to: SocketAddr, host: &dyn HostInfo) -> u32 {
 
 /// The protocol of iperf3.
 pub static PROTOCOL: Iperf3 = Iperf3(Info {
-    name: "iperf3",
-    port: PORT,
-    keyed: false,
     workers: Workers::BesideOthers,
-    hello: None,
+    defaults: Defaults { whole_segments: true, spread: true, ..Defaults::VERIFIED },
     legacy: Some(Legacy {
         over: "TCP and UDP",
         serves: "everybody",
         phase: Phase::default,
         also_datagrams: false,
     }),
+    ..Info::new("iperf3", PORT)
 });
 
 /// A conversation and streams on one port.
@@ -186,6 +184,15 @@ impl Protocol for Iperf3 {
             return Err("cannot ask a server to exclude others");
         }
         Ok(())
+    }
+
+    fn suited(&self, phase: Phase) -> Phase {
+        // Its payload is random: nobody could compare it.
+        let verify = if phase.verify == Verify::Data { Verify::None } else { phase.verify };
+        let most = u64::from(LARGEST_BLOCK);
+        let buffer = Range { low: phase.buffer.low.min(most), high: phase.buffer.high.min(most) };
+        let iterations = phase.iterations.filter(|_| phase.kind == Kind::Tcp);
+        Phase { verify, buffer, iterations, ..phase }
     }
 
     fn listening(&self, config: &ServerConfig) -> Result<Listening, String> {

@@ -32,7 +32,7 @@ pub use server::{Server, ServerPlan};
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
 use crate::pending::most_pending;
-use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started, Workers};
+use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started};
 use common::Limits;
 use common::{
     auth, balance, config, counted, host, one_sided, payload, pending, protocol, quota, round_robin, verdicts,
@@ -47,12 +47,9 @@ pub const WIRE_VERSION: u16 = 1;
 
 /// Our own protocol.
 pub static PROTOCOL: Native = Native(Info {
-    name: "native",
-    port: PORT,
     keyed: true,
-    workers: Workers::PerCore,
     hello: Some(Hello { encode: |id| hello(id).to_vec(), is_answer }),
-    legacy: None,
+    ..Info::new("native", PORT)
 });
 
 /// The protocol with a conversation of its own: both ends agree, and tell each other what they counted.

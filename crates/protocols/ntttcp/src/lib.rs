@@ -29,7 +29,7 @@ pub use send::{Sender, SenderPlan};
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers};
+use crate::protocol::{Defaults, Info, Legacy, Listening, Ports, Protocol, Serving, Started};
 use common::bulk;
 use metrics::SECOND;
 use model::{Phase, Range, Verify};
@@ -41,11 +41,7 @@ pub const PORT: u16 = Layout::PORT;
 /// That of ntttcp: with a conversation where its [`Layout`] is among the options, without one by any verb.
 pub static PROTOCOL: Ntttcp = Ntttcp(OneSidedProtocol {
     info: Info {
-        name: "ntttcp",
-        port: PORT,
-        keyed: false,
-        workers: Workers::PerCore,
-        hello: None,
+        defaults: Defaults::PLAIN,
         legacy: Some(Legacy {
             over: "TCP, the 16 above, and those 1000 above them",
             serves: "everybody, one test at a time",
@@ -57,6 +53,7 @@ pub static PROTOCOL: Ntttcp = Ntttcp(OneSidedProtocol {
             },
             also_datagrams: false,
         }),
+        ..Info::new("ntttcp", PORT)
     },
     carries: bulk::carries,
     connectors,

@@ -5,6 +5,7 @@ use super::udp::Books;
 use crate::bulk::{DatagramSender, Filler, Marks, Params, Receiver, Sender};
 use crate::one_sided::{Answers, Calls};
 use common::Acl;
+use common::call;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase};
 use std::collections::{HashSet, VecDeque};
@@ -28,7 +29,7 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 /// A server's sources of links without a conversation.
 #[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
-    crate::bulk::acceptors(phase, answers, Filler::LetterA)
+    common::bulk::acceptors(phase, answers, Filler::LetterA).into_iter().map(call::Answerer::boxed).collect()
 }
 
 /// Posted when a data connection could not be had, or has failed.

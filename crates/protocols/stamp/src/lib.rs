@@ -21,7 +21,7 @@ mod ways;
 use common::{call, one_sided, protocol};
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy, Workers};
+use crate::protocol::{Info, Legacy};
 use model::{Kind, Phase, Ping, Range, SocketSettings, StampSettings, Transport};
 pub use open::{Listener, acceptors, connectors};
 pub use session::Reflector;
@@ -33,11 +33,7 @@ pub const PORT: u16 = 862;
 /// STAMP (RFC 8762), and so TWAMP-Light.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
-        name: "stamp",
-        port: PORT,
         keyed: true,
-        workers: Workers::PerCore,
-        hello: None,
         legacy: Some(Legacy {
             over: "UDP",
             serves: Legacy::NEAR,
@@ -55,6 +51,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             },
             also_datagrams: false,
         }),
+        ..Info::new("stamp", PORT)
     },
     carries,
     connectors,

@@ -12,7 +12,7 @@ pub use receive::{Deed, Test};
 
 use crate::one_sided::OneSidedProtocol;
 use crate::one_sided::{Answers, Calls};
-use crate::protocol::{Info, Legacy, Workers};
+use crate::protocol::{Defaults, Info, Legacy};
 use common::bulk::{self, Filler, Marks};
 use metrics::SECOND;
 use model::{Kind, Phase, Verify};
@@ -37,24 +37,23 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 #[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let shared = Arc::new(Shared::new(phase, answers));
-    let one = |streams| Box::new(Answerer::new(streams, Arc::clone(&shared))) as Box<dyn Acceptor>;
+    let one = |streams: common::call::Answerer| {
+        Box::new(Answerer::new(streams.boxed(), Arc::clone(&shared))) as Box<dyn Acceptor>
+    };
     bulk::acceptors(phase, answers, Filler::Printable).into_iter().map(one).collect()
 }
 
 /// That of ttcp, Teldat's among them.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
-        name: "ttcp",
-        port: PORT,
-        keyed: false,
-        workers: Workers::PerCore,
-        hello: None,
+        defaults: Defaults::PLAIN,
         legacy: Some(Legacy {
             over: "TCP and UDP",
             serves: Legacy::MIXED,
             phase: || Phase { verify: Verify::Connection, stall_ns: 300 * SECOND, ..Phase::default() },
             also_datagrams: true,
         }),
+        ..Info::new("ttcp", PORT)
     },
     carries: bulk::carries,
     connectors,

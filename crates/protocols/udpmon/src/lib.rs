@@ -33,7 +33,7 @@ mod train;
 use common::{call, host, one_sided, payload, protocol};
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy, Workers};
+use crate::protocol::{Info, Legacy};
 pub use codec::PORT;
 pub use latency::Latency;
 use model::{Kind, Phase, Range, SocketSettings};
@@ -44,11 +44,6 @@ pub use respond::{Listener, Responder, acceptors};
 /// That of UDPmon.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
-        name: "udpmon",
-        port: PORT,
-        keyed: false,
-        workers: Workers::PerCore,
-        hello: None,
         legacy: Some(Legacy {
             over: "UDP",
             serves: Legacy::NEAR,
@@ -66,6 +61,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             },
             also_datagrams: false,
         }),
+        ..Info::new("udpmon", PORT)
     },
     carries,
     connectors,

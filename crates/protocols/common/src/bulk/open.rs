@@ -1,14 +1,11 @@
 //! What opens such connections, and what answers them.
 
 use super::{DatagramSender, Filler, Marks, Params, Receiver, Sender};
-use crate::Acl;
-use crate::call::Caller;
+use crate::call::{Answerer, Caller};
 use crate::one_sided::{Answers, Calls, GROUP};
-use crate::{Limit, LimitReached};
-use metrics::Ending;
 use model::Phase;
 use std::sync::Arc;
-use transport::{Acceptor, Cause, Connector, Context, Flow, Path};
+use transport::{Connector, Context, Flow};
 
 /// A client's sources of links: it sends.
 pub fn connectors(phase: &Phase, calls: &Calls, filler: Filler) -> Vec<Box<dyn Connector>> {
@@ -34,40 +31,8 @@ pub fn datagram_connectors(
 }
 
 /// A server's sources of links: it receives.
-pub fn acceptors(phase: &Phase, answers: &Answers, filler: Filler) -> Vec<Box<dyn Acceptor>> {
-    let shared = Arc::new(Shared {
-        params: Arc::new(Params { arrivals: answers.arrivals, ..Params::of(phase, GROUP, filler) }),
-        acl: answers.acl.clone(),
-        limit: Limit::new(answers.exit_after),
-    });
-    let one = |_| Box::new(Answerer { shared: Arc::clone(&shared) }) as Box<dyn Acceptor>;
-    (0..answers.workers.max(1)).map(one).collect()
-}
-
-/// What a server's workers share.
-struct Shared {
-    params: Arc<Params>,
-    acl: Acl,
-    limit: Limit,
-}
-
-/// Answers connections on one worker.
-struct Answerer {
-    shared: Arc<Shared>,
-}
-
-impl Acceptor for Answerer {
-    fn accept(&mut self, _: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
-        let Shared { params, acl, limit } = &*self.shared;
-        let welcome = acl.admits(path.peer.ip()) && limit.enter();
-        welcome.then(|| Box::new(Receiver::new(Arc::clone(params))) as Box<dyn Flow>)
-    }
-
-    fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        if self.shared.limit.leave() {
-            cx.outbox.push(Box::new(LimitReached));
-        }
-    }
-
-    fn stop(&mut self) {}
+pub fn acceptors(phase: &Phase, answers: &Answers, filler: Filler) -> Vec<Answerer> {
+    let params = Arc::new(Params { arrivals: answers.arrivals, ..Params::of(phase, GROUP, filler) });
+    let make = move |_: &mut Context<'_>| Box::new(Receiver::new(Arc::clone(&params))) as Box<dyn Flow>;
+    Answerer::for_all(answers, make)
 }

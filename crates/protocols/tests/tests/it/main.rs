@@ -10,6 +10,7 @@ mod damage;
 mod data;
 mod datagrams;
 mod delay;
+mod discard;
 mod dying;
 mod echo;
 mod hostile;

@@ -17,22 +17,18 @@ mod request;
 mod respond;
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy, Workers};
+use crate::protocol::{Defaults, Info, Legacy};
 pub use codec::PORT;
 use model::{Kind, Pattern, Payload, Phase, Range, Verify};
 pub use notes::Wanted;
 pub use plan::{Plan, Test};
 pub use request::{Requester, connectors};
-pub use respond::{Listener, Responder, acceptors};
+pub use respond::{Responder, acceptors};
 
 /// That of tcpmon, UDPmon's sister.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
-        name: "tcpmon",
-        port: PORT,
-        keyed: false,
-        workers: Workers::PerCore,
-        hello: None,
+        defaults: Defaults::PLAIN,
         legacy: Some(Legacy {
             over: "TCP",
             serves: "everybody",
@@ -44,6 +40,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             },
             also_datagrams: false,
         }),
+        ..Info::new("tcpmon", PORT)
     },
     carries,
     connectors,

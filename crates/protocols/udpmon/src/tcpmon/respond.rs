@@ -6,14 +6,12 @@ use crate::blocks;
 use crate::host::{Host, HostTexts, Reading};
 use crate::one_sided::{Answers, GROUP, Tell};
 use crate::proc::between;
-use common::Acl;
-use common::{Limit, LimitReached};
+use common::call::Answerer;
 use metrics::{Ending, Mono, Row, SECOND};
 use model::{Event, Phase, UdpmonCounts, UdpmonTest};
-use std::sync::Arc;
 use std::time::Duration;
 use transport::{
-    Acceptor, Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
+    Acceptor, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
     Violation, When,
 };
 use uuid::Uuid;
@@ -26,48 +24,13 @@ const FIRST: u64 = SECOND / 20;
 /// A server's sources of links.
 #[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
-    let limit = Arc::new(Limit::new(answers.exit_after));
-    let one = |_| {
-        let listener = Listener {
-            acl: answers.acl.clone(),
-            limit: Arc::clone(&limit),
-            host: answers.host.clone(),
-            stall_ns: phase.stall_ns,
-            buffer: phase.buffer.high,
-            wanted: Wanted::of(phase),
-        };
-        Box::new(listener) as Box<dyn Acceptor>
+    let (host, stall_ns, buffer) = (answers.host.clone(), phase.stall_ns, phase.buffer.high);
+    let wanted = Wanted::of(phase);
+    let make = move |cx: &mut Context<'_>| {
+        let flow = Responder::new(&host, cx.rng.uuid(), stall_ns, buffer).noting(&wanted);
+        Box::new(flow) as Box<dyn Flow>
     };
-    (0..answers.workers.max(1)).map(one).collect()
-}
-
-/// Lets requesters in.
-pub struct Listener {
-    acl: Acl,
-    limit: Arc<Limit>,
-    host: Host,
-    stall_ns: u64,
-    buffer: u64,
-    wanted: Wanted,
-}
-
-impl Acceptor for Listener {
-    fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
-        let welcome = self.acl.admits(path.peer.ip()) && self.limit.enter();
-        welcome.then(|| {
-            let id = cx.rng.uuid();
-            let flow = Responder::new(&self.host, id, self.stall_ns, self.buffer).noting(&self.wanted);
-            Box::new(flow) as Box<dyn Flow>
-        })
-    }
-
-    fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        if self.limit.leave() {
-            cx.outbox.push(Box::new(LimitReached));
-        }
-    }
-
-    fn stop(&mut self) {}
+    Answerer::for_all(answers, make).into_iter().map(Answerer::boxed).collect()
 }
 
 /// One connection.

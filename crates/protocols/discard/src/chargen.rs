@@ -1,0 +1,294 @@
+//! The character generator (RFC 864): lines of characters for whoever connects, until the client hangs up.
+//!
+//! ```text
+//!  !"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_`abcdefg␍␊
+//! !"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_`abcdefgh␍␊
+//! "#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_`abcdefghi␍␊
+//! ```
+//!
+//! Each line has 72 of the 95 printable characters of ASCII and begins one further, so that all repeats after 95 lines, 7,030 bytes. The RFC calls
+//! that a popular pattern and asks for none; who wants every byte compared (`--verify data`) needs a service that has it, as inetd's and ours have.
+//! That of xinetd leaves two of the characters out.
+//!
+//! Over UDP a datagram is answered by characters, here never more than it had: a service that answers more than it was sent floods others on
+//! behalf of a forged address, which is what this one was known for.
+
+use common::bulk::UNLIMITED;
+use common::call::{Answerer, Caller};
+use common::one_sided::{Answers, Calls, GROUP, OneSidedProtocol};
+use common::payload::Repeated;
+use common::protocol::{Defaults, Info, Legacy};
+use metrics::{Ending, Mono, Packets, Row};
+use model::{Kind, Pattern, Payload, Phase, Verify};
+use std::time::Duration;
+use transport::{
+    Acceptor, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
+    Violation, When,
+};
+
+/// The character generator.
+pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
+    info: Info {
+        defaults: Defaults::PLAIN,
+        legacy: Some(Legacy {
+            over: "TCP and UDP",
+            serves: Legacy::MIXED,
+            phase: || Phase { pattern: Pattern::Pull, stall_ns: crate::QUIET, ..Phase::default() },
+            also_datagrams: true,
+        }),
+        ..Info::new("chargen", 19)
+    },
+    carries,
+    connectors,
+    acceptors,
+};
+
+const PRINTABLE: usize = 95;
+/// Characters of a line, and with its end.
+const SHOWN: usize = 72;
+const LINE: usize = SHOWN + 2;
+/// Bytes after which the stream repeats.
+const PERIOD: usize = PRINTABLE * LINE;
+/// Several periods, so that a send call has few pieces; twice, as [`Repeated`] wants it.
+const KEPT: usize = 2 * 9 * PERIOD;
+
+static CHARACTERS: [u8; KEPT] = {
+    let mut bytes = [0; KEPT];
+    let mut i = 0;
+    while i < KEPT {
+        let (line, column) = (i / LINE, i % LINE);
+        bytes[i] = match column {
+            SHOWN => b'\r',
+            column if column > SHOWN => b'\n',
+            column => b' ' + ((line + column) % PRINTABLE) as u8,
+        };
+        i += 1;
+    }
+    bytes
+};
+/// What is sent.
+pub const STREAM: Repeated = Repeated(&CHARACTERS);
+
+/// Most characters in a datagram (RFC 864).
+const LONGEST_ANSWER: usize = 512;
+/// Ports below this belong to services: two of them would answer each other for ever.
+const FIRST_CLIENT_PORT: u16 = 1024;
+
+fn carries(phase: &Phase) -> Result<(), &'static str> {
+    if phase.kind != Kind::Tcp || phase.pattern != Pattern::Pull {
+        return Err("sends from the server to the client over TCP only: use it with tcp and --reverse");
+    }
+    if phase.payload != Payload::Pattern {
+        return Err("has one payload, its lines of characters");
+    }
+    if phase.rate.is_some() || phase.rate_high.is_some() || phase.burst.is_some() {
+        return Err("has no rates: its server sends what the path takes");
+    }
+    if phase.total_bytes.is_some() {
+        return Err("cannot share a number of bytes among connections: use a transfer and iterations");
+    }
+    if phase.exclusive {
+        return Err("cannot ask a server to exclude others");
+    }
+    Ok(())
+}
+
+fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
+    let wanted = phase.clone();
+    let make = move |_: &mut Context<'_>, slot: u32| Box::new(Reader::new(&wanted, slot)) as Box<dyn Flow>;
+    Caller::for_all(phase, calls, false, &make)
+}
+
+fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
+    let stall_ns = phase.stall_ns;
+    let make = move |_: &mut Context<'_>| Box::new(Generator::new(stall_ns)) as Box<dyn Flow>;
+    let with_datagrams = |connections: Answerer| {
+        let (streams, mut row) = (answers.streams.clone(), None);
+        let answer = move |cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>| {
+            let peer = got.from.map(|path| path.peer);
+            if peer.is_some_and(|peer| streams.admits(peer.ip()) && peer.port() >= FIRST_CLIENT_PORT) {
+                let row: Row = *row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
+                let n = got.bytes.len().min(LONGEST_ANSWER);
+                STREAM.offer(cx.rng.between(0, PRINTABLE as u64) * LINE as u64, n, reply);
+                cx.rec.received(row, got.len as u64);
+                cx.rec.sent(row, reply.len() as u64);
+                cx.rec.packets(row, &Packets { sent: 1, received: 1, ..Packets::default() });
+            }
+        };
+        connections.with_datagrams(answer).boxed()
+    };
+    Answerer::for_all(answers, make).into_iter().map(with_datagrams).collect()
+}
+
+/// The sending end of a connection. What comes is thrown away, and when the client hangs up all is over, however it does.
+#[derive(Debug)]
+pub struct Generator {
+    row: Option<Row>,
+    sent: u64,
+    moved: Mono,
+    stall_ns: u64,
+    over: Option<Ending>,
+}
+
+impl Generator {
+    /// The connection that has just come; nothing may move on it for so long.
+    #[must_use]
+    pub fn new(stall_ns: u64) -> Self {
+        Generator { row: None, sent: 0, moved: Mono(0), stall_ns, over: None }
+    }
+}
+
+impl Flow for Generator {
+    fn interest(&self) -> Interest {
+        let end = self.over.map(|how| End::Done { how, reset: false });
+        Interest {
+            send: if end.is_none() { When::Now } else { When::Never },
+            read: if end.is_none() { Read::skip(1 << 16) } else { Read::Pause },
+            wake: Some(self.moved.plus(self.stall_ns)),
+            end,
+        }
+    }
+
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
+        STREAM.offer(self.sent, out.room(), out);
+    }
+
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
+        self.sent += n.bytes as u64;
+        if let Some(row) = self.row.filter(|_| n.bytes > 0) {
+            self.moved = cx.now;
+            cx.rec.sent(row, n.bytes as u64);
+        }
+    }
+
+    fn on_received(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
+        Ok(())
+    }
+
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
+            FlowEvent::Up(_) => {
+                self.moved = cx.now;
+                self.row = Some(cx.rec.open(GROUP, cx.now));
+            }
+            FlowEvent::Fin | FlowEvent::Broken(_) => self.over = Some(Ending::Completed),
+            FlowEvent::Stop => self.over = Some(Ending::Stopped),
+            FlowEvent::Wake if cx.now.since(self.moved) >= self.stall_ns => {
+                return Err(Violation::Stalled(Duration::from_nanos(self.stall_ns)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, ..FlowId::default() }
+    }
+}
+
+/// The receiving end of a connection.
+#[derive(Debug)]
+pub struct Reader {
+    row: Option<Row>,
+    slot: u32,
+    got: u64,
+    transfer: u64,
+    buffer: u64,
+    verify: Verify,
+    moved: Mono,
+    stall_ns: u64,
+    over: Option<Ending>,
+}
+
+impl Reader {
+    /// The connection of this slot.
+    #[must_use]
+    pub fn new(phase: &Phase, slot: u32) -> Self {
+        Reader {
+            row: None,
+            slot,
+            got: 0,
+            transfer: phase.transfer,
+            buffer: phase.buffer.high,
+            verify: phase.verify,
+            moved: Mono(0),
+            stall_ns: phase.stall_ns,
+            over: None,
+        }
+    }
+
+    fn end(&mut self, cx: &mut Context<'_>, how: Ending) {
+        if let Some(row) = self.row {
+            cx.rec.complete(row, self.moved);
+        }
+        self.over = Some(how);
+    }
+}
+
+impl Flow for Reader {
+    fn interest(&self) -> Interest {
+        let most = self.buffer.min(self.transfer - self.got);
+        let read = match self.over {
+            Some(_) => Read::Pause,
+            None if self.verify == Verify::None => Read::skip(most),
+            None => Read::look(most),
+        };
+        // The server would send for ever: only a reset tells it at once that nobody reads any more.
+        let end = self.over.map(|how| End::Done { how, reset: true });
+        Interest { send: When::Never, read, wake: Some(self.moved.plus(self.stall_ns)), end }
+    }
+
+    fn prepare_send(&mut self, _: &mut Context<'_>, _: &mut Transmit<'_>) {}
+
+    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
+
+    fn on_received(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        _: &mut Transmit<'_>,
+    ) -> Result<(), Violation> {
+        if self.verify == Verify::Data {
+            STREAM.check(self.got, got.bytes)?;
+        }
+        (self.moved, self.got) = (cx.now, self.got + got.len as u64);
+        if let Some(row) = self.row {
+            cx.rec.received(row, got.len as u64);
+        }
+        if self.got >= self.transfer {
+            self.end(cx, Ending::Completed);
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        match event {
+            FlowEvent::Up(_) => {
+                self.moved = cx.now;
+                self.row = Some(cx.rec.open(GROUP, cx.now));
+            }
+            FlowEvent::Fin if self.transfer < UNLIMITED => {
+                return Err(Violation::TooFew { got: self.got, want: self.transfer });
+            }
+            FlowEvent::Fin => {
+                return Err(Violation::Malformed("the service hung up, which is the client's part"));
+            }
+            FlowEvent::Stop if self.transfer < UNLIMITED => self.end(cx, Ending::Stopped),
+            FlowEvent::Stop => self.end(cx, Ending::Completed),
+            FlowEvent::Wake if cx.now.since(self.moved) >= self.stall_ns => {
+                return Err(Violation::Stalled(Duration::from_nanos(self.stall_ns)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn id(&self) -> FlowId {
+        FlowId { row: self.row, slot: self.slot, ..FlowId::default() }
+    }
+}

@@ -1,0 +1,60 @@
+//! Discard (RFC 863): whatever is sent is thrown away. TCP and UDP, either end. And its mirror, the character generator
+//! ([`chargen`]).
+//!
+//! Nothing is ever answered, so that any discard service will do as the far end: its kernel acknowledges, and what the client tells is what it
+//! sent. A server of ours counts what came. `docs/protocols/discard.md`; `docs/adding-a-protocol.md` walks through this crate.
+#![forbid(unsafe_code)]
+
+pub mod chargen;
+
+use common::bulk::{self, Filler, Marks};
+use common::call::Answerer;
+use common::one_sided::{Answers, Calls, GROUP, OneSidedProtocol};
+use common::pending::PendingPeers;
+use common::protocol::{Defaults, Info, Legacy};
+use metrics::{Packets, SECOND};
+use model::{Kind, Phase, Verify};
+use transport::{Acceptor, Connector, Context, Received, Transmit};
+
+/// Discard.
+pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
+    info: Info {
+        defaults: Defaults::PLAIN,
+        legacy: Some(Legacy {
+            over: "TCP and UDP",
+            serves: Legacy::MIXED,
+            phase: || Phase { verify: Verify::None, stall_ns: QUIET, ..Phase::default() },
+            also_datagrams: true,
+        }),
+        ..Info::new("discard", 9)
+    },
+    carries: bulk::carries,
+    connectors,
+    acceptors,
+};
+
+/// How long a service leaves a connection alone on which nothing moves, ns: the RFCs set no limit, and the kernel finds peers that are gone.
+pub(crate) const QUIET: u64 = 24 * 3_600 * SECOND;
+
+fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
+    if phase.kind == Kind::Tcp {
+        return bulk::connectors(phase, calls, Filler::Printable);
+    }
+    bulk::datagram_connectors(phase, calls, Filler::Printable, Marks::None)
+}
+
+fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
+    let with_datagrams = |connections: Answerer| {
+        let (acl, streams) = (answers.acl.clone(), answers.streams.clone());
+        let (mut pending, mut row) = (PendingPeers::default(), None);
+        let count = move |cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>| {
+            if got.from.is_some_and(|path| pending.admits(cx, &acl, &streams, path.peer.ip())) {
+                let row = *row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
+                cx.rec.received(row, got.len as u64);
+                cx.rec.packets(row, &Packets { received: got.count() as u64, ..Packets::default() });
+            }
+        };
+        connections.with_datagrams(count).boxed()
+    };
+    bulk::acceptors(phase, answers, Filler::Printable).into_iter().map(with_datagrams).collect()
+}
