@@ -1,5 +1,6 @@
 //! Histograms of bins of one width, as UDPmon counts and prints them, and what can be said from bins alone.
 
+use crate::number::real;
 use serde::{Deserialize, Serialize};
 
 /// Whole numbers in bins of one width, and what lay beside them.
@@ -77,7 +78,7 @@ impl Binned {
     pub fn mean(&self) -> f64 {
         match self.count() {
             0 => 0.0,
-            n => self.sum as f64 / n as f64,
+            n => real(self.sum) / real(n),
         }
     }
 
@@ -91,7 +92,7 @@ impl Binned {
     /// quarter of the count, rounded up.
     #[must_use]
     pub fn shape(&self) -> Shape {
-        let middle = (self.width - 1) as f64 / 2.0;
+        let middle = real(self.width - 1) / 2.0;
         let [m2, m3, m4] = self.moments(middle);
         let count = self.count();
         if count == 0 {
@@ -124,7 +125,7 @@ impl Binned {
         let [m2, m3, m4] = self.moments(0.0);
         let sigma = m2.sqrt();
         let at = |share: f64| {
-            let rank = (share * count as f64) as u64;
+            let rank = (share * real(count)) as u64;
             let (mut sum, mut found) = (0u64, 0);
             for (n, bin) in self.bins.iter().enumerate() {
                 sum = sum.saturating_add(*bin);
@@ -151,13 +152,13 @@ impl Binned {
         let mean = self.mean();
         let mut sums = [0.0; 3];
         for (n, &bin) in self.bins.iter().enumerate().filter(|(_, bin)| **bin > 0) {
-            let delta = self.edge(n) as f64 + above - mean;
+            let delta = real(self.edge(n)) + above - mean;
             let square = delta * delta;
             for (sum, power) in sums.iter_mut().zip([square, square * delta, square * square]) {
-                *sum += bin as f64 * power;
+                *sum += real(bin) * power;
             }
         }
-        let count = self.count().max(1) as f64;
+        let count = real(self.count().max(1));
         sums.map(|sum| sum / count)
     }
 

@@ -1,5 +1,6 @@
 //! Whether two sets of readings differ, and by how much: by ranks, because rates and times are rarely normal.
 
+use crate::number::real;
 use crate::student::{quantile, two_sided};
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +56,7 @@ impl Contrast {
         b.iter().for_each(|y| differences.extend(a.iter().map(|x| y - x)));
         differences.sort_unstable_by(f64::total_cmp);
         let u: f64 = differences.iter().map(|&d| f64::midpoint(1.0, sign(d))).sum();
-        let (n, m) = (a.len() as f64, b.len() as f64);
+        let (n, m) = (real(a.len()), real(b.len()));
         let interval = ranks.least_inside(level).map(|rank| {
             let at = rank - 1;
             (differences[at], differences[differences.len() - 1 - at])
@@ -98,7 +99,7 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     order.sort_by(|&i, &j| p[i].total_cmp(&p[j]));
     let (mut corrected, mut largest) = (vec![1.0; p.len()], 0.0f64);
     for (rank, at) in order.into_iter().enumerate() {
-        largest = largest.max(p[at] * (p.len() - rank) as f64).min(1.0);
+        largest = largest.max(p[at] * real(p.len() - rank)).min(1.0);
         corrected[at] = largest;
     }
     corrected
@@ -109,9 +110,9 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 #[must_use]
 pub fn least_readings(figures: usize) -> usize {
     let (mut n, mut orders) = (1, 2.0);
-    while 2.0 / orders * figures.max(1) as f64 > ALPHA && n < MOST {
+    while 2.0 / orders * real(figures.max(1)) > ALPHA && n < MOST {
         n += 1;
-        orders *= (4 * n - 2) as f64 / n as f64;
+        orders *= real(4 * n - 2) / real(n);
     }
     n
 }
@@ -151,7 +152,7 @@ impl Ranks {
             return Ranks { n, m, inflation: 1.0, df: None };
         }
         let inflation = inflation(a, b);
-        Ranks { n, m, inflation, df: Some(((n + m) as f64 / inflation - 2.0).max(1.0)) }
+        Ranks { n, m, inflation, df: Some((real(n + m) / inflation - 2.0).max(1.0)) }
     }
 
     /// Whether all orders are counted instead of approximated.
@@ -161,7 +162,7 @@ impl Ranks {
 
     /// Number of pairs of a reading of either set: the largest value of the statistic.
     fn pairs(&self) -> f64 {
-        (self.n * self.m) as f64
+        real(self.n * self.m)
     }
 
     /// The two-sided probability of `u`: exact for small independent sets, ties included; else by Student's t with corrections
@@ -174,13 +175,13 @@ impl Ranks {
         if self.exact() {
             let orders = orders(&ties, self.m);
             let of: f64 = orders.iter().sum();
-            let center = (self.m * (self.n + self.m + 1)) as f64;
+            let center = real(self.m * (self.n + self.m + 1));
             let uneven =
-                orders.iter().enumerate().filter(|(s, _)| (*s as f64 - center).abs() >= 2.0 * far - 1e-9);
+                orders.iter().enumerate().filter(|(s, _)| (real(*s) - center).abs() >= 2.0 * far - 1e-9);
             return (uneven.map(|(_, orders)| orders).sum::<f64>() / of).min(1.0);
         }
-        let total = (self.n + self.m) as f64;
-        let cubes: f64 = ties.iter().map(|&t| (t * t * t - t) as f64).sum();
+        let total = real(self.n + self.m);
+        let cubes: f64 = ties.iter().map(|&t| real(t * t * t - t)).sum();
         self.tail(far, total + 1.0 - cubes / (total * (total - 1.0)))
     }
 
@@ -196,8 +197,8 @@ impl Ranks {
     fn least(&self) -> f64 {
         match self.exact() {
             // The sets do not overlap: one order on each side of n + m over n.
-            true => (1..=self.n).fold(2.0, |p, k| p * k as f64 / (self.m + k) as f64),
-            false => self.tail(self.pairs() / 2.0, (self.n + self.m + 1) as f64),
+            true => (1..=self.n).fold(2.0, |p, k| p * real(k) / real(self.m + k)),
+            false => self.tail(self.pairs() / 2.0, real(self.n + self.m + 1)),
         }
     }
 
@@ -213,7 +214,7 @@ impl Ranks {
             });
             cumulative.take_while(|p| *p <= level / 2.0).count()
         } else {
-            let spread = (self.pairs() * (self.n + self.m + 1) as f64 / 12.0 * self.inflation).sqrt();
+            let spread = (self.pairs() * real(self.n + self.m + 1) / 12.0 * self.inflation).sqrt();
             (self.pairs() / 2.0 - quantile(level, self.df) * spread).floor().max(0.0) as usize
         };
         (rank >= 1).then_some(rank)
@@ -249,18 +250,18 @@ fn orders(ties: &[usize], m: usize) -> Vec<f64> {
 fn inflation(a: &[f64], b: &[f64]) -> f64 {
     let (mut all, mut next) = (0.0, 0.0);
     for set in [a, b] {
-        let mean = set.iter().sum::<f64>() / set.len() as f64;
+        let mean = set.iter().sum::<f64>() / real(set.len());
         let squares = set.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>();
         // Readings that are all the same differ from their mean by rounding only.
-        if squares <= set.len() as f64 * (mean * 1e-9) * (mean * 1e-9) {
+        if squares <= real(set.len()) * (mean * 1e-9) * (mean * 1e-9) {
             continue;
         }
         all += squares;
         next += set.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum::<f64>();
     }
-    let n = a.len().min(b.len()) as f64;
+    let n = real(a.len().min(b.len()));
     let r = if all > 0.0 { next / all } else { 0.0 };
-    let r = (n * r + 1.0) / (n - 4.0).max(1.0) + MARGIN / ((a.len() + b.len()) as f64).sqrt();
+    let r = (n * r + 1.0) / (n - 4.0).max(1.0) + MARGIN / (real(a.len() + b.len())).sqrt();
     let r = r.clamp(0.0, MOST_ALIKE);
     (1.0 + r) / (1.0 - r)
 }

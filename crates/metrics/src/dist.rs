@@ -1,6 +1,7 @@
 //! Distributions: a mergeable HDR histogram with three significant digits, and its summary for reports.
 
 use crate::Spectrum;
+use crate::number::real;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -110,15 +111,15 @@ impl Dist {
     pub fn quantile_among(&self, q: f64, missing: u64) -> Option<u64> {
         let known = self.count();
         let total = known.saturating_add(missing);
-        let rank = ((q.clamp(0.0, 1.0) * total as f64).ceil() as u64).max(1);
+        let rank = ((q.clamp(0.0, 1.0) * real(total)).ceil() as u64).max(1);
         // The middle of a rank, which rounding does not take for its neighbour.
-        (rank <= known).then(|| self.quantile((rank as f64 - 0.5) / known as f64))
+        (rank <= known).then(|| self.quantile((real(rank) - 0.5) / real(known)))
     }
 
     /// Arithmetic mean, exact; `None` when nothing was recorded.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
-        self.extremes.map(|_| self.sum as f64 / self.count().max(1) as f64)
+        self.extremes.map(|_| real(self.sum) / real(self.count().max(1)))
     }
 
     /// Smallest and largest value, exact; `None` when nothing was recorded.
@@ -134,7 +135,7 @@ impl Dist {
         let counts = h.iter_recorded().map(|bucket| {
             (h.highest_equivalent(bucket.value_iterated_to()).min(max), bucket.count_since_last_iteration())
         });
-        let (count, mean) = (h.len(), self.sum as f64 / h.len().max(1) as f64);
+        let (count, mean) = (h.len(), real(self.sum) / real(h.len().max(1)));
         Some(Spectrum { count, min, max, mean, sd: h.stdev(), counts: counts.collect(), missing: 0 })
     }
 
@@ -168,7 +169,7 @@ impl Dist {
         Some(DistSummary {
             count: h.len(),
             min,
-            mean: self.sum as f64 / h.len() as f64,
+            mean: real(self.sum) / real(h.len()),
             sd: h.stdev(),
             p50: self.quantile(0.5),
             p90: self.quantile(0.9),
@@ -214,7 +215,7 @@ impl DistSummary {
         if self.count == 0 || other.count == 0 {
             return if self.count == 0 { other.clone() } else { self.clone() };
         }
-        let (n, m) = (self.count as f64, other.count as f64);
+        let (n, m) = (real(self.count), real(other.count));
         let mean = (self.mean * n + other.mean * m) / (n + m);
         let squares = |d: &DistSummary, n: f64| n * (d.sd * d.sd + d.mean * d.mean);
         let variance = (squares(self, n) + squares(other, m)) / (n + m) - mean * mean;

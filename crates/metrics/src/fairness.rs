@@ -1,5 +1,6 @@
 //! Fairness of a set of rates.
 
+use crate::number::{per_second, real};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ impl Moments {
     /// DEC-TR-301, 1984). `None` with fewer than two values or when all are zero.
     #[must_use]
     pub fn jain(&self) -> Option<f64> {
-        (self.n >= 2 && self.squares > 0.0).then(|| self.sum * self.sum / (self.n as f64 * self.squares))
+        (self.n >= 2 && self.squares > 0.0).then(|| self.sum * self.sum / (real(self.n) * self.squares))
     }
 }
 
@@ -66,7 +67,7 @@ impl SlotRates {
     pub fn moments(&self) -> Moments {
         let mut all = Moments::default();
         let lived = self.0.values().filter(|(_, ns)| *ns > 0);
-        lived.for_each(|&(bytes, ns)| all.add(bytes as f64 * 1e9 / ns as f64));
+        lived.for_each(|&(bytes, ns)| all.add(per_second(bytes, ns)));
         all
     }
 }

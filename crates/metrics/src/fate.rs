@@ -3,6 +3,7 @@
 //! This looks at both ends' lists at leisure, after the run; [`crate::Sequence`] counts the same while datagrams come. The two
 //! know nothing of each other.
 
+use crate::number::real;
 use crate::{Packets, StampKind};
 use serde::{Deserialize, Serialize};
 
@@ -133,7 +134,7 @@ impl FlowSums {
     /// Mean delay, ns.
     #[must_use]
     pub fn delay_mean_ns(&self) -> Option<f64> {
-        (self.delays > 0).then(|| self.delay_sum_ns as f64 / self.delays as f64)
+        (self.delays > 0).then(|| real(self.delay_sum_ns) / real(self.delays))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Jitter of a media stream's frames, as ctsTraffic computes it, and what its client makes of a sender's stamps.
 
+use crate::number::real;
+
 /// When a frame was sent and when it came, each by a clock of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameStamps {
@@ -71,7 +73,7 @@ impl FrameJitter {
 
 /// Ticks as ms; 0 when the frequency is not known.
 fn ms(ticks: i64, hz: i64) -> f64 {
-    if hz == 0 { 0.0 } else { ticks as f64 * 1000.0 / hz as f64 }
+    if hz == 0 { 0.0 } else { real(ticks) * 1000.0 / real(hz) }
 }
 
 #[cfg(test)]

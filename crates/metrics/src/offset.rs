@@ -16,6 +16,7 @@
 //! but the newest exchange are forgotten, so that the bound grows to half of that round trip, and the break is counted.
 
 use crate::Mono;
+use crate::number::real;
 use serde::{Deserialize, Serialize};
 
 /// Largest relative drift between two clocks that is believed, 1 = 1 s per s: crystals are within 100 ppm, and
@@ -151,7 +152,7 @@ impl Offset {
         self.exchanges += 1;
         let (t1, t4) = (ours(exchange.t1), ours(exchange.t4));
         // The two limits hold at two instants; between them a clock drifts by nothing that matters.
-        let drifted = (t4.saturating_sub(t1) as f64 * MAX_DRIFT).ceil() as i64;
+        let drifted = (real(t4.saturating_sub(t1)) * MAX_DRIFT).ceil() as i64;
         let limit = Limit {
             at: t1.saturating_add(t4.saturating_sub(t1) / 2),
             low: exchange.t3.saturating_sub(t4).saturating_sub(drifted),
@@ -195,8 +196,8 @@ impl Offset {
         let gap = expected.map_or(0, |(low, high)| {
             limit.low.saturating_sub(high).max(low.saturating_sub(limit.high)).max(0)
         });
-        let drift = since.unwrap_or(0) as f64 * MAX_DRIFT;
-        if gap as f64 > drift {
+        let drift = real(since.unwrap_or(0)) * MAX_DRIFT;
+        if real(gap) > drift {
             self.steps += 1;
         } else {
             self.wanders += 1;
@@ -230,11 +231,11 @@ impl Offset {
         let (mut slow, mut fast) = (-MAX_DRIFT, MAX_DRIFT);
         for (i, a) in self.limits.iter().enumerate() {
             for b in &self.limits[i + 1..] {
-                let time = b.at.saturating_sub(a.at) as f64;
+                let time = real(b.at.saturating_sub(a.at));
                 if time > 0.0 {
-                    let age = newest.saturating_sub(a.at) as f64 + newest.saturating_sub(b.at) as f64;
-                    fast = fast.min((b.high.saturating_sub(a.low) as f64 + age * WANDER) / time);
-                    slow = slow.max((b.low.saturating_sub(a.high) as f64 - age * WANDER) / time);
+                    let age = real(newest.saturating_sub(a.at)) + real(newest.saturating_sub(b.at));
+                    fast = fast.min((real(b.high.saturating_sub(a.low)) + age * WANDER) / time);
+                    slow = slow.max((real(b.low.saturating_sub(a.high)) - age * WANDER) / time);
                 }
             }
         }
@@ -272,7 +273,7 @@ impl Offset {
         let half = ns / 2;
         let middle = self.at(now.plus(half))?;
         let (slow, fast) = self.rate;
-        let drift = (slow.abs().max(fast.abs()) + WANDER) * half as f64;
+        let drift = (slow.abs().max(fast.abs()) + WANDER) * real(half);
         Some(Estimate { bound_ns: middle.bound_ns.saturating_add(drift.ceil() as u64), ..middle })
     }
 
@@ -296,7 +297,7 @@ impl Offset {
         let (slow, fast) = (slow - WANDER, fast + WANDER);
         let (mut low, mut high) = (i64::MIN, i64::MAX);
         for limit in &self.limits {
-            let time = now.saturating_sub(limit.at) as f64;
+            let time = real(now.saturating_sub(limit.at));
             let (least, most) =
                 if time < 0.0 { (fast * time, slow * time) } else { (slow * time, fast * time) };
             low = low.max(limit.low.saturating_add(least.floor() as i64));

@@ -1,6 +1,7 @@
 //! A whole distribution as files keep it: every bucket with what it holds, so that any percentile can be asked for later,
 //! and distributions of several runs can be added.
 
+use crate::number::real;
 use serde::{Deserialize, Serialize};
 
 /// A distribution with all its buckets, three significant digits wide. The unit is that of the recorded values.
@@ -41,7 +42,7 @@ impl Spectrum {
     /// The rank of the quantile `q` (0..=1) among all values, from 1.
     #[must_use]
     pub fn rank(&self, q: f64) -> u64 {
-        ((q.clamp(0.0, 1.0) * self.total() as f64).ceil() as u64).max(1)
+        ((q.clamp(0.0, 1.0) * real(self.total())).ceil() as u64).max(1)
     }
 
     /// The value that a share `q` (0..=1) of the values does not exceed: the smallest for which at least that share is
@@ -60,7 +61,7 @@ impl Spectrum {
     /// How many values lie above the quantile `q`: with few of them the quantile is a matter of luck.
     #[must_use]
     pub fn beyond(&self, q: f64) -> f64 {
-        let all = self.total() as f64;
+        let all = real(self.total());
         all - q * all
     }
 
@@ -77,7 +78,7 @@ impl Spectrum {
 
     /// Adds the known values of `other`, where both have some.
     fn merge_known(&mut self, other: &Spectrum) {
-        let (n, m) = (self.count as f64, other.count as f64);
+        let (n, m) = (real(self.count), real(other.count));
         let apart = other.mean - self.mean;
         // Sums of squared deviations of two sets put together (Chan, Golub, LeVeque 1979).
         let squares = self.sd * self.sd * n + other.sd * other.sd * m + apart * apart * n * m / (n + m);

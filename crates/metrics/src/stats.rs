@@ -1,5 +1,6 @@
 //! The mean of a few readings and how far it can be trusted.
 
+use crate::number::real;
 use crate::student::quantile;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +32,7 @@ const T95: [f64; 30] = [
 fn t95(df: u64) -> f64 {
     match usize::try_from(df) {
         Ok(df @ 1..=30) => T95[df - 1],
-        _ => 1.959_964 + 2.372_3 / df as f64 + 2.822_5 / (df as f64 * df as f64),
+        _ => 1.959_964 + 2.372_3 / real(df) + 2.822_5 / (real(df) * real(df)),
     }
 }
 
@@ -43,12 +44,12 @@ impl Spread {
         if n == 0 {
             return None;
         }
-        let mean = values.iter().sum::<f64>() / n as f64;
+        let mean = values.iter().sum::<f64>() / real(n);
         let (min, max) = values.iter().fold((f64::MAX, f64::MIN), |(lo, hi), &v| (lo.min(v), hi.max(v)));
         let mut spread = Spread { n: n as u64, mean, min, max, ..Spread::default() };
         if n > 1 {
             let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
-            spread.sd = (squares / (n - 1) as f64).sqrt();
+            spread.sd = (squares / real(n - 1)).sqrt();
             spread.ci95 = spread.half(t95(n as u64 - 1));
         }
         Some(spread)
@@ -58,11 +59,11 @@ impl Spread {
     /// readings.
     #[must_use]
     pub fn half_width(&self, error: f64) -> f64 {
-        if self.n < 2 { 0.0 } else { self.half(quantile(error, Some((self.n - 1) as f64))) }
+        if self.n < 2 { 0.0 } else { self.half(quantile(error, Some(real(self.n - 1)))) }
     }
 
     fn half(&self, t: f64) -> f64 {
-        t * self.sd / (self.n as f64).sqrt()
+        t * self.sd / (real(self.n)).sqrt()
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the kernel tells about a TCP connection, and the figures RFC 6349 makes of it.
 
+use crate::number::real;
 use serde::{Deserialize, Serialize};
 
 /// The part of the kernel's `struct tcp_info` that a measurement uses. Absent fields (older kernels, other systems)
@@ -148,7 +149,7 @@ impl TcpTotals {
     /// Mean smoothed round-trip time under load, µs.
     #[must_use]
     pub fn mean_rtt_us(&self) -> Option<f64> {
-        (self.rtt_samples > 0).then(|| self.rtt_sum_us / self.rtt_samples as f64)
+        (self.rtt_samples > 0).then(|| self.rtt_sum_us / real(self.rtt_samples))
     }
 }
 
@@ -156,7 +157,7 @@ impl TcpTotals {
 /// `None` when nothing was sent.
 #[must_use]
 pub fn tcp_efficiency_percent(sent: u64, retransmitted: u64) -> Option<f64> {
-    (sent > 0).then(|| sent.saturating_sub(retransmitted) as f64 / sent as f64 * 100.0)
+    (sent > 0).then(|| real(sent.saturating_sub(retransmitted)) / real(sent) * 100.0)
 }
 
 /// Buffer delay (RFC 6349 §4.3): growth of the mean round-trip time under load over the baseline, in percent.

@@ -3,6 +3,7 @@
 //! Rates are in bits per second with SI prefixes (k = 1000); sizes are in bytes, where `K`, `M`, `G` alone mean 1024
 //! as in iperf3 and `Ki`, `Mi`, `Gi` say so; durations carry a unit, a bare number is seconds.
 
+use crate::number::Real;
 use std::fmt;
 
 /// A quantity that could not be understood: what was given and what would have been.
@@ -184,14 +185,14 @@ fn prefixed(value: f64, base: f64, prefixes: &[&str]) -> String {
 
 /// `9.87 Gbit/s`: SI prefixes, three significant digits.
 #[must_use]
-pub fn format_bits_per_second(rate: f64) -> String {
-    format!("{}bit/s", prefixed(rate.max(0.0), 1000.0, &["", "k", "M", "G", "T", "P"]))
+pub fn format_bits_per_second(rate: impl Real) -> String {
+    format!("{}bit/s", prefixed(rate.real().max(0.0), 1000.0, &["", "k", "M", "G", "T", "P"]))
 }
 
 /// `1.50 GiB`: binary prefixes, three significant digits.
 #[must_use]
 pub fn format_bytes(bytes: u64) -> String {
-    format!("{}B", prefixed(bytes as f64, 1024.0, &["", "Ki", "Mi", "Gi", "Ti", "Pi"]))
+    format!("{}B", prefixed(bytes.real(), 1024.0, &["", "Ki", "Mi", "Gi", "Ti", "Pi"]))
 }
 
 /// `1 server`, `2 servers`.
@@ -202,7 +203,8 @@ pub fn format_count(n: u64, what: &str) -> String {
 
 /// `12.3 ms`: three significant digits in the largest unit up to seconds.
 #[must_use]
-pub fn format_duration(ns: f64) -> String {
+pub fn format_duration(ns: impl Real) -> String {
+    let ns = ns.real();
     if ns < 1.0 {
         return "0 ns".to_owned();
     }

@@ -1,5 +1,6 @@
 //! How delay varies: RTP jitter, IP packet delay variation, and distributions of values that may be negative.
 
+use crate::number::real;
 use crate::{Dist, DistSummary};
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,7 @@ impl Jitter {
     /// A packet came after `transit` ns; a constant error of the clocks does not matter. The estimate, ns, from the second packet on.
     pub fn see(&mut self, transit: i64) -> Option<f64> {
         let last = self.last.replace(transit)?;
-        self.ns += (transit.saturating_sub(last).unsigned_abs() as f64 - self.ns) / 16.0;
+        self.ns += (real(transit.saturating_sub(last).unsigned_abs()) - self.ns) / 16.0;
         Some(self.ns)
     }
 
@@ -58,7 +59,7 @@ impl Jitters {
     /// The mean over all packets, ns; `None` without any.
     #[must_use]
     pub fn mean_ns(&self) -> Option<f64> {
-        (self.n > 0).then(|| self.sum_ns / self.n as f64)
+        (self.n > 0).then(|| self.sum_ns / real(self.n))
     }
 
     /// The mean of that interval which had the largest, ns.
@@ -102,7 +103,7 @@ impl Signed {
     /// The value at quantile `q` (0..=1); 0 when nothing was recorded.
     #[must_use]
     pub fn quantile(&self, q: f64) -> i64 {
-        let (below, above) = (self.below.count() as f64, self.above.count() as f64);
+        let (below, above) = (real(self.below.count()), real(self.above.count()));
         let rank = (q.clamp(0.0, 1.0) * (below + above)).ceil().max(1.0);
         if rank <= below {
             // The k-th from the bottom is the k-th largest in size.
@@ -123,12 +124,12 @@ impl Signed {
         if count == 0 {
             return None;
         }
-        let sum = |side: &Option<DistSummary>| side.as_ref().map_or(0.0, |s| s.mean * s.count as f64);
+        let sum = |side: &Option<DistSummary>| side.as_ref().map_or(0.0, |s| s.mean * real(s.count));
         let at = |q| self.quantile(q).saturating_add(shift);
         Some(SignedSummary {
             count,
             min: at(0.0),
-            mean: (sum(&above) - sum(&below)) / count as f64 + shift as f64,
+            mean: (sum(&above) - sum(&below)) / real(count) + real(shift),
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),

@@ -1,7 +1,7 @@
 //! What a run's figures have to be: `p99<5ms`, `goodput>900M`, `loss<=0.1%`.
 
 use crate::{Figure, Kind, Outcome, Point, Stat, Status, Unit, Way};
-use metrics::{parse_duration, parse_rate};
+use metrics::{parse_duration, parse_rate, real};
 use std::fmt;
 
 /// How a value is to stand to the limit.
@@ -189,8 +189,8 @@ fn limit(text: &str, unit: Unit) -> Result<f64, String> {
         number.ok_or_else(|| format!("'{text}' is not {what}"))
     };
     match unit {
-        Unit::BitsPerSecond => parse_rate(text).map(|bps| bps as f64).map_err(|e| e.to_string()),
-        Unit::Ns => parse_duration(text).map(|ns| ns as f64).map_err(|e| e.to_string()),
+        Unit::BitsPerSecond => parse_rate(text).map(real).map_err(|e| e.to_string()),
+        Unit::Ns => parse_duration(text).map(real).map_err(|e| e.to_string()),
         Unit::Percent => plain(text.trim_end_matches('%').trim(), "a percentage such as 0.1%"),
         Unit::PerSecond => {
             let (number, factor) = match text.strip_suffix(['k', 'K']) {

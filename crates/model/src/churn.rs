@@ -4,7 +4,7 @@
 //! The broker knows no socket and no clock, so that it serves every protocol and is tested as arithmetic. Each worker has
 //! its own, for the slots that live there.
 
-use metrics::{Mono, SECOND};
+use metrics::{Mono, SECOND, real};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -37,7 +37,7 @@ impl Plan {
         let quotas = phase.total_bytes.map_or(Vec::new(), |total| {
             slots.iter().map(|&s| total / all + u64::from(u64::from(s) < total % all)).collect()
         });
-        let share = slots.len() as f64 / f64::from(phase.connections.max(1));
+        let share = real(slots.len()) / f64::from(phase.connections.max(1));
         Plan {
             transfer: phase.transfer,
             lives: phase.iterations,
@@ -119,7 +119,7 @@ impl Broker {
             slots,
             paused: BinaryHeap::new(),
             busy: 0,
-            gap: plan.rate.map(|rate| SECOND as f64 / rate),
+            gap: plan.rate.map(|rate| real(SECOND) / rate),
             stagger: plan.stagger,
             due: None,
             carry: 0.0,
@@ -169,7 +169,7 @@ impl Broker {
         let mut due = self.due.unwrap_or(now);
         let late = now.since(due);
         if late > CATCH_UP {
-            let skipped = ((late - CATCH_UP) as f64 / gap).floor();
+            let skipped = (real(late - CATCH_UP) / gap).floor();
             due = due.plus((skipped * gap) as u64);
         }
         let exact = gap + self.carry;

@@ -10,6 +10,7 @@ use crate::{
 };
 use metrics::{
     DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpTotals, TrainPacket, Wall,
+    bits_per_second,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -287,7 +288,7 @@ impl Traffic {
 }
 
 fn rate(bytes: u64, ns: u64) -> f64 {
-    if ns == 0 { 0.0 } else { bytes as f64 * 8e9 / ns as f64 }
+    if ns == 0 { 0.0 } else { bits_per_second(bytes, ns) }
 }
 
 /// One interval, both ends side by side.

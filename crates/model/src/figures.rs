@@ -1,7 +1,7 @@
 //! The figures of a phase: what follows from both ends' counts, and from nothing else.
 
 use crate::{CpuUse, Direction, Interval, Kind, Point, Status, Totals, Traffic};
-use metrics::{Moments, SECOND, Spread, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
+use metrics::{Moments, Spread, TcpTotals, buffer_delay_percent, per_second, real, tcp_efficiency_percent};
 
 /// A shorter interval than this part of the usual one is no reading of the rate: the run ended within it.
 const FULL: f64 = 0.9;
@@ -25,8 +25,8 @@ impl Point {
     pub fn readings(&self) -> impl Iterator<Item = &Interval> {
         let mut lengths: Vec<u64> = self.counted().map(Interval::ns).collect();
         lengths.sort_unstable();
-        let least = lengths.get(lengths.len() / 2).map_or(0.0, |&median| median as f64 * FULL);
-        self.counted().filter(move |i| i.ns() > 0 && i.ns() as f64 >= least)
+        let least = lengths.get(lengths.len() / 2).map_or(0.0, |&median| real(median) * FULL);
+        self.counted().filter(move |i| i.ns() > 0 && real(i.ns()) >= least)
     }
 
     /// Connections established in the counted intervals, and their length, ns.
@@ -39,14 +39,13 @@ impl Point {
     #[must_use]
     pub fn connects_per_second(&self) -> Option<f64> {
         let (opened, ns) = self.established();
-        (ns > 0).then(|| opened as f64 * SECOND as f64 / ns as f64)
+        (ns > 0).then(|| per_second(opened, ns))
     }
 
     /// The spread of connections established per second over the readings.
     #[must_use]
     pub fn connects_per_interval(&self) -> Option<Spread> {
-        let rates: Vec<f64> =
-            self.readings().map(|i| i.opened as f64 * SECOND as f64 / i.ns() as f64).collect();
+        let rates: Vec<f64> = self.readings().map(|i| per_second(i.opened, i.ns())).collect();
         Spread::of(&rates)
     }
 
@@ -258,5 +257,5 @@ fn per_gb(point: &Point, cpu_s: f64) -> Option<f64> {
     let before: u64 =
         omitted.map(|i| i.near.rx_bytes + i.far.map_or(i.near.tx_bytes, |far| far.rx_bytes)).sum();
     let bytes = point.received_bytes().saturating_add(before);
-    (bytes > 0 && cpu_s > 0.0).then(|| cpu_s * 1e9 / bytes as f64)
+    (bytes > 0 && cpu_s > 0.0).then(|| cpu_s * 1e9 / real(bytes))
 }

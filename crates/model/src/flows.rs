@@ -1,6 +1,6 @@
 //! Flows of datagrams one by one: which of them fare worse than the others, and what became of each datagram.
 
-use metrics::{FlowSums, Quartiles, StampKind, Verdict};
+use metrics::{FlowSums, Quartiles, StampKind, Verdict, real};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -86,8 +86,8 @@ pub fn mark_flows(rows: &mut [FlowRow]) {
 }
 
 fn mark(ways: &mut [&mut FlowWay]) {
-    let lost = |way: &FlowWay| way.got.counts.lost.max(0) as f64;
-    let came = |way: &FlowWay| (way.got.counts.received + way.got.counts.corrupt) as f64;
+    let lost = |way: &FlowWay| real(way.got.counts.lost.max(0));
+    let came = |way: &FlowWay| real(way.got.counts.received + way.got.counts.corrupt);
     let all_lost: f64 = ways.iter().map(|way| lost(way)).sum();
     let all: f64 = all_lost + ways.iter().map(|way| came(way)).sum::<f64>();
     let means: Vec<f64> = ways.iter().filter_map(|way| way.got.delay_mean_ns()).collect();

@@ -1,7 +1,7 @@
 //! How evenly the frames of a media stream came: what ctsTraffic's jitter table tells, as far as it is kept.
 
 use crate::{FrameRow, FrameVerdict};
-use metrics::{FrameJitter, FrameStamps};
+use metrics::{FrameJitter, FrameStamps, real};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -37,7 +37,7 @@ pub struct FrameTime {
 impl FrameTime {
     /// Adds those that followed.
     fn join(&mut self, later: &FrameTime) {
-        let (ours, theirs) = (self.frames as f64, later.frames as f64);
+        let (ours, theirs) = (real(self.frames), real(later.frames));
         self.jitter_ns = (self.jitter_ns * ours + later.jitter_ns * theirs) / (ours + theirs).max(1.0);
         self.most_ns = self.most_ns.max(later.most_ns);
         self.frames += later.frames;
@@ -69,7 +69,7 @@ impl FrameWatch {
             let FrameRow { sender_ticks, sender_hz, receiver_ticks, receiver_hz, .. } = *row;
             let (flight, jitter) =
                 self.jitter.see(FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz });
-            let came = receiver_ticks as f64 / receiver_hz as f64;
+            let came = real(receiver_ticks) / real(receiver_hz);
             let since = came - *self.first.get_or_insert(came);
             let one = FrameTime {
                 frames: 1,

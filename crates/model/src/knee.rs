@@ -6,7 +6,7 @@
 //! carried at almost the same delay; above it a queue grows while little more gets through, or things are lost.
 
 use crate::{Direction, PacketReport, Point, Status, SweepRow};
-use metrics::Spread;
+use metrics::{Spread, real};
 use serde::{Deserialize, Serialize};
 
 /// Delays below this are taken for it, ns: a clock may be wrong by as much, and nothing is divided by nothing.
@@ -61,14 +61,14 @@ impl Slot {
         let spread = |of: &dyn Fn(&(Direction, PacketReport)) -> Option<f64>| {
             Spread::of(&told.iter().filter_map(of).collect::<Vec<f64>>())
         };
-        let p50_ns = spread(&|(_, got)| got.delay_ns.as_ref().map(|d| d.p50 as f64));
+        let p50_ns = spread(&|(_, got)| got.delay_ns.as_ref().map(|d| real(d.p50)));
         let power = |rate: f64, delay: f64| rate / (delay.max(LEAST_DELAY) / 1e9);
         let goodput = spread(&|(way, _)| Some(way.goodput_bps));
         Some(Slot {
             sent_bps: spread(&|(way, _)| Some(way.sent_bps)),
             loss: spread(&|(_, got)| got.loss()),
             p50_ns,
-            p99_ns: spread(&|(_, got)| got.delay_ns.as_ref().map(|d| d.p99 as f64)),
+            p99_ns: spread(&|(_, got)| got.delay_ns.as_ref().map(|d| real(d.p99))),
             clock_bound_ns: told.iter().filter_map(|(_, got)| got.clock_bound_ns).max(),
             power: goodput.zip(p50_ns).map(|(rate, delay)| power(rate.mean, delay.mean)),
             knee: false,

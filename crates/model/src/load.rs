@@ -8,7 +8,7 @@ use crate::{
     Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, RoundTrips, Schedule, Spacing, Status,
     Transport, figures,
 };
-use metrics::{Spectrum, buffer_delay_percent};
+use metrics::{Spectrum, buffer_delay_percent, real};
 use std::collections::BTreeMap;
 
 /// The document that the responsiveness figures follow.
@@ -289,7 +289,7 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
         added_p90_ns: grown(p90, idle.and_then(|idle| idle.rtt_p90_ns.filter(|ns| *ns < u64::MAX))),
         rtt_p90_ns: p90,
         turnaround_p50_ns: pings.and_then(|pings| pings.far_ns.as_ref()?.quantile(0.5)),
-        never_back: rtt.as_ref().map(|rtt| rtt.missing as f64 / rtt.total().max(1) as f64),
+        never_back: rtt.as_ref().map(|rtt| real(rtt.missing) / real(rtt.total().max(1))),
         beside_rpm: beside,
         inside_rpm: inside,
         rpm: beside.zip(inside).map(|(beside, inside)| (beside + inside) / 2.0),
@@ -325,14 +325,14 @@ fn trimmed_mean(rtt: &Spectrum) -> Option<f64> {
     if rtt.count == 0 {
         return None;
     }
-    let keep = (rtt.total() as f64 * (1.0 - TRIMMED)).ceil() as u64;
+    let keep = (real(rtt.total()) * (1.0 - TRIMMED)).ceil() as u64;
     let (mut left, mut sum) = (keep, 0.0);
     for &(value, n) in &rtt.counts {
         let n = n.min(left);
-        sum += value as f64 * n as f64;
+        sum += real(value) * real(n);
         left -= n;
     }
-    Some((sum + left as f64 * TIMEOUT.max(rtt.max) as f64) / keep.max(1) as f64)
+    Some((sum + real(left) * real(TIMEOUT.max(rtt.max))) / real(keep.max(1)))
 }
 
 #[cfg(test)]

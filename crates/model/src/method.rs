@@ -1,7 +1,7 @@
 //! What to run next: one phase, a sweep over one or two settings, each measured several times, or a search.
 
 use crate::{Highest, Level, MAX_BUFFER, MAX_CONNECTIONS, Outcome, Phase, Point, Range, Search, Until, mtu};
-use metrics::{SECOND, parse_bytes, parse_duration, parse_rate};
+use metrics::{SECOND, parse_bytes, parse_duration, parse_rate, real};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -90,7 +90,7 @@ impl AxisName {
             }
             AxisName::Spacing => {
                 let size = phase.probe.map_or(0, |probe| probe.size);
-                phase.rate = Some((f64::from(size) * 8e9 / value.max(1) as f64).round() as u64);
+                phase.rate = Some((f64::from(size) * 8e9 / real(value.max(1))).round() as u64);
             }
         }
     }

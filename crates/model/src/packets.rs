@@ -1,6 +1,6 @@
 //! What one end found out about datagrams, in an interval or over a phase.
 
-use metrics::{ClockFound, ClockKind, DistSummary, Marks, PacketTally, Packets, Tally};
+use metrics::{ClockFound, ClockKind, DistSummary, Marks, PacketTally, Packets, Tally, real};
 use serde::{Deserialize, Serialize};
 
 /// What one end counted as a sender and as a receiver of datagrams. Delays are one way unless the method says otherwise, and
@@ -92,7 +92,7 @@ impl DelayRange {
     /// Of both together: of `n` delays ours, of `m` theirs.
     fn joined(self, other: DelayRange, n: u64, m: u64) -> DelayRange {
         let all = n + m;
-        let share = if all > 0 { n as f64 / all as f64 } else { 0.5 };
+        let share = if all > 0 { real(n) / real(all) } else { 0.5 };
         DelayRange {
             min: self.min.zip(other.min).map(|(ours, theirs)| ours.min(theirs)),
             mean: self.mean * share + other.mean * (1.0 - share),
@@ -251,8 +251,8 @@ impl PacketReport {
     /// Share of the datagrams sent that did not come, 0..=1; `None` when none was to come.
     #[must_use]
     pub fn loss(&self) -> Option<f64> {
-        let lost = self.counts.lost.max(0) as f64;
-        let all = lost + self.arrivals() as f64;
+        let lost = real(self.counts.lost.max(0));
+        let all = lost + real(self.arrivals());
         (all > 0.0).then(|| lost / all)
     }
 

@@ -2,7 +2,9 @@
 //! in an interval. Comparisons, assertions, the store and what is exported all ask here.
 
 use crate::{Interval, Kind, PacketReport, PingCounts, Point, Status, Traffic, UdpmonTest};
-use metrics::{DistSummary, Frames, Spectrum, format_bits_per_second, format_duration};
+use metrics::{
+    DistSummary, Frames, Spectrum, format_bits_per_second, format_duration, per_second, percent_of, real,
+};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -120,22 +122,22 @@ impl Stat {
     /// `None` for a percentile that falls among missing values.
     fn of_spectrum(self, all: &Spectrum) -> Option<f64> {
         Some(match self {
-            Stat::Min => all.min as f64,
+            Stat::Min => real(all.min),
             Stat::Mean => all.mean,
-            Stat::Max => all.max as f64,
-            Stat::Quantile(q) => all.quantile(q)? as f64,
+            Stat::Max => real(all.max),
+            Stat::Quantile(q) => real(all.quantile(q)?),
         })
     }
 
     /// Of a summary, which knows four quantiles.
     fn of_summary(self, all: &DistSummary) -> Option<f64> {
         Some(match self {
-            Stat::Min => all.min as f64,
+            Stat::Min => real(all.min),
             Stat::Mean => all.mean,
-            Stat::Max => all.max as f64,
+            Stat::Max => real(all.max),
             Stat::Quantile(q) => {
                 let known = [(0.5, all.p50), (0.9, all.p90), (0.99, all.p99), (0.999, all.p999)];
-                known.iter().find(|(at, _)| (at - q).abs() < 1e-9)?.1 as f64
+                real(known.iter().find(|(at, _)| (at - q).abs() < 1e-9)?.1)
             }
         })
     }
@@ -282,16 +284,16 @@ impl Figure {
             Figure::ConnectTime(stat) => times(&point.near.connect_ns, stat),
             // Where nothing was measured no error and no caveat is not good news.
             Figure::Errors => {
-                Some(point.errors() as f64).filter(|n| *n > 0.0 || point.status != Status::Failed)
+                Some(real(point.errors())).filter(|n| *n > 0.0 || point.status != Status::Failed)
             }
             Figure::Retransmits => {
                 let all = std::iter::once(&point.near).chain(&point.far);
                 let told: Vec<u64> =
                     all.filter(|t| t.tcp.connections > 0).map(|t| t.tcp.retransmits).collect();
-                (!told.is_empty()).then(|| told.iter().sum::<u64>() as f64)
+                (!told.is_empty()).then(|| real(told.iter().sum::<u64>()))
             }
             Figure::Fairness => point.fairness,
-            Figure::Caveats => (point.status != Status::Failed).then_some(point.caveats.len() as f64),
+            Figure::Caveats => (point.status != Status::Failed).then_some(real(point.caveats.len())),
         }
     }
 
@@ -318,17 +320,15 @@ impl Figure {
         match self {
             Figure::Goodput(Way::Up) => interval.far.as_ref().map(Traffic::rx_bps),
             Figure::Goodput(Way::Down) => (interval.near.ns > 0).then(|| interval.near.rx_bps()),
-            Figure::Connects => {
-                (interval.ns() > 0).then(|| interval.opened as f64 * 1e9 / interval.ns() as f64)
-            }
+            Figure::Connects => (interval.ns() > 0).then(|| per_second(interval.opened, interval.ns())),
             Figure::RoundTrip(stat) => {
                 let trips = interval.pings.as_ref().filter(|p| p.count > 0)?;
                 Some(match stat {
-                    Stat::Min => trips.min_ns as f64,
+                    Stat::Min => real(trips.min_ns),
                     Stat::Mean => trips.mean_ns,
-                    Stat::Max => trips.max_ns as f64,
-                    Stat::MEDIAN => trips.p50_ns? as f64,
-                    Stat::Quantile(0.99) => trips.p99_ns? as f64,
+                    Stat::Max => real(trips.max_ns),
+                    Stat::MEDIAN => real(trips.p50_ns?),
+                    Stat::Quantile(0.99) => real(trips.p99_ns?),
                     Stat::Quantile(_) => return None,
                 })
             }
@@ -365,8 +365,7 @@ impl Figure {
             taken_back = (*lost).min(0);
             *lost = (*lost).max(0);
         }
-        let share =
-            |(index, lost, of): (u32, i64, u64)| (of > 0).then(|| (index, lost as f64 * 100.0 / of as f64));
+        let share = |(index, lost, of): (u32, i64, u64)| (of > 0).then(|| (index, percent_of(lost, of)));
         Some(all.into_iter().filter_map(share).collect())
     }
 
@@ -381,15 +380,15 @@ impl Figure {
             };
             if bytes > 0 && counts.span > 0 {
                 // Bits over tenths of a microsecond.
-                found.push((Figure::Goodput(Way::Up), bytes as f64 * 8e7 / counts.span as f64));
+                found.push((Figure::Goodput(Way::Up), real(bytes) * 8e7 / real(counts.span)));
             }
             let all = if test.sent > 0 { test.sent } else { counts.received + counts.lost };
             if all > 0 && test.puts.is_empty() {
-                found.push((Figure::Loss(Way::Up), counts.lost as f64 * 100.0 / all as f64));
+                found.push((Figure::Loss(Way::Up), percent_of(counts.lost, all)));
             }
         }
         if let Some(trips) = test.latency.as_ref().filter(|trips| trips.count > 0) {
-            found.push((Figure::RoundTrip(Stat::Mean), trips.sum_ns as f64 / trips.count as f64));
+            found.push((Figure::RoundTrip(Stat::Mean), real(trips.sum_ns) / real(trips.count)));
         }
         found
     }
@@ -445,13 +444,13 @@ impl fmt::Display for Figure {
 }
 
 fn lost(counts: PingCounts) -> Option<f64> {
-    (counts.sent > 0).then(|| counts.lost.max(0) as f64 * 100.0 / counts.sent as f64)
+    (counts.sent > 0).then(|| percent_of(counts.lost.max(0), counts.sent))
 }
 
 fn frames(frames: Option<Frames>) -> Option<f64> {
     let f = frames?;
     let all = f.completed + f.dropped + f.repeated;
-    (all > 0).then(|| (all - f.completed) as f64 * 100.0 / all as f64)
+    (all > 0).then(|| percent_of(all - f.completed, all))
 }
 
 #[cfg(test)]

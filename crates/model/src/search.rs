@@ -7,6 +7,7 @@
 //! fails twice before that, the search goes on below it.
 
 use crate::{Outcome, Phase, Point};
+use metrics::{real, seconds};
 use std::collections::BTreeMap;
 
 /// The two ends of what is left may differ by this part of the lower.
@@ -65,7 +66,7 @@ struct Way {
 
 impl Way {
     fn loss(self) -> f64 {
-        if self.sent == 0 { 1.0 } else { self.sent.saturating_sub(self.received) as f64 / self.sent as f64 }
+        if self.sent == 0 { 1.0 } else { real(self.sent.saturating_sub(self.received)) / real(self.sent) }
     }
 }
 
@@ -93,8 +94,8 @@ fn worst(point: &Point) -> (f64, u64) {
 
 /// Bits/s of each flow that `n` datagrams in the phase's time are.
 fn rate_of(n: u64, phase: &Phase) -> u64 {
-    let bits = n as f64 * 8.0 * f64::from(phase.probe.map_or(0, |probe| probe.size));
-    let seconds = phase.duration_ns.unwrap_or(0).max(1) as f64 / 1e9;
+    let bits = real(n) * 8.0 * f64::from(phase.probe.map_or(0, |probe| probe.size));
+    let seconds = seconds(phase.duration_ns.unwrap_or(0).max(1));
     (bits / seconds / f64::from(phase.connections.max(1))) as u64
 }
 
@@ -164,7 +165,7 @@ impl Search {
         }
         let carried = match asked {
             // The sender did not manage more: that was not offered.
-            Some(rate) if (sent as f64) < rate as f64 * SHORT => {
+            Some(rate) if (real(sent)) < real(rate) * SHORT => {
                 self.failed = Some(self.failed.map_or(rate, |failed| failed.min(rate)));
                 sent
             }
@@ -190,7 +191,7 @@ impl Search {
     fn choose(&mut self, guess: Option<u64>) {
         let high = self.failed.unwrap_or(u64::MAX);
         if let Some(&(carried, asked)) = self.carried.last()
-            && (asked.is_none() || high as f64 <= carried as f64 * (1.0 + CLOSE))
+            && (asked.is_none() || real(high) <= real(carried) * (1.0 + CLOSE))
         {
             let passes = self.tally.get(&asked).map_or(0, |(passes, _)| *passes);
             self.over = passes >= PASSES;
@@ -202,7 +203,7 @@ impl Search {
             _ if guess.is_some_and(|guess| (1..high).contains(&guess)) => guess.unwrap_or(0),
             None => high / 2,
             // The geometric mean: the two may be thousands of times apart.
-            Some(&(carried, _)) => (carried as f64 * high as f64).sqrt() as u64,
+            Some(&(carried, _)) => (real(carried) * real(high)).sqrt() as u64,
         };
         self.over = next < self.first / HOPELESS || next == 0;
         self.trying = Some(next);
@@ -214,12 +215,12 @@ impl Search {
         let accepted = self.accepted?;
         let found = outcome.points.iter().filter(|point| point.phase.rate == accepted).map(|point| {
             let (loss, received) = worst(point);
-            let seconds = point.phase.duration_ns.unwrap_or(0).max(1) as f64 / 1e9;
-            (received as f64 / seconds, loss, point.phase.probe.map_or(0, |probe| probe.size))
+            let seconds = seconds(point.phase.duration_ns.unwrap_or(0).max(1));
+            (real(received) / seconds, loss, point.phase.probe.map_or(0, |probe| probe.size))
         });
         let good: Vec<_> = found.filter(|(pps, loss, _)| *loss <= self.limit && *pps > 0.0).collect();
         let size = good.first()?.2;
-        let pps = good.iter().map(|(pps, ..)| pps).sum::<f64>() / good.len() as f64;
+        let pps = good.iter().map(|(pps, ..)| pps).sum::<f64>() / real(good.len());
         let loss = good.iter().map(|(_, loss, _)| *loss).fold(0.0, f64::max);
         Some(Highest { pps, bps: pps * 8.0 * f64::from(size), loss })
     }

@@ -2,6 +2,7 @@
 
 use crate::figures::is_idle;
 use crate::{Interval, PacketReport, PingInterval, Point, Traffic};
+use metrics::real;
 
 impl Interval {
     /// Adds the interval that follows: sums of what was counted in each, and how things stood at the end of the later one. A
@@ -166,7 +167,7 @@ fn join_pings(pings: &mut PingInterval, more: &PingInterval) {
         *pings = PingInterval { counts, ..*more };
         return;
     }
-    let (ours, theirs) = (pings.count as f64, more.count as f64);
+    let (ours, theirs) = (real(pings.count), real(more.count));
     pings.mean_ns = (pings.mean_ns * ours + more.mean_ns * theirs) / (ours + theirs);
     pings.count += more.count;
     pings.min_ns = pings.min_ns.min(more.min_ns);

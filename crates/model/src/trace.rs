@@ -1,6 +1,6 @@
 //! Times between sends as somebody recorded them, played over and over.
 
-use metrics::{SECOND, parse_duration};
+use metrics::{SECOND, parse_duration, real};
 use serde::{Deserialize, Serialize};
 
 /// Most times of a trace: it has to fit into the proposal.
@@ -62,7 +62,7 @@ impl Trace {
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         let sum: u128 = self.gaps_ns.iter().map(|&gap| u128::from(gap)).sum();
-        (sum as f64 / self.gaps_ns.len().max(1) as f64).max(1.0)
+        (real(sum) / real(self.gaps_ns.len().max(1))).max(1.0)
     }
 
     /// The mean rate of sends of `size` bytes, bits/s, at least 8.

@@ -3,7 +3,7 @@
 use crate::plot::{Axis, Unit, show};
 use crate::text::{Page, Table, Tone};
 use crate::words;
-use metrics::{ALPHA, Contrast, holm, least_readings};
+use metrics::{ALPHA, Contrast, holm, least_readings, real};
 use model::document::Document;
 use model::{Begin, Figure, Outcome, Point, Status};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ impl Readings {
 
     /// The row of a comparison of `figures` figures in all.
     fn compared(self, figures: usize) -> Row {
-        let level = ALPHA / figures.max(1) as f64;
+        let level = ALPHA / real(figures.max(1));
         let contrast = Contrast::of(&self.before, &self.after, !self.runs, level);
         let (n, m) = (self.before.len(), self.after.len());
         let tested = self.tested();
@@ -306,8 +306,7 @@ fn readings(setting: String, figure: Figure, a: &[(&Point, bool)], b: &[(&Point,
         let points = points.iter().filter(|(point, _)| point.status != Status::Failed);
         points.filter_map(|(point, _)| figure.of(point)).collect::<Vec<f64>>()
     };
-    let mean =
-        |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+    let mean = |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / real(values.len()));
     let (whole_a, whole_b) = (measured(a), measured(b));
     let value = (mean(&whole_a), mean(&whole_b));
     // What neither side has, or what only stood still, is no figure of these runs.

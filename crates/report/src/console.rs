@@ -3,7 +3,7 @@
 use crate::summary;
 use crate::text::{Page, Tone};
 use crate::words;
-use metrics::{Frames, SECOND, format_bits_per_second, format_bytes, format_duration};
+use metrics::{Frames, format_bits_per_second, format_bytes, format_duration, per_second, seconds};
 use model::{
     Begin, ConnectionRecord, Event, Interval, Kind, Level, Outcome, PacketReport, Phase, PingInterval,
     SessionInfo, Status,
@@ -151,7 +151,7 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
     let either =
         |used: bool, cell: fn(&Interval) -> String| if used { cell } else { |_: &Interval| "-".to_owned() };
     let (up, down) = (phase.pattern.sends_up(), phase.pattern.sends_down());
-    let mut all = vec![column("elapsed", 9, |i| format!("{:.2} s", i.end_ns as f64 / SECOND as f64))];
+    let mut all = vec![column("elapsed", 9, |i| format!("{:.2} s", seconds(i.end_ns)))];
     match phase.kind {
         Kind::Stream if phase.probe.is_some() && !serving => {
             all.extend(datagram_columns(up, down));
@@ -168,7 +168,7 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
         Kind::Connect => all.push(column("connects/s", 10, connects)),
         Kind::Ping => {
             all.extend([
-                column("echoes/s", 9, |i| per_second(i, |p| p.count)),
+                column("echoes/s", 9, |i| rate(i, Some(i.pings.map_or(0, |p| p.count)))),
                 column("min", 9, |i| trip(i, |p| Some(p.min_ns))),
                 column("p50", 9, |i| trip(i, |p| p.p50_ns)),
                 column("p99", 9, |i| trip(i, |p| p.p99_ns)),
@@ -203,7 +203,7 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
 /// The columns of media streams: frames are the receiver's judgement, so a server has none.
 fn streams(serving: bool) -> Vec<Column> {
     let column = |title, width, cell| Column { title, width, cell };
-    let mut all = vec![column("elapsed", 9, |i| format!("{:.2} s", i.end_ns as f64 / SECOND as f64))];
+    let mut all = vec![column("elapsed", 9, |i| format!("{:.2} s", seconds(i.end_ns)))];
     if serving {
         all.push(column("send", 11, tx));
     } else {
@@ -234,10 +234,8 @@ fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
     let mut all = Vec::new();
     if up {
         all.extend([
-            column("sent/s", 9, |i| datagrams_per_second(i, i.packets.as_deref().map(|p| p.counts.sent))),
-            column("far got/s", 9, |i| {
-                datagrams_per_second(i, i.far_packets.as_deref().map(|p| p.counts.received))
-            }),
+            column("sent/s", 9, |i| rate(i, i.packets.as_deref().map(|p| p.counts.sent))),
+            column("far got/s", 9, |i| rate(i, i.far_packets.as_deref().map(|p| p.counts.received))),
             column("lost", 7, |i| lost(i.far_packets.as_deref())),
             column("delay p50", 9, |i| delay(i.far_packets.as_deref(), |d| d.p50)),
             column("p99", 9, |i| delay(i.far_packets.as_deref(), |d| d.p99)),
@@ -246,10 +244,8 @@ fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
     }
     if down {
         all.extend([
-            column("far sent/s", 10, |i| {
-                datagrams_per_second(i, i.far_packets.as_deref().map(|p| p.counts.sent))
-            }),
-            column("got/s", 9, |i| datagrams_per_second(i, i.packets.as_deref().map(|p| p.counts.received))),
+            column("far sent/s", 10, |i| rate(i, i.far_packets.as_deref().map(|p| p.counts.sent))),
+            column("got/s", 9, |i| rate(i, i.packets.as_deref().map(|p| p.counts.received))),
             column("lost", 7, |i| lost(i.packets.as_deref())),
             column("delay p50", 9, |i| delay(i.packets.as_deref(), |d| d.p50)),
             column("p99", 9, |i| delay(i.packets.as_deref(), |d| d.p99)),
@@ -260,8 +256,8 @@ fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
 }
 
 /// A count per second of the interval; a dash when it was not told.
-fn datagrams_per_second(interval: &Interval, count: Option<u64>) -> String {
-    count.map_or("-".to_owned(), |n| format!("{:.0}", n as f64 * SECOND as f64 / interval.ns().max(1) as f64))
+fn rate(interval: &Interval, count: Option<u64>) -> String {
+    count.map_or("-".to_owned(), |n| format!("{:.0}", per_second(n, interval.ns().max(1))))
 }
 
 fn lost(report: Option<&PacketReport>) -> String {
@@ -270,28 +266,22 @@ fn lost(report: Option<&PacketReport>) -> String {
 
 fn delay(report: Option<&PacketReport>, of: fn(&metrics::DistSummary) -> u64) -> String {
     let dist = report.and_then(|report| report.delay_ns.as_ref());
-    dist.map_or("-".to_owned(), |dist| format_duration(of(dist) as f64))
+    dist.map_or("-".to_owned(), |dist| format_duration(of(dist)))
 }
 
 fn largest(report: Option<&PacketReport>) -> String {
     let largest = report.and_then(PacketReport::largest_delay_ns);
-    largest.map_or("-".to_owned(), |ns| format_duration(ns as f64))
+    largest.map_or("-".to_owned(), format_duration)
 }
 
 fn connects(interval: &Interval) -> String {
-    let rate = interval.opened as f64 * SECOND as f64 / interval.ns().max(1) as f64;
-    format!("{rate:.0}")
-}
-
-fn per_second(interval: &Interval, of: fn(&PingInterval) -> u64) -> String {
-    let n = interval.pings.as_ref().map_or(0, of);
-    format!("{:.0}", n as f64 * SECOND as f64 / interval.ns().max(1) as f64)
+    rate(interval, Some(interval.opened))
 }
 
 /// A round trip of an interval; a dash when none came back.
 fn trip(interval: &Interval, of: fn(&PingInterval) -> Option<u64>) -> String {
     let pings = interval.pings.as_ref().filter(|pings| pings.count > 0);
-    pings.and_then(of).map_or("-".to_owned(), |ns| format_duration(ns as f64))
+    pings.and_then(of).map_or("-".to_owned(), format_duration)
 }
 
 fn tx(interval: &Interval) -> String {
@@ -320,7 +310,7 @@ fn session_lines(session: &SessionInfo, page: &mut Page<'_>) -> io::Result<()> {
     words.retain(|word| !word.is_empty());
     words.push(words::count(u64::from(host.cpus), "CPU"));
     if session.base_rtt_ns > 0 {
-        words.push(format!("idle round trip {}", format_duration(session.base_rtt_ns as f64)));
+        words.push(format!("idle round trip {}", format_duration(session.base_rtt_ns)));
     }
     if session.authenticated {
         words.push("authenticated".to_owned());
@@ -348,7 +338,7 @@ fn connection_line(record: &ConnectionRecord, page: &mut Page<'_>) -> io::Result
         words::ending(record.result),
         format_bytes(record.tx_bytes),
         format_bytes(record.rx_bytes),
-        format_duration(record.duration_ns as f64),
+        format_duration(record.duration_ns),
     );
     page.line(if record.error.is_some() { Tone::Bad } else { Tone::Plain }, &text)
 }

@@ -1,7 +1,7 @@
 //! Distributions for other programs: HdrHistogram's percentile files, and tables for spreadsheets.
 
 use csv::Writer;
-use metrics::Spectrum;
+use metrics::{Spectrum, real};
 use model::{Echo, Event, Kind, Outcome, PingRow};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -30,13 +30,13 @@ pub fn round_trips(outcome: &Outcome) -> Option<Spectrum> {
 /// # Errors
 /// When `out` cannot be written.
 pub fn write_hgrm(spectrum: &Spectrum, out: &mut dyn Write) -> io::Result<()> {
-    let us = |ns: u64| ns as f64 / 1e3;
+    let us = |ns: u64| real(ns) / 1e3;
     writeln!(out, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
-    let all = spectrum.total().max(1) as f64;
+    let all = real(spectrum.total().max(1));
     let (mut covered, mut level) = (0, 0.0f64);
     for &(value, n) in &spectrum.counts {
         covered += n;
-        while covered < spectrum.count && level <= 100.0 * covered as f64 / all {
+        while covered < spectrum.count && level <= 100.0 * real(covered) / all {
             let share = level / 100.0;
             writeln!(out, "{:12.3} {share:14.12} {covered:10} {:14.2}", us(value), 1.0 / (1.0 - share))?;
             // So many ticks until half of what is left is passed.
@@ -46,7 +46,7 @@ pub fn write_hgrm(spectrum: &Spectrum, out: &mut dyn Write) -> io::Result<()> {
     }
     if spectrum.count > 0 {
         // Below 1 where some never came back.
-        let share = spectrum.count as f64 / all;
+        let share = real(spectrum.count) / all;
         writeln!(out, "{:12.3} {share:14.12} {:10}", us(spectrum.max), spectrum.count)?;
     }
     let (mean, sd) = (spectrum.mean / 1e3, spectrum.sd / 1e3);
@@ -65,11 +65,11 @@ pub fn write_histogram_csv(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut table = Writer::from_writer(out);
-    let all = spectrum.total().max(1) as f64;
+    let all = real(spectrum.total().max(1));
     let mut covered = 0;
     let mut row = |table: &mut Writer<_>, ns: u64, n: u64| {
         covered += n;
-        let share = format!("{:.6}", 100.0 * covered as f64 / all);
+        let share = format!("{:.6}", 100.0 * real(covered) / all);
         table.write_record([ns.to_string(), n.to_string(), covered.to_string(), share])
     };
     match linear_ns {

@@ -255,7 +255,7 @@ fn clocks(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     for (name, host) in hosts {
         let clock = match host.clock_synced {
             _ if host.cpus == 0 => "not known".to_owned(),
-            true => format!("synchronised, wrong by at most {}", format_duration(host.clock_error_ns as f64)),
+            true => format!("synchronised, wrong by at most {}", format_duration(host.clock_error_ns)),
             false => "not synchronised".to_owned(),
         };
         let system = match host.cpus {
@@ -284,7 +284,7 @@ fn sessions(point: &Point, out: &mut dyn Write) -> io::Result<()> {
     for s in &point.sessions {
         let mut words = vec![
             format!("{} is {}, netcaliper {}", s.target, s.address, s.version),
-            format!("idle round trip {}", format_duration(s.base_rtt_ns as f64)),
+            format!("idle round trip {}", format_duration(s.base_rtt_ns)),
             words::count(u64::from(s.workers), "worker"),
         ];
         words.extend(s.authenticated.then(|| "authenticated by the pre-shared key".to_owned()));

@@ -12,7 +12,7 @@ mod udpmon;
 
 use crate::plot::{Axis, Plot, Series, Style, Unit};
 use crate::words;
-use metrics::{DistSummary, SECOND, Spectrum};
+use metrics::{DistSummary, Spectrum, real, seconds};
 use model::{Interval, Kind, Outcome, Point};
 
 /// Most points of a sweep that have plots of their own.
@@ -103,10 +103,6 @@ fn of_point(point: &Point, serving: bool) -> Vec<Plot> {
     plots
 }
 
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / SECOND as f64
-}
-
 /// The middle of an interval, s: what was counted in it is a mean over all of it.
 fn middle(interval: &Interval) -> f64 {
     (seconds(interval.start_ns) + seconds(interval.end_ns)) / 2.0
@@ -118,33 +114,33 @@ fn over_time(point: &Point, of: impl Fn(&Interval) -> Option<f64>) -> Vec<(f64, 
 }
 
 /// A count per second of an interval.
-fn per_second(interval: &Interval, n: u64) -> Option<f64> {
-    (interval.ns() > 0).then(|| n as f64 / seconds(interval.ns()))
+fn rate(interval: &Interval, n: u64) -> Option<f64> {
+    (interval.ns() > 0).then(|| real(n) / seconds(interval.ns()))
 }
 
 /// A distribution of times: a line from percentile to percentile.
 fn curve(name: &str, times: &Spectrum) -> Series {
-    let count = times.total().max(1) as f64;
+    let count = real(times.total().max(1));
     let odds = (0..).map(|k| 10f64.powf(f64::from(k) / 20.0)).take_while(|odds| *odds < count);
-    let known = odds.map_while(|odds| Some((odds, Some(times.quantile(1.0 - 1.0 / odds)? as f64))));
+    let known = odds.map_while(|odds| Some((odds, Some(real(times.quantile(1.0 - 1.0 / odds)?)))));
     let mut points: Vec<_> = known.collect();
     if times.missing == 0 {
-        points.push((count, Some(times.max as f64)));
+        points.push((count, Some(real(times.max))));
     }
     Series::line(name, points)
 }
 
 /// The same of a summary, which knows few percentiles: those that as many values can tell.
 fn coarse_curve(name: &str, dist: &DistSummary) -> Series {
-    let count = dist.count.max(1) as f64;
+    let count = real(dist.count.max(1));
     let known = [(1.0, dist.min), (2.0, dist.p50), (10.0, dist.p90), (100.0, dist.p99), (1000.0, dist.p999)];
     let mut points: Vec<_> = known
         .into_iter()
         .filter(|(odds, _)| *odds <= count)
-        .map(|(odds, ns)| (odds, Some(ns as f64)))
+        .map(|(odds, ns)| (odds, Some(real(ns))))
         .collect();
     if count > points.last().map_or(0.0, |p| p.0) {
-        points.push((count, Some(dist.max as f64)));
+        points.push((count, Some(real(dist.max))));
     }
     Series::line(name, points)
 }
@@ -158,7 +154,7 @@ fn percentiles(name: &str, title: &str, what: &str) -> Plot {
 /// A distribution of times as a histogram: percent of all values in each step. The steps are even, or, when the values spread
 /// over more than a factor of 20, evenly many to a decade.
 fn histogram(name: &str, times: &Spectrum) -> (Series, bool) {
-    let (low, high) = (times.min.max(1) as f64, times.max.max(2) as f64 * 1.000_001);
+    let (low, high) = (real(times.min.max(1)), real(times.max.max(2)) * 1.000_001);
     let log = high / low > 20.0;
     let edge = |n: f64| match log {
         true => low * (high / low).powf(n / BARS),
@@ -170,29 +166,26 @@ fn histogram(name: &str, times: &Spectrum) -> (Series, bool) {
     };
     let mut bars = [0u64; BARS as usize];
     for &(value, n) in &times.counts {
-        let place = at((value as f64).clamp(low, high)).clamp(0.0, BARS - 1.0) as usize;
+        let place = at((real(value)).clamp(low, high)).clamp(0.0, BARS - 1.0) as usize;
         bars[place] += n;
     }
-    let all = times.count.max(1) as f64;
-    let mut points: Vec<_> = bars
-        .iter()
-        .enumerate()
-        .map(|(n, &count)| (edge(n as f64), Some(100.0 * count as f64 / all)))
-        .collect();
+    let all = real(times.count.max(1));
+    let mut points: Vec<_> =
+        bars.iter().enumerate().map(|(n, &count)| (edge(real(n)), Some(100.0 * real(count) / all))).collect();
     points.push((high, None));
     (Series::new(name, Style::Steps, points), log)
 }
 
 /// The same of a summary: its buckets, about ten to a decade.
 fn coarse_histogram(name: &str, dist: &DistSummary) -> Option<Series> {
-    let all = dist.count.max(1) as f64;
-    let mut from = dist.min.max(1) as f64;
+    let all = real(dist.count.max(1));
+    let mut from = real(dist.min.max(1));
     let mut points = Vec::new();
     for &(bound, count) in &dist.buckets {
-        points.push((from, Some(100.0 * count as f64 / all)));
-        from = (bound as f64).max(from);
+        points.push((from, Some(100.0 * real(count) / all)));
+        from = (real(bound)).max(from);
     }
-    points.push((from.max(dist.max as f64), None));
+    points.push((from.max(real(dist.max)), None));
     (points.len() > 1).then(|| Series::new(name, Style::Steps, points))
 }
 

@@ -3,7 +3,7 @@
 //! Base units (seconds, bytes, ratios). Counters and histograms only grow while a [`RunMetrics`] or [`ServerMetrics`] lives, so
 //! that rates and quantiles over any time can be asked for.
 
-use metrics::{DistSummary, Spectrum};
+use metrics::{DistSummary, Spectrum, real, seconds};
 use model::{Event, Figure, Interval, Outcome, Point, Stat, Status, Totals, Way};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -58,13 +58,13 @@ impl Sheet {
             below += n;
             let mut labels = labels.clone();
             labels.push(("le", bound.to_string()));
-            samples.push(("_bucket", labels, below as f64));
+            samples.push(("_bucket", labels, real(below)));
         }
         let mut last = labels.clone();
         last.push(("le", "+Inf".to_owned()));
-        samples.push(("_bucket", last, all.count as f64));
+        samples.push(("_bucket", last, real(all.count)));
         samples.push(("_sum", labels.clone(), all.sum_s));
-        samples.push(("_count", labels.clone(), all.count as f64));
+        samples.push(("_count", labels.clone(), real(all.count)));
     }
 
     fn family(&mut self, name: &'static str, kind: &'static str, help: &'static str) -> &mut Family {
@@ -115,7 +115,7 @@ impl Steps {
     /// So many values of at most so many ns; a bucket that lies across a bound counts above it.
     fn add(&mut self, ns: u64, n: u64) {
         self.count += n;
-        let s = ns as f64 / 1e9;
+        let s = seconds(ns);
         // Bounds are inclusive; ns are exact where a bound is a whole number of them.
         if let Some(at) = BOUNDS.iter().position(|bound| s <= bound * (1.0 + 1e-12)) {
             self.counts[at] += n;
@@ -125,7 +125,7 @@ impl Steps {
     fn add_buckets(&mut self, buckets: &[(u64, u64)], mean_ns: f64) {
         let before = self.count;
         buckets.iter().for_each(|&(ns, n)| self.add(ns, n));
-        self.sum_s += mean_ns / 1e9 * (self.count - before) as f64;
+        self.sum_s += mean_ns / 1e9 * real(self.count - before);
     }
 
     fn add_spectrum(&mut self, all: &Spectrum) {
@@ -196,11 +196,11 @@ impl RunMetrics {
         let mut sheet = Sheet::default();
         for (status, n) in &self.runs {
             let labels = vec![("status", (*status).to_owned())];
-            sheet.add("netcaliper_runs_total", "counter", "Runs by how they ended.", &labels, *n as f64);
+            sheet.add("netcaliper_runs_total", "counter", "Runs by how they ended.", &labels, real(*n));
         }
         let none = Labels::new();
         let help = "Runs that did not keep to a condition.";
-        sheet.add("netcaliper_runs_broken_total", "counter", help, &none, self.broken as f64);
+        sheet.add("netcaliper_runs_broken_total", "counter", help, &none, real(self.broken));
         for (condition, met) in &self.conditions {
             let labels = vec![("condition", condition.clone())];
             let met = Some(f64::from(u8::from(*met)));
@@ -212,7 +212,7 @@ impl RunMetrics {
         if let Some(outcome) = &self.latest {
             let info = vec![("version", outcome.begin.version.clone())];
             sheet.gauge("netcaliper_build_info", "The version that measured.", &info, Some(1.0));
-            let began = outcome.begin.started.0 as f64 / 1e9;
+            let began = seconds(outcome.begin.started.0);
             let help = "When the latest run began, since the epoch.";
             sheet.gauge("netcaliper_run_start_time_seconds", help, &none, Some(began));
             let complete = f64::from(u8::from(outcome.status == Status::Complete));
@@ -297,7 +297,7 @@ impl ServerMetrics {
         match event {
             Event::Begin(begin) => {
                 self.version.clone_from(&begin.version);
-                self.started_s = begin.started.0 as f64 / 1e9;
+                self.started_s = seconds(begin.started.0);
             }
             Event::Interval(interval) => {
                 self.traffic.0 += interval.near.rx_bytes;
@@ -308,7 +308,7 @@ impl ServerMetrics {
             Event::Connection(record) => {
                 *self.ended.entry(crate::words::ending(record.result)).or_default() += 1;
                 self.lives.add(record.duration_ns, 1);
-                self.lives.sum_s += record.duration_ns as f64 / 1e9;
+                self.lives.sum_s += seconds(record.duration_ns);
             }
             _ => {}
         }
@@ -326,7 +326,7 @@ impl ServerMetrics {
         let help = "When the server began, since the epoch.";
         sheet.gauge("netcaliper_server_start_time_seconds", help, &none, Some(self.started_s));
         let help = "Data connections open at the end of the latest interval.";
-        sheet.gauge("netcaliper_server_connections", help, &none, Some(self.last.in_flight as f64));
+        sheet.gauge("netcaliper_server_connections", help, &none, Some(real(self.last.in_flight)));
         let counters = [
             ("netcaliper_server_received_bytes_total", "Payload received.", self.traffic.0),
             ("netcaliper_server_sent_bytes_total", "Payload sent.", self.traffic.1),
@@ -343,12 +343,12 @@ impl ServerMetrics {
             ),
         ];
         for (name, help, value) in counters {
-            sheet.add(name, "counter", help, &none, value as f64);
+            sheet.add(name, "counter", help, &none, real(value));
         }
         for (result, n) in &self.ended {
             let labels = vec![("result", (*result).to_owned())];
             let help = "Data connections that ended, by how.";
-            sheet.add("netcaliper_server_connections_ended_total", "counter", help, &labels, *n as f64);
+            sheet.add("netcaliper_server_connections_ended_total", "counter", help, &labels, real(*n));
         }
         let help = "Lives of data connections that have ended.";
         sheet.histogram("netcaliper_server_connection_seconds", help, &none, &self.lives);

@@ -1,7 +1,7 @@
 //! The data series behind the figures of the SLAC report on UDPmon: rate by measurement and wait, the sending machine's rate
 //! against the received one, and streams against rate. As tables, and as CSV, from any outcome that holds such runs.
 
-use metrics::{Quartiles, TrainRow};
+use metrics::{Quartiles, TrainRow, real};
 use model::{HostCounters, Outcome, Point, Totals};
 use std::io::{self, Write};
 
@@ -73,7 +73,7 @@ fn maybe<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
 
 /// What the waits alone allow, Mbit/s of payload; nothing for packets back to back.
 fn asked(size: u32, wait_ns: u64) -> String {
-    maybe((wait_ns > 0).then(|| f64::from(size) * 8e9 / wait_ns as f64), mbit)
+    maybe((wait_ns > 0).then(|| f64::from(size) * 8e9 / real(wait_ns)), mbit)
 }
 
 /// Points with trains, and the size of their packets.
@@ -105,7 +105,7 @@ fn by_measurement(outcome: &Outcome) -> Series {
                 let trough = trough.filter(|t| t.settings.contains(&row.setting)).map(|t| t.common);
                 rows.push(vec![
                     size.to_string(),
-                    format!("{}", setting.wait_ns as f64 / 1e3),
+                    format!("{}", real(setting.wait_ns) / 1e3),
                     (row.round + 1).to_string(),
                     asked(size, setting.wait_ns),
                     maybe(row.send_bps, mbit),
@@ -143,10 +143,10 @@ fn by_wait(outcome: &Outcome) -> Series {
     let mut rows = Vec::new();
     for (_, trains, size) in trains(outcome) {
         for setting in &trains.report.settings {
-            let gap = setting.send_gap_ns.as_ref().map(|gap| gap.p50 as f64 / 1e3);
+            let gap = setting.send_gap_ns.as_ref().map(|gap| real(gap.p50) / 1e3);
             rows.push(vec![
                 size.to_string(),
-                format!("{}", setting.wait_ns as f64 / 1e3),
+                format!("{}", real(setting.wait_ns) / 1e3),
                 asked(size, setting.wait_ns),
                 maybe(gap, |us| format!("{us:.3}")),
                 maybe(setting.send_bps, |s| mbit(s.mean)),
@@ -229,7 +229,7 @@ fn hosts(outcome: &Outcome) -> Series {
         {
             let HostCounters { moved } = &totals.counters;
             let counter = |name: &str| maybe(moved.get(name), ToString::to_string);
-            let late = totals.late_ns.as_ref().map(|late| late.p99 as f64 / 1e3);
+            let late = totals.late_ns.as_ref().map(|late| real(late.p99) / 1e3);
             let packets = totals.packets.as_deref();
             rows.push(vec![
                 label.join(" "),

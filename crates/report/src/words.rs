@@ -1,7 +1,7 @@
 //! The words of the model as people read them; every reporter for people uses these.
 
 pub(crate) use metrics::format_count as count;
-use metrics::{Ending, SECOND, format_bits_per_second, format_bytes, format_duration};
+use metrics::{Ending, SECOND, format_bits_per_second, format_bytes, format_duration, real};
 use model::{Kind, Media, Phase, Ping, Probe, Schedule, Spacing, Totals, Train, Transport, Verify};
 use std::collections::BTreeMap;
 
@@ -56,8 +56,8 @@ pub(crate) fn setting(settings: &BTreeMap<String, String>, repeat: u32) -> Strin
 pub(crate) fn value(name: &str, value: &str) -> String {
     match (name, value.parse::<u64>()) {
         ("buffer" | "size", Ok(bytes)) => format_bytes(bytes),
-        ("spacing", Ok(ns)) => format_duration(ns as f64),
-        ("rate", Ok(rate)) => format_bits_per_second(rate as f64),
+        ("spacing", Ok(ns)) => format_duration(ns),
+        ("rate", Ok(rate)) => format_bits_per_second(rate),
         _ => value.to_owned(),
     }
 }
@@ -95,16 +95,16 @@ pub(crate) fn phase(phase: &Phase) -> String {
         words.push(format!("{n} each in turn"));
     }
     words.extend(phase.total_bytes.map(|n| format!("{} in all", format_bytes(n))));
-    words.extend(phase.duration_ns.map(|ns| format_duration(ns as f64)));
+    words.extend(phase.duration_ns.map(format_duration));
     if phase.omit_ns > 0 {
-        words.push(format!("the first {} omitted", format_duration(phase.omit_ns as f64)));
+        words.push(format!("the first {} omitted", format_duration(phase.omit_ns)));
     }
     if phase.kind == Kind::Tcp && phase.buffer.high > 0 {
         let (low, high) = (format_bytes(phase.buffer.low), format_bytes(phase.buffer.high));
         words.push(if low == high { format!("{low} buffers") } else { format!("{low} to {high} buffers") });
         words.push(verify(phase.verify).to_owned());
     }
-    words.extend(phase.rate.map(|rate| format!("at most {} each", format_bits_per_second(rate as f64))));
+    words.extend(phase.rate.map(|rate| format!("at most {} each", format_bits_per_second(rate))));
     words.extend(phase.connect_rate.map(|rate| format!("at most {rate} connections/s")));
     words.join(", ")
 }
@@ -117,7 +117,7 @@ fn messages(ping: &Ping, connections: u32) -> Vec<String> {
     words.extend(ping.messages.map(|n| format!("{n} each")));
     words.extend((ping.warmup > 0).then(|| format!("{} more to warm up", ping.warmup)));
     words.extend(ping.chunk.map(|n| format!("at most {} a send", format_bytes(u64::from(n)))));
-    let rate = |gap: u64| format!("{:.6} a second", SECOND as f64 / gap as f64);
+    let rate = |gap: u64| format!("{:.6} a second", real(SECOND) / real(gap));
     words.push(match ping.schedule {
         Schedule::Closed => "closed loop".to_owned(),
         Schedule::Fixed { gap_ns } => format!("{} each", trimmed(&rate(gap_ns))),
@@ -142,13 +142,13 @@ fn datagrams(probe: &Probe, phase: &Phase) -> Vec<String> {
     words.push(match phase.rate {
         _ if phase.train.is_some() => trains(phase.train.as_ref()),
         Some(rate) => {
-            let pps = rate as f64 / (f64::from(probe.size) * 8.0);
-            format!("{flows} of {pps:.0} datagrams/s ({})", format_bits_per_second(rate as f64))
+            let pps = real(rate) / (f64::from(probe.size) * 8.0);
+            format!("{flows} of {pps:.0} datagrams/s ({})", format_bits_per_second(rate))
         }
         None => format!("{flows} as fast as it goes"),
     });
     words.push(format!("{size} each"));
-    words.extend(phase.duration_ns.map(|ns| format_duration(ns as f64)));
+    words.extend(phase.duration_ns.map(format_duration));
     match probe.spacing {
         Spacing::Fixed => {}
         Spacing::Trace => {
@@ -169,7 +169,7 @@ fn datagrams(probe: &Probe, phase: &Phase) -> Vec<String> {
 fn trains(train: Option<&Train>) -> String {
     let Some(train) = train else { return String::new() };
     let wait = |&ns: &u64| {
-        if ns == 0 { "back to back".to_owned() } else { format!("every {}", format_duration(ns as f64)) }
+        if ns == 0 { "back to back".to_owned() } else { format!("every {}", format_duration(ns)) }
     };
     let waits: Vec<String> = train.waits_ns.iter().map(wait).collect();
     let each = if waits.len() > 1 { " each" } else { "" };
@@ -178,7 +178,7 @@ fn trains(train: Option<&Train>) -> String {
         count(train.repeat.into(), "train"),
         count(train.packets.into(), "packet"),
         waits.join(" or "),
-        format_duration(train.every_ns as f64)
+        format_duration(train.every_ns)
     )
 }
 
@@ -195,11 +195,7 @@ fn way(phase: &Phase) -> &'static str {
 fn stream(media: &Media, streams: u32) -> [String; 4] {
     let datagrams = format_bytes(u64::from(media.datagram));
     [
-        format!(
-            "{} of {}",
-            count(u64::from(streams), "stream"),
-            format_bits_per_second(media.rate_bps as f64)
-        ),
+        format!("{} of {}", count(u64::from(streams), "stream"), format_bits_per_second(media.rate_bps)),
         format!("{} frames of {} at {}/s", media.frames, format_bytes(media.frame_size), media.frame_rate),
         format!("{} of them buffered", media.depth_frames),
         format!("datagrams of up to {datagrams}{}", if media.spread { ", spread" } else { ", back to back" }),

@@ -2,6 +2,7 @@
 
 use super::report::stretch;
 use super::{Departure, TrainPacket};
+use crate::number::real;
 use crate::{Dist, DistSummary, Spread};
 use serde::{Deserialize, Serialize};
 
@@ -82,11 +83,11 @@ impl Echoes {
             };
             let bits = f64::from(size) * 8e9;
             if whole > 0 && n > 0 {
-                two_way.push(2.0 * bits * f64::from(n) / whole as f64);
-                frame.push(whole as f64 / f64::from(n));
+                two_way.push(2.0 * bits * f64::from(n) / real(whole));
+                frame.push(real(whole) / f64::from(n));
             }
             if back_ns > 0 && n > 1 {
-                back.push(bits * f64::from(n - 1) / back_ns as f64);
+                back.push(bits * f64::from(n - 1) / real(back_ns));
             }
         }
         Echoes {

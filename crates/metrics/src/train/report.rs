@@ -1,6 +1,7 @@
 //! The figures of packet trains.
 
 use super::{Echoes, TrainPacket};
+use crate::number::real;
 use crate::{Dist, DistSummary, Spread, StampKind};
 use serde::{Deserialize, Serialize};
 
@@ -36,9 +37,9 @@ impl Quartiles {
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;
         let at = |q: f64| {
-            let place = q * last as f64;
+            let place = q * real(last);
             let (below, above) = (place.floor() as usize, (place.ceil() as usize).min(last));
-            values[below] + (values[above] - values[below]) * (place - below as f64)
+            values[below] + (values[above] - values[below]) * (place - real(below))
         };
         Some(Quartiles { n: values.len() as u64, q1: at(0.25), median: at(0.5), q3: at(0.75) })
     }
@@ -280,7 +281,7 @@ pub(super) fn stretch(times: impl Iterator<Item = i64>) -> (u64, u32) {
 
 /// Bits/s of the `n` - 1 packets of `size` bytes that followed the first within `ns`.
 fn rate(n: u32, size: u32, ns: u64) -> Option<f64> {
-    (n > 1 && ns > 0).then(|| f64::from(n - 1) * f64::from(size) * 8e9 / ns as f64)
+    (n > 1 && ns > 0).then(|| f64::from(n - 1) * f64::from(size) * 8e9 / real(ns))
 }
 
 fn row(train: &[TrainPacket], size: u32) -> TrainRow {
@@ -288,7 +289,7 @@ fn row(train: &[TrainPacket], size: u32) -> TrainRow {
     let (send_ns, sent) = stretch(train.iter().filter_map(|p| p.sent_ns));
     let (receive_ns, received) = stretch(train.iter().filter_map(|p| p.received_ns));
     let delays: Vec<i64> = train.iter().filter_map(TrainPacket::delay_ns).collect();
-    let n = delays.len() as f64;
+    let n = real(delays.len());
     TrainRow {
         train: first.train,
         setting: first.setting,
@@ -304,9 +305,9 @@ fn row(train: &[TrainPacket], size: u32) -> TrainRow {
         receive_ns,
         send_bps: rate(sent, size, send_ns),
         receive_bps: rate(received, size, receive_ns),
-        dispersion_ns: (received > 1).then(|| receive_ns as f64 / f64::from(received - 1)),
+        dispersion_ns: (received > 1).then(|| real(receive_ns) / f64::from(received - 1)),
         delay_min_ns: delays.iter().min().copied(),
-        delay_mean_ns: (n > 0.0).then(|| delays.iter().map(|&d| d as f64).sum::<f64>() / n),
+        delay_mean_ns: (n > 0.0).then(|| delays.iter().map(|&d| real(d)).sum::<f64>() / n),
         delay_max_ns: delays.iter().max().copied(),
     }
 }
@@ -370,7 +371,7 @@ fn by_number(trains: &[&[TrainPacket]]) -> Vec<DelayAt> {
     let longest = trains.iter().map(|train| train.len()).max().unwrap_or(0).min(MOST_NUMBERS);
     let at = |number: usize| {
         let of = trains.iter().filter_map(|train| train.get(number)?.delay_ns());
-        let (sum, received) = of.fold((0.0, 0_u32), |(sum, n), delay| (sum + delay as f64, n + 1));
+        let (sum, received) = of.fold((0.0, 0_u32), |(sum, n), delay| (sum + real(delay), n + 1));
         (received > 0).then(|| DelayAt {
             number: number as u32,
             received,

@@ -2,7 +2,7 @@
 
 use super::{Case, Caveat};
 use crate::{Interval, Kind, Verify};
-use metrics::{SECOND, format_bytes, format_duration};
+use metrics::{SECOND, format_bytes, format_duration, real};
 
 /// Fewer intervals have no spread worth the name.
 const MIN_INTERVALS: usize = 3;
@@ -108,7 +108,7 @@ pub(super) fn too_short(case: &Case<'_>) -> Option<Caveat> {
     (short && ns > 0 && !case.serving()).then(|| {
         let text = format!(
             "Only {} in {intervals} interval{} were measured: too little to show how much the figure varies.",
-            format_duration(ns as f64),
+            format_duration(ns),
             if intervals == 1 { "" } else { "s" }
         );
         Caveat::new("too-short", text, "Measure for 10 s or more (-t 10) in intervals of a second (-i 1).")
@@ -186,7 +186,7 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Caveat> {
         (Kind::Ping, ..) => {
             let counts = point.near.pings.as_ref()?.counts;
             let all = counts.sent + counts.missed;
-            if !short(counts.sent as f64, all as f64) {
+            if !short(real(counts.sent), real(all)) {
                 return None;
             }
             format!("Of {all} messages of the schedule {} were sent.", counts.sent)
@@ -194,7 +194,7 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Caveat> {
         (Kind::Tcp | Kind::Delay, _, Some(each)) => {
             // Connections that are done early, or have not begun, lower the sum without anything being wrong.
             let steady = point.phase.iterations.is_none() && point.phase.total_bytes.is_none();
-            let want = each as f64 * f64::from(point.phase.connections);
+            let want = real(each) * f64::from(point.phase.connections);
             let sent = [point.up, point.down].into_iter().flatten().map(|d| d.sent_bps);
             let got = sent.filter(|&got| got > 0.0 && steady && short(got, want)).reduce(f64::min)?;
             format!(

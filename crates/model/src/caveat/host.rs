@@ -2,7 +2,7 @@
 
 use super::{Case, Caveat, join, percent};
 use crate::{CauseCount, CpuUse, HostSnapshot, SessionInfo};
-use metrics::format_duration;
+use metrics::{format_duration, real};
 use std::net::IpAddr;
 
 /// A CPU busier than this has nothing left to give.
@@ -44,7 +44,7 @@ fn filled(cpu: &CpuUse, ns: u64) -> Option<Filled> {
     }
     // Which process had which CPU is not known: ours can have filled one only with as much work, and the machine only with most.
     let ours = cpu.process_s() + cpu.softirq_s;
-    let ours_one = one && ours >= CPU_FULL * ns as f64 / 1e9;
+    let ours_one = one && ours >= CPU_FULL * real(ns) / 1e9;
     let ours_all = all && ours >= OURS * cpu.machine_s;
     Some(if ours_one || ours_all { Filled::ByUs } else { Filled::ByOthers })
 }
@@ -101,7 +101,7 @@ pub(super) fn late_pacing(case: &Case<'_>) -> Option<Caveat> {
     }
     let clauses = case.each_end(|end| {
         let late = end.totals.late_ns.as_ref()?;
-        (late.p99 > LATE).then(|| format!("{} of {}", format_duration(late.p99 as f64), end.name))
+        (late.p99 > LATE).then(|| format!("{} of {}", format_duration(late.p99), end.name))
     })?;
     let text = format!(
         "Paced sends left late (99th percentile {clauses}): the traffic was burstier than what was asked for."

@@ -2,7 +2,7 @@
 
 use super::{Case, Caveat, percent};
 use crate::PacketReport;
-use metrics::{ClockFound, format_duration};
+use metrics::{ClockFound, format_duration, real};
 
 /// Share of the datagrams that may be missing for a reason of the hosts' own.
 const SOME: f64 = 0.001;
@@ -19,7 +19,7 @@ fn reports<'a>(case: &Case<'a>) -> impl Iterator<Item = (String, &'a PacketRepor
 
 pub(super) fn not_sent(case: &Case<'_>) -> Option<Caveat> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
-        let (sent, unsent) = (report.counts.sent as f64, report.counts.unsent as f64);
+        let (sent, unsent) = (real(report.counts.sent), real(report.counts.unsent));
         let share = unsent / (sent + unsent).max(1.0);
         (share > SOME).then(|| format!("{name} gave up {} of its schedule", percent(share)))
     }))?;
@@ -35,9 +35,9 @@ const BLOCKED: f64 = 0.01;
 pub(super) fn throttled(case: &Case<'_>) -> Option<Caveat> {
     // As fast as it goes is as fast as the socket takes it.
     case.point.phase.rate?;
-    let length = case.point.phase.duration_ns? as f64 * f64::from(case.point.phase.connections);
+    let length = real(case.point.phase.duration_ns?) * f64::from(case.point.phase.connections);
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
-        let share = report.blocked_ns as f64 / length.max(1.0);
+        let share = real(report.blocked_ns) / length.max(1.0);
         (share > BLOCKED).then(|| format!("{name} {} of the time", percent(share.min(1.0))))
     }))?;
     let text = format!(
@@ -65,9 +65,9 @@ pub(super) fn queue_drops(case: &Case<'_>) -> Option<Caveat> {
 
 pub(super) fn own_buffer(case: &Case<'_>) -> Option<Caveat> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
-        let lost = report.counts.lost.max(1) as f64;
+        let lost = real(report.counts.lost.max(1));
         let dropped = report.counts.dropped;
-        let share = (dropped as f64 / lost).min(1.0);
+        let share = (real(dropped) / lost).min(1.0);
         (dropped > 0)
             .then(|| format!("{name} dropped {dropped}, {} of what is missing there", percent(share)))
     }))?;
@@ -82,7 +82,7 @@ pub(super) fn clocks(case: &Case<'_>) -> Option<Caveat> {
         let (bound, delay) = (report.clock_bound_ns?, report.delay_ns.as_ref()?);
         let unsure = bound > delay.p50 / 2;
         let wrong = report.before_sent > 0;
-        let known = format!("at {name} by up to {}", format_duration(bound as f64));
+        let known = format!("at {name} by up to {}", format_duration(bound));
         (unsure || wrong).then(|| {
             if wrong {
                 format!("{known}, and {} seemed to arrive before they were sent", report.before_sent)
@@ -117,9 +117,7 @@ pub(super) fn clock_stepped(case: &Case<'_>) -> Option<Caveat> {
 
 pub(super) fn clock_wander(case: &Case<'_>) -> Option<Caveat> {
     let report = clock_found(case, |found| found.wandered)?;
-    let now = report
-        .clock_bound_ns
-        .map_or(String::new(), |ns| format!(", {} at worst", format_duration(ns as f64)));
+    let now = report.clock_bound_ns.map_or(String::new(), |ns| format!(", {} at worst", format_duration(ns)));
     let text = format!(
         "The rate of a clock changed by more than the comparison of clocks allows for: what was known of their distance was given \
          up, and the bound grew{now}."
@@ -157,13 +155,9 @@ pub(super) fn late_sends(case: &Case<'_>) -> Option<Caveat> {
     let gap = phase.probe?.gap_ps(phase.rate) / 1_000;
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let late = report.late_ns.as_ref()?;
-        let limit = ((gap as f64 * LATE) as u64).min(VERY_LATE);
+        let limit = ((real(gap) * LATE) as u64).min(VERY_LATE);
         (gap > 0 && late.p99 > limit).then(|| {
-            format!(
-                "{name}: p99 {}, at a spacing of {}",
-                format_duration(late.p99 as f64),
-                format_duration(gap as f64)
-            )
+            format!("{name}: p99 {}, at a spacing of {}", format_duration(late.p99), format_duration(gap))
         })
     }))?;
     let text = format!("Sends left late ({clauses}): the traffic was burstier than asked for.");
@@ -177,7 +171,7 @@ const SPACING: f64 = 0.1;
 pub(super) fn train_spacing(case: &Case<'_>) -> Option<Caveat> {
     let settings = &case.point.trains.as_ref()?.report.settings;
     let clauses = super::join(settings.iter().filter_map(|s| {
-        let (asked, got) = (s.wait_ns as f64, s.send_gap_ns.as_ref()?.p50 as f64);
+        let (asked, got) = (real(s.wait_ns), real(s.send_gap_ns.as_ref()?.p50));
         (asked > 0.0 && (got - asked).abs() > asked * SPACING)
             .then(|| format!("{} instead of {}", format_duration(got), format_duration(asked)))
     }))?;

@@ -3,7 +3,7 @@
 use super::{Case, Caveat, percent};
 use crate::ping::{ASKED, BEYOND, is_shown};
 use crate::{Kind, PERCENTILES, RoundTrips, Schedule};
-use metrics::format_duration;
+use metrics::{format_duration, real};
 
 /// A round trip of more than so many medians is a stall.
 const STALL: u64 = 10;
@@ -48,7 +48,7 @@ pub(super) fn late_or_lost(case: &Case<'_>) -> Option<Caveat> {
     let in_time = rtt.total().saturating_sub(late.saturating_add(missing));
     let shown = |&(_, q): &(&str, f64)| is_shown(rtt, q);
     let (name, _) = PERCENTILES.into_iter().filter(shown).find(|(_, q)| rtt.rank(*q) > in_time)?;
-    let timeout = format_duration(case.point.phase.ping.unwrap_or_default().timeout_ns as f64);
+    let timeout = format_duration(case.point.phase.ping.unwrap_or_default().timeout_ns);
     let text = format!(
         "Of {} messages {late} came after the timeout of {timeout} and {missing} never came: {name} and all higher \
          percentiles are those of late or lost messages.",
@@ -65,8 +65,7 @@ pub(super) fn coordinated_omission(case: &Case<'_>) -> Option<Caveat> {
     let ping = case.point.phase.ping.as_ref().filter(|ping| ping.schedule == Schedule::Closed)?;
     let long = rtt.quantile(0.5)?.saturating_mul(STALL);
     let lost = (ping.timeout_ns, rtt.missing);
-    let waits =
-        || rtt.counts.iter().copied().chain([lost]).map(|(ns, n)| (n, ns as f64 * n as f64, ns > long));
+    let waits = || rtt.counts.iter().copied().chain([lost]).map(|(ns, n)| (n, real(ns) * real(n), ns > long));
     let all: f64 = waits().map(|(_, ns, _)| ns).sum();
     let stalls = waits().filter(|(.., stalled)| *stalled);
     let (n, ns) = stalls.fold((0, 0.0), |(n, sum), (more, ns, _)| (more + n, sum + ns));
@@ -85,7 +84,7 @@ pub(super) fn coordinated_omission(case: &Case<'_>) -> Option<Caveat> {
 
 pub(super) fn missed_slots(case: &Case<'_>) -> Option<Caveat> {
     let counts = trips(case)?.counts;
-    let share = counts.missed as f64 / (counts.missed + counts.sent).max(1) as f64;
+    let share = real(counts.missed) / real((counts.missed + counts.sent).max(1));
     (share > MISSED).then(|| {
         let text = format!(
             "{} of the schedule ({} messages) was not sent: too many were under way, or this host was held up.",
@@ -100,15 +99,15 @@ pub(super) fn missed_slots(case: &Case<'_>) -> Option<Caveat> {
 pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Caveat> {
     let all = trips(case)?.rtt_ns.as_ref()?.quantile(0.5)?;
     let own = case.point.empty.as_ref()?.rtt_ns.as_ref()?.quantile(0.5)?;
-    let share = own as f64 / all.max(1) as f64;
+    let share = real(own) / real(all.max(1));
     // A baseline above what was measured is none: the host was busier then.
     (own <= all && share > OWN && super::host::loopback(case).is_none()).then(|| {
         let text = format!(
             "{} of the median round trip ({} of {}) is what this host reads on an empty path: differences of that size are \
              its scheduling, not the path.",
             percent(share),
-            format_duration(own as f64),
-            format_duration(all as f64)
+            format_duration(own),
+            format_duration(all)
         );
         Caveat::new("own-share", text, "Use --busy with an idle core at both ends (serve --busy), or --realtime.")
     })
@@ -120,12 +119,12 @@ pub(super) fn server_turnaround(case: &Case<'_>) -> Option<Caveat> {
     let (now, idle) = (trips(case)?, case.idle?);
     let added = path(now)?.saturating_sub(path(idle)?);
     let spent = now.far_ns.as_ref()?.quantile(0.5).filter(|spent| *spent >= TURNAROUND.1)?;
-    (spent as f64 > added as f64 * TURNAROUND.0).then(|| {
+    (real(spent) > real(added) * TURNAROUND.0).then(|| {
         let text = format!(
             "The server spent {} (median) on each message under load, and the path added {}: the server was busy. Grade, added delay \
              and RPM leave its time out.",
-            format_duration(spent as f64),
-            format_duration(added as f64)
+            format_duration(spent),
+            format_duration(added)
         );
         let advice = "An application at this server waits for both: look at its CPU, or measure against an idle one.";
         Caveat::new("server-turnaround", text, advice)
@@ -138,7 +137,7 @@ pub(super) fn late_sends(case: &Case<'_>) -> Option<Caveat> {
     let text = format!(
         "Messages left late (99th percentile {}): round trips from the actual send leave that out, those from the intended \
          send have it in.",
-        format_duration(late.p99 as f64)
+        format_duration(late.p99)
     );
     Some(Caveat::new("late-sends", text, "Use --busy, an idle core (--affinity) or a lower rate."))
 }

@@ -2,7 +2,7 @@
 
 use super::{Case, Caveat, join, percent};
 use crate::{Effective, Kind, Transport};
-use metrics::format_bytes;
+use metrics::{format_bytes, real};
 
 /// Share of a sender's busy time spent waiting for a window or a buffer that limits its rate.
 const LIMITED: f64 = 0.20;
@@ -18,7 +18,7 @@ pub(super) fn window_limited(case: &Case<'_>) -> Option<Caveat> {
     let clauses = join(case.senders().filter_map(|end| {
         let tcp = &end.totals.tcp;
         let waited = |us: u64, what: &str| {
-            let share = us as f64 / tcp.busy_us.max(1) as f64;
+            let share = real(us) / real(tcp.busy_us.max(1));
             (share > LIMITED).then(|| format!("for {what} {} of its busy time", percent(share)))
         };
         let window = waited(tcp.rwnd_limited_us, "the receiver's window");

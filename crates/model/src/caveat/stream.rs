@@ -3,7 +3,7 @@
 use super::host::{CPU_FULL, MACHINE_FULL, open_files};
 use super::{Case, Caveat, End, percent};
 use crate::Kind;
-use metrics::format_duration;
+use metrics::{format_duration, real};
 
 /// Share of the datagrams that may be missing for a reason of the hosts' own.
 const SOME: f64 = 0.001;
@@ -28,7 +28,7 @@ fn not_opened(case: &Case<'_>) -> Option<(String, &'static str)> {
 
 fn refused(end: &End<'_>) -> Option<(String, &'static str)> {
     let counts = end.totals.packets.as_deref()?.counts;
-    let share = counts.unsent as f64 / (counts.sent + counts.unsent).max(1) as f64;
+    let share = real(counts.unsent) / real((counts.sent + counts.unsent).max(1));
     let text = format!("the system of {} refused {} of what was to be sent", end.name, percent(share));
     (share > SOME)
         .then_some((text, "Raise --sndbuf or ask for less: fewer streams (-P) or a lower rate (-b)."))
@@ -37,7 +37,7 @@ fn refused(end: &End<'_>) -> Option<(String, &'static str)> {
 /// Sends that are later than a frame's time: the sender did not keep up.
 fn behind(end: &End<'_>, frame_ns: u64) -> Option<(String, &'static str)> {
     let late = end.totals.late_ns.as_ref().filter(|late| late.p99 > frame_ns)?;
-    let late = format_duration(late.p99 as f64);
+    let late = format_duration(late.p99);
     let cores = busy_cores(end)
         .map_or_else(|| ", though its cores were not busy".to_owned(), |cores| format!(": {cores}"));
     let text = format!("{} sent late (99th percentile {late}){cores}", end.name);

@@ -302,7 +302,7 @@ fn terms(terms: &BulkTerms) -> String {
         text += &format!(", {}", format_bytes(terms.bytes));
     }
     if terms.rate > 0 {
-        text += &format!(", {} each", format_bits_per_second(terms.rate as f64));
+        text += &format!(", {} each", format_bits_per_second(terms.rate));
     }
     text
 }
@@ -316,7 +316,7 @@ fn cells(row: &Row, over: bool) -> Vec<String> {
     };
     let standing = match row.total.ns {
         0 => row.standing.to_owned(),
-        ns => format!("{}, {}", row.standing, format_duration(ns as f64)),
+        ns => format!("{}, {}", row.standing, format_duration(ns)),
     };
     let since = utc(row.since).trim_end_matches(" UTC").to_owned();
     let mut cells = vec![name, row.client.clone()];

@@ -1,6 +1,6 @@
 //! The open connections, a row each, and the order they are shown in.
 
-use metrics::{TcpInfo, TcpTotals};
+use metrics::{TcpInfo, TcpTotals, bits_per_second, real};
 use model::Sample;
 use std::cmp::Ordering;
 use uuid::Uuid;
@@ -60,7 +60,7 @@ impl Connections {
     /// Takes the samples of an interval of `ns`.
     pub(super) fn sampled(&mut self, samples: &[Sample], ns: u64) {
         let before = std::mem::take(&mut self.rows);
-        let rate = |now: u64, was: u64| now.saturating_sub(was) as f64 * 8e9 / ns.max(1) as f64;
+        let rate = |now: u64, was: u64| bits_per_second(now.saturating_sub(was), ns.max(1));
         self.rows = samples
             .iter()
             .map(|sample| {
@@ -101,7 +101,7 @@ impl Connections {
                 SortBy::Rate => largest(|row| row.tx_bps + row.rx_bps)(a, b),
                 SortBy::Rtt => largest(|row| f64::from(row.info.rtt_us))(a, b),
                 SortBy::Retransmits => largest(|row| f64::from(row.info.retransmits))(a, b),
-                SortBy::Bytes => largest(|row| row.tx_bytes as f64 + row.rx_bytes as f64)(a, b),
+                SortBy::Bytes => largest(|row| real(row.tx_bytes) + real(row.rx_bytes))(a, b),
             };
             order.then(a.slot.cmp(&b.slot)).then(a.id.cmp(&b.id))
         });

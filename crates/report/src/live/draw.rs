@@ -7,6 +7,7 @@ use super::progress::{self, Progress};
 use super::view::{Known, Look, Page, View};
 use crate::text::clean;
 use crate::words;
+use metrics::real;
 
 /// With fewer lines, only the title and the most important figures are shown.
 const LEAST: u16 = 6;
@@ -60,7 +61,7 @@ impl Sheet<'_> {
         let most = shown.iter().flatten().copied().fold(0.0, f64::max);
         let scale = |value: f64| {
             // What is not nothing is seen.
-            let bar = (value.max(0.0) / most.max(f64::MIN_POSITIVE) * eighths as f64).round() as usize;
+            let bar = (value.max(0.0) / most.max(f64::MIN_POSITIVE) * real(eighths)).round() as usize;
             if value > 0.0 { bar.max(1) } else { 0 }
         };
         let levels = if self.look.blocks { BARS } else { PLAIN_BARS };

@@ -1,7 +1,7 @@
 //! Which figures are shown of a measurement, and how each is read from an interval.
 
 use super::track::{Reading, Track};
-use metrics::{Frames, SECOND, format_bits_per_second, format_duration};
+use metrics::{Frames, format_bits_per_second, format_duration, per_second, real};
 use model::{Kind, PacketReport, Phase, PingInterval};
 
 /// What a figure is counted in.
@@ -108,7 +108,7 @@ fn served() -> Vec<Figure> {
     vec![
         figure("receiving", Unit::Rate, Main, |r| Some(r.interval.near.rx_bps())),
         figure("sending", Unit::Rate, Main, |r| Some(r.interval.near.tx_bps())),
-        figure("connections", Unit::Count, Beside, |r| Some(r.interval.in_flight as f64)),
+        figure("connections", Unit::Count, Beside, |r| Some(real(r.interval.in_flight))),
         figure("new connections", Unit::PerSecond, Beside, opened),
     ]
 }
@@ -128,7 +128,7 @@ fn tcp(up: bool, down: bool) -> Vec<Figure> {
     all.extend([
         figure("RTT, mean", Unit::Time, Latency, |r| r.rtt_ns),
         each("RTT, worst", Unit::Time, Latency, |r| r.worst_rtt_ns),
-        figure("retransmits", Unit::Count, Bad, |r| Some(r.interval.retransmits as f64)),
+        figure("retransmits", Unit::Count, Bad, |r| Some(real(r.interval.retransmits))),
     ]);
     all
 }
@@ -136,28 +136,28 @@ fn tcp(up: bool, down: bool) -> Vec<Figure> {
 fn connects() -> Vec<Figure> {
     vec![
         figure("connects", Unit::PerSecond, Role::Main, opened),
-        figure("in flight", Unit::Count, Role::Beside, |r| Some(r.interval.in_flight as f64)),
+        figure("in flight", Unit::Count, Role::Beside, |r| Some(real(r.interval.in_flight))),
     ]
 }
 
 fn opened(r: &Reading) -> Option<f64> {
-    Some(r.interval.opened as f64 * SECOND as f64 / r.interval.ns().max(1) as f64)
+    Some(per_second(r.interval.opened, r.interval.ns().max(1)))
 }
 
 fn pings() -> Vec<Figure> {
     use Role::{Bad, Beside, Latency};
     let trip = |name, of| each(name, Unit::Time, Latency, of);
     vec![
-        trip("RTT p50", |r| back(r).and_then(|p| Some(p.p50_ns? as f64))),
-        trip("RTT p99", |r| back(r).and_then(|p| Some(p.p99_ns? as f64))),
-        trip("RTT max", |r| back(r).map(|p| p.max_ns as f64)),
-        Figure { sum: Sum::Nothing, ..trip("RTT min", |r| back(r).map(|p| p.min_ns as f64)) },
+        trip("RTT p50", |r| back(r).and_then(|p| Some(real(p.p50_ns?)))),
+        trip("RTT p99", |r| back(r).and_then(|p| Some(real(p.p99_ns?)))),
+        trip("RTT max", |r| back(r).map(|p| real(p.max_ns))),
+        Figure { sum: Sum::Nothing, ..trip("RTT min", |r| back(r).map(|p| real(p.min_ns))) },
         figure("echoes", Unit::PerSecond, Beside, |r| {
             let n = r.interval.pings?.count;
-            Some(n as f64 * SECOND as f64 / r.interval.ns().max(1) as f64)
+            Some(per_second(n, r.interval.ns().max(1)))
         }),
-        figure("lost", Unit::Count, Bad, |r| Some(r.interval.pings?.counts.lost as f64)),
-        figure("late", Unit::Count, Bad, |r| Some(r.interval.pings?.counts.late as f64)),
+        figure("lost", Unit::Count, Bad, |r| Some(real(r.interval.pings?.counts.lost))),
+        figure("late", Unit::Count, Bad, |r| Some(real(r.interval.pings?.counts.late))),
     ]
 }
 
@@ -186,7 +186,7 @@ fn frames(native: bool, up: bool, down: bool) -> Vec<Figure> {
 }
 
 fn counted(r: &Reading, of: fn(&Frames) -> u64) -> Option<f64> {
-    r.interval.frames.map(|frames| of(&frames) as f64)
+    r.interval.frames.map(|frames| real(of(&frames)))
 }
 
 /// Datagrams as their receivers counted them.
@@ -197,16 +197,16 @@ fn datagrams(up: bool, down: bool) -> Vec<Figure> {
         all.extend([
             figure("received up", Unit::PerSecond, Main, |r| got(r, far(r)?)),
             each("lost up", Unit::Percent, Bad, |r| lost(far(r)?)),
-            each("delay up p50", Unit::Time, Latency, |r| Some(far(r)?.delay_ns.as_ref()?.p50 as f64)),
-            each("delay up p99", Unit::Time, Latency, |r| Some(far(r)?.delay_ns.as_ref()?.p99 as f64)),
+            each("delay up p50", Unit::Time, Latency, |r| Some(real(far(r)?.delay_ns.as_ref()?.p50))),
+            each("delay up p99", Unit::Time, Latency, |r| Some(real(far(r)?.delay_ns.as_ref()?.p99))),
         ]);
     }
     if down {
         all.extend([
             figure("received down", Unit::PerSecond, Main, |r| got(r, near(r)?)),
             each("lost down", Unit::Percent, Bad, |r| lost(near(r)?)),
-            each("delay down p50", Unit::Time, Latency, |r| Some(near(r)?.delay_ns.as_ref()?.p50 as f64)),
-            each("delay down p99", Unit::Time, Latency, |r| Some(near(r)?.delay_ns.as_ref()?.p99 as f64)),
+            each("delay down p50", Unit::Time, Latency, |r| Some(real(near(r)?.delay_ns.as_ref()?.p50))),
+            each("delay down p99", Unit::Time, Latency, |r| Some(real(near(r)?.delay_ns.as_ref()?.p99))),
         ]);
     }
     all
@@ -221,13 +221,13 @@ fn far(r: &Reading) -> Option<&PacketReport> {
 }
 
 fn got(r: &Reading, report: &PacketReport) -> Option<f64> {
-    Some(report.counts.received as f64 * SECOND as f64 / r.interval.ns().max(1) as f64)
+    Some(per_second(report.counts.received, r.interval.ns().max(1)))
 }
 
 /// Percent of those that should have come in this interval.
 fn lost(report: &PacketReport) -> Option<f64> {
-    let lost = report.counts.lost.max(0) as f64;
-    let all = lost + report.counts.received as f64;
+    let lost = real(report.counts.lost.max(0));
+    let all = lost + real(report.counts.received);
     (all > 0.0).then(|| lost * 100.0 / all)
 }
 
@@ -236,7 +236,7 @@ pub(super) fn over(track: &Track, serving: bool) -> Vec<(&'static str, String)> 
     let means = of(&track.phase, serving).into_iter().filter(|figure| figure.sum == Sum::Mean);
     let mut all: Vec<(&'static str, String)> =
         means.filter_map(|figure| Some((figure.name, figure.unit.show(track.mean(figure.of)?)))).collect();
-    let time = |ns: u64| format_duration(ns as f64);
+    let time = |ns: u64| format_duration(ns);
     let near = track.near.as_deref();
     if let Some(rtt) = near.and_then(|near| near.pings.as_ref()?.rtt_ns.as_ref()) {
         let known = [("RTT p50", 0.5), ("RTT p99", 0.99)];

@@ -7,7 +7,7 @@ use super::grid::{Area, CellStyle, wide};
 use super::progress::clock;
 use super::track::{Sums, Track};
 use super::view::{Known, View};
-use metrics::{SECOND, format_bits_per_second, format_bytes, format_duration};
+use metrics::{SECOND, format_bits_per_second, format_bytes, format_duration, real};
 use model::Level;
 
 /// Columns of a figure's name, and of a value.
@@ -97,11 +97,11 @@ fn titles(sheet: &mut Sheet<'_>, y: u16, track: Option<&Track>) {
 /// A length of time: whole seconds as such.
 fn seconds(ns: u64) -> String {
     if (SECOND..100 * SECOND).contains(&ns) {
-        format!("{:.0} s", ns as f64 / SECOND as f64)
+        format!("{:.0} s", metrics::seconds(ns))
     } else if ns >= SECOND {
         clock(ns)
     } else {
-        format_duration(ns as f64)
+        format_duration(ns)
     }
 }
 
@@ -289,7 +289,7 @@ fn table_of(rows: &[&Row], by: SortBy, turned: bool, sheet: &mut Sheet<'_>, scro
 }
 
 fn time(us: u64) -> String {
-    if us == 0 { "-".to_owned() } else { format_duration(us as f64 * 1e3) }
+    if us == 0 { "-".to_owned() } else { format_duration(real(us) * 1e3) }
 }
 
 /// Keeps a page's first line where something is left to see: of `all` lines `room` fit.
@@ -335,7 +335,7 @@ pub(super) fn latency(known: &Known, sheet: &mut Sheet<'_>) {
         .map(|s| s.base_rtt_ns)
         .filter(|&ns| ns > 0)
         .min();
-    let idle = base.map_or(String::new(), |ns| format!("idle round trip {}", format_duration(ns as f64)));
+    let idle = base.map_or(String::new(), |ns| format!("idle round trip {}", format_duration(ns)));
     let each =
         (sheet.area.height.saturating_sub(2) / u16::try_from(all.len()).unwrap_or(u16::MAX)).clamp(1, 12);
     titles(sheet, 0, all.first().map(|row| row.track));

@@ -1,7 +1,7 @@
 //! How far a run has come.
 
 use super::track::Track;
-use metrics::{SECOND, format_bytes};
+use metrics::{SECOND, format_bytes, real};
 use model::{Kind, Phase};
 
 /// What is known of a run before it begins.
@@ -49,7 +49,7 @@ pub(super) struct Progress {
 pub(super) fn of(track: &Track, now_ns: u64) -> Progress {
     let elapsed = track.elapsed_ns(now_ns);
     let phase = &track.phase;
-    let share = |done: u64, all: u64| (done as f64 / all.max(1) as f64).clamp(0.0, 1.0);
+    let share = |done: u64, all: u64| (real(done) / real(all.max(1))).clamp(0.0, 1.0);
     let clock = clock(elapsed);
     if let Some(all) = length(phase) {
         let text = format!("{} of {}", self::clock(elapsed.min(all)), self::clock(all));

@@ -3,6 +3,7 @@
 use super::draw::BARS;
 use super::grid::{Cell, Color, Grid};
 use crate::html::escape;
+use metrics::real;
 use std::io::{self, Write};
 
 /// A cell, in px: as wide as a character of a monospaced font of 14 px, as high as its lines.
@@ -27,7 +28,7 @@ fn ink(cell: &Cell) -> &'static str {
 /// How much of a cell's height a block element fills, from below.
 fn block(cell: &Cell) -> Option<f64> {
     let at = BARS.iter().position(|bar| cell.symbol() == Some(*bar))?;
-    Some((at + 1) as f64 / 8.0)
+    Some(real(at + 1) / 8.0)
 }
 
 /// Writes `grid` as an SVG document, described by `alt`.

@@ -2,6 +2,7 @@
 //! zooms into.
 
 use super::{Axis, Plot, Series, Unit};
+use metrics::real;
 
 /// Most ticks of an axis.
 const MOST_TICKS: f64 = 7.0;
@@ -56,7 +57,7 @@ impl Scale {
 /// Across: all places there are.
 pub(super) fn across(plot: &Plot) -> Scale {
     if plot.x.unit == Unit::Name {
-        return Scale::new(-0.5, plot.x.names.len() as f64 - 0.5, false);
+        return Scale::new(-0.5, real(plot.x.names.len()) - 0.5, false);
     }
     let places = plot.series.iter().flat_map(|s| s.points.iter().map(|p| p.0));
     let places = places.filter(|x| !plot.x.log || *x > 0.0);
@@ -100,9 +101,9 @@ pub(super) fn ticks(axis: &Axis, scale: Scale) -> (Vec<(f64, String)>, String) {
     let (base, prefixes, suffix) = axis.unit.words();
     match axis.unit {
         Unit::Name => {
-            let every = (axis.names.len() as f64 / 12.0).ceil().max(1.0) as usize;
+            let every = (real(axis.names.len()) / 12.0).ceil().max(1.0) as usize;
             let named = axis.names.iter().enumerate().step_by(every);
-            (named.map(|(at, name)| (at as f64, name.clone())).collect(), String::new())
+            (named.map(|(at, name)| (real(at), name.clone())).collect(), String::new())
         }
         Unit::Percentile => (percentiles(scale), String::new()),
         _ if scale.log => (decades(axis, scale), String::new()),
@@ -115,7 +116,7 @@ pub(super) fn ticks(axis: &Axis, scale: Scale) -> (Vec<(f64, String)>, String) {
             let first = (scale.low / step - 1e-9).ceil() as i64;
             let last = (scale.high / step + 1e-9).floor() as i64;
             let all = (first..=last.min(first.saturating_add(50))).map(|n| {
-                let value = n as f64 * step;
+                let value = real(n) * step;
                 (value, format!("{:.digits$}", value / factor))
             });
             (all.collect(), format!("{}{suffix}", prefixes[at]))

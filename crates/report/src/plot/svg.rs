@@ -6,6 +6,7 @@
 use super::scale::{Scale, across, ticks, up};
 use super::{Plot, Series, Style, Unit};
 use crate::html::escape;
+use metrics::real;
 use std::fmt::Write;
 
 /// Width and height of the whole, and of what surrounds the area of the curves. `html/report.js` reads them from the SVG.
@@ -71,7 +72,7 @@ pub(crate) fn standalone(plot: &Plot) -> String {
     const HEAD: f64 = 34.0;
     const LINE: f64 = 18.0;
     let rows = plot.series.len().div_ceil(3);
-    let height = HEIGHT + HEAD + 8.0 + rows as f64 * LINE;
+    let height = HEIGHT + HEAD + 8.0 + real(rows) * LINE;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
          height=\"{height}\" role=\"img\">\n<title>{}</title>\n<desc>{}</desc>\n<style>{}</style>\n\
@@ -85,8 +86,8 @@ pub(crate) fn standalone(plot: &Plot) -> String {
     body(plot, HEAD, &mut out);
     for (at, series) in plot.series.iter().enumerate() {
         let (column, row) = (at % 3, at / 3);
-        let x = LEFT + column as f64 * (WIDTH - LEFT - RIGHT) / 3.0;
-        let y = HEIGHT + HEAD + 4.0 + row as f64 * LINE;
+        let x = LEFT + real(column) * (WIDTH - LEFT - RIGHT) / 3.0;
+        let y = HEIGHT + HEAD + 4.0 + real(row) * LINE;
         let _ = writeln!(
             out,
             "<g class=\"{}\" transform=\"translate({} {})\"><path class=\"line\" d=\"M0 0H22\"/></g>\
@@ -168,7 +169,7 @@ fn axes(view: &View<'_>, out: &mut String) {
     let (mut grid, mut below, mut beside) = (String::new(), String::new(), String::new());
     let (across, x_unit) = ticks(&view.plot.x, view.x);
     // A character is about seven wide.
-    let most = ((wide / 7.0 / across.len().max(1) as f64) as usize).max(6);
+    let most = ((wide / 7.0 / real(across.len().max(1))) as usize).max(6);
     for (at, text) in across {
         let Some(x) = view.px(at).filter(|x| (-0.5..=wide + 0.5).contains(x)) else { continue };
         let x = two(x);
@@ -265,8 +266,8 @@ fn steps(view: &View<'_>, series: &Series, out: &mut String) {
 }
 
 fn bars(view: &View<'_>, at: usize, series: &Series, out: &mut String) {
-    let all = view.plot.series.iter().filter(|s| s.style == Style::Bars).count().max(1) as f64;
-    let before = view.plot.series[..at].iter().filter(|s| s.style == Style::Bars).count() as f64;
+    let all = real(view.plot.series.iter().filter(|s| s.style == Style::Bars).count().max(1));
+    let before = real(view.plot.series[..at].iter().filter(|s| s.style == Style::Bars).count());
     let width = 0.8 / all;
     let floor = view.floor();
     for &(x, y) in &series.points {

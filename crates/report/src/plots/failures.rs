@@ -1,8 +1,8 @@
 //! What failed, and when.
 
-use super::{over_time, seconds};
+use super::over_time;
 use crate::plot::{Axis, Plot, Series, Style, Unit};
-use metrics::Ending;
+use metrics::{Ending, real, seconds};
 use model::{ConnectionRecord, Interval, Point};
 
 pub(super) fn plots(point: &Point) -> Option<Plot> {
@@ -23,7 +23,7 @@ pub(super) fn plots(point: &Point) -> Option<Plot> {
         .collect();
     let line = |name: &str, of: fn(&(u64, u64)) -> u64| {
         let places = over_time(point, |_: &Interval| None);
-        let points = places.iter().zip(&grown).map(|((x, _), more)| (*x, Some(of(more) as f64)));
+        let points = places.iter().zip(&grown).map(|((x, _), more)| (*x, Some(real(of(more)))));
         Series::line(name, points.collect())
     };
     let single = |name: &str, class: Ending| {

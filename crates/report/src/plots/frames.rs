@@ -2,14 +2,14 @@
 
 use super::over_time;
 use crate::plot::{Axis, Plot, Series, Style, Unit};
-use metrics::{Frames, PlayoutSummary, SECOND};
+use metrics::{Frames, PlayoutSummary, real, seconds};
 use model::{FrameTime, Point};
 
 /// How evenly the frames of a stream came, one by one: ctsTraffic's jitter table.
 fn times(point: &Point) -> Vec<Plot> {
     let Some(times) = &point.frame_times else { return Vec::new() };
     let line = |of: fn(&FrameTime) -> f64| -> Vec<_> {
-        times.rows.iter().map(|row| (row.at_ns as f64 / SECOND as f64, Some(of(row)))).collect()
+        times.rows.iter().map(|row| (seconds(row.at_ns), Some(of(row)))).collect()
     };
     let each = times.rows.iter().map(|row| row.frames).max().unwrap_or(1);
     let joined = |which: &str| match each {
@@ -40,13 +40,13 @@ fn times(point: &Point) -> Vec<Plot> {
              they drift apart, or a queue that grows.{}",
             joined(": the longest of their times")
         ))
-        .with([Series::line("whole frames", line(|r| r.flight_ns as f64))]),
+        .with([Series::line("whole frames", line(|r| real(r.flight_ns)))]),
     ]
 }
 
 pub(super) fn plots(point: &Point) -> Vec<Plot> {
     let count =
-        |of: fn(&Frames) -> u64| over_time(point, move |i| i.frames.as_ref().map(|frames| of(frames) as f64));
+        |of: fn(&Frames) -> u64| over_time(point, move |i| i.frames.as_ref().map(|frames| real(of(frames))));
     let unwell = [
         Series::line("dropped: bytes were missing", count(|f| f.dropped)),
         Series::line("repeated", count(|f| f.repeated)),
@@ -73,7 +73,7 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
     )
     .note("What a player that holds so much would not have had in time; what lies flat was never complete.")
     .with(known.iter().map(|(name, playout)| {
-        let points = playout.misses.iter().map(|&(depth, n)| (depth as f64, Some(n as f64)));
+        let points = playout.misses.iter().map(|&(depth, n)| (real(depth), Some(real(n))));
         Series::line(*name, points.collect())
     }));
     [frames, misses].into_iter().chain(times(point)).filter_map(Plot::some).collect()

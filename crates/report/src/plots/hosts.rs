@@ -1,6 +1,7 @@
 //! CPU of both ends.
 
 use crate::plot::{Axis, Plot, Series, Style, Unit};
+use metrics::real;
 use model::{CpuUse, Point};
 
 /// How busy the hosts were: percent of all their CPUs' time, and of the busiest one's.
@@ -12,7 +13,7 @@ pub(super) fn cpu(point: &Point) -> Option<Plot> {
         .take(16)
         .collect();
     let share = |name: &str, of: fn(&CpuUse) -> Option<f64>| {
-        let points = ends.iter().enumerate().map(|(at, (_, cpu))| (at as f64, of(cpu).map(|s| s * 100.0)));
+        let points = ends.iter().enumerate().map(|(at, (_, cpu))| (real(at), of(cpu).map(|s| s * 100.0)));
         Series::new(name, Style::Bars, points.collect())
     };
     let names = ends.iter().map(|(name, _)| name.clone()).collect();

@@ -1,8 +1,8 @@
 //! Datagrams: one-way delay over time and in all, rates, and what became of those that did not come well.
 
-use super::{coarse_curve, coarse_histogram, over_time, per_second, percentiles, times_axis};
+use super::{coarse_curve, coarse_histogram, over_time, percentiles, rate, times_axis};
 use crate::plot::{Axis, Plot, Series, Style, Unit};
-use metrics::{DistSummary, format_duration};
+use metrics::{DistSummary, format_duration, real};
 use model::{Interval, PacketReport, Point, Totals};
 
 /// One way that datagrams go, by who receives them.
@@ -55,15 +55,15 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
     let certain = match bound {
         Some(ns) => format!(
             "One way, from the actual send; the clocks of the two hosts were compared, so all of it may be wrong by up to {}.",
-            format_duration(ns as f64)
+            format_duration(ns)
         ),
         None => "One way, from the actual send.".to_owned(),
     };
     let delay =
         |of: fn(&DistSummary) -> f64| over_time(point, move |i| Some(of((way.of)(i)?.delay_ns.as_ref()?)));
-    let intended = over_time(point, |i| Some((way.of)(i)?.intended_ns.as_ref()?.p99 as f64));
+    let intended = over_time(point, |i| Some(real((way.of)(i)?.intended_ns.as_ref()?.p99)));
     let extreme =
-        |of: fn(&PacketReport) -> Option<u64>| over_time(point, move |i| Some(of((way.of)(i)?)? as f64));
+        |of: fn(&PacketReport) -> Option<u64>| over_time(point, move |i| Some(real(of((way.of)(i)?)?)));
     let mean = over_time(point, |i| Some((way.of)(i)?.delay_range_ns?.mean));
     let mut plots = vec![
         Plot::new(
@@ -74,8 +74,8 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
         )
         .note(&certain)
         .with([
-            Series::line("median", delay(|d| d.p50 as f64)),
-            Series::line("99th percentile", delay(|d| d.p99 as f64)),
+            Series::line("median", delay(|d| real(d.p50))),
+            Series::line("99th percentile", delay(|d| real(d.p99))),
             Series::line("mean", mean),
             Series::new("largest", Style::Dashed, extreme(PacketReport::largest_delay_ns)),
             Series::new("smallest", Style::Dashed, extreme(PacketReport::least_delay_ns)),
@@ -96,16 +96,16 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
              clocks that agree.",
         )
         .with([
-            Series::line("median", variation(|d| d.p50 as f64)),
-            Series::line("99th percentile", variation(|d| d.p99 as f64)),
-            Series::new("largest", Style::Dashed, variation(|d| d.max as f64)),
+            Series::line("median", variation(|d| real(d.p50))),
+            Series::line("99th percentile", variation(|d| real(d.p99))),
+            Series::new("largest", Style::Dashed, variation(|d| real(d.max))),
         ]),
     );
     if let Some(report) = (way.total)(point) {
         plots.extend(distributions(report, way, &certain));
     }
     let rate = |of: fn(&Interval) -> Option<&PacketReport>, n: fn(&PacketReport) -> u64| {
-        over_time(point, move |i| per_second(i, n(of(i)?)))
+        over_time(point, move |i| rate(i, n(of(i)?)))
     };
     let mut rates = vec![Series::line("received", rate(way.of, |r| r.counts.received))];
     if way.slug != "here" {
@@ -152,13 +152,13 @@ fn fates(point: &Point, way: &Way) -> Plot {
         over_time(point, move |i| Some(n(of(i)?)))
     };
     let own = [
-        Series::line("lost", count(way.of, |r| r.counts.lost.max(0) as f64)),
-        Series::line("repeated", count(way.of, |r| r.counts.duplicated as f64)),
-        Series::line("reordered", count(way.of, |r| r.counts.reordered as f64)),
-        Series::line("late", count(way.of, |r| r.counts.late as f64)),
-        Series::line("damaged", count(way.of, |r| r.counts.corrupt as f64)),
-        Series::line("dropped by the receiver's buffer", count(way.of, |r| r.counts.dropped as f64)),
-        Series::new("not sent", Style::Dashed, count(way.sent, |r| r.counts.unsent as f64)),
+        Series::line("lost", count(way.of, |r| real(r.counts.lost.max(0)))),
+        Series::line("repeated", count(way.of, |r| real(r.counts.duplicated))),
+        Series::line("reordered", count(way.of, |r| real(r.counts.reordered))),
+        Series::line("late", count(way.of, |r| real(r.counts.late))),
+        Series::line("damaged", count(way.of, |r| real(r.counts.corrupt))),
+        Series::line("dropped by the receiver's buffer", count(way.of, |r| real(r.counts.dropped))),
+        Series::new("not sent", Style::Dashed, count(way.sent, |r| real(r.counts.unsent))),
     ];
     // That nothing was lost is worth a line; the others show when there are any.
     let shown = own.into_iter().enumerate().filter(|(at, series)| *at == 0 || series.is_some());

@@ -1,13 +1,13 @@
 //! Round trips: percentiles over time, the whole curve, the histogram, and what did not come back.
 
-use super::{curve, histogram, over_time, per_second, percentiles, times_axis};
+use super::{curve, histogram, over_time, percentiles, rate, times_axis};
 use crate::plot::{Axis, Plot, Series, Style, Unit};
-use metrics::Spectrum;
+use metrics::{Spectrum, real};
 use model::{Interval, PingInterval, Point};
 
 pub(super) fn plots(point: &Point) -> Vec<Plot> {
     let over = |of: fn(&PingInterval) -> Option<u64>| {
-        over_time(point, move |i| Some(of(i.pings.as_ref().filter(|p| p.count > 0)?)? as f64))
+        over_time(point, move |i| Some(real(of(i.pings.as_ref().filter(|p| p.count > 0)?)?)))
     };
     let mut plots = vec![
         Plot::new(
@@ -53,13 +53,13 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
 fn fates(point: &Point) -> Vec<Plot> {
     let count = |of: fn(&PingInterval) -> f64| over_time(point, move |i: &Interval| i.pings.as_ref().map(of));
     let unwell = [
-        Series::line("lost", count(|p| p.counts.lost.max(0) as f64)),
-        Series::line("late", count(|p| p.counts.late as f64)),
-        Series::line("damaged", count(|p| p.counts.damaged as f64)),
-        Series::line("repeated", count(|p| p.counts.repeated as f64)),
-        Series::line("not sent in time", count(|p| p.counts.missed as f64)),
+        Series::line("lost", count(|p| real(p.counts.lost.max(0)))),
+        Series::line("late", count(|p| real(p.counts.late))),
+        Series::line("damaged", count(|p| real(p.counts.damaged))),
+        Series::line("repeated", count(|p| real(p.counts.repeated))),
+        Series::line("not sent in time", count(|p| real(p.counts.missed))),
     ];
-    let rate = over_time(point, |i| per_second(i, i.pings.as_ref()?.counts.sent));
+    let rate = over_time(point, |i| rate(i, i.pings.as_ref()?.counts.sent));
     vec![
         Plot::new(
             "messages-unwell",

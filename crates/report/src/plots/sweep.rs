@@ -2,7 +2,7 @@
 
 use crate::plot::{Axis, Plot, Series, Unit};
 use crate::words;
-use metrics::{Spread, Wall};
+use metrics::{Spread, Wall, real, seconds};
 use model::{DelayRange, Outcome, PacketReport, Point, SweepRow};
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ impl Across {
     fn at(&self, label: &BTreeMap<String, String>) -> Option<f64> {
         let value = label.get(&self.name)?;
         match self.axis.unit {
-            Unit::Name => self.values.iter().position(|v| v == value).map(|at| at as f64),
+            Unit::Name => self.values.iter().position(|v| v == value).map(real),
             _ => value.parse().ok(),
         }
     }
@@ -160,8 +160,8 @@ fn figures(outcome: &Outcome) -> Vec<Plot> {
                 ("median there", |p| far_delay(p).map(|d| d.0)),
                 ("99th percentile there", |p| far_delay(p).map(|d| d.1)),
                 ("mean there", |p| Some(far_range(p)?.mean)),
-                ("largest there", |p| Some(far_range(p)?.max as f64)),
-                ("smallest there", |p| Some(far_range(p)?.min? as f64)),
+                ("largest there", |p| Some(real(far_range(p)?.max))),
+                ("smallest there", |p| Some(real(far_range(p)?.min?))),
             ],
         },
         Panel {
@@ -206,16 +206,16 @@ fn lost(report: Option<&PacketReport>) -> Option<f64> {
 /// Median and 99th percentile of what this end measured: round trips or one-way delays, ns.
 fn delay(point: &Point) -> Option<(f64, f64)> {
     if let Some(rtt) = point.near.pings.as_ref().and_then(|trips| trips.rtt_ns.as_ref()) {
-        return Some((rtt.quantile(0.5)? as f64, rtt.quantile(0.99)? as f64));
+        return Some((real(rtt.quantile(0.5)?), real(rtt.quantile(0.99)?)));
     }
     let dist = point.near.packets.as_ref()?.delay_ns.as_ref()?;
-    Some((dist.p50 as f64, dist.p99 as f64))
+    Some((real(dist.p50), real(dist.p99)))
 }
 
 /// The same of the far end.
 fn far_delay(point: &Point) -> Option<(f64, f64)> {
     let dist = point.far.iter().find_map(|t| t.packets.as_ref())?.delay_ns.as_ref()?;
-    Some((dist.p50 as f64, dist.p99 as f64))
+    Some((real(dist.p50), real(dist.p99)))
 }
 
 /// What is known of the far end's delays where another program kept no distribution.
@@ -239,7 +239,7 @@ fn knee(outcome: &Outcome, across: &Across) -> Option<(f64, String)> {
 /// Goodput of all phases one after the other, by the wall clock.
 fn over_time(outcome: &Outcome) -> Option<Plot> {
     let begin = outcome.points.iter().filter_map(|p| p.started).min()?;
-    let since = |wall: Wall| wall.0.saturating_sub(begin.0) as f64 / 1e9;
+    let since = |wall: Wall| seconds(wall.0.saturating_sub(begin.0));
     type Way = fn(&Point) -> Option<model::Direction>;
     let ways: [(&str, Way); 2] = [("to server", |p| p.up), ("from server", |p| p.down)];
     let series = ways.map(|(name, of)| {

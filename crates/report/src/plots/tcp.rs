@@ -1,10 +1,8 @@
 //! Connections: goodput over time, each one's share of it, and what the kernel told about them.
 
-use super::{
-    coarse_curve, coarse_histogram, middle, over_time, per_second, percentiles, seconds, times_axis,
-};
+use super::{coarse_curve, coarse_histogram, middle, over_time, percentiles, rate, times_axis};
 use crate::plot::{Axis, Plot, Series, Style, Unit};
-use metrics::{Moments, TcpInfo};
+use metrics::{Moments, TcpInfo, real, seconds};
 use model::{ConnectionRecord, Interval, Kind, Point, Sample, Traffic};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use uuid::Uuid;
@@ -31,7 +29,7 @@ pub(super) fn connects(point: &Point) -> Vec<Plot> {
         Axis::new("connections", Unit::PerSecond),
     )
     .note("Counted by this end when the kernel reports the connection.")
-    .with([Series::line("established", over_time(point, |i| per_second(i, i.opened)))]);
+    .with([Series::line("established", over_time(point, |i| rate(i, i.opened)))]);
     let mut plots = vec![rate];
     plots.extend(in_flight(point));
     if let Some(dist) = &point.near.connect_ns {
@@ -81,7 +79,7 @@ pub(super) fn goodput(point: &Point, serving: bool) -> Option<Plot> {
 
 /// Connections open at the end of each interval, and those opened in it.
 fn in_flight(point: &Point) -> Option<Plot> {
-    let open = over_time(point, |i| Some(i.in_flight as f64));
+    let open = over_time(point, |i| Some(real(i.in_flight)));
     Plot::new("connections", "Connections open", Axis::time(), Axis::new("connections", Unit::Count))
         .note("At the end of each interval, at this end.")
         .with([Series::line("open", open)])
@@ -94,7 +92,7 @@ fn connections(point: &Point) -> Option<Plot> {
     if opened <= u64::from(point.phase.connections) && point.errors() == 0 {
         return None;
     }
-    let opened = over_time(point, |i| Some(i.opened as f64));
+    let opened = over_time(point, |i| Some(real(i.opened)));
     in_flight(point).map(|plot| plot.with([Series::line("opened in the interval", opened)]))
 }
 
@@ -157,7 +155,7 @@ fn rates(point: &Point, slots: &Slots<'_>, way: Bytes) -> BTreeMap<u32, Vec<(f64
                 None => (!ended.hidden(interval)).then(|| (way.sample)(sample)),
             };
             let rate = moved.filter(|_| next && whole && interval.ns() > 0);
-            points.push((middle(interval), rate.map(|n| n as f64 * 8.0 / seconds(interval.ns()))));
+            points.push((middle(interval), rate.map(|n| real(n) * 8.0 / seconds(interval.ns()))));
         }
         all.insert(slot, points);
     }
@@ -291,7 +289,7 @@ fn told(point: &Point) -> Vec<Plot> {
         plots.extend(limits(&slots));
     }
     if point.phase.kind == Kind::Tcp && !slots.is_empty() {
-        let again = over_time(point, |i| Some(i.retransmits as f64));
+        let again = over_time(point, |i| Some(real(i.retransmits)));
         plots.push(
             Plot::new(
                 "retransmits",
@@ -312,7 +310,7 @@ fn limits(slots: &Slots<'_>) -> Option<Plot> {
     let grown = |of: Time| {
         changes(slots, move |now, before| {
             let then = before.map_or(Some(0), |s| of(&s.info))?;
-            Some(of(&now.info)?.checked_sub(then)? as f64)
+            Some(real(of(&now.info)?.checked_sub(then)?))
         })
     };
     let sum = |by_slot: BTreeMap<u32, Vec<(f64, Option<f64>)>>| {

@@ -1,8 +1,8 @@
 //! Packet trains: delay against the packet's number, rates train by train, and rates against the spacing.
 
-use super::{coarse_curve, coarse_histogram, percentiles, seconds, times_axis};
+use super::{coarse_curve, coarse_histogram, percentiles, times_axis};
 use crate::plot::{Axis, Plot, Series, Style, Unit};
-use metrics::{TrainReport, TrainRow, TrainSetting, TroubleKind, format_duration};
+use metrics::{TrainReport, TrainRow, TrainSetting, TroubleKind, format_duration, percent_of, real, seconds};
 use model::Point;
 
 pub(super) fn plots(point: &Point) -> Vec<Plot> {
@@ -23,7 +23,7 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
 fn name(setting: &TrainSetting) -> String {
     match setting.wait_ns {
         0 => "back to back".to_owned(),
-        ns => format!("every {}", format_duration(ns as f64)),
+        ns => format!("every {}", format_duration(ns)),
     }
 }
 
@@ -71,7 +71,7 @@ fn by_wait(report: &TrainReport, size: u32) -> Vec<Plot> {
     settings.sort_by_key(|s| s.wait_ns);
     let across = || Axis::new("time from packet to packet", Unit::Ns);
     let rate = |title: &str, style, of: fn(&TrainSetting) -> Option<metrics::Spread>| {
-        let value = |s: &&TrainSetting| (s.wait_ns as f64, of(s).map(|spread| spread.mean));
+        let value = |s: &&TrainSetting| (real(s.wait_ns), of(s).map(|spread| spread.mean));
         let around =
             |s: &&TrainSetting| of(s).map(|spread| (spread.mean - spread.sd, spread.mean + spread.sd));
         Series {
@@ -80,8 +80,8 @@ fn by_wait(report: &TrainReport, size: u32) -> Vec<Plot> {
         }
     };
     let lost = settings.iter().map(|s| {
-        let share = 100.0 * s.lost as f64 / s.sent.max(1) as f64;
-        (s.wait_ns as f64, (s.sent > 0).then_some(share))
+        let share = percent_of(s.lost, s.sent.max(1));
+        (real(s.wait_ns), (s.sent > 0).then_some(share))
     });
     vec![
         Plot::new(

@@ -3,7 +3,7 @@
 use super::times_axis;
 use crate::plot::{Axis, Plot, Series, Style, Unit};
 use crate::summary::udpmon::{TENTH, figure};
-use metrics::{Binned, format_bytes, format_duration};
+use metrics::{Binned, format_bytes, format_duration, percent_of, real};
 use model::{Figure, Point, UdpmonTest};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +75,7 @@ fn over_tests(name: &str, mut values: Vec<(f64, f64)>) -> Series {
     values.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let (mut points, mut spread) = (Vec::new(), Vec::new());
     for same in values.chunk_by(|a, b| a.0 == b.0) {
-        let mean = same.iter().map(|(_, value)| value).sum::<f64>() / same.len() as f64;
+        let mean = same.iter().map(|(_, value)| value).sum::<f64>() / real(same.len());
         points.push((same[0].0, Some(mean)));
         spread.push((same.len() > 1).then(|| (same[0].1, same[same.len() - 1].1)));
     }
@@ -106,9 +106,9 @@ fn round_trips(tests: &[&UdpmonTest]) -> Plot {
         Axis::new("round trip", Unit::Ns),
     )
     .with([
-        line("mean", Style::Line, |trips| trips.sum_ns as f64 / trips.count as f64),
-        line("smallest", Style::Dashed, |trips| trips.min_ns as f64),
-        line("largest", Style::Points, |trips| trips.max_ns as f64),
+        line("mean", Style::Line, |trips| real(trips.sum_ns) / real(trips.count)),
+        line("smallest", Style::Dashed, |trips| real(trips.min_ns)),
+        line("largest", Style::Points, |trips| real(trips.max_ns)),
     ])
 }
 
@@ -117,9 +117,9 @@ fn histogram(name: String, bins: &Binned, unit: f64) -> Option<Series> {
     let all: u64 = bins.bins.iter().sum();
     let first = bins.bins.iter().position(|n| *n > 0)?;
     let last = bins.bins.iter().rposition(|n| *n > 0)?;
-    let edge = |bin: usize| (bins.low as f64 + bin as f64 * bins.width as f64) * unit;
+    let edge = |bin: usize| (real(bins.low) + real(bin) * real(bins.width)) * unit;
     let mut points: Vec<(f64, Option<f64>)> =
-        (first..=last).map(|bin| (edge(bin), Some(100.0 * bins.bins[bin] as f64 / all as f64))).collect();
+        (first..=last).map(|bin| (edge(bin), Some(percent_of(bins.bins[bin], all)))).collect();
     points.push((edge(last + 1), None));
     Some(Series::new(name, Style::Steps, points))
 }
@@ -151,9 +151,10 @@ fn packets(tests: &[&UdpmonTest]) -> Plot {
     let one = |test: &&UdpmonTest| {
         let flight = |r: &model::UdpmonRecord| (r.received != 0).then(|| r.received - r.sent);
         let least = test.records.iter().filter_map(flight).min()?;
-        let points = test.records.iter().enumerate().map(|(n, record)| {
-            (n as f64 + 1.0, flight(record).map(|tenths| (tenths - least) as f64 * TENTH))
-        });
+        let points =
+            test.records.iter().enumerate().map(|(n, record)| {
+                (real(n) + 1.0, flight(record).map(|tenths| real(tenths - least) * TENTH))
+            });
         Some(Series::line(name(test), points.collect()))
     };
     Plot::new(

@@ -2,7 +2,7 @@
 
 use crate::text::{Page, Table, Tone};
 use crate::words;
-use metrics::format_duration;
+use metrics::{format_duration, real};
 use model::{FlowRow, FlowWay, Point};
 use std::io;
 
@@ -48,7 +48,7 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         cells.extend([counts.received.to_string(), counts.lost.to_string()]);
         cells.extend([counts.reordered, counts.corrupt].map(|n| n.to_string()));
         let known = |value: Option<f64>| value.map_or("-".to_owned(), format_duration);
-        let some = |ns: u64| (sums.delays > 0).then_some(ns as f64);
+        let some = |ns: u64| (sums.delays > 0).then_some(real(ns));
         cells.extend([
             known(some(sums.delay_min_ns)),
             known(sums.delay_mean_ns()),

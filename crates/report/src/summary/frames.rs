@@ -2,7 +2,7 @@
 
 use super::packets::share;
 use crate::text::{Page, Table, Tone};
-use metrics::{Frames, PlayoutSummary, format_duration};
+use metrics::{Frames, PlayoutSummary, format_duration, real};
 use model::{Point, Totals};
 use std::io;
 
@@ -42,7 +42,7 @@ fn total(frames: &Frames) -> u64 {
 pub(super) fn found(point: &Point) -> Vec<String> {
     let words = |shown: &Shown<'_>| {
         let frames = shown.frames?;
-        let part = share(frames.dropped as f64 / total(&frames).max(1) as f64);
+        let part = share(real(frames.dropped) / real(total(&frames).max(1)));
         Some(format!("{}: {} of {} frames dropped ({part})", shown.name, frames.dropped, total(&frames)))
     };
     shown(point).iter().filter_map(words).collect()
@@ -71,7 +71,7 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         };
         let mut cells = vec![one.name.to_owned()];
         cells.extend([total(&f), f.completed, f.dropped].map(|n| n.to_string()));
-        cells.push(share(f.dropped as f64 / total(&f).max(1) as f64));
+        cells.push(share(real(f.dropped) / real(total(&f).max(1))));
         cells.push(f.repeated.to_string());
         let told = |of: fn(&PlayoutSummary) -> u64| one.playout.map_or("-".to_owned(), |p| of(p).to_string());
         cells.extend([told(|p| p.stalls), told(|p| p.longest_stall)]);
@@ -90,11 +90,7 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
 fn depth(name: &str, playout: &PlayoutSummary, page: &mut Page<'_>) -> io::Result<()> {
     let Some(need) = &playout.need_ns else { return Ok(()) };
     let ns = |n: i64| {
-        if n < 0 {
-            format!("-{}", format_duration(n.unsigned_abs() as f64))
-        } else {
-            format_duration(n as f64)
-        }
+        if n < 0 { format!("-{}", format_duration(n.unsigned_abs())) } else { format_duration(n) }
     };
     let mut words = vec![format!(
         "a buffer of {} would have held every frame that came, {} 99 % of them",
@@ -106,7 +102,7 @@ fn depth(name: &str, playout: &PlayoutSummary, page: &mut Page<'_>) -> io::Resul
     }
     let useful = playout.misses.iter().filter(|(_, missed)| *missed > playout.never);
     let missed: Vec<String> =
-        useful.map(|(depth, n)| format!("{n} with {}", format_duration(*depth as f64))).collect();
+        useful.map(|(depth, n)| format!("{n} with {}", format_duration(*depth))).collect();
     if !missed.is_empty() {
         words.push(format!("frames missed: {}", missed.join(", ")));
     }

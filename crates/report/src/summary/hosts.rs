@@ -2,7 +2,7 @@
 
 use crate::text::{Page, Table, Tone};
 use crate::words;
-use metrics::{format_bytes, format_duration};
+use metrics::{format_bytes, format_duration, real};
 use model::{Begin, HostSnapshot, Kind, Point, Totals};
 use std::io;
 
@@ -40,7 +40,7 @@ fn tcp(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         let time = |us: Option<f64>| us.map_or("-".to_owned(), |us| format_duration(us * 1e3));
         let share = |us: u64| match t.busy_us {
             0 => "-".to_owned(),
-            busy => percent(us as f64 / busy as f64),
+            busy => percent(real(us) / real(busy)),
         };
         table.row(
             Tone::Plain,
@@ -104,7 +104,7 @@ fn cpu(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     }
     let near = &point.near;
     if let (Kind::Connect, Some(cpu), 1..) = (point.phase.kind, near.cpu, near.opened) {
-        let each = format_duration(cpu.process_s() * 1e9 / near.opened as f64);
+        let each = format_duration(cpu.process_s() * 1e9 / real(near.opened));
         page.line(Tone::Plain, &format!("  CPU time per connection at this end: {each}"))?;
     }
     Ok(())
@@ -179,7 +179,7 @@ fn snapshot(name: &str, host: &HostSnapshot, page: &mut Page<'_>) -> io::Result<
     let known = |text: &str| if text.is_empty() { "not told".to_owned() } else { text.to_owned() };
     page.line(Tone::Heading, &format!("Host of {name}: {}", known(&host.name)))?;
     let clock = match host.clock_synced {
-        true => format!("clock synchronised within {}", format_duration(host.clock_error_ns as f64)),
+        true => format!("clock synchronised within {}", format_duration(host.clock_error_ns)),
         false => "clock not synchronised".to_owned(),
     };
     let cpus = match host.cpu.as_str() {

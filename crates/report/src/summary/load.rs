@@ -18,10 +18,8 @@ pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     trips(&found, page)?;
     let bound = found.iter().flat_map(|f| [f.up, f.down]).flatten().filter_map(|way| way.bound_ns).max();
     if let Some(bound) = bound {
-        let text = format!(
-            "one-way delays are right to ±{}, as the clocks were compared",
-            format_duration(bound as f64)
-        );
+        let text =
+            format!("one-way delays are right to ±{}, as the clocks were compared", format_duration(bound));
         page.paragraph(Tone::Plain, "  ", &text)?;
     }
     let text = format!(
@@ -43,7 +41,7 @@ fn ways(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
         for (name, way) in [("to server", f.up), ("from server", f.down)] {
             let Some(way) = way else { continue };
             let OneWay { goodput_bps, p50_ns, p90_ns, p99_ns, added_ns, lost, .. } = way;
-            let time = |ns: u64| format_duration(ns as f64);
+            let time = |ns: u64| format_duration(ns);
             table.row(
                 Tone::Plain,
                 vec![
@@ -76,7 +74,7 @@ fn trips(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
     ];
     let mut table = Table::new(&header);
     for f in found {
-        let time = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format_duration(ns as f64));
+        let time = |ns: Option<u64>| ns.map_or("-".to_owned(), format_duration);
         let rpm = |rpm: Option<f64>| rpm.map_or("-".to_owned(), |rpm| format!("{rpm:.0}"));
         table.row(
             Tone::Plain,
@@ -99,7 +97,7 @@ fn trips(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
 
 fn signed(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "+" };
-    format!("{sign}{}", format_duration(ns.unsigned_abs() as f64))
+    format!("{sign}{}", format_duration(ns.unsigned_abs()))
 }
 
 /// The verdict: the worst of the stages.

@@ -1,7 +1,7 @@
 //! Datagrams: what became of them and how long they took, one direction at a time.
 
 use crate::text::{Page, Table, Tone};
-use metrics::{ClockKind, DistSummary, format_bits_per_second, format_duration};
+use metrics::{ClockKind, DistSummary, format_bits_per_second, format_duration, real};
 use model::{DelayRange, PacketReport, Point, Totals};
 use std::io;
 
@@ -43,7 +43,7 @@ pub(super) fn found(point: &Point) -> Vec<String> {
     let words = |way: &Way<'_>| {
         let got = way.got?;
         let loss = got.loss().map_or("nothing received".to_owned(), |loss| format!("{} lost", share(loss)));
-        let delay = got.delay_ns.as_ref().map(|d| format!(", delay p50 {}", format_duration(d.p50 as f64)));
+        let delay = got.delay_ns.as_ref().map(|d| format!(", delay p50 {}", format_duration(d.p50)));
         Some(format!("{}: {loss}{}", way.name, delay.unwrap_or_default()))
     };
     ways(point, far.as_ref()).iter().filter_map(words).collect()
@@ -100,8 +100,7 @@ fn times(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
     let mut ranges = Vec::new();
     let mut row = |name: String, dist: Option<&DistSummary>| {
         let Some(d) = dist else { return };
-        let values =
-            [d.min as f64, d.mean, d.p50 as f64, d.p90 as f64, d.p99 as f64, d.p999 as f64, d.max as f64];
+        let values = [real(d.min), d.mean, real(d.p50), real(d.p90), real(d.p99), real(d.p999), real(d.max)];
         let mut cells = vec![name];
         cells.extend(values.map(format_duration));
         cells.push(d.count.to_string());
@@ -123,7 +122,7 @@ fn times(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
     }
     for (name, DelayRange { min, mean, max }) in ranges {
         let mut cells = vec!["-".to_owned(); 9];
-        let told = [(1, min.map(|ns| ns as f64)), (2, Some(mean)), (7, Some(max as f64))];
+        let told = [(1, min.map(real)), (2, Some(mean)), (7, Some(real(max)))];
         told.into_iter().for_each(|(at, ns)| cells[at] = ns.map_or("-".to_owned(), format_duration));
         cells[0] = name;
         table.row(Tone::Plain, cells);
@@ -146,7 +145,7 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
                 Some(ClockKind::Realtime) => " (by the wall clocks)",
                 Some(ClockKind::SameHost) => " (one host's clock)",
             };
-            format!("delays are right to ±{}{how}", format_duration(ns as f64))
+            format!("delays are right to ±{}{how}", format_duration(ns))
         }));
         words.extend(got.jitter_ns.map(|ns| {
             let largest =
@@ -154,7 +153,7 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
             format!("jitter (RFC 3550) {}{}", format_duration(ns), largest.unwrap_or_default())
         }));
         if let Some(d) = &got.delay_ns {
-            let above = format_duration(d.p99.saturating_sub(d.min) as f64);
+            let above = format_duration(d.p99.saturating_sub(d.min));
             words.push(format!("p99 {above} above the minimum (PDV)"));
         }
         let of = |n: Option<u64>, words: fn(u64) -> String| n.filter(|&n| n > 0).map(words);
@@ -182,15 +181,17 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
                 "transmit stamps of {} sends, {} of them the network card's (right to ±{} by that host's clock)",
                 d.count,
                 sent.card_sent,
-                format_duration(sent.card_sent_bound_ns as f64)
+                format_duration(sent.card_sent_bound_ns)
             ),
             (Some(d), _) => format!("kernel transmit stamps of {} sends", d.count),
             (None, true) => "no transmit stamps came: send times by the program".to_owned(),
             (None, false) => "send times by the program".to_owned(),
         });
-        words.extend((sent.blocked_ns > 0).then(|| {
-            format!("the sender waited {} for its full socket", format_duration(sent.blocked_ns as f64))
-        }));
+        words.extend(
+            (sent.blocked_ns > 0).then(|| {
+                format!("the sender waited {} for its full socket", format_duration(sent.blocked_ns))
+            }),
+        );
         words.extend(
             (sent.counts.unsent > 0)
                 .then(|| format!("{} not sent (too late, or refused)", sent.counts.unsent)),
@@ -208,7 +209,7 @@ fn stamps(got: &PacketReport) -> String {
     let (received, card) = (got.counts.received, got.card_stamped);
     let rest = received.saturating_sub(card);
     let others = if rest > got.kernel_stamped { "the program" } else { "the kernel" };
-    let bound = format_duration(got.card_bound_ns as f64);
+    let bound = format_duration(got.card_bound_ns);
     match (card, rest) {
         (0, _) if others == "the kernel" => "kernel receive stamps".to_owned(),
         (0, _) => "received times by the program".to_owned(),

@@ -3,7 +3,7 @@
 use super::ways;
 use crate::text::{Page, Table, Tone};
 use crate::words;
-use metrics::{Spectrum, format_duration};
+use metrics::{Spectrum, format_duration, percent_of, real};
 use model::{EmptyPath, PERCENTILES, Phase, Point, RoundTrips, Schedule, is_shown};
 use std::io;
 
@@ -40,7 +40,7 @@ fn messages(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Resul
     let mut words = vec![format!("{} sent", counts.sent), format!("{} back in time", counts.in_time())];
     words.extend(n(counts.late, "late"));
     let lost = u64::try_from(counts.lost).unwrap_or(0);
-    let share = 100.0 * lost as f64 / counts.sent.max(1) as f64;
+    let share = percent_of(lost, counts.sent.max(1));
     words.extend((lost > 0).then(|| format!("{lost} lost ({share:.3} %)")));
     words.extend(n(counts.damaged, "DAMAGED"));
     words.extend(n(counts.repeated, "came twice"));
@@ -104,8 +104,8 @@ fn share_of_host(empty: &EmptyPath, rtt: &Spectrum, page: &mut Page<'_>) -> io::
     let text = format!(
         "before the run an empty path read {} in the median: so much of each round trip, {:.0} % of their median, is this \
          host's own system and scheduling{with}",
-        format_duration(own as f64),
-        (100.0 * own as f64 / all as f64).min(100.0)
+        format_duration(own),
+        (percent_of(own, all)).min(100.0)
     );
     page.paragraph(Tone::Plain, "  ", &text)
 }
@@ -117,8 +117,8 @@ pub(super) fn timeout(phase: &Phase) -> u64 {
 
 /// A percentile in words; above the timeout where it falls among messages that never came.
 pub(super) fn percentile(s: &Spectrum, q: f64, timeout_ns: u64) -> String {
-    let above = || format!("> {}", format_duration(timeout_ns as f64));
-    s.quantile(q).map_or_else(above, |ns| format_duration(ns as f64))
+    let above = || format!("> {}", format_duration(timeout_ns));
+    s.quantile(q).map_or_else(above, format_duration)
 }
 
 /// An empty table of distributions.
@@ -131,12 +131,12 @@ pub(super) fn header(title: &str) -> Table {
 
 /// A row of such a table.
 pub(super) fn cells(name: &str, s: &Spectrum, timeout_ns: u64) -> Vec<String> {
-    let mut cells = vec![name.to_owned(), format_duration(s.min as f64), format_duration(s.mean)];
+    let mut cells = vec![name.to_owned(), format_duration(s.min), format_duration(s.mean)];
     cells.extend(PERCENTILES.iter().map(|&(_, q)| match is_shown(s, q) {
         true => percentile(s, q, timeout_ns),
         false => "-".to_owned(),
     }));
-    cells.extend([format_duration(s.max as f64), s.count.to_string()]);
+    cells.extend([format_duration(s.max), s.count.to_string()]);
     cells
 }
 
@@ -144,8 +144,8 @@ fn histogram(rtt: &Spectrum, linear_ns: Option<u64>, page: &mut Page<'_>) -> io:
     let (title, bars) = match linear_ns {
         Some(width) => {
             let bars = rtt.linear(width, MAX_STEPS).into_iter();
-            let named = bars.map(|(from, n)| (format!(">= {}", format_duration(from as f64)), n)).collect();
-            (format!("Round trips in steps of {}", format_duration(width as f64)), named)
+            let named = bars.map(|(from, n)| (format!(">= {}", format_duration(from)), n)).collect();
+            (format!("Round trips in steps of {}", format_duration(width)), named)
         }
         None => ("Round trips up to each bound".to_owned(), decades(rtt)),
     };
@@ -164,7 +164,7 @@ fn histogram(rtt: &Spectrum, linear_ns: Option<u64>, page: &mut Page<'_>) -> io:
 fn decades(rtt: &Spectrum) -> Vec<(String, u64)> {
     let mut steps: Vec<(u64, u64)> = Vec::new();
     for &(value, n) in &rtt.counts {
-        let bound = 10f64.powf((((value.max(1) as f64).log10() * STEPS).ceil()) / STEPS).round() as u64;
+        let bound = 10f64.powf((((real(value.max(1))).log10() * STEPS).ceil()) / STEPS).round() as u64;
         match steps.last_mut() {
             Some(last) if last.0 == bound => last.1 += n,
             _ => steps.push((bound, n)),
@@ -174,5 +174,5 @@ fn decades(rtt: &Spectrum) -> Vec<(String, u64)> {
         let halves = steps.chunks(2);
         steps = halves.filter_map(|two| Some((two.last()?.0, two.iter().map(|b| b.1).sum()))).collect();
     }
-    steps.into_iter().map(|(bound, n)| (format!("<= {}", format_duration(bound as f64)), n)).collect()
+    steps.into_iter().map(|(bound, n)| (format!("<= {}", format_duration(bound)), n)).collect()
 }

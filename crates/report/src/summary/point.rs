@@ -4,7 +4,9 @@ use super::{flows, frames, hosts, packets, pings, trains, udpmon};
 use crate::console::Style;
 use crate::text::{Page, Table, Tone};
 use crate::words;
-use metrics::{DistSummary, SECOND, Spread, format_bits_per_second, format_bytes, format_duration};
+use metrics::{
+    DistSummary, Spread, format_bits_per_second, format_bytes, format_duration, percent_of, real, seconds,
+};
 use model::{Begin, CauseCount, Direction, Kind, Point, Status, Totals};
 use std::io;
 
@@ -105,7 +107,7 @@ fn streams(point: &Point, serving: bool, page: &mut Page<'_>) -> io::Result<()> 
         let text = format!(
             "  sent: {} in {}",
             format_bytes(near.traffic.tx_bytes),
-            format_duration(near.traffic.ns as f64)
+            format_duration(near.traffic.ns)
         );
         return page.line(Tone::Plain, &text);
     }
@@ -113,7 +115,7 @@ fn streams(point: &Point, serving: bool, page: &mut Page<'_>) -> io::Result<()> 
     let frames = near.frames.unwrap_or_default();
     let judged = frames.completed + frames.dropped + frames.repeated;
     let share = |n: u64| {
-        if judged == 0 { "-".to_owned() } else { format!("{:.3} %", n as f64 * 100.0 / judged as f64) }
+        if judged == 0 { "-".to_owned() } else { format!("{:.3} %", percent_of(n, judged)) }
     };
     let mut row = |name: &str, n: u64, bad: bool, text: &str| {
         let tone = if bad && n > 0 { Tone::Warning } else { Tone::Plain };
@@ -133,7 +135,7 @@ fn streams(point: &Point, serving: bool, page: &mut Page<'_>) -> io::Result<()> 
     let text = format!(
         "  received: {} in {}, the time that frames are held included",
         format_bytes(near.traffic.rx_bytes),
-        format_duration(near.traffic.ns as f64)
+        format_duration(near.traffic.ns)
     );
     page.line(Tone::Plain, &text)
 }
@@ -187,7 +189,7 @@ fn established(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let (opened, ns) = point.established();
     page.line(Tone::Heading, "Connections established (as the client counted them)")?;
     let per_second = point.connects_per_second().map_or("-".to_owned(), rate);
-    page.line(Tone::Plain, &format!("  {per_second:>12}  {opened} in {}", format_duration(ns as f64)))?;
+    page.line(Tone::Plain, &format!("  {per_second:>12}  {opened} in {}", format_duration(ns)))?;
     point.connects_per_interval().map_or(Ok(()), |spread| per_interval(&spread, rate, page))
 }
 
@@ -232,7 +234,7 @@ fn rates(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let mut table = Table::new(&["Rates (this end)", "min", "mean", "p50", "p90", "p99", "max", "count"]);
     if let Some(d) = &point.near.rate {
         let bits = |bytes: f64| format_bits_per_second(bytes * 8.0);
-        let values = [d.min as f64, d.mean, d.p50 as f64, d.p90 as f64, d.p99 as f64, d.max as f64];
+        let values = [real(d.min), d.mean, real(d.p50), real(d.p90), real(d.p99), real(d.max)];
         let mut cells = vec!["of a connection".to_owned()];
         cells.extend(values.map(bits));
         cells.push(d.count.to_string());
@@ -258,8 +260,7 @@ fn times(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     ];
     for (name, dist) in rows {
         let Some(d) = dist else { continue };
-        let values =
-            [d.min as f64, d.mean, d.p50 as f64, d.p90 as f64, d.p99 as f64, d.p999 as f64, d.max as f64];
+        let values = [real(d.min), d.mean, real(d.p50), real(d.p90), real(d.p99), real(d.p999), real(d.max)];
         let mut cells = vec![name.to_owned()];
         cells.extend(values.map(format_duration));
         cells.push(d.count.to_string());
@@ -288,7 +289,7 @@ fn histogram(dist: Option<&DistSummary>, page: &mut Page<'_>) -> io::Result<()> 
     for (bound, count) in bars {
         // A bar that stands for anything at all is seen.
         let length = count.saturating_mul(BAR).div_ceil(longest) as usize;
-        let bound = format!("<= {}", format_duration(bound as f64));
+        let bound = format!("<= {}", format_duration(bound));
         page.line(Tone::Plain, &format!("  {bound:>11}  {count:>9}  {}", "#".repeat(length)))?;
     }
     Ok(())
@@ -312,8 +313,8 @@ fn remotes(near: &Totals, page: &mut Page<'_>) -> io::Result<()> {
     ];
     let mut table = Table::new(&header);
     for (address, r) in all.iter().take(MAX_REMOTES) {
-        let seconds = r.time_ns as f64 / SECOND as f64;
-        let rate = if r.time_ns == 0 { 0.0 } else { (r.tx_bytes + r.rx_bytes) as f64 * 8.0 / seconds };
+        let seconds = seconds(r.time_ns);
+        let rate = if r.time_ns == 0 { 0.0 } else { real(r.tx_bytes + r.rx_bytes) * 8.0 / seconds };
         let cells = vec![
             address.to_string(),
             r.connections.to_string(),
@@ -321,7 +322,7 @@ fn remotes(near: &Totals, page: &mut Page<'_>) -> io::Result<()> {
             format_bytes(r.tx_bytes),
             format_bytes(r.rx_bytes),
             format_bits_per_second(rate),
-            format_duration(r.time_ns as f64 / r.connections.max(1) as f64),
+            format_duration(real(r.time_ns) / real(r.connections.max(1))),
         ];
         table.row(if r.failed > 0 { Tone::Bad } else { Tone::Plain }, cells);
     }

@@ -56,7 +56,7 @@ fn side(
         cells.push(shown(slot.loss, share));
         cells.push(shown(slot.p50_ns, format_duration));
         cells.push(shown(slot.p99_ns, format_duration));
-        cells.push(slot.clock_bound_ns.map_or("-".to_owned(), |ns| format_duration(ns as f64)));
+        cells.push(slot.clock_bound_ns.map_or("-".to_owned(), format_duration));
         cells.push(if slot.knee { "<- knee" } else { "" }.to_owned());
         let tone = match slot.loss {
             _ if slot.knee => Tone::Heading,

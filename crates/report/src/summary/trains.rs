@@ -5,7 +5,7 @@ use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::{
     Quartiles, Spread, TrainReport, TrainSetting, Trouble, TroubleKind, format_bits_per_second,
-    format_duration,
+    format_duration, real,
 };
 use model::{Point, Trains};
 use std::io;
@@ -54,7 +54,7 @@ pub(super) fn write(point: &Point, verbose: bool, page: &mut Page<'_>) -> io::Re
 fn wait(setting: &TrainSetting) -> String {
     match setting.wait_ns {
         0 => "back to back".to_owned(),
-        ns => format!("every {}", format_duration(ns as f64)),
+        ns => format!("every {}", format_duration(ns)),
     }
 }
 
@@ -130,7 +130,7 @@ fn delays(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
     for s in &trains.report.settings {
         let Some(d) = &s.delay_ns else { continue };
         let mut cells = vec![wait(s)];
-        let values = [d.min as f64, d.mean, d.p50 as f64, d.p99 as f64, d.max as f64];
+        let values = [real(d.min), d.mean, real(d.p50), real(d.p99), real(d.max)];
         cells.extend(values.map(format_duration));
         cells.push(d.count.to_string());
         table.row(Tone::Plain, cells);
@@ -143,7 +143,7 @@ fn delays(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
     let report = &trains.report;
     let received: u64 = report.settings.iter().map(|s| s.received).sum();
     let before: u64 = report.settings.iter().map(|s| s.before_sent).sum();
-    let mut words = vec![format!("right to ±{}", format_duration(trains.clock_bound_ns as f64))];
+    let mut words = vec![format!("right to ±{}", format_duration(trains.clock_bound_ns))];
     words.push(stamps(report, received));
     words.extend((before > 0).then(|| format!("{before} seemed to come before they were sent, taken for 0")));
     words.extend((trains.left_out > 0).then(|| format!("{} arrivals not remembered", trains.left_out)));
@@ -196,8 +196,7 @@ fn echoes(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
             ("  without that".to_owned(), &e.path_ns),
         ] {
             let Some(d) = dist else { continue };
-            let values =
-                [d.min as f64, d.mean, d.p50 as f64, d.p99 as f64, d.max as f64].map(format_duration);
+            let values = [real(d.min), d.mean, real(d.p50), real(d.p99), real(d.max)].map(format_duration);
             let cells = std::iter::once(name).chain(values).chain([d.count.to_string()]);
             times.row(Tone::Plain, cells.collect());
         }
@@ -238,7 +237,7 @@ fn gaps(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         let mut table =
             Table::new(&[format!("Time between arrivals, {}: up to", wait(s)), "packets".to_owned()]);
         for (up_to, n) in &gap.buckets {
-            table.row(Tone::Plain, vec![format_duration(*up_to as f64), n.to_string()]);
+            table.row(Tone::Plain, vec![format_duration(*up_to), n.to_string()]);
         }
         page.gap()?;
         page.table(&table)?;
@@ -266,7 +265,7 @@ fn series(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
             vec![
                 (row.train + 1).to_string(),
                 setting,
-                format_duration(row.at_ns as f64),
+                format_duration(row.at_ns),
                 row.sent.to_string(),
                 row.received.to_string(),
                 known(row.send_bps, format_bits_per_second),
@@ -293,7 +292,7 @@ fn troughs(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         } else {
             names.collect::<Vec<_>>().join(", ")
         };
-        let at = format_duration(trough.at_ns as f64);
+        let at = format_duration(trough.at_ns);
         page.paragraph(Tone::Warning, "  ", &format!("repetition {} at {at}: {whose}", trough.round + 1))?;
     }
     more(report.troughs.len().saturating_sub(MOST_SHOWN) as u64, page)
@@ -306,7 +305,7 @@ fn troubles(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
     page.gap()?;
     page.line(Tone::Heading, "Packets that something befell")?;
     for trouble in report.troubles.iter().take(MOST_SHOWN) {
-        let at = format_duration(trouble.intended_ns as f64);
+        let at = format_duration(trouble.intended_ns);
         let (train, number) = (trouble.train + 1, trouble.number + 1);
         let text = format!("train {train}, packet {number}, at {at}: {}", befell(trouble));
         page.paragraph(Tone::Warning, "  ", &text)?;

@@ -2,7 +2,7 @@
 
 use super::packets::share;
 use crate::text::{Page, Table, Tone};
-use metrics::{format_bits_per_second, format_bytes, format_count, format_duration};
+use metrics::{format_bits_per_second, format_bytes, format_count, format_duration, real};
 use model::{Figure, Point, UdpmonTest};
 use std::io;
 
@@ -56,7 +56,7 @@ pub(super) fn found(point: &Point) -> Vec<String> {
     let (lost, came) = over(point)
         .filter_map(|test| test.counts)
         .fold((0, 0), |(lost, came), counts| (lost + counts.lost, came + counts.received));
-    words.extend((lost + came > 0).then(|| format!("{} lost", share(lost as f64 / (lost + came) as f64))));
+    words.extend((lost + came > 0).then(|| format!("{} lost", share(real(lost) / real(lost + came)))));
     words
 }
 
@@ -115,9 +115,9 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
                 format_bytes(test.size.into()),
                 told.count.to_string(),
                 told.missing.to_string(),
-                time(told.min_ns as f64),
-                time(told.sum_ns as f64 / told.count.max(1) as f64),
-                time(told.max_ns as f64),
+                time(real(told.min_ns)),
+                time(real(told.sum_ns) / real(told.count.max(1))),
+                time(real(told.max_ns)),
             ],
         );
     }

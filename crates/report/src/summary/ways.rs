@@ -41,15 +41,15 @@ fn clocks(facts: &WayFacts) -> Vec<(Tone, String)> {
             0 => "found by exchanges of stamps",
             _ => "both clocks say that they are disciplined",
         };
-        told.push((Tone::Plain, format!("delays are right to ±{} ({how})", format_duration(bound as f64))));
+        told.push((Tone::Plain, format!("delays are right to ±{} ({how})", format_duration(bound))));
     }
     let distance = facts.clock_offset_ns.map(|ns| {
         let side = if ns < 0 { "behind" } else { "ahead of" };
-        format!("the far end's clock is {} {side} ours", format_duration(ns.unsigned_abs() as f64))
+        format!("the far end's clock is {} {side} ours", format_duration(ns.unsigned_abs()))
     });
     let claim = facts.far_synced.map(|synced| {
         let error = facts.far_error_ns.map_or("says nothing of its error".to_owned(), |ns| {
-            format!("may be wrong by {}", format_duration(ns as f64))
+            format!("may be wrong by {}", format_duration(ns))
         });
         format!("by its own account it is {}disciplined and {error}", if synced { "" } else { "not " })
     });
