@@ -213,8 +213,7 @@ impl Comparison {
     /// When `out` cannot be written.
     pub fn write(&self, color: bool, out: &mut dyn Write) -> io::Result<()> {
         let page = &mut Page::new(out, color);
-        let mut table =
-            Table::new(&["Figure", "before", "after", "difference", "interval", "p", "readings", "verdict"]);
+        let mut table = Table::new("Figure|before|after|difference|interval|p|readings|verdict");
         for row in &self.rows {
             let tone = match row.verdict {
                 Verdict::Worse => Tone::Bad,
@@ -254,7 +253,7 @@ impl Comparison {
         if self.changes.is_empty() {
             return page.line(Tone::Plain, "All settings and hosts are the same.");
         }
-        let mut table = Table::new(&["Set differently", "before", "after"]);
+        let mut table = Table::new("Set differently|before|after");
         for (name, before, after) in &self.changes {
             table.row(Tone::Plain, vec![name.clone(), before.clone(), after.clone()]);
         }

@@ -74,7 +74,7 @@ pub fn write_history(runs: &[Past], names: &[String], color: bool, out: &mut dyn
     if runs.is_empty() {
         return page.line(Tone::Plain, "No such run was kept");
     }
-    let mut table = Table::new(&COLUMNS_FOR_PEOPLE);
+    let mut table = Table::under(COLUMNS_FOR_PEOPLE.map(str::to_owned).to_vec());
     for run in runs {
         table.row(tone(run), cells(run, names).to_vec());
     }

@@ -230,7 +230,7 @@ fn sweep(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
         }
     }
     header.extend(owned(&["errors", "CPU s/GB"]));
-    let mut table = Table::new(&header);
+    let mut table = Table::under(header);
     for row in rows {
         let mut cells: Vec<String> = names
             .iter()

@@ -5,6 +5,7 @@
 //! HTML page the same text is escaped.
 
 use crate::html::escape;
+use metrics::{DistSummary, format_duration, real};
 pub use model::clean;
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -25,6 +26,11 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
+    /// Bad, or plain.
+    pub(crate) fn bad_if(bad: bool) -> Tone {
+        if bad { Tone::Bad } else { Tone::Plain }
+    }
+
     /// The SGR parameters of its colour.
     fn sgr(self) -> Option<&'static str> {
         match self {
@@ -145,6 +151,15 @@ impl<'a> Page<'a> {
         broken(lead, text, columns).iter().try_for_each(|line| self.line(tone, line))
     }
 
+    /// A gap and a table, if it has rows.
+    pub(crate) fn section(&mut self, table: &Table) -> io::Result<()> {
+        if table.is_empty() {
+            return Ok(());
+        }
+        self.gap()?;
+        self.table(table)
+    }
+
     /// A table: the header in bold, the first column to the left, all others to the right.
     pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
         if matches!(self.form, Form::Html { .. }) {
@@ -175,6 +190,19 @@ impl<'a> Page<'a> {
     }
 }
 
+/// A column: its title, and its cell in a row.
+pub(crate) type Column<T> = (&'static str, fn(&T) -> String);
+
+/// A value as `show` has it; a dash where there is none.
+pub(crate) fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), show)
+}
+
+/// Titles of distributions of times.
+pub(crate) const TIMES: &str = "min|mean|p50|p90|p99|p99.9|max|count";
+/// The same with fewer percentiles.
+pub(crate) const FEW_TIMES: &str = "min|mean|p50|p99|max|count";
+
 /// Cells and what they are to the reader.
 pub(crate) struct Table {
     header: Vec<String>,
@@ -182,9 +210,45 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// An empty table under `header`.
-    pub(crate) fn new<S: AsRef<str>>(header: &[S]) -> Self {
-        Table { header: header.iter().map(|h| h.as_ref().to_owned()).collect(), rows: Vec::new() }
+    /// An empty table under `header`, whose titles are separated by `|`.
+    pub(crate) fn new(header: &str) -> Self {
+        Table::under(header.split('|').map(str::to_owned).collect())
+    }
+
+    /// An empty table under these titles.
+    pub(crate) fn under(header: Vec<String>) -> Self {
+        Table { header, rows: Vec::new() }
+    }
+
+    /// A table with a row for each of `rows`: how it is meant, its name, and what the columns read.
+    pub(crate) fn of<T>(
+        title: &str,
+        columns: &[Column<T>],
+        rows: impl IntoIterator<Item = (Tone, String, T)>,
+    ) -> Self {
+        let titles = std::iter::once(title).chain(columns.iter().map(|column| column.0));
+        let mut table = Table::under(titles.map(str::to_owned).collect());
+        for (tone, name, row) in rows {
+            let cells = columns.iter().map(|column| column.1(&row));
+            table.row(tone, std::iter::once(name).chain(cells).collect());
+        }
+        table
+    }
+
+    /// Adds a row of what a distribution of times is under [`TIMES`].
+    pub(crate) fn times(&mut self, name: &str, dist: Option<&DistSummary>) {
+        let Some(d) = dist else { return };
+        let ns = [real(d.min), d.mean, real(d.p50), real(d.p90), real(d.p99), real(d.p999), real(d.max)];
+        let cells = std::iter::once(name.to_owned()).chain(ns.map(format_duration));
+        self.row(Tone::Plain, cells.chain([d.count.to_string()]).collect());
+    }
+
+    /// The same of fewer percentiles, under [`FEW_TIMES`].
+    pub(crate) fn few_times(&mut self, name: &str, dist: Option<&DistSummary>) {
+        let Some(d) = dist else { return };
+        let ns = [real(d.min), d.mean, real(d.p50), real(d.p99), real(d.max)];
+        let cells = std::iter::once(name.to_owned()).chain(ns.map(format_duration));
+        self.row(Tone::Plain, cells.chain([d.count.to_string()]).collect());
     }
 
     /// Adds a row; its first cell is indented by two.
@@ -307,7 +371,7 @@ mod tests {
 
     #[test]
     fn tables_are_aligned_by_characters_not_bytes() {
-        let mut table = Table::new(&["Time", "mean", "n"]);
+        let mut table = Table::new("Time|mean|n");
         table.row(Tone::Plain, vec!["a".into(), "51.0 µs".into(), "7".into()]);
         table.row(Tone::Plain, vec!["longer".into(), "1 s".into(), "100".into()]);
         let want = "Time         mean    n\n  a       51.0 µs    7\n  longer      1 s  100\n";

@@ -1,8 +1,8 @@
 //! Flows of datagrams one by one, those that fare worse than the others first.
 
-use crate::text::{Page, Table, Tone};
+use crate::text::{Column, Page, Table, Tone, or_dash};
 use crate::words;
-use metrics::{format_duration, real};
+use metrics::format_duration;
 use model::{FlowRow, FlowWay, Point};
 use std::io;
 
@@ -25,43 +25,30 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         .collect();
     let odd = ways.iter().filter(|(.., way)| way.lossy || way.slow).count();
     ways.sort_by_key(|(row, name, way)| (!(way.lossy || way.slow), *name, row.flow));
-    let mut table = Table::new(&[
-        "Flow",
-        "local port",
-        "direction",
-        "sent",
-        "received",
-        "lost",
-        "reordered",
-        "damaged",
-        "delay min",
-        "mean",
-        "max",
-        "",
-    ]);
-    for (row, name, way) in ways.iter().take(MOST_SHOWN) {
-        let (sums, counts) = (&way.got, &way.got.counts);
-        let mut cells = vec![row.flow.to_string()];
-        cells.push(row.local.map_or("-".to_owned(), |local| local.port().to_string()));
-        cells.push((*name).to_owned());
-        cells.push(way.sent.map_or("-".to_owned(), |n| n.to_string()));
-        cells.extend([counts.received.to_string(), counts.lost.to_string()]);
-        cells.extend([counts.reordered, counts.corrupt].map(|n| n.to_string()));
-        let known = |value: Option<f64>| value.map_or("-".to_owned(), format_duration);
-        let some = |ns: u64| (sums.delays > 0).then_some(real(ns));
-        cells.extend([
-            known(some(sums.delay_min_ns)),
-            known(sums.delay_mean_ns()),
-            known(some(sums.delay_max_ns)),
-        ]);
-        let mut marks = Vec::new();
-        marks.extend(way.lossy.then_some("loses more"));
-        marks.extend(way.slow.then_some("slower"));
-        cells.push(marks.join(", "));
-        table.row(if marks.is_empty() { Tone::Plain } else { Tone::Bad }, cells);
-    }
-    page.gap()?;
-    page.table(&table)?;
+    let columns: [Column<&(&FlowRow, &'static str, &FlowWay)>; 11] = [
+        ("local port", |(row, ..)| or_dash(row.local, |local| local.port().to_string())),
+        ("direction", |(_, name, _)| (*name).to_owned()),
+        ("sent", |(.., way)| or_dash(way.sent, |n| n.to_string())),
+        ("received", |(.., way)| way.got.counts.received.to_string()),
+        ("lost", |(.., way)| way.got.counts.lost.to_string()),
+        ("reordered", |(.., way)| way.got.counts.reordered.to_string()),
+        ("damaged", |(.., way)| way.got.counts.corrupt.to_string()),
+        ("delay min", |(.., way)| {
+            or_dash((way.got.delays > 0).then_some(way.got.delay_min_ns), format_duration)
+        }),
+        ("mean", |(.., way)| or_dash(way.got.delay_mean_ns(), format_duration)),
+        ("max", |(.., way)| or_dash((way.got.delays > 0).then_some(way.got.delay_max_ns), format_duration)),
+        ("", |(.., way)| match (way.lossy, way.slow) {
+            (true, true) => "loses more, slower".to_owned(),
+            (true, false) => "loses more".to_owned(),
+            (false, slow) => if slow { "slower" } else { "" }.to_owned(),
+        }),
+    ];
+    let rows = ways.iter().take(MOST_SHOWN).map(|row| {
+        let (flow, _, way) = row;
+        (Tone::bad_if(way.lossy || way.slow), flow.flow.to_string(), row)
+    });
+    page.section(&Table::of("Flow", &columns, rows))?;
     let rest = ways.len().saturating_sub(MOST_SHOWN);
     if rest > 0 {
         page.line(Tone::Plain, &format!("  and {rest} more, in the JSON"))?;

@@ -1,7 +1,7 @@
 //! Frames of media streams: which could be shown, and which depth would have been enough.
 
 use super::packets::share;
-use crate::text::{Page, Table, Tone};
+use crate::text::{Column, Page, Table, Tone, or_dash};
 use metrics::{Frames, PlayoutSummary, format_duration, real};
 use model::{Point, Totals};
 use std::io;
@@ -50,34 +50,22 @@ pub(super) fn found(point: &Point) -> Vec<String> {
 
 /// All about `point`'s frames.
 pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
-    let header = [
-        "Frames (receiver's judgement)",
-        "frames",
-        "whole",
-        "dropped",
-        "share",
-        "repeated",
-        "stalls",
-        "longest",
+    let columns: [Column<&Shown<'_>>; 7] = [
+        ("frames", |one| one.frames.map_or("NOT CONFIRMED".to_owned(), |f| total(&f).to_string())),
+        ("whole", |one| or_dash(one.frames, |f| f.completed.to_string())),
+        ("dropped", |one| or_dash(one.frames, |f| f.dropped.to_string())),
+        ("share", |one| or_dash(one.frames, |f| share(real(f.dropped) / real(total(&f).max(1))))),
+        ("repeated", |one| or_dash(one.frames, |f| f.repeated.to_string())),
+        ("stalls", |one| or_dash(one.playout.filter(|_| one.frames.is_some()), |p| p.stalls.to_string())),
+        ("longest", |one| {
+            or_dash(one.playout.filter(|_| one.frames.is_some()), |p| p.longest_stall.to_string())
+        }),
     ];
-    let mut table = Table::new(&header);
     let all = shown(point);
-    for one in &all {
-        let Some(f) = one.frames else {
-            let mut cells = vec![one.name.to_owned(), "NOT CONFIRMED".to_owned()];
-            cells.resize(header.len(), "-".to_owned());
-            table.row(Tone::Bad, cells);
-            continue;
-        };
-        let mut cells = vec![one.name.to_owned()];
-        cells.extend([total(&f), f.completed, f.dropped].map(|n| n.to_string()));
-        cells.push(share(real(f.dropped) / real(total(&f).max(1))));
-        cells.push(f.repeated.to_string());
-        let told = |of: fn(&PlayoutSummary) -> u64| one.playout.map_or("-".to_owned(), |p| of(p).to_string());
-        cells.extend([told(|p| p.stalls), told(|p| p.longest_stall)]);
-        table.row(if f.dropped > 0 { Tone::Bad } else { Tone::Plain }, cells);
-    }
-    page.table(&table)?;
+    let rows = all
+        .iter()
+        .map(|one| (Tone::bad_if(one.frames.is_none_or(|f| f.dropped > 0)), one.name.to_owned(), one));
+    page.table(&Table::of("Frames (receiver's judgement)", &columns, rows))?;
     for one in &all {
         if let Some(playout) = one.playout {
             depth(one.name, playout, page)?;

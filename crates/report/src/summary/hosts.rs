@@ -1,9 +1,9 @@
 //! What the hosts had to do with it: TCP as their kernels saw it, CPU, settings, placement.
 
-use crate::text::{Page, Table, Tone};
+use crate::text::{Column, Page, Table, Tone, or_dash};
 use crate::words;
-use metrics::{format_bytes, format_duration, real};
-use model::{Begin, HostSnapshot, Kind, Point, Totals};
+use metrics::{Real, TcpTotals, format_bytes, format_duration, real};
+use model::{Begin, CpuUse, Effective, HostSnapshot, Kind, Point, Totals};
 use std::io;
 
 /// Both ends' totals under the names that the report uses, ours first.
@@ -33,30 +33,16 @@ pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page
 
 /// What the kernels told about the connections, and the figures of RFC 6349.
 fn tcp(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
-    let header = ["TCP", "retransmits", "resent", "min RTT", "mean RTT", "window-limited", "buffer-limited"];
-    let mut table = Table::new(&header);
-    for (name, totals) in ends(point) {
-        let t = &totals.tcp;
-        let time = |us: Option<f64>| us.map_or("-".to_owned(), |us| format_duration(us * 1e3));
-        let share = |us: u64| match t.busy_us {
-            0 => "-".to_owned(),
-            busy => percent(real(us) / real(busy)),
-        };
-        table.row(
-            Tone::Plain,
-            vec![
-                name,
-                t.retransmits.to_string(),
-                format_bytes(t.bytes_retrans),
-                time((t.min_rtt_us > 0).then(|| f64::from(t.min_rtt_us))),
-                time(t.mean_rtt_us()),
-                share(t.rwnd_limited_us),
-                share(t.sndbuf_limited_us),
-            ],
-        );
-    }
-    page.gap()?;
-    page.table(&table)?;
+    let columns: [Column<&TcpTotals>; 6] = [
+        ("retransmits", |t| t.retransmits.to_string()),
+        ("resent", |t| format_bytes(t.bytes_retrans)),
+        ("min RTT", |t| or_dash((t.min_rtt_us > 0).then_some(t.min_rtt_us), us)),
+        ("mean RTT", |t| or_dash(t.mean_rtt_us(), us)),
+        ("window-limited", |t| share_of_busy(t, t.rwnd_limited_us)),
+        ("buffer-limited", |t| share_of_busy(t, t.sndbuf_limited_us)),
+    ];
+    let rows = ends(point).map(|(name, totals)| (Tone::Plain, name, &totals.tcp));
+    page.section(&Table::of("TCP", &columns, rows))?;
     if let Some(efficiency) = point.tcp_efficiency_percent {
         let text = format!(
             "TCP efficiency {efficiency:.3} %: the share of all bytes sent that were not sent again (RFC 6349)"
@@ -71,32 +57,30 @@ fn tcp(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     Ok(())
 }
 
+fn us(us: impl Real) -> String {
+    format_duration(us.real() * 1e3)
+}
+
+fn share_of_busy(t: &TcpTotals, us: u64) -> String {
+    or_dash((t.busy_us > 0).then(|| real(us) / real(t.busy_us)), percent)
+}
+
 /// CPU time of both ends and what a gigabyte, or a connection, costs.
 fn cpu(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
-    let header = ["CPU", "process", "user", "system", "whole machine", "busiest CPU", "stolen"];
-    let mut table = Table::new(&header);
-    for (name, totals) in ends(point) {
-        let Some(cpu) = totals.cpu else { continue };
-        let seconds = |s: f64| format!("{s:.2} s");
-        let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
-        table.row(
-            Tone::Plain,
-            vec![
-                name,
-                seconds(cpu.process_s()),
-                seconds(cpu.user_s),
-                seconds(cpu.system_s),
-                share(cpu.machine()),
-                percent(cpu.busiest),
-                share(cpu.stolen()),
-            ],
-        );
-    }
+    let columns: [Column<CpuUse>; 6] = [
+        ("process", |cpu| format!("{:.2} s", cpu.process_s())),
+        ("user", |cpu| format!("{:.2} s", cpu.user_s)),
+        ("system", |cpu| format!("{:.2} s", cpu.system_s)),
+        ("whole machine", |cpu| or_dash(cpu.machine(), percent)),
+        ("busiest CPU", |cpu| percent(cpu.busiest)),
+        ("stolen", |cpu| or_dash(cpu.stolen(), percent)),
+    ];
+    let rows = ends(point).filter_map(|(name, totals)| Some((Tone::Plain, name, totals.cpu?)));
+    let table = Table::of("CPU", &columns, rows);
     if table.is_empty() {
         return Ok(());
     }
-    page.gap()?;
-    page.table(&table)?;
+    page.section(&table)?;
     let cost = [("this end", point.near_cpu_s_per_gb), ("the servers", point.far_cpu_s_per_gb)];
     let known: Vec<String> = cost.iter().filter_map(|(who, s)| Some(format!("{who} {:.3}", (*s)?))).collect();
     if !known.is_empty() {
@@ -112,26 +96,20 @@ fn cpu(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
 
 /// The settings that were really in effect at both ends.
 fn settings(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
-    let tcp =
-        ["Settings in effect", "congestion", "send buffer", "receive buffer", "nodelay", "MSS", "TOS", "TTL"];
-    let udp = ["Settings in effect", "send buffer", "receive buffer", "TOS", "TTL"];
-    let datagrams = point.phase.kind == Kind::Stream;
-    let mut table = Table::new(if datagrams { &udp[..] } else { &tcp[..] });
-    for (name, totals) in ends(point) {
-        let Some(e) = &totals.effective else { continue };
-        let mut cells =
-            vec![name, format_bytes(e.sndbuf), format_bytes(e.rcvbuf), e.tos.to_string(), e.ttl.to_string()];
-        if !datagrams {
-            let nodelay = if e.nodelay { "on" } else { "off" }.to_owned();
-            cells.insert(1, e.congestion.clone());
-            cells.splice(4..4, [nodelay, e.mss.to_string()]);
-        }
-        table.row(Tone::Plain, cells);
+    let mut columns: Vec<Column<&Effective>> = vec![
+        ("congestion", |e| e.congestion.clone()),
+        ("send buffer", |e| format_bytes(e.sndbuf)),
+        ("receive buffer", |e| format_bytes(e.rcvbuf)),
+        ("nodelay", |e| if e.nodelay { "on" } else { "off" }.to_owned()),
+        ("MSS", |e| e.mss.to_string()),
+        ("TOS", |e| e.tos.to_string()),
+        ("TTL", |e| e.ttl.to_string()),
+    ];
+    if point.phase.kind == Kind::Stream {
+        columns.retain(|(title, _)| !["congestion", "nodelay", "MSS"].contains(title));
     }
-    if !table.is_empty() {
-        page.gap()?;
-        page.table(&table)?;
-    }
+    let rows = ends(point).filter_map(|(name, totals)| Some((Tone::Plain, name, totals.effective.as_ref()?)));
+    page.section(&Table::of("Settings in effect", &columns, rows))?;
     let receivers: Vec<String> = ends(point)
         // A server's own totals cover sessions that may each have verified in another way.
         .filter(|(_, totals)| totals.traffic.rx_bytes > 0)
@@ -213,17 +191,13 @@ fn snapshot(name: &str, host: &HostSnapshot, page: &mut Page<'_>) -> io::Result<
 
 /// The counters that moved at either end.
 fn counters(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
-    let mut table = Table::new(&["Counters that moved", "by"]);
+    let mut table = Table::new("Counters that moved|by");
     for (name, totals) in ends(point) {
         for (counter, by) in &totals.counters.moved {
             table.row(Tone::Plain, vec![format!("{name} {counter}"), by.to_string()]);
         }
     }
-    if table.is_empty() {
-        return Ok(());
-    }
-    page.gap()?;
-    page.table(&table)
+    page.section(&table)
 }
 
 /// A share as `43 %`, with one decimal below 10 %.

@@ -1,6 +1,6 @@
 //! Latency under load, a row per stage, and what to call it.
 
-use crate::text::{Page, Table, Tone};
+use crate::text::{Column, Page, Table, Tone, or_dash};
 use metrics::{format_bits_per_second, format_duration};
 use model::load::{Found, OneWay, RESPONSIVENESS, under_load};
 use model::{Outcome, Status};
@@ -35,64 +35,35 @@ pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
 }
 
 fn ways(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
-    let header = ["Each way", "goodput", "delay p50", "p90", "p99", "added p50", "lost"];
-    let mut table = Table::new(&header);
-    for f in found {
-        for (name, way) in [("to server", f.up), ("from server", f.down)] {
-            let Some(way) = way else { continue };
-            let OneWay { goodput_bps, p50_ns, p90_ns, p99_ns, added_ns, lost, .. } = way;
-            let time = |ns: u64| format_duration(ns);
-            table.row(
-                Tone::Plain,
-                vec![
-                    format!("{}, {name}", f.stage),
-                    goodput_bps.map_or("-".to_owned(), format_bits_per_second),
-                    time(p50_ns),
-                    time(p90_ns),
-                    time(p99_ns),
-                    added_ns.map_or("-".to_owned(), signed),
-                    format!("{:.2} %", 100.0 * lost),
-                ],
-            );
-        }
-    }
-    page.table(&table)
+    let columns: [Column<OneWay>; 6] = [
+        ("goodput", |way| or_dash(way.goodput_bps, format_bits_per_second)),
+        ("delay p50", |way| format_duration(way.p50_ns)),
+        ("p90", |way| format_duration(way.p90_ns)),
+        ("p99", |way| format_duration(way.p99_ns)),
+        ("added p50", |way| or_dash(way.added_ns, signed)),
+        ("lost", |way| format!("{:.2} %", 100.0 * way.lost)),
+    ];
+    let rows = found.iter().flat_map(|f| {
+        let ways = [("to server", f.up), ("from server", f.down)].into_iter();
+        ways.filter_map(|(name, way)| Some((Tone::Plain, format!("{}, {name}", f.stage), way?)))
+    });
+    page.table(&Table::of("Each way", &columns, rows))
 }
 
 fn trips(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
-    let header = [
-        "Round trips",
-        "p50",
-        "p99",
-        "added p50",
-        "turnaround",
-        "never back",
-        "RPM beside",
-        "RPM inside",
-        "RPM",
-        "buffer delay",
+    let columns: [Column<&Found>; 9] = [
+        ("p50", |f| or_dash(f.rtt_p50_ns, format_duration)),
+        ("p99", |f| or_dash(f.rtt_p99_ns, format_duration)),
+        ("added p50", |f| or_dash(f.added_ns, signed)),
+        ("turnaround", |f| or_dash(f.turnaround_p50_ns, format_duration)),
+        ("never back", |f| or_dash(f.never_back, |share| format!("{:.2} %", 100.0 * share))),
+        ("RPM beside", |f| or_dash(f.beside_rpm, |rpm| format!("{rpm:.0}"))),
+        ("RPM inside", |f| or_dash(f.inside_rpm, |rpm| format!("{rpm:.0}"))),
+        ("RPM", |f| or_dash(f.rpm, |rpm| format!("{rpm:.0}"))),
+        ("buffer delay", |f| or_dash(f.buffer_delay_percent, |percent| format!("{percent:.0} %"))),
     ];
-    let mut table = Table::new(&header);
-    for f in found {
-        let time = |ns: Option<u64>| ns.map_or("-".to_owned(), format_duration);
-        let rpm = |rpm: Option<f64>| rpm.map_or("-".to_owned(), |rpm| format!("{rpm:.0}"));
-        table.row(
-            Tone::Plain,
-            vec![
-                f.stage.clone(),
-                time(f.rtt_p50_ns),
-                time(f.rtt_p99_ns),
-                f.added_ns.map_or("-".to_owned(), signed),
-                time(f.turnaround_p50_ns),
-                f.never_back.map_or("-".to_owned(), |share| format!("{:.2} %", 100.0 * share)),
-                rpm(f.beside_rpm),
-                rpm(f.inside_rpm),
-                rpm(f.rpm),
-                f.buffer_delay_percent.map_or("-".to_owned(), |percent| format!("{percent:.0} %")),
-            ],
-        );
-    }
-    page.table(&table)
+    let rows = found.iter().map(|f| (Tone::Plain, f.stage.clone(), f));
+    page.table(&Table::of("Round trips", &columns, rows))
 }
 
 fn signed(ns: i64) -> String {

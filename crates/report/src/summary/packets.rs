@@ -1,8 +1,8 @@
 //! Datagrams: what became of them and how long they took, one direction at a time.
 
-use crate::text::{Page, Table, Tone};
-use metrics::{ClockKind, DistSummary, format_bits_per_second, format_duration, real};
-use model::{DelayRange, PacketReport, Point, Totals};
+use crate::text::{Page, TIMES, Table, Tone, or_dash};
+use metrics::{ClockKind, Packets, format_bits_per_second, format_duration};
+use model::{PacketReport, Point, Totals};
 use std::io;
 
 /// One direction: who sent, who received.
@@ -62,76 +62,52 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
 }
 
 fn counts(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
-    let header = [
-        "Datagrams (receiver's count)",
-        "sent",
-        "received",
-        "lost",
-        "loss",
-        "repeated",
-        "reordered",
-        "late",
-        "damaged",
-        "rate",
-    ];
-    let mut table = Table::new(&header);
+    let counted =
+        |way: &Way<'_>, of: fn(&Packets) -> u64| or_dash(way.got, |got| of(&got.counts).to_string());
+    let mut table = Table::new(
+        "Datagrams (receiver's count)|sent|received|lost|loss|repeated|reordered|late|damaged|rate",
+    );
     for way in ways {
-        let sent = way.sent.map_or("-".to_owned(), |report| report.counts.sent.to_string());
-        let Some(got) = way.got else {
-            let mut cells = vec![way.name.to_owned(), sent, "NOT CONFIRMED".to_owned()];
-            cells.resize(header.len(), "-".to_owned());
-            table.row(Tone::Bad, cells);
-            continue;
-        };
-        let c = &got.counts;
-        let mut cells = vec![way.name.to_owned(), sent, c.received.to_string(), c.lost.to_string()];
-        cells.push(got.loss().map_or("-".to_owned(), share));
-        cells.extend([c.duplicated, c.reordered, c.late, c.corrupt].map(|n| n.to_string()));
-        cells.push(way.goodput_bps.map_or("-".to_owned(), format_bits_per_second));
-        let bad = c.lost > 0 || c.corrupt > 0;
-        table.row(if bad { Tone::Bad } else { Tone::Plain }, cells);
+        let cells = vec![
+            way.name.to_owned(),
+            or_dash(way.sent, |sent| sent.counts.sent.to_string()),
+            way.got.map_or("NOT CONFIRMED".to_owned(), |got| got.counts.received.to_string()),
+            or_dash(way.got, |got| got.counts.lost.to_string()),
+            or_dash(way.got.and_then(PacketReport::loss), share),
+            counted(way, |c| c.duplicated),
+            counted(way, |c| c.reordered),
+            counted(way, |c| c.late),
+            counted(way, |c| c.corrupt),
+            or_dash(way.goodput_bps.filter(|_| way.got.is_some()), format_bits_per_second),
+        ];
+        let bad = way.got.is_none_or(|got| got.counts.lost > 0 || got.counts.corrupt > 0);
+        table.row(Tone::bad_if(bad), cells);
     }
     page.table(&table)
 }
 
 fn times(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
-    let mut table =
-        Table::new(&["One-way delay", "min", "mean", "p50", "p90", "p99", "p99.9", "max", "count"]);
-    let mut ranges = Vec::new();
-    let mut row = |name: String, dist: Option<&DistSummary>| {
-        let Some(d) = dist else { return };
-        let values = [real(d.min), d.mean, real(d.p50), real(d.p90), real(d.p99), real(d.p999), real(d.max)];
-        let mut cells = vec![name];
-        cells.extend(values.map(format_duration));
-        cells.push(d.count.to_string());
-        table.row(Tone::Plain, cells);
-    };
+    let mut table = Table::new(&format!("One-way delay|{TIMES}"));
     for way in ways {
         if let Some(got) = way.got {
-            row(way.name.to_owned(), got.delay_ns.as_ref());
-            if let Some(range) = got.delay_range_ns {
-                ranges.push((way.name.to_owned(), range));
-            }
-            row("  from the intended send".to_owned(), got.intended_ns.as_ref());
-            row("  variation (IPDV)".to_owned(), got.ipdv_ns.as_ref());
+            table.times(way.name, got.delay_ns.as_ref());
+            table.times("  from the intended send", got.intended_ns.as_ref());
+            table.times("  variation (IPDV)", got.ipdv_ns.as_ref());
         }
         if let Some(sent) = way.sent {
-            row("  sends late by".to_owned(), sent.late_ns.as_ref());
-            row("  in the sender's system".to_owned(), sent.stack_ns.as_ref());
+            table.times("  sends late by", sent.late_ns.as_ref());
+            table.times("  in the sender's system", sent.stack_ns.as_ref());
         }
     }
-    for (name, DelayRange { min, mean, max }) in ranges {
+    for (name, range) in ways.iter().filter_map(|way| Some((way.name, way.got?.delay_range_ns?))) {
         let mut cells = vec!["-".to_owned(); 9];
-        let told = [(1, min.map(real)), (2, Some(mean)), (7, Some(real(max)))];
-        told.into_iter().for_each(|(at, ns)| cells[at] = ns.map_or("-".to_owned(), format_duration));
-        cells[0] = name;
+        cells[0] = name.to_owned();
+        cells[1] = or_dash(range.min, format_duration);
+        cells[2] = format_duration(range.mean);
+        cells[7] = format_duration(range.max);
         table.row(Tone::Plain, cells);
     }
-    if table.is_empty() {
-        return Ok(());
-    }
-    page.gap()?;
-    page.table(&table)
+    page.section(&table)
 }
 
 /// What the tables have no column for.

@@ -123,10 +123,8 @@ pub(super) fn percentile(s: &Spectrum, q: f64, timeout_ns: u64) -> String {
 
 /// An empty table of distributions.
 pub(super) fn header(title: &str) -> Table {
-    let mut header = vec![title, "min", "mean"];
-    header.extend(PERCENTILES.iter().map(|(name, _)| *name));
-    header.extend(["max", "count"]);
-    Table::new(&header)
+    let percentiles: Vec<&str> = PERCENTILES.iter().map(|(name, _)| *name).collect();
+    Table::new(&format!("{title}|min|mean|{}|max|count", percentiles.join("|")))
 }
 
 /// A row of such a table.

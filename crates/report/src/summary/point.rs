@@ -2,10 +2,11 @@
 
 use super::{flows, frames, hosts, packets, pings, trains, udpmon};
 use crate::console::Style;
-use crate::text::{Page, Table, Tone};
+use crate::text::{Column, Page, TIMES, Table, Tone};
 use crate::words;
 use metrics::{
-    DistSummary, Spread, format_bits_per_second, format_bytes, format_duration, percent_of, real, seconds,
+    DistSummary, Remote, Spread, format_bits_per_second, format_bytes, format_duration, percent_of, real,
+    seconds,
 };
 use model::{Begin, CauseCount, Direction, Kind, Point, Status, Totals};
 use std::io;
@@ -195,18 +196,17 @@ fn established(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
 
 /// How the connections ended, as each end counted.
 fn connections(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
-    let header =
-        ["Connections", "opened", "completed", "stopped", "network err", "data err", "protocol err", "peak"];
-    let mut table = Table::new(&header);
-    for (name, totals) in hosts::ends(point) {
-        let t = totals;
-        let counts =
-            [t.opened, t.completed, t.stopped, t.network_errors, t.data_errors, t.protocol_errors, t.peak];
-        let cells = std::iter::once(name).chain(counts.iter().map(u64::to_string)).collect();
-        table.row(if totals.errors() > 0 { Tone::Bad } else { Tone::Plain }, cells);
-    }
-    page.gap()?;
-    page.table(&table)
+    let columns: [Column<&Totals>; 7] = [
+        ("opened", |t| t.opened.to_string()),
+        ("completed", |t| t.completed.to_string()),
+        ("stopped", |t| t.stopped.to_string()),
+        ("network err", |t| t.network_errors.to_string()),
+        ("data err", |t| t.data_errors.to_string()),
+        ("protocol err", |t| t.protocol_errors.to_string()),
+        ("peak", |t| t.peak.to_string()),
+    ];
+    let rows = hosts::ends(point).map(|(name, totals)| (Tone::bad_if(totals.errors() > 0), name, totals));
+    page.section(&Table::of("Connections", &columns, rows))
 }
 
 /// What went wrong, the most frequent first, with the first example of each.
@@ -231,7 +231,7 @@ fn failures(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
 
 /// Rates of single connections and how evenly they shared.
 fn rates(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
-    let mut table = Table::new(&["Rates (this end)", "min", "mean", "p50", "p90", "p99", "max", "count"]);
+    let mut table = Table::new("Rates (this end)|min|mean|p50|p90|p99|max|count");
     if let Some(d) = &point.near.rate {
         let bits = |bytes: f64| format_bits_per_second(bytes * 8.0);
         let values = [real(d.min), d.mean, real(d.p50), real(d.p90), real(d.p99), real(d.max)];
@@ -240,37 +240,18 @@ fn rates(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         cells.push(d.count.to_string());
         table.row(Tone::Plain, cells);
     }
-    if !table.is_empty() {
-        page.gap()?;
-        page.table(&table)?;
-    }
+    page.section(&table)?;
     let Some(jain) = point.fairness else { return Ok(()) };
     page.line(Tone::Plain, &format!("  Jain's fairness index {jain:.3} (1 is even)"))
 }
 
 /// How long connections took to come and to stay.
 fn times(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
-    let header = ["Times (this end)", "min", "mean", "p50", "p90", "p99", "p99.9", "max", "count"];
-    let mut table = Table::new(&header);
-    let near = &point.near;
-    let rows = [
-        ("to connect", &near.connect_ns),
-        ("transfer", &near.transfer_ns),
-        ("paced sends late by", &near.late_ns),
-    ];
-    for (name, dist) in rows {
-        let Some(d) = dist else { continue };
-        let values = [real(d.min), d.mean, real(d.p50), real(d.p90), real(d.p99), real(d.p999), real(d.max)];
-        let mut cells = vec![name.to_owned()];
-        cells.extend(values.map(format_duration));
-        cells.push(d.count.to_string());
-        table.row(Tone::Plain, cells);
-    }
-    if table.is_empty() {
-        return Ok(());
-    }
-    page.gap()?;
-    page.table(&table)
+    let mut table = Table::new(&format!("Times (this end)|{TIMES}"));
+    table.times("to connect", point.near.connect_ns.as_ref());
+    table.times("transfer", point.near.transfer_ns.as_ref());
+    table.times("paced sends late by", point.near.late_ns.as_ref());
+    page.section(&table)
 }
 
 /// Connect times as bars, ten to a decade or coarser.
@@ -302,32 +283,20 @@ fn remotes(near: &Totals, page: &mut Page<'_>) -> io::Result<()> {
     }
     let mut all: Vec<_> = near.remotes.iter().collect();
     all.sort_by_key(|(_, r)| std::cmp::Reverse((r.failed, r.connections)));
-    let header = [
-        "By remote address",
-        "connections",
-        "failed",
-        "sent to it",
-        "received from it",
-        "mean rate",
-        "mean time",
+    let columns: [Column<&Remote>; 6] = [
+        ("connections", |r| r.connections.to_string()),
+        ("failed", |r| r.failed.to_string()),
+        ("sent to it", |r| format_bytes(r.tx_bytes)),
+        ("received from it", |r| format_bytes(r.rx_bytes)),
+        ("mean rate", |r| match r.time_ns {
+            0 => format_bits_per_second(0),
+            ns => format_bits_per_second(real(r.tx_bytes + r.rx_bytes) * 8.0 / seconds(ns)),
+        }),
+        ("mean time", |r| format_duration(real(r.time_ns) / real(r.connections.max(1)))),
     ];
-    let mut table = Table::new(&header);
-    for (address, r) in all.iter().take(MAX_REMOTES) {
-        let seconds = seconds(r.time_ns);
-        let rate = if r.time_ns == 0 { 0.0 } else { real(r.tx_bytes + r.rx_bytes) * 8.0 / seconds };
-        let cells = vec![
-            address.to_string(),
-            r.connections.to_string(),
-            r.failed.to_string(),
-            format_bytes(r.tx_bytes),
-            format_bytes(r.rx_bytes),
-            format_bits_per_second(rate),
-            format_duration(real(r.time_ns) / real(r.connections.max(1))),
-        ];
-        table.row(if r.failed > 0 { Tone::Bad } else { Tone::Plain }, cells);
-    }
-    page.gap()?;
-    page.table(&table)?;
+    let shown = all.iter().take(MAX_REMOTES);
+    let rows = shown.map(|(address, r)| (Tone::bad_if(r.failed > 0), address.to_string(), *r));
+    page.section(&Table::of("By remote address", &columns, rows))?;
     match all.len().saturating_sub(MAX_REMOTES) {
         0 => Ok(()),
         more => page.line(Tone::Plain, &format!("  and {more} more, all of them in the JSON")),

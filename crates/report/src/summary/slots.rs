@@ -40,7 +40,7 @@ fn side(
     header.extend(
         ["runs", "sent at", "received at", "loss", "delay p50", "p99", "right to ±", ""].map(str::to_owned),
     );
-    let mut table = Table::new(&header);
+    let mut table = Table::under(header);
     let shown = |value: Option<Spread>, show: fn(f64) -> String| {
         value.map_or("-".to_owned(), |spread| show(spread.mean))
     };

@@ -1,11 +1,11 @@
 //! Packet trains: rates, dispersion, delays, and what befell packets.
 
 use super::udpmon;
-use crate::text::{Page, Table, Tone};
+use crate::text::{Column, FEW_TIMES, Page, Table, Tone, or_dash};
 use crate::words;
 use metrics::{
-    Quartiles, Spread, TrainReport, TrainSetting, Trouble, TroubleKind, format_bits_per_second,
-    format_duration, real,
+    Spread, TrainReport, TrainRow, TrainSetting, Trouble, TroubleKind, format_bits_per_second,
+    format_duration,
 };
 use model::{Point, Trains};
 use std::io;
@@ -58,65 +58,43 @@ fn wait(setting: &TrainSetting) -> String {
     }
 }
 
+fn rate(bps: Option<f64>) -> String {
+    or_dash(bps, format_bits_per_second)
+}
+
 fn spread(of: Option<Spread>) -> [String; 2] {
-    let Some(s) = of else { return ["-".to_owned(), "-".to_owned()] };
-    let sd = if s.n > 1 { format_bits_per_second(s.sd) } else { "-".to_owned() };
-    [format_bits_per_second(s.mean), sd]
+    [rate(of.map(|s| s.mean)), rate(of.filter(|s| s.n > 1).map(|s| s.sd))]
 }
 
 fn rates(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
-    let mut table = Table::new(&[
-        "Trains (UDP payload)",
-        "trains",
-        "sent",
-        "received",
-        "lost",
-        "overtaken",
-        "repeated",
-        "not sent",
-        "sent at",
-        "± sd",
-        "received at",
-        "± sd",
-    ]);
+    let mut table = Table::new(
+        "Trains (UDP payload)|trains|sent|received|lost|overtaken|repeated|not sent|sent at|± sd|received at|± sd",
+    );
     for s in &report.settings {
         let mut cells = vec![wait(s), s.trains.to_string()];
         cells.extend([s.sent, s.received, s.lost, s.overtaken, s.repeated, s.unsent].map(|n| n.to_string()));
         cells.extend(spread(s.send_bps));
         cells.extend(spread(s.receive_bps));
-        table.row(if s.lost > 0 { Tone::Bad } else { Tone::Plain }, cells);
+        table.row(Tone::bad_if(s.lost > 0), cells);
     }
     page.table(&table)
 }
 
 fn dispersion(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
-    let quartiles = |q: Option<Quartiles>| {
-        let Some(q) = q else { return ["-".to_owned(), "-".to_owned(), "-".to_owned()] };
-        [format_bits_per_second(q.median), format_bits_per_second(q.q1), format_bits_per_second(q.q3)]
-    };
-    let mut table = Table::new(&[
-        "Dispersion rate (IP)",
-        "trains p50",
-        "p25",
-        "p75",
-        "pairs p50",
-        "p25",
-        "p75",
-        "stretched",
-    ]);
-    for s in &trains.report.settings {
-        let mut cells = vec![wait(s)];
-        cells.extend(quartiles(s.train_bps));
-        cells.extend(quartiles(s.pair_bps));
-        cells.push(match s.stretched {
-            Some(true) => "yes".to_owned(),
-            Some(false) => "no: a lower bound".to_owned(),
-            None => "-".to_owned(),
-        });
-        table.row(Tone::Plain, cells);
-    }
+    let columns: [Column<&TrainSetting>; 7] = [
+        ("trains p50", |s| rate(s.train_bps.map(|q| q.median))),
+        ("p25", |s| rate(s.train_bps.map(|q| q.q1))),
+        ("p75", |s| rate(s.train_bps.map(|q| q.q3))),
+        ("pairs p50", |s| rate(s.pair_bps.map(|q| q.median))),
+        ("p25", |s| rate(s.pair_bps.map(|q| q.q1))),
+        ("p75", |s| rate(s.pair_bps.map(|q| q.q3))),
+        ("stretched", |s| {
+            or_dash(s.stretched, |yes| if yes { "yes" } else { "no: a lower bound" }.to_owned())
+        }),
+    ];
+    let rows = trains.report.settings.iter().map(|s| (Tone::Plain, wait(s), s));
     page.gap()?;
-    page.table(&table)?;
+    page.table(&Table::of("Dispersion rate (IP)", &columns, rows))?;
     let text = format!(
         "pairs estimate the capacity of the narrow link, as far as nothing else shared it; long trains what was left of it. \
          IP packets, with {} bytes of headers",
@@ -126,20 +104,12 @@ fn dispersion(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
 }
 
 fn delays(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
-    let mut table = Table::new(&["One-way delay", "min", "mean", "p50", "p99", "max", "count"]);
-    for s in &trains.report.settings {
-        let Some(d) = &s.delay_ns else { continue };
-        let mut cells = vec![wait(s)];
-        let values = [real(d.min), d.mean, real(d.p50), real(d.p99), real(d.max)];
-        cells.extend(values.map(format_duration));
-        cells.push(d.count.to_string());
-        table.row(Tone::Plain, cells);
-    }
+    let mut table = Table::new(&format!("One-way delay|{FEW_TIMES}"));
+    trains.report.settings.iter().for_each(|s| table.few_times(&wait(s), s.delay_ns.as_ref()));
     if table.is_empty() {
         return Ok(());
     }
-    page.gap()?;
-    page.table(&table)?;
+    page.section(&table)?;
     let report = &trains.report;
     let received: u64 = report.settings.iter().map(|s| s.received).sum();
     let before: u64 = report.settings.iter().map(|s| s.before_sent).sum();
@@ -171,35 +141,20 @@ fn echoes(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
     if told().next().is_none() {
         return Ok(());
     }
-    let mut table = Table::new(&[
-        "Echoed (two-way)",
-        "returned",
-        "lost there",
-        "lost back",
-        "two-way rate",
-        "± sd",
-        "back at",
-        "± sd",
-        "time per packet",
-    ]);
-    let mut times = Table::new(&["Round trip", "min", "mean", "p50", "p99", "max", "count"]);
+    let mut table = Table::new(
+        "Echoed (two-way)|returned|lost there|lost back|two-way rate|± sd|back at|± sd|time per packet",
+    );
+    let mut times = Table::new(&format!("Round trip|{FEW_TIMES}"));
     for (s, e) in told() {
         let mut cells = vec![wait(s)];
         cells.extend([e.returned, e.lost_there, e.lost_back].map(|n| n.to_string()));
         cells.extend(spread(e.two_way_bps));
         cells.extend(spread(e.back_bps));
-        cells.push(e.frame_ns.map_or("-".to_owned(), |f| format_duration(f.mean)));
-        table.row(if e.lost_there + e.lost_back > 0 { Tone::Bad } else { Tone::Plain }, cells);
-        for (name, dist) in [
-            (wait(s), &e.round_trip_ns),
-            ("  held by the far end".to_owned(), &e.held_ns),
-            ("  without that".to_owned(), &e.path_ns),
-        ] {
-            let Some(d) = dist else { continue };
-            let values = [real(d.min), d.mean, real(d.p50), real(d.p99), real(d.max)].map(format_duration);
-            let cells = std::iter::once(name).chain(values).chain([d.count.to_string()]);
-            times.row(Tone::Plain, cells.collect());
-        }
+        cells.push(or_dash(e.frame_ns, |f| format_duration(f.mean)));
+        table.row(Tone::bad_if(e.lost_there + e.lost_back > 0), cells);
+        times.few_times(&wait(s), e.round_trip_ns.as_ref());
+        times.few_times("  held by the far end", e.held_ns.as_ref());
+        times.few_times("  without that", e.path_ns.as_ref());
     }
     page.gap()?;
     page.table(&table)?;
@@ -216,10 +171,8 @@ fn by_number(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
     let Some(last) = longest.filter(|&last| last > 0).map(|last| last as usize) else { return Ok(()) };
     let mut numbers: Vec<u32> = (0..NUMBERS).map(|i| (i * last / (NUMBERS - 1)) as u32).collect();
     numbers.dedup();
-    let header: Vec<String> = std::iter::once("Mean delay of packet".to_owned())
-        .chain(numbers.iter().map(|n| (n + 1).to_string()))
-        .collect();
-    let mut table = Table::new(&header);
+    let titles = numbers.iter().map(|n| (n + 1).to_string());
+    let mut table = Table::under(std::iter::once("Mean delay of packet".to_owned()).chain(titles).collect());
     for s in &report.settings {
         let at = |n: &u32| {
             let found = s.by_number.iter().find(|d| d.number == *n);
@@ -234,49 +187,33 @@ fn by_number(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
 fn gaps(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
     for s in &report.settings {
         let Some(gap) = &s.gap_ns else { continue };
-        let mut table =
-            Table::new(&[format!("Time between arrivals, {}: up to", wait(s)), "packets".to_owned()]);
+        let mut table = Table::new(&format!("Time between arrivals, {}: up to|packets", wait(s)));
         for (up_to, n) in &gap.buckets {
             table.row(Tone::Plain, vec![format_duration(*up_to), n.to_string()]);
         }
-        page.gap()?;
-        page.table(&table)?;
+        page.section(&table)?;
     }
     Ok(())
 }
 
 fn series(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
-    let mut table = Table::new(&[
-        "Train",
-        "setting",
-        "at",
-        "sent",
-        "received",
-        "sent at",
-        "received at",
-        "dispersion",
-        "delay mean",
-    ]);
-    for row in report.trains.iter().take(10 * MOST_SHOWN) {
-        let known = |value: Option<f64>, show: fn(f64) -> String| value.map_or("-".to_owned(), show);
-        let setting = report.settings.get(row.setting as usize).map_or("-".to_owned(), wait);
-        table.row(
-            if row.lost > 0 { Tone::Bad } else { Tone::Plain },
-            vec![
-                (row.train + 1).to_string(),
-                setting,
-                format_duration(row.at_ns),
-                row.sent.to_string(),
-                row.received.to_string(),
-                known(row.send_bps, format_bits_per_second),
-                known(row.receive_bps, format_bits_per_second),
-                known(row.dispersion_ns, format_duration),
-                known(row.delay_mean_ns, format_duration),
-            ],
-        );
-    }
+    type Row<'a> = (&'a TrainRow, Option<&'a TrainSetting>);
+    let columns: [Column<Row<'_>>; 8] = [
+        ("setting", |(_, setting)| or_dash(*setting, wait)),
+        ("at", |(row, _)| format_duration(row.at_ns)),
+        ("sent", |(row, _)| row.sent.to_string()),
+        ("received", |(row, _)| row.received.to_string()),
+        ("sent at", |(row, _)| rate(row.send_bps)),
+        ("received at", |(row, _)| rate(row.receive_bps)),
+        ("dispersion", |(row, _)| or_dash(row.dispersion_ns, format_duration)),
+        ("delay mean", |(row, _)| or_dash(row.delay_mean_ns, format_duration)),
+    ];
+    let rows = report.trains.iter().take(10 * MOST_SHOWN).map(|row| {
+        let setting = report.settings.get(row.setting as usize);
+        (Tone::bad_if(row.lost > 0), (row.train + 1).to_string(), (row, setting))
+    });
     page.gap()?;
-    page.table(&table)
+    page.table(&Table::of("Train", &columns, rows))
 }
 
 fn troughs(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {

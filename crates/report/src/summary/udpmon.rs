@@ -1,9 +1,9 @@
 //! Tests of UDPmon and tcpmon, a row each.
 
 use super::packets::share;
-use crate::text::{Page, Table, Tone};
+use crate::text::{Column, Page, Table, Tone, or_dash};
 use metrics::{format_bits_per_second, format_bytes, format_count, format_duration, real};
-use model::{Figure, Point, UdpmonTest};
+use model::{Figure, Point, UdpmonCounts, UdpmonLatency, UdpmonTest};
 use std::io;
 
 /// Tests that are shown; the JSON has all.
@@ -38,6 +38,11 @@ fn loss(test: &UdpmonTest) -> Option<f64> {
     figure(test, |figure| matches!(figure, Figure::Loss(_)))
 }
 
+/// A number that is not 0.
+fn some<T: Default + PartialEq>(n: T) -> Option<T> {
+    Some(n).filter(|n| *n != T::default())
+}
+
 /// The result in a few words.
 pub(super) fn found(point: &Point) -> Vec<String> {
     let mut words = vec![format_count(over(point).count() as u64, "test")];
@@ -63,64 +68,32 @@ pub(super) fn found(point: &Point) -> Vec<String> {
 /// All of them.
 pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let shown = || over(point).take(MOST_SHOWN);
-    let cell = |n: u64| if n > 0 { n.to_string() } else { "-".to_owned() };
-    let mut streams = Table::new(&[
-        "Tests (receiver's count)",
-        "size",
-        "spacing",
-        "sent",
-        "received",
-        "lost",
-        "loss",
-        "out of order",
-        "rate",
-    ]);
-    for (test, counts) in shown().filter_map(|test| Some((test, test.counts?))) {
-        let size = if test.size > 0 { format_bytes(test.size.into()) } else { "-".to_owned() };
-        // Who only received knows neither.
-        let spacing =
-            if test.sent > 0 { format_duration(f64::from(test.wait) * TENTH) } else { "-".to_owned() };
-        streams.row(
-            if counts.lost > 0 { Tone::Bad } else { Tone::Plain },
-            vec![
-                test.peer.clone(),
-                size,
-                spacing,
-                cell(test.sent),
-                counts.received.to_string(),
-                counts.lost.to_string(),
-                loss(test).map_or("-".to_owned(), |percent| share(percent / 100.0)),
-                counts.bad_order.to_string(),
-                rate(test).map_or("-".to_owned(), format_bits_per_second),
-            ],
-        );
-    }
-    let mut trips = Table::new(&[
-        "Round trips by response",
-        "response",
-        "request",
-        "answered",
-        "missing",
-        "min",
-        "mean",
-        "max",
-    ]);
-    for (test, told) in shown().filter_map(|test| Some((test, test.latency.as_ref()?))) {
-        let time = |ns: f64| if told.count > 0 { format_duration(ns) } else { "-".to_owned() };
-        trips.row(
-            if told.missing > 0 { Tone::Bad } else { Tone::Plain },
-            vec![
-                test.peer.clone(),
-                format_bytes(told.response.into()),
-                format_bytes(test.size.into()),
-                told.count.to_string(),
-                told.missing.to_string(),
-                time(real(told.min_ns)),
-                time(real(told.sum_ns) / real(told.count.max(1))),
-                time(real(told.max_ns)),
-            ],
-        );
-    }
+    // A program that only received knows neither size nor spacing.
+    let columns: [Column<(&UdpmonTest, UdpmonCounts)>; 8] = [
+        ("size", |(test, _)| or_dash(some(test.size), |n| format_bytes(n.into()))),
+        ("spacing", |(test, _)| or_dash(some(test.sent), |_| format_duration(f64::from(test.wait) * TENTH))),
+        ("sent", |(test, _)| or_dash(some(test.sent), |n| n.to_string())),
+        ("received", |(_, counts)| counts.received.to_string()),
+        ("lost", |(_, counts)| counts.lost.to_string()),
+        ("loss", |(test, _)| or_dash(loss(test), |percent| share(percent / 100.0))),
+        ("out of order", |(_, counts)| counts.bad_order.to_string()),
+        ("rate", |(test, _)| or_dash(rate(test), format_bits_per_second)),
+    ];
+    let tests = shown().filter_map(|test| Some((test, test.counts?)));
+    let rows = tests.map(|row| (Tone::bad_if(row.1.lost > 0), row.0.peer.clone(), row));
+    let streams = Table::of("Tests (receiver's count)", &columns, rows);
+    let columns: [Column<(&UdpmonTest, &UdpmonLatency)>; 7] = [
+        ("response", |(_, told)| format_bytes(told.response.into())),
+        ("request", |(test, _)| format_bytes(test.size.into())),
+        ("answered", |(_, told)| told.count.to_string()),
+        ("missing", |(_, told)| told.missing.to_string()),
+        ("min", |(_, told)| or_dash(some(told.count), |_| format_duration(told.min_ns))),
+        ("mean", |(_, told)| or_dash(some(told.count), |n| format_duration(real(told.sum_ns) / real(n)))),
+        ("max", |(_, told)| or_dash(some(told.count), |_| format_duration(told.max_ns))),
+    ];
+    let tests = shown().filter_map(|test| Some((test, test.latency.as_ref()?)));
+    let rows = tests.map(|row| (Tone::bad_if(row.1.missing > 0), row.0.peer.clone(), row));
+    let trips = Table::of("Round trips by response", &columns, rows);
     for table in [streams, trips].iter().filter(|table| !table.is_empty()) {
         page.table(table)?;
     }
