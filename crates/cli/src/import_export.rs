@@ -4,8 +4,7 @@
 use crate::kept::{RunsArgs, StoreArgs};
 use crate::{CliError, Exit, file, saved, stderr};
 use clap::{Args, ValueEnum};
-use model::Outcome;
-use report::Past;
+use model::{KeptRun, Outcome};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use store::Store;
@@ -102,8 +101,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, CliError> {
         let id = name.to_str().and_then(|text| if text == "last" { Some(latest) } else { text.parse().ok() });
         ids.push(id.ok_or_else(|| CliError::usage(format!("'{}' is not a run's number", name.display())))?);
     }
-    let mut runs: Vec<Past> =
-        store.list(&args.runs.query(None)).map_err(CliError::failed)?.into_iter().map(web::past).collect();
+    let mut runs = store.list(&args.runs.query(None)).map_err(CliError::failed)?;
     if !ids.is_empty() {
         if let Some(missing) = ids.iter().find(|id| runs.iter().all(|run| run.id != **id)) {
             return Err(CliError::failed(format!("there is no run {missing} among those asked for")));
@@ -121,7 +119,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, CliError> {
 }
 
 /// Writes runs in that form.
-fn write(format: Format, runs: &[Past], store: &Store, out: &mut (dyn Write + Send)) -> io::Result<()> {
+fn write(format: Format, runs: &[KeptRun], store: &Store, out: &mut (dyn Write + Send)) -> io::Result<()> {
     match format {
         Format::Csv => report::write_figures_csv(runs, out)?,
         #[cfg(feature = "parquet")]

@@ -6,7 +6,6 @@ use crate::{CliError, Exit, saved, stderr, values};
 use clap::Args;
 use metrics::format_count;
 use model::Outcome;
-use report::Past;
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -163,12 +162,7 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, CliError> {
         let gone = store.forget(&args.forget).map_err(CliError::failed)?;
         return say(&format!("{} deleted", format_count(gone as u64, "run")));
     }
-    let runs: Vec<Past> = store
-        .list(&args.runs.query(Some(args.number)))
-        .map_err(CliError::failed)?
-        .into_iter()
-        .map(web::past)
-        .collect();
+    let runs = store.list(&args.runs.query(Some(args.number))).map_err(CliError::failed)?;
     let has = |name: &str| runs.iter().flat_map(|run| &run.figures).any(|figure| figure.name == name);
     if let Some(name) = args.figure.iter().find(|name| !runs.is_empty() && !has(name)) {
         let there: BTreeSet<&str> =

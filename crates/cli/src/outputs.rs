@@ -8,8 +8,8 @@ use crate::watch::{Page, WebArgs};
 use crate::{CliError, Exit, keeping, kept, measure, scrape, stderr};
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{
-    ConnectionCsv, Console, DatagramsCsv, FramesCsv, Journal, PacketsCsv, Planned, RunMetrics, SamplesCsv,
-    StatusCsv, Style, TrainsCsv,
+    ConnectionRows, Console, DatagramRows, EventCsv, EventWriter, FrameRows, Journal, PacketRows, Planned,
+    Rows, RunMetrics, SampleRows, StatusRows, Style, TrainRows,
 };
 use runtime::Interrupt;
 use std::io::{self, BufWriter, Write};
@@ -18,6 +18,7 @@ use std::sync::Arc;
 use web::Metrics;
 
 type Sink = Box<dyn Write + Send>;
+type Table = Box<dyn EventWriter + Send>;
 
 /// A file that may fail.
 struct Target<T> {
@@ -42,14 +43,10 @@ pub(crate) struct Outputs {
     console: Option<Console>,
     json: bool,
     quiet: bool,
-    status: Option<Target<StatusCsv<Sink>>>,
-    connections: Option<Target<ConnectionCsv<Sink>>>,
-    journals: Vec<Target<Journal<Sink>>>,
-    samples: Option<Target<SamplesCsv<Sink>>>,
-    packets: Option<Target<PacketsCsv<Sink>>>,
-    trains: Option<Target<TrainsCsv<Sink>>>,
-    frames: Option<Target<FramesCsv<Sink>>>,
-    datagrams: Option<Target<DatagramsCsv<Sink>>>,
+    /// Journals and tables, written as the run goes on.
+    tables: Vec<Target<Table>>,
+    /// One of them has a row for every single connection.
+    records: bool,
     sweep: Option<Target<Sink>>,
     html: Option<Target<Sink>>,
     svg: Option<PathBuf>,
@@ -109,10 +106,18 @@ fn opened<T>(
 }
 
 /// A journal, whose beginning is a run that can be read.
-fn journal(path: &PathBuf, create: Create) -> Result<Option<Target<Journal<Sink>>>, CliError> {
-    let target = opened(Some(path), create, |sink| Ok(Journal::new(sink)))?;
+fn journal(path: Option<&PathBuf>, create: Create) -> Result<Option<Target<Table>>, CliError> {
+    let target = opened(path, create, |sink| Ok(Box::new(Journal::new(sink)) as Table))?;
     let keep = |open: Open<_>| Open { file: open.file.map(NewFile::outlives_the_program), ..open };
     Ok(target.map(|target| Target { open: target.open.map(keep), keeps: true, ..target }))
+}
+
+/// A table with these rows.
+fn table<R: Rows + Send + 'static>(
+    path: Option<&PathBuf>,
+    create: Create,
+) -> Result<Option<Target<Table>>, CliError> {
+    opened(path, create, |sink| Ok(Box::new(EventCsv::<_, R>::new(sink)?) as Table))
 }
 
 impl Outputs {
@@ -149,13 +154,13 @@ impl Outputs {
             ));
         }
         let machine = users > 0;
-        let mut journals = Vec::new();
-        if let Some(path) = &args.save {
-            journals.extend(journal(path, create)?);
-        }
-        if args.jsonl {
-            journals.extend(journal(&PathBuf::from("-"), create)?);
-        }
+        let stdout = PathBuf::from("-");
+        let tables = [
+            table::<StatusRows>(args.status_csv.as_ref(), NewFile::in_place)?,
+            table::<ConnectionRows>(args.connection_csv.as_ref(), create)?,
+            journal(args.save.as_ref(), create)?,
+            journal(args.jsonl.then_some(&stdout), create)?,
+        ];
         Ok(Outputs {
             console: (!machine).then(|| {
                 let columns = stderr::stdout_columns();
@@ -163,14 +168,8 @@ impl Outputs {
             }),
             json: args.json,
             quiet: args.quiet,
-            status: opened(args.status_csv.as_ref(), NewFile::in_place, StatusCsv::new)?,
-            connections: opened(args.connection_csv.as_ref(), create, ConnectionCsv::new)?,
-            journals,
-            samples: None,
-            packets: None,
-            trains: None,
-            frames: None,
-            datagrams: None,
+            tables: tables.into_iter().flatten().collect(),
+            records: args.connection_csv.is_some() || args.save.is_some() || args.jsonl,
             sweep: opened(sweep_csv, NewFile::create, Ok)?,
             html: opened(args.html.as_ref(), NewFile::create, Ok)?,
             svg: args.svg.as_ref().map(directory).transpose()?,
@@ -198,7 +197,7 @@ impl Outputs {
         samples: Option<&PathBuf>,
         linear_ns: Option<u64>,
     ) -> Result<Self, CliError> {
-        self.samples = opened(samples, NewFile::create, SamplesCsv::new)?;
+        self.tables.extend(table::<SampleRows>(samples, NewFile::create)?);
         if let Some(console) = &mut self.console {
             console.linear(linear_ns);
         }
@@ -211,26 +210,26 @@ impl Outputs {
         packets: Option<&PathBuf>,
         trains: Option<&PathBuf>,
     ) -> Result<Self, CliError> {
-        self.packets = opened(packets, NewFile::create, PacketsCsv::new)?;
-        self.trains = opened(trains, NewFile::create, TrainsCsv::new)?;
+        self.tables.extend(table::<PacketRows>(packets, NewFile::create)?);
+        self.tables.extend(table::<TrainRows>(trains, NewFile::create)?);
         Ok(self)
     }
 
     /// The same with a file of datagrams.
     pub(crate) fn with_datagrams(mut self, samples: Option<&PathBuf>) -> Result<Self, CliError> {
-        self.datagrams = opened(samples, NewFile::create, DatagramsCsv::new)?;
+        self.tables.extend(table::<DatagramRows>(samples, NewFile::create)?);
         Ok(self)
     }
 
     /// The same with a file of frames.
     pub(crate) fn with_frames(mut self, samples: Option<&PathBuf>) -> Result<Self, CliError> {
-        self.frames = opened(samples, NewFile::create, FramesCsv::new)?;
+        self.tables.extend(table::<FrameRows>(samples, NewFile::create)?);
         Ok(self)
     }
 
     /// Whether somebody wants to know every single connection.
     pub(crate) fn wants_records(&self) -> bool {
-        self.connections.is_some() || !self.journals.is_empty()
+        self.records
     }
 
     /// Shows the run on the terminal while it lasts, if that is wanted: see [`live::place`].
@@ -272,28 +271,7 @@ impl Outputs {
             page.hear(event);
         }
         let mut failed = Failures::default();
-        if let Some(target) = &mut self.status {
-            target.write(&mut failed, |w| w.on_event(event));
-        }
-        if let Some(target) = &mut self.connections {
-            target.write(&mut failed, |w| w.on_event(event));
-        }
-        if let Some(target) = &mut self.samples {
-            target.write(&mut failed, |w| w.on_event(event));
-        }
-        if let Some(target) = &mut self.packets {
-            target.write(&mut failed, |w| w.on_event(event));
-        }
-        if let Some(target) = &mut self.trains {
-            target.write(&mut failed, |w| w.on_event(event));
-        }
-        if let Some(target) = &mut self.frames {
-            target.write(&mut failed, |w| w.on_event(event));
-        }
-        if let Some(target) = &mut self.datagrams {
-            target.write(&mut failed, |w| w.on_event(event));
-        }
-        for target in &mut self.journals {
+        for target in &mut self.tables {
             target.write(&mut failed, |w| w.on_event(event));
         }
         let interval = matches!(event, Event::Interval(_));
@@ -333,14 +311,7 @@ impl Outputs {
 
     /// All files are whole, but for those that have failed.
     fn finish_files(&mut self, failed: &mut Failures) {
-        self.journals.iter_mut().for_each(|target| target.finish(failed));
-        self.status.iter_mut().for_each(|target| target.finish(failed));
-        self.connections.iter_mut().for_each(|target| target.finish(failed));
-        self.samples.iter_mut().for_each(|target| target.finish(failed));
-        self.packets.iter_mut().for_each(|target| target.finish(failed));
-        self.trains.iter_mut().for_each(|target| target.finish(failed));
-        self.frames.iter_mut().for_each(|target| target.finish(failed));
-        self.datagrams.iter_mut().for_each(|target| target.finish(failed));
+        self.tables.iter_mut().for_each(|target| target.finish(failed));
         self.sweep.iter_mut().for_each(|target| target.finish(failed));
         self.html.iter_mut().for_each(|target| target.finish(failed));
     }
@@ -350,14 +321,10 @@ impl Outputs {
         fn takes<T>(target: Option<&Target<T>>) -> bool {
             target.is_some_and(|target| target.open.as_ref().is_some_and(|open| open.file.is_some()))
         }
-        let rows =
-            takes(self.status.as_ref()) || takes(self.connections.as_ref()) || takes(self.samples.as_ref());
-        let packets = takes(self.packets.as_ref()) || takes(self.trains.as_ref());
-        let datagrams = takes(self.frames.as_ref()) || takes(self.datagrams.as_ref());
+        let tables = self.tables.iter().any(|target| takes(Some(target)));
         let pages = takes(self.html.as_ref()) || takes(self.sweep.as_ref()) || self.page.is_some();
         let others = self.svg.is_some() || self.args.metrics_file.is_some() || self.files_beside;
-        let journals = self.journals.iter().any(|target| takes(Some(target)));
-        rows || packets || datagrams || pages || others || journals || self.live.is_some()
+        tables || pages || others || self.live.is_some()
     }
 
     /// A line for stderr, now or when the terminal is itself again.

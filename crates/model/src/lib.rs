@@ -19,6 +19,7 @@ mod figures;
 mod flows;
 mod frames;
 mod host;
+mod kept;
 mod knee;
 mod layout;
 pub mod load;
@@ -58,6 +59,7 @@ pub use event::{
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
 pub use frames::{FrameTime, FrameTimes};
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
+pub use kept::{KeptFigure, KeptRun};
 pub use knee::Slot;
 pub use layout::{Layout, READY_OFFSET};
 pub use media::{LARGEST_DATAGRAM, Media, SMALLEST_DATAGRAM};

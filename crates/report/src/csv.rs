@@ -42,84 +42,75 @@ impl Place {
     }
 }
 
-const STATUS_HEADER: &[&str] = &[
-    "label",
-    "repeat",
-    "index",
-    "start_s",
-    "end_s",
-    "end_utc",
-    "omitted",
-    "near_tx_bytes",
-    "near_tx_bps",
-    "near_rx_bytes",
-    "near_rx_bps",
-    "far_tx_bytes",
-    "far_tx_bps",
-    "far_rx_bytes",
-    "far_rx_bps",
-    "in_flight",
-    "opened",
-    "completed",
-    "network_errors",
-    "data_errors",
-    "retransmits",
-    "near_datagrams_sent",
-    "near_datagrams_received",
-    "near_datagrams_lost",
-    "near_datagrams_duplicated",
-    "near_datagrams_reordered",
-    "near_datagrams_late",
-    "near_datagrams_corrupt",
-    "near_datagrams_unsent",
-    "near_datagrams_dropped",
-    "near_delay_p50_ns",
-    "near_delay_p99_ns",
-    "near_delay_max_ns",
-    "near_clock_bound_ns",
-    "far_datagrams_sent",
-    "far_datagrams_received",
-    "far_datagrams_lost",
-    "far_datagrams_duplicated",
-    "far_datagrams_reordered",
-    "far_datagrams_late",
-    "far_datagrams_corrupt",
-    "far_datagrams_unsent",
-    "far_datagrams_dropped",
-    "far_delay_p50_ns",
-    "far_delay_p99_ns",
-    "far_delay_max_ns",
-    "far_clock_bound_ns",
-    "frames_completed",
-    "frames_dropped",
-    "frames_repeated",
-    "frames_errors",
-];
-
-/// The status CSV: one row per interval, written out at once.
-pub struct StatusCsv<W: Write> {
-    out: Writer<W>,
-    place: Place,
+/// What is written of a run as it goes on.
+pub trait EventWriter {
+    /// Takes in an event.
+    ///
+    /// # Errors
+    /// When what it is worth cannot be written.
+    fn on_event(&mut self, event: &Event) -> io::Result<()>;
 }
 
-impl<W: Write> StatusCsv<W> {
+/// The rows that a table has of a run.
+pub trait Rows: Default {
+    /// Names of the columns, separated by commas.
+    const HEADER: &'static str;
+
+    /// Writes what `event` is worth.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()>;
+}
+
+/// A table that is written as the run goes on.
+pub struct EventCsv<W: Write, R> {
+    out: Writer<W>,
+    rows: R,
+}
+
+impl<W: Write, R: Rows> EventCsv<W, R> {
     /// Writes the header to `out`.
     ///
     /// # Errors
     /// When `out` cannot be written.
     pub fn new(out: W) -> io::Result<Self> {
-        Ok(StatusCsv { out: begun(out, STATUS_HEADER)?, place: Place::default() })
+        Ok(EventCsv { out: begun(out, R::HEADER.split(','))?, rows: R::default() })
     }
+}
 
-    /// Writes a row if `event` is an interval.
-    ///
-    /// # Errors
-    /// When the row cannot be written.
-    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
-        self.place.on_event(event);
+impl<W: Write, R: Rows> EventWriter for EventCsv<W, R> {
+    fn on_event(&mut self, event: &Event) -> io::Result<()> {
+        self.rows.write(event, &mut self.out)
+    }
+}
+
+/// One row per interval, written out at once.
+pub type StatusCsv<W> = EventCsv<W, StatusRows>;
+/// One row per ended connection.
+pub type ConnectionCsv<W> = EventCsv<W, ConnectionRows>;
+
+/// Rows of intervals.
+#[derive(Default)]
+pub struct StatusRows(Place);
+
+impl Rows for StatusRows {
+    const HEADER: &'static str = "label,repeat,index,start_s,end_s,end_utc,omitted,\
+        near_tx_bytes,near_tx_bps,near_rx_bytes,near_rx_bps,far_tx_bytes,far_tx_bps,far_rx_bytes,far_rx_bps,\
+        in_flight,opened,completed,network_errors,data_errors,retransmits,\
+        near_datagrams_sent,near_datagrams_received,near_datagrams_lost,near_datagrams_duplicated,\
+        near_datagrams_reordered,near_datagrams_late,near_datagrams_corrupt,near_datagrams_unsent,\
+        near_datagrams_dropped,near_delay_p50_ns,near_delay_p99_ns,near_delay_max_ns,near_clock_bound_ns,\
+        far_datagrams_sent,far_datagrams_received,far_datagrams_lost,far_datagrams_duplicated,\
+        far_datagrams_reordered,far_datagrams_late,far_datagrams_corrupt,far_datagrams_unsent,\
+        far_datagrams_dropped,far_delay_p50_ns,far_delay_p99_ns,far_delay_max_ns,far_clock_bound_ns,\
+        frames_completed,frames_dropped,frames_repeated,frames_errors";
+
+    fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
+        self.0.on_event(event);
         let Event::Interval(interval) = event else { return Ok(()) };
-        self.out.write_record(status_row(interval, &self.place))?;
-        self.out.flush()
+        out.write_record(status_row(interval, &self.0))?;
+        out.flush()
     }
 }
 
@@ -139,24 +130,15 @@ fn status_row(i: &Interval, place: &Place) -> Vec<String> {
 }
 
 /// What one end found out about datagrams; empty cells when it counts none.
-fn datagrams(of: Option<&PacketReport>) -> [String; 13] {
-    let Some(report) = of else { return Default::default() };
+fn datagrams(of: Option<&PacketReport>) -> Vec<String> {
+    let Some(report) = of else { return vec![String::new(); 13] };
     let (c, delay) = (&report.counts, report.delay_ns.as_ref());
-    [
-        c.sent.to_string(),
-        c.received.to_string(),
-        c.lost.to_string(),
-        c.duplicated.to_string(),
-        c.reordered.to_string(),
-        c.late.to_string(),
-        c.corrupt.to_string(),
-        c.unsent.to_string(),
-        c.dropped.to_string(),
-        or_empty(delay.map(|d| d.p50)),
-        or_empty(delay.map(|d| d.p99)),
-        or_empty(delay.map(|d| d.max)),
-        or_empty(report.clock_bound_ns),
-    ]
+    let mut cells = vec![c.sent.to_string(), c.received.to_string(), c.lost.to_string()];
+    let others = [c.duplicated, c.reordered, c.late, c.corrupt, c.unsent, c.dropped];
+    cells.extend(others.iter().map(u64::to_string));
+    cells.extend([delay.map(|d| d.p50), delay.map(|d| d.p99), delay.map(|d| d.max)].map(or_empty));
+    cells.push(or_empty(report.clock_bound_ns));
+    cells
 }
 
 /// Bytes and rate both ways; empty cells when nothing was told.
@@ -165,66 +147,21 @@ fn traffic(of: Option<&Traffic>) -> [String; 4] {
     [t.tx_bytes.to_string(), rate(t.tx_bps()), t.rx_bytes.to_string(), rate(t.rx_bps())]
 }
 
-const CONNECTION_HEADER: &[&str] = &[
-    "label",
-    "repeat",
-    "id",
-    "ended_s",
-    "ended_utc",
-    "local",
-    "remote",
-    "tx_bytes",
-    "tx_bps",
-    "rx_bytes",
-    "rx_bps",
-    "connect_s",
-    "duration_s",
-    "result",
-    "error",
-    "rtt_us",
-    "rttvar_us",
-    "min_rtt_us",
-    "retransmits",
-    "cwnd_segments",
-    "snd_mss_bytes",
-    "ssthresh_segments",
-    "delivery_rate_bytes_per_s",
-    "app_limited",
-    "busy_us",
-    "rwnd_limited_us",
-    "sndbuf_limited_us",
-    "bytes_sent",
-    "bytes_retrans",
-    "reord_seen",
-    "rcv_rtt_us",
-    "snd_wnd_bytes",
-];
+/// Rows of ended connections, written out at every other event (tens of thousands of connections may end in a second, and writing
+/// each at once would disturb what is measured).
+#[derive(Default)]
+pub struct ConnectionRows(Place);
 
-/// The connection CSV: one row per ended connection, written out at every other event (tens of thousands of
-/// connections may end in a second, and writing each at once would disturb what is measured).
-pub struct ConnectionCsv<W: Write> {
-    out: Writer<W>,
-    place: Place,
-}
+impl Rows for ConnectionRows {
+    const HEADER: &'static str = "label,repeat,id,ended_s,ended_utc,local,remote,tx_bytes,tx_bps,rx_bytes,rx_bps,\
+        connect_s,duration_s,result,error,rtt_us,rttvar_us,min_rtt_us,retransmits,cwnd_segments,snd_mss_bytes,\
+        ssthresh_segments,delivery_rate_bytes_per_s,app_limited,busy_us,rwnd_limited_us,sndbuf_limited_us,\
+        bytes_sent,bytes_retrans,reord_seen,rcv_rtt_us,snd_wnd_bytes";
 
-impl<W: Write> ConnectionCsv<W> {
-    /// Writes the header to `out`.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn new(out: W) -> io::Result<Self> {
-        Ok(ConnectionCsv { out: begun(out, CONNECTION_HEADER)?, place: Place::default() })
-    }
-
-    /// Takes in a row if `event` is an ended connection; writes out all rows at any other event.
-    ///
-    /// # Errors
-    /// When the rows cannot be written.
-    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
-        self.place.on_event(event);
-        let Event::Connection(record) = event else { return self.out.flush() };
-        self.out.write_record(connection_row(record, &self.place))?;
-        Ok(())
+    fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
+        self.0.on_event(event);
+        let Event::Connection(record) = event else { return out.flush() };
+        Ok(out.write_record(connection_row(record, &self.0))?)
     }
 }
 
@@ -310,7 +247,7 @@ pub fn write_sweep_csv(rows: &[SweepRow], out: &mut dyn Write) -> io::Result<()>
     for (name, _) in &sides {
         header.extend(SLOT_HEADER.map(|what| format!("{name}_{what}")));
     }
-    let mut table = begun(out, &header)?;
+    let mut table = begun(out, header)?;
     for row in rows {
         let value = |name: &&String| row.label.get(*name).map_or_else(String::new, |v| guarded(v));
         let mut cells: Vec<String> = names.iter().map(value).collect();
@@ -330,7 +267,10 @@ pub fn write_sweep_csv(rows: &[SweepRow], out: &mut dyn Write) -> io::Result<()>
 }
 
 /// A table whose header is written.
-pub(crate) fn begun<W: Write, S: AsRef<[u8]>>(out: W, header: &[S]) -> io::Result<Writer<W>> {
+pub(crate) fn begun<W: Write, S: AsRef<[u8]>>(
+    out: W,
+    header: impl IntoIterator<Item = S>,
+) -> io::Result<Writer<W>> {
     let mut table = Writer::from_writer(out);
     table.write_record(header)?;
     table.flush()?;
@@ -352,7 +292,7 @@ fn exact(value: f64) -> String {
     format!("{value:.3}")
 }
 
-fn or_empty(value: Option<impl Display>) -> String {
+pub(crate) fn or_empty(value: Option<impl Display>) -> String {
     value.map_or_else(String::new, |v| v.to_string())
 }
 

@@ -1,49 +1,25 @@
 //! A table of datagrams for scripts: one row each.
 
+use crate::csv::{EventCsv, Rows, or_empty};
 use csv::Writer;
 use metrics::{StampKind, Verdict};
 use model::{Event, PacketRow};
 use std::io::{self, Write};
 
-/// One row per datagram: where it belongs, when it left and came, and the verdict. Times are ns after the start by the
-/// client's clock.
-pub struct DatagramsCsv<W: Write> {
-    out: Writer<W>,
+/// One row per datagram.
+pub type DatagramsCsv<W> = EventCsv<W, DatagramRows>;
+
+/// Rows of datagrams: where each belongs, when it left and came, and the verdict. Times are ns after the start by the client's clock.
+#[derive(Default)]
+pub struct DatagramRows {
     label: String,
 }
 
-const HEADER: [&str; 12] = [
-    "label",
-    "flow",
-    "direction",
-    "sequence",
-    "intended_ns",
-    "sent_ns",
-    "received_ns",
-    "delay_ns",
-    "stamp",
-    "verdict",
-    "repeats",
-    "sent_stamp",
-];
+impl Rows for DatagramRows {
+    const HEADER: &'static str = "label,flow,direction,sequence,intended_ns,sent_ns,received_ns,delay_ns,stamp,\
+        verdict,repeats,sent_stamp";
 
-impl<W: Write> DatagramsCsv<W> {
-    /// Writes the header to `out`.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn new(out: W) -> io::Result<Self> {
-        let mut out = Writer::from_writer(out);
-        out.write_record(HEADER)?;
-        out.flush()?;
-        Ok(DatagramsCsv { out, label: String::new() })
-    }
-
-    /// Writes what `event` tells of datagrams.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
+    fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         match event {
             Event::Phase { label, repeat, .. } => {
                 let mut words: Vec<String> = label.iter().map(|(k, v)| format!("{k}={v}")).collect();
@@ -52,10 +28,8 @@ impl<W: Write> DatagramsCsv<W> {
                 Ok(())
             }
             Event::Packets { rows } => {
-                for row in rows {
-                    self.out.write_record(cells(&self.label, row))?;
-                }
-                self.out.flush()
+                rows.iter().try_for_each(|row| out.write_record(cells(&self.label, row)))?;
+                out.flush()
             }
             _ => Ok(()),
         }
@@ -63,7 +37,6 @@ impl<W: Write> DatagramsCsv<W> {
 }
 
 fn cells(label: &str, row: &PacketRow) -> [String; 12] {
-    let or_empty = |value: Option<i64>| value.map_or_else(String::new, |v| v.to_string());
     [
         label.to_owned(),
         row.flow.to_string(),
@@ -73,7 +46,7 @@ fn cells(label: &str, row: &PacketRow) -> [String; 12] {
         row.sent_ns.to_string(),
         or_empty(row.received_ns),
         or_empty(row.delay_ns),
-        row.stamp.map_or_else(String::new, |stamp| word(stamp).to_owned()),
+        or_empty(row.stamp.map(word)),
         verdict(row.verdict).to_owned(),
         row.repeats.to_string(),
         word(row.sent_stamp).to_owned(),
@@ -103,6 +76,7 @@ fn verdict(verdict: Verdict) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::csv::EventWriter as _;
     use std::collections::BTreeMap;
 
     #[test]

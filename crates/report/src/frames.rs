@@ -1,56 +1,47 @@
 //! A table of frames: one row for each that a media stream's receiver has judged.
 
+use crate::csv::{EventCsv, Rows};
 use csv::Writer;
 use metrics::SECOND;
 use model::{Event, FrameRow, FrameVerdict};
 use std::io::{self, Write};
 
-/// Writes frames as they are told.
-pub struct FramesCsv<W: Write> {
-    out: Writer<W>,
+/// One row per frame.
+pub type FramesCsv<W> = EventCsv<W, FrameRows>;
+
+/// Rows of frames: when each was due, counted from the first; when the last of its datagrams that came was sent and received, by the
+/// two hosts' clocks; how many bytes came; and what was made of that.
+#[derive(Default)]
+pub struct FrameRows {
     /// Frames per second of the phase.
     rate: u32,
 }
 
-impl<W: Write> FramesCsv<W> {
-    /// Writes the header to `out`.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn new(out: W) -> io::Result<Self> {
-        let mut out = Writer::from_writer(out);
-        out.write_record(["stream", "frame", "due_ns", "sent_ns", "received_ns", "bytes", "verdict"])?;
-        Ok(FramesCsv { out, rate: 0 })
-    }
+impl Rows for FrameRows {
+    const HEADER: &'static str = "stream,frame,due_ns,sent_ns,received_ns,bytes,verdict";
 
-    /// Writes what `event` tells of frames: when each was due, counted from the first; when the last of its datagrams that came
-    /// was sent and received, by the two hosts' clocks; how many bytes came; and what was made of that.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
+    fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         match event {
-            Event::Phase { phase, .. } => {
-                self.rate = phase.media.map_or(0, |media| media.frame_rate);
-                Ok(())
-            }
+            Event::Phase { phase, .. } => self.rate = phase.media.map_or(0, |media| media.frame_rate),
             Event::Frames { id, rows } => {
-                let id = id.to_string();
-                rows.iter().try_for_each(|row| self.row(&id, row))
+                rows.iter().try_for_each(|row| out.write_record(self.cells(&id.to_string(), row)))?;
             }
-            Event::Interval(_) | Event::PhaseEnd { .. } | Event::End { .. } => self.out.flush(),
-            _ => Ok(()),
+            Event::Interval(_) | Event::PhaseEnd { .. } | Event::End { .. } => out.flush()?,
+            _ => {}
         }
+        Ok(())
     }
+}
 
-    fn row(&mut self, id: &str, row: &FrameRow) -> io::Result<()> {
+impl FrameRows {
+    fn cells(&self, id: &str, row: &FrameRow) -> [String; 7] {
         let due = u128::from(row.seq.saturating_sub(1)) * u128::from(SECOND) / u128::from(self.rate.max(1));
         let verdict = match row.verdict {
             FrameVerdict::Completed => "completed",
             FrameVerdict::Dropped => "dropped",
             FrameVerdict::Repeated => "repeated",
         };
-        let cells = [
+        [
             id.to_owned(),
             row.seq.to_string(),
             due.to_string(),
@@ -58,8 +49,7 @@ impl<W: Write> FramesCsv<W> {
             ns(row.receiver_ticks, row.receiver_hz),
             row.bytes.to_string(),
             verdict.to_owned(),
-        ];
-        self.out.write_record(cells).map_err(io::Error::other)
+        ]
     }
 }
 
@@ -74,6 +64,7 @@ fn ns(ticks: i64, hz: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::csv::EventWriter as _;
     use model::{Kind, Media, Phase};
     use std::collections::BTreeMap;
     use uuid::Uuid;

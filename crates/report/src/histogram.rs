@@ -1,5 +1,6 @@
 //! Distributions for other programs: HdrHistogram's percentile files, and tables for spreadsheets.
 
+use crate::csv::{EventCsv, Rows, or_empty};
 use csv::Writer;
 use metrics::{Spectrum, real};
 use model::{Echo, Event, Kind, Outcome, PingRow};
@@ -89,76 +90,67 @@ pub fn write_histogram_csv(
     table.flush()
 }
 
-/// One row per message. Those that are missing are written at the end, because until then they may be late.
-pub struct SamplesCsv<W: Write> {
-    out: Writer<W>,
+/// One row per message.
+pub type SamplesCsv<W> = EventCsv<W, SampleRows>;
+
+/// Rows of messages. Those that are missing are written at the end, because until then they may be late.
+#[derive(Default)]
+pub struct SampleRows {
     missing: BTreeMap<(u32, u64), PingRow>,
 }
 
-impl<W: Write> SamplesCsv<W> {
-    /// Writes the header to `out`.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn new(out: W) -> io::Result<Self> {
-        let mut out = Writer::from_writer(out);
-        out.write_record(["connection", "message", "intended_ns", "sent_ns", "rtt_ns", "far_ns", "echo"])?;
-        Ok(SamplesCsv { out, missing: BTreeMap::new() })
-    }
+impl Rows for SampleRows {
+    const HEADER: &'static str = "connection,message,intended_ns,sent_ns,rtt_ns,far_ns,echo";
 
-    /// Writes what `event` tells of messages.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
+    fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         match event {
-            Event::Pings { rows } => rows.iter().try_for_each(|row| self.row(row)),
+            Event::Pings { rows } => {
+                for row in rows {
+                    let key = (row.slot, row.seq);
+                    match row.echo {
+                        Echo::Missing if self.missing.len() < MAX_MISSING => {
+                            self.missing.insert(key, *row);
+                            continue;
+                        }
+                        Echo::Late | Echo::Damaged => drop(self.missing.remove(&key)),
+                        Echo::Missing | Echo::InTime => {}
+                    }
+                    out.write_record(sample_row(row))?;
+                }
+                Ok(())
+            }
             Event::PhaseEnd { .. } | Event::End { .. } => {
                 let left = std::mem::take(&mut self.missing);
-                left.values().try_for_each(|row| self.write(row))?;
-                self.out.flush()
+                left.values().try_for_each(|row| out.write_record(sample_row(row)))?;
+                out.flush()
             }
             _ => Ok(()),
         }
     }
+}
 
-    fn row(&mut self, row: &PingRow) -> io::Result<()> {
-        let key = (row.slot, row.seq);
-        match row.echo {
-            Echo::Missing if self.missing.len() < MAX_MISSING => {
-                self.missing.insert(key, *row);
-                return Ok(());
-            }
-            Echo::Late | Echo::Damaged => drop(self.missing.remove(&key)),
-            Echo::Missing | Echo::InTime => {}
-        }
-        self.write(row)
-    }
-
-    fn write(&mut self, row: &PingRow) -> io::Result<()> {
-        let echo = match row.echo {
-            Echo::InTime => "in_time",
-            Echo::Missing => "lost",
-            Echo::Late => "late",
-            Echo::Damaged => "damaged",
-        };
-        let known = |ns: Option<u64>| ns.map_or(String::new(), |ns| ns.to_string());
-        self.out.write_record([
-            row.slot.to_string(),
-            row.seq.to_string(),
-            row.intended_ns.to_string(),
-            row.sent_ns.to_string(),
-            known(row.rtt_ns),
-            known(row.far_ns),
-            echo.to_owned(),
-        ])?;
-        Ok(())
-    }
+fn sample_row(row: &PingRow) -> [String; 7] {
+    let echo = match row.echo {
+        Echo::InTime => "in_time",
+        Echo::Missing => "lost",
+        Echo::Late => "late",
+        Echo::Damaged => "damaged",
+    };
+    [
+        row.slot.to_string(),
+        row.seq.to_string(),
+        row.intended_ns.to_string(),
+        row.sent_ns.to_string(),
+        or_empty(row.rtt_ns),
+        or_empty(row.far_ns),
+        echo.to_owned(),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::csv::EventWriter as _;
     use metrics::Dist;
 
     fn of(values: impl Iterator<Item = u64>) -> Spectrum {

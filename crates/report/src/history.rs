@@ -5,49 +5,10 @@ use crate::html::escape;
 use crate::plot::{Axis, Unit, show};
 use crate::text::{Page, Table, Tone};
 use jiff::Timestamp;
-use metrics::{Spread, Wall};
-use model::Status;
+use metrics::Spread;
+use model::{KeptFigure, KeptRun, Status};
 use serde_json::{Value, json};
 use std::io::{self, Write};
-use uuid::Uuid;
-
-/// A run that was kept.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Past {
-    /// Its number in the store.
-    pub id: i64,
-    /// Its identifier on both ends.
-    pub run: Uuid,
-    /// When it began.
-    pub started: Wall,
-    /// The question.
-    pub verb: String,
-    /// What was spoken.
-    pub protocol: String,
-    /// Whom it was asked of.
-    pub targets: String,
-    /// How it ended.
-    pub status: Status,
-    /// Where it was imported from; empty for a run of this program.
-    pub source: String,
-    /// Its figures.
-    pub figures: Vec<PastFigure>,
-}
-
-/// A figure of such a run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PastFigure {
-    /// What a sweep varied; empty without one.
-    pub setting: String,
-    /// Which repetition, from 1.
-    pub repeat: u32,
-    /// The figure's [key](model::Figure::key).
-    pub name: String,
-    /// Name of its [`model::Unit`].
-    pub unit: String,
-    /// The value in that unit.
-    pub value: f64,
-}
 
 /// What is shown of a run when nothing in particular was asked for, the first four that it has.
 const ABOUT: [&str; 12] = [
@@ -69,7 +30,7 @@ const ABOUT: [&str; 12] = [
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn write_history(runs: &[Past], names: &[String], color: bool, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_history(runs: &[KeptRun], names: &[String], color: bool, out: &mut dyn Write) -> io::Result<()> {
     let page = &mut Page::new(out, color);
     if runs.is_empty() {
         return page.line(Tone::Plain, "No such run was kept");
@@ -84,14 +45,14 @@ pub fn write_history(runs: &[Past], names: &[String], color: bool, out: &mut dyn
 /// What people are told of each run.
 const COLUMNS_FOR_PEOPLE: [&str; 6] = ["Run", "begun (UTC)", "question", "of", "ended", "found"];
 
-fn tone(run: &Past) -> Tone {
+fn tone(run: &KeptRun) -> Tone {
     match run.status {
         Status::Complete => Tone::Plain,
         _ => Tone::Bad,
     }
 }
 
-fn cells(run: &Past, names: &[String]) -> [String; 6] {
+fn cells(run: &KeptRun, names: &[String]) -> [String; 6] {
     let mut question = run.verb.clone();
     if !["", "native"].contains(&run.protocol.as_str()) {
         question += &format!(" ({})", run.protocol);
@@ -111,7 +72,7 @@ fn cells(run: &Past, names: &[String]) -> [String; 6] {
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn write_history_rows(runs: &[Past], out: &mut dyn Write) -> io::Result<()> {
+pub fn write_history_rows(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()> {
     if runs.is_empty() {
         return writeln!(out, "<p>No run was kept yet.</p>");
     }
@@ -129,20 +90,20 @@ pub fn write_history_rows(runs: &[Past], out: &mut dyn Write) -> io::Result<()> 
 }
 
 /// When it began; other programs' files do not always tell.
-fn began(run: &Past) -> Option<Timestamp> {
+fn began(run: &KeptRun) -> Option<Timestamp> {
     let known = Some(run.started.0).filter(|ns| *ns > 0)?;
     Timestamp::from_nanosecond(i128::from(known)).ok()
 }
 
 /// `goodput.up 9.4 Gbit/s, goodput.down 9.1 Gbit/s`; of several phases the range.
-fn found(figures: &[PastFigure], names: &[String]) -> String {
+fn found(figures: &[KeptFigure], names: &[String]) -> String {
     let about: Vec<&str> = match names {
         [] => ABOUT.to_vec(),
         names => names.iter().map(String::as_str).collect(),
     };
     let most = if names.is_empty() { 4 } else { names.len() };
     let one = |name: &str| {
-        let same: Vec<&PastFigure> = figures.iter().filter(|f| f.name == name).collect();
+        let same: Vec<&KeptFigure> = figures.iter().filter(|f| f.name == name).collect();
         let spread = Spread::of(&same.iter().map(|f| f.value).collect::<Vec<f64>>())?;
         let axis = Axis::new("", unit(&same.first()?.unit));
         Some(match same.len() {
@@ -185,8 +146,8 @@ pub(crate) const COLUMNS: [&str; 12] = [
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn write_figures_csv(runs: &[Past], out: &mut dyn Write) -> io::Result<()> {
-    let mut table = begun(out, &COLUMNS)?;
+pub fn write_figures_csv(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()> {
+    let mut table = begun(out, COLUMNS)?;
     for run in runs {
         let began = began(run).map_or_else(String::new, |at| format!("{at:.6}"));
         for figure in &run.figures {
@@ -213,9 +174,9 @@ pub fn write_figures_csv(runs: &[Past], out: &mut dyn Write) -> io::Result<()> {
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn write_history_json(runs: &[Past], out: &mut dyn Write) -> io::Result<()> {
-    let figure = |f: &PastFigure| json!({ "setting": f.setting, "repeat": f.repeat, "figure": f.name, "unit": f.unit, "value": f.value });
-    let run = |run: &Past| {
+pub fn write_history_json(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()> {
+    let figure = |f: &KeptFigure| json!({ "setting": f.setting, "repeat": f.repeat, "figure": f.name, "unit": f.unit, "value": f.value });
+    let run = |run: &KeptRun| {
         json!({
             "id": run.id,
             "run": run.run,

@@ -1,5 +1,6 @@
 //! The outcome as a JSON document, the events as a journal of JSON lines, and the way back from both.
 
+use crate::csv::EventWriter;
 use model::document::{Document, check_syntax, top_field};
 use model::{Builder, Event, Level, Outcome, SCHEMA};
 use serde_json::Value;
@@ -37,12 +38,11 @@ impl<W: Write> Journal<W> {
     pub fn new(out: W) -> Self {
         Journal { out: BufWriter::with_capacity(64 * 1024, out) }
     }
+}
 
-    /// Writes `event`.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
+impl<W: Write> EventWriter for Journal<W> {
+    /// Connections wait for the next other event: tens of thousands may end in a second.
+    fn on_event(&mut self, event: &Event) -> io::Result<()> {
         event.write(&mut self.out)?;
         self.out.write_all(b"\n")?;
         match event {

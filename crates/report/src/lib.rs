@@ -29,13 +29,13 @@ mod words;
 
 pub use compare::Comparison;
 pub use console::{Console, Style};
-pub use csv::{ConnectionCsv, StatusCsv, write_sweep_csv};
-pub use datagrams::DatagramsCsv;
-pub use frames::FramesCsv;
-pub use histogram::{SamplesCsv, round_trips, write_hgrm, write_histogram_csv};
-pub use history::{
-    Past, PastFigure, write_figures_csv, write_history, write_history_json, write_history_rows,
+pub use csv::{
+    ConnectionCsv, ConnectionRows, EventCsv, EventWriter, Rows, StatusCsv, StatusRows, write_sweep_csv,
 };
+pub use datagrams::{DatagramRows, DatagramsCsv};
+pub use frames::{FrameRows, FramesCsv};
+pub use histogram::{SampleRows, SamplesCsv, round_trips, write_hgrm, write_histogram_csv};
+pub use history::{write_figures_csv, write_history, write_history_json, write_history_rows};
 pub use html::live::{LivePage, LivePlot, LiveView, REPORT_SCRIPT, REPORT_STYLE, live_units, page_policy};
 pub use html::{svg_files, write_html};
 pub use json::{Journal, ReadError, read_run, write_outcome, write_outcome_line};
@@ -48,4 +48,4 @@ pub use prometheus::{METRICS_TYPE, RunMetrics, ServerMetrics};
 pub use replay::replay;
 pub use slac::{Series, series};
 pub use text::{clean, hanging};
-pub use trains::{PacketsCsv, TrainsCsv};
+pub use trains::{PacketRows, PacketsCsv, TrainRows, TrainsCsv};

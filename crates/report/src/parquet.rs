@@ -2,7 +2,8 @@
 //!
 //! Written column by column, without Arrow: the table is flat, and a third of the crates do.
 
-use crate::history::{COLUMNS, Past, PastFigure};
+use crate::history::COLUMNS;
+use model::{KeptFigure, KeptRun};
 use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -33,13 +34,13 @@ const SCHEMA: &str = "
 /// Rows of a group: readers take whole groups into memory.
 const GROUP: usize = 1 << 16;
 
-type Row<'a> = (&'a Past, &'a PastFigure);
+type Row<'a> = (&'a KeptRun, &'a KeptFigure);
 
 /// Writes a row per figure of each run.
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn write_figures_parquet(runs: &[Past], out: &mut (dyn Write + Send)) -> io::Result<()> {
+pub fn write_figures_parquet(runs: &[KeptRun], out: &mut (dyn Write + Send)) -> io::Result<()> {
     let rows: Vec<Row<'_>> =
         runs.iter().flat_map(|run| run.figures.iter().map(move |figure| (run, figure))).collect();
     written(&rows, out).map_err(io::Error::other)

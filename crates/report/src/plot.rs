@@ -242,6 +242,21 @@ impl Plot {
         }
     }
 
+    /// A plot of `label` over the time of a phase.
+    pub(crate) fn timed(name: &str, title: &str, label: &str, unit: Unit) -> Self {
+        Plot::new(name, title, Axis::time(), Axis::new(label, unit))
+    }
+
+    /// The same, logarithmic upwards.
+    pub(crate) fn log(self) -> Self {
+        Plot { y: self.y.log(), ..self }
+    }
+
+    /// The same, with all from `low` to `high` always seen.
+    pub(crate) fn at_least(self, low: f64, high: f64) -> Self {
+        Plot { y: self.y.at_least(low, high), ..self }
+    }
+
     pub(crate) fn note(mut self, text: impl Into<String>) -> Self {
         self.note = text.into();
         self
@@ -366,7 +381,7 @@ mod tests {
     #[test]
     fn what_cannot_be_seen_is_told() {
         let points = vec![(0.0, Some(1e9)), (1.0, None), (2.0, Some(3e9))];
-        let plot = Plot::new("goodput", "Goodput", Axis::time(), Axis::new("goodput", Unit::BitsPerSecond))
+        let plot = Plot::timed("goodput", "Goodput", "goodput", Unit::BitsPerSecond)
             .with([Series::line("to server", points), Series::line("nothing", vec![(0.0, None)])]);
         assert_eq!(
             plot.describe(),

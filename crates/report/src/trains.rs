@@ -1,61 +1,30 @@
 //! Tables of packet trains for scripts: one row per packet, one row per train.
 
+use crate::csv::{EventCsv, Rows, or_empty};
 use crate::datagrams::word;
 use csv::Writer;
 use metrics::TrainPacket;
 use model::Event;
-use std::fmt::Display;
 use std::io::{self, Write};
 
-fn or_empty(value: Option<impl Display>) -> String {
-    value.map_or_else(String::new, |v| v.to_string())
-}
+/// One row per packet.
+pub type PacketsCsv<W> = EventCsv<W, PacketRows>;
+/// One row per train.
+pub type TrainsCsv<W> = EventCsv<W, TrainRows>;
 
-/// One row per packet: where it stands in the schedule, when it left and came, and the verdict. Times are ns after the start
-/// by the sender's clock.
-pub struct PacketsCsv<W: Write> {
-    out: Writer<W>,
-}
+/// Rows of packets: when each was to leave, left and came, its delay, and what became of it; of one that was returned, when it
+/// came back, its round trip, and what of that the far end held it.
+#[derive(Default)]
+pub struct PacketRows;
 
-const PACKETS_HEADER: [&str; 15] = [
-    "train",
-    "setting",
-    "repetition",
-    "packet",
-    "intended_ns",
-    "sent_ns",
-    "received_ns",
-    "delay_ns",
-    "stamp",
-    "verdict",
-    "repeats",
-    "overtaken_by",
-    "back_ns",
-    "round_trip_ns",
-    "held_ns",
-];
+impl Rows for PacketRows {
+    const HEADER: &'static str = "train,setting,repetition,packet,intended_ns,sent_ns,received_ns,delay_ns,stamp,\
+        verdict,repeats,overtaken_by,back_ns,round_trip_ns,held_ns";
 
-impl<W: Write> PacketsCsv<W> {
-    /// Writes the header to `out`.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn new(out: W) -> io::Result<Self> {
-        let mut out = Writer::from_writer(out);
-        out.write_record(PACKETS_HEADER)?;
-        Ok(PacketsCsv { out })
-    }
-
-    /// Writes what `event` tells of packets.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
+    fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         let Event::TrainPackets { rows } = event else { return Ok(()) };
-        for packet in rows {
-            self.out.write_record(packet_row(packet))?;
-        }
-        self.out.flush()
+        rows.iter().try_for_each(|packet| out.write_record(packet_row(packet)))?;
+        out.flush()
     }
 }
 
@@ -86,49 +55,15 @@ fn packet_row(packet: &TrainPacket) -> [String; 15] {
     ]
 }
 
-/// One row per train: counts, rates in bits/s of UDP payload, dispersion and delays.
-pub struct TrainsCsv<W: Write> {
-    out: Writer<W>,
-}
+/// Rows of trains: what became of each, and its rates.
+#[derive(Default)]
+pub struct TrainRows;
 
-const TRAINS_HEADER: [&str; 19] = [
-    "train",
-    "setting",
-    "wait_ns",
-    "repetition",
-    "at_ns",
-    "sent",
-    "unsent",
-    "received",
-    "lost",
-    "overtaken",
-    "repeated",
-    "send_bps",
-    "receive_bps",
-    "send_ns",
-    "receive_ns",
-    "dispersion_ns",
-    "delay_min_ns",
-    "delay_mean_ns",
-    "delay_max_ns",
-];
+impl Rows for TrainRows {
+    const HEADER: &'static str = "train,setting,wait_ns,repetition,at_ns,sent,unsent,received,lost,overtaken,repeated,\
+        send_bps,receive_bps,send_ns,receive_ns,dispersion_ns,delay_min_ns,delay_mean_ns,delay_max_ns";
 
-impl<W: Write> TrainsCsv<W> {
-    /// Writes the header to `out`.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn new(out: W) -> io::Result<Self> {
-        let mut out = Writer::from_writer(out);
-        out.write_record(TRAINS_HEADER)?;
-        Ok(TrainsCsv { out })
-    }
-
-    /// Writes what `event` tells of trains.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn on_event(&mut self, event: &Event) -> io::Result<()> {
+    fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         let Event::Trains(trains) = event else { return Ok(()) };
         let report = &trains.report;
         let exact = |value: Option<f64>| or_empty(value.map(|v| format!("{v:.3}")));
@@ -142,15 +77,16 @@ impl<W: Write> TrainsCsv<W> {
             cells.extend([row.send_ns, row.receive_ns].map(|n| n.to_string()));
             cells.extend([exact(row.dispersion_ns), or_empty(row.delay_min_ns)]);
             cells.extend([exact(row.delay_mean_ns), or_empty(row.delay_max_ns)]);
-            self.out.write_record(cells)?;
+            out.write_record(cells)?;
         }
-        self.out.flush()
+        out.flush()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::csv::EventWriter as _;
     use metrics::{Place, StampKind};
 
     #[test]

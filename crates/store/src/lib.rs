@@ -12,7 +12,7 @@ pub use retention::{Retention, parse_age};
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use metrics::Wall;
 use model::document::Document;
-use model::{Figure, Outcome, Status, UdpmonTest};
+use model::{Figure, KeptFigure, KeptRun, Outcome, Status, UdpmonTest};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Read};
@@ -65,44 +65,6 @@ pub enum StoreError {
         /// What the system said.
         why: String,
     },
-}
-
-/// A kept run, without what it found in detail.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    /// Its number here; never given twice.
-    pub id: i64,
-    /// Its identifier on both ends.
-    pub run: Uuid,
-    /// When it began.
-    pub started: Wall,
-    /// The question.
-    pub verb: String,
-    /// What was spoken.
-    pub protocol: String,
-    /// Whom it was asked of, separated by spaces.
-    pub targets: String,
-    /// How it ended.
-    pub status: Status,
-    /// Where it was imported from; empty for a run of this program.
-    pub source: String,
-    /// Its figures.
-    pub figures: Vec<HistoryEntry>,
-}
-
-/// A figure of a kept run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HistoryEntry {
-    /// What a sweep varied, `rate=1000000`; empty without one.
-    pub setting: String,
-    /// Which repetition, from 1.
-    pub repeat: u32,
-    /// [`Figure::key`].
-    pub name: String,
-    /// Name of its [`model::Unit`].
-    pub unit: String,
-    /// The value in that unit.
-    pub value: f64,
 }
 
 /// Which runs are asked for.
@@ -189,11 +151,11 @@ impl Store {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn list(&self, query: &Query) -> Result<Vec<Entry>, StoreError> {
+    pub fn list(&self, query: &Query) -> Result<Vec<KeptRun>, StoreError> {
         self.try_list(query).map_err(|e| told(&self.path, "read", &e))
     }
 
-    fn try_list(&self, query: &Query) -> rusqlite::Result<Vec<Entry>> {
+    fn try_list(&self, query: &Query) -> rusqlite::Result<Vec<KeptRun>> {
         let mut runs = self.connection.prepare(
             "SELECT id, uuid, started_ns, verb, protocol, targets, status, source FROM run
              WHERE (?1 IS NULL OR verb = ?1) AND (?2 IS NULL OR instr(targets, ?2) > 0)
@@ -201,14 +163,14 @@ impl Store {
         )?;
         let most = query.most.map_or(-1, i64::from);
         let asked = params![query.verb, query.target, query.since.map(|wall| wall.0), most];
-        let entries = runs.query_map(asked, entry)?.collect::<rusqlite::Result<Vec<Entry>>>()?;
+        let entries = runs.query_map(asked, entry)?.collect::<rusqlite::Result<Vec<KeptRun>>>()?;
         let mut figures = self
             .connection
             .prepare("SELECT setting, repeat, name, unit, value FROM figure WHERE run = ?1 ORDER BY rowid")?;
         let with_figures = entries.into_iter().map(|entry| {
             let figures =
-                figures.query_map([entry.id], kept)?.collect::<rusqlite::Result<Vec<HistoryEntry>>>()?;
-            Ok(Entry { figures, ..entry })
+                figures.query_map([entry.id], kept)?.collect::<rusqlite::Result<Vec<KeptFigure>>>()?;
+            Ok(KeptRun { figures, ..entry })
         });
         with_figures.collect()
     }
@@ -285,9 +247,9 @@ impl Store {
     }
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+fn entry(row: &Row<'_>) -> rusqlite::Result<KeptRun> {
     let (run, status): (String, String) = (row.get(1)?, row.get(6)?);
-    Ok(Entry {
+    Ok(KeptRun {
         id: row.get(0)?,
         run: Uuid::parse_str(&run).unwrap_or_default(),
         started: Wall(row.get(2)?),
@@ -300,8 +262,8 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
     })
 }
 
-fn kept(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
-    Ok(HistoryEntry {
+fn kept(row: &Row<'_>) -> rusqlite::Result<KeptFigure> {
+    Ok(KeptFigure {
         setting: row.get(0)?,
         repeat: row.get(1)?,
         name: row.get(2)?,
@@ -353,11 +315,11 @@ fn insert(
 
 /// Everything that was measured, phase after phase.
 #[must_use]
-pub fn figures(outcome: &Outcome) -> Vec<HistoryEntry> {
+pub fn figures(outcome: &Outcome) -> Vec<KeptFigure> {
     let all = outcome.points.iter().flat_map(|point| {
         let words: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let setting = words.join(" ");
-        let row = |setting: &str, figure: Figure, value: f64| HistoryEntry {
+        let row = |setting: &str, figure: Figure, value: f64| KeptFigure {
             setting: setting.to_owned(),
             repeat: point.repeat,
             name: figure.key(),
@@ -373,7 +335,7 @@ pub fn figures(outcome: &Outcome) -> Vec<HistoryEntry> {
             let setting = udpmon_setting(test);
             Figure::of_test(test).into_iter().map(move |(figure, value)| row(&setting, figure, value))
         });
-        whole.chain(single).filter(|kept| kept.value.is_finite()).collect::<Vec<HistoryEntry>>()
+        whole.chain(single).filter(|kept| kept.value.is_finite()).collect::<Vec<KeptFigure>>()
     });
     all.collect()
 }

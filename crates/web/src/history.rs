@@ -1,8 +1,7 @@
 //! Runs that were kept, as pages: the list, and each with its report.
 
-use crate::entry::past;
 use hyper::StatusCode;
-use report::Past;
+use model::KeptRun;
 use std::path::Path;
 use store::{Query, Store, StoreError};
 
@@ -40,11 +39,10 @@ pub(crate) fn run(store: Option<&Path>, id: &str) -> Result<Vec<u8>, Refusal> {
     Ok(body)
 }
 
-fn runs(store: Option<&Path>) -> Result<Vec<Past>, Refusal> {
+fn runs(store: Option<&Path>) -> Result<Vec<KeptRun>, Refusal> {
     let Some(store) = open(store)? else { return Ok(Vec::new()) };
     let query = Query { most: Some(MOST), ..Query::default() };
-    let entries = store.list(&query).map_err(|e| refused(&e))?;
-    Ok(entries.into_iter().map(past).collect())
+    store.list(&query).map_err(|e| refused(&e))
 }
 
 /// The store, if anything was kept.

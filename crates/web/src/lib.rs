@@ -11,7 +11,6 @@
 mod address;
 #[cfg(feature = "http")]
 mod answer;
-mod entry;
 #[cfg(feature = "http")]
 mod guard;
 #[cfg(feature = "http")]
@@ -35,7 +34,6 @@ mod absent;
 #[cfg(not(feature = "http"))]
 pub use absent::{Scraped, View, Web};
 pub use address::{PORT, is_here, parse_address};
-pub use entry::past;
 #[cfg(feature = "http")]
 pub use open::{Scraped, Web};
 #[cfg(feature = "http")]

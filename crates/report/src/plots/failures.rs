@@ -1,7 +1,7 @@
 //! What failed, and when.
 
 use super::over_time;
-use crate::plot::{Axis, Plot, Series, Style, Unit};
+use crate::plot::{Plot, Series, Style, Unit};
 use metrics::{Ending, real, seconds};
 use model::{ConnectionRecord, Interval, Point};
 
@@ -30,12 +30,7 @@ pub(super) fn plots(point: &Point) -> Option<Plot> {
         let own = point.connections.iter().filter(|c: &&ConnectionRecord| c.result == class);
         Series::new(name, Style::Points, own.map(|c| (seconds(c.ended_ns), Some(1.0))).collect())
     };
-    Plot::new(
-        "failures",
-        "Failures over time",
-        Axis::time(),
-        Axis::new("connections that failed", Unit::Count),
-    )
+    Plot::timed("failures", "Failures over time", "connections that failed", Unit::Count)
     .note(
         "Lines: counted in each interval at this end. Points: single connections of which there is a record.",
     )

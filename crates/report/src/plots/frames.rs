@@ -22,19 +22,14 @@ fn times(point: &Point) -> Vec<Plot> {
         jitter.push(Series::new("largest", Style::Dashed, line(|r| r.most_ns)));
     }
     vec![
-        Plot::new("jitter", "Jitter of the frames", Axis::time(), Axis::new("jitter", Unit::Ns))
+        Plot::timed("jitter", "Jitter of the frames", "jitter", Unit::Ns)
             .note(format!(
                 "By how much the time in flight of each whole frame of the first stream differs from that of the whole frame before, \
                  from its last datagram's stamps, at the time when it came (since the first one).{}",
                 joined("")
             ))
             .with(jitter),
-        Plot::new(
-            "frame-flight",
-            "Time in flight of the frames",
-            Axis::time(),
-            Axis::new("more than the first frame's", Unit::Ns),
-        )
+        Plot::timed("frame-flight", "Time in flight of the frames", "more than the first frame's", Unit::Ns)
         .note(format!(
             "Of the first stream, relative to its first whole frame: this plot does not compare the two clocks, and a slope is what \
              they drift apart, or a queue that grows.{}",
@@ -52,15 +47,10 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
         Series::line("repeated", count(|f| f.repeated)),
         Series::line("datagrams of no frame", count(|f| f.errors)),
     ];
-    let frames = Plot::new(
-        "frames",
-        "Frames over time",
-        Axis::time(),
-        Axis::new("frames in the interval", Unit::Count),
-    )
-    .note("As the receiver at this end judged them when they were to be shown.")
-    .with([Series::line("whole and in time", count(|f| f.completed))])
-    .with(unwell.into_iter().filter(Series::is_some));
+    let frames = Plot::timed("frames", "Frames over time", "frames in the interval", Unit::Count)
+        .note("As the receiver at this end judged them when they were to be shown.")
+        .with([Series::line("whole and in time", count(|f| f.completed))])
+        .with(unwell.into_iter().filter(Series::is_some));
     let ends = std::iter::once(("received here", &point.near))
         .chain(point.far.iter().map(|totals| ("received there", totals)));
     let known: Vec<(&str, &PlayoutSummary)> =

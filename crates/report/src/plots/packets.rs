@@ -1,7 +1,7 @@
 //! Datagrams: one-way delay over time and in all, rates, and what became of those that did not come well.
 
 use super::{coarse_curve, coarse_histogram, over_time, percentiles, rate, times_axis};
-use crate::plot::{Axis, Plot, Series, Style, Unit};
+use crate::plot::{Plot, Series, Style, Unit};
 use metrics::{DistSummary, format_duration, real};
 use model::{Interval, PacketReport, Point, Totals};
 
@@ -66,31 +66,22 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
         |of: fn(&PacketReport) -> Option<u64>| over_time(point, move |i| Some(real(of((way.of)(i)?)?)));
     let mean = over_time(point, |i| Some((way.of)(i)?.delay_range_ns?.mean));
     let mut plots = vec![
-        Plot::new(
-            &named("delay"),
-            &title("Delay over time"),
-            Axis::time(),
-            Axis::new("one-way delay", Unit::Ns).log(),
-        )
-        .note(&certain)
-        .with([
-            Series::line("median", delay(|d| real(d.p50))),
-            Series::line("99th percentile", delay(|d| real(d.p99))),
-            Series::line("mean", mean),
-            Series::new("largest", Style::Dashed, extreme(PacketReport::largest_delay_ns)),
-            Series::new("smallest", Style::Dashed, extreme(PacketReport::least_delay_ns)),
-            Series::new("99th from the intended send", Style::Dashed, intended),
-        ]),
+        Plot::timed(&named("delay"), &title("Delay over time"), "one-way delay", Unit::Ns)
+            .log()
+            .note(&certain)
+            .with([
+                Series::line("median", delay(|d| real(d.p50))),
+                Series::line("99th percentile", delay(|d| real(d.p99))),
+                Series::line("mean", mean),
+                Series::new("largest", Style::Dashed, extreme(PacketReport::largest_delay_ns)),
+                Series::new("smallest", Style::Dashed, extreme(PacketReport::least_delay_ns)),
+                Series::new("99th from the intended send", Style::Dashed, intended),
+            ]),
     ];
     let variation =
         |of: fn(&DistSummary) -> f64| over_time(point, move |i| Some(of((way.of)(i)?.ipdv_ns.as_ref()?)));
     plots.push(
-        Plot::new(
-            &named("jitter"),
-            &title("Jitter over time"),
-            Axis::time(),
-            Axis::new("delay variation", Unit::Ns).log(),
-        )
+        Plot::timed(&named("jitter"), &title("Jitter over time"), "delay variation", Unit::Ns).log()
         .note(
             "By how much the delays of datagrams that were sent one after the other differ, without sign (RFC 5481); it needs no \
              clocks that agree.",
@@ -112,13 +103,8 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
         rates.push(Series::new("sent", Style::Dashed, rate(way.sent, |r| r.counts.sent)));
     }
     plots.push(
-        Plot::new(
-            &named("datagrams"),
-            &title("Datagrams per second"),
-            Axis::time(),
-            Axis::new("datagrams", Unit::PerSecond),
-        )
-        .with(rates),
+        Plot::timed(&named("datagrams"), &title("Datagrams per second"), "datagrams", Unit::PerSecond)
+            .with(rates),
     );
     plots.push(fates(point, way));
     plots.into_iter().filter_map(Plot::some).collect()
@@ -162,12 +148,7 @@ fn fates(point: &Point, way: &Way) -> Plot {
     ];
     // That nothing was lost is worth a line; the others show when there are any.
     let shown = own.into_iter().enumerate().filter(|(at, series)| *at == 0 || series.is_some());
-    Plot::new(
-        &format!("datagrams-unwell-{}", way.slug),
-        &format!("Lost, repeated, reordered, late, {}", way.name),
-        Axis::time(),
-        Axis::new("datagrams in the interval", Unit::Count),
-    )
+    Plot::timed(&format!("datagrams-unwell-{}", way.slug), &format!("Lost, repeated, reordered, late, {}", way.name), "datagrams in the interval", Unit::Count)
     .note("Late is not lost, dropped by the receiver's own buffer is not lost by the network, not sent is not lost.")
     .with(shown.map(|(_, series)| series))
 }

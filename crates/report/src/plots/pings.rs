@@ -1,7 +1,7 @@
 //! Round trips: percentiles over time, the whole curve, the histogram, and what did not come back.
 
 use super::{curve, histogram, over_time, percentiles, rate, times_axis};
-use crate::plot::{Axis, Plot, Series, Style, Unit};
+use crate::plot::{Plot, Series, Style, Unit};
 use metrics::{Spectrum, real};
 use model::{Interval, PingInterval, Point};
 
@@ -10,19 +10,15 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
         over_time(point, move |i| Some(real(of(i.pings.as_ref().filter(|p| p.count > 0)?)?)))
     };
     let mut plots = vec![
-        Plot::new(
-            "latency",
-            "Round-trip time over time",
-            Axis::time(),
-            Axis::new("round-trip time", Unit::Ns).log(),
-        )
-        .note("From the actual send until the echo was whole, of each interval's messages.")
-        .with([
-            Series::line("median", over(|p| p.p50_ns)),
-            Series::line("99th percentile", over(|p| p.p99_ns)),
-            Series::new("largest", Style::Dashed, over(|p| Some(p.max_ns))),
-            Series::new("smallest", Style::Dashed, over(|p| Some(p.min_ns))),
-        ]),
+        Plot::timed("latency", "Round-trip time over time", "round-trip time", Unit::Ns)
+            .log()
+            .note("From the actual send until the echo was whole, of each interval's messages.")
+            .with([
+                Series::line("median", over(|p| p.p50_ns)),
+                Series::line("99th percentile", over(|p| p.p99_ns)),
+                Series::new("largest", Style::Dashed, over(|p| Some(p.max_ns))),
+                Series::new("smallest", Style::Dashed, over(|p| Some(p.min_ns))),
+            ]),
     ];
     if let Some(trips) = &point.near.pings {
         let kinds: [(&str, &Option<Spectrum>); 5] = [
@@ -61,15 +57,15 @@ fn fates(point: &Point) -> Vec<Plot> {
     ];
     let rate = over_time(point, |i| rate(i, i.pings.as_ref()?.counts.sent));
     vec![
-        Plot::new(
+        Plot::timed(
             "messages-unwell",
             "Messages that did not come back well",
-            Axis::time(),
-            Axis::new("messages in the interval", Unit::Count),
+            "messages in the interval",
+            Unit::Count,
         )
         .note("Late ones came after their time was up; they are not lost.")
         .with(unwell.into_iter().filter(Series::is_some)),
-        Plot::new("messages", "Messages sent", Axis::time(), Axis::new("messages", Unit::PerSecond))
+        Plot::timed("messages", "Messages sent", "messages", Unit::PerSecond)
             .with([Series::line("sent", rate)]),
     ]
 }

@@ -1,7 +1,7 @@
 //! Connections: goodput over time, each one's share of it, and what the kernel told about them.
 
 use super::{coarse_curve, coarse_histogram, middle, over_time, percentiles, rate, times_axis};
-use crate::plot::{Axis, Plot, Series, Style, Unit};
+use crate::plot::{Plot, Series, Style, Unit};
 use metrics::{Moments, TcpInfo, real, seconds};
 use model::{ConnectionRecord, Interval, Kind, Point, Sample, Traffic};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -22,11 +22,11 @@ pub(super) fn plots(point: &Point, serving: bool) -> Vec<Plot> {
 
 /// `connect`: how many, how fast, and how long each took.
 pub(super) fn connects(point: &Point) -> Vec<Plot> {
-    let rate = Plot::new(
+    let rate = Plot::timed(
         "connections-per-second",
         "Connections established per second",
-        Axis::time(),
-        Axis::new("connections", Unit::PerSecond),
+        "connections",
+        Unit::PerSecond,
     )
     .note("Counted by this end when the kernel reports the connection.")
     .with([Series::line("established", over_time(point, |i| rate(i, i.opened)))]);
@@ -48,8 +48,7 @@ pub(super) fn goodput(point: &Point, serving: bool) -> Option<Plot> {
     let known = point.intervals.iter().any(|i| i.far.is_some());
     let far = |of: fn(&Traffic) -> f64| move |i: &Interval| i.far.as_ref().map(of);
     let near = |of: fn(&Traffic) -> f64| move |i: &Interval| Some(of(&i.near));
-    let mut plot =
-        Plot::new("goodput", "Goodput over time", Axis::time(), Axis::new("goodput", Unit::BitsPerSecond));
+    let mut plot = Plot::timed("goodput", "Goodput over time", "goodput", Unit::BitsPerSecond);
     let mut add = |name: &str, style, points| {
         let series = Series::new(name, style, points);
         if series.is_some() {
@@ -80,7 +79,7 @@ pub(super) fn goodput(point: &Point, serving: bool) -> Option<Plot> {
 /// Connections open at the end of each interval, and those opened in it.
 fn in_flight(point: &Point) -> Option<Plot> {
     let open = over_time(point, |i| Some(real(i.in_flight)));
-    Plot::new("connections", "Connections open", Axis::time(), Axis::new("connections", Unit::Count))
+    Plot::timed("connections", "Connections open", "connections", Unit::Count)
         .note("At the end of each interval, at this end.")
         .with([Series::line("open", open)])
         .some()
@@ -209,13 +208,10 @@ fn shares(point: &Point) -> Vec<Plot> {
         ("connections-sent", "Rate of each connection, as sent from here", SENT),
     ];
     let mut plots = Vec::new();
-    let mut even = Plot::new(
-        "fairness",
-        "Fairness over time",
-        Axis::time(),
-        Axis::new("Jain's index", Unit::Share).at_least(0.0, 1.0),
-    )
-    .note("Over the rates of the connections in each interval: 1 is even, 1/n is one that has everything.");
+    let mut even =
+        Plot::timed("fairness", "Fairness over time", "Jain's index", Unit::Share).at_least(0.0, 1.0).note(
+            "Over the rates of the connections in each interval: 1 is even, 1/n is one that has everything.",
+        );
     for (name, title, bytes) in ways {
         let rates = rates(point, &slots, bytes);
         if !rates.values().flatten().any(|(_, y)| y.is_some_and(|y| y > 0.0)) {
@@ -229,8 +225,7 @@ fn shares(point: &Point) -> Vec<Plot> {
         }
         let jain = at.values().map(|(x, moments)| (*x, moments.jain())).collect();
         even.add(Series::line(if name.ends_with("sent") { "sent" } else { "received" }, jain));
-        let plot =
-            Plot::new(name, title, Axis::time(), Axis::new("rate of a connection", Unit::BitsPerSecond));
+        let plot = Plot::timed(name, title, "rate of a connection", Unit::BitsPerSecond);
         plots.push(
             plot.note("Payload; a slot's connections one after the other are one line.").with(spread(rates)),
         );
@@ -269,19 +264,13 @@ fn told(point: &Point) -> Vec<Plot> {
     };
     let sends = point.near.traffic.tx_bytes > 0;
     let mut plots = Vec::new();
-    let rtt =
-        Plot::new("rtt", "Round-trip time of connections", Axis::time(), Axis::new("smoothed RTT", Unit::Ns));
+    let rtt = Plot::timed("rtt", "Round-trip time of connections", "smoothed RTT", Unit::Ns);
     plots.push(
         rtt.note("As the kernel of this end smooths it (TCP_INFO), at the end of each interval.")
             .with(read(|info| (info.rtt_us > 0).then(|| f64::from(info.rtt_us) * 1e3))),
     );
     if sends {
-        let cwnd = Plot::new(
-            "cwnd",
-            "Congestion window of connections",
-            Axis::time(),
-            Axis::new("congestion window", Unit::Bytes),
-        );
+        let cwnd = Plot::timed("cwnd", "Congestion window of connections", "congestion window", Unit::Bytes);
         plots.push(
             cwnd.note("Segments times their size, at the end of each interval, at this end.")
                 .with(read(|info| Some(f64::from(info.cwnd) * f64::from(info.snd_mss)))),
@@ -291,14 +280,9 @@ fn told(point: &Point) -> Vec<Plot> {
     if point.phase.kind == Kind::Tcp && !slots.is_empty() {
         let again = over_time(point, |i| Some(real(i.retransmits)));
         plots.push(
-            Plot::new(
-                "retransmits",
-                "Segments retransmitted",
-                Axis::time(),
-                Axis::new("segments in the interval", Unit::Count),
-            )
-            .note("By this end, as far as sampled.")
-            .with([Series::line("retransmitted", again)]),
+            Plot::timed("retransmits", "Segments retransmitted", "segments in the interval", Unit::Count)
+                .note("By this end, as far as sampled.")
+                .with([Series::line("retransmitted", again)]),
         );
     }
     plots.into_iter().filter_map(Plot::some).collect()
@@ -331,12 +315,7 @@ fn limits(slots: &Slots<'_>) -> Option<Plot> {
             .collect();
         Series::line(name, points)
     };
-    Plot::new(
-        "limits",
-        "What held the sender back",
-        Axis::time(),
-        Axis::new("share of the busy time", Unit::Percent).at_least(0.0, 100.0),
-    )
+    Plot::timed("limits", "What held the sender back", "share of the busy time", Unit::Percent).at_least(0.0, 100.0)
     .note(
         "Of the time in which this end had data outstanding (TCP_INFO): limited by the receiver's window, by the send \
          buffer. The rest was the congestion window's, or the path's.",

@@ -42,11 +42,11 @@ fn by_number(report: &TrainReport) -> Plot {
 }
 
 fn over_time(report: &TrainReport) -> Plot {
-    let mut plot = Plot::new(
+    let mut plot = Plot::timed(
         "train-rates",
         "Rate of each train as received",
-        Axis::time(),
-        Axis::new("rate received", Unit::BitsPerSecond),
+        "rate received",
+        Unit::BitsPerSecond,
     )
     .note(
         "UDP payload that followed the first packet, over the time until the last came. Troughs are marked.",
@@ -131,11 +131,11 @@ fn troubles(report: &TrainReport) -> Plot {
         n => format!(" {n} further ones are not shown."),
     };
     let all: u32 = report.trains.iter().map(losses).sum();
-    Plot::new(
+    Plot::timed(
         "troubles",
         "Packets lost, overtaken, repeated or not sent",
-        Axis::time(),
-        Axis::new("number in the train", Unit::Count),
+        "number in the train",
+        Unit::Count,
     )
     .note(format!("{all} packets; each at the time it was to be sent.{more}"))
     .with([

@@ -3,6 +3,7 @@
 use crate::common::{STARTED, bad, begin, events, good, interval};
 use metrics::{Spread, Wall};
 use model::{Event, Slot, SweepRow};
+use report::EventWriter as _;
 use report::{ConnectionCsv, StatusCsv, replay, write_sweep_csv};
 use std::collections::BTreeMap;
 

@@ -2,6 +2,7 @@
 
 use crate::common::{events, outcome};
 use model::{Builder, Event, Level, Outcome, Status};
+use report::EventWriter as _;
 use report::{Journal, read_run, replay, write_outcome};
 
 /// Whether `bench/deep` asks for everything that takes its time.

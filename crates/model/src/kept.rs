@@ -1,0 +1,43 @@
+//! Runs that were kept, and their figures.
+
+use crate::Status;
+use metrics::Wall;
+use uuid::Uuid;
+
+/// A kept run, without what it found in detail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptRun {
+    /// Its number in the store; never given twice.
+    pub id: i64,
+    /// Its identifier on both ends.
+    pub run: Uuid,
+    /// When it began.
+    pub started: Wall,
+    /// The question.
+    pub verb: String,
+    /// What was spoken.
+    pub protocol: String,
+    /// Whom it was asked of, separated by spaces.
+    pub targets: String,
+    /// How it ended.
+    pub status: Status,
+    /// Where it was imported from; empty for a run of this program.
+    pub source: String,
+    /// Its figures.
+    pub figures: Vec<KeptFigure>,
+}
+
+/// A figure of a kept run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptFigure {
+    /// What a sweep varied, `rate=1000000`; empty without one.
+    pub setting: String,
+    /// Which repetition, from 1.
+    pub repeat: u32,
+    /// The figure's [key](crate::Figure::key).
+    pub name: String,
+    /// Name of its [`Unit`](crate::Unit).
+    pub unit: String,
+    /// The value in that unit.
+    pub value: f64,
+}
