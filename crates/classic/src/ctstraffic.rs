@@ -6,9 +6,9 @@
 mod args;
 mod banner;
 mod connection;
-mod draft;
 mod face;
 mod files;
+mod given;
 mod grammar;
 mod help;
 pub(crate) mod import;

@@ -13,7 +13,7 @@ mod saved;
 mod text;
 mod units;
 
-pub use args::{Asked, Output, Role, Spec, read};
+pub use args::{Output, Role, Spec, read};
 pub use desk::Desk;
 pub use disk::DiskFile;
 pub use help::HELP;

@@ -13,11 +13,13 @@ mod import;
 pub mod iperf3;
 mod irtt;
 pub mod ntttcp;
+mod options;
 pub mod rttcpip;
 pub mod ttcp;
 pub mod udpmon;
 
 pub use import::{import, importable};
+pub use options::Request;
 
 /// Damaged inputs for each reader: `NETCALIPER_INPUTS`, or 20,000. `bench/deep` has a million.
 #[cfg(test)]

@@ -3,7 +3,6 @@
 mod args;
 mod ask;
 mod help;
-mod letters;
 mod print;
 mod spec;
 

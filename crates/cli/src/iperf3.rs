@@ -3,9 +3,9 @@
 use crate::keeping::Keeping;
 use crate::protocols;
 use crate::{faces, measure, plan, stderr};
+use classic::Request;
 use classic::iperf3::{
-    Asked, Desk, DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, Spec, Style, program, read,
-    scribe,
+    Desk, DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, Spec, Style, program, read, scribe,
 };
 use common::{ClientConfig, Placement, ProtocolOptions, ServerConfig};
 use iperf3::auth::{self, Keeper, Users};
@@ -38,9 +38,9 @@ fn refused(text: impl Into<String>) -> Refusal {
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let done = match read(arguments) {
-        Ok(Asked::Help) => Ok(say(HELP)),
-        Ok(Asked::Version) => Ok(say(&format!("iperf 3.21 (netcaliper {})\n", plan::VERSION))),
-        Ok(Asked::Run(spec)) => start(&spec, command),
+        Ok(Request::Help) => Ok(say(HELP)),
+        Ok(Request::Version) => Ok(say(&format!("iperf 3.21 (netcaliper {})\n", plan::VERSION))),
+        Ok(Request::Run(spec)) => start(&spec, command),
         Err(text) => Err(refused(format!("parameter error - {text}"))),
     };
     faces::ended("iperf3", done)

@@ -9,14 +9,17 @@ use model::{Event, Outcome, Status};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
+#[derive(Default)]
 enum Figures {
     /// A client has none.
+    #[default]
     None,
     Right(Box<Slots>),
     Original(Box<Original>),
 }
 
 /// One run, printed as it happens.
+#[derive(Default)]
 pub struct Face {
     figures: Figures,
     sweep: bool,
@@ -46,27 +49,13 @@ impl Face {
         } else {
             Figures::Right(Box::new(Slots::new(unsynchronised, compensation, sweep)))
         };
-        Face { figures, sweep, as_original: both.as_original, ..Face::empty() }
+        Face { figures, sweep, as_original: both.as_original, ..Face::default() }
     }
 
     /// A client's.
     #[must_use]
     pub fn client(client: &Client) -> Self {
-        Face { sweep: client.both.sweep, as_original: client.both.as_original, ..Face::empty() }
-    }
-
-    fn empty() -> Self {
-        Face {
-            figures: Figures::None,
-            sweep: false,
-            as_original: false,
-            named: Vec::new(),
-            start: None,
-            zero: None,
-            end: None,
-            unsent: 0,
-            sent: 0,
-        }
+        Face { sweep: client.both.sweep, as_original: client.both.as_original, ..Face::default() }
     }
 
     /// Prints what an event tells.

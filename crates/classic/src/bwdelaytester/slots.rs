@@ -96,6 +96,7 @@ pub(super) struct Sum {
 }
 
 /// Slots, and what was found at each rate.
+#[derive(Default)]
 pub(super) struct Slots {
     unsynchronised: bool,
     compensation: i64,
@@ -113,18 +114,7 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new(unsynchronised: bool, compensation: i64, sweep: bool) -> Self {
-        Slots {
-            unsynchronised,
-            compensation,
-            sweep,
-            senders: BTreeMap::new(),
-            runs: 0,
-            start: None,
-            open: VecDeque::new(),
-            rates: BTreeMap::new(),
-            histogram: Histogram::default(),
-            sum: Sum::default(),
-        }
+        Slots { unsynchronised, compensation, sweep, ..Slots::default() }
     }
 
     pub(super) fn sum(&self) -> Sum {

@@ -1,6 +1,6 @@
 //! The command line: words to a [`Spec`].
 
-use super::draft::Draft;
+use super::given::Given;
 use super::grammar::Word;
 use super::options::{self, Only, Page, Row};
 use super::spec::{Role, Spec, Transport};
@@ -24,7 +24,7 @@ pub fn read(arguments: &[String]) -> Result<Asked, String> {
     }
     let words: Vec<Word> =
         arguments.iter().map(|text| Word::read(&with_dash(text))).collect::<Result<_, _>>()?;
-    let mut draft = Draft::default();
+    let mut given = Given::default();
     let mut left = Vec::new();
     let mut seen: Vec<&'static str> = Vec::new();
     for word in &words {
@@ -35,21 +35,22 @@ pub fn read(arguments: &[String]) -> Result<Asked, String> {
             }
             Some(row) => {
                 seen.push(row.name);
-                (row.take)(&mut draft, &word.value).map_err(|why| format!("{}: {why}", row.name))?;
+                let arg = row.read(&word.value).map_err(|why| format!("{}: {why}", row.name))?;
+                given.0.push((row.name, arg));
             }
         }
     }
-    let role = if left.is_empty() { Some(draft.role()?) } else { draft.role().ok() };
+    let role = if left.is_empty() { Some(given.role()?) } else { given.role().ok() };
     for word in &words {
         let row = options::find(&word.name);
         left.extend(
-            row.and_then(|row| misplaced(row, role, &draft)).map(|why| format!("'{}' ({why})", word.text)),
+            row.and_then(|row| misplaced(row, role, &given)).map(|why| format!("'{}' ({why})", word.text)),
         );
     }
     if !left.is_empty() {
         return Err(format!("Invalid argument specified: {}", left.join("; ")));
     }
-    draft.finish(&words).map(|spec| Asked::Run(Box::new(spec)))
+    given.finish(&words).map(|spec| Asked::Run(Box::new(spec)))
 }
 
 /// A help page, if one is asked for: then nothing else counts.
@@ -89,7 +90,7 @@ fn unknown(word: &Word) -> String {
 }
 
 /// Why an option that exists is none for this command line.
-fn misplaced(row: &Row, role: Option<Role>, draft: &Draft) -> Option<String> {
+fn misplaced(row: &Row, role: Option<Role>, given: &Given) -> Option<String> {
     match (row.who, role) {
         (Only::This(Role::Client), Some(Role::Server)) => {
             return Some("it is for clients, and -Listen makes this a server".to_owned());
@@ -99,12 +100,12 @@ fn misplaced(row: &Row, role: Option<Role>, draft: &Draft) -> Option<String> {
         }
         _ => {}
     }
-    match (row.over, draft.transport()) {
+    match (row.over, given.transport()) {
         (Only::This(Transport::Tcp), Transport::Udp) => return Some("it is for -Protocol:tcp".to_owned()),
         (Only::This(Transport::Udp), Transport::Tcp) => return Some("it is for -Protocol:udp".to_owned()),
         _ => {}
     }
-    row.needs.filter(|need| !(need.met)(draft)).map(|need| format!("it needs {}", need.text))
+    row.needs.filter(|need| !(need.met)(given)).map(|need| format!("it needs {}", need.text))
 }
 
 #[cfg(test)]

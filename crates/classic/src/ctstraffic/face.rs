@@ -3,7 +3,7 @@
 use super::banner::Resolved;
 use super::files::{Logs, OpenFile};
 use super::print::Console;
-use super::spec::{Encoding, LogFiles, Role, Shown, Spec, Transport};
+use super::spec::{Role, Shown, Spec, Transport};
 use super::transcript::{Item, Transcript};
 use model::{Event, Kind, Outcome};
 use std::io::{self, Write};
@@ -108,36 +108,13 @@ fn of_run(outcome: &Outcome) -> (Spec, Resolved) {
     let resolved = Resolved { targets, ..Resolved::default() };
     let port = resolved.targets.first().map_or(0, |at| at.port());
     let shown = Shown {
-        io_function: super::draft::io_function(role, transport),
+        io_function: super::given::io_function(role, transport),
         connect_function: "connect",
-        options: Vec::new(),
         receives: 1,
         sends: 1,
-        compartment: None,
-        interface: None,
-        cpu_group: None,
-        sharding: None,
+        ..Shown::default()
     };
-    let spec = Spec {
-        role,
-        transport,
-        targets: outcome.begin.targets.clone(),
-        binds: Vec::new(),
-        listens: Vec::new(),
-        port,
-        local_ports: None,
-        phase,
-        exit_limit: None,
-        pause_at_end_ms: 0,
-        break_on_error: false,
-        verbosity: 5,
-        logs: LogFiles { encoding: Encoding::Utf8, ..LogFiles::default() },
-        cores: super::spec::Cores::Each,
-        workers: None,
-        place: None,
-        allow: Vec::new(),
-        shown,
-        ignored: Vec::new(),
-    };
+    let targets = outcome.begin.targets.clone();
+    let spec = Spec { role, transport, targets, port, phase, verbosity: 5, shown, ..Spec::default() };
     (spec, resolved)
 }

@@ -2,7 +2,7 @@
 
 use super::spec::{Encoding, LogFiles, Transport};
 use super::transcript::Item;
-use super::{connection, draft, jitter, line};
+use super::{connection, given, jitter, line};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +38,7 @@ impl Log {
 }
 
 /// All log files of a run.
+#[derive(Default)]
 pub(super) struct Logs {
     transport: Transport,
     files: Vec<Log>,
@@ -54,15 +55,7 @@ impl Logs {
     /// # Errors
     /// One sentence naming the first file that cannot be written.
     pub(super) fn open(asked: &LogFiles, transport: Transport, open: OpenFile<'_>) -> Result<Logs, String> {
-        let mut logs = Logs {
-            transport,
-            files: Vec::new(),
-            status: None,
-            connection: None,
-            error: None,
-            jitter: None,
-            tcp_info: None,
-        };
+        let mut logs = Logs { transport, ..Logs::default() };
         logs.status =
             logs.file(asked.status.as_deref(), asked.encoding, line::csv_header(transport), open)?;
         let header = connection::csv_header(transport);
@@ -90,7 +83,7 @@ impl Logs {
         if encoding == Encoding::Utf16 {
             out.write_all(&[0xff, 0xfe]).map_err(named)?;
         }
-        let csv = draft::is_csv(path);
+        let csv = given::is_csv(path);
         let mut log = Log { path: path.to_owned(), out, encoding, csv, failed: false };
         if csv {
             log.line(header).map_err(named)?;

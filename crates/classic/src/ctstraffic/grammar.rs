@@ -76,33 +76,13 @@ pub(super) fn rate_of(text: &str) -> Result<u64, String> {
 }
 
 /// A number within `range`.
-fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+pub(super) fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     match number(text) {
         Some((false, size)) if range.contains(&size) => Ok(size),
         Some((true, 0)) if range.contains(&0) => Ok(0),
         Some(_) => Err(format!("'{text}' must be from {} to {}", range.start(), range.end())),
         None => Err(format!("'{text}' is not {WHOLE}")),
     }
-}
-
-/// A number of 32 bits.
-pub(super) fn u32_of(text: &str) -> Result<u32, String> {
-    within(text, 0..=u64::from(u32::MAX)).map(|n| n as u32)
-}
-
-/// A number of 32 bits that is not 0.
-pub(super) fn u32_above_0(text: &str) -> Result<u32, String> {
-    within(text, 1..=u64::from(u32::MAX)).map(|n| n as u32)
-}
-
-/// A number of 32 bits within a range.
-pub(super) fn u32_within(text: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
-    within(text, u64::from(*range.start())..=u64::from(*range.end())).map(|n| n as u32)
-}
-
-/// A port, not 0.
-pub(super) fn port_of(text: &str) -> Result<u16, String> {
-    within(text, 1..=u64::from(u16::MAX)).map(|n| n as u16)
 }
 
 /// A value or a range `[low,high]`, its low end not 0; `each` reads one end.
@@ -133,14 +113,29 @@ pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Stri
     })
 }
 
-/// `on` or `off`.
-pub(super) fn on_off(text: &str) -> Result<bool, String> {
-    one_of(text, &[("on", true), ("off", false)])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn u32_within(text: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
+        within(text, u64::from(*range.start())..=u64::from(*range.end())).map(|n| n as u32)
+    }
+
+    fn u32_of(text: &str) -> Result<u32, String> {
+        u32_within(text, 0..=u32::MAX)
+    }
+
+    fn u32_above_0(text: &str) -> Result<u32, String> {
+        u32_within(text, 1..=u32::MAX)
+    }
+
+    fn port_of(text: &str) -> Result<u32, String> {
+        u32_within(text, 1..=65_535)
+    }
+
+    fn on_off(text: &str) -> Result<bool, String> {
+        one_of(text, &[("on", true), ("off", false)])
+    }
 
     #[test]
     fn an_argument_is_split_at_its_first_colon() {

@@ -1,12 +1,9 @@
 //! The table of ctsTraffic's options: one row each, from which arguments are read and help pages are printed.
 
-mod advanced;
-mod basic;
-mod logging;
-mod tcp;
-mod udp;
+mod table;
 
-use super::draft::Draft;
+use super::given::{Arg, Given};
+use super::grammar::{one_of, range_of, rate_of, u64_of, within};
 use super::spec::{Role, Transport};
 
 /// A help page.
@@ -39,7 +36,25 @@ pub(super) struct Need {
     /// In words: the option that is missing.
     pub(super) text: &'static str,
     /// Whether it is there.
-    pub(super) met: fn(&Draft) -> bool,
+    pub(super) met: fn(&Given) -> bool,
+}
+
+/// How a value is read.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Text,
+    /// One of those that the row names.
+    Word,
+    /// From, to.
+    Number(u32, u32),
+    /// 64 bits.
+    Wide,
+    /// Above 0.
+    Rate,
+    /// A rate in whole bytes.
+    Bits,
+    /// One or two of these.
+    Range(&'static Kind),
 }
 
 /// One option.
@@ -48,6 +63,10 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     /// What may follow the colon, for the help page.
     pub(super) value: &'static str,
+    /// What may follow it, too.
+    pub(super) also: &'static str,
+    /// How that is read.
+    pub(super) kind: Kind,
     /// The page that explains it.
     pub(super) page: Page,
     /// The end that it is for.
@@ -58,33 +77,42 @@ pub(super) struct Row {
     pub(super) needs: Option<Need>,
     /// Whether it may be given several times.
     pub(super) many: bool,
-    /// Reads its value.
-    pub(super) take: fn(&mut Draft, &str) -> Result<(), String>,
     /// Explains it, its default included.
     pub(super) help: &'static str,
 }
 
-/// An option for everybody, given at most once.
-const ROW: Row = Row {
-    name: "",
-    value: "",
-    page: Page::Overview,
-    who: Only::Any,
-    over: Only::Any,
-    needs: None,
-    many: false,
-    take: |_, _| Ok(()),
-    help: "",
-};
+impl Row {
+    /// Reads its value.
+    pub(super) fn read(&self, text: &str) -> Result<Arg, String> {
+        match self.kind {
+            Kind::Text => Ok(Arg::Text(text.to_owned())),
+            Kind::Word => {
+                let words = self.value.split('|').chain(self.also.split('|')).filter(|word| !word.is_empty());
+                one_of(text, &words.map(|word| (word, word)).collect::<Vec<_>>()).map(Arg::Word)
+            }
+            Kind::Range(kind) => {
+                range_of(text, |text| number(*kind, text)).map(|(low, high)| Arg::Number(low, high))
+            }
+            kind => number(kind, text).map(|n| Arg::Number(n, None)),
+        }
+    }
+}
 
-const CLIENT: Only<Role> = Only::This(Role::Client);
-const SERVER: Only<Role> = Only::This(Role::Server);
-const TCP: Only<Transport> = Only::This(Transport::Tcp);
-const UDP: Only<Transport> = Only::This(Transport::Udp);
+fn number(kind: Kind, text: &str) -> Result<u64, String> {
+    match kind {
+        Kind::Number(low, high) => within(text, low.into()..=high.into()),
+        Kind::Rate => rate_of(text),
+        Kind::Bits => match rate_of(text)? / 8 * 8 {
+            0 => Err(format!("'{text}' must be at least 8")),
+            bits => Ok(bits),
+        },
+        _ => u64_of(text),
+    }
+}
 
 /// All options, in the order of the help pages.
 pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
-    [basic::ROWS, tcp::ROWS, udp::ROWS, logging::ROWS, advanced::ROWS].into_iter().flatten()
+    table::ROWS.iter()
 }
 
 /// The option of this name (in lower case, the dash included).

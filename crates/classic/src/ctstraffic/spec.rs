@@ -4,9 +4,10 @@ use model::Phase;
 use std::path::PathBuf;
 
 /// Which end of the test this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Role {
     /// It connects (`-Target`).
+    #[default]
     Client,
     /// It accepts (`-Listen`).
     Server,
@@ -79,7 +80,7 @@ pub enum Place {
 }
 
 /// A ctsTraffic command line, understood.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
     /// Which end.
     pub role: Role,
@@ -122,7 +123,7 @@ pub struct Spec {
 }
 
 /// Settings that only the banner shows: they choose between ways in which Windows can do the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// The I/O function, with its explanation.
     pub io_function: &'static str,

@@ -62,7 +62,7 @@ pub(super) enum Item {
 }
 
 /// Follows a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Transcript {
     spec: Spec,
     resolved: Resolved,
@@ -76,15 +76,7 @@ pub(super) struct Transcript {
 
 impl Transcript {
     pub(super) fn new(spec: Spec, resolved: Resolved) -> Transcript {
-        Transcript {
-            spec,
-            resolved,
-            near: None,
-            last_ms: 0,
-            jitter: Jitter::default(),
-            interrupted: false,
-            over: false,
-        }
+        Transcript { spec, resolved, ..Transcript::default() }
     }
 
     /// The run is being ended by the user: from here on neither status lines nor results, but still the summary.

@@ -1,24 +1,161 @@
 //! iperf3's command line.
 
-mod options;
 mod spec;
 mod values;
 
-pub use spec::{Asked, Output, Role, Spec};
+pub use spec::{Output, Role, Spec};
 
+use crate::options::{Letters, Opt, Request, Stop, Takes, Value, Words, find, options, parse, request, stop};
 use metrics::{SECOND, parse_dscp};
-use model::BulkTerms;
-use options::{OPTIONS, Value, named};
-use values::{amount, any_base, keepalive, number};
+use values::{amount, any_base, keepalive, seconds};
 
-/// What is being gathered.
-struct Draft {
+/// Options of both ends, and those of servers only; all others are those of clients only.
+const BOTH: &str = "help version server client port format interval pidfile affinity file forceflush snd-timeout cntl-ka bind bind-dev \
+    verbose json json-stream json-stream-full-output logfile timestamps rcv-timeout use-pkcs1-padding version4 version6 debug mptcp";
+const SERVERS: &str = "daemon one-off server-bitrate-limit server-max-duration idle-timeout rsa-private-key-path \
+    authorized-users-path time-skew-threshold";
+
+/// What is not spoken here.
+const SCTP: &str = "SCTP is not supported here; there is TCP, multipath TCP (-m) and UDP (-u)";
+
+const OPTIONS: &[Opt<RawOptions>] = options! { RawOptions:
+    "h help" Flag |_, _| stop(Stop::Help)?;
+    "v version" Flag |_, _| stop(Stop::Version)?;
+    "s server" Flag |o, _| o.server = true;
+    "c client" Value |o, v| o.client = Some(v.owned());
+    "p port" Value |o, v| o.spec.port = v.parse("port")?;
+    "f format" Value |o, v| {
+        let letter = v.text().chars().next().filter(|c| v.text().len() == 1 && "kmgtKMGT".contains(*c));
+        o.spec.format = letter.ok_or("a format must be one of k, m, g, t, K, M, G, T")?;
+    };
+    "i interval" Value |o, v| {
+        let seconds: f64 = v.parse("number of seconds")?;
+        if seconds != 0.0 && !(0.1..=60.0).contains(&seconds) {
+            return Err("the interval must be 0.1 to 60 seconds, or 0 for none".into());
+        }
+        o.spec.interval_ns = (seconds * 1e9).round() as u64;
+    };
+    "I pidfile" Value |o, v| o.spec.pidfile = Some(v.owned());
+    "A affinity" Value |o, v| {
+        let (own, theirs) = v.text().split_once([',', '/']).unwrap_or((v.text(), ""));
+        o.spec.affinity = Some(parse(own, "core number")?);
+        // Upstream's own scripts write n/m, and mean the first alone.
+        if v.text().contains(',') {
+            o.spec.terms.server_core = Some(parse(theirs, "core number")?);
+        }
+    };
+    "F file" Value |o, v| o.spec.file = Some(v.owned());
+    "forceflush" Flag |_, _| ();
+    "snd-timeout" Value |o, v| {
+        let ms: u64 = v.parse("number of milliseconds")?;
+        o.spec.user_timeout_ns = Some(ms.saturating_mul(1_000_000)).filter(|ns| *ns > 0);
+    };
+    "cntl-ka" Maybe |o, v| o.spec.keepalive_ns = keepalive(v.text)?;
+    "B bind" Value |o, v| {
+        let (address, device) = v.text().split_once('%').map_or((v.text(), None), |(a, d)| (a, Some(d.to_owned())));
+        o.spec.bind = Some(parse(address, "address")?);
+        o.spec.device = device.or(o.spec.device.take());
+    };
+    "bind-dev" Value |o, v| o.spec.device = Some(v.owned());
+    "V verbose" Flag |o, _| o.spec.verbose = true;
+    "J json" Flag |o, _| o.spec.output = o.spec.output.max(Output::Json);
+    "json-stream" Flag |o, _| o.spec.output = o.spec.output.max(Output::Stream);
+    "json-stream-full-output" Flag |o, _| o.spec.output = Output::StreamAndAll;
+    "logfile" Value |o, v| o.spec.logfile = Some(v.owned());
+    "timestamps" Maybe |o, v| o.spec.timestamps = Some(v.text.unwrap_or("%c ").to_owned());
+    "rcv-timeout" Value |o, v| {
+        let ms: u64 = v.parse("number of milliseconds")?;
+        if ms < 100 {
+            return Err("the receive timeout must be 100 ms at least".into());
+        }
+        o.spec.silence_ns = ms * 1_000_000;
+    };
+    "D daemon" Flag |o, _| o.spec.daemon = true;
+    "1 one-off" Flag |o, _| o.spec.one_off = true;
+    "server-bitrate-limit" Value |o, v| {
+        let (rate, over) = v.text().split_once('/').unwrap_or((v.text(), "5"));
+        let over = parse(over, "number of seconds")?;
+        o.spec.rate_limit = Some((amount(rate, 1000.0)?, over)).filter(|(rate, _)| *rate > 0);
+    };
+    "server-max-duration" Value |o, v| o.spec.longest = Some(v.parse("number of seconds")?);
+    "idle-timeout" Value |o, v| {
+        let seconds = v.parse("number of seconds")?;
+        if !(1..=86_400).contains(&seconds) {
+            return Err("the idle timeout must be 1 to 86400 seconds".into());
+        }
+        o.spec.idle_s = Some(seconds);
+    };
+    "rsa-private-key-path" Value |o, v| o.private_key = Some(v.owned());
+    "authorized-users-path" Value |o, v| o.users = Some(v.owned());
+    "time-skew-threshold" Value |o, v| o.spec.skew_s = v.parse("number of seconds")?;
+    "use-pkcs1-padding" Flag |o, _| o.spec.pkcs1 = true;
+    "u udp" Flag |o, _| o.spec.terms.udp = true;
+    "sctp" Flag |_, v| stop(format!("--{}: {SCTP}", v.name))?;
+    "X xbind" Value |_, v| stop(format!("--{}: {SCTP}", v.name))?;
+    "nstreams" Value |_, v| stop(format!("--{}: {SCTP}", v.name))?;
+    "connect-timeout" Value |o, v| {
+        o.spec.connect_timeout_ns = Some(v.parse::<u64>("number of milliseconds")? * 1_000_000);
+    };
+    "b bitrate bandwidth" Value |o, v| {
+        let (rate, burst) = v.text().split_once('/').map_or((v.text(), None), |(r, b)| (r, Some(b)));
+        o.bitrate = Some(amount(rate, 1000.0)?);
+        if let Some(burst) = burst {
+            o.spec.terms.burst = parse(burst, "number of packets")?;
+        }
+    };
+    "fq-rate" Value |o, v| o.spec.terms.fq_rate = amount(v.text(), 1000.0)?;
+    "t time" Value |o, v| {
+        o.spec.terms.time_s = v.parse("whole number of seconds")?;
+        o.time_given = true;
+    };
+    "n bytes" Value |o, v| o.spec.terms.bytes = amount(v.text(), 1024.0)?;
+    "k blockcount" Value |o, v| o.spec.terms.blocks = amount(v.text(), 1024.0)?;
+    "l length" Value |o, v| {
+        o.spec.terms.block = u32::try_from(amount(v.text(), 1024.0)?).unwrap_or(u32::MAX);
+        o.spec.length_given = true;
+    };
+    "cport" Value |o, v| o.spec.local_port = Some(v.parse("port")?);
+    "P parallel" Value |o, v| o.spec.terms.streams = v.parse("number of streams")?;
+    "R reverse" Flag |o, _| o.spec.terms.reverse = true;
+    "bidir" Flag |o, _| o.spec.terms.bidir = true;
+    "w window" Value |o, v| o.spec.terms.window = amount(v.text(), 1024.0)?;
+    "C congestion linux-congestion" Value |o, v| o.spec.terms.congestion = Some(v.owned());
+    "M set-mss" Value |o, v| o.spec.terms.mss = v.parse("number of bytes")?;
+    "N no-delay" Flag |o, _| o.spec.terms.nodelay = true;
+    "4 version4" Flag |o, _| o.spec.family.0 = true;
+    "6 version6" Flag |o, _| o.spec.family.1 = true;
+    "S tos" Value |o, v| {
+        let octet = any_base(v.text(), "type of service (0 to 255)")?;
+        o.spec.terms.tos = u8::try_from(octet).map_err(|_| "the type of service must be 0 to 255")?;
+    };
+    "dscp" Value |o, v| o.spec.terms.tos = parse_dscp(v.text())? << 2;
+    "L flowlabel" Value |o, v| o.spec.terms.flow_label = any_base(v.text(), "flow label")?;
+    "Z zerocopy" Flag |o, _| o.spec.terms.zerocopy = true;
+    "skip-rx-copy" Flag |o, _| o.spec.terms.discard = true;
+    "O omit" Value |o, v| o.spec.terms.omit_s = seconds(v.parse("number of seconds")?);
+    "T title" Value |o, v| o.spec.terms.title = Some(v.owned());
+    "extra-data" Value |o, v| o.spec.terms.extra_data = Some(v.owned());
+    "get-server-output" Flag |o, _| o.spec.terms.server_output = true;
+    "udp-counters-64bit" Flag |o, _| o.spec.terms.wide = true;
+    "gsro" Flag |o, _| (o.spec.terms.gso, o.spec.terms.gro) = (true, true);
+    "repeating-payload" Flag |o, _| o.spec.terms.repeating = true;
+    "dont-fragment" Flag |o, _| o.spec.terms.dont_fragment = true;
+    "m mptcp" Flag |o, _| o.spec.terms.mptcp = true;
+    "username" Value |o, v| o.user = Some(v.owned());
+    "rsa-public-key-path" Value |o, v| o.public_key = Some(v.owned());
+    "d debug" Maybe |o, _| o.spec.ignored.push("--debug".to_owned());
+    "pacing-timer" Value |o, _| o.spec.ignored.push("--pacing-timer".to_owned());
+    "no-fq-socket-pacing" Flag |o, _| o.spec.ignored.push("--no-fq-socket-pacing".to_owned());
+};
+
+/// Options as they were given.
+#[derive(Default)]
+struct RawOptions {
     spec: Spec,
     server: bool,
     client: Option<String>,
-    /// Options that only one of the two takes, in the order given.
-    servers: Vec<&'static str>,
-    clients: Vec<&'static str>,
+    /// All names in the order given.
+    names: Vec<&'static str>,
     time_given: bool,
     bitrate: Option<u64>,
     user: Option<String>,
@@ -31,279 +168,75 @@ struct Draft {
 ///
 /// # Errors
 /// One sentence: what was wrong, and what is expected.
-pub fn read(arguments: &[String]) -> Result<Asked, String> {
-    let mut draft = Draft::new();
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        if let Some(long) = word.strip_prefix("--") {
-            let (name, given) = match long.split_once('=') {
-                Some((name, value)) => (name, Some(value.to_owned())),
-                None => (long, None),
-            };
-            let option = named(name)?;
-            let value = match (option.2, given) {
-                (Value::None, Some(_)) => return Err(format!("option '--{}' takes no value", option.1)),
-                (Value::Needed, None) => Some(
-                    words.next().cloned().ok_or_else(|| format!("option '--{}' needs a value", option.1))?,
-                ),
-                (_, given) => given,
-            };
-            if let Some(asked) = draft.set(option.1, value)? {
-                return Ok(asked);
-            }
-            continue;
-        }
-        let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
-            return Err(format!("'{word}' is not an option: iperf3 takes options only"));
-        };
-        for (at, letter) in letters.char_indices() {
-            let found = OPTIONS.iter().find(|option| option.0 == letter && letter != '\0');
-            let option = found.ok_or_else(|| format!("'-{letter}' is not an option of iperf3"))?;
-            let rest = &letters[at + letter.len_utf8()..];
-            let value = match option.2 {
-                Value::Needed if !rest.is_empty() => Some(rest.to_owned()),
-                Value::Needed => {
-                    Some(words.next().cloned().ok_or_else(|| format!("option '-{letter}' needs a value"))?)
-                }
-                Value::None | Value::Maybe => None,
-            };
-            if let Some(asked) = draft.set(option.1, value)? {
-                return Ok(asked);
-            }
-            if option.2 == Value::Needed {
-                break;
-            }
-        }
-    }
-    draft.finish().map(|spec| Asked::Run(Box::new(spec)))
+pub fn read(arguments: &[String]) -> Result<Request<Box<Spec>>, String> {
+    request(read_options(arguments.iter()))
 }
 
-impl Draft {
-    fn new() -> Self {
-        let spec = Spec {
-            role: Role::Server,
-            port: 5201,
-            interval_ns: SECOND,
-            format: 'a',
-            verbose: false,
-            output: Output::Text,
-            logfile: None,
-            timestamps: None,
-            pidfile: None,
-            terms: BulkTerms::default(),
-            length_given: false,
-            bind: None,
-            device: None,
-            family: (false, false),
-            file: None,
-            user_timeout_ns: None,
-            keepalive_ns: None,
-            affinity: None,
-            local_port: None,
-            connect_timeout_ns: None,
-            silence_ns: 120 * SECOND,
-            user: None,
-            pkcs1: false,
-            one_off: false,
-            daemon: false,
-            rate_limit: None,
-            longest: None,
-            idle_s: None,
-            keys: None,
-            skew_s: 10,
-            ignored: Vec::new(),
-        };
-        Draft {
-            spec,
-            server: false,
-            client: None,
-            servers: Vec::new(),
-            clients: Vec::new(),
-            time_given: false,
-            bitrate: None,
-            user: None,
-            public_key: None,
-            private_key: None,
-            users: None,
+fn read_options(mut words: Words<'_>) -> Result<Box<Spec>, Stop> {
+    let spec = Spec {
+        port: 5201,
+        interval_ns: SECOND,
+        format: 'a',
+        silence_ns: 120 * SECOND,
+        skew_s: 10,
+        ..Spec::default()
+    };
+    let mut options = RawOptions { spec, ..RawOptions::default() };
+    let letters = Letters {
+        find: &|letter| find(OPTIONS, letter),
+        unknown: &|letter| format!("'-{letter}' is not an option of iperf3"),
+        missing: &|letter| format!("option '-{letter}' needs a value"),
+    };
+    while let Some(word) = words.next() {
+        if let Some(long) = word.strip_prefix("--") {
+            let (name, given) =
+                long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+            let (name, option) = named(name)?;
+            let text = match (option.takes, given) {
+                (Takes::Flag, Some(_)) => return Err(format!("option '--{name}' takes no value").into()),
+                (Takes::Value, None) => {
+                    Some(words.next().ok_or_else(|| format!("option '--{name}' needs a value"))?.as_str())
+                }
+                (_, given) => given,
+            };
+            options.take(option, name, text)?;
+        } else if let Some(word) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
+            letters.read(word, &mut words, &mut |option, value| {
+                options.take(option, long_names(option).next().unwrap_or_default(), value.text)
+            })?;
+        } else {
+            return Err(format!("'{word}' is not an option: iperf3 takes options only").into());
         }
     }
+    options.finish()
+}
 
-    /// Takes one option in; what is asked for at once, if it is.
-    fn set(&mut self, name: &'static str, value: Option<String>) -> Result<Option<Asked>, String> {
-        let given = value.clone().unwrap_or_default();
-        let text = given.as_str();
-        let spec = &mut self.spec;
-        match name {
-            "help" => return Ok(Some(Asked::Help)),
-            "version" => return Ok(Some(Asked::Version)),
-            "server" => self.server = true,
-            "client" => self.client = Some(given),
-            "port" => spec.port = number(text, "port")?,
-            "format" => {
-                let letter = text.chars().next().filter(|c| text.len() == 1 && "kmgtKMGT".contains(*c));
-                spec.format = letter.ok_or("a format must be one of k, m, g, t, K, M, G, T")?;
-            }
-            "interval" => {
-                let seconds: f64 = number(text, "number of seconds")?;
-                if seconds != 0.0 && !(0.1..=60.0).contains(&seconds) {
-                    return Err("the interval must be 0.1 to 60 seconds, or 0 for none".into());
-                }
-                spec.interval_ns = (seconds * 1e9).round() as u64;
-            }
-            "pidfile" => spec.pidfile = Some(given),
-            "affinity" => {
-                let (own, theirs) = text.split_once([',', '/']).unwrap_or((text, ""));
-                spec.affinity = Some(number(own, "core number")?);
-                // Upstream's own scripts write n/m, and mean the first alone.
-                if text.contains(',') {
-                    spec.terms.server_core = Some(number(theirs, "core number")?);
-                }
-            }
-            "file" => spec.file = Some(given),
-            "forceflush" => {}
-            "snd-timeout" => {
-                let ms: u64 = number(text, "number of milliseconds")?;
-                spec.user_timeout_ns = Some(ms.saturating_mul(1_000_000)).filter(|ns| *ns > 0);
-            }
-            "cntl-ka" => spec.keepalive_ns = keepalive(value.as_deref())?,
-            "bind" => {
-                let (address, device) = match text.split_once('%') {
-                    Some((address, device)) => (address, Some(device.to_owned())),
-                    None => (text, None),
-                };
-                spec.bind = Some(number(address, "address")?);
-                spec.device = device.or(spec.device.take());
-            }
-            "bind-dev" => spec.device = Some(given),
-            "verbose" => spec.verbose = true,
-            "json" if spec.output == Output::Text => spec.output = Output::Json,
-            "json" => {}
-            "json-stream" if spec.output != Output::StreamAndAll => spec.output = Output::Stream,
-            "json-stream" => {}
-            "json-stream-full-output" => spec.output = Output::StreamAndAll,
-            "logfile" => spec.logfile = Some(given),
-            "timestamps" => spec.timestamps = Some(value.unwrap_or_else(|| "%c ".to_owned())),
-            "rcv-timeout" => {
-                let ms: u64 = number(text, "number of milliseconds")?;
-                if ms < 100 {
-                    return Err("the receive timeout must be 100 ms at least".into());
-                }
-                spec.silence_ns = ms * 1_000_000;
-            }
-            _ if self.set_server(name, text)? => {}
-            _ => self.set_client(name, text)?,
-        }
-        Ok(None)
+/// The long names of an option.
+fn long_names(option: &'static Opt<RawOptions>) -> impl Iterator<Item = &'static str> {
+    option.names.split(' ').filter(|name| name.len() > 1)
+}
+
+/// An option by its name, which may be cut short as long as only one begins like that.
+fn named(name: &str) -> Result<(&'static str, &'static Opt<RawOptions>), String> {
+    let all = || OPTIONS.iter().flat_map(|option| long_names(option).map(move |name| (name, option)));
+    if let Some(exact) = all().find(|(known, _)| *known == name) {
+        return Ok(exact);
+    }
+    let mut close = all().filter(|(known, _)| known.starts_with(name) && !name.is_empty());
+    match (close.next(), close.next()) {
+        (Some(only), None) => Ok(only),
+        (Some(_), Some(_)) => Err(format!("'--{name}' could be several options")),
+        _ => Err(format!("'--{name}' is not an option of iperf3")),
+    }
+}
+
+impl RawOptions {
+    fn take(&mut self, option: &Opt<RawOptions>, name: &'static str, text: Option<&str>) -> Result<(), Stop> {
+        self.names.push(name);
+        (option.set)(self, &Value { name, text })
     }
 
-    /// Options of servers; false when it is none.
-    fn set_server(&mut self, name: &'static str, text: &str) -> Result<bool, String> {
-        let spec = &mut self.spec;
-        match name {
-            "daemon" => spec.daemon = true,
-            "one-off" => spec.one_off = true,
-            "server-bitrate-limit" => {
-                let (rate, over) = text.split_once('/').map_or((text, "5"), |(rate, over)| (rate, over));
-                let over = number(over, "number of seconds")?;
-                spec.rate_limit = Some((amount(rate, 1000.0)?, over)).filter(|(rate, _)| *rate > 0);
-            }
-            "server-max-duration" => spec.longest = Some(number(text, "number of seconds")?),
-            "idle-timeout" => {
-                let seconds = number(text, "number of seconds")?;
-                if !(1..=86_400).contains(&seconds) {
-                    return Err("the idle timeout must be 1 to 86400 seconds".into());
-                }
-                spec.idle_s = Some(seconds);
-            }
-            "rsa-private-key-path" => self.private_key = Some(text.to_owned()),
-            "authorized-users-path" => self.users = Some(text.to_owned()),
-            "time-skew-threshold" => spec.skew_s = number(text, "number of seconds")?,
-            // Ours helps a client, too.
-            "use-pkcs1-padding" => {
-                spec.pkcs1 = true;
-                return Ok(true);
-            }
-            _ => return Ok(false),
-        }
-        self.servers.push(name);
-        Ok(true)
-    }
-
-    fn set_client(&mut self, name: &'static str, text: &str) -> Result<(), String> {
-        self.clients.push(name);
-        let spec = &mut self.spec;
-        let terms = &mut spec.terms;
-        match name {
-            "udp" => terms.udp = true,
-            "sctp" | "xbind" | "nstreams" => {
-                let others = "there is TCP, multipath TCP (-m) and UDP (-u)";
-                return Err(format!("--{name}: SCTP is not supported here; {others}"));
-            }
-            "connect-timeout" => {
-                spec.connect_timeout_ns = Some(number::<u64>(text, "number of milliseconds")? * 1_000_000);
-            }
-            "bitrate" | "bandwidth" => {
-                let (rate, burst) = text.split_once('/').map_or((text, None), |(r, b)| (r, Some(b)));
-                self.bitrate = Some(amount(rate, 1000.0)?);
-                if let Some(burst) = burst {
-                    terms.burst = number(burst, "number of packets")?;
-                }
-            }
-            "fq-rate" => terms.fq_rate = amount(text, 1000.0)?,
-            "time" => {
-                terms.time_s = number(text, "whole number of seconds")?;
-                self.time_given = true;
-            }
-            "bytes" => terms.bytes = amount(text, 1024.0)?,
-            "blockcount" => terms.blocks = amount(text, 1024.0)?,
-            "length" => {
-                terms.block = u32::try_from(amount(text, 1024.0)?).unwrap_or(u32::MAX);
-                spec.length_given = true;
-            }
-            "cport" => spec.local_port = Some(number(text, "port")?),
-            "parallel" => terms.streams = number(text, "number of streams")?,
-            "reverse" => terms.reverse = true,
-            "bidir" => terms.bidir = true,
-            "window" => terms.window = amount(text, 1024.0)?,
-            "congestion" | "linux-congestion" => terms.congestion = Some(text.to_owned()),
-            "set-mss" => terms.mss = number(text, "number of bytes")?,
-            "no-delay" => terms.nodelay = true,
-            "version4" => spec.family.0 = true,
-            "version6" => spec.family.1 = true,
-            "tos" => {
-                let octet = any_base(text, "type of service (0 to 255)")?;
-                terms.tos = u8::try_from(octet).map_err(|_| "the type of service must be 0 to 255")?;
-            }
-            "dscp" => {
-                let class = parse_dscp(text).map_err(|error| error.to_string())?;
-                terms.tos = class << 2;
-            }
-            "flowlabel" => terms.flow_label = any_base(text, "flow label")?,
-            "zerocopy" => terms.zerocopy = true,
-            "skip-rx-copy" => terms.discard = true,
-            "omit" => {
-                let seconds: f64 = number(text, "number of seconds")?;
-                terms.omit_s = seconds.ceil() as u32;
-            }
-            "title" => terms.title = Some(text.to_owned()),
-            "extra-data" => terms.extra_data = Some(text.to_owned()),
-            "get-server-output" => terms.server_output = true,
-            "udp-counters-64bit" => terms.wide = true,
-            "gsro" => (terms.gso, terms.gro) = (true, true),
-            "repeating-payload" => terms.repeating = true,
-            "dont-fragment" => terms.dont_fragment = true,
-            "mptcp" => terms.mptcp = true,
-            "username" => self.user = Some(text.to_owned()),
-            "rsa-public-key-path" => self.public_key = Some(text.to_owned()),
-            other => spec.ignored.push(format!("--{other}")),
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<Spec, String> {
-        // Both may have them.
-        let both = ["version4", "version6", "debug", "mptcp"];
-        self.clients.retain(|name| !both.contains(name));
+    fn finish(mut self) -> Result<Box<Spec>, Stop> {
         self.spec.role = match (self.server, self.client) {
             (true, Some(_)) => return Err("cannot be both server and client".into()),
             (false, None) => return Err("must either be a client (-c) or server (-s)".into()),
@@ -317,10 +250,14 @@ impl Draft {
                 Role::Client(host)
             }
         };
-        let wrong = if self.server { self.clients.first() } else { self.servers.first() };
-        if let Some(name) = wrong {
-            let whose = if self.server { "client" } else { "server" };
-            return Err(format!("option '--{name}' is {whose} only"));
+        let among = |names: &str, name: &str| names.split_whitespace().any(|known| known == name);
+        let (whose, wrong): (_, &dyn Fn(&&&str) -> bool) = if self.server {
+            ("client", &|name| !among(BOTH, name) && !among(SERVERS, name))
+        } else {
+            ("server", &|name| among(SERVERS, name))
+        };
+        if let Some(name) = self.names.iter().find(wrong) {
+            return Err(format!("option '--{name}' is {whose} only").into());
         }
         let terms = &mut self.spec.terms;
         let ends = [self.time_given, terms.bytes > 0, terms.blocks > 0];
@@ -363,7 +300,7 @@ impl Draft {
             (None, None) => None,
             _ => return Err("--rsa-private-key-path and --authorized-users-path are needed together".into()),
         };
-        Ok(self.spec)
+        Ok(Box::new(self.spec))
     }
 }
 
@@ -374,7 +311,7 @@ mod tests {
     fn run(line: &str) -> Result<Spec, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         match read(&words)? {
-            Asked::Run(spec) => Ok(*spec),
+            Request::Run(spec) => Ok(*spec),
             other => panic!("{other:?}"),
         }
     }

@@ -30,7 +30,7 @@ pub struct Facts {
 }
 
 /// The documents of one test, as it comes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct JsonReport {
     facts: Facts,
     start: Map<String, Value>,
@@ -144,17 +144,7 @@ impl JsonReport {
         start.insert("connected".into(), json!([]));
         start.insert("version".into(), json!(facts.version));
         start.insert("system_info".into(), json!(facts.system_info));
-        JsonReport {
-            facts,
-            start,
-            intervals: Vec::new(),
-            keeps,
-            end: json!({}),
-            output: None,
-            error: None,
-            begun: None,
-            seen: Vec::new(),
-        }
+        JsonReport { facts, start, keeps, end: json!({}), ..JsonReport::default() }
     }
 
     /// Takes in what has become known; the events that `--json-stream` prints for it.

@@ -25,7 +25,7 @@ pub enum Role {
 }
 
 /// A command line, understood.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
     /// Which end this is.
     pub role: Role,
@@ -83,41 +83,6 @@ pub struct Spec {
     pub json: Option<String>,
     /// Arguments without an effect here, each with the reason.
     pub ignored: Vec<String>,
-}
-
-impl Default for Spec {
-    fn default() -> Self {
-        Spec {
-            role: Role::Receiver,
-            role_given: false,
-            address: None,
-            layout: Layout::default(),
-            hold: false,
-            buffer: None,
-            limit: None,
-            fq_limit: None,
-            local_port: None,
-            local: None,
-            nodelay: false,
-            quiet: false,
-            verbose: false,
-            retransmits: false,
-            nic: None,
-            interrupts: None,
-            windows: false,
-            transfer: None,
-            hosts: Vec::new(),
-            sndbuf: None,
-            rcvbuf: None,
-            patience_ms: None,
-            thread_limit: None,
-            v6: false,
-            log: None,
-            xml: None,
-            json: None,
-            ignored: Vec::new(),
-        }
-    }
 }
 
 /// Most bytes of a datagram over IPv4: 65535 less both headers.

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 pub(super) const RULE: &str = "---------------------------------------------------------";
 
 /// Prints a run as ntttcp does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Face {
     pub(super) spec: Spec,
     before: Reading,
@@ -66,22 +66,8 @@ impl Face {
             (Role::Sender, _) => 0,
             (Role::Receiver, sync) => u32::from(spec.layout.ports) + if sync { 2 } else { 0 },
         };
-        Face {
-            sockets: Sockets::from(3 + own),
-            dialed: 0,
-            printed: Printed::default(),
-            spec,
-            before: Reading::default(),
-            after: Reading::default(),
-            arrived: 0,
-            threads: vec![Thread::default(); threads],
-            errors: 0,
-            totals: None,
-            rtt_us: (0, 0),
-            found: None,
-            tty,
-            failed: false,
-        }
+        let threads = vec![Thread::default(); threads];
+        Face { sockets: Sockets::from(3 + own), spec, threads, tty, ..Face::default() }
     }
 
     /// What was found, once it is: for the files. The names of host and system are still to be filled in.
@@ -505,5 +491,4 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
 }
 
 #[cfg(test)]
-#[path = "print_tests.rs"]
 mod tests;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 /// Numbers of the open sockets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sockets {
     next: u32,
     free: BTreeSet<u32>,
@@ -16,7 +16,7 @@ pub(super) struct Sockets {
 impl Sockets {
     /// Starts at `next`.
     pub(super) fn from(next: u32) -> Sockets {
-        Sockets { next, free: BTreeSet::new(), open: BTreeMap::new() }
+        Sockets { next, ..Sockets::default() }
     }
 
     /// Assigns a number.

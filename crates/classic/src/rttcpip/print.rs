@@ -9,7 +9,7 @@ use std::io::{self, Write};
 const FIRST: u64 = 500;
 
 /// Prints a run as RtTcpipClient does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Face {
     client: Client,
     /// The connection that runs, from 1.
@@ -34,21 +34,7 @@ impl Face {
     /// The face of a run that is about to begin.
     #[must_use]
     pub fn new(client: Client) -> Face {
-        Face {
-            client,
-            at: 0,
-            connected: false,
-            packets: 0,
-            errors: 0,
-            lost: 0,
-            late: 0,
-            used: 0,
-            times: Times::default(),
-            rows: Rows::default(),
-            here: (0, 0),
-            block: (0, Times::default()),
-            over: false,
-        }
+        Face { client, ..Face::default() }
     }
 
     /// Messages that did not come back in time, or not whole, or were not sent.

@@ -23,7 +23,7 @@ pub struct Usage {
 }
 
 /// Prints a run as ttcp does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Face {
     spec: Spec,
     name: &'static str,
@@ -52,21 +52,7 @@ impl Face {
             (Dialect::Classic, true) => "ttcp-t",
             (Dialect::Classic, false) => "ttcp-r",
         };
-        Face {
-            spec,
-            name,
-            begun: false,
-            peer: false,
-            portion: None,
-            usage: Usage::default(),
-            buffers: (0, 0),
-            marks: 0,
-            shown: None,
-            moved: 0,
-            live,
-            failed: false,
-            column: false,
-        }
+        Face { spec, name, live, ..Face::default() }
     }
 
     /// Whether something went wrong.
@@ -331,16 +317,14 @@ fn per_call(seconds: f64, calls: u64, thousand: f64) -> f64 {
 fn rate(unit: Unit, dialect: Dialect, bytes: u64, seconds: f64) -> String {
     let base: f64 = if dialect == Dialect::Teldat { 1000.0 } else { 1024.0 };
     let per_second = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+    let scale = |prefix: usize| (0..prefix).map(|_| base).product::<f64>();
     let (bytes, prefix) = match unit {
         Unit::Fixed { bytes, prefix } => (bytes, prefix),
-        Unit::Fitting => {
-            let fits = |prefix: &i32| per_second * 8.0 >= base.powi(*prefix);
-            // The samples have Mbit/sec up to 880 and would have it beyond.
-            (false, (1..=2).rev().find(fits).unwrap_or(0) as u32)
-        }
+        // The samples have Mbit/sec up to 880 and would have it beyond.
+        Unit::Fitting => (false, (1..=2).rev().find(|&n| per_second * 8.0 >= scale(n)).unwrap_or(0)),
     };
-    let value = per_second * if bytes { 1.0 } else { 8.0 } / base.powi(prefix as i32);
-    let letter = ["", "K", "M", "G"].get(prefix as usize).copied().unwrap_or("");
+    let value = per_second * if bytes { 1.0 } else { 8.0 } / scale(prefix);
+    let letter = ["", "K", "M", "G"].get(prefix).copied().unwrap_or("");
     let what = match (bytes, prefix) {
         (true, 0) => "bytes",
         (true, _) => "B",
@@ -394,5 +378,4 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
 }
 
 #[cfg(test)]
-#[path = "print_tests.rs"]
 mod tests;

@@ -47,12 +47,12 @@ pub enum Unit {
         /// Bytes instead of bits.
         bytes: bool,
         /// How often the base (1000, or 1024 in the classic report) divides.
-        prefix: u32,
+        prefix: usize,
     },
 }
 
 /// A command line, understood.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
     /// Whose report is printed.
     pub dialect: Dialect,
@@ -105,7 +105,7 @@ pub struct Spec {
 }
 
 /// The default port.
-pub(super) const PORT: u16 = 5001;
+const PORT: u16 = 5001;
 /// How long a receiver waits for more when nobody has said how long, ms. The original waits for ever, for the end of a
 /// test whose last datagram was lost, too.
 const PATIENCE_TCP_MS: u64 = 300_000;
@@ -120,29 +120,15 @@ impl Spec {
         let teldat = dialect == Dialect::Teldat;
         Spec {
             dialect,
-            role: Role::Receive,
             buffers: 2048,
             length: 8192,
             port: PORT,
-            timeout_ms: 0,
-            verbose: false,
-            marks: None,
             socket_buffer: teldat.then_some(65_535),
-            burst: None,
-            random: false,
             seed: 1,
             unit: if teldat { Unit::Fitting } else { Unit::Fixed { bytes: true, prefix: 1 } },
-            limit_kbps: None,
-            percent: false,
             mss: teldat.then_some(1340),
-            seconds: None,
-            udp: false,
-            epi: false,
-            nodelay: false,
             full_blocks: teldat,
-            keep: false,
-            as_original: false,
-            ignored: Vec::new(),
+            ..Spec::default()
         }
     }
 

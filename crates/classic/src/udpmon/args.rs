@@ -5,9 +5,10 @@ use model::{Kind, Phase, Range, SocketSettings, Udpmon, UdpmonRecords, UdpmonRol
 use std::path::PathBuf;
 
 /// Which of the programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Program {
     /// `udpmon_bw_mon`.
+    #[default]
     BwMon,
     /// `udpmon_req`.
     Req,
@@ -76,7 +77,7 @@ pub enum Asked {
 }
 
 /// A command line, understood.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
     /// Which program.
     pub program: Program,
@@ -382,24 +383,11 @@ impl Spec {
     pub(super) fn empty(program: Program) -> Spec {
         Spec {
             program,
-            host: String::new(),
             port: 14_233,
-            from: None,
-            v6: false,
             udpmon: Udpmon { packets: if program == Program::Req { 10 } else { 2 }, ..Udpmon::default() },
             extended: program == Program::Send,
-            quiet: false,
-            verbose: false,
-            buffer: None,
-            tos: None,
-            cores: None,
-            mss: None,
-            apart: (false, false),
-            life_ns: None,
-            save: None,
-            as_original: false,
-            ignored: Vec::new(),
             command: program.name().to_owned(),
+            ..Spec::default()
         }
     }
 
@@ -448,5 +436,4 @@ impl Spec {
 const ROOM: u64 = 4 << 20;
 
 #[cfg(test)]
-#[path = "args_tests.rs"]
 mod tests;

@@ -12,7 +12,7 @@ use model::{Event, Level, UdpmonRecords, UdpmonTest};
 use std::io::{self, Write};
 
 /// Prints a run as UDPmon's programs do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Face {
     spec: Spec,
     /// The far end's address.
@@ -34,17 +34,7 @@ impl Face {
     /// The face of a run that is about to begin; `remote` is the far end's address.
     #[must_use]
     pub fn new(spec: Spec, remote: String) -> Face {
-        Face {
-            spec,
-            remote,
-            local: String::new(),
-            started: Wall(0),
-            titled: false,
-            receiver: Receiver::default(),
-            held: Vec::new(),
-            progress: Progress::default(),
-            snapshots: Snapshots::default(),
-        }
+        Face { spec, remote, ..Face::default() }
     }
 
     /// Takes an event in and prints what it is worth.
@@ -248,5 +238,4 @@ impl Face {
 }
 
 #[cfg(test)]
-#[path = "print_tests.rs"]
 mod tests;

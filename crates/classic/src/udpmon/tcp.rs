@@ -239,5 +239,4 @@ fn titles(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()>
 }
 
 #[cfg(test)]
-#[path = "tcp_tests.rs"]
 mod tests;

@@ -3,28 +3,18 @@
 use model::BulkTerms;
 use std::net::IpAddr;
 
-/// What the command line asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
-    /// The help.
-    Help,
-    /// The version.
-    Version,
-    /// A run.
-    Run(Box<Spec>),
-}
-
 /// Client or server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// A server.
+    #[default]
     Server,
     /// A client of this host.
     Client(String),
 }
 
 /// What is printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Output {
     /// Text.
     #[default]
@@ -38,7 +28,7 @@ pub enum Output {
 }
 
 /// An understood command line.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
     /// Client or server.
     pub role: Role,

@@ -20,9 +20,9 @@ pub(super) fn amount(text: &str, thousand: f64) -> Result<u64, String> {
     Ok(number as u64)
 }
 
-/// A number of what `what` says.
-pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a {what}"))
+/// Seconds, rounded up to whole ones.
+pub(super) fn seconds(seconds: f64) -> u32 {
+    seconds.ceil() as u32
 }
 
 /// What `--cntl-ka[=idle/interval/count]` asks for. The kernel probes at this interval, too, and its count is the system's.

@@ -62,7 +62,7 @@ fn host(n: i64, bytes: i64, idle: &[&str], cpus: Vec<UdpmonCpu>) -> UdpmonHost {
 
 #[test]
 fn a_run_with_a_histogram_and_records_is_the_originals() {
-    let original = original(include_str!("originals/tcpmon_mon.txt"));
+    let original = original(include_str!("../originals/tcpmon_mon.txt"));
     // What it was told: the figures are those of its own lines.
     let mut gaps = Binned::new(0, 10, 100);
     let rows = original.iter().skip_while(|line| !line.starts_with("Hist")).skip(2).take(100);
@@ -109,7 +109,7 @@ fn a_run_with_a_histogram_and_records_is_the_originals() {
 
 #[test]
 fn a_run_with_progress_and_tables_is_the_originals() {
-    let original = original(include_str!("originals/tcpmon_mon_tables.txt"));
+    let original = original(include_str!("../originals/tcpmon_mon_tables.txt"));
     // 38,884 messages in 999.6 ms; 16 segments of 65,483 bytes are 1.05 MB.
     let socket = SocketState { cwnd_bytes: 16 * 65_483, mss: 32_741, ..SocketState::default() };
     let put = UdpmonPut { at_ns: 999_600_000, socket: Some(socket), ..UdpmonPut::default() };

@@ -196,7 +196,7 @@ fn latencies_are_the_originals() {
 
 #[test]
 fn a_receivers_lines_and_records_are_the_originals() {
-    let text = include_str!("originals/udpmon_recv.txt");
+    let text = include_str!("../originals/udpmon_recv.txt");
     let original: Vec<&str> = text.lines().skip(1).collect();
     let mut recv = face(Program::Recv, "-t 9 -T 2 -G 3 -B 10 --as-original");
     let cpu = |n: [i64; 7]| {

@@ -1,0 +1,412 @@
+//! Arguments as they were read, and what they come to together: defaults, and the rules that join several of them.
+
+use super::grammar::Word;
+use super::spec::{Cores, Encoding, LogFiles, Place, Role, Sharding, Shown, Spec, Transport};
+use metrics::SECOND;
+use model::{Burst, Kind, MAX_BUFFER, Media, Pattern, Phase, Range, Shutdown, SocketSettings, Verify};
+use std::path::{Path, PathBuf};
+
+const MS: u64 = SECOND / 1000;
+
+/// The port that both ends use unless told otherwise.
+const PORT: u16 = 4444;
+/// Windows' own idle time before keep-alive probes, which Linux has too: two hours.
+const KEEPALIVE_NS: u64 = 7200 * SECOND;
+/// A connection that moves nothing for so long has failed.
+const STALL_NS: u64 = 15 * SECOND;
+/// As good as for ever, and still a sum that fits.
+const FOR_EVER_NS: u64 = 10 * 365 * 86_400 * SECOND;
+/// CPUs in a processor group of Windows.
+const GROUP: usize = 64;
+
+/// The value of an argument.
+#[derive(Clone, Debug)]
+pub(super) enum Arg {
+    Text(String),
+    Word(&'static str),
+    /// A number, or the ends of a range.
+    Number(u64, Option<u64>),
+}
+
+/// Arguments as given, each with the name of its option.
+#[derive(Debug, Default)]
+pub(super) struct Given(pub(super) Vec<(&'static str, Arg)>);
+
+impl Given {
+    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Arg> {
+        self.0.iter().filter(move |(known, _)| *known == name).map(|(_, arg)| arg)
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.all(name).next().is_some()
+    }
+
+    fn texts(&self, name: &str) -> Vec<String> {
+        self.all(name)
+            .filter_map(|arg| if let Arg::Text(text) = arg { Some(text.clone()) } else { None })
+            .collect()
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.texts(name).pop().map(PathBuf::from)
+    }
+
+    pub(super) fn word(&self, name: &str) -> Option<&'static str> {
+        self.all(name).find_map(|arg| if let Arg::Word(word) = arg { Some(*word) } else { None })
+    }
+
+    pub(super) fn on(&self, name: &str) -> Option<bool> {
+        self.word(name).map(|word| word == "on")
+    }
+
+    fn range<T: TryFrom<u64>>(&self, name: &str) -> Option<(T, Option<T>)> {
+        let Arg::Number(low, high) = self.all(name).next()? else { return None };
+        let of = |n: u64| T::try_from(n).ok();
+        Some((of(*low)?, high.and_then(of)))
+    }
+
+    fn get<T: TryFrom<u64>>(&self, name: &str) -> Option<T> {
+        self.range(name).map(|(n, _)| n)
+    }
+
+    /// Milliseconds as ns.
+    fn ms(&self, name: &str) -> Option<u64> {
+        self.get(name).map(|ms: u64| ms.saturating_mul(MS))
+    }
+
+    /// Which end this is.
+    ///
+    /// # Errors
+    /// When both or neither of the two is given.
+    pub(super) fn role(&self) -> Result<Role, String> {
+        match (self.has("-Listen"), self.has("-Target")) {
+            (true, false) => Ok(Role::Server),
+            (false, true) => Ok(Role::Client),
+            (true, true) => {
+                Err("-Listen makes a server and -Target a client: one of them must go".to_owned())
+            }
+            (false, false) => Err("either -Listen (a server) or -Target (a client) is required".to_owned()),
+        }
+    }
+
+    pub(super) fn transport(&self) -> Transport {
+        if self.word("-Protocol") == Some("udp") { Transport::Udp } else { Transport::Tcp }
+    }
+
+    fn verify(&self) -> Verify {
+        match self.word("-Verify") {
+            Some("connection" | "never") => Verify::Connection,
+            _ => Verify::Data,
+        }
+    }
+
+    /// All together; `words` are the arguments as typed.
+    ///
+    /// # Errors
+    /// One sentence naming what does not go together, and what would.
+    pub(super) fn finish(&self, words: &[Word]) -> Result<Spec, String> {
+        let role = self.role()?;
+        let transport = self.transport();
+        self.check(transport)?;
+        let mut ignored = self.ignored(words);
+        let phase = self.phase(role, transport, &mut ignored)?;
+        phase.check()?;
+        let cores = match (self.get::<usize>("-CpuSetGroupId"), self.word("-AffinityPolicy")) {
+            (Some(group), _) if group > 0 => {
+                let first = group.saturating_mul(GROUP);
+                Cores::These((first..first.saturating_add(GROUP)).collect())
+            }
+            (_, Some("PerGroup" | "Manual")) => Cores::Free,
+            _ => Cores::Each,
+        };
+        let shown = self.shown(role, transport);
+        let place = match (self.texts("-Compartment").pop(), self.get("-IfIndex")) {
+            (Some(_), Some(_)) => {
+                return Err("-Compartment and -IfIndex both say where sockets belong: give one".to_owned());
+            }
+            (Some(name), None) => Some(Place::Compartment(name)),
+            (None, Some(index)) => Some(Place::Interface(index)),
+            (None, None) => None,
+        };
+        Ok(Spec {
+            role,
+            transport,
+            binds: self.texts("-Bind").into_iter().filter(|bind| bind != "*").collect(),
+            targets: self.texts("-Target"),
+            listens: self.texts("-Listen"),
+            port: self.get("-Port").unwrap_or(PORT),
+            local_ports: self.range("-LocalPort").map(|(low, high)| (low, high.unwrap_or(low))),
+            phase,
+            exit_limit: self.get("-ServerExitLimit").filter(|&n| n > 0),
+            pause_at_end_ms: self.get("-PauseAtEnd").unwrap_or(0),
+            break_on_error: self.word("-OnError") == Some("break"),
+            verbosity: self.get("-ConsoleVerbosity").unwrap_or(4),
+            logs: LogFiles {
+                status: self.path("-StatusFilename"),
+                connection: self.path("-ConnectionFilename"),
+                error: self.path("-ErrorFilename"),
+                jitter: self.path("-JitterFilename"),
+                tcp_info: self.path("-TcpInfoFilename"),
+                encoding: if self.word("-LogEncoding") == Some("utf16") {
+                    Encoding::Utf16
+                } else {
+                    Encoding::Utf8
+                },
+            },
+            cores,
+            workers: self.get("-ShardCount").filter(|&n| n > 0),
+            place,
+            allow: self.texts("-Allow"),
+            shown,
+            ignored,
+        })
+    }
+
+    /// Rules that join several arguments.
+    fn check(&self, transport: Transport) -> Result<(), String> {
+        if self.has("-RateLimit") && self.has("-BurstDelay") {
+            return Err("-RateLimit and -BurstDelay exclude each other".to_owned());
+        }
+        if let Some(rate) = self.get::<u64>("-RateLimit") {
+            let period: u64 = self.get("-RateLimitPeriod").unwrap_or(100);
+            if u128::from(rate) * u128::from(period) < 1000 {
+                return Err(format!(
+                    "-RateLimit:{rate} is less than one byte in a -RateLimitPeriod of {period} ms: raise either"
+                ));
+            }
+        }
+        if transport == Transport::Tcp
+            && self.get("-PrePostRecvs").is_some_and(|n: u32| n > 1)
+            && self.verify() != Verify::Connection
+        {
+            return Err("-PrePostRecvs above 1 needs -Verify:connection over TCP".to_owned());
+        }
+        if let Some((low, Some(high))) = self.range::<u32>("-LocalPort") {
+            let (ports, connections) = (high - low + 1, self.get("-Connections").unwrap_or(8));
+            if ports < connections {
+                return Err(format!(
+                    "-LocalPort has {ports} ports for -Connections:{connections}: each connection needs one"
+                ));
+            }
+        }
+        self.check_files()
+    }
+
+    fn check_files(&self) -> Result<(), String> {
+        if self.has("-JitterFilename") && self.get("-Connections").is_some_and(|n: u32| n != 1) {
+            return Err("-JitterFilename follows one stream: it needs -Connections:1".to_owned());
+        }
+        for name in ["-JitterFilename", "-TcpInfoFilename"] {
+            if let Some(path) = self.path(name).filter(|p| !is_csv(p)) {
+                return Err(format!("{name}:{} must end in .csv", path.display()));
+            }
+        }
+        if let Some(path) = self.path("-ErrorFilename").filter(|p| is_csv(p)) {
+            return Err(format!(
+                "-ErrorFilename:{} is written as text and must not end in .csv",
+                path.display()
+            ));
+        }
+        let all = ["-StatusFilename", "-ConnectionFilename", "-JitterFilename", "-TcpInfoFilename"];
+        let tables: Vec<PathBuf> =
+            all.iter().filter_map(|name| self.path(name)).filter(|p| is_csv(p)).collect();
+        match tables.iter().enumerate().find(|(i, path)| tables[..*i].contains(path)) {
+            Some((_, path)) => {
+                Err(format!("{} is named twice: each CSV file holds one table", path.display()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Arguments without an effect, as typed.
+    fn ignored(&self, words: &[Word]) -> Vec<String> {
+        let idle = |name: &str| match name {
+            "-acc" => self.word("-Acc") != Some("AcceptEx"),
+            "-conn" => self.word("-Conn") == Some("connect"),
+            "-io" => self.word("-IO") != Some("iocp"),
+            "-inlinecompletions" => self.on("-InlineCompletions") != Some(true),
+            "-msgwaitall" => self.on("-MsgWaitAll") == Some(true),
+            "-prepostrecvs" | "-prepostsends" | "-shardworkercount" | "-iocpbatchsize" => true,
+            "-portscalability" => self.on("-PortScalability") != Some(false),
+            "-threadpool" => self.word("-ThreadPool") != Some("default"),
+            _ => false,
+        };
+        let fast_path =
+            |word: &Word| word.name == "-options" && word.value.eq_ignore_ascii_case("tcpfastpath");
+        words.iter().filter(|w| idle(&w.name) || fast_path(w)).map(|w| w.text.clone()).collect()
+    }
+
+    fn phase(&self, role: Role, transport: Transport, ignored: &mut Vec<String>) -> Result<Phase, String> {
+        let update = self.get("-StatusUpdate").unwrap_or(5000);
+        let interval: u64 = update.clamp(10, 3_600_000);
+        if interval != update {
+            ignored.push(format!("-StatusUpdate:{update} (here 10 to 3600000; {interval} is used)"));
+        }
+        let mut phase = Phase {
+            kind: Kind::Tcp,
+            connections: self.get("-Connections").unwrap_or(if transport == Transport::Tcp { 8 } else { 1 }),
+            iterations: self.get("-Iterations").filter(|&n| n > 0),
+            duration_ns: self.ms("-TimeLimit"),
+            interval_ns: interval * MS,
+            verify: self.verify(),
+            shutdown: match (self.word("-Conn"), self.word("-Shutdown")) {
+                (Some("ConnectByName"), _) | (_, Some("rude")) => Shutdown::Rude,
+                (_, Some("random")) => Shutdown::Random,
+                _ => Shutdown::Graceful,
+            },
+            sockets: self.sockets(role, transport),
+            throttle: match self.get("-ThrottleConnections") {
+                Some(0) => u32::MAX,
+                throttle => throttle.unwrap_or(1000),
+            },
+            ..Phase::default()
+        };
+        if transport == Transport::Udp {
+            let media = self.media(role)?;
+            phase.kind = Kind::Stream;
+            phase.pattern = Pattern::Pull;
+            phase.transfer = media.total();
+            phase.buffer = Range::just(u64::from(media.datagram));
+            phase.media = Some(media);
+        } else {
+            self.tcp(&mut phase, ignored);
+        }
+        phase.stall_ns = self.stall(&phase);
+        Ok(phase)
+    }
+
+    /// What TCP tests have.
+    fn tcp(&self, phase: &mut Phase, ignored: &mut Vec<String>) {
+        let bytes = |name: &str| self.get(name).unwrap_or(1 << 20);
+        phase.pattern = match self.word("-Pattern") {
+            Some("pull") => Pattern::Pull,
+            Some("pushpull") => Pattern::PushPull { push: bytes("-PushBytes"), pull: bytes("-PullBytes") },
+            Some("duplex" | "flood") => Pattern::Duplex,
+            _ => Pattern::Push,
+        };
+        (phase.transfer, phase.transfer_high) = self.range("-Transfer").unwrap_or((1 << 30, None));
+        let (low, high): (u64, _) = self.range("-Buffer").unwrap_or((65_536, None));
+        let high = high.unwrap_or(low);
+        phase.buffer = Range { low: low.min(MAX_BUFFER), high: high.min(MAX_BUFFER) };
+        if high > MAX_BUFFER {
+            ignored.push(format!("-Buffer above {MAX_BUFFER} ({MAX_BUFFER} is used)"));
+        }
+        if let Some((low, high)) = self.range::<u64>("-RateLimit") {
+            phase.rate = Some(low.saturating_mul(8));
+            phase.rate_high = high.map(|n| n.saturating_mul(8));
+            phase.rate_period_ns = Some(self.ms("-RateLimitPeriod").unwrap_or(100 * MS));
+        }
+        if let (Some(count), Some(delay_ns)) = (self.get("-BurstCount"), self.ms("-BurstDelay")) {
+            phase.burst = Some(Burst { count, delay_ns });
+        }
+    }
+
+    /// The stream; a server does not look at the depth.
+    fn media(&self, role: Role) -> Result<Media, String> {
+        let must = |name: &str| {
+            let why = || format!("{name} is required with -Protocol:udp, the same at both ends");
+            self.get::<u64>(name).ok_or_else(why)
+        };
+        let (bits, rate, length) = (must("-BitsPerSecond")?, must("-FrameRate")?, must("-StreamLength")?);
+        let depth = match (role, self.get("-BufferDepth")) {
+            (Role::Client, Some(0)) => return Err("-BufferDepth must be at least 1 second".to_owned()),
+            (Role::Client, depth) => depth.unwrap_or(1),
+            (Role::Server, _) => 1,
+        };
+        let datagram = self.get("-DatagramByteSize").unwrap_or(1400);
+        let made = Media::new(bits, u32::try_from(rate).unwrap_or(u32::MAX), length, depth, datagram);
+        made.map_err(|why| format!("-BitsPerSecond, -FrameRate, -StreamLength and -BufferDepth: {why}"))
+    }
+
+    fn sockets(&self, role: Role, transport: Transport) -> SocketSettings {
+        let client = role == Role::Client && transport == Transport::Udp;
+        let media = client.then(|| self.media(role).ok()).flatten();
+        let by_default = media.map(|media| media.receive_buffer());
+        let alive = role == Role::Server && transport == Transport::Tcp
+            || self.all("-Options").any(|arg| matches!(arg, Arg::Word("keepalive")));
+        SocketSettings {
+            sndbuf: self.get("-SendBufValue"),
+            rcvbuf: self.get("-RecvBufValue").or(by_default),
+            // Frames come as bursts: merged, they take a fraction of the buffer, and of the processor.
+            gro: client,
+            dscp: self.get("-QosDscpValue"),
+            keepalive_ns: match self.ms("-KeepAliveValue") {
+                Some(ns) => Some(ns.next_multiple_of(SECOND)),
+                None => alive.then_some(KEEPALIVE_NS),
+            },
+            ..SocketSettings::default()
+        }
+    }
+
+    /// A connection that its own limit keeps waiting has not stalled.
+    fn stall(&self, phase: &Phase) -> u64 {
+        match self.ms("-StallTimeout") {
+            Some(0) => FOR_EVER_NS,
+            Some(ns) => ns,
+            None => {
+                let by_rate = phase.rate.map_or(0, |bits| {
+                    let bytes =
+                        u128::from(phase.buffer.high) * u128::from(SECOND) * 8 / u128::from(bits.max(1));
+                    u64::try_from(bytes).unwrap_or(u64::MAX)
+                });
+                let by_burst = phase.burst.map_or(0, |burst| burst.delay_ns);
+                STALL_NS.saturating_add(by_rate).saturating_add(by_burst).min(FOR_EVER_NS)
+            }
+        }
+    }
+
+    fn shown(&self, role: Role, transport: Transport) -> Shown {
+        let tcp = transport == Transport::Tcp;
+        let io = self.word("-IO").unwrap_or("iocp");
+        let inline_by_default = if tcp { io == "iocp" } else { role == Role::Client };
+        let mut options = Vec::new();
+        match self.get::<u32>("-KeepAliveValue") {
+            Some(ms) => options.push(format!("KeepAlive ({ms})")),
+            None if self.sockets(role, transport).keepalive_ns.is_some() => {
+                options.push("KeepAlive".to_owned());
+            }
+            None => {}
+        }
+        if self.on("-InlineCompletions").unwrap_or(inline_by_default) {
+            options.push("InlineIOCP".to_owned());
+        }
+        let sockets = self.sockets(role, transport);
+        options.extend(sockets.rcvbuf.map(|n| format!("SO_RCVBUF({n})")));
+        options.extend(sockets.sndbuf.map(|n| format!("SO_SNDBUF({n})")));
+        Shown {
+            io_function: io_function(role, transport),
+            connect_function: match (role, self.word("-Conn")) {
+                (Role::Server, _) => self.word("-Acc").unwrap_or("AcceptEx"),
+                (_, Some("connect")) => "connect",
+                (_, Some("ConnectByName")) => "WSAConnectByName",
+                _ => "ConnectEx",
+            },
+            options,
+            receives: self.get("-PrePostRecvs").unwrap_or(if tcp { 1 } else { 2 }),
+            sends: self.get("-PrePostSends").unwrap_or(u32::from(io != "RioIocp")),
+            compartment: self.texts("-Compartment").pop(),
+            interface: self.get("-IfIndex"),
+            cpu_group: self.get("-CpuSetGroupId"),
+            sharding: (self.on("-EnableRecvSharding") == Some(true)).then(|| Sharding {
+                shards: self.get("-ShardCount").unwrap_or(0),
+                workers: self.get("-ShardWorkerCount").unwrap_or(1),
+                batch: self.get("-IocpBatchSize").unwrap_or(64),
+                policy: self.word("-AffinityPolicy").unwrap_or("PerCpu"),
+            }),
+        }
+    }
+}
+
+/// What moves the bytes, as the banner names it.
+pub(super) fn io_function(role: Role, transport: Transport) -> &'static str {
+    match (transport, role) {
+        (Transport::Udp, Role::Client) => "MediaStream Client",
+        (Transport::Udp, Role::Server) => "MediaStream Server",
+        (Transport::Tcp, _) => "epoll (send/recv on non-blocking sockets)",
+    }
+}
+
+/// Whether a file's name asks for a table.
+pub(super) fn is_csv(path: &Path) -> bool {
+    path.to_string_lossy().to_ascii_lowercase().ends_with(".csv")
+}
