@@ -3,88 +3,43 @@
 mod place;
 mod resolve;
 
-use crate::keeping::Keeping;
-use crate::protocols;
-use crate::{faces, measure, plan, stderr};
+use crate::faces::{self, Codes, NO_EFFECT, Refusal, Run};
+use crate::{measure, plan, protocols, stderr};
 use classic::ctstraffic::{Asked, Cores, Face, Resolved, Role, Spec, page, read};
-use common::{ClientConfig, Placement, ServerConfig};
-use model::{Begin, Event, Kind, Phase, Status};
-use runtime::{Bound, EngineError, Interrupt};
-use std::collections::BTreeMap;
+use model::{Event, Kind, Status};
+use runtime::{Bound, Interrupt};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
+use common::{ClientConfig, Placement, ServerConfig};
 
-/// The exit code for arguments that cannot be, and after help: ERROR_INVALID_DATA of Windows, as the original has it.
-const BAD_ARGUMENTS: u8 = 13;
-/// The exit code when nothing could be started.
-const NOT_STARTED: u8 = u8::MAX;
-
-/// Why there is no run: one sentence, and the exit code.
-struct Refusal {
-    text: String,
-    code: u8,
-}
-
-impl Refusal {
-    fn arguments(text: impl ToString) -> Self {
-        Refusal { text: text.to_string(), code: BAD_ARGUMENTS }
-    }
-
-    fn start(text: impl ToString) -> Self {
-        Refusal { text: text.to_string(), code: NOT_STARTED }
-    }
-}
-
-impl From<EngineError> for Refusal {
-    fn from(error: EngineError) -> Self {
-        match error {
-            EngineError::Setting(_) | EngineError::Resolve(_) => Refusal::arguments(error),
-            EngineError::Socket { .. } | EngineError::System { .. } => Refusal::start(error),
-        }
-    }
-}
+/// For arguments that cannot be, and after help: ERROR_INVALID_DATA of Windows, as the original has it; and when nothing could be started.
+const CODES: Codes = Codes { usage: 13, failed: u8::MAX };
 
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
-    let code = match read(arguments) {
-        Ok(Asked::Help(which)) => {
-            // Nobody reads on: then nobody needs the rest either.
-            let _ = io::stdout().write_all(page(which).as_bytes());
-            BAD_ARGUMENTS
-        }
-        Ok(Asked::Run(spec)) => start(*spec, command).unwrap_or_else(refused),
-        Err(text) => refused(Refusal::arguments(text)),
+    let done = match read(arguments) {
+        Ok(Asked::Help(which)) => faces::page(&page(which), CODES.usage),
+        Ok(Asked::Run(spec)) => start(*spec, &command),
+        Err(text) => Err(Refusal::Usage(text)),
     };
-    ExitCode::from(code)
-}
-
-fn refused(why: Refusal) -> u8 {
-    stderr::say(format_args!("ctsTraffic: {}", why.text));
-    if why.code == BAD_ARGUMENTS {
-        stderr::say(format_args!("For help: ctsTraffic -Help"));
+    let usage = matches!(done, Err(Refusal::Usage(_)));
+    let code = faces::ended("ctsTraffic", CODES, done);
+    if usage {
+        stderr::say("For help: ctsTraffic -Help");
     }
-    why.code
+    code
 }
 
-fn start(mut spec: Spec, command: Vec<String>) -> Result<u8, Refusal> {
-    let device = place::enter(&mut spec, &command)?;
+fn start(mut spec: Spec, command: &[String]) -> Result<u8, Refusal> {
+    let device = place::enter(&mut spec, command)?;
     let placement = placement(&mut spec);
-    if !spec.ignored.is_empty() {
-        stderr::say(format_args!(
-            "ctsTraffic: warning: ignored, because it has no effect here: {}",
-            spec.ignored.join(", ")
-        ));
-    }
-    let resolved = match spec.role {
-        Role::Client => resolve::client(&spec)?,
-        Role::Server => resolve::server(&spec)?,
-    };
+    faces::warn("ctsTraffic", NO_EFFECT, &spec.ignored);
     match spec.role {
-        Role::Client => client(spec, resolved, device, placement, command),
-        Role::Server => server(spec, resolved, device, placement, command),
+        Role::Client => client(spec, device, placement, command),
+        Role::Server => server(spec, device, placement, command),
     }
 }
 
@@ -119,11 +74,11 @@ fn wants_arrivals(spec: &Spec) -> bool {
 
 fn client(
     spec: Spec,
-    resolved: Resolved,
     device: Option<String>,
     placement: Placement,
-    command: Vec<String>,
+    command: &[String],
 ) -> Result<u8, Refusal> {
+    let resolved = resolve::client(&spec)?;
     let streams = spec.phase.kind == Kind::Stream;
     let config = ClientConfig {
         peers: resolve::rotation(&spec, &resolved),
@@ -131,84 +86,73 @@ fn client(
         ports: spec.local_ports,
         device,
         placement,
-        run: runtime::run_id(),
-        version: plan::VERSION.to_owned(),
         records: wants_records(&spec) || (streams && plan::tells_frames(spec.phase.connections)),
         arrivals: wants_arrivals(&spec),
-        ..ClientConfig::new(protocols::CTSTRAFFIC)
+        ..faces::client(protocols::CTSTRAFFIC)
     };
     let phase = spec.phase.clone();
     runtime::check(&config, &phase)?;
-    let mut begin = runtime::begin(&config, "ctstraffic", command, &phase);
-    begin.targets.clone_from(&spec.targets);
+    let targets = spec.targets.clone();
     let mut show = Show::open(spec, resolved)?;
-    show.begin(begin, &phase);
     let interrupt = show.interrupt.clone();
-    runtime::run(&config, &phase, &interrupt, &mut |event| show.hear(&event))?;
+    faces::call(&config, &phase, &interrupt, ("ctstraffic", command), &mut |event| match event {
+        Event::Begin(begin) => {
+            let mut begin = begin.clone();
+            begin.targets.clone_from(&targets);
+            show.on_event(&Event::Begin(begin));
+        }
+        event => show.on_event(event),
+    })?;
     Ok(show.finish())
 }
 
 fn server(
     spec: Spec,
-    resolved: Resolved,
     device: Option<String>,
     placement: Placement,
-    command: Vec<String>,
+    command: &[String],
 ) -> Result<u8, Refusal> {
+    let resolved = resolve::server(&spec)?;
     let phase = spec.phase.clone();
-    let config = ServerConfig {
+    let bound = Bound::new(ServerConfig {
         listen: resolve::listening(&resolved),
         exit_after: spec.exit_limit,
-        open_to: plan::open_to(&spec.allow).map_err(|trouble| Refusal::arguments(trouble.text))?,
         device,
         placement,
         workers: spec.workers,
-        version: plan::VERSION.to_owned(),
         records: wants_records(&spec),
         arrivals: wants_arrivals(&spec),
-        ..ServerConfig::legacy(protocols::CTSTRAFFIC, phase.clone())
-    };
-    let bound = Bound::new(config)?;
-    let begin = bound.begin(command);
+        open_to: plan::open_to(&spec.allow)?,
+        ..faces::server(protocols::CTSTRAFFIC, phase.clone())?
+    })?;
     let mut show = Show::open(spec, resolved)?;
-    show.begin(begin, &phase);
     let interrupt = show.interrupt.clone();
-    bound.run(&interrupt, &mut |event| show.hear(&event))?;
+    faces::serve(bound, &phase, &interrupt, command, &mut |event| show.on_event(event))?;
     Ok(show.finish())
 }
 
-/// The face, on this program's stdout, stderr and files.
+/// The printout, on this program's stdout, stderr and files.
 struct Show {
     face: Face,
     interrupt: Interrupt,
     interrupted: bool,
     pause: Duration,
     break_on_error: bool,
-    end: (Status, Option<String>),
-    keeping: Keeping,
+    run: Run,
 }
 
 impl Show {
     fn open(spec: Spec, resolved: Resolved) -> Result<Show, Refusal> {
-        let interrupt = measure::on_signals().map_err(|trouble| Refusal::start(trouble.text))?;
+        let interrupt = measure::on_signals()?;
         let pause = Duration::from_millis(u64::from(spec.pause_at_end_ms));
         let break_on_error = spec.break_on_error;
         let mut open = |path: &Path| Ok(Box::new(File::create(path)?) as Box<dyn Write + Send>);
-        let face = Face::new(spec, resolved, &mut open).map_err(Refusal::arguments)?;
-        let end = (Status::Failed, None);
-        Ok(Show { face, interrupt, interrupted: false, pause, break_on_error, end, keeping: Keeping::new() })
+        let face = Face::new(spec, resolved, &mut open).map_err(Refusal::Usage)?;
+        Ok(Show { face, interrupt, interrupted: false, pause, break_on_error, run: Run::new("") })
     }
 
-    fn begin(&mut self, begin: Begin, phase: &Phase) {
-        self.hear(&Event::Begin(Box::new(begin)));
-        self.hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
-    }
-
-    fn hear(&mut self, event: &Event) {
-        self.keeping.hear(event);
-        if let Event::PhaseEnd { status, reason } = event {
-            self.end = (*status, reason.clone());
-        }
+    fn on_event(&mut self, event: &Event) {
+        self.run.on_event(event);
         // Where nobody reads on, the run still goes on for the files' sake.
         let (mut out, mut err) = (faces::stdout(), io::stderr().lock());
         if self.interrupt.asked() && !std::mem::replace(&mut self.interrupted, true) {
@@ -228,11 +172,11 @@ impl Show {
             std::thread::sleep(left.min(STEP));
             left = left.saturating_sub(STEP);
         }
-        let (status, reason) = self.end.clone();
-        self.hear(&Event::End { status, reason });
-        self.keeping.finish();
+        let (status, reason) = (self.run.status, self.run.reason.clone());
+        self.on_event(&Event::End { status, reason });
+        self.run.finish();
         match (self.face.exit_code(), status) {
-            (0, Status::Failed) => NOT_STARTED,
+            (0, Status::Failed) => CODES.failed,
             (code, _) => code,
         }
     }

@@ -1,13 +1,18 @@
 //! The faces of other programs: under which names they are found, and what runs behind them.
 
-use crate::{bwdelaytester, ctstraffic, iperf3, ntttcp, rttcpip, stderr, ttcp, udpmon};
+use crate::keeping::Keeping;
+use crate::protocols::Protocol;
+use crate::{CliError, Exit, bwdelaytester, ctstraffic, iperf3, ntttcp, plan, rttcpip, stderr, ttcp, udpmon};
 use classic::udpmon::Program;
-use model::{Event, Outcome};
-use runtime::EngineError;
+use model::{Begin, Event, Level, Outcome, Phase, Status};
+use runtime::{Bound, EngineError, Interrupt};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use common::{ClientConfig, Peer, ServerConfig};
+use common::{ClientConfig, ServerConfig};
 
 /// The face of another program.
 #[derive(Debug)]
@@ -151,35 +156,148 @@ impl Write for Stdout {
     }
 }
 
-/// Why a face has no run: one sentence, and the exit code. The originals have codes of their own for a command line that cannot be
-/// and for what failed.
-pub(crate) struct Refusal<const USAGE: u8, const FAILED: u8> {
-    text: String,
-    code: u8,
+/// Why an original has no run, in one sentence.
+pub(crate) enum Refusal {
+    /// Its command line or its settings cannot be.
+    Usage(String),
+    Failed(String),
 }
 
-impl<const USAGE: u8, const FAILED: u8> Refusal<USAGE, FAILED> {
-    pub(crate) fn new(text: impl Into<String>, code: u8) -> Self {
-        Refusal { text: text.into(), code }
-    }
-}
-
-impl<const USAGE: u8, const FAILED: u8> From<EngineError> for Refusal<USAGE, FAILED> {
+impl From<EngineError> for Refusal {
     fn from(error: EngineError) -> Self {
-        let code = if matches!(error, EngineError::Setting(_)) { USAGE } else { FAILED };
-        Refusal { text: error.to_string(), code }
+        let of = if matches!(error, EngineError::Setting(_)) { Refusal::Usage } else { Refusal::Failed };
+        of(error.to_string())
     }
 }
 
-/// How a face ends that is called `name`: a refusal is told on stderr.
-pub(crate) fn ended<const USAGE: u8, const FAILED: u8>(
-    name: &str,
-    how: Result<u8, Refusal<USAGE, FAILED>>,
-) -> ExitCode {
-    ExitCode::from(how.unwrap_or_else(|Refusal { text, code }| {
-        stderr::say(format_args!("{name}: {text}"));
-        code
-    }))
+impl From<CliError> for Refusal {
+    fn from(error: CliError) -> Self {
+        if error.exit == Exit::Usage { Refusal::Usage(error.text) } else { Refusal::Failed(error.text) }
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(text: String) -> Self {
+        Refusal::Failed(text)
+    }
+}
+
+/// The exit codes of an original: for a command line that cannot be, and for what failed.
+#[derive(Clone, Copy)]
+pub(crate) struct Codes {
+    pub(crate) usage: u8,
+    pub(crate) failed: u8,
+}
+
+/// How an original ends that is called `name`: a refusal is told on stderr.
+pub(crate) fn ended(name: &str, codes: Codes, how: Result<u8, Refusal>) -> ExitCode {
+    let (text, code) = match how {
+        Ok(code) => return ExitCode::from(code),
+        Err(Refusal::Usage(text)) => (text, codes.usage),
+        Err(Refusal::Failed(text)) => (text, codes.failed),
+    };
+    stderr::say(format_args!("{name}: {text}"));
+    ExitCode::from(code)
+}
+
+/// Prints a text that was asked for; the rest of it is not missed when the reader of stdout has closed it.
+pub(crate) fn page(text: &str, code: u8) -> Result<u8, Refusal> {
+    let _ = io::stdout().write_all(text.as_bytes());
+    Ok(code)
+}
+
+/// Warns of options without an effect.
+pub(crate) fn warn(name: &str, why: &str, ignored: &[String]) {
+    if !ignored.is_empty() {
+        stderr::say(format_args!("{name}: warning: ignored{why}: {}", ignored.join(", ")));
+    }
+}
+
+/// Why most options have none.
+pub(crate) const NO_EFFECT: &str = ", because it has no effect here";
+
+/// A client of this protocol, with what is the same for all originals.
+pub(crate) fn client(protocol: Protocol) -> ClientConfig {
+    ClientConfig {
+        run: runtime::run_id(),
+        version: plan::VERSION.to_owned(),
+        records: true,
+        ..ClientConfig::new(protocol)
+    }
+}
+
+/// A server of this protocol, with what is the same for all originals.
+pub(crate) fn server(protocol: Protocol, phase: Phase) -> Result<ServerConfig, Refusal> {
+    let (open_to, version) = (plan::open_to(&[])?, plan::VERSION.to_owned());
+    Ok(ServerConfig { open_to, version, ..ServerConfig::legacy(protocol, phase) })
+}
+
+/// The first address of a host.
+pub(crate) fn first(host: &str, port: u16, v4: bool, v6: bool) -> Result<Vec<Peer>, EngineError> {
+    let mut peers = runtime::resolve_targets(&[host.to_owned()], port, v4, v6)?;
+    peers.truncate(1);
+    Ok(peers)
+}
+
+/// What is told of every run: how it ended, and warnings.
+pub(crate) struct Run {
+    prefix: String,
+    keeping: Keeping,
+    pub(crate) status: Status,
+    pub(crate) reason: Option<String>,
+}
+
+impl Run {
+    /// A run whose warnings begin with `prefix`; they are not printed where it is empty.
+    pub(crate) fn new(prefix: impl Into<String>) -> Run {
+        Run { prefix: prefix.into(), keeping: Keeping::new(), status: Status::Failed, reason: None }
+    }
+
+    pub(crate) fn on_event(&mut self, event: &Event) {
+        self.keeping.hear(event);
+        match event {
+            Event::PhaseEnd { status, reason } => (self.status, self.reason) = (*status, reason.clone()),
+            Event::Notice { level: Level::Warning | Level::Error, text } if !self.prefix.is_empty() => {
+                stderr::say(format_args!("{} {text}", self.prefix));
+            }
+            _ => {}
+        }
+    }
+
+    /// The run is over and printed.
+    pub(crate) fn finish(self) {
+        self.keeping.finish();
+    }
+}
+
+fn begin(begin: Begin, phase: &Phase, on_event: &mut dyn FnMut(&Event)) {
+    on_event(&Event::Begin(Box::new(begin)));
+    on_event(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
+}
+
+/// Runs a client to its end.
+pub(crate) fn call(
+    config: &ClientConfig,
+    phase: &Phase,
+    interrupt: &Interrupt,
+    (verb, command): (&str, &[String]),
+    on_event: &mut dyn FnMut(&Event),
+) -> Result<(), Refusal> {
+    runtime::check(config, phase)?;
+    begin(runtime::begin(config, verb, command.to_vec(), phase), phase, on_event);
+    Ok(runtime::run(config, phase, interrupt, &mut |event| on_event(&event))?)
+}
+
+/// Runs a server to its end.
+pub(crate) fn serve(
+    bound: Bound,
+    phase: &Phase,
+    interrupt: &Interrupt,
+    command: &[String],
+    on_event: &mut dyn FnMut(&Event),
+) -> Result<(), Refusal> {
+    begin(bound.begin(command.to_vec()), phase, on_event);
+    Ok(bound.run(interrupt, &mut |event| on_event(&event))?)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! `netcaliper iperf3`: from its understood command line to a run.
 
-use crate::keeping::Keeping;
-use crate::protocols;
-use crate::{faces, measure, plan, stderr};
+use crate::faces::{self, Codes, NO_EFFECT, Refusal, Run};
+use crate::{measure, plan, protocols, stderr};
 use classic::Request;
 use classic::iperf3::{
     Desk, DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, Spec, Style, program, read, scribe,
@@ -11,9 +10,7 @@ use common::{ClientConfig, Placement, ProtocolOptions, ServerConfig};
 use iperf3::auth::{self, Keeper, Users};
 use iperf3::{ClientOptions, Credentials, Limits, ServerOptions};
 use metrics::SECOND;
-use model::{
-    Begin, BulkNews, BulkTerms, Event, Level, Phase, Range, ServerOutput, SocketSettings, Status, Verify,
-};
+use model::{Begin, BulkNews, BulkTerms, Event, Phase, Range, ServerOutput, SocketSettings, Status, Verify};
 use runtime::Bound;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -24,41 +21,26 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 /// Any error, as the original has it.
-const FAILED: u8 = 1;
-/// A client that a signal ended, as the original has it since 3.19.
-const INTERRUPTED: u8 = 0;
-
-type Refusal = faces::Refusal<FAILED, FAILED>;
+const CODES: Codes = Codes { usage: 1, failed: 1 };
 
 /// Why there is no run: one sentence.
 fn refused(text: impl Into<String>) -> Refusal {
-    Refusal::new(text, FAILED)
+    Refusal::Failed(text.into())
 }
 
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let done = match read(arguments) {
-        Ok(Request::Help) => Ok(say(HELP)),
-        Ok(Request::Version) => Ok(say(&format!("iperf 3.21 (netcaliper {})\n", plan::VERSION))),
-        Ok(Request::Run(spec)) => start(&spec, command),
+        Ok(Request::Help) => faces::page(HELP, 0),
+        Ok(Request::Version) => faces::page(&format!("iperf 3.21 (netcaliper {})\n", plan::VERSION), 0),
+        Ok(Request::Run(spec)) => start(&spec, &command),
         Err(text) => Err(refused(format!("parameter error - {text}"))),
     };
-    faces::ended("iperf3", done)
+    faces::ended("iperf3", CODES, done)
 }
 
-/// Prints; where nobody reads on, nobody needs the rest either.
-fn say(text: &str) -> u8 {
-    let _ = faces::stdout().write_all(text.as_bytes());
-    0
-}
-
-fn start(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
-    if !spec.ignored.is_empty() {
-        stderr::say(format_args!(
-            "iperf3: warning: ignored, because it has no effect here: {}",
-            spec.ignored.join(", ")
-        ));
-    }
+fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
+    faces::warn("iperf3", NO_EFFECT, &spec.ignored);
     match &spec.role {
         Role::Server => serve(spec, command),
         Role::Client(host) => client(spec, host, command),
@@ -232,7 +214,7 @@ fn whole(path: Option<&String>) -> Option<PathBuf> {
     path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()))
 }
 
-fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
+fn serve(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     if spec.idle_s.is_some() && !spec.one_off {
         stderr::say(format_args!(
             "iperf3: --idle-timeout without -1 changes nothing: this server never needs to start again"
@@ -243,7 +225,7 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
     let config = ServerConfig {
         listen: vec![SocketAddr::new(spec.bind.unwrap_or(any), spec.port)],
         exit_after: spec.one_off.then_some(1),
-        open_to: plan::open_to(&[]).map_err(|trouble| refused(trouble.text))?,
+        open_to: plan::open_to(&[])?,
         interval_ns: spec.interval_ns,
         device: spec.device.clone(),
         placement: placement(spec),
@@ -272,11 +254,10 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
             .map_err(|error| refused(format!("error - unable to become a daemon: {error}")))?;
     }
     let _pidfile = PidFile::new(pidfile)?;
-    let interrupt = measure::on_signals().map_err(|trouble| refused(trouble.text))?;
-    let begin = bound.begin(command);
-    let facts = facts(spec, &begin, None);
+    let interrupt = measure::on_signals()?;
+    let facts = facts(spec, &bound.begin(command.to_vec()), None);
     let phase = Phase { duration_ns: None, interval_ns: spec.interval_ns, ..Phase::default() };
-    let mut keeping = Keeping::begun(begin, &phase);
+    let mut run = Run::new("iperf3:");
     let port = bound.addresses().first().map_or(spec.port, SocketAddr::port);
     let mut desk = Desk::new(style(spec), port).with_file(facts.file.clone()).once(spec.one_off);
     let mut tests: BTreeMap<u64, Teller> = BTreeMap::new();
@@ -294,13 +275,10 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
     } else {
         stderr::say(format_args!("iperf3: Server listening on {port}"));
     }
-    bound.run(&interrupt, &mut |event| {
-        keeping.hear(&event);
+    faces::serve(bound, &phase, &interrupt, command, &mut |event| {
+        run.on_event(event);
         match event {
-            Event::Notice { level: Level::Warning | Level::Error, text } => {
-                stderr::say(format_args!("iperf3: {text}"));
-            }
-            Event::Bulk(bulk) if spec.output == Output::Text => print(&desk.hear(&bulk)),
+            Event::Bulk(bulk) if spec.output == Output::Text => print(&desk.hear(bulk)),
             Event::Bulk(bulk) => {
                 let teller = tests.entry(bulk.test).or_insert_with(|| Teller::new(spec, facts.clone()));
                 print(&teller.hear(&bulk.news));
@@ -312,12 +290,12 @@ fn serve(spec: &Spec, command: Vec<String>) -> Result<u8, Refusal> {
             _ => {}
         }
     })?;
-    keeping.finish();
+    run.finish();
     Ok(0)
 }
 
 /// A client against a server.
-fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> {
+fn client(spec: &Spec, host: &str, command: &[String]) -> Result<u8, Refusal> {
     let _pidfile = PidFile::new(whole(spec.pidfile.as_ref()))?;
     let mut terms = spec.terms.clone();
     if !spec.length_given {
@@ -345,45 +323,41 @@ fn client(spec: &Spec, host: &str, command: Vec<String>) -> Result<u8, Refusal> 
     };
     let config = caller(spec, host, terms)?;
     runtime::check(&config, &phase)?;
-    let interrupt = measure::on_signals().map_err(|trouble| refused(trouble.text))?;
-    let begin = runtime::begin(&config, "iperf3", command, &phase);
+    let interrupt = measure::on_signals()?;
+    let begin = runtime::begin(&config, "iperf3", command.to_vec(), &phase);
     let facts = facts(spec, &begin, config.peers.first().map(|peer| (host.to_owned(), peer.address)));
     if spec.output == Output::Text && spec.verbose {
         print(&program(&facts));
     }
     let mut teller = Teller::new(spec, facts);
-    let mut keeping = Keeping::begun(begin, &phase);
+    let mut run = Run::new("");
     let columns = stderr::stdout_columns().filter(|_| spec.logfile.is_none());
-    let mut end = (Status::Failed, None);
-    runtime::run(&config, &phase, &interrupt, &mut |event| {
-        keeping.hear(&event);
-        match event {
-            Event::Bulk(mut bulk) => {
-                if spec.output == Output::Text {
-                    quote(&mut bulk.news, columns);
-                }
-                print(&teller.hear(&bulk.news));
+    faces::call(&config, &phase, &interrupt, ("iperf3", command), &mut |event| {
+        run.on_event(event);
+        if let Event::Bulk(bulk) = event {
+            let mut news = bulk.news.clone();
+            if spec.output == Output::Text {
+                quote(&mut news, columns);
             }
-            Event::PhaseEnd { status, reason } => end = (status, reason),
-            _ => {}
+            print(&teller.hear(&news));
         }
     })?;
-    let (why, code) = match end {
+    // A signal ends it well, as the original since 3.19.
+    let (why, code) = match (run.status, run.reason.take()) {
         (Status::Complete, None) => (None, 0),
-        (Status::Interrupted, _) => (Some("interrupt - the client has terminated".to_owned()), INTERRUPTED),
-        (_, reason) => (Some(format!("error - {}", reason.unwrap_or_default())), FAILED),
+        (Status::Interrupted, _) => (Some("interrupt - the client has terminated".to_owned()), 0),
+        (_, reason) => (Some(format!("error - {}", reason.unwrap_or_default())), CODES.failed),
     };
     print(&teller.finish(why.as_deref()));
     if why.is_none() && spec.output == Output::Text {
         print("\niperf Done.\n");
     }
-    keeping.finish();
-    match (why, spec.output) {
-        (None, _) => Ok(code),
-        // It is in the document.
-        (Some(_), Output::Json | Output::Stream | Output::StreamAndAll) => Ok(code),
-        (Some(why), Output::Text) => Err(Refusal::new(why, code)),
+    run.finish();
+    // JSON documents have it.
+    if let Some(why) = why.filter(|_| spec.output == Output::Text) {
+        stderr::say(format_args!("iperf3: {why}"));
     }
+    Ok(code)
 }
 
 /// Indents the lines that the server wants shown, and takes control characters out, so that none passes for one of ours.
@@ -397,15 +371,14 @@ fn quote(news: &mut BulkNews, columns: Option<u16>) {
 
 fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Refusal> {
     let (v4, v6) = spec.family;
-    let peers = runtime::resolve_targets(&[host.to_owned()], spec.port, v4, v6)
+    let peers = faces::first(host, spec.port, v4, v6)
         .map_err(|error| refused(format!("error - unable to connect to server: {error}")))?;
     Ok(ClientConfig {
-        peers: peers.into_iter().take(1).collect(),
+        peers,
         sources: spec.bind.into_iter().collect(),
         device: spec.device.clone(),
         placement: placement(spec),
-        run: runtime::run_id(),
-        version: plan::VERSION.to_owned(),
+        records: false,
         options: ProtocolOptions::new(ClientOptions {
             terms: Some(terms),
             credentials: credentials(spec)?,
@@ -416,7 +389,7 @@ fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Ref
             keepalive_ns: spec.keepalive_ns,
             file: whole(spec.file.as_ref()),
         }),
-        ..ClientConfig::new(protocols::IPERF3)
+        ..faces::client(protocols::IPERF3)
     })
 }
 

@@ -4,8 +4,7 @@
 
 use crate::kept::StoreArgs;
 use crate::stderr;
-use model::{Begin, Builder, Event, Outcome, Phase, Status};
-use std::collections::BTreeMap;
+use model::{Builder, Event, Outcome, Status};
 use std::io::{self, IsTerminal};
 use store::Store;
 
@@ -22,14 +21,6 @@ impl Keeping {
     pub(crate) fn new() -> Keeping {
         let wanted = !matches!(StoreArgs::of_environment().path(), Ok(None));
         Keeping { builder: wanted.then(Builder::default), end: None }
-    }
-
-    /// For a run that begins now.
-    pub(crate) fn begun(begin: Begin, phase: &Phase) -> Keeping {
-        let mut keeping = Keeping::new();
-        keeping.hear(&Event::Begin(Box::new(begin)));
-        keeping.hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
-        keeping
     }
 
     /// Takes an event in.
@@ -85,7 +76,7 @@ fn put_away(outcome: &Outcome) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Interval;
+    use model::{Begin, Interval};
 
     #[test]
     fn a_faces_server_gathers_no_more_with_its_age() {

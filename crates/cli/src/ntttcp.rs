@@ -1,54 +1,41 @@
 //! `netcaliper ntttcp`: ntttcp for Linux, either end.
 
+use crate::faces::{self, Codes, Refusal, Run};
 use crate::file::NewFile;
-use crate::keeping::Keeping;
-use crate::protocols;
-use crate::{faces, measure, plan, stderr};
+use crate::{measure, protocols};
 use classic::ntttcp::{
-    Asked, Face, Found, HostFacts, Now, PAGE, Reading, Role, Spec, Texts, is_windows, json, read,
+    Asked as Request, Face, Found, HostFacts, Now, PAGE, Reading, Role, Spec, Texts, is_windows, json, read,
     time_of_day, xml,
 };
-use common::Peer;
-use common::{ClientConfig, ProtocolOptions, ServerConfig};
-use model::{Event, Level, Status};
-use ntttcp::READY_OFFSET;
+use model::{Event, Status};
 use runtime::{Bound, Interrupt};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use common::{ClientConfig, Peer, ProtocolOptions, ServerConfig};
+use ntttcp::READY_OFFSET;
 
-/// -1001 of the original: the command line cannot be.
-const USAGE: u8 = 23;
+/// -1001 and -1000 of the original: the command line cannot be; refused, busy, unreachable.
+const CODES: Codes = Codes { usage: 23, failed: 24 };
 /// Windows NTttcp's exit code for bad arguments.
 const WINDOWS_USAGE: u8 = 9;
-/// -1000 of the original: refused, busy, unreachable.
-const FAILED: u8 = 24;
-
-/// Why there is no run.
-type Refusal = faces::Refusal<USAGE, FAILED>;
 
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
-    let usage = if is_windows(arguments) { WINDOWS_USAGE } else { USAGE };
+    let usage = if is_windows(arguments) { WINDOWS_USAGE } else { CODES.usage };
     let done = match read(arguments) {
-        Ok(Asked::Help) => {
-            // Nobody reads on: then nobody needs the rest either.
-            let _ = io::stdout().write_all(PAGE.as_bytes());
-            return ExitCode::from(usage);
-        }
-        Ok(Asked::Run(spec)) => start(&spec, &command),
-        Err(text) => Err(Refusal::new(text, usage)),
+        Ok(Request::Help) => faces::page(PAGE, usage),
+        Ok(Request::Run(spec)) => return faces::ended("ntttcp", CODES, start(&spec, &command)),
+        Err(text) => Err(Refusal::Usage(text)),
     };
-    faces::ended("ntttcp", done)
+    faces::ended("ntttcp", Codes { usage, ..CODES }, done)
 }
 
 fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
-    if !spec.ignored.is_empty() {
-        stderr::say(format_args!("ntttcp: warning: ignored: {}", spec.ignored.join(", ")));
-    }
-    let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
+    faces::warn("ntttcp", "", &spec.ignored);
+    let interrupt = measure::on_signals()?;
     let mut show = Show::new(spec)?;
     show.banner();
     match spec.role {
@@ -62,10 +49,11 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
             if !spec.hold || interrupt.asked() {
                 break;
             }
-            show.again(spec);
+            // Another test has a report of its own.
+            show.face = Face::new(spec.clone(), io::stdout().is_terminal());
         },
     }
-    Ok(show.code())
+    Ok(if show.status == Status::Failed || show.face.failed() { CODES.failed } else { 0 })
 }
 
 fn send(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Show) -> Result<(), Refusal> {
@@ -73,18 +61,12 @@ fn send(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Show)
         peers: peers(spec)?,
         sources: spec.local.into_iter().collect(),
         ports: spec.local_port.map(|first| (first, first)),
-        run: runtime::run_id(),
-        version: plan::VERSION.to_owned(),
-        records: true,
         arrivals: true,
         options: ProtocolOptions::new(spec.layout),
-        ..ClientConfig::new(protocols::NTTTCP)
+        ..faces::client(protocols::NTTTCP)
     };
-    let phase = spec.phase();
-    show.keeping = Keeping::begun(runtime::begin(&config, "ntttcp", command.to_vec(), &phase), &phase);
     show.opening(&[]);
-    runtime::run(&config, &phase, interrupt, &mut |event| show.hear(&event))?;
-    Ok(())
+    faces::call(&config, &spec.phase(), interrupt, ("ntttcp", command), &mut |event| show.on_event(event))
 }
 
 /// The receiver, or those of Windows' ports in their order.
@@ -133,35 +115,32 @@ fn listen(spec: &Spec) -> Result<Vec<SocketAddr>, Refusal> {
 }
 
 fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Show) -> Result<(), Refusal> {
-    let config = ServerConfig {
+    let phase = spec.phase();
+    let bound = Bound::new(ServerConfig {
         listen: listen(spec)?,
-        open_to: plan::open_to(&[]).map_err(|trouble| Refusal::new(trouble.text, USAGE))?,
-        version: plan::VERSION.to_owned(),
         records: true,
         arrivals: true,
         options: ProtocolOptions::new(spec.layout),
-        ..ServerConfig::legacy(protocols::NTTTCP, spec.phase())
-    };
-    let bound = Bound::new(config)?;
-    show.keeping = Keeping::begun(bound.begin(command.to_vec()), &spec.phase());
+        ..faces::server(protocols::NTTTCP, phase.clone())?
+    })?;
     show.opening(bound.addresses());
-    bound.run(interrupt, &mut |event| show.hear(&event))?;
-    Ok(())
+    faces::serve(bound, &phase, interrupt, command, &mut |event| show.on_event(event))
 }
 
-/// The face, on this program's stdout and stderr.
+/// The printout, on this program's stdout and stderr.
 struct Show {
     spec: Spec,
     face: Face,
     /// Printed once; later tests of -H start without it.
     opened: bool,
     begun: Instant,
+    /// How the last test ended.
     status: Status,
+    run: Run,
     /// Opened before the run, so that nothing is measured in vain.
     log: Option<File>,
     xml: Option<NewFile>,
     json: Option<NewFile>,
-    keeping: Keeping,
 }
 
 /// What the console gets, and the copy of its lines.
@@ -183,7 +162,7 @@ impl Write for Tee<'_> {
 }
 
 fn unwritten(path: &str, error: &io::Error) -> Refusal {
-    Refusal::new(format!("cannot write {path}: {error}"), FAILED)
+    Refusal::Failed(format!("cannot write {path}: {error}"))
 }
 
 /// The file of a result, if it is wanted.
@@ -201,16 +180,17 @@ impl Show {
             opened: false,
             begun: Instant::now(),
             status: Status::Failed,
+            run: Run::new("ntttcp:"),
             log: log.transpose()?,
             xml: opened(spec.xml.as_ref())?,
             json: opened(spec.json.as_ref())?,
-            keeping: Keeping::default(),
         })
     }
 
     /// Writes the files of a test that has a result.
     fn save(&mut self) -> Result<(), Refusal> {
-        std::mem::take(&mut self.keeping).finish();
+        self.status = self.run.status;
+        std::mem::replace(&mut self.run, Run::new("ntttcp:")).finish();
         let Some(found) = self.face.found() else { return Ok(()) };
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let kernel = |name: &str| text(&format!("/proc/sys/kernel/{name}"));
@@ -236,11 +216,6 @@ impl Show {
         Ok(())
     }
 
-    /// Another test, with a report of its own.
-    fn again(&mut self, spec: &Spec) {
-        self.face = Face::new(spec.clone(), io::stdout().is_terminal());
-    }
-
     fn banner(&mut self) {
         // Where nobody reads on, the exit code still tells.
         let day = self.now().day;
@@ -264,15 +239,8 @@ impl Show {
         Now { day: time_of_day(i64::try_from(wall.as_nanos()).unwrap_or(i64::MAX)), ns }
     }
 
-    fn hear(&mut self, event: &Event) {
-        self.keeping.hear(event);
-        match event {
-            Event::PhaseEnd { status, .. } => self.status = *status,
-            Event::Notice { level: Level::Warning | Level::Error, text } => {
-                stderr::say(format_args!("ntttcp: {text}"));
-            }
-            _ => {}
-        }
+    fn on_event(&mut self, event: &Event) {
+        self.run.on_event(event);
         let watched = matches!(event, Event::Start { .. } | Event::Interval(_));
         let host = if watched { self.host() } else { Reading::default() };
         let now = self.now();
@@ -301,9 +269,5 @@ impl Show {
             packets: nic.map_or((0, 0), |nic| (packets(nic, "tx"), packets(nic, "rx"))),
         };
         Reading::of(&texts, self.spec.interrupts.as_deref())
-    }
-
-    fn code(&self) -> u8 {
-        if self.status == Status::Failed || self.face.failed() { FAILED } else { 0 }
     }
 }

@@ -1,25 +1,18 @@
 //! `netcaliper rttcpip`: RtTcpipClient and RtTcpipServer.
 
-use crate::keeping::Keeping;
-use crate::protocols;
-use crate::{faces, measure, plan, stderr};
-use classic::rttcpip::{Asked, CLIENT, Client, Face, SERVER, Server, read_client, read_server};
-use common::{ClientConfig, Limits, Peer, ProtocolOptions, ServerConfig};
-use model::{Event, Level, Status};
-use native::StopServers;
+use crate::faces::{self, Codes, NO_EFFECT, Refusal, Run};
+use crate::{measure, plan, protocols, stderr};
+use classic::rttcpip::{Asked as Request, CLIENT, Client, Face, SERVER, Server, read_client, read_server};
+use model::{Event, Status};
 use runtime::{Bound, Interrupt};
-use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::process::ExitCode;
+use common::{ClientConfig, Limits, Peer, ProtocolOptions, ServerConfig};
+use native::StopServers;
 
-/// Messages are missing or damaged, or nothing could be measured.
-const FAILED: u8 = 1;
-/// The command line cannot be.
-const USAGE: u8 = 2;
-
-/// Why there is no run.
-type Refusal = faces::Refusal<USAGE, FAILED>;
+/// The command line cannot be; messages are missing or damaged, or nothing could be measured.
+const CODES: Codes = Codes { usage: 2, failed: 1 };
 
 /// Runs the client; `server` as its first argument makes it the server.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
@@ -29,56 +22,50 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     }
 }
 
-fn usage(text: &str) -> ExitCode {
-    // The reader of stdout has closed it: the rest is not printed.
-    let _ = io::stdout().write_all(text.as_bytes());
-    ExitCode::from(USAGE)
+/// Runs what was asked for, or prints the usage.
+fn start<T>(
+    name: &str,
+    request: Result<Request<T>, String>,
+    usage: &str,
+    run: impl FnOnce(T) -> Result<u8, Refusal>,
+) -> ExitCode {
+    let done = match request {
+        Ok(Request::Run(options)) => run(options),
+        Ok(_) => faces::page(usage, CODES.usage),
+        Err(text) => Err(Refusal::Usage(text)),
+    };
+    faces::ended(name, CODES, done)
 }
 
 /// Runs the client.
 pub(crate) fn call(arguments: &[String], command: Vec<String>) -> ExitCode {
-    match read_client(arguments) {
-        Ok(Asked::Help) => usage(CLIENT),
-        Ok(Asked::Run(client)) => faces::ended("RtTcpipClient", measure_with(client, command)),
-        Err(text) => faces::ended("RtTcpipClient", Err(Refusal::new(text, USAGE))),
-    }
+    start("RtTcpipClient", read_client(arguments), CLIENT, |client| measure_with(client, &command))
 }
 
-fn measure_with(client: Client, command: Vec<String>) -> Result<u8, Refusal> {
+fn measure_with(client: Client, command: &[String]) -> Result<u8, Refusal> {
     let config = ClientConfig {
         peers: vec![Peer { name: client.address.to_string(), address: target(&client)? }],
         sources: client.local.into_iter().collect(),
-        run: runtime::run_id(),
-        version: plan::VERSION.to_owned(),
-        records: true,
-        ..ClientConfig::new(protocols::ECHO)
+        ..faces::client(protocols::ECHO)
     };
     if client.kill {
         return Ok(kill(&config, client.kill_port));
     }
     let phase = client.phase();
     runtime::check(&config, &phase)?;
-    let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
-    let mut face = Face::new(client);
-    let mut keeping = Keeping::new();
-    let mut end = (Status::Failed, None);
-    let mut hear = |event: &Event| {
-        keeping.hear(event);
-        if let Event::PhaseEnd { status, reason } = event {
-            end = (*status, reason.clone());
-        }
+    let interrupt = measure::on_signals()?;
+    let (mut face, mut run) = (Face::new(client), Run::new(""));
+    faces::call(&config, &phase, &interrupt, ("rttcpip", command), &mut |event| {
+        run.on_event(event);
         // Where nobody reads on, the exit code still tells.
         let _ = face.hear(event, &mut faces::stdout());
-    };
-    hear(&Event::Begin(Box::new(runtime::begin(&config, "rttcpip", command, &phase))));
-    hear(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
-    runtime::run(&config, &phase, &interrupt, &mut |event| hear(&event))?;
-    keeping.finish();
-    match end {
-        (Status::Interrupted, _) => Ok(130),
-        (Status::Complete, _) if face.failures() == 0 => Ok(0),
-        (Status::Complete, _) => Ok(FAILED),
-        (_, reason) => Err(Refusal::new(reason.unwrap_or_else(|| "nothing was measured".to_owned()), FAILED)),
+    })?;
+    let (status, reason) = (run.status, run.reason.take());
+    run.finish();
+    match status {
+        Status::Interrupted => Ok(130),
+        Status::Complete => Ok(if face.failures() == 0 { 0 } else { CODES.failed }),
+        _ => Err(Refusal::Failed(reason.unwrap_or_else(|| "nothing was measured".to_owned()))),
     }
 }
 
@@ -94,17 +81,14 @@ fn target(client: &Client) -> Result<SocketAddr, Refusal> {
         plain.then(read).flatten()?.trim().parse().ok()
     });
     let index = index.ok_or_else(|| {
-        Refusal::new(
-            format!("'o={scope}': o takes an interface's number or name, and there is none so"),
-            USAGE,
-        )
+        Refusal::Usage(format!("'o={scope}': o takes an interface's number or name, and there is none so"))
     })?;
     Ok(SocketAddrV6::new(address, client.port, 0, index).into())
 }
 
 /// Asks the server to end: ours can be asked at a port of its own, the original's kill message is not known. The exit code.
 fn kill(config: &ClientConfig, port: Option<u16>) -> u8 {
-    let Some(server) = config.peers.first().map(|peer| peer.address) else { return FAILED };
+    let Some(server) = config.peers.first().map(|peer| peer.address) else { return CODES.failed };
     let doors = doors(server, port);
     if doors.iter().any(|door| ends(config, *door)) {
         return 0;
@@ -115,7 +99,7 @@ fn kill(config: &ClientConfig, port: Option<u16>) -> u8 {
          the original's server is ended is proprietary: it keeps running",
         asked.join(" or ")
     ));
-    FAILED
+    CODES.failed
 }
 
 /// Where a server of ours may be asked to end, the likeliest first: at the port that was named, or beside a server on this host,
@@ -169,31 +153,20 @@ fn ends(config: &ClientConfig, door: SocketAddr) -> bool {
 
 /// Runs the server.
 pub(crate) fn serve(arguments: &[String], command: Vec<String>) -> ExitCode {
-    match read_server(arguments) {
-        Ok(Asked::Help) => usage(SERVER),
-        Ok(Asked::Run(server)) => faces::ended("RtTcpipServer", echo(&server, command)),
-        Err(text) => faces::ended("RtTcpipServer", Err(Refusal::new(text, USAGE))),
-    }
+    start("RtTcpipServer", read_server(arguments), SERVER, |server| echo(&server, &command))
 }
 
-fn echo(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
-    if !server.ignored.is_empty() {
-        stderr::say(format_args!(
-            "RtTcpipServer: warning: ignored, because it has no effect here: {}",
-            server.ignored.join(", ")
-        ));
-    }
+fn echo(server: &Server, command: &[String]) -> Result<u8, Refusal> {
+    faces::warn("RtTcpipServer", NO_EFFECT, &server.ignored);
     let any = if server.v6 { IpAddr::from([0u16; 8]) } else { IpAddr::from([0u8; 4]) };
-    let config = ServerConfig {
+    let phase = server.phase();
+    let bound = Bound::new(ServerConfig {
         listen: vec![SocketAddr::new(server.address.unwrap_or(any), server.port)],
         workers: server.single.then_some(1),
-        open_to: plan::open_to(&[]).map_err(|trouble| Refusal::new(trouble.text, USAGE))?,
-        version: plan::VERSION.to_owned(),
-        ..ServerConfig::legacy(protocols::ECHO, server.phase())
-    };
-    let bound = Bound::new(config)?;
-    let interrupt = measure::on_signals().map_err(|trouble| Refusal::new(trouble.text, FAILED))?;
-    let mut keeping = Keeping::begun(bound.begin(command), &server.phase());
+        ..faces::server(protocols::ECHO, phase.clone())?
+    })?;
+    let interrupt = measure::on_signals()?;
+    let mut run = Run::new("RtTcpipServer:");
     let what = if server.udp { "TCP and UDP" } else { "TCP" };
     for address in bound.addresses() {
         println(&format!("*** RtTcpIpServer: echo on {address} ({what}) ***"));
@@ -204,19 +177,19 @@ fn echo(server: &Server, command: Vec<String>) -> Result<u8, Refusal> {
         if let Some(door) = door {
             let (interrupt, closed) = (interrupt.clone(), closed.clone());
             scope.spawn(move || {
-                // Whoever is let in here may only ask for the end; and what ends otherwise ends the other, too.
+                // Peers here may only ask for the end; and what ends otherwise ends this server, too.
                 let _ = door.run(&closed, &mut |_| {});
                 interrupt.ask();
             });
         }
-        let ran = bound.run(&interrupt, &mut |event| {
-            keeping.hear(&event);
-            heard(&event);
+        let ran = faces::serve(bound, &phase, &interrupt, command, &mut |event| {
+            run.on_event(event);
+            heard(event);
         });
         closed.ask();
         ran
     })?;
-    keeping.finish();
+    run.finish();
     Ok(0)
 }
 
@@ -250,9 +223,6 @@ fn door(server: SocketAddr, port: Option<u16>) -> Option<Bound> {
 /// What a person should know of a server's life.
 fn heard(event: &Event) {
     match event {
-        Event::Notice { level: Level::Warning | Level::Error, text } => {
-            stderr::say(format_args!("RtTcpipServer: {text}"));
-        }
         Event::Connection(record) => {
             if let Some(error) = &record.error {
                 stderr::say(format_args!("RtTcpipServer: {}: {error}", record.remote));

@@ -1,6 +1,6 @@
 //! Interfaces, VRFs and network namespaces: where sockets belong besides addresses.
 
-use super::Refusal;
+use crate::faces::Refusal;
 use classic::ctstraffic::{Place, Spec};
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn by_number(index: u32) -> Result<String, Refusal> {
     all.iter().find(|name| named(name) == Some(index)).cloned().ok_or_else(|| {
         let known: Vec<String> =
             all.iter().filter_map(|name| Some(format!("{} {name}", named(name)?))).collect();
-        Refusal::arguments(format!(
+        Refusal::Usage(format!(
             "-IfIndex:{index}: no interface has this number; there are {}",
             known.join(", ")
         ))
@@ -51,7 +51,7 @@ fn compartment(name: &str, command: &[String]) -> Result<Option<String>, Refusal
     if interfaces().iter().any(|known| known == name) {
         return Ok(Some(name.to_owned()));
     }
-    Err(Refusal::arguments(format!(
+    Err(Refusal::Usage(format!(
         "-Compartment:{name}: there is neither a network namespace nor an interface or VRF of this name"
     )))
 }
@@ -63,7 +63,7 @@ fn again_within(name: &str, command: &[String]) -> Refusal {
     let program = match std::env::current_exe() {
         Ok(program) => program,
         Err(e) => {
-            return Refusal::start(format!("-Compartment:{name}: cannot find this program's file: {e}"));
+            return Refusal::Failed(format!("-Compartment:{name}: cannot find this program's file: {e}"));
         }
     };
     // Under the name of a link its own arguments come first, under ours the name of the face.
@@ -74,10 +74,10 @@ fn again_within(name: &str, command: &[String]) -> Refusal {
         ip.arg("ctstraffic");
     }
     let error = ip.args(&command[1..]).exec();
-    Refusal::start(format!("-Compartment:{name}: cannot run `ip netns exec`: {error}"))
+    Refusal::Failed(format!("-Compartment:{name}: cannot run `ip netns exec`: {error}"))
 }
 
 #[cfg(not(unix))]
 fn again_within(name: &str, _: &[String]) -> Refusal {
-    Refusal::arguments(format!("-Compartment:{name}: network namespaces are Linux's"))
+    Refusal::Usage(format!("-Compartment:{name}: network namespaces are Linux's"))
 }

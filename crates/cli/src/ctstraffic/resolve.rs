@@ -1,6 +1,6 @@
 //! Names to addresses, and the order in which they are used.
 
-use super::Refusal;
+use crate::faces::Refusal;
 use classic::ctstraffic::{Resolved, Spec};
 use common::Peer;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,7 +12,8 @@ fn addresses(names: &[String], port: u16) -> Result<Vec<SocketAddr>, Refusal> {
     for name in names {
         let all = match name.as_str() {
             "*" => ANY.map(|any| SocketAddr::new(any, port)).to_vec(),
-            name => runtime::resolve_targets(&[name.to_owned()], port, false, false)?
+            name => runtime::resolve_targets(&[name.to_owned()], port, false, false)
+                .map_err(|error| Refusal::Usage(error.to_string()))?
                 .into_iter()
                 .map(|peer| peer.address)
                 .collect(),
@@ -32,7 +33,7 @@ pub(super) fn client(spec: &Spec) -> Result<Resolved, Refusal> {
     targets.retain(|to| from.iter().any(|from| from.is_ipv4() == to.is_ipv4()));
     binds.retain(|from| to.iter().any(|to| from.is_ipv4() == to.is_ipv4()));
     if targets.is_empty() {
-        return Err(Refusal::arguments(format!(
+        return Err(Refusal::Usage(format!(
             "-Bind and -Target have no address family in common: {} cannot reach {}",
             listed(&from),
             listed(&to)
